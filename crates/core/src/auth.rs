@@ -1,0 +1,165 @@
+//! How messages convince: what is asked of keys ([`Auth`]), what was made ([`AuthTag`]), and proof
+//! that it was checked ([`Verified`]).
+
+use crate::counter::{Position, Ui};
+use crate::digest::Digest;
+use crate::ids::{Node, ReplicaId};
+use crate::request::Envelope;
+use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::sync::Arc;
+use bytes::Bytes;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+
+/// What the receivers of a message must be able to check.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Auth {
+    /// Only that it came over the sender's authenticated channel. Convinces the direct receiver.
+    Channel,
+    /// An Ed25519 signature. Convinces everyone, for ever.
+    Signature,
+    /// A counter certificate for this position. Convinces everyone in the group, and that nothing
+    /// else was certified there.
+    Usig(Position),
+}
+
+/// What the sender made in answer to an [`Auth`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AuthTag {
+    /// Nothing; the channel vouches.
+    Channel,
+    /// Ed25519 over the message's statement.
+    Signature([u8; 64]),
+    /// A counter certificate over the message's statement.
+    Usig(Ui),
+}
+
+impl AuthTag {
+    /// The certificate, if it is one.
+    #[must_use]
+    pub const fn ui(&self) -> Option<&Ui> {
+        match self {
+            Self::Usig(ui) => Some(ui),
+            _ => None,
+        }
+    }
+
+    /// The signature, if it is one.
+    #[must_use]
+    pub const fn signature(&self) -> Option<&[u8; 64]> {
+        match self {
+            Self::Signature(signature) => Some(signature),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for AuthTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Channel => f.write_str("channel"),
+            Self::Signature(_) => f.write_str("signature"),
+            Self::Usig(ui) => write!(f, "usig {:?}", ui.position),
+        }
+    }
+}
+
+impl Wire for AuthTag {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Self::Channel => to.u8(0),
+            Self::Signature(signature) => {
+                to.u8(1);
+                to.array(signature);
+            }
+            Self::Usig(ui) => {
+                to.u8(2);
+                ui.encode(to);
+            }
+        }
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            0 => Ok(Self::Channel),
+            1 => from.array().map(Self::Signature),
+            2 => Ui::decode(from).map(Self::Usig),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Checks what others made. Knows the membership's keys; holds no secret but what a trusted
+/// device keeps inside.
+pub trait Verifier: Send + Sync {
+    /// Whether the replica signed the statement with this digest.
+    fn signature(&self, replica: ReplicaId, digest: &Digest, signature: &[u8; 64]) -> bool;
+
+    /// Whether the replica's device, in the incarnation that the membership admits, gave the
+    /// identifier to the statement with this digest.
+    fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool;
+
+    /// Whether the client made the envelope.
+    fn envelope(&self, envelope: &Envelope) -> bool;
+
+    /// Whether all of these were made by their clients. Faster together than one by one.
+    fn envelopes(&self, envelopes: &[&Envelope]) -> bool {
+        envelopes.iter().all(|envelope| self.envelope(envelope))
+    }
+}
+
+/// A message whose author, tag and nested certificates were checked. Made only at the door
+/// ([`crate::erased`]), by ingress and by loopback. Cheap to clone.
+pub struct Verified<M> {
+    /// Who says it. Not always the peer who passed it on.
+    pub author: ReplicaId,
+    /// How it convinces.
+    pub tag: AuthTag,
+    /// Digest of its statement.
+    pub digest: Digest,
+    /// What it says.
+    pub message: Arc<M>,
+    /// The bytes it came in, to pass on unchanged.
+    pub wire: Bytes,
+}
+
+impl<M> Verified<M> {
+    /// The author as a node.
+    #[must_use]
+    pub const fn node(&self) -> Node {
+        Node::Replica(self.author)
+    }
+}
+
+impl<M> Clone for Verified<M> {
+    fn clone(&self) -> Self {
+        Self {
+            author: self.author,
+            tag: self.tag,
+            digest: self.digest,
+            message: self.message.clone(),
+            wire: self.wire.clone(),
+        }
+    }
+}
+
+impl<M> PartialEq for Verified<M> {
+    fn eq(&self, other: &Self) -> bool {
+        self.author == other.author && self.tag == other.tag && self.digest == other.digest
+    }
+}
+
+impl<M> Eq for Verified<M> {}
+
+impl<M> Hash for Verified<M> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.author.hash(state);
+        self.tag.hash(state);
+        self.digest.hash(state);
+    }
+}
+
+impl<M: fmt::Debug> fmt::Debug for Verified<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?} {:?}", self.author, self.tag, self.message)
+    }
+}

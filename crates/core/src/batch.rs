@@ -1,0 +1,147 @@
+//! What one slot orders: envelopes and the agreed time.
+
+use crate::digest::{Digest, Hasher};
+use crate::ids::Millis;
+use crate::limits::{BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_REQUESTS_MAX};
+use crate::request::Envelope;
+use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// An envelope in a proposal: small ones whole, large ones by name.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Item {
+    /// The envelope itself.
+    Whole(Arc<Envelope>),
+    /// The digest of an envelope that its client sent to every replica.
+    Named(Digest),
+}
+
+impl Item {
+    /// Names the envelope.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        match self {
+            Self::Whole(envelope) => envelope.digest,
+            Self::Named(digest) => *digest,
+        }
+    }
+}
+
+impl Wire for Item {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Self::Whole(envelope) => {
+                to.u8(0);
+                envelope.encode(to);
+            }
+            Self::Named(digest) => {
+                to.u8(1);
+                digest.encode(to);
+            }
+        }
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            0 => Envelope::decode(from).map(|envelope| Self::Whole(Arc::new(envelope))),
+            1 => Digest::decode(from).map(Self::Named),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// What a primary proposes for one slot. The digest does not depend on which envelopes travel whole.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Proposal {
+    /// The primary's clock when it proposed; execution makes it monotone.
+    pub time: Millis,
+    /// In the order in which they run. May be empty: time passes when nobody writes.
+    pub items: Vec<Item>,
+    digest: Digest,
+}
+
+impl Proposal {
+    /// Proposes these envelopes at this time.
+    #[must_use]
+    pub fn new(time: Millis, items: Vec<Item>) -> Self {
+        let mut hasher = Hasher::new("batch");
+        hasher.u64(time.0).u64(items.len() as u64);
+        for item in &items {
+            hasher.digest(&item.digest());
+        }
+        let digest = hasher.finish();
+        Self { time, items, digest }
+    }
+
+    /// Names time and envelopes.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The envelopes that travel whole.
+    pub fn whole(&self) -> impl Iterator<Item = &Arc<Envelope>> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Whole(envelope) => Some(envelope),
+            Item::Named(_) => None,
+        })
+    }
+
+    /// The digests of the envelopes that do not.
+    pub fn named(&self) -> impl Iterator<Item = Digest> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Whole(_) => None,
+            Item::Named(digest) => Some(*digest),
+        })
+    }
+
+    /// The batch, if `find` has every envelope that did not travel whole.
+    #[must_use]
+    pub fn complete(&self, find: impl Fn(&Digest) -> Option<Arc<Envelope>>) -> Option<Batch> {
+        let envelope = |item: &Item| match item {
+            Item::Whole(envelope) => Some(envelope.clone()),
+            Item::Named(digest) => find(digest),
+        };
+        let envelopes: Option<Vec<_>> = self.items.iter().map(envelope).collect();
+        Some(Batch { time: self.time, envelopes: envelopes?, digest: self.digest })
+    }
+}
+
+impl Wire for Proposal {
+    fn encode(&self, to: &mut Writer) {
+        self.time.encode(to);
+        to.sequence(&self.items);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let time = Millis::decode(from)?;
+        let items = from.sequence(BATCH_ENVELOPES_MAX)?;
+        Ok(Self::new(time, items))
+    }
+}
+
+/// What one slot executes: a proposal with every envelope at hand.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Batch {
+    /// See [`Proposal::time`].
+    pub time: Millis,
+    /// In the order in which they run.
+    pub envelopes: Vec<Arc<Envelope>>,
+    /// The digest of the proposal.
+    pub digest: Digest,
+}
+
+impl Batch {
+    /// Requests in all envelopes.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.envelopes.iter().map(|envelope| envelope.requests.len()).sum()
+    }
+
+    /// Whether the batch keeps the bounds that every correct primary keeps. A batch outside them is
+    /// treated as if its bodies could not be had.
+    #[must_use]
+    pub fn within_limits(&self) -> bool {
+        let bytes: usize = self.envelopes.iter().map(|envelope| envelope.len()).sum();
+        bytes <= BATCH_BYTES_MAX && self.requests() <= BATCH_REQUESTS_MAX
+    }
+}

@@ -1,0 +1,168 @@
+//! The trusted counter as protocols see it: certificate types and the trait, no implementation.
+//!
+//! A USIG (*Efficient Byzantine fault tolerance*, section 2) gives each message a unique identifier
+//! with a counter reading that never repeats. Ours counts positions `(view, index)` in ascending
+//! order, as Hybster's counters do (*Hybrids on Steroids*, section 4), and remembers one thing more:
+//! the highest position at which it certified a *commitment*. A replica that leaves a view must
+//! have the new position certified, and that certificate names the last commitment, so nothing that
+//! it committed to can be left out of its report, however many views have failed in between. Why
+//! the paper's plain counter cannot bound that report: `docs/protocols/minbft.md`.
+
+use crate::digest::Digest;
+use crate::ids::{Incarnation, ReplicaId, View};
+use crate::wire::{Malformed, Reader, Wire, Writer};
+use core::fmt;
+
+/// A counter reading. Positions are ordered by view, then by index; a device certifies each at
+/// most once and never one below the last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Position {
+    /// The view in which the message speaks.
+    pub view: View,
+    /// What it says there; see the associated constants.
+    pub index: u64,
+}
+
+impl Position {
+    /// Index of the message by which a replica leaves all lower views (VIEW-CHANGE).
+    pub const LEAVE: u64 = 0;
+    /// Index of the message that opens a view (NEW-VIEW, or a backup's acknowledgement of it).
+    pub const OPEN: u64 = 1;
+    /// Index of the first commitment in a view. From here on a certificate commits its maker.
+    pub const COMMITMENT: u64 = 2;
+
+    /// The position of `index` in `view`.
+    #[must_use]
+    pub const fn new(view: View, index: u64) -> Self {
+        Self { view, index }
+    }
+}
+
+impl fmt::Debug for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.view.0, self.index)
+    }
+}
+
+impl Wire for Position {
+    fn encode(&self, to: &mut Writer) {
+        self.view.encode(to);
+        to.u64(self.index);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { view: View::decode(from)?, index: from.u64()? })
+    }
+}
+
+/// The device's seal on (incarnation, position, committed, digest).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Certificate {
+    /// HMAC-SHA-256 under a key that only the group's devices hold; checked inside a device.
+    Mac([u8; 32]),
+    /// Ed25519 under the device's own key; anyone can check it.
+    Signature([u8; 64]),
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, bytes) = match self {
+            Self::Mac(bytes) => ("mac", &bytes[..4]),
+            Self::Signature(bytes) => ("sig", &bytes[..4]),
+        };
+        write!(f, "{kind}:")?;
+        bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Wire for Certificate {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Self::Mac(bytes) => {
+                to.u8(0);
+                to.array(bytes);
+            }
+            Self::Signature(bytes) => {
+                to.u8(1);
+                to.array(bytes);
+            }
+        }
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            0 => from.array().map(Self::Mac),
+            1 => from.array().map(Self::Signature),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// A unique identifier: proof that the device gave this position to one message and to no other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ui {
+    /// The life of the device that made it.
+    pub incarnation: Incarnation,
+    /// The counter reading.
+    pub position: Position,
+    /// The highest position with an index of at least [`Position::COMMITMENT`] that the device had
+    /// certified *before* this one.
+    pub committed: Position,
+    /// The seal over the three fields above and the digest of the message.
+    pub certificate: Certificate,
+}
+
+impl Wire for Ui {
+    fn encode(&self, to: &mut Writer) {
+        self.incarnation.encode(to);
+        self.position.encode(to);
+        self.committed.encode(to);
+        self.certificate.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            incarnation: Incarnation::decode(from)?,
+            position: Position::decode(from)?,
+            committed: Position::decode(from)?,
+            certificate: Certificate::decode(from)?,
+        })
+    }
+}
+
+/// Why a device refused.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Refused {
+    /// The position is not above the last one, and it is not a repetition that the device still
+    /// remembers.
+    Spent,
+    /// The device cannot be reached or has failed. Final: the replica stops.
+    Unavailable,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Spent => "the trusted counter has passed this position already",
+            Self::Unavailable => "the trusted counter does not answer",
+        })
+    }
+}
+
+impl core::error::Error for Refused {}
+
+/// The trusted service. One device serves one replica in one epoch; a fresh device stands at
+/// position `0:2`, so that view 0 needs no opening.
+pub trait Usig: Send {
+    /// The life of this device.
+    fn incarnation(&self) -> Incarnation;
+
+    /// Certifies `digest` at `position`, which must be above every position before.
+    ///
+    /// Idempotent: one of the last positions with the same digest gives the same identifier again,
+    /// so that a crash between the device and our log leaves no hole.
+    ///
+    /// # Errors
+    /// [`Refused`] if the position is spent or the device has failed.
+    fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused>;
+
+    /// Whether the device of `replica` gave `ui` to the message with this digest.
+    fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool;
+}

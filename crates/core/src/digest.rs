@@ -1,0 +1,96 @@
+//! Digests, and the domain that every signed or certified statement is bound to.
+
+use crate::ids::{Epoch, GroupId};
+use crate::wire::{Malformed, Reader, Wire, Writer};
+use core::fmt;
+
+/// A 32-byte BLAKE3 hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The hash of some bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl Wire for Digest {
+    fn encode(&self, to: &mut Writer) {
+        to.array(&self.0);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        from.array().map(Self)
+    }
+}
+
+/// Hashes fields one after the other. Integers are fixed-width and byte strings carry their
+/// length, so two different lists of fields never hash the same bytes.
+pub struct Hasher(blake3::Hasher);
+
+impl Hasher {
+    /// Starts with a tag that names what is being hashed.
+    #[must_use]
+    pub fn new(tag: &'static str) -> Self {
+        let mut hasher = Self(blake3::Hasher::new());
+        hasher.bytes(tag.as_bytes());
+        hasher
+    }
+    /// Adds a number.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
+        self.0.update(&value.to_le_bytes());
+        self
+    }
+    /// Adds a byte string with its length.
+    pub fn bytes(&mut self, value: &[u8]) -> &mut Self {
+        self.u64(value.len() as u64);
+        self.0.update(value);
+        self
+    }
+    /// Adds a digest.
+    pub fn digest(&mut self, value: &Digest) -> &mut Self {
+        self.0.update(&value.0);
+        self
+    }
+    /// The hash of all that was added.
+    #[must_use]
+    pub fn finish(&self) -> Digest {
+        Digest(*self.0.finalize().as_bytes())
+    }
+}
+
+/// What every statement is bound to: the format version, the group and the epoch. A statement made
+/// for one group, membership or version means nothing in another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Domain(Digest);
+
+impl Domain {
+    /// The domain of one membership.
+    #[must_use]
+    pub fn new(group: &GroupId, epoch: Epoch) -> Self {
+        let mut hasher = Hasher::new("pentarchy domain");
+        hasher.u64(crate::limits::WIRE_VERSION).bytes(&group.0).u64(epoch.0);
+        Self(hasher.finish())
+    }
+
+    /// Starts hashing a statement of the named kind within this domain.
+    #[must_use]
+    pub fn statement(&self, kind: &'static str) -> Hasher {
+        let mut hasher = Hasher::new(kind);
+        hasher.digest(&self.0);
+        hasher
+    }
+}

@@ -1,0 +1,286 @@
+//! The door between typed cores and hosts that are compiled once. A message is decoded, checked and
+//! validated here exactly once, and travels on as a value.
+//!
+//! On the wire a message is `author, tag, body`. The body is the canonical encoding; the tag covers
+//! [`Message::statement`].
+
+use crate::auth::{Auth, AuthTag, Verified, Verifier};
+use crate::digest::{Digest, Domain};
+use crate::ids::ReplicaId;
+use crate::membership::Membership;
+use crate::ports::replica::{Input, Output};
+use crate::protocol::{
+    Delay, Effect, Effects, Event, Evidence, Message, Protocol, Reject, Rules, Setup, Status,
+    TimerKey, TimerName, To,
+};
+use crate::wire::{Reader, Wire, Writer};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::any::Any;
+use core::hash::Hasher;
+
+/// A verified message whose type only its core knows.
+#[derive(Clone)]
+pub struct Incoming(Arc<dyn Any + Send + Sync>);
+
+/// A message that waits for its authentication.
+#[derive(Clone)]
+pub struct Outgoing {
+    /// What to make.
+    pub auth: Auth,
+    /// What it covers.
+    pub digest: Digest,
+    /// The encoding.
+    pub body: Bytes,
+    message: Arc<dyn Any + Send + Sync>,
+}
+
+/// [`Event`] without its type.
+#[derive(Clone)]
+pub enum CoreEvent {
+    /// See [`Event::Message`].
+    Message(Incoming),
+    /// See [`Event::Timeout`].
+    Timeout(TimerKey),
+    /// See [`Event::Input`].
+    Input(Input),
+}
+
+/// [`Effect`] without its type.
+pub enum CoreEffect {
+    /// See [`Effect::Send`].
+    Send {
+        /// Who gets it.
+        to: To,
+        /// What to authenticate and send.
+        outgoing: Outgoing,
+    },
+    /// See [`Effect::Relay`].
+    Relay {
+        /// Who gets it.
+        to: To,
+        /// The bytes to pass on.
+        wire: Bytes,
+    },
+    /// See [`Effect::Persist`].
+    Persist(Bytes),
+    /// See [`Effect::Arm`].
+    Arm {
+        /// Which timer.
+        timer: TimerKey,
+        /// How long.
+        after: Delay,
+    },
+    /// See [`Effect::Disarm`].
+    Disarm(TimerKey),
+    /// See [`Effect::Output`].
+    Output(Output),
+    /// See [`Effect::Report`].
+    Report(Evidence),
+}
+
+/// A replica core as hosts see it.
+pub trait ReplicaCore: Send {
+    /// The protocol's rules.
+    fn rules(&self) -> Rules;
+
+    /// Decodes, authenticates and validates a message that `peer` sent.
+    ///
+    /// # Errors
+    /// The reason for which it is refused.
+    fn open(
+        &self,
+        verifier: &dyn Verifier,
+        peer: ReplicaId,
+        wire: &Bytes,
+    ) -> Result<Incoming, Reject>;
+
+    /// Joins an outgoing message with the tag made for it: the bytes to send, and the message as
+    /// it comes back to its sender.
+    fn seal(&self, outgoing: &Outgoing, tag: AuthTag) -> (Bytes, Incoming);
+
+    /// See [`Protocol::step`]. Effects are appended.
+    fn step(&mut self, event: CoreEvent, out: &mut Vec<CoreEffect>);
+
+    /// See [`Protocol::assert_invariants`].
+    fn assert_invariants(&self);
+
+    /// See [`Protocol::status`].
+    fn status(&self) -> Status;
+
+    /// Adds the whole state to a hash.
+    fn fingerprint(&self, hasher: &mut dyn Hasher);
+
+    /// A copy in the same state.
+    fn boxed_clone(&self) -> Box<dyn ReplicaCore>;
+
+    /// One line for traces: author, authentication and content of a message.
+    fn describe(&self, incoming: &Incoming) -> alloc::string::String;
+}
+
+/// A typed core behind the door.
+pub struct Erased<P: Protocol> {
+    core: P,
+    me: ReplicaId,
+    membership: Arc<Membership>,
+    domain: Domain,
+    effects: Effects<P>,
+}
+
+impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
+    /// Starts a core behind the door; its first effects are appended to `out`.
+    pub fn start(setup: Setup, out: &mut Vec<CoreEffect>) -> Self {
+        let mut effects = Effects::default();
+        let me = setup.me;
+        let membership = setup.membership.clone();
+        let domain = membership.domain();
+        let core = P::start(setup, &mut core::iter::empty(), &mut effects);
+        let mut erased = Self { core, me, membership, domain, effects };
+        erased.drain(out);
+        erased
+    }
+
+    /// The typed core, for tests.
+    pub const fn core(&self) -> &P {
+        &self.core
+    }
+
+    fn drain(&mut self, out: &mut Vec<CoreEffect>) {
+        for effect in self.effects.drain() {
+            out.push(match effect {
+                Effect::Send { to, message } => {
+                    let outgoing = Outgoing {
+                        auth: message.auth(),
+                        digest: message.statement(&self.domain),
+                        body: message.to_bytes(),
+                        message: Arc::new(Arc::new(message)),
+                    };
+                    CoreEffect::Send { to, outgoing }
+                }
+                Effect::Relay { to, message } => CoreEffect::Relay { to, wire: message.wire },
+                Effect::Persist(record) => CoreEffect::Persist(record.to_bytes()),
+                Effect::Arm { timer, after } => CoreEffect::Arm { timer: timer.to_key(), after },
+                Effect::Disarm(timer) => CoreEffect::Disarm(timer.to_key()),
+                Effect::Output(output) => CoreEffect::Output(output),
+                Effect::Report(evidence) => CoreEffect::Report(evidence),
+            });
+        }
+    }
+
+    fn incoming(verified: Verified<P::Message>) -> Incoming {
+        Incoming(Arc::new(verified))
+    }
+
+    fn verified(incoming: &Incoming) -> &Verified<P::Message> {
+        incoming
+            .0
+            .downcast_ref()
+            .expect("a host delivers a core's messages to that core's protocol")
+    }
+}
+
+fn check_tag(
+    verifier: &dyn Verifier,
+    peer: ReplicaId,
+    author: ReplicaId,
+    auth: Auth,
+    tag: &AuthTag,
+    digest: &Digest,
+) -> Result<(), Reject> {
+    let good = match (auth, tag) {
+        (Auth::Channel, AuthTag::Channel) if author != peer => return Err(Reject::WrongAuthor),
+        (Auth::Channel, AuthTag::Channel) => true,
+        (Auth::Signature, AuthTag::Signature(signature)) => {
+            verifier.signature(author, digest, signature)
+        }
+        (Auth::Usig(position), AuthTag::Usig(ui)) if ui.position == position => {
+            verifier.usig(author, digest, ui)
+        }
+        _ => return Err(Reject::WrongTag),
+    };
+    if good { Ok(()) } else { Err(Reject::BadAuth) }
+}
+
+impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
+    fn rules(&self) -> Rules {
+        P::RULES
+    }
+
+    fn open(
+        &self,
+        verifier: &dyn Verifier,
+        peer: ReplicaId,
+        wire: &Bytes,
+    ) -> Result<Incoming, Reject> {
+        let mut reader = Reader::new(wire);
+        let malformed = |_| Reject::Malformed;
+        let author = ReplicaId::decode(&mut reader).map_err(malformed)?;
+        let tag = AuthTag::decode(&mut reader).map_err(malformed)?;
+        if !self.membership.contains(author) {
+            return Err(Reject::WrongAuthor);
+        }
+        let message = P::Message::decode(&mut reader).map_err(malformed)?;
+        reader.finish().map_err(malformed)?;
+        let digest = message.statement(&self.domain);
+        check_tag(verifier, peer, author, message.auth(), &tag, &digest)?;
+        P::validate(&self.membership, verifier, author, &message)?;
+        let message = Arc::new(message);
+        Ok(Self::incoming(Verified { author, tag, digest, message, wire: wire.clone() }))
+    }
+
+    fn seal(&self, outgoing: &Outgoing, tag: AuthTag) -> (Bytes, Incoming) {
+        let mut writer = Writer::onto(Vec::with_capacity(outgoing.body.len() + 128));
+        self.me.encode(&mut writer);
+        tag.encode(&mut writer);
+        writer.array(&outgoing.body);
+        let wire = writer.into_bytes();
+        let message: &Arc<P::Message> =
+            outgoing.message.downcast_ref().expect("sealed by the core that sent it");
+        let verified = Verified {
+            author: self.me,
+            tag,
+            digest: outgoing.digest,
+            message: message.clone(),
+            wire: wire.clone(),
+        };
+        (wire, Self::incoming(verified))
+    }
+
+    fn step(&mut self, event: CoreEvent, out: &mut Vec<CoreEffect>) {
+        let event = match event {
+            CoreEvent::Message(incoming) => Event::Message(Self::verified(&incoming).clone()),
+            CoreEvent::Timeout(key) => Event::Timeout(P::Timer::from_key(key)),
+            CoreEvent::Input(input) => Event::Input(input),
+        };
+        self.core.step(event, &mut self.effects);
+        self.drain(out);
+    }
+
+    fn assert_invariants(&self) {
+        self.core.assert_invariants();
+    }
+
+    fn status(&self) -> Status {
+        self.core.status()
+    }
+
+    fn fingerprint(&self, mut hasher: &mut dyn Hasher) {
+        self.core.hash(&mut hasher);
+    }
+
+    fn boxed_clone(&self) -> Box<dyn ReplicaCore> {
+        Box::new(Self {
+            core: self.core.clone(),
+            me: self.me,
+            membership: self.membership.clone(),
+            domain: self.domain,
+            effects: Effects::default(),
+        })
+    }
+
+    fn describe(&self, incoming: &Incoming) -> alloc::string::String {
+        alloc::format!("{:?}", Self::verified(incoming))
+    }
+}

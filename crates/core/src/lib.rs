@@ -1,0 +1,50 @@
+//! The vocabulary of Pentarchy: what a protocol core is, what it says to its host, and the
+//! deterministic parts that every replica shares.
+//!
+//! The crate is `no_std`: there is no clock, thread, socket, file, environment or hash-order
+//! iteration to reach for, so equal state and equal event give equal next state and effects on
+//! every machine. Read [`protocol`] first, then [`ports`], then `docs/host-contract.md`.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`protocol`] | the one trait: events in, effects out |
+//! | [`ports`] | what a core and its host ask of each other, per role |
+//! | [`erased`] | the door between a typed core and hosts that are compiled once |
+//! | [`ids`], [`membership`], [`quorum`] | who takes part and how many are enough |
+//! | [`auth`], [`counter`], [`digest`] | what is asked of keys and devices, never how it is done |
+//! | [`wire`] | the bounded codec |
+//! | [`request`], [`batch`] | signed envelopes of requests and the batches that order them |
+//! | [`window`], [`votes`] | bounded tables of slots and votes |
+//! | [`sessions`], [`service`], [`executor`], [`snapshot`] | execution, at-most-once, checkpoints |
+//! | [`limits`] | every bound in the system |
+//! | [`mark`] | coverage marks |
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(any(test, feature = "marks"))]
+extern crate std;
+
+pub mod auth;
+pub mod batch;
+pub mod counter;
+pub mod digest;
+pub mod erased;
+pub mod executor;
+pub mod ids;
+pub mod limits;
+pub mod mark;
+pub mod membership;
+pub mod ports;
+pub mod protocol;
+pub mod quorum;
+pub mod request;
+pub mod service;
+pub mod sessions;
+pub mod snapshot;
+pub mod votes;
+pub mod window;
+pub mod wire;
+
+pub use bytes::Bytes;

@@ -1,0 +1,110 @@
+//! Every bound in the system, on one page, with the sum that justifies it. `docs/limits.md` is the
+//! operator's view of the same numbers.
+
+/// Version of everything that goes over the wire or under a signature.
+pub const WIRE_VERSION: u64 = 1;
+
+/// Members of a group; [`crate::ids::ReplicaSet`] is a 64-bit mask.
+pub const REPLICAS_MAX: usize = 64;
+
+/// Slots above the stable checkpoint in which a replica orders. Ordering stops at the end of the
+/// window until a checkpoint moves it.
+pub const WINDOW_SLOTS: u64 = 256;
+
+/// A checkpoint is taken at every multiple of this many slots. A quarter of the window, so that
+/// ordering goes on while a checkpoint gathers its votes.
+pub const CHECKPOINT_SLOTS: u64 = 64;
+
+/// An envelope up to this size travels inside the proposal; a larger one is ordered by digest and
+/// its client sends it to every replica.
+pub const ENVELOPE_INLINE_BYTES: usize = 16 << 10;
+
+/// The largest envelope. Holds the largest request and its header.
+pub const ENVELOPE_BYTES_MAX: usize = OPERATION_BYTES_MAX + 1024;
+
+/// The largest operation of one request.
+pub const OPERATION_BYTES_MAX: usize = 1 << 20;
+
+/// Requests in one envelope.
+pub const ENVELOPE_REQUESTS_MAX: usize = 512;
+
+/// Numbers that one client may have outstanding: a request number at or above its floor plus this
+/// is refused.
+pub const CLIENT_WINDOW: u64 = 4096;
+
+/// Bytes of replies that are kept for one client; the oldest give way first, in every replica
+/// alike.
+pub const CLIENT_REPLIES_BYTES_MAX: usize = 2 << 20;
+
+/// Clients whose numbers and replies are remembered. The one that was idle for longest gives way,
+/// in every replica alike.
+pub const CLIENTS_MAX: usize = 4096;
+
+/// Requests in one batch.
+pub const BATCH_REQUESTS_MAX: usize = 2048;
+
+/// Envelopes in one batch.
+pub const BATCH_ENVELOPES_MAX: usize = 512;
+
+/// Bytes of envelopes that travel inside one proposal. With [`WINDOW_SLOTS`] this bounds what the
+/// ordering window holds: 256 x 128 KiB = 32 MiB.
+pub const BATCH_INLINE_BYTES: usize = 128 << 10;
+
+/// Bytes of envelopes, inside the proposal or by digest, that one batch may name. With
+/// [`WINDOW_SLOTS`] an adversary who fills every batch could hold 512 MiB of bodies.
+pub const BATCH_BYTES_MAX: usize = 2 << 20;
+
+/// Proposals that a primary keeps in flight. Few, so that what waits meanwhile becomes one large
+/// batch; more than one, so that the network is never idle.
+pub const PROPOSALS_IN_FLIGHT: u64 = 4;
+
+/// Envelopes that a replica keeps for clients and has not seen ordered.
+pub const PENDING_ENVELOPES_MAX: usize = 8192;
+
+/// Bytes of the envelopes in [`PENDING_ENVELOPES_MAX`].
+pub const PENDING_BYTES_MAX: usize = 32 << 20;
+
+/// Of the pending bytes, the share that one client may fill.
+pub const PENDING_CLIENT_BYTES_MAX: usize = 4 << 20;
+
+/// The largest message between two nodes. Holds the largest NEW-VIEW: f + 1 = 32 VIEW-CHANGEs of
+/// [`WINDOW_SLOTS`] headers of about 250 bytes.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// The largest frame of messages on a channel.
+pub const FRAME_BYTES_MAX: usize = MESSAGE_BYTES_MAX + 1024;
+
+/// Elements for which a decoder reserves room before it has seen them.
+pub const PREALLOCATE_MAX: usize = 1024;
+
+/// Messages that a replica resends to one peer in answer to one status report.
+pub const RESEND_MESSAGES_MAX: usize = 32;
+
+/// Bytes that a replica resends to one peer in answer to one status report.
+pub const RESEND_BYTES_MAX: usize = 1 << 20;
+
+/// How far ahead of a backup's clock a proposal may be before the backup delays it.
+pub const CLOCK_SKEW_MILLIS: u64 = 500;
+
+/// One piece of a snapshot section, which is what state transfer moves and checks at a time.
+pub const CHUNK_BYTES_MAX: usize = 256 << 10;
+
+/// Sections into which a service may divide its state.
+pub const SECTIONS_MAX: usize = 16 << 10;
+
+/// Chunks of one snapshot: 4 GiB of state.
+pub const CHUNKS_MAX: usize = 16 << 10;
+
+/// Chunks that a replica asks for at a time during state transfer.
+pub const TRANSFER_CHUNKS_IN_FLIGHT: usize = 8;
+
+/// Checkpoints whose snapshots a replica keeps to serve to others: the stable one and those taken
+/// since.
+pub const SNAPSHOTS_KEPT: usize = (WINDOW_SLOTS / CHECKPOINT_SLOTS) as usize + 1;
+
+const _: () = assert!(WINDOW_SLOTS.is_multiple_of(CHECKPOINT_SLOTS));
+const _: () = assert!(WINDOW_SLOTS >= 2 * CHECKPOINT_SLOTS);
+const _: () = assert!(BATCH_INLINE_BYTES + ENVELOPE_INLINE_BYTES < MESSAGE_BYTES_MAX);
+const _: () = assert!(ENVELOPE_BYTES_MAX <= BATCH_BYTES_MAX && BATCH_BYTES_MAX < MESSAGE_BYTES_MAX);
+const _: () = assert!(ENVELOPE_BYTES_MAX < PENDING_CLIENT_BYTES_MAX);
+const _: () = assert!(CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);

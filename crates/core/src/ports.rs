@@ -1,0 +1,326 @@
+//! What a core and its host ask of each other. One pair per role, shared by every protocol.
+
+/// The replica's pair.
+pub mod replica {
+    use crate::batch::Batch;
+    use crate::digest::Digest;
+    use crate::ids::{Millis, ReplicaSet, Slot, View};
+    use crate::request::Envelope;
+    use alloc::sync::Arc;
+
+    /// What the host tells a replica core.
+    #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+    pub enum Input {
+        /// A client's envelope, authentic and not yet executed. On a backup it starts the clock by
+        /// which the primary is judged.
+        Request {
+            /// The envelope.
+            envelope: Arc<Envelope>,
+        },
+        /// All that had arrived was delivered: propose what waits. Carries the clock, which is data.
+        Round {
+            /// The host's clock. Never goes back.
+            now: Millis,
+        },
+        /// Answer to [`Output::Checkpoint`].
+        Checkpointed {
+            /// The slot.
+            slot: Slot,
+            /// Digest of service state and client table after that slot.
+            state: Digest,
+        },
+        /// Answer to [`Output::Fetch`]: the state was fetched, checked and installed.
+        Installed {
+            /// The slot whose state it is.
+            slot: Slot,
+        },
+    }
+
+    /// What a replica core asks of its host.
+    #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+    pub enum Output {
+        /// Execute and answer the clients. Slots come in order, each once; after an installed
+        /// snapshot they go on behind it.
+        Execute {
+            /// The slot.
+            slot: Slot,
+            /// What it orders.
+            batch: Arc<Batch>,
+        },
+        /// Take a snapshot after this slot and say its digest.
+        Checkpoint {
+            /// The slot.
+            slot: Slot,
+        },
+        /// A quorum vouches for this state: snapshots below it may go.
+        Stable {
+            /// The slot.
+            slot: Slot,
+            /// The vouched digest.
+            state: Digest,
+        },
+        /// Get this state from these replicas; a quorum vouches for it. Replaces an earlier wish.
+        Fetch {
+            /// The slot.
+            slot: Slot,
+            /// The vouched digest.
+            state: Digest,
+            /// Who vouched.
+            from: ReplicaSet,
+        },
+        /// A view was entered; for logs.
+        Entered {
+            /// The view.
+            view: View,
+            /// Why the one before was left.
+            reason: &'static str,
+        },
+        /// This replica's own state is wrong: a quorum vouches for another digest. Alarm.
+        Diverged {
+            /// The slot.
+            slot: Slot,
+            /// What this replica had.
+            mine: Digest,
+            /// What the quorum has.
+            theirs: Digest,
+        },
+    }
+}
+
+/// The client's pair: a client core is part of its protocol, as some protocols let clients commit.
+pub mod client {
+    use crate::ids::{Millis, ReplicaId, ReplicaSet};
+    use crate::request::Draft;
+    use crate::wire::{Malformed, Reader, Wire, Writer};
+    use alloc::vec::Vec;
+    use bytes::Bytes;
+
+    use crate::ids::View;
+    use crate::limits::{BATCH_REQUESTS_MAX, FRAME_BYTES_MAX, OPERATION_BYTES_MAX};
+    use crate::request::Envelope;
+    use alloc::sync::Arc;
+
+    /// What a client says to a replica over its channel.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub enum ToReplica {
+        /// Order these.
+        Request(Arc<Envelope>),
+        /// Answer from what you have executed; do not order.
+        Query {
+            /// Echoed in the answer.
+            number: u64,
+            /// A read-only operation.
+            operation: Bytes,
+        },
+        /// Say how you are.
+        Status,
+    }
+
+    impl Wire for ToReplica {
+        fn encode(&self, to: &mut Writer) {
+            match self {
+                Self::Request(envelope) => {
+                    to.u8(0);
+                    envelope.encode(to);
+                }
+                Self::Query { number, operation } => {
+                    to.u8(1);
+                    to.u64(*number);
+                    to.bytes(operation);
+                }
+                Self::Status => to.u8(2),
+            }
+        }
+        fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+            match from.u8()? {
+                0 => Envelope::decode(from).map(|envelope| Self::Request(Arc::new(envelope))),
+                1 => Ok(Self::Query {
+                    number: from.u64()?,
+                    operation: from.bytes(OPERATION_BYTES_MAX)?,
+                }),
+                2 => Ok(Self::Status),
+                _ => Err(Malformed),
+            }
+        }
+    }
+
+    /// One result, on its way to a client.
+    #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+    pub struct Reply {
+        /// The request's number.
+        pub number: u64,
+        /// What came of it.
+        pub outcome: Outcome,
+    }
+
+    /// What came of a request.
+    #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+    pub enum Outcome {
+        /// It was executed once, with this result.
+        Done(Bytes),
+        /// It was executed once, but its result was too old to keep.
+        Forgotten,
+        /// Its number is beyond the window above the client's floor; it was not executed.
+        Refused,
+    }
+
+    impl Wire for Reply {
+        fn encode(&self, to: &mut Writer) {
+            to.u64(self.number);
+            match &self.outcome {
+                Outcome::Done(result) => {
+                    to.u8(0);
+                    to.bytes(result);
+                }
+                Outcome::Forgotten => to.u8(1),
+                Outcome::Refused => to.u8(2),
+            }
+        }
+        fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+            let number = from.u64()?;
+            let outcome = match from.u8()? {
+                0 => Outcome::Done(from.bytes(FRAME_BYTES_MAX)?),
+                1 => Outcome::Forgotten,
+                2 => Outcome::Refused,
+                _ => return Err(Malformed),
+            };
+            Ok(Self { number, outcome })
+        }
+    }
+
+    /// What a replica says to a client over its channel.
+    #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+    pub enum ToClient {
+        /// Results of ordered requests. `view` is a hint to who is primary, not a claim.
+        Replies {
+            /// The replica's view.
+            view: View,
+            /// Results in the order of execution.
+            replies: Vec<Reply>,
+        },
+        /// Answer to a query, from the replica's executed state.
+        Answer {
+            /// The query's number.
+            number: u64,
+            /// Its result.
+            result: Bytes,
+        },
+        /// The replica's tables are full; try again later.
+        Busy {
+            /// The lowest number of the envelope that was not taken.
+            number: u64,
+        },
+        /// The replica's status as JSON, for people and tools. Nothing is decided by it.
+        Status(Bytes),
+    }
+
+    impl Wire for ToClient {
+        fn encode(&self, to: &mut Writer) {
+            match self {
+                Self::Replies { view, replies } => {
+                    to.u8(0);
+                    view.encode(to);
+                    to.sequence(replies);
+                }
+                Self::Answer { number, result } => {
+                    to.u8(1);
+                    to.u64(*number);
+                    to.bytes(result);
+                }
+                Self::Busy { number } => {
+                    to.u8(2);
+                    to.u64(*number);
+                }
+                Self::Status(json) => {
+                    to.u8(3);
+                    to.bytes(json);
+                }
+            }
+        }
+        fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+            match from.u8()? {
+                0 => Ok(Self::Replies {
+                    view: View::decode(from)?,
+                    replies: from.sequence(BATCH_REQUESTS_MAX)?,
+                }),
+                1 => Ok(Self::Answer { number: from.u64()?, result: from.bytes(FRAME_BYTES_MAX)? }),
+                2 => Ok(Self::Busy { number: from.u64()? }),
+                3 => from.bytes(FRAME_BYTES_MAX).map(Self::Status),
+                _ => Err(Malformed),
+            }
+        }
+    }
+
+    /// What happens to a client core.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub enum Event {
+        /// The application wants this ordered and executed. The host chose the number: each once,
+        /// ascending.
+        Submit {
+            /// The request's number.
+            number: u64,
+            /// The operation.
+            operation: Bytes,
+        },
+        /// The application wants a fast read (its guarantee: `docs/client.md`).
+        Query {
+            /// The query's number; shares the sequence of request numbers, because a query that
+            /// finds no agreement becomes a request.
+            number: u64,
+            /// A read-only operation.
+            operation: Bytes,
+        },
+        /// A replica spoke.
+        Message {
+            /// Which replica.
+            from: ReplicaId,
+            /// What it said.
+            message: ToClient,
+        },
+        /// A channel to a replica was opened or opened again.
+        Connected(ReplicaId),
+        /// All that had arrived was delivered: send what waits.
+        Round {
+            /// The host's clock. Never goes back.
+            now: Millis,
+        },
+    }
+
+    /// What a client core asks for.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub enum Effect {
+        /// Authenticate the draft and send it to these replicas.
+        Request {
+            /// Who gets it.
+            to: ReplicaSet,
+            /// What to authenticate.
+            draft: Draft,
+        },
+        /// Send a query to these replicas.
+        Query {
+            /// Who gets it.
+            to: ReplicaSet,
+            /// The query's number.
+            number: u64,
+            /// The operation.
+            operation: Bytes,
+        },
+        /// Tell the application.
+        Completed {
+            /// The number it was given.
+            number: u64,
+            /// What came of it.
+            outcome: Outcome,
+        },
+        /// Deliver a `Round` at this time at the latest.
+        WakeAt(Millis),
+    }
+
+    /// A client core, as its hosts see it.
+    pub trait ClientCore: Send {
+        /// Consumes one event; effects are appended in order.
+        fn step(&mut self, event: Event, out: &mut Vec<Effect>);
+        /// Requests and queries that have not completed.
+        fn outstanding(&self) -> usize;
+    }
+}

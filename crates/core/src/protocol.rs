@@ -1,0 +1,438 @@
+//! Read this page first: what a protocol core is.
+
+use crate::auth::{Auth, Verified, Verifier};
+use crate::digest::{Digest, Domain};
+use crate::ids::{Millis, Node, ReplicaId, ReplicaSet, Slot, View};
+use crate::limits;
+use crate::membership::Membership;
+use crate::wire::Wire;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Debug;
+use core::hash::Hash;
+
+/// Plain data. A lock, a socket, a channel, a closure or a float is not a `Value`, and neither is
+/// anything that holds one.
+pub trait Value: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
+impl<T: Clone + Eq + Hash + Debug + Send + Sync + 'static> Value for T {}
+
+/// What one node says to another.
+pub trait Message: Wire + Value {
+    /// How it must convince. The sender's host makes this, the receiver's host insists on it.
+    fn auth(&self) -> Auth;
+
+    /// The digest that the authentication covers: everything the message claims, bound to the
+    /// domain. Large parts may enter by their own digest, so that a header convinces alone.
+    fn statement(&self, domain: &Domain) -> Digest;
+}
+
+/// The name of a timer. Carries what it is about, so that a stale timeout shows.
+pub trait TimerName: Value + Copy {
+    /// As two numbers, for hosts that serve every protocol.
+    fn to_key(self) -> TimerKey;
+    /// Back from [`Self::to_key`].
+    fn from_key(key: TimerKey) -> Self;
+}
+
+/// A timer's name as hosts know it: kind and subject.
+pub type TimerKey = (u8, u64);
+
+/// A protocol core: one deterministic state machine, for one replica, for one epoch. Equal state
+/// and equal event give equal next state and equal effects, on every machine.
+pub trait Protocol: Value {
+    /// What it says to other replicas.
+    type Message: Message;
+    /// What it waits for.
+    type Timer: TimerName;
+    /// What it must remember across a crash.
+    type Record: Wire + Value;
+    /// What its host tells it; see [`crate::ports`].
+    type Input: Value;
+    /// What it asks of its host; see [`crate::ports`].
+    type Output: Value;
+
+    /// Fault model and group size, as data.
+    const RULES: Rules;
+
+    /// All checks that need no protocol state: shape, bounds, the author's role, the authentication
+    /// of embedded messages. Any thread. A message that fails never reaches [`Self::step`].
+    ///
+    /// # Errors
+    /// The reason for which the message is refused.
+    fn validate(
+        membership: &Membership,
+        verifier: &dyn Verifier,
+        author: ReplicaId,
+        message: &Self::Message,
+    ) -> Result<(), Reject>;
+
+    /// Brings up the core for one epoch. `log` yields what it persisted in this epoch, oldest
+    /// first; it is empty the first time.
+    fn start(
+        setup: Setup,
+        log: &mut dyn Iterator<Item = Self::Record>,
+        out: &mut Effects<Self>,
+    ) -> Self;
+
+    /// Consumes one event. Runs to completion: it cannot fail, block, wait or call out.
+    fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>);
+
+    /// Asserts what holds between events. Called after every step by the simulator, the explorer
+    /// and debug builds.
+    fn assert_invariants(&self);
+
+    /// View, role and progress: for one line of trace, for metrics, for leader hints.
+    fn status(&self) -> Status;
+}
+
+/// What happens to a core.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Event<P: Protocol> {
+    /// Authentic and valid, which is not to say true. Includes this replica's own messages.
+    Message(Verified<P::Message>),
+    /// A timer ran out. It is no longer armed. It may be stale.
+    Timeout(P::Timer),
+    /// The host: a request, an answer to an output, the end of a round.
+    Input(P::Input),
+}
+
+/// What a core asks for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Effect<P: Protocol> {
+    /// Authenticate as the message asks, then deliver. Leaves only when every earlier `Persist` is
+    /// durable.
+    Send {
+        /// Who gets it.
+        to: To,
+        /// What it says.
+        message: P::Message,
+    },
+    /// Pass on, byte for byte, what a replica authenticated.
+    Relay {
+        /// Who gets it.
+        to: To,
+        /// What was authenticated.
+        message: Verified<P::Message>,
+    },
+    /// Remember this across a crash.
+    Persist(P::Record),
+    /// Arm, replacing an armed timer of the same name. Delays are symbolic; hosts own the numbers.
+    Arm {
+        /// Which timer.
+        timer: P::Timer,
+        /// How long.
+        after: Delay,
+    },
+    /// Stop a timer. It may still fire if it was about to.
+    Disarm(P::Timer),
+    /// Ask the host for something, in order.
+    Output(P::Output),
+    /// A provable lie or a refusal, for operators and tests. Changes nothing by itself.
+    Report(Evidence),
+}
+
+/// Who gets a message.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum To {
+    /// One replica; itself by loopback.
+    One(ReplicaId),
+    /// All others.
+    Others,
+    /// All, including the sender, by loopback.
+    All,
+    /// These; the sender by loopback.
+    Set(ReplicaSet),
+}
+
+/// A list of effects, reused from step to step so that a step in the steady state allocates
+/// nothing for it.
+#[derive(Debug)]
+pub struct Effects<P: Protocol>(Vec<Effect<P>>);
+
+impl<P: Protocol> Default for Effects<P> {
+    fn default() -> Self {
+        Self(Vec::with_capacity(64))
+    }
+}
+
+impl<P: Protocol> Effects<P> {
+    /// Asks for a message to be authenticated and sent.
+    pub fn send(&mut self, to: To, message: P::Message) {
+        self.0.push(Effect::Send { to, message });
+    }
+    /// Asks for a message to be passed on.
+    pub fn relay(&mut self, to: To, message: &Verified<P::Message>) {
+        self.0.push(Effect::Relay { to, message: message.clone() });
+    }
+    /// Asks for a record to be kept.
+    pub fn persist(&mut self, record: P::Record) {
+        self.0.push(Effect::Persist(record));
+    }
+    /// Asks for a timer.
+    pub fn arm(&mut self, timer: P::Timer, after: Delay) {
+        self.0.push(Effect::Arm { timer, after });
+    }
+    /// Asks for no timer.
+    pub fn disarm(&mut self, timer: P::Timer) {
+        self.0.push(Effect::Disarm(timer));
+    }
+    /// Asks the host for something.
+    pub fn output(&mut self, output: P::Output) {
+        self.0.push(Effect::Output(output));
+    }
+    /// Tells operators.
+    pub fn report(&mut self, author: ReplicaId, finding: Finding) {
+        self.0.push(Effect::Report(Evidence { author, finding }));
+    }
+    /// Takes all effects out, in order.
+    pub fn drain(&mut self) -> impl Iterator<Item = Effect<P>> + '_ {
+        self.0.drain(..)
+    }
+    /// The effects so far.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Effect<P>] {
+        &self.0
+    }
+}
+
+/// How long to wait. Each doubling stands for one failed view.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Delay {
+    /// For a request that a client had to send to everyone.
+    Request {
+        /// Times the base is doubled.
+        doublings: u8,
+    },
+    /// For a new primary to open its view.
+    ViewChange {
+        /// Times the base is doubled.
+        doublings: u8,
+    },
+    /// Between two reports of what is missing.
+    Resend,
+    /// A number of milliseconds that the protocol computed from agreed time.
+    Millis(u32),
+}
+
+/// The numbers behind [`Delay`], in milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Timeouts {
+    /// Base of [`Delay::Request`].
+    pub request_ms: u64,
+    /// Base of [`Delay::ViewChange`].
+    pub view_change_ms: u64,
+    /// [`Delay::Resend`].
+    pub resend_ms: u64,
+    /// After which a client sends a request to everyone.
+    pub client_retry_ms: u64,
+}
+
+impl Default for Timeouts {
+    /// Together under a second from a primary's death to the next completed request: client retry
+    /// 200 + request 400 + a view change of a few round trips; and each outlasts a stall of the
+    /// disk or the scheduler of a good 300 ms between retry and suspicion.
+    fn default() -> Self {
+        Self { request_ms: 400, view_change_ms: 400, resend_ms: 50, client_retry_ms: 200 }
+    }
+}
+
+impl Timeouts {
+    /// The longest that doubling makes a delay: ten minutes.
+    pub const DELAY_MAX_MS: u64 = 600_000;
+
+    /// The delay in milliseconds.
+    #[must_use]
+    pub fn millis(&self, delay: Delay) -> u64 {
+        let doubled = |base: u64, doublings: u8| {
+            base.saturating_mul(1u64 << doublings.min(32)).min(Self::DELAY_MAX_MS)
+        };
+        match delay {
+            Delay::Request { doublings } => doubled(self.request_ms, doublings),
+            Delay::ViewChange { doublings } => doubled(self.view_change_ms, doublings),
+            Delay::Resend => self.resend_ms,
+            Delay::Millis(millis) => u64::from(millis),
+        }
+    }
+}
+
+/// What a core is started with.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Setup {
+    /// Which replica this is.
+    pub me: ReplicaId,
+    /// The group.
+    pub membership: Arc<Membership>,
+    /// Sizes that change speed and memory, never meaning. Equal in all replicas of a group.
+    pub tuning: Tuning,
+}
+
+/// Sizes of tables and batches; see [`limits`] for the defaults and their sums.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Tuning {
+    /// Slots between checkpoints.
+    pub checkpoint_slots: u64,
+    /// Slots above the stable checkpoint in which to order; a multiple of `checkpoint_slots`.
+    pub window_slots: u64,
+    /// Requests in one batch.
+    pub batch_requests: usize,
+    /// Proposals in flight.
+    pub proposals_in_flight: u64,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            checkpoint_slots: limits::CHECKPOINT_SLOTS,
+            window_slots: limits::WINDOW_SLOTS,
+            batch_requests: limits::BATCH_REQUESTS_MAX,
+            proposals_in_flight: limits::PROPOSALS_IN_FLIGHT,
+        }
+    }
+}
+
+/// A protocol's fault model, as data that checkers and documents read too.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Rules {
+    /// The word after `--protocol`.
+    pub name: &'static str,
+    /// Replicas needed per tolerated fault: `n = factor * f + 1`.
+    pub replicas_factor: usize,
+    /// Whether replies may be taken back.
+    pub speculative: bool,
+    /// The paper and the page.
+    pub source: &'static str,
+}
+
+impl Rules {
+    /// Group size for `f` faults.
+    #[must_use]
+    pub const fn replicas(&self, f: usize) -> usize {
+        self.replicas_factor * f + 1
+    }
+}
+
+/// Why a peer's message is refused. Counted per reason.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Reject {
+    /// Not an encoding of any message.
+    Malformed,
+    /// The author is not a member, or not the peer who must say this itself.
+    WrongAuthor,
+    /// The tag is not of the kind that the message asks for.
+    WrongTag,
+    /// Signature, MAC or counter certificate is wrong.
+    BadAuth,
+    /// Only another role may say this.
+    WrongRole,
+    /// A client did not make one of the requests.
+    BadRequest,
+    /// A number is outside what any correct replica would say.
+    OutOfBounds,
+    /// An embedded certificate does not prove what it is there for.
+    BadCertificate,
+    /// A limit of this replica was reached.
+    Full,
+}
+
+impl Reject {
+    /// All reasons, for tables.
+    pub const ALL: [Self; 9] = [
+        Self::Malformed,
+        Self::WrongAuthor,
+        Self::WrongTag,
+        Self::BadAuth,
+        Self::WrongRole,
+        Self::BadRequest,
+        Self::OutOfBounds,
+        Self::BadCertificate,
+        Self::Full,
+    ];
+
+    /// For metrics and `status`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::WrongAuthor => "wrong_author",
+            Self::WrongTag => "wrong_tag",
+            Self::BadAuth => "bad_auth",
+            Self::WrongRole => "wrong_role",
+            Self::BadRequest => "bad_request",
+            Self::OutOfBounds => "out_of_bounds",
+            Self::BadCertificate => "bad_certificate",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Something that an operator should know about a replica.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Evidence {
+    /// Whose doing it is.
+    pub author: ReplicaId,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// What was found.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Finding {
+    /// It signed two different states for one slot.
+    TwoCheckpoints {
+        /// The slot.
+        slot: Slot,
+    },
+    /// Its state at a slot differs from the one that a quorum has.
+    DivergedState {
+        /// The slot.
+        slot: Slot,
+    },
+    /// It ordered something that commits differ on.
+    MismatchedCommit {
+        /// The view.
+        view: View,
+        /// The slot.
+        slot: Slot,
+    },
+    /// Its clock is ahead of ours by more than is allowed.
+    FutureTime {
+        /// The slot.
+        slot: Slot,
+        /// The proposed time.
+        time: Millis,
+    },
+    /// It proposed a batch beyond the limits.
+    OversizeBatch {
+        /// The slot.
+        slot: Slot,
+    },
+}
+
+/// Where a core stands.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Status {
+    /// The view it is in or wants to enter.
+    pub view: View,
+    /// The primary of that view.
+    pub primary: ReplicaId,
+    /// What it is doing: `normal`, `changing`, `entering`, `draining`, `catching-up`.
+    pub phase: &'static str,
+    /// The last slot of the contiguous committed order.
+    pub committed: Slot,
+    /// The last stable checkpoint.
+    pub stable: Slot,
+    /// The highest slot that any other replica reported as committed.
+    pub peers_committed: Slot,
+    /// Envelopes waiting to be ordered.
+    pub waiting: usize,
+    /// View changes since the start.
+    pub view_changes: u64,
+    /// Why the last view change began; empty if there was none.
+    pub reason: &'static str,
+}
+
+/// A node as it appears in traces.
+#[must_use]
+pub const fn replica(id: u16) -> Node {
+    Node::Replica(ReplicaId(id))
+}

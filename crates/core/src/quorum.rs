@@ -1,0 +1,47 @@
+//! How many are enough. The only place that counts quorums.
+
+/// The size of a group and the number of its members that may lie.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Quorums {
+    /// Members.
+    pub n: usize,
+    /// Faulty members that are tolerated.
+    pub f: usize,
+}
+
+impl Quorums {
+    /// The group of `2f + 1` in which trusted counters keep members from saying two things.
+    #[must_use]
+    pub const fn hybrid(f: usize) -> Self {
+        Self { n: 2 * f + 1, f }
+    }
+
+    /// At least one of these is correct: `f + 1`.
+    #[must_use]
+    pub const fn weak(self) -> usize {
+        self.f + 1
+    }
+
+    /// Any two of these share a member, and enough members are correct to form one:
+    /// a majority, `floor(n / 2) + 1`.
+    #[must_use]
+    pub const fn hybrid_quorum(self) -> usize {
+        self.n / 2 + 1
+    }
+
+    /// Whether a hybrid protocol is safe and live in this group.
+    #[must_use]
+    pub const fn is_hybrid(self) -> bool {
+        2 * self.hybrid_quorum() > self.n && self.n - self.f >= self.hybrid_quorum()
+    }
+}
+
+const _: () = {
+    let mut f = 0;
+    while f < 32 {
+        let group = Quorums::hybrid(f);
+        assert!(group.is_hybrid());
+        assert!(group.hybrid_quorum() == group.weak());
+        f += 1;
+    }
+};

@@ -1,0 +1,212 @@
+//! What clients ask: requests, signed together in envelopes.
+//!
+//! An envelope holds all the requests that a client had waiting at one moment, under one
+//! authentication. It is the atomic unit of dissemination and ordering; at-most-once execution is
+//! per request.
+
+use crate::digest::{Digest, Hasher};
+use crate::ids::ClientId;
+use crate::limits::{ENVELOPE_BYTES_MAX, ENVELOPE_INLINE_BYTES, ENVELOPE_REQUESTS_MAX};
+use crate::limits::{OPERATION_BYTES_MAX, REPLICAS_MAX};
+use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::fmt;
+use core::hash::{Hash, Hasher as StdHasher};
+
+/// One operation of one client.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Request {
+    /// Chosen by the client; never used for another operation. Numbers may skip.
+    pub number: u64,
+    /// What the service is to do; only the service can read it.
+    pub operation: Bytes,
+}
+
+impl Wire for Request {
+    fn encode(&self, to: &mut Writer) {
+        to.u64(self.number);
+        to.bytes(&self.operation);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { number: from.u64()?, operation: from.bytes(OPERATION_BYTES_MAX)? })
+    }
+}
+
+/// Proof that a client made an envelope.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum RequestAuth {
+    /// Ed25519 under the client's key: convinces everyone alike.
+    Signature([u8; 64]),
+    /// One 16-byte MAC for each replica, in order. Convinces each replica of its own entry only, so
+    /// this is for accidental faults (the big-MAC attack, Clement et al., NSDI 2009).
+    Macs(Bytes),
+}
+
+impl RequestAuth {
+    /// Bytes of one entry of [`RequestAuth::Macs`].
+    pub const MAC_BYTES: usize = 16;
+}
+
+impl fmt::Debug for RequestAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Signature(_) => "signature",
+            Self::Macs(_) => "macs",
+        })
+    }
+}
+
+/// What a client authenticates, before it has.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Draft {
+    /// Whose requests these are.
+    pub client: ClientId,
+    /// The client has the result of every number below this one, or has given it up.
+    pub floor: u64,
+    /// In the order in which they are to run. Never empty.
+    pub requests: Vec<Request>,
+}
+
+impl Draft {
+    /// Bytes of an envelope beside its operations: header, count and a signature.
+    pub const HEADER_BYTES: usize = 32 + 8 + 4 + 1 + 64;
+    /// Bytes of a request beside its operation.
+    pub const REQUEST_HEADER_BYTES: usize = 12;
+
+    /// The bytes that are authenticated.
+    #[must_use]
+    pub fn body(&self) -> Bytes {
+        let mut to = Writer::default();
+        self.client.encode(&mut to);
+        to.u64(self.floor);
+        to.sequence(&self.requests);
+        to.into_bytes()
+    }
+
+    /// Names the authenticated bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        digest_of(&self.body())
+    }
+
+    /// The finished envelope.
+    #[must_use]
+    pub fn seal(self, auth: RequestAuth) -> Envelope {
+        let body = self.body();
+        let digest = digest_of(&body);
+        let mut to = Writer::default();
+        to.array(&body);
+        encode_auth(&auth, &mut to);
+        let Self { client, floor, requests } = self;
+        Envelope { client, floor, requests, auth, digest, wire: to.into_bytes() }
+    }
+}
+
+fn digest_of(body: &[u8]) -> Digest {
+    Hasher::new("envelope").bytes(body).finish()
+}
+
+fn encode_auth(auth: &RequestAuth, to: &mut Writer) {
+    match auth {
+        RequestAuth::Signature(signature) => {
+            to.u8(0);
+            to.array(signature);
+        }
+        RequestAuth::Macs(macs) => {
+            to.u8(1);
+            to.bytes(macs);
+        }
+    }
+}
+
+/// A client's requests with their authentication, and the bytes they came in.
+#[derive(Clone)]
+pub struct Envelope {
+    /// Whose requests these are.
+    pub client: ClientId,
+    /// See [`Draft::floor`].
+    pub floor: u64,
+    /// In the order in which they run.
+    pub requests: Vec<Request>,
+    /// The client's authentication of [`Self::digest`].
+    pub auth: RequestAuth,
+    /// Names the authenticated bytes: everything but `auth`.
+    pub digest: Digest,
+    wire: Bytes,
+}
+
+impl Envelope {
+    /// Size on the wire.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.wire.len()
+    }
+
+    /// Never; an envelope holds at least one request.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Whether it is ordered by digest and sent to all replicas by its client.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.wire.len() > ENVELOPE_INLINE_BYTES
+    }
+}
+
+impl PartialEq for Envelope {
+    fn eq(&self, other: &Self) -> bool {
+        self.wire == other.wire
+    }
+}
+
+impl Eq for Envelope {}
+
+impl Hash for Envelope {
+    fn hash<H: StdHasher>(&self, state: &mut H) {
+        self.digest.hash(state);
+    }
+}
+
+impl fmt::Debug for Envelope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#", self.client)?;
+        let mut numbers = self.requests.iter().map(|request| request.number);
+        if let Some(first) = numbers.next() {
+            write!(f, "{first}")?;
+        }
+        if let Some(last) = numbers.next_back() {
+            write!(f, "-{last}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Wire for Envelope {
+    fn encode(&self, to: &mut Writer) {
+        to.array(&self.wire);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let start = from.position();
+        let client = ClientId::decode(from)?;
+        let floor = from.u64()?;
+        let requests = from.sequence(ENVELOPE_REQUESTS_MAX)?;
+        let body = from.since(start);
+        if requests.is_empty() {
+            return Err(Malformed);
+        }
+        let auth = match from.u8()? {
+            0 => RequestAuth::Signature(from.array()?),
+            1 => RequestAuth::Macs(from.bytes(RequestAuth::MAC_BYTES * REPLICAS_MAX)?),
+            _ => return Err(Malformed),
+        };
+        let wire = from.since(start);
+        if wire.len() > ENVELOPE_BYTES_MAX {
+            return Err(Malformed);
+        }
+        Ok(Self { client, floor, requests, auth, digest: digest_of(&body), wire })
+    }
+}

@@ -1,0 +1,133 @@
+//! What is replicated: a deterministic service.
+
+use crate::digest::Digest;
+use crate::ids::{ClientId, Millis, Slot};
+use crate::wire::Malformed;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What a service may know beside its own state. The same on every replica.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Context {
+    /// Position in the order.
+    pub slot: Slot,
+    /// Place within the slot.
+    pub index: u32,
+    /// Agreed time. Never goes back; a service must not read a clock.
+    pub time: Millis,
+    /// Who asks.
+    pub client: ClientId,
+    batch: Digest,
+}
+
+impl Context {
+    /// The context of one request.
+    #[must_use]
+    pub const fn new(
+        slot: Slot,
+        index: u32,
+        time: Millis,
+        client: ClientId,
+        batch: Digest,
+    ) -> Self {
+        Self { slot, index, time, client, batch }
+    }
+
+    /// Agreed random bytes: different for each request and `purpose`, equal on all replicas.
+    /// **Not secret**, and the primary can influence them by choosing what it orders.
+    #[must_use]
+    pub fn nonce(&self, purpose: u64) -> [u8; 32] {
+        let mut hasher = crate::digest::Hasher::new("nonce");
+        hasher.digest(&self.batch).u64(self.slot.0).u64(u64::from(self.index)).u64(purpose);
+        hasher.finish().0
+    }
+}
+
+/// A deterministic state machine. Equal state and equal operation must give equal next state and
+/// equal result on every replica: no clock, no randomness, no hash-order iteration, no floats whose
+/// rounding depends on the machine.
+///
+/// State is exposed as *sections*: byte strings of the service's choosing, whose number is fixed,
+/// such that a checkpoint only re-encodes the sections that changed. A small service has one
+/// section and can be written with [`Whole`].
+pub trait Service: Send {
+    /// Executes an ordered operation. Operations are a client's bytes: check them, and answer
+    /// nonsense with an error in the result. Never panics.
+    fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8>;
+
+    /// Answers a read-only operation from the current state without changing it. An operation that
+    /// would change state is answered as the service answers nonsense.
+    fn query(&self, operation: &[u8]) -> Vec<u8>;
+
+    /// How many sections the state has; at most [`crate::limits::SECTIONS_MAX`]. Constant.
+    fn sections(&self) -> u32;
+
+    /// The canonical bytes of one section: equal states have equal bytes.
+    fn section(&self, index: u32) -> Vec<u8>;
+
+    /// The sections that may have changed since the last call; all of them at the first. May repeat.
+    fn changed_sections(&mut self) -> Vec<u32>;
+
+    /// Replaces one section by bytes that came from [`Self::section`] of another replica and were
+    /// checked against a digest that a quorum vouches for.
+    ///
+    /// # Errors
+    /// [`Malformed`] if they are no such bytes, which means that a quorum runs other code.
+    fn restore_section(&mut self, index: u32, bytes: &[u8]) -> Result<(), Malformed>;
+}
+
+/// A service whose whole state is small enough to encode at every checkpoint.
+pub trait SmallService: Send {
+    /// See [`Service::execute`].
+    fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8>;
+    /// See [`Service::query`].
+    fn query(&self, operation: &[u8]) -> Vec<u8>;
+    /// The canonical bytes of the state.
+    fn save(&self) -> Vec<u8>;
+    /// The state whose bytes these are.
+    ///
+    /// # Errors
+    /// [`Malformed`] if they are no state.
+    fn load(&mut self, bytes: &[u8]) -> Result<(), Malformed>;
+}
+
+/// A [`SmallService`] as a [`Service`] with one section.
+pub struct Whole<S> {
+    inner: S,
+    changed: bool,
+}
+
+impl<S> Whole<S> {
+    /// Wraps a service.
+    pub const fn new(inner: S) -> Self {
+        Self { inner, changed: true }
+    }
+
+    /// The service itself.
+    pub const fn inner(&self) -> &S {
+        &self.inner
+    }
+}
+
+impl<S: SmallService> Service for Whole<S> {
+    fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
+        self.changed = true;
+        self.inner.execute(context, operation)
+    }
+    fn query(&self, operation: &[u8]) -> Vec<u8> {
+        self.inner.query(operation)
+    }
+    fn sections(&self) -> u32 {
+        1
+    }
+    fn section(&self, _index: u32) -> Vec<u8> {
+        self.inner.save()
+    }
+    fn changed_sections(&mut self) -> Vec<u32> {
+        if core::mem::take(&mut self.changed) { vec![0] } else { Vec::new() }
+    }
+    fn restore_section(&mut self, _index: u32, bytes: &[u8]) -> Result<(), Malformed> {
+        self.changed = true;
+        self.inner.load(bytes)
+    }
+}
