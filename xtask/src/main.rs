@@ -1,1 +1,70 @@
-fn main() {}
+//! The project's own chores: `cargo xtask check` is the check, `cargo xtask fix` mends what a
+//! machine can mend, `cargo xtask tidy` and `cargo xtask tcb` are parts that also run alone.
+
+mod check;
+mod tcb;
+mod tidy;
+mod tree;
+
+use pico_args::Arguments;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  check [--only STEP] [--seeds N]   everything that must hold; writes nothing but build files
+                                    (N seeds for the simulator sweep; 200 if not given)
+  fix                               formats, and applies what clippy can apply
+  tidy                              the rules that no other tool knows
+  tcb                               counts the lines of the trusted counter";
+
+/// What went wrong, in words for whoever typed the command.
+type Failure = String;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let mut arguments = Arguments::from_env();
+    let root = root();
+    let command = arguments.subcommand().map_err(|error| error.to_string())?;
+    match command.as_deref() {
+        Some("check") => {
+            let usage = |error: pico_args::Error| format!("{error}\n\n{USAGE}");
+            let only: Option<String> = arguments.opt_value_from_str("--only").map_err(usage)?;
+            let seeds: Option<u64> = arguments.opt_value_from_str("--seeds").map_err(usage)?;
+            finish(arguments)?;
+            check::check(&root, only.as_deref(), seeds.unwrap_or(check::SEEDS))
+        }
+        Some("fix") => finish(arguments).and_then(|()| check::fix(&root)),
+        Some("tidy") => finish(arguments).and_then(|()| tidy::tidy(&root)),
+        Some("tcb") => finish(arguments).and_then(|()| tcb::tcb(&root)),
+        Some("help") => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// Refuses what no command took.
+fn finish(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.finish().first() {
+        None => Ok(()),
+        Some(extra) => Err(format!("unknown argument {}\n\n{USAGE}", extra.to_string_lossy())),
+    }
+}
+
+/// The workspace, wherever the command was typed.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("this crate is a directory of the workspace").to_path_buf()
+}

@@ -1,1 +1,35 @@
-//! To be written.
+//! The client's host: one thread that drives a client core over encrypted connections to every
+//! replica, and a cheap handle by which any number of threads and tasks submit operations.
+//!
+//! ```no_run
+//! # fn example(config: pentarchy_client::ClientConfig) -> Result<(), Box<dyn std::error::Error>> {
+//! let client = pentarchy_client::Client::connect(config)?;
+//! let result = client.call("put a 1")?;
+//! # Ok(()) }
+//! ```
+//!
+//! All operations that are submitted while the thread is busy leave in one envelope under one
+//! authentication, so throughput comes from having many outstanding, not from many clients.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`Client`] | the handle |
+//! | [`ClientConfig`] | what it is connected with |
+//! | [`Pending`], [`Completions`] | two ways to wait: for one result, or for whatever comes next |
+//! | [`RequestError`] | why there is no result |
+
+#![forbid(unsafe_code)]
+
+mod completion;
+mod config;
+mod error;
+mod handle;
+mod host;
+mod inbox;
+mod links;
+mod numbers;
+
+pub use completion::{Completions, Pending};
+pub use config::{ClientConfig, OUTSTANDING_DEFAULT};
+pub use error::{ConnectError, RequestError};
+pub use handle::Client;

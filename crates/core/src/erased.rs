@@ -225,7 +225,7 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
         reader.finish().map_err(malformed)?;
         let digest = message.statement(&self.domain);
         check_tag(verifier, peer, author, message.auth(), &tag, &digest)?;
-        P::validate(&self.membership, verifier, author, &message)?;
+        P::validate(&self.membership, verifier, author, &tag, &message)?;
         let message = Arc::new(message);
         Ok(Self::incoming(Verified { author, tag, digest, message, wire: wire.clone() }))
     }

@@ -4,7 +4,7 @@
 use crate::batch::Batch;
 use crate::digest::Digest;
 use crate::ids::{ClientId, Millis, Slot};
-use crate::limits::SNAPSHOTS_KEPT;
+use crate::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
 use crate::ports::client::Reply;
 use crate::service::{Context, Service};
 use crate::sessions::{Lookup, SESSION_SECTIONS, Sessions};
@@ -32,8 +32,12 @@ pub struct Executor {
 
 impl Executor {
     /// A service in its initial state.
+    ///
+    /// # Panics
+    /// If the service has more than [`SECTIONS_MAX`] sections, which no peer could receive.
     #[must_use]
     pub fn new(service: Box<dyn Service>) -> Self {
+        assert!(service.sections() as usize <= SECTIONS_MAX, "a service keeps to its limits");
         let sections = (0..OWN_SECTIONS + service.sections()).map(|_| Section::default()).collect();
         Self {
             service,

@@ -16,6 +16,7 @@
 //! | [`request`], [`batch`] | signed envelopes of requests and the batches that order them |
 //! | [`window`], [`votes`] | bounded tables of slots and votes |
 //! | [`sessions`], [`service`], [`executor`], [`snapshot`] | execution, at-most-once, checkpoints |
+//! | [`transfer`] | how a replica that fell behind gets a checkpoint's state |
 //! | [`limits`] | every bound in the system |
 //! | [`mark`] | coverage marks |
 
@@ -43,6 +44,7 @@ pub mod request;
 pub mod service;
 pub mod sessions;
 pub mod snapshot;
+pub mod transfer;
 pub mod votes;
 pub mod window;
 pub mod wire;

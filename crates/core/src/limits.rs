@@ -33,8 +33,12 @@ pub const ENVELOPE_REQUESTS_MAX: usize = 512;
 pub const CLIENT_WINDOW: u64 = 4096;
 
 /// Bytes of replies that are kept for one client; the oldest give way first, in every replica
-/// alike.
+/// alike. Also the largest result: of a larger one the client learns only that it was executed.
 pub const CLIENT_REPLIES_BYTES_MAX: usize = 2 << 20;
+
+/// Bytes of replies that are kept for all clients together; when there are more, the clients that
+/// were idle for longest lose theirs, in every replica alike.
+pub const REPLIES_BYTES_MAX: usize = 256 << 20;
 
 /// Clients whose numbers and replies are remembered. The one that was idle for longest gives way,
 /// in every replica alike.
@@ -92,8 +96,9 @@ pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// Sections into which a service may divide its state.
 pub const SECTIONS_MAX: usize = 16 << 10;
 
-/// Chunks of one snapshot: 4 GiB of state.
-pub const CHUNKS_MAX: usize = 16 << 10;
+/// Chunks of one snapshot: 16 GiB of state, whose manifest still fits into one message. A replica
+/// with more goes on, but its snapshots cannot be transferred.
+pub const CHUNKS_MAX: usize = 64 << 10;
 
 /// Chunks that a replica asks for at a time during state transfer.
 pub const TRANSFER_CHUNKS_IN_FLIGHT: usize = 8;
@@ -108,3 +113,5 @@ const _: () = assert!(BATCH_INLINE_BYTES + ENVELOPE_INLINE_BYTES < MESSAGE_BYTES
 const _: () = assert!(ENVELOPE_BYTES_MAX <= BATCH_BYTES_MAX && BATCH_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(ENVELOPE_BYTES_MAX < PENDING_CLIENT_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
+const _: () = assert!(32 * CHUNKS_MAX + 5 * SECTIONS_MAX < MESSAGE_BYTES_MAX);
+const _: () = assert!(CLIENT_REPLIES_BYTES_MAX < REPLIES_BYTES_MAX);

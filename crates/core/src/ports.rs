@@ -39,6 +39,12 @@ pub mod replica {
     /// What a replica core asks of its host.
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]
     pub enum Output {
+        /// Treat this as if its client had sent it here: if it is not executed yet, it comes back
+        /// as [`Input::Request`]. Its authentication was checked.
+        Admit {
+            /// An envelope that another replica passed on.
+            envelope: Arc<Envelope>,
+        },
         /// Execute and answer the clients. Slots come in order, each once; after an installed
         /// snapshot they go on behind it.
         Execute {

@@ -1,6 +1,6 @@
 //! Read this page first: what a protocol core is.
 
-use crate::auth::{Auth, Verified, Verifier};
+use crate::auth::{Auth, AuthTag, Verified, Verifier};
 use crate::digest::{Digest, Domain};
 use crate::ids::{Millis, Node, ReplicaId, ReplicaSet, Slot, View};
 use crate::limits;
@@ -55,7 +55,8 @@ pub trait Protocol: Value {
     const RULES: Rules;
 
     /// All checks that need no protocol state: shape, bounds, the author's role, the authentication
-    /// of embedded messages. Any thread. A message that fails never reaches [`Self::step`].
+    /// of embedded messages. The message's own `tag` was checked already; it is here for what it
+    /// says. Any thread. A message that fails never reaches [`Self::step`].
     ///
     /// # Errors
     /// The reason for which the message is refused.
@@ -63,6 +64,7 @@ pub trait Protocol: Value {
         membership: &Membership,
         verifier: &dyn Verifier,
         author: ReplicaId,
+        tag: &AuthTag,
         message: &Self::Message,
     ) -> Result<(), Reject>;
 

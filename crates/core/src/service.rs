@@ -52,7 +52,8 @@ impl Context {
 /// section and can be written with [`Whole`].
 pub trait Service: Send {
     /// Executes an ordered operation. Operations are a client's bytes: check them, and answer
-    /// nonsense with an error in the result. Never panics.
+    /// nonsense with an error in the result. Never panics. A result larger than
+    /// [`crate::limits::CLIENT_REPLIES_BYTES_MAX`] does not reach the client.
     fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8>;
 
     /// Answers a read-only operation from the current state without changing it. An operation that

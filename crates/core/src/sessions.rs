@@ -3,7 +3,7 @@
 //! could execute a request again or never answer it.
 
 use crate::ids::{ClientId, Slot};
-use crate::limits::{CLIENT_REPLIES_BYTES_MAX, CLIENT_WINDOW, CLIENTS_MAX, OPERATION_BYTES_MAX};
+use crate::limits::{CLIENT_REPLIES_BYTES_MAX, CLIENT_WINDOW, CLIENTS_MAX, REPLIES_BYTES_MAX};
 use crate::ports::client::Outcome;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -57,6 +57,9 @@ pub struct Sessions {
     by_activity: BTreeSet<(Slot, ClientId)>,
     changed: u64,
     clients_max: usize,
+    /// Bytes of kept results of all clients.
+    bytes: usize,
+    bytes_max: usize,
 }
 
 impl Default for Sessions {
@@ -86,12 +89,16 @@ impl Session {
         if offset < CLIENT_WINDOW { usize::try_from(offset).ok() } else { None }
     }
 
-    fn settle(&mut self, index: usize, result: Bytes) {
+    fn settle(&mut self, index: usize, result: Bytes) -> Outcome {
         while self.entries.len() <= index {
             self.entries.push_back(Entry::Open);
         }
+        if result.len() > CLIENT_REPLIES_BYTES_MAX {
+            self.entries[index] = Entry::Forgotten;
+            return Outcome::Forgotten;
+        }
         self.bytes += result.len();
-        self.entries[index] = Entry::Done(result);
+        self.entries[index] = Entry::Done(result.clone());
         self.oldest_kept = self.oldest_kept.min(index);
         while self.bytes > CLIENT_REPLIES_BYTES_MAX && self.oldest_kept < self.entries.len() {
             if let Entry::Done(old) = &self.entries[self.oldest_kept] {
@@ -100,6 +107,16 @@ impl Session {
             }
             self.oldest_kept += 1;
         }
+        Outcome::Done(result)
+    }
+
+    fn forget_replies(&mut self) {
+        for entry in &mut self.entries {
+            if matches!(entry, Entry::Done(_)) {
+                *entry = Entry::Forgotten;
+            }
+        }
+        (self.bytes, self.oldest_kept) = (0, self.entries.len());
     }
 
     fn lookup(&self, number: u64) -> Lookup {
@@ -124,6 +141,8 @@ impl Sessions {
             by_activity: BTreeSet::new(),
             changed: u64::MAX,
             clients_max,
+            bytes: 0,
+            bytes_max: REPLIES_BYTES_MAX,
         }
     }
 
@@ -139,13 +158,13 @@ impl Sessions {
         self.sessions.is_empty()
     }
 
-    /// What is known of a request.
+    /// What is known of a request. One beyond the window counts as new: its envelope carries the
+    /// floor that decides, so only its execution can refuse it.
     #[must_use]
     pub fn lookup(&self, client: &ClientId, number: u64) -> Lookup {
-        match self.sessions.get(client) {
-            Some(session) => session.lookup(number),
-            // A client that is new here may start anywhere: its envelope carries the floor.
-            None => Lookup::New,
+        match self.sessions.get(client).map(|session| session.lookup(number)) {
+            None | Some(Lookup::Settled(Outcome::Refused)) => Lookup::New,
+            Some(known) => known,
         }
     }
 
@@ -154,20 +173,43 @@ impl Sessions {
         if !self.sessions.contains_key(&client) && self.sessions.len() >= self.clients_max {
             self.evict();
         }
+        if self.bytes > self.bytes_max {
+            self.forget_replies();
+        }
         let session = self.sessions.entry(client).or_default();
         if session.active != slot {
             self.by_activity.remove(&(session.active, client));
             self.by_activity.insert((slot, client));
             session.active = slot;
         }
+        self.bytes -= session.bytes;
         session.raise_floor(floor);
+        self.bytes += session.bytes;
         self.changed |= 1 << section_of(&client);
     }
 
     fn evict(&mut self) {
         if let Some((_, client)) = self.by_activity.pop_first() {
-            self.sessions.remove(&client);
+            if let Some(session) = self.sessions.remove(&client) {
+                self.bytes -= session.bytes;
+            }
             self.changed |= 1 << section_of(&client);
+        }
+    }
+
+    /// Takes the replies of the idlest clients until half of the limit is free, so that this is
+    /// rare.
+    fn forget_replies(&mut self) {
+        for (_, client) in &self.by_activity {
+            if self.bytes <= self.bytes_max / 2 {
+                break;
+            }
+            let Some(session) = self.sessions.get_mut(client) else { continue };
+            if session.bytes > 0 {
+                self.bytes -= session.bytes;
+                session.forget_replies();
+                self.changed |= 1 << section_of(client);
+            }
         }
     }
 
@@ -184,9 +226,10 @@ impl Sessions {
             Lookup::Settled(outcome) => outcome,
             Lookup::New => {
                 let index = session.index(number).expect("a new number is inside the window");
-                let result = Bytes::from(execute());
-                session.settle(index, result.clone());
-                Outcome::Done(result)
+                let before = session.bytes;
+                let outcome = session.settle(index, Bytes::from(execute()));
+                self.bytes = self.bytes - before + session.bytes;
+                outcome
             }
         }
     }
@@ -230,6 +273,7 @@ impl Sessions {
         for client in old {
             if let Some(session) = self.sessions.remove(&client) {
                 self.by_activity.remove(&(session.active, client));
+                self.bytes -= session.bytes;
             }
         }
         self.changed |= 1 << index;
@@ -242,6 +286,7 @@ impl Sessions {
                 return Err(Malformed);
             }
             self.by_activity.insert((session.active, client));
+            self.bytes += session.bytes;
             self.sessions.insert(client, session);
         }
         Ok(())
@@ -258,7 +303,7 @@ fn decode_session(from: &mut Reader<'_>) -> Result<Session, Malformed> {
     for _ in 0..count {
         session.entries.push_back(match from.u8()? {
             0 => Entry::Open,
-            1 => Entry::Done(from.bytes(CLIENT_REPLIES_BYTES_MAX.max(OPERATION_BYTES_MAX))?),
+            1 => Entry::Done(from.bytes(CLIENT_REPLIES_BYTES_MAX)?),
             2 => Entry::Forgotten,
             _ => return Err(Malformed),
         });
@@ -324,6 +369,48 @@ mod tests {
         }
         assert_eq!(run(&mut table, 1, 9), (Outcome::Forgotten, false));
         assert!(matches!(run(&mut table, 2, 9), (Outcome::Done(_), false)));
+    }
+
+    #[test]
+    fn a_result_too_large_to_send_is_forgotten_and_takes_no_other_with_it() {
+        let mut table = Sessions::default();
+        table.begin(client(1), 0, Slot(1));
+        run(&mut table, 1, 1);
+        let large = || vec![0; CLIENT_REPLIES_BYTES_MAX + 1];
+        assert_eq!(table.settle(&client(1), 2, large), Outcome::Forgotten);
+        assert_eq!(run(&mut table, 2, 2), (Outcome::Forgotten, false));
+        assert_eq!(run(&mut table, 1, 2), (Outcome::Done(Bytes::from_static(&[1])), false));
+    }
+
+    #[test]
+    fn the_idlest_clients_lose_their_replies_first_and_restored_tables_agree() {
+        let mut table = Sessions { bytes_max: 100, ..Sessions::default() };
+        let mut copy = Sessions { bytes_max: 100, ..Sessions::default() };
+        for id in 1..=4 {
+            table.begin(client(id), 0, Slot(u64::from(id)));
+            table.settle(&client(id), 0, || vec![id; 30]);
+        }
+        for index in 0..SESSION_SECTIONS {
+            copy.restore_section(index, &table.section(index)).unwrap();
+        }
+        for table in [&mut table, &mut copy] {
+            table.begin(client(1), 0, Slot(5));
+            let kept =
+                |id| matches!(table.lookup(&client(id), 0), Lookup::Settled(Outcome::Done(_)));
+            assert_eq!([1, 2, 3, 4].map(kept), [false, false, false, true]);
+            assert_eq!(table.bytes, 30);
+        }
+    }
+
+    #[test]
+    fn a_known_client_may_jump_ahead_of_its_window_with_a_new_floor() {
+        let mut table = Sessions::default();
+        table.begin(client(1), 0, Slot(1));
+        let far = 10 * CLIENT_WINDOW;
+        assert_eq!(table.lookup(&client(1), far), Lookup::New, "the floor is in the envelope");
+        assert_eq!(run(&mut table, far, 1), (Outcome::Refused, false));
+        table.begin(client(1), far, Slot(2));
+        assert!(run(&mut table, far, 2).1);
     }
 
     #[test]

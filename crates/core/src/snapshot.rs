@@ -7,9 +7,13 @@
 use crate::digest::{Digest, Hasher};
 use crate::ids::Slot;
 use crate::limits::{CHUNK_BYTES_MAX, CHUNKS_MAX, SECTIONS_MAX};
+use crate::sessions::SESSION_SECTIONS;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::vec::Vec;
 use bytes::Bytes;
+
+/// The service's sections, the client table's and the executor's header.
+const MANIFEST_SECTIONS_MAX: usize = SECTIONS_MAX + SESSION_SECTIONS as usize + 1;
 
 /// The digests of a section's chunks.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -54,7 +58,7 @@ impl Wire for Manifest {
         to.sequence(&self.0);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let manifest = from.sequence(SECTIONS_MAX).map(Self)?;
+        let manifest = from.sequence(MANIFEST_SECTIONS_MAX).map(Self)?;
         if manifest.chunks().count() > CHUNKS_MAX { Err(Malformed) } else { Ok(manifest) }
     }
 }

@@ -1,1 +1,21 @@
-//! To be written.
+//! Bytes in and out: encrypted channels over TCP, readiness, clocks, backoff.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`channel`] | the encrypted channel, without a socket |
+//! | [`frame`] | cutting a byte stream into frames and frames into messages |
+//! | [`connection`] | a channel over a non-blocking TCP stream, with a bounded outbound queue |
+//! | [`hello`] | the first message inside a channel |
+//! | [`poll`] | waiting for readiness |
+//! | [`clock`] | time that never goes back |
+//! | [`backoff`] | when to dial again |
+
+#![forbid(unsafe_code)]
+
+pub mod backoff;
+pub mod channel;
+pub mod clock;
+pub mod connection;
+pub mod frame;
+pub mod hello;
+pub mod poll;

@@ -1,1 +1,55 @@
-//! To be written.
+//! The protocol cores, replica and client side, one directory each, and the registry by which
+//! `--protocol` finds them.
+//!
+//! | name | replicas | module |
+//! | --- | --- | --- |
+//! | `minbft` | `2f + 1` | [`minbft`] |
+//! | `unreplicated` | 1 | [`unreplicated`], for benchmarks only |
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod common;
+pub mod minbft;
+pub mod unreplicated;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
+use pentarchy_core::protocol::{Protocol, Rules, Setup};
+
+/// Starts a replica core; its first effects are appended.
+pub type Start = fn(Setup, &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore>;
+
+/// One protocol that can be chosen by name.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// Fault model and group size.
+    pub rules: Rules,
+    /// Brings up a replica.
+    pub start: Start,
+    /// Whether a user may run a service on it.
+    pub for_users: bool,
+}
+
+/// Every protocol.
+pub const PROTOCOLS: [Entry; 2] = [
+    Entry { rules: minbft::MinBft::RULES, start: start_minbft, for_users: true },
+    Entry { rules: unreplicated::Unreplicated::RULES, start: start_unreplicated, for_users: false },
+];
+
+/// The protocol of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Entry> {
+    PROTOCOLS.iter().find(|entry| entry.rules.name == name)
+}
+
+fn start_minbft(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<minbft::MinBft>::start(setup, out))
+}
+
+fn start_unreplicated(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<unreplicated::Unreplicated>::start(setup, out))
+}

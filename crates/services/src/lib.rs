@@ -1,1 +1,17 @@
-//! To be written.
+//! Deterministic services to replicate, and their snapshots.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`null`] | a service that does nothing, to measure ordering alone |
+//! | [`kv`] | strings, counters and lists under the names and rules of Redis |
+//!
+//! A service never reads a clock, never draws randomness of its own and never iterates in hash
+//! order: equal state and equal operation give equal next state and equal result everywhere.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod kv;
+pub mod null;

@@ -1,0 +1,167 @@
+//! The handle that applications hold.
+
+use crate::completion::{Completion, Completions, Pending};
+use crate::config::ClientConfig;
+use crate::error::{ConnectError, RequestError};
+use crate::host::Host;
+use crate::inbox::{Command, Inbox};
+use bytes::Bytes;
+use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_core::limits::OPERATION_BYTES_MAX;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// A connected client. Cheap to clone; when the last clone is dropped, its thread ends and what is
+/// outstanding completes with [`RequestError::Closed`].
+#[derive(Clone)]
+pub struct Client(Arc<Shared>);
+
+struct Shared {
+    inbox: Arc<Inbox>,
+    id: ClientId,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Client {
+    /// Starts the client's thread, which dials every replica and keeps dialling those that are down.
+    /// Does not wait for any of them.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    pub fn connect(config: ClientConfig) -> Result<Self, ConnectError> {
+        let id = config.keys.client_id();
+        let (host, inbox) = Host::new(config)?;
+        let thread = std::thread::Builder::new()
+            .name("pentarchy-client".into())
+            .spawn(move || host.run())?;
+        Ok(Self(Arc::new(Shared { inbox, id, thread: Mutex::new(Some(thread)) })))
+    }
+
+    /// Who this client is.
+    #[must_use]
+    pub fn id(&self) -> ClientId {
+        self.0.id
+    }
+
+    /// Has an operation ordered and executed. Blocks while too many are outstanding.
+    pub fn submit(&self, operation: impl Into<Bytes>) -> Pending {
+        self.pending(operation.into(), Command::Submit, true)
+    }
+
+    /// Like [`Self::submit`], but fails at once with [`RequestError::Full`] where that blocks.
+    pub fn try_submit(&self, operation: impl Into<Bytes>) -> Pending {
+        self.pending(operation.into(), Command::Submit, false)
+    }
+
+    /// Has an operation ordered and executed, and waits for its result.
+    ///
+    /// # Errors
+    /// [`RequestError`]
+    pub fn call(&self, operation: impl Into<Bytes>) -> Result<Bytes, RequestError> {
+        self.submit(operation).wait()
+    }
+
+    /// Answers a read-only operation by the protocol's fast read, whose guarantee the protocol
+    /// states. Blocks while too many operations are outstanding.
+    pub fn query(&self, operation: impl Into<Bytes>) -> Pending {
+        self.pending(operation.into(), Command::Query, true)
+    }
+
+    /// Like [`Self::submit`], with a callback instead of something to wait for. The callback runs on
+    /// the client's thread: it must be short, must not block, and must not call what blocks here.
+    pub fn submit_with(
+        &self,
+        operation: impl Into<Bytes>,
+        callback: impl FnOnce(Result<Bytes, RequestError>) + Send + 'static,
+    ) {
+        self.hand_over(operation.into(), Completion::call(callback), Command::Submit, true);
+    }
+
+    /// Like [`Self::submit_with`] for [`Self::query`].
+    pub fn query_with(
+        &self,
+        operation: impl Into<Bytes>,
+        callback: impl FnOnce(Result<Bytes, RequestError>) + Send + 'static,
+    ) {
+        self.hand_over(operation.into(), Completion::call(callback), Command::Query, true);
+    }
+
+    /// Has many operations ordered and executed, in this order, with one hand-over for all of them.
+    /// The results go to `completions`, each with the tag that came with its operation. Blocks while
+    /// too many are outstanding.
+    ///
+    /// # Errors
+    /// [`RequestError::Closed`] if the client has ended; what was not handed over then completes
+    /// with the same error.
+    pub fn submit_all(
+        &self,
+        operations: impl IntoIterator<Item = (u64, Bytes)>,
+        completions: &Arc<Completions>,
+    ) -> Result<(), RequestError> {
+        let mut commands = Vec::new();
+        for (tag, operation) in operations {
+            let done = Completion::queue(completions, tag);
+            if operation.len() > OPERATION_BYTES_MAX {
+                done.complete(Err(RequestError::TooLarge));
+            } else {
+                commands.push(Command::Submit(operation, done));
+            }
+        }
+        while !commands.is_empty() {
+            self.0.inbox.submit_all(&mut commands)?;
+        }
+        Ok(())
+    }
+
+    /// A replica's own view of itself, as JSON. It is one replica's word and proves nothing.
+    pub fn status(&self, replica: ReplicaId) -> Pending {
+        let (pending, done) = Pending::new();
+        self.0.inbox.ask_status(replica, done);
+        pending
+    }
+
+    fn pending(
+        &self,
+        operation: Bytes,
+        command: impl FnOnce(Bytes, Completion) -> Command,
+        block: bool,
+    ) -> Pending {
+        let (pending, done) = Pending::new();
+        self.hand_over(operation, done, command, block);
+        pending
+    }
+
+    fn hand_over(
+        &self,
+        operation: Bytes,
+        done: Completion,
+        command: impl FnOnce(Bytes, Completion) -> Command,
+        block: bool,
+    ) {
+        if operation.len() > OPERATION_BYTES_MAX {
+            return done.complete(Err(RequestError::TooLarge));
+        }
+        self.0.inbox.submit(command(operation, done), block);
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({})", self.0.id)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.inbox.close();
+        let thread = self.thread.get_mut().ok().and_then(Option::take);
+        // The last handle may go inside a callback, on the thread itself.
+        if let Some(thread) =
+            thread.filter(|thread| thread.thread().id() != std::thread::current().id())
+        {
+            // A panic of the thread has been printed, and everything outstanding was completed.
+            let _ = thread.join();
+        }
+    }
+}

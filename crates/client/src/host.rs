@@ -1,0 +1,260 @@
+//! The client's thread: rounds of reading, stepping, writing.
+
+use crate::completion::Completion;
+use crate::config::ClientConfig;
+use crate::error::{ConnectError, RequestError};
+use crate::inbox::{Command, Inbox};
+use crate::links::{Changes, Links};
+use crate::numbers::Numbers;
+use bytes::Bytes;
+use pentarchy_core::ids::{Millis, Node, ReplicaId, ReplicaSet};
+use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
+use pentarchy_core::wire::Wire;
+use pentarchy_crypto::request_auth::ClientSigner;
+use pentarchy_io::channel::Identity;
+use pentarchy_io::clock::{Clock, wall_micros};
+use pentarchy_io::poll::{Poller, Token};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::{debug, error};
+
+/// The token of the waker; replicas' tokens are their ids.
+const WAKER: Token = Token(usize::MAX);
+
+/// The longest sleep in milliseconds; nothing depends on it.
+const SLEEP_MS: u64 = 1_000;
+
+/// Everything that the client's thread owns.
+pub struct Host {
+    inbox: Arc<Inbox>,
+    poller: Poller,
+    clock: Clock,
+    links: Links,
+    commands: Vec<Command>,
+    /// Operations that wait for room among the numbers, in order.
+    held_back: VecDeque<Command>,
+    statuses: Vec<VecDeque<Completion>>,
+    desk: Desk,
+}
+
+/// The core, and what its effects change.
+struct Desk {
+    core: Box<dyn ClientCore>,
+    signer: ClientSigner,
+    numbers: Numbers,
+    effects: Vec<Effect>,
+    wake_at: Option<Millis>,
+    /// Completed in this round.
+    completed: usize,
+    outgoing: Vec<(ReplicaSet, ToReplica)>,
+}
+
+impl Host {
+    pub fn new(config: ClientConfig) -> Result<(Self, Arc<Inbox>), ConnectError> {
+        let ClientConfig { membership, addresses, keys, signer, core, outstanding_max } = config;
+        let (members, given) = (membership.n(), addresses.len());
+        if members != given {
+            return Err(ConnectError::Addresses { members, addresses: given });
+        }
+        if signer.client_id() != keys.client_id() {
+            return Err(ConnectError::Signer);
+        }
+        let poller = Poller::new()?;
+        let inbox = Arc::new(Inbox::new(poller.waker(WAKER)?, outstanding_max));
+        let identity = Identity::new(*keys.channel_secret(), &membership.domain());
+        let replicas = addresses.into_iter().zip(membership.members.iter().map(|m| m.key));
+        let links = Links::new(identity, Node::Client(keys.client_id()), replicas)?;
+        let desk = Desk {
+            core,
+            signer,
+            numbers: Numbers::new(wall_micros()),
+            effects: Vec::new(),
+            wake_at: None,
+            completed: 0,
+            outgoing: Vec::new(),
+        };
+        let host = Self {
+            inbox: inbox.clone(),
+            poller,
+            clock: Clock::default(),
+            links,
+            commands: Vec::new(),
+            held_back: VecDeque::new(),
+            statuses: (0..members).map(|_| VecDeque::new()).collect(),
+            desk,
+        };
+        Ok((host, inbox))
+    }
+
+    /// Runs until the last handle is gone.
+    pub fn run(mut self) {
+        // Whatever ends this thread, nobody waits for it afterwards.
+        let _end = EndGuard(self.inbox.clone());
+        loop {
+            match self.round() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    error!(%error, "the client cannot wait for its sockets and ends");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn round(&mut self) -> std::io::Result<bool> {
+        let timeout = self.timeout();
+        for event in self.poller.wait(timeout)? {
+            self.links.on_event(event);
+        }
+        let mut changes = Changes::default();
+        let now_ms = self.clock.elapsed_ms();
+        self.links.dial(&self.poller, now_ms, &mut changes);
+        let (desk, statuses) = (&mut self.desk, &mut self.statuses);
+        let mut answered = 0;
+        self.links.receive(now_ms, &mut changes, |from, bytes| {
+            answered += desk.on_bytes(from, &bytes, statuses);
+        });
+        for replica in changes.opened.iter() {
+            self.desk.step(Event::Connected(replica));
+        }
+        self.commands.clear();
+        if !self.inbox.take(&mut self.commands) {
+            return Ok(false);
+        }
+        self.on_commands(changes.opened);
+        let now = self.clock.now();
+        self.desk.wake_at = None;
+        self.desk.step(Event::Round { now });
+        for (to, message) in self.desk.outgoing.drain(..) {
+            to.iter().for_each(|replica| self.links.send(replica, &message));
+        }
+        self.links.flush(now_ms, &mut changes);
+        for replica in changes.lost.iter() {
+            for done in self.statuses[usize::from(replica.0)].drain(..) {
+                done.complete(Err(RequestError::Unreachable));
+                answered += 1;
+            }
+        }
+        self.inbox.release(std::mem::take(&mut self.desk.completed), answered);
+        Ok(true)
+    }
+
+    fn timeout(&mut self) -> Duration {
+        let due_ms =
+            self.links.next_ms().map_or(SLEEP_MS, |at| at.saturating_sub(self.clock.elapsed_ms()));
+        let wake_ms =
+            self.desk.wake_at.map_or(SLEEP_MS, |at| at.0.saturating_sub(self.clock.now().0));
+        let can_submit = !self.held_back.is_empty() && self.desk.numbers.has_room();
+        if can_submit || self.links.is_readable() || !self.inbox.may_sleep() {
+            return Duration::ZERO;
+        }
+        Duration::from_millis(due_ms.min(wake_ms).min(SLEEP_MS))
+    }
+
+    /// Gives numbers to what was submitted, as far as the window allows, and asks for statuses.
+    fn on_commands(&mut self, opened: ReplicaSet) {
+        for replica in opened.iter() {
+            for _ in 0..self.statuses[usize::from(replica.0)].len() {
+                self.links.send(replica, &ToReplica::Status);
+            }
+        }
+        for command in self.commands.drain(..) {
+            match command {
+                Command::Status(replica, done) => {
+                    let Some(waiting) = self.statuses.get_mut(usize::from(replica.0)) else {
+                        done.complete(Err(RequestError::Unreachable));
+                        self.inbox.release(0, 1);
+                        continue;
+                    };
+                    waiting.push_back(done);
+                    self.links.send(replica, &ToReplica::Status);
+                }
+                operation => self.held_back.push_back(operation),
+            }
+        }
+        while self.desk.numbers.has_room()
+            && let Some(command) = self.held_back.pop_front()
+        {
+            self.desk.on_command(command);
+        }
+    }
+}
+
+impl Desk {
+    /// Takes a replica's message; says how many questions for its status that answers.
+    fn on_bytes(
+        &mut self,
+        from: ReplicaId,
+        bytes: &Bytes,
+        statuses: &mut [VecDeque<Completion>],
+    ) -> usize {
+        match ToClient::from_bytes(bytes) {
+            Ok(ToClient::Status(json)) => {
+                let waiting = &mut statuses[usize::from(from.0)];
+                waiting.pop_front().map_or(0, |done| {
+                    done.complete(Ok(json));
+                    1
+                })
+            }
+            Ok(message) => {
+                self.step(Event::Message { from, message });
+                0
+            }
+            Err(_) => {
+                debug!(replica = from.0, "malformed message");
+                0
+            }
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        let event = match command {
+            Command::Submit(operation, done) => {
+                Event::Submit { number: self.numbers.give(done), operation }
+            }
+            Command::Query(operation, done) => {
+                Event::Query { number: self.numbers.give(done), operation }
+            }
+            Command::Status(_, done) => return done.complete(Err(RequestError::Refused)),
+        };
+        self.step(event);
+    }
+
+    /// One event, and its effects.
+    fn step(&mut self, event: Event) {
+        self.core.step(event, &mut self.effects);
+        for effect in self.effects.drain(..) {
+            match effect {
+                Effect::Request { to, draft } => {
+                    let envelope = Arc::new(self.signer.seal(draft));
+                    self.outgoing.push((to, ToReplica::Request(envelope)));
+                }
+                Effect::Query { to, number, operation } => {
+                    self.outgoing.push((to, ToReplica::Query { number, operation }));
+                }
+                Effect::Completed { number, outcome } => {
+                    let Some(done) = self.numbers.settle(number) else { continue };
+                    self.completed += 1;
+                    done.complete(match outcome {
+                        Outcome::Done(result) => Ok(result),
+                        Outcome::Forgotten => Err(RequestError::Forgotten),
+                        Outcome::Refused => Err(RequestError::Refused),
+                    });
+                }
+                Effect::WakeAt(at) => {
+                    self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
+                }
+            }
+        }
+    }
+}
+
+struct EndGuard(Arc<Inbox>);
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

@@ -1,0 +1,177 @@
+//! What handles hand to the host's thread: one lock, one swap per round, and a system call only if
+//! the thread sleeps.
+
+use crate::completion::{Completion, lock};
+use crate::error::RequestError;
+use bytes::Bytes;
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_io::poll::Waker;
+use std::mem::{replace, swap, take};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Questions for replicas' status that may wait at a time.
+const STATUS_MAX: usize = 64;
+
+/// What a handle wants.
+pub enum Command {
+    /// An ordered operation.
+    Submit(Bytes, Completion),
+    /// A read that need not be ordered.
+    Query(Bytes, Completion),
+    /// A replica's status.
+    Status(ReplicaId, Completion),
+}
+
+impl Command {
+    /// Completes it without a result.
+    pub fn fail(self, error: RequestError) {
+        match self {
+            Self::Submit(_, done) | Self::Query(_, done) | Self::Status(_, done) => {
+                done.complete(Err(error));
+            }
+        }
+    }
+}
+
+/// The queue between handles and the host's thread. Bounded by the operations that may be
+/// outstanding.
+pub struct Inbox {
+    state: Mutex<State>,
+    space: Condvar,
+    waker: Waker,
+    outstanding_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    commands: Vec<Command>,
+    /// Submitted and not completed.
+    outstanding: usize,
+    status_outstanding: usize,
+    /// Threads that wait for [`Inbox::space`].
+    blocked: usize,
+    /// The host's thread sleeps or is about to.
+    sleeping: bool,
+    closed: bool,
+}
+
+impl Inbox {
+    pub fn new(waker: Waker, outstanding_max: usize) -> Self {
+        let outstanding_max = outstanding_max.max(1);
+        Self { state: Mutex::default(), space: Condvar::new(), waker, outstanding_max }
+    }
+
+    /// Hands over as many operations as there is room for, at least one. Blocks while there is none.
+    /// What is left stays in `commands`.
+    pub fn submit_all(&self, commands: &mut Vec<Command>) -> Result<(), RequestError> {
+        let (mut state, room) = self.room(true)?;
+        let count = room.min(commands.len());
+        state.outstanding += count;
+        state.commands.extend(commands.drain(..count));
+        self.wake(state);
+        Ok(())
+    }
+
+    /// Hands over one operation, or completes it with what prevents that.
+    pub fn submit(&self, command: Command, block: bool) {
+        match self.room(block) {
+            Ok((mut state, _)) => {
+                state.outstanding += 1;
+                state.commands.push(command);
+                self.wake(state);
+            }
+            Err(error) => command.fail(error),
+        }
+    }
+
+    /// How many operations may be handed over, at least one.
+    fn room(&self, block: bool) -> Result<(MutexGuard<'_, State>, usize), RequestError> {
+        let mut state = lock(&self.state);
+        while block && state.outstanding >= self.outstanding_max && !state.closed {
+            state.blocked += 1;
+            state = self.space.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.blocked -= 1;
+        }
+        if state.closed {
+            return Err(RequestError::Closed);
+        }
+        match self.outstanding_max.saturating_sub(state.outstanding) {
+            0 => Err(RequestError::Full),
+            room => Ok((state, room)),
+        }
+    }
+
+    /// Hands over a question for a replica's status.
+    pub fn ask_status(&self, replica: ReplicaId, done: Completion) {
+        let mut state = lock(&self.state);
+        let refusal = match (state.closed, state.status_outstanding < STATUS_MAX) {
+            (true, _) => Some(RequestError::Closed),
+            (_, false) => Some(RequestError::Full),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            drop(state);
+            return done.complete(Err(refusal));
+        }
+        state.status_outstanding += 1;
+        state.commands.push(Command::Status(replica, done));
+        self.wake(state);
+    }
+
+    /// Ends a hand-over.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let is_asleep = replace(&mut state.sleeping, false);
+        drop(state);
+        if is_asleep {
+            // The system refuses only if the event counter is full, and then the thread is awake.
+            let _ = self.waker.wake();
+        }
+    }
+
+    /// The last handle is gone: the host ends.
+    pub fn close(&self) {
+        lock(&self.state).closed = true;
+        let _ = self.waker.wake();
+    }
+
+    /// The host: whether it may sleep because nothing was handed over. From now on it is woken.
+    pub fn may_sleep(&self) -> bool {
+        let mut state = lock(&self.state);
+        state.sleeping = state.commands.is_empty() && !state.closed;
+        state.sleeping
+    }
+
+    /// The host: takes all that was handed over into the empty `into`. False if it is to end.
+    pub fn take(&self, into: &mut Vec<Command>) -> bool {
+        let mut state = lock(&self.state);
+        state.sleeping = false;
+        swap(&mut state.commands, into);
+        !state.closed
+    }
+
+    /// The host: so many operations were completed.
+    pub fn release(&self, operations: usize, statuses: usize) {
+        if operations == 0 && statuses == 0 {
+            return;
+        }
+        let mut state = lock(&self.state);
+        state.outstanding -= operations;
+        state.status_outstanding -= statuses;
+        let blocked = state.blocked > 0;
+        drop(state);
+        if blocked {
+            self.space.notify_all();
+        }
+    }
+
+    /// The host has ended: nobody waits for room any more.
+    pub fn end(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        // Completing may call back into here, so not under the lock.
+        let commands = take(&mut state.commands);
+        drop(state);
+        self.space.notify_all();
+        drop(commands);
+    }
+}

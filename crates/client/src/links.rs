@@ -1,0 +1,213 @@
+//! Connections to the replicas: dialled, kept, dialled again.
+
+use crate::error::ConnectError;
+use bytes::Bytes;
+use pentarchy_core::ids::{Node, ReplicaId, ReplicaSet};
+use pentarchy_core::limits::FRAME_BYTES_MAX;
+use pentarchy_core::ports::client::ToReplica;
+use pentarchy_core::wire::Wire;
+use pentarchy_crypto::keys::channel_public;
+use pentarchy_io::backoff::Backoff;
+use pentarchy_io::channel::Identity;
+use pentarchy_io::connection::{Closed, Connection, ConnectionLimits};
+use pentarchy_io::hello::Hello;
+use pentarchy_io::poll::{Poller, Token};
+use std::net::SocketAddr;
+use tracing::{debug, info};
+
+/// Bytes that may wait for one replica. Beyond that what is sent is dropped; the core sends it again.
+const QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes read from one replica in one round before the others get their turn.
+const ROUND_BYTES_MAX: usize = 1 << 20;
+
+/// Milliseconds for a connection to be made and its handshake to end.
+const OPEN_MS: u64 = 3_000;
+
+const LIMITS: ConnectionLimits =
+    ConnectionLimits { message_bytes_max: FRAME_BYTES_MAX, queue_bytes_max: QUEUE_BYTES_MAX };
+
+/// One replica.
+struct Link {
+    address: SocketAddr,
+    key: [u8; 32],
+    state: State,
+    backoff: Backoff,
+}
+
+enum State {
+    /// To be dialled at this time.
+    Down { dial_at: u64 },
+    /// Dialled; given up at this time.
+    Opening { connection: Box<Connection>, give_up_at: u64 },
+    /// Both sides know each other.
+    Open { connection: Box<Connection> },
+}
+
+/// What became of links in a round.
+#[derive(Default)]
+pub struct Changes {
+    /// Links that were opened.
+    pub opened: ReplicaSet,
+    /// Links that were lost, or could not be opened.
+    pub lost: ReplicaSet,
+}
+
+/// The connections to all replicas.
+pub struct Links {
+    identity: Identity,
+    me: Node,
+    links: Vec<Link>,
+    scratch: Vec<u8>,
+    messages: Vec<Bytes>,
+}
+
+impl Links {
+    /// Nothing is dialled yet.
+    pub fn new(
+        identity: Identity,
+        me: Node,
+        replicas: impl Iterator<Item = (SocketAddr, [u8; 32])>,
+    ) -> Result<Self, ConnectError> {
+        let link = |(id, (address, key)): (u16, (SocketAddr, [u8; 32]))| {
+            let key = channel_public(&key).ok_or(ConnectError::MemberKey(ReplicaId(id)))?;
+            let state = State::Down { dial_at: 0 };
+            Ok(Link { address, key, state, backoff: Backoff::default() })
+        };
+        let links = (0u16..).zip(replicas).map(link).collect::<Result<_, ConnectError>>()?;
+        Ok(Self { identity, me, links, scratch: vec![0; 256 << 10], messages: Vec::new() })
+    }
+
+    /// Takes note of what the poller reported.
+    pub fn on_event(&mut self, event: &pentarchy_io::poll::Event) {
+        if let Some(connection) = self.links.get_mut(event.token().0).and_then(Link::connection) {
+            connection.on_event(event);
+        }
+    }
+
+    /// Dials what is due and gives up what takes too long.
+    pub fn dial(&mut self, poller: &Poller, now_ms: u64, changes: &mut Changes) {
+        for index in 0..self.links.len() {
+            match &self.links[index].state {
+                State::Down { dial_at } if *dial_at <= now_ms => {
+                    if let Err(error) = self.dial_one(index, poller, now_ms) {
+                        debug!(replica = index, %error, "cannot dial");
+                        self.lose(index, now_ms, changes);
+                    }
+                }
+                State::Opening { give_up_at, .. } if *give_up_at <= now_ms => {
+                    self.lose(index, now_ms, changes);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn dial_one(&mut self, index: usize, poller: &Poller, now_ms: u64) -> std::io::Result<()> {
+        let link = &mut self.links[index];
+        let mut connection = Connection::dial(link.address, &self.identity, &link.key, LIMITS)?;
+        poller.register(connection.stream(), Token(index))?;
+        // The queue is empty, so it takes this.
+        let _ = connection.queue_with(|to| Hello(self.me).encode(to));
+        let give_up_at = now_ms + OPEN_MS;
+        link.state = State::Opening { connection: Box::new(connection), give_up_at };
+        Ok(())
+    }
+
+    /// Reads what has arrived, and hands each message over.
+    pub fn receive(
+        &mut self,
+        now_ms: u64,
+        changes: &mut Changes,
+        mut on_message: impl FnMut(ReplicaId, Bytes),
+    ) {
+        for index in 0..self.links.len() {
+            let link = &mut self.links[index];
+            let Some(connection) = link.connection().filter(|link| link.is_readable()) else {
+                continue;
+            };
+            let received =
+                connection.receive(&mut self.scratch, ROUND_BYTES_MAX, &mut self.messages);
+            if link.try_open() {
+                info!(replica = index, "connected");
+                changes.opened.insert(ReplicaId(index as u16));
+            }
+            self.messages.drain(..).for_each(|bytes| on_message(ReplicaId(index as u16), bytes));
+            if let Err(closed) = received {
+                self.on_closed(index, closed, now_ms, changes);
+            }
+        }
+    }
+
+    /// Sends a message to a replica, if it is connected.
+    pub fn send(&mut self, to: ReplicaId, message: &ToReplica) {
+        if let Some(Link { state: State::Open { connection }, .. }) =
+            self.links.get_mut(usize::from(to.0))
+            && connection.queue_with(|to| message.encode(to)).is_err()
+        {
+            debug!(replica = to.0, "the replica reads too slowly: message dropped");
+        }
+    }
+
+    /// Writes what waits.
+    pub fn flush(&mut self, now_ms: u64, changes: &mut Changes) {
+        for index in 0..self.links.len() {
+            let flushed = self.links[index].connection().map_or(Ok(()), Connection::flush);
+            if let Err(closed) = flushed {
+                self.on_closed(index, closed, now_ms, changes);
+            }
+        }
+    }
+
+    /// Whether something can be read without waiting.
+    pub fn is_readable(&mut self) -> bool {
+        self.links.iter_mut().filter_map(Link::connection).any(|link| link.is_readable())
+    }
+
+    /// When [`Self::dial`] has something to do.
+    pub fn next_ms(&self) -> Option<u64> {
+        let due = |link: &Link| match &link.state {
+            State::Down { dial_at } => Some(*dial_at),
+            State::Opening { give_up_at, .. } => Some(*give_up_at),
+            State::Open { .. } => None,
+        };
+        self.links.iter().filter_map(due).min()
+    }
+
+    fn on_closed(&mut self, index: usize, closed: Closed, now_ms: u64, changes: &mut Changes) {
+        match self.links[index].state {
+            State::Open { .. } => info!(replica = index, %closed, "connection lost"),
+            _ => debug!(replica = index, %closed, "cannot connect"),
+        }
+        self.lose(index, now_ms, changes);
+    }
+
+    fn lose(&mut self, index: usize, now_ms: u64, changes: &mut Changes) {
+        let link = &mut self.links[index];
+        link.state = State::Down { dial_at: now_ms + link.backoff.delay_ms() };
+        changes.lost.insert(ReplicaId(index as u16));
+    }
+}
+
+impl Link {
+    fn connection(&mut self) -> Option<&mut Connection> {
+        match &mut self.state {
+            State::Down { .. } => None,
+            State::Opening { connection, .. } | State::Open { connection } => Some(connection),
+        }
+    }
+
+    /// Takes note of the end of the handshake; true once.
+    fn try_open(&mut self) -> bool {
+        let State::Opening { connection, .. } = &self.state else { return false };
+        if connection.remote().is_none() {
+            return false;
+        }
+        let opening = std::mem::replace(&mut self.state, State::Down { dial_at: 0 });
+        if let State::Opening { connection, .. } = opening {
+            self.state = State::Open { connection };
+        }
+        self.backoff.reset();
+        true
+    }
+}

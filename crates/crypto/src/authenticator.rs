@@ -1,0 +1,45 @@
+//! Makes the tag that a message asks for.
+
+use crate::costs;
+use crate::keys::KeyPair;
+use pentarchy_core::auth::{Auth, AuthTag};
+use pentarchy_core::counter::{Refused, Usig};
+use pentarchy_core::digest::Digest;
+use std::fmt;
+
+/// A replica's means to convince others: its key and its trusted counter.
+pub struct Authenticator {
+    keys: KeyPair,
+    usig: Box<dyn Usig>,
+}
+
+impl Authenticator {
+    /// Takes possession of both: a counter that two hosts could reach would still be safe, but each
+    /// would see the other's positions as spent.
+    #[must_use]
+    pub fn new(keys: KeyPair, usig: Box<dyn Usig>) -> Self {
+        Self { keys, usig }
+    }
+
+    /// Authenticates the statement with this digest.
+    ///
+    /// # Errors
+    /// [`Refused`] if the counter does not certify it. The host must end the process: a message
+    /// that the core believes sent can never be sent.
+    pub fn tag(&mut self, auth: &Auth, digest: &Digest) -> Result<AuthTag, Refused> {
+        match auth {
+            Auth::Channel => Ok(AuthTag::Channel),
+            Auth::Signature => Ok(AuthTag::Signature(self.keys.sign(digest))),
+            Auth::Usig(position) => {
+                costs::USIGS_CREATED.add(1);
+                self.usig.create(*position, digest).map(AuthTag::Usig)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authenticator({:?}, {})", self.keys, self.usig.incarnation())
+    }
+}

@@ -1,0 +1,221 @@
+//! Checks what others made, for one membership.
+
+use crate::costs;
+use crate::keys::KeyPair;
+use crate::request_auth::{self, BadMemberKey, PairKeys, SignedRequest};
+use crate::seen::Seen;
+use ed25519_dalek::{Signature, VerifyingKey};
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::counter::{Certificate, Ui};
+use pentarchy_core::digest::{Digest, Domain, Hasher};
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::membership::Membership;
+use pentarchy_core::request::{Envelope, RequestAuth};
+use std::fmt;
+use std::sync::Arc;
+
+/// Checks counter certificates. Implemented by the trusted devices' crate; the one for MACs holds
+/// the devices' key and so belongs to the device.
+pub trait UsigCheck: Send + Sync {
+    /// Whether the device of `replica` gave `ui` to the statement with this digest. Whether the
+    /// membership admits that life of the device is not asked here.
+    fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool;
+}
+
+/// How the group's clients authenticate envelopes; equal in all replicas of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum RequestMode {
+    /// By signature: the default, and safe against malicious clients.
+    #[default]
+    Signature,
+    /// By a MAC for each replica: for clients that fail only by accident.
+    Mac,
+}
+
+/// Why a [`GroupVerifier`] cannot be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadVerifier {
+    /// A key of the membership is unusable.
+    MemberKey(BadMemberKey),
+    /// MACs can be checked only by a replica, under its own key.
+    MacNeedsKeys,
+}
+
+impl fmt::Display for BadVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MemberKey(error) => fmt::Display::fmt(error, f),
+            Self::MacNeedsKeys => {
+                f.write_str("request MACs can only be checked with a replica's own key")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadVerifier {}
+
+/// The verifier of one membership. Shared by threads.
+///
+/// Signatures that were found genuine are remembered ([`Seen`]); what was found false is not. MACs
+/// are as fast to check again as to look up.
+pub struct GroupVerifier {
+    membership: Arc<Membership>,
+    domain: Domain,
+    /// By replica; the points of [`Membership::members`] unpacked once.
+    keys: Vec<VerifyingKey>,
+    usig: Arc<dyn UsigCheck>,
+    requests: RequestCheck,
+    seen: Seen,
+}
+
+enum RequestCheck {
+    Signature,
+    Mac(PairKeys),
+}
+
+impl GroupVerifier {
+    /// A verifier for the membership. `me` is needed in [`RequestMode::Mac`] only: the replica that
+    /// checks, and its key, under which its entries are made.
+    ///
+    /// # Errors
+    /// [`BadVerifier`] if a member's key is no public key, or `me` is missing but needed.
+    pub fn new(
+        membership: Arc<Membership>,
+        usig: Arc<dyn UsigCheck>,
+        requests: RequestMode,
+        me: Option<(ReplicaId, &KeyPair)>,
+    ) -> Result<Self, BadVerifier> {
+        let unpack = |replica: ReplicaId| {
+            let key = VerifyingKey::from_bytes(&membership.members[usize::from(replica.0)].key);
+            key.ok()
+                .filter(|key| !key.is_weak())
+                .ok_or(BadVerifier::MemberKey(BadMemberKey { replica }))
+        };
+        let keys = membership.ids().map(unpack).collect::<Result<_, _>>()?;
+        let requests = match (requests, me) {
+            (RequestMode::Signature, _) => RequestCheck::Signature,
+            (RequestMode::Mac, Some((me, keys))) => RequestCheck::Mac(PairKeys::new(me, keys)),
+            (RequestMode::Mac, None) => return Err(BadVerifier::MacNeedsKeys),
+        };
+        let domain = membership.domain();
+        Ok(Self { membership, domain, keys, usig, requests, seen: Seen::default() })
+    }
+
+    /// Runs a check unless the claim was proved before.
+    fn once(&self, claim: &Digest, check: impl FnOnce() -> bool) -> bool {
+        if self.seen.contains(claim) {
+            return true;
+        }
+        let genuine = check();
+        if genuine {
+            self.seen.insert([claim]);
+        }
+        genuine
+    }
+
+    fn check_usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
+        costs::USIGS_VERIFIED.add(1);
+        self.usig.check(replica, ui, digest)
+    }
+
+    /// Checks together those that are signed and were not seen before. A batch is genuine exactly
+    /// if each of its signatures is, so a refused one needs no second look.
+    fn all_signed(&self, envelopes: &[&Envelope]) -> bool {
+        let mut claims = Vec::with_capacity(envelopes.len());
+        let mut unseen = Vec::with_capacity(envelopes.len());
+        for envelope in envelopes {
+            let RequestAuth::Signature(signature) = &envelope.auth else {
+                return false;
+            };
+            let claim = envelope_claim(&envelope.digest, signature);
+            if !self.seen.contains(&claim) {
+                let statement = request_auth::request_statement(&self.domain, &envelope.digest);
+                unseen.push(SignedRequest { client: &envelope.client, statement, signature });
+                claims.push(claim);
+            }
+        }
+        let genuine = request_auth::all_signed(&unseen);
+        if genuine {
+            self.seen.insert(&claims);
+        }
+        genuine
+    }
+}
+
+impl Verifier for GroupVerifier {
+    fn signature(&self, replica: ReplicaId, digest: &Digest, signature: &[u8; 64]) -> bool {
+        let Some(key) = self.keys.get(usize::from(replica.0)) else {
+            return false;
+        };
+        self.once(&signature_claim(replica, digest, signature), || {
+            costs::SIGNATURES_VERIFIED.add(1);
+            key.verify_strict(&digest.0, &Signature::from_bytes(signature)).is_ok()
+        })
+    }
+
+    fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
+        let Some(member) = self.membership.members.get(usize::from(replica.0)) else {
+            return false;
+        };
+        if ui.incarnation != member.incarnation {
+            return false;
+        }
+        // The membership says which kind its devices make; the other kind would let whoever holds
+        // the weaker key speak for a device of the stronger.
+        let by_mac = member.device_key == [0; 32];
+        match &ui.certificate {
+            Certificate::Mac(_) => by_mac && self.check_usig(replica, digest, ui),
+            Certificate::Signature(signature) => {
+                !by_mac
+                    && self.once(&usig_claim(replica, digest, ui, signature), || {
+                        self.check_usig(replica, digest, ui)
+                    })
+            }
+        }
+    }
+
+    fn envelope(&self, envelope: &Envelope) -> bool {
+        self.envelopes(&[envelope])
+    }
+
+    fn envelopes(&self, envelopes: &[&Envelope]) -> bool {
+        match &self.requests {
+            RequestCheck::Signature => self.all_signed(envelopes),
+            RequestCheck::Mac(pair_keys) => envelopes.iter().all(|envelope| {
+                let statement = request_auth::request_statement(&self.domain, &envelope.digest);
+                match &envelope.auth {
+                    RequestAuth::Macs(macs) => {
+                        pair_keys.check(self.keys.len(), &envelope.client, &statement, macs)
+                    }
+                    RequestAuth::Signature(_) => false,
+                }
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for GroupVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GroupVerifier({:?}, {})", self.membership.group, self.membership.epoch)
+    }
+}
+
+/// What [`Seen`] remembers of a replica's signature.
+fn signature_claim(replica: ReplicaId, digest: &Digest, signature: &[u8; 64]) -> Digest {
+    Hasher::new("seen signature").u64(replica.0.into()).digest(digest).bytes(signature).finish()
+}
+
+/// What [`Seen`] remembers of a device's signature: every field of the identifier is in it.
+fn usig_claim(replica: ReplicaId, digest: &Digest, ui: &Ui, signature: &[u8; 64]) -> Digest {
+    let mut hasher = Hasher::new("seen certificate");
+    hasher.u64(replica.0.into()).digest(digest).u64(ui.incarnation.0);
+    for position in [ui.position, ui.committed] {
+        hasher.u64(position.view.0).u64(position.index);
+    }
+    hasher.bytes(signature).finish()
+}
+
+/// What [`Seen`] remembers of an envelope. The digest names the client.
+fn envelope_claim(digest: &Digest, signature: &[u8; 64]) -> Digest {
+    Hasher::new("seen envelope").digest(digest).bytes(signature).finish()
+}

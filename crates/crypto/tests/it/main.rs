@@ -1,0 +1,69 @@
+//! What this crate promises, from outside.
+
+mod envelopes;
+mod files;
+mod keys;
+mod replicas;
+
+use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, View};
+use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::request::{Draft, Request};
+use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::verifier::UsigCheck;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The key of replica `id` in these tests.
+fn replica_key(id: u16) -> KeyPair {
+    KeyPair::from_seed([id as u8 + 1; 32])
+}
+
+/// Three replicas. The devices of replicas 0 and 1 certify by MAC, that of replica 2 by signature.
+fn membership() -> Arc<Membership> {
+    let member = |id: u16| Member {
+        key: replica_key(id).public(),
+        incarnation: Incarnation(100 + u64::from(id)),
+        device_key: if id == 2 { [2; 32] } else { [0; 32] },
+    };
+    let members = (0..3).map(member).collect();
+    Arc::new(Membership { group: GroupId([5; 16]), epoch: Epoch(1), f: 1, members })
+}
+
+fn draft(client: ClientId, number: u64) -> Draft {
+    let operation = number.to_be_bytes().to_vec().into();
+    Draft { client, floor: 1, requests: vec![Request { number, operation }] }
+}
+
+/// A device that gives each replica's certificates the bytes `[replica; _]`, and counts questions.
+#[derive(Default)]
+struct FakeDevices {
+    asked: AtomicUsize,
+}
+
+impl FakeDevices {
+    fn asked(&self) -> usize {
+        self.asked.load(Relaxed)
+    }
+}
+
+impl UsigCheck for FakeDevices {
+    fn check(&self, replica: ReplicaId, ui: &Ui, _: &Digest) -> bool {
+        self.asked.fetch_add(1, Relaxed);
+        let expected = replica.0 as u8;
+        match ui.certificate {
+            Certificate::Mac(bytes) => bytes == [expected; 32],
+            Certificate::Signature(bytes) => bytes == [expected; 64],
+        }
+    }
+}
+
+fn ui(replica: u16, certificate: Certificate) -> Ui {
+    Ui {
+        incarnation: Incarnation(100 + u64::from(replica)),
+        position: Position::new(View(0), 3),
+        committed: Position::new(View(0), 2),
+        certificate,
+    }
+}

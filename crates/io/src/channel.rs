@@ -1,0 +1,408 @@
+//! The encrypted channel, without a socket: bytes in, bytes out.
+//!
+//! The handshake is Noise IK over X25519 (*The Noise Protocol Framework*, revision 34, section 7.5):
+//! the initiator knows the responder's static key and sends its own encrypted. The prologue is the
+//! group's domain, so that a channel of another group, epoch or format version never opens.
+//!
+//! The responder must not act on the initiator's identity before the first message inside the
+//! channel: the first handshake message can be a replay (same document, section 7.7). The hosts
+//! therefore have the initiator speak first, by a `Hello`.
+
+use crate::frame::{Deframer, LENGTH_BYTES, split};
+use bytes::Bytes;
+use pentarchy_core::digest::Domain;
+use snow::{Builder, HandshakeState, TransportState};
+use std::fmt;
+
+/// The Noise protocol. AES-GCM, because every machine that is worth a replica computes it in hardware.
+const NOISE: &str = "Noise_IK_25519_AESGCM_SHA256";
+
+/// Largest message of Noise.
+const NOISE_BYTES_MAX: usize = 65_535;
+/// What encryption adds to a Noise message.
+const TAG_BYTES: usize = 16;
+/// Largest plaintext of one Noise message.
+pub const CHUNK_BYTES_MAX: usize = NOISE_BYTES_MAX - TAG_BYTES;
+
+/// Largest handshake message that is accepted; the two of IK have 96 and 48 bytes.
+const HANDSHAKE_BYTES_MAX: usize = 128;
+
+/// Noise messages under one key. With [`CHUNK_BYTES_MAX`] this is 2^44 blocks of AES-GCM, far inside
+/// its bounds. Then the channel is closed and dialled again under new keys.
+const NONCES_MAX: u64 = 1 << 32;
+
+/// Why a channel is closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChannelError {
+    /// The other side announced more bytes than it may send.
+    Oversize,
+    /// The handshake failed: another key, group, epoch or version, or no channel at all.
+    Handshake,
+    /// A frame was not encrypted by the other side, or not in this order.
+    Decrypt,
+    /// A decrypted frame was not a list of messages.
+    Malformed,
+    /// So much was sent that the keys must change.
+    Exhausted,
+}
+
+impl ChannelError {
+    /// For metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Oversize => "frame above the limit",
+            Self::Handshake => "handshake failed",
+            Self::Decrypt => "frame not authentic",
+            Self::Malformed => "frame malformed",
+            Self::Exhausted => "keys used up",
+        }
+    }
+}
+
+impl fmt::Display for ChannelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::error::Error for ChannelError {}
+
+/// What a node brings to every channel it opens or accepts.
+#[derive(Clone)]
+pub struct Identity {
+    secret: [u8; 32],
+    prologue: [u8; 32],
+}
+
+impl Identity {
+    /// A node with this X25519 secret, in this group and epoch.
+    #[must_use]
+    pub fn new(secret: [u8; 32], domain: &Domain) -> Self {
+        Self { secret, prologue: domain.statement("channel").finish().0 }
+    }
+
+    fn builder(&self) -> Result<Builder<'_>, snow::Error> {
+        Builder::new(NOISE.parse()?).local_private_key(&self.secret)?.prologue(&self.prologue)
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity")
+    }
+}
+
+enum State {
+    Handshake(Box<HandshakeState>),
+    Open(Box<TransportState>),
+    /// The handshake came to an end without opening the channel.
+    Failed,
+}
+
+/// One end of a channel. After an error it must be dropped.
+pub struct Channel {
+    deframer: Deframer,
+    session: Session,
+}
+
+/// The part of a channel that a whole frame changes.
+struct Session {
+    state: State,
+    remote: Option<[u8; 32]>,
+    message_bytes_max: usize,
+}
+
+/// What one call of [`Channel::read`] changes.
+struct Reading<'a> {
+    session: &'a mut Session,
+    messages: &'a mut Vec<Bytes>,
+    reply: &'a mut Vec<u8>,
+}
+
+impl Channel {
+    /// The end that dials. Appends its handshake to `out`. `remote` is the X25519 key that the other
+    /// end must have.
+    ///
+    /// # Errors
+    /// [`ChannelError::Handshake`] if the keys are unusable or there is no randomness.
+    pub fn initiator(
+        identity: &Identity,
+        remote: &[u8; 32],
+        message_bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Self, ChannelError> {
+        let build = || identity.builder()?.remote_public_key(remote)?.build_initiator();
+        let mut handshake = build().map_err(|_| ChannelError::Handshake)?;
+        write_handshake(&mut handshake, out)?;
+        Ok(Self::new(handshake, Some(*remote), message_bytes_max))
+    }
+
+    /// The end that is dialled.
+    ///
+    /// # Errors
+    /// [`ChannelError::Handshake`] if the secret is unusable.
+    pub fn responder(identity: &Identity, message_bytes_max: usize) -> Result<Self, ChannelError> {
+        let build = || identity.builder()?.build_responder();
+        let handshake = build().map_err(|_| ChannelError::Handshake)?;
+        Ok(Self::new(handshake, None, message_bytes_max))
+    }
+
+    fn new(handshake: HandshakeState, remote: Option<[u8; 32]>, message_bytes_max: usize) -> Self {
+        let state = State::Handshake(Box::new(handshake));
+        let session = Session { state, remote, message_bytes_max };
+        Self { deframer: Deframer::default(), session }
+    }
+
+    /// Whether the handshake is over.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        matches!(self.session.state, State::Open(_))
+    }
+
+    /// The other end's static key, once the handshake is over.
+    #[must_use]
+    pub const fn remote(&self) -> Option<&[u8; 32]> {
+        if self.is_open() { self.session.remote.as_ref() } else { None }
+    }
+
+    /// Changes how large the other end's messages may be, for instance when it has said who it is.
+    pub const fn allow(&mut self, message_bytes_max: usize) {
+        self.session.message_bytes_max = message_bytes_max;
+    }
+
+    /// Takes bytes that arrived. Appends the messages in them to `messages`, and what must be
+    /// answered at once to `reply`.
+    ///
+    /// # Errors
+    /// [`ChannelError`]; messages that came before the error are appended.
+    pub fn read(
+        &mut self,
+        input: &[u8],
+        messages: &mut Vec<Bytes>,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), ChannelError> {
+        let mut reading = Reading { session: &mut self.session, messages, reply };
+        let max = |reading: &Reading<'_>| reading.session.frame_bytes_max();
+        self.deframer.feed(input, &mut reading, max, |reading, frame| reading.on_frame(frame))
+    }
+
+    /// Appends one encrypted frame to `out`. `plain` is a list of messages, each behind its `u32`
+    /// length.
+    ///
+    /// # Errors
+    /// [`ChannelError::Handshake`] before the channel is open, [`ChannelError::Exhausted`] at the end of
+    /// its keys.
+    pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), ChannelError> {
+        let State::Open(transport) = &mut self.session.state else {
+            return Err(ChannelError::Handshake);
+        };
+        let length = sealed_bytes(plain.len());
+        let header = u32::try_from(length).map_err(|_| ChannelError::Oversize)?;
+        out.extend_from_slice(&header.to_le_bytes());
+        let mut at = out.len();
+        out.resize(at + length, 0);
+        for chunk in plain.chunks(CHUNK_BYTES_MAX) {
+            if transport.sending_nonce() >= NONCES_MAX {
+                return Err(ChannelError::Exhausted);
+            }
+            at += transport
+                .write_message(chunk, &mut out[at..])
+                .map_err(|_| ChannelError::Exhausted)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes kept of a frame that is not whole yet.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.deframer.pending_bytes()
+    }
+}
+
+/// Size of a frame's ciphertext.
+const fn sealed_bytes(plain: usize) -> usize {
+    plain + TAG_BYTES * plain.div_ceil(CHUNK_BYTES_MAX)
+}
+
+fn write_handshake(handshake: &mut HandshakeState, out: &mut Vec<u8>) -> Result<(), ChannelError> {
+    let mut message = [0; HANDSHAKE_BYTES_MAX];
+    let length = handshake.write_message(&[], &mut message).map_err(|_| ChannelError::Handshake)?;
+    out.extend_from_slice(&(length as u32).to_le_bytes());
+    out.extend_from_slice(&message[..length]);
+    Ok(())
+}
+
+impl Session {
+    fn frame_bytes_max(&self) -> usize {
+        match self.state {
+            State::Handshake(_) | State::Failed => HANDSHAKE_BYTES_MAX,
+            // A frame holds one message of any size, or several that fit one Noise message.
+            State::Open(_) => {
+                sealed_bytes((LENGTH_BYTES + self.message_bytes_max).max(CHUNK_BYTES_MAX))
+            }
+        }
+    }
+}
+
+impl Reading<'_> {
+    fn on_frame(&mut self, frame: &[u8]) -> Result<(), ChannelError> {
+        match &mut self.session.state {
+            State::Open(transport) => split(decrypt(transport, frame)?, self.messages),
+            State::Handshake(_) | State::Failed => self.on_handshake(frame),
+        }
+    }
+
+    fn on_handshake(&mut self, frame: &[u8]) -> Result<(), ChannelError> {
+        let State::Handshake(handshake) = &mut self.session.state else {
+            return Err(ChannelError::Handshake);
+        };
+        let mut payload = [0; HANDSHAKE_BYTES_MAX];
+        handshake.read_message(frame, &mut payload).map_err(|_| ChannelError::Handshake)?;
+        if !handshake.is_initiator() {
+            write_handshake(handshake, self.reply)?;
+        }
+        let remote = handshake.get_remote_static().and_then(|key| key.try_into().ok());
+        self.session.remote = Some(remote.ok_or(ChannelError::Handshake)?);
+        let State::Handshake(handshake) = std::mem::replace(&mut self.session.state, State::Failed)
+        else {
+            return Err(ChannelError::Handshake);
+        };
+        let transport = handshake.into_transport_mode().map_err(|_| ChannelError::Handshake)?;
+        self.session.state = State::Open(Box::new(transport));
+        Ok(())
+    }
+}
+
+/// Decrypts a frame into a buffer of its own.
+fn decrypt(transport: &mut TransportState, frame: &[u8]) -> Result<Bytes, ChannelError> {
+    // Each Noise message is decrypted in place behind the one before, over the room of whose tag.
+    let mut plain = vec![0; frame.len()];
+    let mut length = 0;
+    for chunk in frame.chunks(NOISE_BYTES_MAX) {
+        if transport.receiving_nonce() >= NONCES_MAX {
+            return Err(ChannelError::Exhausted);
+        }
+        length += transport
+            .read_message(chunk, &mut plain[length..])
+            .map_err(|_| ChannelError::Decrypt)?;
+    }
+    plain.truncate(length);
+    Ok(Bytes::from(plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::ids::{Epoch, GroupId};
+
+    const MAX: usize = 1 << 20;
+
+    fn identity(secret: u8, group: u8) -> (Identity, [u8; 32]) {
+        let identity = Identity::new([secret; 32], &Domain::new(&GroupId([group; 16]), Epoch(1)));
+        let public = x25519_public(&[secret; 32]);
+        (identity, public)
+    }
+
+    fn x25519_public(secret: &[u8; 32]) -> [u8; 32] {
+        use snow::resolvers::{CryptoResolver, DefaultResolver};
+        let mut dh = DefaultResolver.resolve_dh(&snow::params::DHChoice::Curve25519).unwrap();
+        dh.set(secret);
+        dh.pubkey().try_into().unwrap()
+    }
+
+    fn open_pair() -> (Channel, Channel) {
+        let ((alice, alice_key), (bob, bob_key)) = (identity(1, 0), identity(2, 0));
+        let (mut first, mut second, mut none) = (Vec::new(), Vec::new(), Vec::new());
+        let mut a = Channel::initiator(&alice, &bob_key, MAX, &mut first).unwrap();
+        let mut b = Channel::responder(&bob, MAX).unwrap();
+        assert_eq!((a.remote(), b.remote()), (None, None));
+        b.read(&first, &mut none, &mut second).unwrap();
+        a.read(&second, &mut none, &mut Vec::new()).unwrap();
+        assert_eq!(a.remote(), Some(&bob_key));
+        assert_eq!(b.remote(), Some(&alice_key));
+        assert!(none.is_empty());
+        (a, b)
+    }
+
+    fn plain(messages: &[&[u8]]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        for message in messages {
+            plain.extend_from_slice(&(message.len() as u32).to_le_bytes());
+            plain.extend_from_slice(message);
+        }
+        plain
+    }
+
+    fn pass(a: &mut Channel, b: &mut Channel, messages: &[&[u8]]) -> Vec<Bytes> {
+        let (mut wire, mut got) = (Vec::new(), Vec::new());
+        a.write(&plain(messages), &mut wire).unwrap();
+        b.read(&wire, &mut got, &mut Vec::new()).unwrap();
+        got
+    }
+
+    #[test]
+    fn messages_pass_both_ways() {
+        let (mut a, mut b) = open_pair();
+        assert_eq!(pass(&mut a, &mut b, &[b"ping", b""]), [&b"ping"[..], b""]);
+        assert_eq!(pass(&mut b, &mut a, &[b"pong"]), [&b"pong"[..]]);
+    }
+
+    #[test]
+    fn a_message_above_a_noise_message_is_cut_and_joined() {
+        let (mut a, mut b) = open_pair();
+        for length in [CHUNK_BYTES_MAX - 4, CHUNK_BYTES_MAX, 2 * CHUNK_BYTES_MAX - 4, MAX] {
+            let large: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+            let got = pass(&mut a, &mut b, &[&large]);
+            assert!(got.len() == 1 && got[0] == large, "{length} bytes");
+        }
+        let (mut wire, mut got) = (Vec::new(), Vec::new());
+        a.write(&plain(&[&vec![0; MAX + 1]]), &mut wire).unwrap();
+        assert_eq!(b.read(&wire, &mut got, &mut Vec::new()), Err(ChannelError::Oversize));
+    }
+
+    #[test]
+    fn a_changed_repeated_or_reordered_frame_is_not_authentic() {
+        for attack in 0..3 {
+            let (mut a, mut b) = open_pair();
+            let (mut one, mut two, mut got) = (Vec::new(), Vec::new(), Vec::new());
+            a.write(&plain(&[b"one"]), &mut one).unwrap();
+            a.write(&plain(&[b"two"]), &mut two).unwrap();
+            let wire = match attack {
+                0 => {
+                    one[6] ^= 1;
+                    one
+                }
+                1 => [one.clone(), one].concat(),
+                _ => [two, one].concat(),
+            };
+            let refused = b.read(&wire, &mut got, &mut Vec::new());
+            assert_eq!(refused, Err(ChannelError::Decrypt), "attack {attack}");
+        }
+    }
+
+    #[test]
+    fn another_group_key_or_protocol_never_opens() {
+        let ((alice, _), (bob, bob_key)) = (identity(1, 0), identity(2, 0));
+        let (stranger, stranger_key) = identity(3, 9);
+        let attempts = [(&stranger, bob_key), (&alice, stranger_key)];
+        for (from, to) in attempts {
+            let (mut first, mut reply) = (Vec::new(), Vec::new());
+            Channel::initiator(from, &to, MAX, &mut first).unwrap();
+            let mut b = Channel::responder(&bob, MAX).unwrap();
+            let refused = b.read(&first, &mut Vec::new(), &mut reply);
+            assert_eq!(refused, Err(ChannelError::Handshake));
+            assert!(reply.is_empty() && !b.is_open());
+        }
+        let mut b = Channel::responder(&bob, MAX).unwrap();
+        let http = b.read(b"GET / HTTP/1.1\r\n\r\n", &mut Vec::new(), &mut Vec::new());
+        assert_eq!(http, Err(ChannelError::Oversize));
+    }
+
+    #[test]
+    fn nothing_can_be_written_before_the_channel_is_open() {
+        let (bob, bob_key) = identity(2, 0);
+        let mut a = Channel::initiator(&bob, &bob_key, MAX, &mut Vec::new()).unwrap();
+        assert_eq!(a.write(b"", &mut Vec::new()), Err(ChannelError::Handshake));
+    }
+}

@@ -1,0 +1,231 @@
+//! Every command and option, with its help text.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use pentarchy::RequestMode;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The command line.
+#[derive(Parser)]
+#[command(
+    name = "pentarchy",
+    version,
+    about = "Byzantine fault-tolerant replication: 2f + 1 replicas that stay correct while f of them lie",
+    after_help = "Start with:\n  pentarchy up\n\n\
+        Exit codes: 0 all is well, 1 what was asked about is not well, 2 usage, 3 internal.\n\
+        PENTARCHY_LOG=debug shows more on stderr; NO_COLOR switches colours off."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Start a cluster on this machine and a Redis gateway to it
+    Up(UpArgs),
+    /// Stop a cluster that `up` started
+    Down(DownArgs),
+    /// Make keys and configuration for a cluster over several hosts
+    Init(InitArgs),
+    /// Run one replica in the foreground
+    Replica(ReplicaArgs),
+    /// Run a voting Redis gateway in the foreground
+    Gateway(GatewayArgs),
+    /// Ask every replica how it is
+    Status(StatusArgs),
+    /// Search for bugs: run a protocol under simulated faults, one run per seed
+    Sim(SimArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  pentarchy completions bash > \
+        ~/.local/share/bash-completion/completions/pentarchy")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// `--request-auth`.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum AuthChoice {
+    /// One Ed25519 signature over all requests that wait together
+    Signature,
+    /// MACs: faster, and only for accidental faults
+    Mac,
+}
+
+impl From<AuthChoice> for RequestMode {
+    fn from(choice: AuthChoice) -> Self {
+        match choice {
+            AuthChoice::Signature => Self::Signature,
+            AuthChoice::Mac => Self::Mac,
+        }
+    }
+}
+
+/// What every way to make a cluster asks.
+#[derive(Args)]
+pub struct GroupArgs {
+    /// The protocol that the replicas run
+    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    pub protocol: String,
+    /// Faulty replicas to tolerate; MinBFT needs 2f + 1 replicas
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub f: usize,
+    /// How clients convince replicas
+    #[arg(long, value_enum, default_value = "signature", value_name = "HOW")]
+    pub request_auth: AuthChoice,
+}
+
+/// `up`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy up\n  pentarchy up --f 2 --port 7379 --detach\n\n\
+    State lives in memory: a cluster that is stopped and started again starts empty, with new keys.")]
+pub struct UpArgs {
+    #[command(flatten)]
+    pub group: GroupArgs,
+    /// Port for Redis clients on 127.0.0.1; if it is taken, the next free one
+    #[arg(long, default_value_t = 6379, value_name = "PORT",
+        value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+    /// Folder for keys and logs; made if absent
+    #[arg(long, default_value = "pentarchy-data", value_name = "DIR")]
+    pub data: PathBuf,
+    /// Leave the cluster running in the background; `pentarchy down` stops it
+    #[arg(long)]
+    pub detach: bool,
+    /// Run as the background half of --detach: own session, one line on stdout when ready
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    pub background: bool,
+}
+
+/// `down`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  pentarchy down --data pentarchy-data")]
+pub struct DownArgs {
+    /// Folder that was given to `up`
+    #[arg(long, default_value = "pentarchy-data", value_name = "DIR")]
+    pub data: PathBuf,
+}
+
+/// `init`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  \
+    pentarchy init --hosts 10.0.0.1:7000,10.0.0.2:7000,10.0.0.3:7000 --out cluster\n\n\
+    Then copy cluster.toml and one replica-N folder to each host, and start them:\n  \
+    pentarchy replica --config cluster.toml --id 0 --keys replica-0")]
+pub struct InitArgs {
+    #[command(flatten)]
+    pub group: GroupArgs,
+    /// Address of each replica, in the order of their ids
+    #[arg(long, value_delimiter = ',', required = true, value_name = "HOST:PORT,...")]
+    pub hosts: Vec<String>,
+    /// Admit only the two clients whose keys are made here
+    #[arg(long)]
+    pub closed: bool,
+    /// Folder to make
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// `replica`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  \
+    pentarchy replica --config cluster.toml --id 0 --keys replica-0\n\n\
+    State lives in memory. A replica that was stopped must not come back under the same keys: it \
+    would have\nforgotten what it promised. The keys folder remembers that they were used.")]
+pub struct ReplicaArgs {
+    /// The cluster's public configuration
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Which replica this is, from 0
+    #[arg(long, value_name = "N")]
+    pub id: u16,
+    /// Folder with this replica's secrets
+    #[arg(long, value_name = "DIR")]
+    pub keys: PathBuf,
+    /// Address to listen on, if it is not the one in the configuration
+    #[arg(long, value_name = "IP:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Stop when standard input ends, so that no child outlives its parent
+    #[arg(long, hide = true)]
+    pub leash: bool,
+}
+
+/// `gateway`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  pentarchy gateway --config cluster.toml --key gateway.key \
+    --listen 127.0.0.1:6379\n\n\
+    The gateway speaks RESP without authentication or encryption and counts the replicas' votes \
+    for its clients:\nlisten on a loopback address or a network that you trust.")]
+pub struct GatewayArgs {
+    /// The cluster's public configuration
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// The gateway's client key
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// Address for Redis clients
+    #[arg(long, default_value = "127.0.0.1:6379", value_name = "IP:PORT")]
+    pub listen: SocketAddr,
+    /// Stop when standard input ends, so that no child outlives its parent
+    #[arg(long, hide = true)]
+    pub leash: bool,
+}
+
+/// `status`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy status\n  \
+    pentarchy status --config cluster.toml --key client.key --json\n\n\
+    Exit code 0 if all replicas are level, 1 if some are not.")]
+pub struct StatusArgs {
+    /// Folder that was given to `up`
+    #[arg(long, default_value = "pentarchy-data", value_name = "DIR")]
+    pub data: PathBuf,
+    /// The cluster's public configuration, for a cluster that `up` did not start
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "data")]
+    pub config: Option<PathBuf>,
+    /// A client key
+    #[arg(long, value_name = "FILE", requires = "config")]
+    pub key: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Ask again every second until interrupted
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// `sim`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy sim --protocol minbft --seeds 10000\n  \
+    pentarchy sim --protocol minbft --seed 0x2a\n\n\
+    A failing seed prints the line that replays it. Exit code 1 if a seed failed.")]
+pub struct SimArgs {
+    /// The protocol to run
+    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    pub protocol: String,
+    /// How many seeds to run
+    #[arg(long, value_name = "N")]
+    pub seeds: Option<u64>,
+    /// The first seed, decimal or 0x...; alone, the only one
+    #[arg(long, value_parser = parse_seed, value_name = "SEED")]
+    pub seed: Option<u64>,
+    /// Seeds to run at the same time; by default one per processor
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_seed(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("{text:?} is no seed; write a number or 0x and digits"))
+}

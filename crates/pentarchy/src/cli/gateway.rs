@@ -1,0 +1,7 @@
+//! x
+use super::args::GatewayArgs;
+use super::failure::Outcome;
+/// Runs
+pub fn run(_args: &GatewayArgs) -> Outcome {
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! `init`: keys and configuration for a cluster over several hosts.
+
+use super::args::{GroupArgs, InitArgs};
+use super::failure::{Failure, Outcome};
+use super::say;
+use pentarchy::config::check_address;
+use pentarchy::files;
+use pentarchy::generate::{GroupOptions, NewCluster};
+use pentarchy::protocols;
+use std::collections::BTreeSet;
+
+/// Runs the command.
+pub fn run(args: &InitArgs) -> Outcome {
+    check_hosts(args)?;
+    let options = GroupOptions { closed: args.closed, ..group_options(&args.group) };
+    let cluster = NewCluster::generate(&args.hosts, &options);
+    files::make_private_folder(&args.out)?;
+    cluster.write(&args.out)?;
+    let out = args.out.display();
+    say(&format!("Made a {} cluster of {} in {out}.", args.group.protocol, args.hosts.len()));
+    say("Copy cluster.toml and one folder to each host, then start there:");
+    for (id, host) in args.hosts.iter().enumerate() {
+        say(&format!(
+            "  {host}: pentarchy replica --config cluster.toml --id {id} --keys replica-{id}"
+        ));
+    }
+    say(&format!("  a gateway: pentarchy gateway --config {out}/cluster.toml --key {out}/gateway.key"));
+    say(&format!("  here: pentarchy status --config {out}/cluster.toml --key {out}/client.key"));
+    Ok(())
+}
+
+fn check_hosts(args: &InitArgs) -> Outcome {
+    let needed = replicas_needed(&args.group)?;
+    if args.hosts.len() != needed {
+        return Err(Failure::Usage(format!(
+            "{} with f = {} needs {needed} replicas; --hosts names {}",
+            args.group.protocol,
+            args.group.f,
+            args.hosts.len()
+        )));
+    }
+    let mut seen = BTreeSet::new();
+    for host in &args.hosts {
+        check_address(host).map_err(|error| Failure::Usage(format!("--hosts: {error}")))?;
+        if !seen.insert(host) {
+            return Err(Failure::Usage(format!("--hosts names {host} twice")));
+        }
+    }
+    Ok(())
+}
+
+/// How many replicas the asked group has.
+pub fn replicas_needed(group: &GroupArgs) -> Outcome<usize> {
+    let known: Vec<_> = protocols::names().collect();
+    if !known.contains(&group.protocol.as_str()) {
+        return Err(Failure::Usage(format!(
+            "no protocol {:?}; there is: {}",
+            group.protocol,
+            known.join(", ")
+        )));
+    }
+    protocols::replicas_needed(&group.protocol, group.f).ok_or_else(|| {
+        let max = pentarchy::limits::REPLICAS_MAX;
+        Failure::Usage(format!("f = {} is out of range: at least 1, and {max} replicas", group.f))
+    })
+}
+
+/// The options that the command line gives.
+pub fn group_options(group: &GroupArgs) -> GroupOptions {
+    GroupOptions {
+        protocol: group.protocol.clone(),
+        f: group.f,
+        request_auth: group.request_auth.into(),
+        ..GroupOptions::default()
+    }
+}

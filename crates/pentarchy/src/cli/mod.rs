@@ -1,0 +1,68 @@
+//! The commands. Each file holds one; what several share is in [`failure`], [`folder`], [`stop`] and
+//! [`supervisor`].
+
+mod args;
+mod down;
+mod failure;
+mod folder;
+mod gateway;
+mod init;
+mod probe;
+mod replica;
+mod sim;
+mod status;
+mod stop;
+mod supervisor;
+mod table;
+mod up;
+
+pub use args::Cli;
+
+use args::Command;
+use clap::CommandFactory as _;
+use failure::Outcome;
+use std::io::IsTerminal as _;
+use tracing_subscriber::EnvFilter;
+
+/// Does what the command line says.
+pub fn run(cli: Cli) -> Outcome {
+    match cli.command {
+        Command::Up(args) => up::run(&args),
+        Command::Down(args) => down::run(&args),
+        Command::Init(args) => init::run(&args),
+        Command::Replica(args) => replica::run(&args),
+        Command::Gateway(args) => gateway::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Sim(args) => sim::run(&args),
+        Command::Completions { shell } => {
+            let (mut command, name) = (Cli::command(), "pentarchy");
+            clap_complete::generate(shell, &mut command, name, &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
+
+/// Sends the program's log to stderr, as `PENTARCHY_LOG` asks; warnings by default.
+pub fn logging() {
+    let filter = std::env::var("PENTARCHY_LOG").unwrap_or_default();
+    let filter = if filter.is_empty() { "warn".to_owned() } else { filter };
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let (filter, mistake) = match EnvFilter::try_new(&filter) {
+        Ok(filter) => (filter, None),
+        Err(error) => (EnvFilter::new("warn"), Some(error)),
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .init();
+    if let Some(error) = mistake {
+        tracing::warn!("PENTARCHY_LOG is not understood ({error}); showing warnings");
+    }
+}
+
+/// Prints to standard output; a reader that has gone away (`| head`) is no error.
+pub fn say(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

@@ -1,0 +1,7 @@
+//! x
+use super::args::StatusArgs;
+use super::failure::Outcome;
+/// Runs
+pub fn run(_args: &StatusArgs) -> Outcome {
+    Ok(())
+}

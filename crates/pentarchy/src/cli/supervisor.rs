@@ -1,0 +1,135 @@
+//! The children of `up`. Each reads a pipe from this process as its standard input and stops when
+//! the pipe ends, so none outlives its parent, however the parent dies.
+
+use super::failure::{Failure, Outcome};
+use super::folder::Part;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a child gets to stop by itself.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The processes of a cluster, in the order in which they were started.
+#[derive(Default)]
+pub struct Supervisor {
+    children: Vec<Supervised>,
+}
+
+struct Supervised {
+    part: Part,
+    log: PathBuf,
+    process: Child,
+    leash: Option<ChildStdin>,
+    exited: Option<ExitStatus>,
+}
+
+/// A child that has ended without being asked to.
+pub struct Death {
+    /// Which one, and how it ended.
+    pub what: String,
+    /// The last line that it left in its log.
+    pub last_words: Option<String>,
+    /// Its log.
+    pub log: PathBuf,
+}
+
+impl Supervisor {
+    /// Starts this program again with other arguments, on a leash. What it says goes to `log`.
+    pub fn start(&mut self, part: Part, log: PathBuf, arguments: &[&str]) -> Outcome {
+        let cannot = |error: std::io::Error| {
+            Failure::Internal(format!("cannot start {}: {error}", part.name))
+        };
+        let program = std::env::current_exe().map_err(cannot)?;
+        let mut options = OpenOptions::new();
+        let output = options.create(true).append(true).mode(0o600).open(&log).map_err(cannot)?;
+        let mut process = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(output.try_clone().map_err(cannot)?)
+            .stderr(output)
+            // Away from the terminal's Ctrl-C: the parent says when to stop, and in which order.
+            .process_group(0)
+            .spawn()
+            .map_err(cannot)?;
+        let leash = process.stdin.take();
+        let part = Part { pid: process.id(), ..part };
+        self.children.push(Supervised { part, log, process, leash, exited: None });
+        Ok(())
+    }
+
+    /// What runs, for `cluster.json`.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.children.iter().map(|child| &child.part)
+    }
+
+    /// The children that have ended since the last call.
+    pub fn deaths(&mut self) -> Vec<Death> {
+        self.children.iter_mut().filter_map(Supervised::death).collect()
+    }
+
+    /// Stops all children, the last started first, and waits for them. Those that do not stop in
+    /// time are killed and named.
+    pub fn stop(mut self) -> Vec<String> {
+        let mut killed = Vec::new();
+        if let Some(last) = self.children.last_mut() {
+            last.leash = None;
+            last.wait(GRACE);
+        }
+        for child in &mut self.children {
+            child.leash = None;
+        }
+        let deadline = Instant::now() + GRACE;
+        for child in &mut self.children {
+            if !child.wait(deadline.saturating_duration_since(Instant::now())) {
+                let _ = child.process.kill();
+                let _ = child.process.wait();
+                killed.push(child.part.name.clone());
+            }
+        }
+        killed
+    }
+}
+
+impl Supervised {
+    fn death(&mut self) -> Option<Death> {
+        if self.exited.is_some() {
+            return None;
+        }
+        let status = self.process.try_wait().ok().flatten()?;
+        self.exited = Some(status);
+        let what = format!("{} (pid {}) ended: {status}", self.part.name, self.part.pid);
+        Some(Death { what, last_words: last_line(&self.log), log: self.log.clone() })
+    }
+
+    /// Whether it ends within `limit`.
+    fn wait(&mut self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        while self.exited.is_none() {
+            self.exited = self.process.try_wait().ok().flatten();
+            if self.exited.is_none() {
+                if Instant::now() >= deadline {
+                    return false;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        true
+    }
+}
+
+/// The last line of a log, without reading more than its end.
+pub fn last_line(path: &Path) -> Option<String> {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    const END_BYTES: u64 = 4096;
+    let mut file = std::fs::File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES))).ok()?;
+    let mut end = Vec::new();
+    file.take(END_BYTES).read_to_end(&mut end).ok()?;
+    let text = String::from_utf8_lossy(&end);
+    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+}

@@ -1,0 +1,278 @@
+//! `up`: a cluster on this machine. A convenience over `init`, `replica` and `gateway`: it writes
+//! the same files and starts the same processes.
+
+use super::args::UpArgs;
+use super::failure::{Failure, Outcome};
+use super::folder::{Held, Part, Running};
+use super::probe;
+use super::say;
+use super::supervisor::{Death, Supervisor, last_line};
+use super::table;
+use pentarchy::config::request_mode_name;
+use pentarchy::generate::NewCluster;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the background half says on stdout once the cluster answers.
+const READY: &str = "ready";
+
+/// How long a cluster may take until it answers.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// How many ports after the asked one are tried.
+const PORTS_TRIED: u16 = 100;
+
+/// Where replicas listen: below the range from which systems take ports for outgoing connections,
+/// so that a replica's port is not taken while it is down.
+const REPLICA_PORTS: std::ops::Range<u16> = 17_000..32_000;
+
+/// Runs the command.
+pub fn run(args: &UpArgs) -> Outcome {
+    if args.detach { detach(args) } else { supervise(args) }
+}
+
+/// Starts this program in the background and waits until it says that the cluster answers.
+fn detach(args: &UpArgs) -> Outcome {
+    let log = args.data.join("up.log");
+    let (held, replaced) = Held::take(&args.data)?;
+    if replaced {
+        say(&replaces(&args.data));
+        held.clear()?;
+    }
+    let cannot =
+        |error: std::io::Error| Failure::Internal(format!("cannot start in the background: {error}"));
+    let mut options = OpenOptions::new();
+    let output = options.create(true).write(true).truncate(true).open(&log).map_err(cannot)?;
+    drop(held);
+    let mut child = Command::new(std::env::current_exe().map_err(cannot)?)
+        .arg("up")
+        .args(["--background", "--protocol", &args.group.protocol])
+        .args(["--f", &args.group.f.to_string(), "--port", &args.port.to_string()])
+        .args(["--request-auth", request_mode_name(args.group.request_auth.into()), "--data"])
+        .arg(&args.data)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(output)
+        .spawn()
+        .map_err(cannot)?;
+    let stdout = child.stdout.take().ok_or_else(|| Failure::Internal("no pipe".to_owned()))?;
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).map_err(cannot)?;
+    if line.trim_end() == READY {
+        let running = super::folder::running(&args.data)?;
+        let running =
+            running.ok_or_else(|| Failure::Unwell("the cluster stopped at once".to_owned()))?;
+        report(args, &running);
+        return Ok(());
+    }
+    let _ = child.wait();
+    let why = last_line(&log).unwrap_or_else(|| "it left no message".to_owned());
+    let why = why.strip_prefix("pentarchy: ").unwrap_or(&why);
+    Err(Failure::Unwell(format!("{why} (log: {})", log.display())))
+}
+
+fn replaces(root: &Path) -> String {
+    format!("Replacing the stopped cluster in {}: new keys, empty state.", root.display())
+}
+
+/// Runs the cluster until a signal says to stop.
+fn supervise(args: &UpArgs) -> Outcome {
+    if args.background {
+        // A session of its own: closing the terminal does not end it.
+        let _ = rustix::process::setsid();
+    }
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD])
+        .map_err(|error| Failure::Internal(format!("cannot watch for signals: {error}")))?;
+    let (held, replaced) = Held::take(&args.data)?;
+    if replaced && !args.background {
+        say(&replaces(&args.data));
+    }
+    held.clear()?;
+    let port = free_port(args.port)?;
+    let mut supervisor = Supervisor::default();
+    let result = start(args, port, &held, &mut supervisor, signals);
+    held.retire();
+    let killed = supervisor.stop();
+    if !killed.is_empty() {
+        eprintln!("pentarchy: had to kill {}", killed.join(", "));
+    }
+    result
+}
+
+/// Starts everything, waits until it answers, then watches over it.
+fn start(
+    args: &UpArgs,
+    port: u16,
+    held: &Held,
+    supervisor: &mut Supervisor,
+    mut signals: Signals,
+) -> Outcome {
+    let gateway = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    start_replicas(args, supervisor)?;
+    start_gateway(&args.data, gateway, supervisor)?;
+    if !wait_until_it_answers(gateway, supervisor, &mut signals)? {
+        return Ok(());
+    }
+    let mut parts: Vec<Part> = supervisor.parts().cloned().collect();
+    let gateway = parts.pop().ok_or_else(|| Failure::Internal("no gateway".to_owned()))?;
+    let (protocol, f) = (args.group.protocol.clone(), args.group.f);
+    let running =
+        Running { supervisor: std::process::id(), protocol, f, gateway, replicas: parts };
+    held.announce(&running)?;
+    if args.background {
+        say(READY);
+    } else {
+        report(args, &running);
+    }
+    for signal in &mut signals.forever() {
+        if signal != SIGCHLD {
+            break;
+        }
+        for death in supervisor.deaths() {
+            eprintln!("pentarchy: {}", say_death(&death));
+        }
+    }
+    Ok(())
+}
+
+fn start_replicas(args: &UpArgs, supervisor: &mut Supervisor) -> Outcome {
+    let n = super::init::replicas_needed(&args.group)?;
+    let ports = replica_ports(n)?;
+    let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let cluster = NewCluster::generate(&addresses, &super::init::group_options(&args.group));
+    cluster.write(&args.data)?;
+    for (id, address) in addresses.into_iter().enumerate() {
+        let folder = args.data.join(format!("replica-{id}"));
+        let log = folder.join("replica.log");
+        let part = Part { name: format!("replica {id}"), pid: 0, address, folder: folder.clone() };
+        let config = args.data.join("cluster.toml");
+        let (config, folder) = (text(&config)?, text(&folder)?);
+        let id = id.to_string();
+        let arguments = ["replica", "--leash", "--config", config, "--id", &id, "--keys", folder];
+        supervisor.start(part, log, &arguments)?;
+    }
+    Ok(())
+}
+
+fn start_gateway(root: &Path, address: SocketAddr, supervisor: &mut Supervisor) -> Outcome {
+    let address = address.to_string();
+    let (config, key) = (root.join("cluster.toml"), root.join("gateway.key"));
+    let (config, key) = (text(&config)?, text(&key)?);
+    let arguments =
+        ["gateway", "--leash", "--config", config, "--key", key, "--listen", &address];
+    let folder = root.to_path_buf();
+    let part = Part { name: "gateway".to_owned(), pid: 0, address: address.clone(), folder };
+    supervisor.start(part, root.join("gateway.log"), &arguments)
+}
+
+fn text(path: &Path) -> Outcome<&str> {
+    path.to_str().ok_or_else(|| {
+        Failure::Usage(format!("{} is not UTF-8; use another --data", path.display()))
+    })
+}
+
+/// False if a signal came first.
+fn wait_until_it_answers(
+    gateway: SocketAddr,
+    supervisor: &mut Supervisor,
+    signals: &mut Signals,
+) -> Outcome<bool> {
+    let spinner = spinner();
+    let deadline = Instant::now() + START_LIMIT;
+    while !probe::answers(gateway) {
+        if signals.pending().any(|signal| signal != SIGCHLD) {
+            return Ok(false);
+        }
+        if let Some(death) = supervisor.deaths().first() {
+            return Err(Failure::Unwell(say_death(death)));
+        }
+        if Instant::now() >= deadline {
+            let seconds = START_LIMIT.as_secs();
+            return Err(Failure::Unwell(format!(
+                "the cluster does not answer within {seconds} s; see the logs beside the keys"
+            )));
+        }
+        spinner.tick();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    spinner.finish_and_clear();
+    Ok(true)
+}
+
+fn spinner() -> indicatif::ProgressBar {
+    if std::io::stdout().is_terminal() {
+        indicatif::ProgressBar::new_spinner().with_message("waiting until the cluster answers")
+    } else {
+        indicatif::ProgressBar::hidden()
+    }
+}
+
+fn say_death(death: &Death) -> String {
+    let mut line = death.what.clone();
+    if let Some(words) = &death.last_words {
+        line = format!("{line}; it said: {}", words.strip_prefix("pentarchy: ").unwrap_or(words));
+    }
+    format!("{line} (log: {})", death.log.display())
+}
+
+fn report(args: &UpArgs, running: &Running) {
+    let Running { protocol, f, gateway, .. } = running;
+    let port = gateway.address.rsplit_once(':').map_or("", |(_, port)| port);
+    if *port != args.port.to_string() {
+        say(&format!("Port {} is taken; Redis clients connect to {port}.", args.port));
+    }
+    let mut table = table::new(&["", "address", "pid", "folder"]);
+    for part in running.replicas.iter().chain([gateway]) {
+        let folder = part.folder.display().to_string();
+        table.add_row([part.name.clone(), part.address.clone(), part.pid.to_string(), folder]);
+    }
+    say(&format!("{}\n", table::text(&table)));
+    let n = running.replicas.len();
+    say(&format!("{protocol} with {n} replicas answers, and will while at most {f} of them fail."));
+    let data = match &args.data {
+        data if *data == PathBuf::from("pentarchy-data") => String::new(),
+        data => format!(" --data {}", data.display()),
+    };
+    say(&format!("  redis-cli -p {port} set greeting hello"));
+    say(&format!("  pentarchy status{data}"));
+    if args.detach {
+        say(&format!("  pentarchy down{data}"));
+    } else {
+        say(&format!("  Ctrl-C here, or elsewhere: pentarchy down{data}"));
+    }
+}
+
+/// The asked port or the next free one.
+fn free_port(asked: u16) -> Outcome<u16> {
+    let last = asked.saturating_add(PORTS_TRIED);
+    let free = (asked..=last).find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
+    free.filter(|port| *port != 0).ok_or_else(|| {
+        Failure::Usage(format!("no port from {asked} to {last} is free; name another with --port"))
+    })
+}
+
+/// Free ports for the replicas, from a random place on, so that clusters that start at the same
+/// moment seldom meet.
+fn replica_ports(n: usize) -> Outcome<Vec<u16>> {
+    let width = REPLICA_PORTS.end - REPLICA_PORTS.start;
+    let random = getrandom::u32()
+        .map_err(|error| Failure::Internal(format!("no randomness from the system: {error}")))?;
+    let first = (random % u32::from(width)) as u16;
+    let candidates = (0..width).map(|step| REPLICA_PORTS.start + (first + step) % width);
+    // Held until all are found, so that no port is found twice.
+    let listeners = candidates.filter_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    let found: Vec<TcpListener> = listeners.take(n).collect();
+    let ports: Vec<u16> =
+        found.iter().filter_map(|listener| listener.local_addr().ok()).map(|a| a.port()).collect();
+    if ports.len() == n {
+        Ok(ports)
+    } else {
+        Err(Failure::Usage(format!("{n} free ports on 127.0.0.1 are needed for the replicas")))
+    }
+}

@@ -1,0 +1,94 @@
+//! `cluster.toml`: what everybody may know about a cluster. Replicas, gateways and clients read the
+//! same file; secrets live elsewhere (`pentarchy init` makes them).
+
+mod error;
+mod file;
+mod parse;
+mod render;
+
+pub use error::ConfigError;
+pub use parse::check_address;
+
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation};
+use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::protocol::Timeouts;
+use pentarchy_crypto::verifier::RequestMode;
+use std::path::Path;
+
+/// Version of the file format, as in its `format` key.
+pub const FORMAT: u64 = 1;
+
+/// The largest `cluster.toml` that is read: 64 replicas and 4096 client keys fit many times.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// A cluster, as all of its parts must agree on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterConfig {
+    /// Random name of the group.
+    pub group: GroupId,
+    /// The protocol's name, as after `--protocol`.
+    pub protocol: String,
+    /// Faulty replicas that are tolerated.
+    pub f: usize,
+    /// How clients convince replicas.
+    pub request_auth: RequestMode,
+    /// How long everyone waits.
+    pub timeouts: Timeouts,
+    /// Who may be a client.
+    pub admission: Admission,
+    /// The replicas, in the order of their ids.
+    pub replicas: Vec<ReplicaEntry>,
+}
+
+/// One replica in [`ClusterConfig`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplicaEntry {
+    /// `host:port` where peers and clients reach it.
+    pub address: String,
+    /// Its public key.
+    pub key: [u8; 32],
+    /// The life of its trusted device that the group admits.
+    pub incarnation: Incarnation,
+    /// Its device's public key; zero if the device certifies with the group's shared secret.
+    pub device_key: [u8; 32],
+}
+
+/// The word for a mode in the file and on the command line.
+#[must_use]
+pub const fn request_mode_name(mode: RequestMode) -> &'static str {
+    match mode {
+        RequestMode::Signature => "signature",
+        RequestMode::Mac => "mac",
+    }
+}
+
+/// Who may be a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// Anyone who has a key.
+    Open,
+    /// Only these.
+    Only(Vec<ClientId>),
+}
+
+impl ClusterConfig {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with line and column where there are any.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = crate::files::read_bounded(path, FILE_BYTES_MAX)?;
+        Self::parse(path, &text)
+    }
+
+    /// The members with their keys, in the only epoch that a file describes.
+    #[must_use]
+    pub fn membership(&self) -> Membership {
+        let members = self.replicas.iter().map(|entry| Member {
+            key: entry.key,
+            incarnation: entry.incarnation,
+            device_key: entry.device_key,
+        });
+        Membership { group: self.group, epoch: Epoch(0), f: self.f, members: members.collect() }
+    }
+}

@@ -1,0 +1,176 @@
+//! Text of `cluster.toml` to [`ClusterConfig`], with a place for every complaint.
+
+use super::file::{ClientsTable, File, ReplicaTable, TimeoutsTable};
+use super::{Admission, ClusterConfig, ConfigError, FORMAT, ReplicaEntry};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
+use pentarchy_core::limits::{CLIENTS_MAX, REPLICAS_MAX};
+use pentarchy_core::protocol::Timeouts;
+use pentarchy_crypto::verifier::RequestMode;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+
+/// A complaint about a range of bytes.
+struct Complaint(Range<usize>, String);
+
+type Checked<T> = Result<T, Complaint>;
+
+fn complain<T, V>(about: &Spanned<V>, message: impl Into<String>) -> Checked<T> {
+    Err(Complaint(about.span(), message.into()))
+}
+
+impl ClusterConfig {
+    /// Checks the text of a file; `path` is only for messages.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with line and column.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let file: File = toml::from_str(text).map_err(|error| match error.span() {
+            Some(span) => ConfigError::at(path, text, span, error.message().to_owned()),
+            None => ConfigError::whole(path, error.message()),
+        })?;
+        check(file).map_err(|Complaint(span, message)| ConfigError::at(path, text, span, message))
+    }
+}
+
+fn check(file: File) -> Checked<ClusterConfig> {
+    if *file.format.get_ref() != FORMAT {
+        return complain(
+            &file.format,
+            format!("this is format {}; this program reads format {FORMAT}", file.format.get_ref()),
+        );
+    }
+    let group = GroupId(hex_array(&file.group, "the group's name")?);
+    let f = *file.f.get_ref();
+    let protocol = protocol(&file.protocol)?;
+    check_size(&file)?;
+    let replicas = replicas(file.replica.into_inner())?;
+    Ok(ClusterConfig {
+        group,
+        protocol,
+        f,
+        request_auth: request_auth(file.request_auth.as_ref())?,
+        timeouts: timeouts(&file.timeouts)?,
+        admission: admission(&file.clients)?,
+        replicas,
+    })
+}
+
+fn protocol(name: &Spanned<String>) -> Checked<String> {
+    let known: Vec<_> = crate::protocols::names().collect();
+    if known.contains(&name.get_ref().as_str()) {
+        return Ok(name.get_ref().clone());
+    }
+    complain(name, format!("no protocol {:?}; there is: {}", name.get_ref(), known.join(", ")))
+}
+
+fn check_size(file: &File) -> Checked<()> {
+    let (n, f) = (file.replica.get_ref().len(), *file.f.get_ref());
+    if f > REPLICAS_MAX {
+        return complain(&file.f, format!("f = {f} is more than any group tolerates"));
+    }
+    let needed = crate::protocols::replicas_needed(file.protocol.get_ref(), f);
+    if n > REPLICAS_MAX {
+        return complain(&file.replica, format!("{n} replicas; at most {REPLICAS_MAX} work"));
+    }
+    if needed != Some(n) {
+        let needed = needed.map_or_else(|| "another number of".to_owned(), |n| n.to_string());
+        return complain(
+            &file.f,
+            format!("f = {f} needs {needed} [[replica]] tables, and there are {n}"),
+        );
+    }
+    Ok(())
+}
+
+fn replicas(tables: Vec<ReplicaTable>) -> Checked<Vec<ReplicaEntry>> {
+    let mut keys = BTreeSet::new();
+    let mut addresses = BTreeSet::new();
+    let mut entries = Vec::with_capacity(tables.len());
+    for table in tables {
+        let address = address(&table.address)?;
+        if !addresses.insert(address.clone()) {
+            return complain(&table.address, format!("two replicas have the address {address}"));
+        }
+        let key = hex_array(&table.key, "a public key")?;
+        if !keys.insert(key) {
+            return complain(&table.key, "two replicas have this key");
+        }
+        let device_key = match &table.device_key {
+            Some(text) => hex_array(text, "a public key")?,
+            None => [0; 32],
+        };
+        let incarnation = hex_array(&table.incarnation, "an incarnation")?;
+        let incarnation = Incarnation(u64::from_be_bytes(incarnation));
+        entries.push(ReplicaEntry { address, key, incarnation, device_key });
+    }
+    Ok(entries)
+}
+
+fn address(text: &Spanned<String>) -> Checked<String> {
+    match check_address(text.get_ref()) {
+        Ok(()) => Ok(text.get_ref().clone()),
+        Err(message) => complain(text, message),
+    }
+}
+
+/// Whether this is `host:port` with a port other than 0.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_address(text: &str) -> Result<(), String> {
+    let good = text.rsplit_once(':').is_some_and(|(host, port)| {
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let characters = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+        !host.is_empty()
+            && host.len() <= 253
+            && host.chars().all(characters)
+            && port.parse::<u16>().is_ok_and(|port| port != 0)
+    });
+    if good { Ok(()) } else { Err(format!("{text:?} is no address; write host:port, like a:7000")) }
+}
+
+fn request_auth(name: Option<&Spanned<String>>) -> Checked<RequestMode> {
+    let Some(name) = name else { return Ok(RequestMode::default()) };
+    match name.get_ref().as_str() {
+        "signature" => Ok(RequestMode::Signature),
+        "mac" => Ok(RequestMode::Mac),
+        other => complain(name, format!("no request_auth {other:?}; write \"signature\" or \"mac\"")),
+    }
+}
+
+fn timeouts(table: &TimeoutsTable) -> Checked<Timeouts> {
+    let default = Timeouts::default();
+    Ok(Timeouts {
+        request_ms: millis(table.request_ms.as_ref(), default.request_ms)?,
+        view_change_ms: millis(table.view_change_ms.as_ref(), default.view_change_ms)?,
+        resend_ms: millis(table.resend_ms.as_ref(), default.resend_ms)?,
+        client_retry_ms: millis(table.client_retry_ms.as_ref(), default.client_retry_ms)?,
+    })
+}
+
+fn millis(value: Option<&Spanned<u64>>, default: u64) -> Checked<u64> {
+    let Some(value) = value else { return Ok(default) };
+    match *value.get_ref() {
+        millis @ 1..=Timeouts::DELAY_MAX_MS => Ok(millis),
+        _ => complain(value, format!("a time is 1 to {} milliseconds", Timeouts::DELAY_MAX_MS)),
+    }
+}
+
+fn admission(table: &ClientsTable) -> Checked<Admission> {
+    let Some(keys) = &table.allow else { return Ok(Admission::Open) };
+    if let Some(extra) = keys.get(CLIENTS_MAX) {
+        return complain(extra, format!("a group remembers at most {CLIENTS_MAX} clients"));
+    }
+    let keys = keys.iter().map(|key| hex_array(key, "a client's public key").map(ClientId));
+    Ok(Admission::Only(keys.collect::<Checked<_>>()?))
+}
+
+fn hex_array<const N: usize>(text: &Spanned<String>, what: &str) -> Checked<[u8; N]> {
+    let mut bytes = [0; N];
+    match hex::decode_to_slice(text.get_ref(), &mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(_) => complain(text, format!("{what} is {} hexadecimal digits", 2 * N)),
+    }
+}

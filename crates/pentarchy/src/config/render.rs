@@ -1,0 +1,81 @@
+//! [`ClusterConfig`] to a commented `cluster.toml`.
+
+use super::{Admission, ClusterConfig, FORMAT, request_mode_name};
+use std::fmt::Write as _;
+
+impl ClusterConfig {
+    /// The text of the file, with comments for whoever has to change it.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut text = self.render_head();
+        self.render_clients(&mut text);
+        for (id, entry) in self.replicas.iter().enumerate() {
+            let _ = write!(
+                text,
+                "\n# Replica {id}.\n[[replica]]\naddress = \"{}\"\nkey = \"{}\"\nincarnation = \"{:016x}\"\n",
+                entry.address,
+                hex::encode(entry.key),
+                entry.incarnation.0,
+            );
+            if entry.device_key != [0; 32] {
+                let _ = writeln!(text, "device_key = \"{}\"", hex::encode(entry.device_key));
+            }
+        }
+        text
+    }
+
+    fn render_head(&self) -> String {
+        format!(
+            "\
+# A Pentarchy cluster. Every replica, gateway and client of it reads this same file. It holds no
+# secret. All replicas must have the same group, protocol, f and [[replica]] tables.
+
+format = {FORMAT}
+group = \"{group}\"
+
+# The protocol and the number of faulty replicas it tolerates. MinBFT needs 2f + 1 replicas.
+protocol = \"{protocol}\"
+f = {f}
+
+# How clients convince replicas: \"signature\" (default), or \"mac\", which is faster and protects
+# only against accidental faults, not against malicious clients.
+request_auth = \"{auth}\"
+
+[timeouts]
+# After this a backup suspects the primary of ignoring a request. Doubles with each failed view.
+request_ms = {request}
+# After this a view change is given up for the next one. Doubles with each failed view.
+view_change_ms = {view_change}
+# Between two reports of what a replica misses.
+resend_ms = {resend}
+# After this a client sends a request to all replicas instead of only the primary.
+client_retry_ms = {retry}
+",
+            group = hex::encode(self.group.0),
+            protocol = self.protocol,
+            f = self.f,
+            auth = request_mode_name(self.request_auth),
+            request = self.timeouts.request_ms,
+            view_change = self.timeouts.view_change_ms,
+            resend = self.timeouts.resend_ms,
+            retry = self.timeouts.client_retry_ms,
+        )
+    }
+
+    fn render_clients(&self, text: &mut String) {
+        text.push_str(
+            "\n[clients]\n# Public keys that may send requests. Without this list, anyone who can \
+             reach a replica may.\n",
+        );
+        match &self.admission {
+            Admission::Open => text.push_str("# allow = [\"<64 hexadecimal digits>\"]\n"),
+            Admission::Only(keys) => {
+                text.push_str("allow = [\n");
+                for key in keys {
+                    let _ = writeln!(text, "    \"{}\",", hex::encode(key.0));
+                }
+                text.push_str("]\n");
+            }
+        }
+    }
+}

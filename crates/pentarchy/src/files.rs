@@ -1,0 +1,45 @@
+//! Files and folders that hold a node's secrets and configuration.
+
+use crate::config::ConfigError;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// Makes a folder that only its owner can enter. Parents must exist.
+///
+/// # Errors
+/// [`ConfigError`] naming the folder; also if it exists.
+pub fn make_private_folder(path: &Path) -> Result<(), ConfigError> {
+    DirBuilder::new()
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| ConfigError::whole(path, format!("cannot make this folder: {error}")))
+}
+
+/// Writes a file that must not exist yet; `mode` are its permission bits.
+///
+/// # Errors
+/// [`ConfigError`] naming the file.
+pub fn write_new(path: &Path, mode: u32, contents: &[u8]) -> Result<(), ConfigError> {
+    let write = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        file.write_all(contents)?;
+        file.sync_all()
+    };
+    write().map_err(|error| ConfigError::whole(path, format!("cannot write this file: {error}")))
+}
+
+/// Reads a text file of at most `bytes_max` bytes.
+///
+/// # Errors
+/// [`ConfigError`] naming the file.
+pub fn read_bounded(path: &Path, bytes_max: u64) -> Result<String, ConfigError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
+    read.map_err(|error| ConfigError::whole(path, format!("cannot read this file: {error}")))?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(ConfigError::whole(path, format!("larger than {bytes_max} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| ConfigError::whole(path, "not UTF-8 text"))
+}

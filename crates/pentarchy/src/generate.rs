@@ -1,0 +1,124 @@
+//! A new cluster: fresh keys for everyone, and the files that carry them to where they belong.
+
+use crate::config::{Admission, ClusterConfig, ConfigError, ReplicaEntry};
+use crate::files;
+use pentarchy_core::ids::GroupId;
+use pentarchy_core::protocol::Timeouts;
+use pentarchy_crypto::keys::{GroupSecret, KeyPair};
+use pentarchy_crypto::verifier::RequestMode;
+use pentarchy_trusted::DeviceIdentity;
+use std::path::Path;
+
+/// What distinguishes one new cluster from another, beside its addresses.
+#[derive(Clone, Debug)]
+pub struct GroupOptions {
+    /// The protocol's name.
+    pub protocol: String,
+    /// Faults to tolerate.
+    pub f: usize,
+    /// How clients convince replicas.
+    pub request_auth: RequestMode,
+    /// How long everyone waits.
+    pub timeouts: Timeouts,
+    /// Whether only the two clients made here are admitted.
+    pub closed: bool,
+}
+
+impl Default for GroupOptions {
+    /// MinBFT, one fault, signatures, open to every client.
+    fn default() -> Self {
+        Self {
+            protocol: "minbft".to_owned(),
+            f: 1,
+            request_auth: RequestMode::Signature,
+            timeouts: Timeouts::default(),
+            closed: false,
+        }
+    }
+}
+
+/// What only one replica may know, beside the group's secret.
+#[derive(Debug)]
+pub struct ReplicaSecrets {
+    /// Its key.
+    pub key: KeyPair,
+    /// The one life of its trusted device.
+    pub device: DeviceIdentity,
+}
+
+/// A cluster that did not exist before.
+#[derive(Debug)]
+pub struct NewCluster {
+    /// What everybody may know.
+    pub config: ClusterConfig,
+    /// Each replica's secrets, by id.
+    pub replicas: Vec<ReplicaSecrets>,
+    /// What the replicas' trusted devices share.
+    pub group_secret: GroupSecret,
+    /// For the operator's own questions.
+    pub client_key: KeyPair,
+    /// For the Redis gateway.
+    pub gateway_key: KeyPair,
+}
+
+impl NewCluster {
+    /// Makes all keys. `addresses` are the replicas' in the order of their ids; their number must
+    /// be what the protocol needs for `f`.
+    #[must_use]
+    pub fn generate(addresses: &[String], options: &GroupOptions) -> Self {
+        let replicas: Vec<ReplicaSecrets> =
+            addresses.iter().map(|_| ReplicaSecrets::generate()).collect();
+        let (client_key, gateway_key) = (KeyPair::generate(), KeyPair::generate());
+        let entries = addresses.iter().zip(&replicas).map(|(address, secrets)| ReplicaEntry {
+            address: address.clone(),
+            key: secrets.key.public(),
+            incarnation: secrets.device.incarnation(),
+            device_key: secrets.device.device_key(),
+        });
+        // A group's name is no secret, but it must be no other group's either.
+        let random = pentarchy_crypto::keys::random_secret();
+        let mut group = [0; 16];
+        group.copy_from_slice(&random[..16]);
+        let admission = if options.closed {
+            Admission::Only(vec![client_key.client_id(), gateway_key.client_id()])
+        } else {
+            Admission::Open
+        };
+        let config = ClusterConfig {
+            group: GroupId(group),
+            protocol: options.protocol.clone(),
+            f: options.f,
+            request_auth: options.request_auth,
+            timeouts: options.timeouts,
+            admission,
+            replicas: entries.collect(),
+        };
+        let group_secret = GroupSecret::generate();
+        Self { config, replicas, group_secret, client_key, gateway_key }
+    }
+
+    /// Writes `cluster.toml`, `client.key`, `gateway.key` and one folder of secrets for each
+    /// replica. Overwrites nothing.
+    ///
+    /// # Errors
+    /// [`ConfigError`] naming the file or folder that could not be made.
+    pub fn write(&self, root: &Path) -> Result<(), ConfigError> {
+        files::write_new(&root.join("cluster.toml"), 0o644, self.config.render().as_bytes())?;
+        self.client_key.save(&root.join("client.key"))?;
+        self.gateway_key.save(&root.join("gateway.key"))?;
+        for (id, secrets) in self.replicas.iter().enumerate() {
+            let folder = root.join(format!("replica-{id}"));
+            files::make_private_folder(&folder)?;
+            secrets.key.save(&folder.join("key"))?;
+            self.group_secret.save(&folder.join("group-secret"))?;
+            secrets.device.save(&folder.join("device"))?;
+        }
+        Ok(())
+    }
+}
+
+impl ReplicaSecrets {
+    fn generate() -> Self {
+        Self { key: KeyPair::generate(), device: DeviceIdentity::generate_mac() }
+    }
+}

@@ -1,0 +1,149 @@
+//! `init` and the configuration it writes.
+
+use crate::support::{run, stderr, stdout, text};
+use pentarchy::config::{Admission, ClusterConfig};
+use pentarchy::generate::{GroupOptions, NewCluster};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+const HOSTS: [&str; 3] = ["a.example:7000", "10.0.0.2:7000", "[::1]:7000"];
+
+fn example() -> String {
+    let hosts = HOSTS.map(str::to_owned);
+    NewCluster::generate(&hosts, &GroupOptions::default()).config.render()
+}
+
+fn complaint(text: &str) -> String {
+    ClusterConfig::parse(Path::new("cluster.toml"), text).unwrap_err().to_string()
+}
+
+/// The line of the last occurrence, from 1.
+fn line_of(text: &str, needle: &str) -> usize {
+    let mut lines = text.lines().collect::<Vec<_>>().into_iter();
+    lines.rposition(|line| line.contains(needle)).expect("the example has it") + 1
+}
+
+#[test]
+fn what_is_rendered_is_read_back_the_same() {
+    let hosts = HOSTS.map(str::to_owned);
+    for closed in [false, true] {
+        let options = GroupOptions {
+            closed,
+            request_auth: pentarchy::RequestMode::Mac,
+            ..GroupOptions::default()
+        };
+        let config = NewCluster::generate(&hosts, &options).config;
+        let back = ClusterConfig::parse(Path::new("x"), &config.render()).unwrap();
+        assert_eq!(back, config);
+        assert_eq!(matches!(back.admission, Admission::Only(keys) if keys.len() == 2), closed);
+    }
+}
+
+#[test]
+fn an_unknown_key_is_an_error_with_line_and_column() {
+    let text = example().replace("resend_ms", "resent_ms");
+    let complaint = complaint(&text);
+    let place = format!("cluster.toml:{}:1: unknown field `resent_ms`", line_of(&text, "resent_ms"));
+    assert!(complaint.starts_with(&place), "{complaint}");
+    assert!(complaint.contains("resend_ms"), "names what there is: {complaint}");
+    assert_eq!(complaint.lines().count(), 1);
+}
+
+#[test]
+fn wrong_values_are_errors_with_line_and_column() {
+    let example = example();
+    let cases = [
+        ("protocol = \"minbft\"", "protocol = \"raft\"", 12, "no protocol \"raft\"; there is: minbft"),
+        ("\nf = 1", "\nf = 2", 5, "f = 2 needs 5 [[replica]] tables, and there are 3"),
+        ("\nf = 1", "\nf = 0", 5, "f = 0"),
+        ("format = 1", "format = 9", 10, "this program reads format 1"),
+        ("resend_ms = 50", "resend_ms = 0", 13, "a time is 1 to 600000 milliseconds"),
+        ("\"signature\"\n", "\"none\"\n", 16, "no request_auth \"none\""),
+        ("a.example:7000", "a.example", 11, "write host:port"),
+        ("10.0.0.2:7000", "a.example:7000", 11, "two replicas have the address a.example:7000"),
+        ("key = \"", "key = \"zz", 7, "a public key is 64 hexadecimal digits"),
+    ];
+    for (from, to, column, message) in cases {
+        let text = example.replacen(from, to, 1);
+        assert_ne!(text, example, "{from}");
+        let complaint = complaint(&text);
+        let line = line_of(&text, to.trim());
+        let place = format!("cluster.toml:{line}:{column}: ");
+        assert!(complaint.starts_with(&place), "{complaint}, not {place}");
+        assert!(complaint.contains(message), "{complaint}");
+    }
+}
+
+#[test]
+fn a_missing_key_says_which() {
+    let text = example().replace("group = ", "# group = ");
+    let complaint = complaint(&text);
+    assert!(complaint.contains("missing field `group`"), "{complaint}");
+}
+
+#[test]
+fn init_makes_what_every_host_needs_and_nothing_that_others_can_read() {
+    let parent = tempfile::tempdir().unwrap();
+    let out = parent.path().join("cluster");
+    let hosts = HOSTS.join(",");
+    let output = run(&["init", "--hosts", &hosts, "--out", text(&out)]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("pentarchy replica --config cluster.toml --id 2"));
+    let config = ClusterConfig::load(&out.join("cluster.toml")).unwrap();
+    assert_eq!(config.replicas.len(), 3);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for (id, entry) in config.replicas.iter().enumerate() {
+        assert_eq!(entry.address, HOSTS[id]);
+        let folder = out.join(format!("replica-{id}"));
+        assert_eq!(mode(&folder), 0o700);
+        for name in ["key", "group-secret", "device"] {
+            assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
+        }
+    }
+    assert_eq!(mode(&out.join("client.key")), 0o600);
+    assert_eq!(mode(&out.join("gateway.key")), 0o600);
+
+    let again = run(&["init", "--hosts", &hosts, "--out", text(&out)]);
+    assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
+    assert_eq!(ClusterConfig::load(&out.join("cluster.toml")).unwrap(), config);
+}
+
+#[test]
+fn init_refuses_groups_that_tolerate_nothing() {
+    let parent = tempfile::tempdir().unwrap();
+    let out = parent.path().join("cluster");
+    let cases: [(&[&str], &str); 4] = [
+        (&["--hosts", "a:1,b:2"], "minbft with f = 1 needs 3 replicas; --hosts names 2"),
+        (&["--hosts", "a:1,b:2,a:1"], "--hosts names a:1 twice"),
+        (&["--hosts", "a:1,b:2,c"], "write host:port"),
+        (&["--hosts", "a:1", "--f", "0"], "f = 0 is out of range"),
+    ];
+    for (arguments, message) in cases {
+        let output = run(&[&["init", "--out", text(&out)], arguments].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&output);
+        assert!(said.starts_with("pentarchy: ") && said.contains(message), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(!out.exists());
+    }
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_usage_errors() {
+    for arguments in [&["frobnicate"][..], &["up", "--port", "0"], &["replica"], &["sim", "--seed", "x"]] {
+        assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn every_command_explains_itself_with_an_example() {
+    let commands = ["up", "down", "init", "replica", "gateway", "status", "sim", "completions"];
+    for command in commands {
+        let output = run(&[command, "--help"]);
+        assert!(output.status.success());
+        let help = stdout(&output);
+        assert!(help.contains("Example") && help.contains(&format!("pentarchy {command}")), "{help}");
+    }
+    let completions = run(&["completions", "bash"]);
+    assert!(stdout(&completions).contains("_pentarchy"));
+}

@@ -1,0 +1,5 @@
+//! What several protocols share.
+
+pub mod bodies;
+pub mod pending;
+pub mod voting_client;

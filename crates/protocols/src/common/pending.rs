@@ -1,0 +1,248 @@
+//! Envelopes that clients sent here and that are not executed yet: what a primary proposes from,
+//! and by what a backup judges the primary.
+//!
+//! A request is settled when *its number* executes, with whatever content, so a client that gives
+//! the primary one operation and the backups another under the same number cannot make a correct
+//! primary look silent. Of two envelopes that claim one number, the first stays.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use pentarchy_core::batch::{Batch, Item};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::ClientId;
+use pentarchy_core::limits::{
+    BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_INLINE_BYTES, PENDING_BYTES_MAX,
+    PENDING_CLIENT_BYTES_MAX, PENDING_ENVELOPES_MAX,
+};
+use pentarchy_core::request::Envelope;
+
+/// One waiting envelope.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Waiting {
+    envelope: Arc<Envelope>,
+    /// Order of arrival.
+    arrival: u64,
+    /// A bit for each of its numbers that executed through another envelope; none if there are
+    /// none, which is nearly always.
+    settled: Vec<u64>,
+    /// Rounds of retransmission that it has been waiting for.
+    ticks: u8,
+}
+
+/// The table. Bounded in envelopes, in bytes, and in bytes per client.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Pending {
+    clients: BTreeMap<ClientId, Vec<Waiting>>,
+    owners: BTreeMap<Digest, ClientId>,
+    /// Arrival order; entries whose envelope is gone are skipped.
+    arrivals: VecDeque<(u64, Digest)>,
+    /// What a primary has not proposed in this view.
+    unproposed: VecDeque<Digest>,
+    next_arrival: u64,
+    bytes: usize,
+}
+
+impl Pending {
+    /// Takes an envelope; false if it is here already, claims a number that another one here
+    /// claims, or the table is full.
+    pub fn add(&mut self, envelope: Arc<Envelope>) -> bool {
+        let digest = envelope.digest;
+        let len = envelope.len();
+        let full =
+            self.owners.len() >= PENDING_ENVELOPES_MAX || self.bytes + len > PENDING_BYTES_MAX;
+        if full || self.owners.contains_key(&digest) {
+            return false;
+        }
+        let waiting = self.clients.entry(envelope.client).or_default();
+        let held: usize = waiting.iter().map(|w| w.envelope.len()).sum();
+        let claimed = waiting.iter().any(|w| overlap(&w.envelope, &envelope));
+        if claimed || held + len > PENDING_CLIENT_BYTES_MAX {
+            self.drop_if_empty(envelope.client);
+            return false;
+        }
+        let arrival = self.next_arrival;
+        self.next_arrival += 1;
+        self.owners.insert(digest, envelope.client);
+        self.arrivals.push_back((arrival, digest));
+        self.unproposed.push_back(digest);
+        self.bytes += len;
+        waiting.push(Waiting { envelope, arrival, settled: Vec::new(), ticks: 0 });
+        true
+    }
+
+    /// The envelope of this digest.
+    #[must_use]
+    pub fn find(&self, digest: &Digest) -> Option<Arc<Envelope>> {
+        self.waiting(digest).map(|waiting| waiting.envelope.clone())
+    }
+
+    fn waiting(&self, digest: &Digest) -> Option<&Waiting> {
+        let client = self.owners.get(digest)?;
+        self.clients.get(client)?.iter().find(|w| w.envelope.digest == *digest)
+    }
+
+    /// Settles every number of an executed batch.
+    pub fn executed(&mut self, batch: &Batch) {
+        for envelope in &batch.envelopes {
+            self.settle(envelope);
+        }
+        while let Some((_, digest)) = self.arrivals.front() {
+            if self.owners.contains_key(digest) {
+                break;
+            }
+            self.arrivals.pop_front();
+        }
+    }
+
+    fn settle(&mut self, executed: &Envelope) {
+        let Some(waiting) = self.clients.get_mut(&executed.client) else { return };
+        let mut gone = Vec::new();
+        waiting.retain_mut(|w| {
+            let done = w.envelope.digest == executed.digest || w.settle(executed);
+            if done {
+                gone.push((w.envelope.digest, w.envelope.len()));
+            }
+            !done
+        });
+        for (digest, len) in gone {
+            self.owners.remove(&digest);
+            self.bytes -= len;
+        }
+        self.drop_if_empty(executed.client);
+    }
+
+    fn drop_if_empty(&mut self, client: ClientId) {
+        if self.clients.get(&client).is_some_and(Vec::is_empty) {
+            self.clients.remove(&client);
+        }
+    }
+
+    /// Forgets everything: after a state transfer nobody here knows what was executed. Clients
+    /// send again what they still want.
+    pub fn clear(&mut self) {
+        *self = Self { next_arrival: self.next_arrival, ..Self::default() };
+    }
+
+    /// Everything may be proposed again, oldest first: a new view began.
+    pub fn unpropose(&mut self) {
+        self.unproposed =
+            self.arrivals.iter().map(|(_, d)| *d).filter(|d| self.owners.contains_key(d)).collect();
+    }
+
+    /// Takes the next batch's items, oldest first, within the limits of a batch.
+    pub fn propose(&mut self, requests_max: usize) -> Vec<Item> {
+        let (mut requests, mut inline, mut bytes) = (0, 0, 0);
+        let mut items = Vec::new();
+        while let Some(digest) = self.unproposed.front() {
+            let Some(envelope) = self.find(digest) else {
+                self.unproposed.pop_front();
+                continue;
+            };
+            requests += envelope.requests.len();
+            bytes += envelope.len();
+            inline += if envelope.is_large() { 0 } else { envelope.len() };
+            let room = requests <= requests_max
+                && bytes <= BATCH_BYTES_MAX
+                && inline <= BATCH_INLINE_BYTES
+                && items.len() < BATCH_ENVELOPES_MAX;
+            if !room && !items.is_empty() {
+                break;
+            }
+            self.unproposed.pop_front();
+            items.push(if envelope.is_large() {
+                Item::Named(envelope.digest)
+            } else {
+                Item::Whole(envelope)
+            });
+        }
+        items
+    }
+
+    /// Whether something waits to be proposed.
+    #[must_use]
+    pub fn has_unproposed(&self) -> bool {
+        self.unproposed.iter().any(|digest| self.owners.contains_key(digest))
+    }
+
+    /// Arrival number of the oldest envelope.
+    #[must_use]
+    pub fn oldest(&self) -> Option<u64> {
+        self.arrivals.iter().find(|(_, d)| self.owners.contains_key(d)).map(|(arrival, _)| *arrival)
+    }
+
+    /// Envelopes that have waited for exactly one earlier tick: time to pass them on to the primary,
+    /// whom their client may have left out.
+    pub fn tick(&mut self, max: usize) -> Vec<Arc<Envelope>> {
+        let mut due = Vec::new();
+        for waiting in self.clients.values_mut().flatten() {
+            if waiting.ticks == 1 && due.len() >= max {
+                continue;
+            }
+            waiting.ticks = waiting.ticks.saturating_add(1);
+            if waiting.ticks == 2 {
+                due.push(waiting.envelope.clone());
+            }
+        }
+        due
+    }
+
+    /// Passes everything on again: the primary changed.
+    pub fn reset_ticks(&mut self) {
+        self.clients.values_mut().flatten().for_each(|waiting| waiting.ticks = 0);
+    }
+
+    /// How many envelopes wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+
+    /// Asserts that the parts agree.
+    pub fn assert_invariants(&self) {
+        let waiting = || self.clients.values().flatten();
+        assert_eq!(waiting().count(), self.owners.len());
+        assert_eq!(waiting().map(|w| w.envelope.len()).sum::<usize>(), self.bytes);
+        assert!(self.bytes <= PENDING_BYTES_MAX && self.owners.len() <= PENDING_ENVELOPES_MAX);
+        assert!(self.clients.values().all(|waiting| !waiting.is_empty()));
+        assert!(waiting().all(|w| w.arrival < self.next_arrival));
+    }
+}
+
+impl Waiting {
+    /// Settles the numbers that another envelope executed or its client has given up; true if
+    /// none is left.
+    fn settle(&mut self, executed: &Envelope) -> bool {
+        for request in &self.envelope.requests {
+            let number = request.number;
+            let done = number < executed.floor
+                || executed.requests.iter().any(|other| other.number == number);
+            if done && !self.settled.contains(&number) {
+                self.settled.push(number);
+            }
+        }
+        self.settled.len() >= distinct_numbers(&self.envelope)
+    }
+}
+
+fn distinct_numbers(envelope: &Envelope) -> usize {
+    let numbers: alloc::collections::BTreeSet<u64> =
+        envelope.requests.iter().map(|request| request.number).collect();
+    numbers.len()
+}
+
+fn overlap(one: &Envelope, other: &Envelope) -> bool {
+    let range = |envelope: &Envelope| {
+        let numbers = || envelope.requests.iter().map(|request| request.number);
+        (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
+    };
+    let ((low, high), (other_low, other_high)) = (range(one), range(other));
+    let apart = high < other_low || other_high < low;
+    !apart && one.requests.iter().any(|a| other.requests.iter().any(|b| a.number == b.number))
+}

@@ -1,0 +1,390 @@
+//! The client of every protocol whose replicas answer for themselves: it believes a result when
+//! f + 1 replicas report the same one, because at least one of them is correct.
+//!
+//! * Requests go to the primary first and to everyone when the answer is late, so that a faulty
+//!   primary can delay but not silence a client. A large envelope goes to everyone at once, because
+//!   the primary orders it by digest only.
+//! * A request is signed once: what is sent again is the same draft, so that no replica ever sees
+//!   two envelopes with different bodies and equal numbers from a correct client.
+//! * A query asks all replicas and is believed only when all `n` answers are equal. Every write that
+//!   was acknowledged has been executed by a correct replica, which is among the `n`, so the answer
+//!   cannot be older. Where that fails, the query is ordered as a request with the same number.
+//!
+//! Memory: for each of at most [`CLIENT_WINDOW`] outstanding numbers, the operation and one
+//! fingerprint per replica. Results are never kept: the reply that completes the quorum carries it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use pentarchy_core::Bytes;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, View};
+use pentarchy_core::limits::{
+    CLIENT_WINDOW, ENVELOPE_BYTES_MAX, ENVELOPE_INLINE_BYTES, ENVELOPE_REQUESTS_MAX,
+    OPERATION_BYTES_MAX,
+};
+use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Reply, ToClient};
+use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::request::{Draft, Request};
+
+mod ballot;
+#[cfg(test)]
+mod tests;
+
+use ballot::{Ballot, Fingerprint};
+
+/// How long a query waits for the last of the `n` answers before it is ordered.
+pub const QUERY_WAIT_MS: u64 = 20;
+
+/// After a query waited in vain, how long queries are ordered at once: a replica that is down would
+/// otherwise cost every read [`QUERY_WAIT_MS`].
+pub const QUERY_PAUSE_MS: u64 = 1_000;
+
+/// A retransmission interval is doubled at most this many times.
+const DOUBLINGS_MAX: u32 = 3;
+
+/// One outstanding number.
+enum Pending {
+    /// Not in any draft yet.
+    Waiting(Bytes),
+    /// In the draft of this key.
+    Sent { draft: u64, ballot: Ballot },
+    /// Asked of all replicas, not ordered. `deadline` is none until the first round.
+    Asked { operation: Bytes, ballot: Ballot, deadline: Option<Millis> },
+}
+
+/// A draft with at least one request that has not completed.
+struct Sent {
+    draft: Draft,
+    /// Requests in it that have not completed.
+    open: usize,
+    /// Who was sent it so far.
+    to: ReplicaSet,
+    /// When to send it again.
+    deadline: Millis,
+    /// How often it was sent.
+    attempts: u32,
+    /// The replica that got it first has said that it is full; taken back when it is sent again.
+    busy: bool,
+}
+
+/// See the [module](self).
+pub struct VotingClient {
+    client: ClientId,
+    replicas: ReplicaSet,
+    n: usize,
+    f: usize,
+    timeouts: Timeouts,
+    now: Millis,
+    /// Above every number so far.
+    next: u64,
+    pending: BTreeMap<u64, Pending>,
+    /// Numbers that are [`Pending::Waiting`], in the order in which they are to run.
+    waiting: Vec<u64>,
+    /// Queries that are to be sent in this round.
+    fresh_queries: Vec<u64>,
+    /// By an ever growing key.
+    drafts: BTreeMap<u64, Sent>,
+    next_draft: u64,
+    /// The highest view that each replica reported.
+    views: Vec<View>,
+    /// Replicas whose channel was opened since the last round.
+    reconnected: ReplicaSet,
+    /// No deadline is earlier than this.
+    next_deadline: Millis,
+    /// Queries are ordered at once until then.
+    queries_paused_until: Millis,
+}
+
+impl VotingClient {
+    /// A client of a group of `n` replicas of which `f` may be faulty. Its first number is at least
+    /// `start_floor`, and it declares every lower number settled.
+    #[must_use]
+    pub fn new(client: ClientId, n: usize, f: usize, timeouts: Timeouts, start_floor: u64) -> Self {
+        Self {
+            client,
+            replicas: (0..n as u16).map(ReplicaId).collect(),
+            n,
+            f,
+            timeouts,
+            now: Millis(0),
+            next: start_floor,
+            pending: BTreeMap::new(),
+            waiting: Vec::new(),
+            fresh_queries: Vec::new(),
+            drafts: BTreeMap::new(),
+            next_draft: 0,
+            views: vec![View(0); n],
+            reconnected: ReplicaSet::EMPTY,
+            next_deadline: Millis(u64::MAX),
+            queries_paused_until: Millis(0),
+        }
+    }
+
+    /// Every number below is settled: the lowest outstanding one, or the next if there is none.
+    #[must_use]
+    pub fn floor(&self) -> u64 {
+        self.pending.first_key_value().map_or(self.next, |(number, _)| *number)
+    }
+
+    /// The primary of the highest view that f + 1 replicas have reached, as they say. One of them is
+    /// correct, so liars alone cannot point anywhere.
+    #[must_use]
+    pub fn primary(&self) -> ReplicaId {
+        let mut views = self.views.clone();
+        views.sort_unstable_by(|a, b| b.cmp(a));
+        let view = views.get(self.f).copied().unwrap_or_default();
+        ReplicaId((view.0 % self.n as u64) as u16)
+    }
+
+    /// Takes note of a new number.
+    ///
+    /// # Panics
+    /// If the number is not above every number before: the host is broken.
+    fn admit(&mut self, number: u64, operation: &Bytes, out: &mut Vec<Effect>) -> bool {
+        assert!(number >= self.next, "numbers ascend");
+        self.next = number + 1;
+        let full = self.pending.len() as u64 >= CLIENT_WINDOW;
+        if full || operation.len() > OPERATION_BYTES_MAX {
+            out.push(Effect::Completed { number, outcome: Outcome::Refused });
+            return false;
+        }
+        true
+    }
+
+    fn on_submit(&mut self, number: u64, operation: Bytes, out: &mut Vec<Effect>) {
+        if self.admit(number, &operation, out) {
+            self.pending.insert(number, Pending::Waiting(operation));
+            self.waiting.push(number);
+        }
+    }
+
+    fn on_query(&mut self, number: u64, operation: Bytes, out: &mut Vec<Effect>) {
+        if self.admit(number, &operation, out) {
+            let asked = Pending::Asked { operation, ballot: Ballot::default(), deadline: None };
+            self.pending.insert(number, asked);
+            self.fresh_queries.push(number);
+        }
+    }
+
+    fn on_message(&mut self, from: ReplicaId, message: ToClient, out: &mut Vec<Effect>) {
+        if !self.replicas.contains(from) {
+            return;
+        }
+        match message {
+            ToClient::Replies { view, replies } => {
+                let known = &mut self.views[usize::from(from.0)];
+                *known = view.max(*known);
+                replies.into_iter().for_each(|reply| self.on_reply(from, reply, out));
+            }
+            ToClient::Answer { number, result } => self.on_answer(from, number, result, out),
+            ToClient::Busy { number } => self.on_busy(from, number),
+            ToClient::Status(_) => {}
+        }
+    }
+
+    /// f + 1 equal outcomes: one of them is a correct replica's.
+    fn on_reply(&mut self, from: ReplicaId, reply: Reply, out: &mut Vec<Effect>) {
+        let Some(Pending::Sent { draft, ballot }) = self.pending.get_mut(&reply.number) else {
+            return;
+        };
+        if ballot.cast(from, Fingerprint::of(&reply.outcome)) <= self.f {
+            return;
+        }
+        let draft = *draft;
+        self.pending.remove(&reply.number);
+        if let Some(sent) = self.drafts.get_mut(&draft) {
+            sent.open -= 1;
+            if sent.open == 0 {
+                self.drafts.remove(&draft);
+            }
+        }
+        out.push(Effect::Completed { number: reply.number, outcome: reply.outcome });
+    }
+
+    /// All n equal answers, or the query is ordered.
+    fn on_answer(&mut self, from: ReplicaId, number: u64, result: Bytes, out: &mut Vec<Effect>) {
+        let Some(Pending::Asked { ballot, .. }) = self.pending.get_mut(&number) else {
+            return;
+        };
+        let outcome = Outcome::Done(result);
+        let equal = ballot.cast(from, Fingerprint::of(&outcome));
+        if equal == self.n {
+            self.pending.remove(&number);
+            out.push(Effect::Completed { number, outcome });
+        } else if equal < ballot.len() {
+            self.order_query(number);
+        }
+    }
+
+    fn order_query(&mut self, number: u64) {
+        let Some(pending) = self.pending.get_mut(&number) else { return };
+        if let Pending::Asked { operation, .. } = pending {
+            *pending = Pending::Waiting(core::mem::take(operation));
+            self.waiting.push(number);
+        }
+    }
+
+    /// A full primary gets one more interval before the draft goes to everyone and starts the
+    /// backups' clocks. Only one, or a faulty primary could stall a client by claiming to be full.
+    fn on_busy(&mut self, from: ReplicaId, number: u64) {
+        let Some(Pending::Sent { draft, .. }) = self.pending.get(&number) else { return };
+        if let Some(sent) = self.drafts.get_mut(draft) {
+            sent.busy |= sent.attempts == 1 && sent.to.len() == 1 && sent.to.contains(from);
+        }
+    }
+
+    fn on_round(&mut self, now: Millis, out: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        self.greet(out);
+        self.ask(out);
+        if self.now >= self.next_deadline {
+            self.next_deadline = Millis(u64::MAX);
+            self.expire_queries();
+            self.retransmit(out);
+        }
+        self.send_waiting(out);
+        if self.next_deadline != Millis(u64::MAX) {
+            out.push(Effect::WakeAt(self.next_deadline));
+        }
+    }
+
+    /// What was under way on a channel that broke is lost: says it again on the new one.
+    fn greet(&mut self, out: &mut Vec<Effect>) {
+        for replica in core::mem::take(&mut self.reconnected).iter() {
+            let to = ReplicaSet::from_iter([replica]);
+            for sent in self.drafts.values().filter(|sent| sent.to.contains(replica)) {
+                out.push(Effect::Request { to, draft: sent.draft.clone() });
+            }
+            for (number, pending) in &self.pending {
+                if let Pending::Asked { operation, deadline: Some(_), .. } = pending {
+                    let (number, operation) = (*number, operation.clone());
+                    out.push(Effect::Query { to, number, operation });
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, out: &mut Vec<Effect>) {
+        let until = Millis(self.now.0 + QUERY_WAIT_MS);
+        for number in core::mem::take(&mut self.fresh_queries) {
+            if self.now < self.queries_paused_until {
+                self.order_query(number);
+                continue;
+            }
+            let Some(Pending::Asked { operation, deadline, .. }) = self.pending.get_mut(&number)
+            else {
+                continue;
+            };
+            *deadline = Some(until);
+            self.next_deadline = self.next_deadline.min(until);
+            let operation = operation.clone();
+            out.push(Effect::Query { to: self.replicas, number, operation });
+        }
+    }
+
+    /// Orders the queries that waited too long, and notes when the others will have.
+    fn expire_queries(&mut self) {
+        let mut late = Vec::new();
+        for (number, pending) in &self.pending {
+            if let Pending::Asked { deadline: Some(deadline), .. } = pending {
+                if *deadline <= self.now {
+                    late.push(*number);
+                } else {
+                    self.next_deadline = self.next_deadline.min(*deadline);
+                }
+            }
+        }
+        if !late.is_empty() {
+            self.queries_paused_until = Millis(self.now.0 + QUERY_PAUSE_MS);
+        }
+        late.into_iter().for_each(|number| self.order_query(number));
+    }
+
+    fn interval(&self, attempts: u32) -> u64 {
+        self.timeouts.client_retry_ms << attempts.saturating_sub(1).min(DOUBLINGS_MAX)
+    }
+
+    fn retransmit(&mut self, out: &mut Vec<Effect>) {
+        let primary = ReplicaSet::from_iter([self.primary()]);
+        let (now, replicas) = (self.now, self.replicas);
+        let intervals: [u64; 5] = core::array::from_fn(|attempts| self.interval(attempts as u32));
+        for sent in self.drafts.values_mut() {
+            if sent.deadline <= now {
+                let to = if sent.busy { primary } else { replicas };
+                sent.busy = false;
+                sent.attempts += 1;
+                sent.to = ReplicaSet(sent.to.0 | to.0);
+                sent.deadline = Millis(now.0 + intervals[sent.attempts.min(4) as usize]);
+                out.push(Effect::Request { to, draft: sent.draft.clone() });
+            }
+            self.next_deadline = self.next_deadline.min(sent.deadline);
+        }
+    }
+
+    /// Puts all that waits, as far as the window allows, into as few drafts as the limits allow.
+    fn send_waiting(&mut self, out: &mut Vec<Effect>) {
+        let floor = self.floor();
+        let mut held_back = Vec::new();
+        let mut requests = Vec::new();
+        let mut bytes = Draft::HEADER_BYTES;
+        for number in core::mem::take(&mut self.waiting) {
+            if number - floor >= CLIENT_WINDOW {
+                held_back.push(number);
+                continue;
+            }
+            let Some(pending) = self.pending.get_mut(&number) else { continue };
+            let Pending::Waiting(operation) = pending else { continue };
+            let operation = core::mem::take(operation);
+            let size = Draft::REQUEST_HEADER_BYTES + operation.len();
+            if bytes + size > ENVELOPE_BYTES_MAX || requests.len() == ENVELOPE_REQUESTS_MAX {
+                self.send_draft(core::mem::take(&mut requests), bytes, out);
+                bytes = Draft::HEADER_BYTES;
+            }
+            bytes += size;
+            requests.push(Request { number, operation });
+        }
+        self.send_draft(requests, bytes, out);
+        self.waiting = held_back;
+    }
+
+    fn send_draft(&mut self, requests: Vec<Request>, bytes: usize, out: &mut Vec<Effect>) {
+        if requests.is_empty() {
+            return;
+        }
+        let (client, floor, key) = (self.client, self.floor(), self.next_draft);
+        self.next_draft += 1;
+        for request in &requests {
+            let ballot = Ballot::default();
+            self.pending.insert(request.number, Pending::Sent { draft: key, ballot });
+        }
+        let large = bytes > ENVELOPE_INLINE_BYTES;
+        let to = if large { self.replicas } else { ReplicaSet::from_iter([self.primary()]) };
+        let deadline = Millis(self.now.0 + self.interval(1));
+        self.next_deadline = self.next_deadline.min(deadline);
+        let open = requests.len();
+        let draft = Draft { client, floor, requests };
+        out.push(Effect::Request { to, draft: draft.clone() });
+        self.drafts.insert(key, Sent { draft, open, to, deadline, attempts: 1, busy: false });
+    }
+}
+
+impl ClientCore for VotingClient {
+    fn step(&mut self, event: Event, out: &mut Vec<Effect>) {
+        match event {
+            Event::Submit { number, operation } => self.on_submit(number, operation, out),
+            Event::Query { number, operation } => self.on_query(number, operation, out),
+            Event::Message { from, message } => self.on_message(from, message, out),
+            Event::Connected(replica) => {
+                if self.replicas.contains(replica) {
+                    self.reconnected.insert(replica);
+                }
+            }
+            Event::Round { now } => self.on_round(now, out),
+        }
+    }
+
+    fn outstanding(&self) -> usize {
+        self.pending.len()
+    }
+}

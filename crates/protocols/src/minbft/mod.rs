@@ -1,0 +1,56 @@
+//! MinBFT: `2f + 1` replicas, two phases, one trusted counter in each.
+//!
+//! # What it is
+//! *Efficient Byzantine fault tolerance* (Veronese, Correia, Bessani, Lung, Verissimo), section 4.
+//! A primary orders batches by certifying PREPAREs with its counter, backups certify COMMITs, and
+//! `f + 1` commitments decide, because a device that certified one statement at a position never
+//! certifies another there. `docs/protocols/minbft.md` has the figure, the argument and the table
+//! of repairs.
+//!
+//! # Messages
+//! | message | who | convinces by | says |
+//! | --- | --- | --- | --- |
+//! | `Prepare` | primary | counter `v:s+2` | slot `s` orders this batch |
+//! | `Commit` | backup | counter `v:s+2` | I hold that batch and commit to it |
+//! | `RequestViewChange` | any | signature | I want view `v` |
+//! | `ViewChange` | any | counter `v:0` | I left all lower views; this is what I committed to |
+//! | `NewView` | primary | counter `v:1` | a quorum of VIEW-CHANGEs; what follows from them |
+//! | `Acknowledge` | backup | counter `v:1` | I checked that NEW-VIEW and hold its batches |
+//! | `Enter` | all | counter `v:2` | `f + 1` checked it; I commit to it |
+//! | `Checkpoint` | all | signature | my state after slot `s` |
+//! | `Stable` | any | itself | `f + 1` checkpoints, for one who fell behind |
+//! | `Report` | any | channel | what I have; send what I lack |
+//! | `Forward`, `AskBody`, `Body`, `AskEnvelope`, `Envelope` | any | themselves | requests and batches by digest |
+//!
+//! # Normal case
+//! `ordering.rs`: the primary proposes what waits at the end of each round; a backup commits in slot
+//! order once it holds the whole batch; `f + 1` commitments, the PREPARE among them, decide;
+//! decided slots execute in order. `checkpoint.rs`: every `checkpoint_slots` all sign their state;
+//! `f + 1` equal signatures make it stable and move the window. `resend.rs`: while anyone is not
+//! level, replicas report what they have and send each other what the other lacks.
+//!
+//! # View change
+//! `view_change.rs`: `f + 1` REQUEST-VIEW-CHANGEs, VIEW-CHANGE, NEW-VIEW, ACKNOWLEDGE, ENTER. What the
+//! view takes over executes on `f + 1` ENTERs.
+//!
+//! # Deviations from the paper
+//! Counters are bound to views and remember the last commitment, so a VIEW-CHANGE shows one window
+//! of headers, however many views failed before it; there are no per-sender streams to replay, and
+//! loss is repaired slot by slot. NEW-VIEW takes effect only once committed to. COMMITs carry
+//! digests; bodies are fetched by digest. Checkpoints are signed. REQUEST-VIEW-CHANGEs are signed
+//! and travel in VIEW-CHANGEs. Each has its reason on the protocol's page.
+
+mod certificate;
+mod checkpoint;
+mod message;
+mod ordering;
+mod replica;
+mod resend;
+mod view_change;
+
+pub use certificate::{
+    CertifiedViewChange, Check, CheckpointProof, Entry, NewView, Prepared, Signature, Start,
+    ViewChange,
+};
+pub use message::{Message, Report};
+pub use replica::{MinBft, Timer};

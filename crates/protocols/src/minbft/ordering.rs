@@ -1,0 +1,271 @@
+//! Normal case: propose, commit, decide, execute in order (MinBFT section 4).
+
+use super::message::Message;
+use super::replica::{MinBft, Phase, SlotState, Timer};
+use crate::common::bodies::Missing;
+use alloc::sync::Arc;
+use pentarchy_core::auth::Verified;
+use pentarchy_core::batch::Proposal;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ReplicaId, Slot, View};
+use pentarchy_core::limits::{CLOCK_SKEW_MILLIS, RESEND_MESSAGES_MAX};
+use pentarchy_core::mark;
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::{Delay, Effects, Finding, To};
+use pentarchy_core::request::Envelope;
+use pentarchy_core::votes::Cast;
+
+impl MinBft {
+    /// Proposes what waits, while slots and pipeline have room. Called at the end of a round, so
+    /// that everything that arrived together is ordered together, and nothing waits for more.
+    pub(super) fn propose(&mut self, out: &mut Effects<Self>) {
+        while self.is_primary()
+            && self.in_flight < self.tuning.proposals_in_flight
+            && self.next_slot <= self.window.high()
+            && self.pending.has_unproposed()
+        {
+            let items = self.pending.propose(self.tuning.batch_requests);
+            let proposal = Arc::new(Proposal::new(self.now, items));
+            let slot = self.next_slot;
+            self.next_slot = slot.next();
+            self.in_flight += 1;
+            self.looping += 1;
+            mark!("minbft/propose");
+            out.send(To::All, Message::Prepare { view: self.view, slot, proposal });
+        }
+    }
+
+    /// MinBFT section 4, step 2 at the receivers.
+    pub(super) fn on_prepare(
+        &mut self,
+        verified: Verified<Message>,
+        view: View,
+        slot: Slot,
+        out: &mut Effects<Self>,
+    ) {
+        if verified.author == self.me {
+            self.looping = self.looping.saturating_sub(1);
+        }
+        if view != self.entered {
+            self.keep_early(verified, view);
+        } else if self.store_prepare(verified, slot, out) {
+            self.advance(out);
+        }
+        if self.phase == Phase::Draining {
+            self.leave(out);
+        }
+    }
+
+    fn store_prepare(
+        &mut self,
+        verified: Verified<Message>,
+        slot: Slot,
+        out: &mut Effects<Self>,
+    ) -> bool {
+        let taken_over = self.entry.as_ref().is_some_and(|entry| slot <= entry.end());
+        let Some(state) = self.window.get_mut(slot) else { return false };
+        if taken_over || state.prepare.is_some() {
+            return false;
+        }
+        let message = verified.message.clone();
+        let Message::Prepare { proposal, .. } = &*message else { return false };
+        let batch = proposal.digest();
+        state.batch = Some(batch);
+        state.commits.cast(verified.author, batch);
+        let author = verified.author;
+        state.prepare = Some(verified);
+        self.bodies.want(slot, batch);
+        let pending = &self.pending;
+        if self.bodies.offer(proposal, |digest| pending.find(digest)) {
+            out.report(author, Finding::OversizeBatch { slot });
+        }
+        if self.bodies.get(&batch).is_none() {
+            mark!("minbft/prepare_incomplete");
+            self.ask_missing(To::One(author), out);
+        }
+        self.decide(slot);
+        true
+    }
+
+    /// MinBFT section 4, step 3 at the receivers.
+    pub(super) fn on_commit(
+        &mut self,
+        verified: Verified<Message>,
+        view: View,
+        slot: Slot,
+        batch: Digest,
+        out: &mut Effects<Self>,
+    ) {
+        if view != self.entered {
+            self.keep_early(verified, view);
+            return;
+        }
+        let Some(state) = self.window.get_mut(slot) else { return };
+        if verified.author == self.me {
+            state.own_commit = Some(verified.clone());
+        }
+        if state.commits.cast(verified.author, batch) == Cast::Counted {
+            if state.prepare.is_some() && state.batch != Some(batch) {
+                out.report(verified.author, Finding::MismatchedCommit { view, slot });
+            }
+            self.decide(slot);
+            self.advance(out);
+        }
+    }
+
+    /// Keeps a message of the view that this replica is about to enter.
+    pub(super) fn keep_early(&mut self, verified: Verified<Message>, view: View) {
+        let room = self.early.len() < 2 * self.tuning.window_slots as usize;
+        if view == self.view && room && !self.early.contains(&verified) {
+            mark!("minbft/early");
+            self.early.push(verified);
+        }
+    }
+
+    /// `f + 1` commitments to what the PREPARE orders decide the slot.
+    fn decide(&mut self, slot: Slot) {
+        let quorum = self.quorum();
+        let Some(state) = self.window.get_mut(slot) else { return };
+        let (Some(batch), Some(_), false) = (state.batch, &state.prepare, state.decided) else {
+            return;
+        };
+        if state.commits.count(&batch) >= quorum {
+            state.decided = true;
+            if self.membership.primary(self.entered) == self.me {
+                self.in_flight = self.in_flight.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Does everything that the state allows: commits in slot order, executes in slot order.
+    pub(super) fn advance(&mut self, out: &mut Effects<Self>) {
+        if self.phase == Phase::Entered && !self.is_primary() {
+            while self.commit_next(out) {}
+        }
+        while self.execute_next(out) {}
+        self.arm_request_timer(out);
+        self.arm_resend_if_unsettled(out);
+    }
+
+    /// Commits to the next slot, if its PREPARE is here with the whole batch and its time has come.
+    /// In slot order, because the counter cannot go back to a slot that was left out.
+    fn commit_next(&mut self, out: &mut Effects<Self>) -> bool {
+        let slot = self.next_slot;
+        let Some(SlotState { prepare: Some(prepare), batch: Some(batch), .. }) =
+            self.window.get(slot)
+        else {
+            return false;
+        };
+        let (batch, primary) = (*batch, prepare.author);
+        let Some(body) = self.bodies.get(&batch) else { return false };
+        let time = body.time;
+        if time.0 > self.now.0.saturating_add(CLOCK_SKEW_MILLIS) {
+            mark!("minbft/future_time");
+            let early = time.0 - self.now.0 - CLOCK_SKEW_MILLIS;
+            let wait = u32::try_from(early).unwrap_or(u32::MAX);
+            out.arm(Timer::Clock, Delay::Millis(wait));
+            out.report(primary, Finding::FutureTime { slot, time });
+            return false;
+        }
+        self.next_slot = slot.next();
+        out.send(To::All, Message::Commit { view: self.view, slot, batch });
+        true
+    }
+
+    /// Hands the next decided slot to execution.
+    fn execute_next(&mut self, out: &mut Effects<Self>) -> bool {
+        let slot = self.committed.next();
+        let Some(SlotState { decided: true, batch: Some(batch), .. }) = self.window.get(slot)
+        else {
+            return false;
+        };
+        let Some(batch) = self.bodies.get(batch).cloned() else { return false };
+        self.committed = slot;
+        self.pending.executed(&batch);
+        out.output(Output::Execute { slot, batch });
+        if slot.0.is_multiple_of(self.tuning.checkpoint_slots) {
+            mark!("minbft/checkpoint");
+            out.output(Output::Checkpoint { slot });
+        }
+        true
+    }
+
+    /// Asks for the bodies that are missing.
+    pub(super) fn ask_missing(&mut self, to: To, out: &mut Effects<Self>) {
+        let pending = &self.pending;
+        for missing in self.bodies.missing(RESEND_MESSAGES_MAX, |d| pending.find(d).is_some()) {
+            match missing {
+                Missing::Proposal(batch) => out.send(to, Message::AskBody { batch }),
+                Missing::Envelopes(digests) => {
+                    for envelope in digests.into_iter().take(RESEND_MESSAGES_MAX) {
+                        out.send(to, Message::AskEnvelope { envelope });
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_ask_body(&mut self, from: ReplicaId, batch: &Digest, out: &mut Effects<Self>) {
+        if let Some(proposal) = self.bodies.proposal(batch) {
+            mark!("minbft/body_served");
+            out.send(To::One(from), Message::Body(proposal.clone()));
+        }
+    }
+
+    pub(super) fn on_ask_envelope(
+        &mut self,
+        from: ReplicaId,
+        digest: &Digest,
+        out: &mut Effects<Self>,
+    ) {
+        let envelope = self.pending.find(digest).or_else(|| self.bodies.envelope(digest));
+        if let Some(envelope) = envelope {
+            mark!("minbft/envelope_served");
+            out.send(To::One(from), Message::Envelope(envelope));
+        }
+    }
+
+    pub(super) fn on_body(
+        &mut self,
+        from: ReplicaId,
+        proposal: &Arc<Proposal>,
+        out: &mut Effects<Self>,
+    ) {
+        let pending = &self.pending;
+        self.bodies.offer(proposal, |digest| pending.find(digest));
+        if !self.bodies.is_complete() {
+            self.ask_missing_envelopes(proposal, To::One(from), out);
+        }
+        self.bodies_changed(out);
+    }
+
+    fn ask_missing_envelopes(&self, proposal: &Proposal, to: To, out: &mut Effects<Self>) {
+        if self.bodies.proposal(&proposal.digest()).is_some()
+            && self.bodies.get(&proposal.digest()).is_none()
+        {
+            let lacking = proposal.named().filter(|digest| self.pending.find(digest).is_none());
+            for envelope in lacking.take(RESEND_MESSAGES_MAX) {
+                out.send(to, Message::AskEnvelope { envelope });
+            }
+        }
+    }
+
+    pub(super) fn on_envelope(&mut self, envelope: &Arc<Envelope>, out: &mut Effects<Self>) {
+        self.offer_envelope(envelope, out);
+    }
+
+    pub(super) fn offer_envelope(&mut self, envelope: &Arc<Envelope>, out: &mut Effects<Self>) {
+        let pending = &self.pending;
+        if self.bodies.offer_envelope(envelope, |digest| pending.find(digest)) {
+            mark!("minbft/envelope_used");
+            self.bodies_changed(out);
+        }
+    }
+
+    /// A batch may have become complete: whatever waited for it goes on.
+    fn bodies_changed(&mut self, out: &mut Effects<Self>) {
+        self.try_open(out);
+        self.try_acknowledge(out);
+        self.advance(out);
+    }
+}

@@ -1,0 +1,212 @@
+//! Repair of loss: while anyone is not level, everyone reports what it has, and answers a report
+//! with what the reporter lacks: its own messages, and PREPAREs, NEW-VIEW and checkpoint proofs of
+//! anyone. So whatever one correct replica has, every correct replica gets, also if its author
+//! sends it to nobody again.
+
+use super::certificate::Entry;
+use super::message::{Message, Report};
+use super::replica::{MinBft, Phase, Timer};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::limits::{RESEND_BYTES_MAX, RESEND_MESSAGES_MAX};
+use pentarchy_core::mark;
+use pentarchy_core::protocol::{Delay, Effects, To};
+
+impl MinBft {
+    /// Sees to it that a report goes out within a tick.
+    pub(super) fn arm_resend(&mut self, out: &mut Effects<Self>) {
+        if !self.resend_armed {
+            self.resend_armed = true;
+            out.arm(Timer::Resend, Delay::Resend);
+        }
+    }
+
+    /// The same, if anything is open here or at a peer.
+    pub(super) fn arm_resend_if_unsettled(&mut self, out: &mut Effects<Self>) {
+        if !self.resend_armed && !self.is_settled() {
+            self.arm_resend(out);
+        }
+    }
+
+    /// Whether nothing is open here and every peer said that it is where this replica is.
+    fn is_settled(&self) -> bool {
+        let taken_over = self.entry.as_ref().map_or(Slot(0), Entry::end);
+        self.phase == Phase::Entered
+            && self.own.ask.is_none()
+            && self.pending.is_empty()
+            && self.bodies.is_complete()
+            && !self.checkpoints.is_behind()
+            && self.committed >= self.stable.slot.max(taken_over)
+            && self.prepared() == self.committed
+            && self.level().len() + 1 == self.membership.n()
+    }
+
+    /// The peers whose last report puts them where this replica is.
+    fn level(&self) -> ReplicaSet {
+        let same = |report: &Report| {
+            report.view == self.view
+                && report.entered == (self.phase == Phase::Entered)
+                && report.stable == self.stable.slot
+                && report.committed == self.committed
+        };
+        let reports = (0u16..).map(ReplicaId).zip(&self.reports);
+        reports.filter(|(_, report)| report.as_ref().is_some_and(same)).map(|(id, _)| id).collect()
+    }
+
+    /// The last slot up to which this replica knows what every slot orders.
+    fn prepared(&self) -> Slot {
+        let mut slot = self.committed;
+        while self.window.get(slot.next()).is_some_and(|state| state.batch.is_some()) {
+            slot = slot.next();
+        }
+        slot
+    }
+
+    fn report(&self) -> Report {
+        let opening = self.opening.as_ref();
+        let mut acknowledged: ReplicaSet =
+            opening.iter().flat_map(|opening| opening.acknowledgements.keys().copied()).collect();
+        if self.phase == Phase::Entered {
+            // The entry is complete; more acknowledgements would not help.
+            acknowledged = self.membership.ids().collect();
+        }
+        Report {
+            view: self.view,
+            entered: self.phase == Phase::Entered,
+            opened: opening.is_some(),
+            view_changes: self.view_changes.keys().copied().collect(),
+            acknowledged,
+            enters: self.enters.voters(),
+            stable: self.stable.slot,
+            committed: self.committed,
+            prepared: self.prepared(),
+            level: self.level(),
+        }
+    }
+
+    /// A tick: repair what can be repaired from here, then tell the others where this replica is.
+    pub(super) fn on_resend(&mut self, out: &mut Effects<Self>) {
+        self.resend_armed = false;
+        self.answered = ReplicaSet::EMPTY;
+        self.ticks += 1;
+        self.check_behind(out);
+        self.forward_requests(out);
+        if !self.bodies.is_complete() {
+            self.ask_missing(To::One(self.peer_of_tick()), out);
+        }
+        if let Some((slot, state)) = self.checkpoints.latest_mine() {
+            let signed = self.checkpoints.signed_by(self.me, slot);
+            if slot > self.stable.slot && signed {
+                out.send(To::Others, Message::Checkpoint { slot, state });
+            }
+        }
+        out.send(To::Others, Message::Report(self.report()));
+        self.arm_resend_if_unsettled(out);
+    }
+
+    /// A different peer at each tick.
+    fn peer_of_tick(&self) -> ReplicaId {
+        let others = self.membership.n() as u64 - 1;
+        let offset = 1 + self.ticks % others.max(1);
+        ReplicaId(((u64::from(self.me.0) + offset) % self.membership.n() as u64) as u16)
+    }
+
+    /// The primary may never have seen what a client sent here: a client that leaves it out must
+    /// not be able to have it deposed.
+    fn forward_requests(&mut self, out: &mut Effects<Self>) {
+        if self.phase != Phase::Entered || self.is_primary() {
+            return;
+        }
+        let primary = self.membership.primary(self.view);
+        for envelope in self.pending.tick(RESEND_MESSAGES_MAX) {
+            mark!("minbft/forward");
+            out.send(To::One(primary), Message::Forward(envelope));
+        }
+    }
+
+    /// A peer says where it is.
+    pub(super) fn on_report(&mut self, from: ReplicaId, report: Report, out: &mut Effects<Self>) {
+        let before = self.reports[usize::from(from.0)].replace(report);
+        // A report is old by the time it arrives; only one that repeats itself shows a gap.
+        let stuck = before.is_some_and(|before| {
+            before.committed == report.committed && before.prepared == report.prepared
+        });
+        if self.answered.insert(from) {
+            self.answer_view(from, &report, out);
+            if stuck {
+                self.answer_slots(from, &report, out);
+            }
+        }
+        if !report.level.contains(self.me) {
+            self.arm_resend(out);
+        }
+        self.arm_resend_if_unsettled(out);
+    }
+
+    /// Sends a peer what it lacks of checkpoints and of the current view.
+    fn answer_view(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
+        let to = To::One(from);
+        if report.stable < self.stable.slot {
+            out.send(to, Message::Stable(self.stable.clone()));
+        }
+        if let Some(ask) = self.own.ask.as_ref().filter(|_| self.asked_above(report)) {
+            out.relay(to, ask);
+        }
+        if report.view > self.view {
+            return;
+        }
+        let below = report.view < self.view;
+        let lacks = |has: ReplicaSet| below || !has.contains(self.me);
+        let changing = self.phase != Phase::Entered;
+        if changing && lacks(report.view_changes) {
+            self.own.view_change.iter().for_each(|message| out.relay(to, message));
+        }
+        if let Some(opening) = self.opening.as_ref().filter(|_| below || !report.opened) {
+            mark!("minbft/new_view_relayed");
+            out.relay(to, &opening.message);
+        }
+        if lacks(report.acknowledged) {
+            self.own.acknowledge.iter().for_each(|message| out.relay(to, message));
+        }
+        if lacks(report.enters) {
+            self.own.enter.iter().for_each(|message| out.relay(to, message));
+        }
+    }
+
+    fn asked_above(&self, report: &Report) -> bool {
+        let asked = self.asks[usize::from(self.me.0)];
+        asked.is_some_and(|(view, _)| view > report.view)
+    }
+
+    /// Sends a peer PREPAREs that it lacks and own COMMITs for slots that it has not committed.
+    fn answer_slots(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
+        let same_view = report.view == self.view && report.entered && self.phase == Phase::Entered;
+        if !same_view {
+            return;
+        }
+        let (mut messages, mut bytes) = (0, 0);
+        let first = report.committed.max(self.window.low()).next();
+        for slot in (first.0..=self.window.high().0).map(Slot) {
+            let Some(state) = self.window.get(slot) else { break };
+            let prepare = state.prepare.as_ref().filter(|_| slot > report.prepared);
+            for message in prepare.into_iter().chain(&state.own_commit) {
+                messages += 1;
+                bytes += message.wire.len();
+                if messages > RESEND_MESSAGES_MAX || bytes > RESEND_BYTES_MAX {
+                    return;
+                }
+                mark!("minbft/slot_relayed");
+                out.relay(To::One(from), message);
+            }
+        }
+    }
+
+    /// Own proposals in the window that are not decided.
+    pub(super) fn recount_in_flight(&mut self) {
+        if self.membership.primary(self.entered) == self.me {
+            let open =
+                |state: &super::replica::SlotState| state.prepare.is_some() && !state.decided;
+            let count = self.window.iter().filter(|(_, state)| open(state)).count() as u64;
+            self.in_flight = count + self.looping;
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Changing the primary: ask, leave, open, acknowledge, enter (MinBFT section 4, view change, with
+//! the repairs that `docs/protocols/minbft.md` argues for).
+//!
+//! A replica *commits* in a view only from ENTER on, and enters only with proof that a quorum found
+//! the NEW-VIEW valid. So a VIEW-CHANGE need not show what the views before its last commitment
+//! rested on, and what a view took over executes only once a quorum has committed to it.
+
+use super::certificate::{
+    CertifiedViewChange, Entry, NewView, Prepared, Signature, Start, ViewChange, batch_shown,
+};
+use super::message::Message;
+use super::replica::{MinBft, OwnMessages, Phase, SlotState, Timer};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use pentarchy_core::auth::Verified;
+use pentarchy_core::counter::Ui;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ReplicaId, Slot, View};
+use pentarchy_core::mark;
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::{Delay, Effects, To};
+use pentarchy_core::votes::Votes;
+
+/// A NEW-VIEW on its way to be entered, or the one that was.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Opening {
+    /// The NEW-VIEW, to pass on. Its digest is what is acknowledged.
+    pub message: Verified<Message>,
+    /// What follows from it.
+    pub start: Start,
+    /// Digest of its members.
+    pub members: Digest,
+    /// Who acknowledged it.
+    pub acknowledgements: BTreeMap<ReplicaId, Ui>,
+}
+
+impl MinBft {
+    /// Asks for a view. Goes on working in the current one until `f + 1` have asked.
+    pub(super) fn ask(&mut self, view: View, reason: &'static str, out: &mut Effects<Self>) {
+        let asked = self.asks[usize::from(self.me.0)].is_some_and(|(asked, _)| asked >= view);
+        if !asked {
+            self.reason = reason;
+            out.send(To::All, Message::RequestViewChange { view });
+            self.arm_resend(out);
+        }
+    }
+
+    pub(super) fn on_request_view_change(
+        &mut self,
+        verified: &Verified<Message>,
+        view: View,
+        out: &mut Effects<Self>,
+    ) {
+        let Some(signature) = verified.tag.signature() else { return };
+        if verified.author == self.me {
+            self.own.ask = Some(verified.clone());
+        }
+        self.note_ask(verified.author, view, Signature(*signature));
+        self.try_leave(out);
+    }
+
+    fn note_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
+        let asked = &mut self.asks[usize::from(author.0)];
+        if asked.is_none_or(|(before, _)| before < view) {
+            *asked = Some((view, signature));
+        }
+    }
+
+    /// Leaves for the highest view that `f + 1` replicas asked for. Asking for a view asks for every
+    /// lower one too, or replicas that time out at different moments might never agree on a number.
+    fn try_leave(&mut self, out: &mut Effects<Self>) {
+        let mut views: Vec<View> = self.asks.iter().flatten().map(|(view, _)| *view).collect();
+        views.sort_unstable_by(|a, b| b.cmp(a));
+        let Some(target) = views.get(self.weak() - 1).copied() else { return };
+        if target > self.view {
+            mark!("minbft/leave");
+            if self.asks[usize::from(self.me.0)].is_none_or(|(asked, _)| asked < target) {
+                self.reason = "others asked for it";
+            }
+            self.move_to(target, Phase::Draining, out);
+            self.leave(out);
+        }
+    }
+
+    /// Gives up every lower view.
+    fn move_to(&mut self, view: View, phase: Phase, out: &mut Effects<Self>) {
+        if self.phase != Phase::Entered {
+            mark!("minbft/view_failed");
+            out.disarm(Timer::ViewChange(self.view));
+        }
+        (self.view, self.phase) = (view, phase);
+        self.doublings = self.doublings.saturating_add(1);
+        self.view_changes_count += 1;
+        self.view_changes.clear();
+        self.opening = None;
+        self.early.clear();
+        let ask = self.own.ask.take();
+        self.own = OwnMessages { ask, ..OwnMessages::default() };
+        self.arm_request_timer(out);
+        self.arm_resend(out);
+    }
+
+    /// Sends VIEW-CHANGE, once every own PREPARE has come back: it must be shown with its
+    /// certificate, which only the loopback brings.
+    pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
+        if self.phase != Phase::Draining || self.looping > 0 {
+            return;
+        }
+        self.phase = Phase::Changing;
+        let asked = (0u16..).map(ReplicaId).zip(&self.asks);
+        let requests = asked
+            .filter_map(|(id, ask)| ask.filter(|(view, _)| *view >= self.view).map(|ask| (id, ask)))
+            .take(self.weak())
+            .collect();
+        let change = ViewChange {
+            view: self.view,
+            requests,
+            checkpoint: self.stable.clone(),
+            entry: self.entry.clone(),
+            prepares: self.prepares_to_show(),
+        };
+        out.send(To::All, Message::ViewChange(Arc::new(change)));
+    }
+
+    /// The PREPAREs of the entered view behind what it took over and the stable checkpoint, up to
+    /// the first that is missing.
+    fn prepares_to_show(&self) -> Vec<Prepared> {
+        let taken_over = self.entry.as_ref().map_or(Slot(0), Entry::end);
+        let first = self.stable.slot.max(taken_over).next();
+        let shown = (first.0..=self.window.high().0).map_while(|slot| {
+            let state = self.window.get(Slot(slot))?;
+            let ui = *state.prepare.as_ref()?.tag.ui()?;
+            Some(Prepared { slot: Slot(slot), batch: state.batch?, ui })
+        });
+        shown.collect()
+    }
+
+    pub(super) fn on_view_change(
+        &mut self,
+        verified: Verified<Message>,
+        change: &ViewChange,
+        out: &mut Effects<Self>,
+    ) {
+        if change.view < self.view {
+            return;
+        }
+        // Its requests convince us as they convinced the sender.
+        for (author, (view, signature)) in &change.requests {
+            self.note_ask(*author, *view, *signature);
+        }
+        self.try_leave(out);
+        if change.view != self.view || self.phase == Phase::Entered {
+            return;
+        }
+        if verified.author == self.me {
+            self.own.view_change = Some(verified.clone());
+        }
+        let before = self.view_changes.len();
+        self.view_changes.entry(verified.author).or_insert(verified);
+        if before < self.quorum() && self.view_changes.len() == self.quorum() {
+            // From now on the new primary could open its view.
+            mark!("minbft/view_change_quorum");
+            let doublings = self.doublings.saturating_sub(1);
+            out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
+        }
+        self.try_open(out);
+    }
+
+    pub(super) fn on_view_change_timeout(&mut self, view: View, out: &mut Effects<Self>) {
+        if view == self.view && self.phase != Phase::Entered {
+            mark!("minbft/view_change_timeout");
+            self.ask(view.next(), "the new primary did not open its view in time", out);
+        }
+    }
+
+    /// The new primary opens its view from a quorum of VIEW-CHANGEs whose batches it holds, so that
+    /// it can give them to everyone else.
+    pub(super) fn try_open(&mut self, out: &mut Effects<Self>) {
+        let mine = self.membership.primary(self.view) == self.me;
+        if self.phase != Phase::Changing || !mine || self.opening.is_some() {
+            return;
+        }
+        let shown: Vec<_> = self.view_changes.values().cloned().collect();
+        let mut members: Vec<CertifiedViewChange> = Vec::new();
+        for verified in shown {
+            let (Message::ViewChange(change), Some(ui)) = (&*verified.message, verified.tag.ui())
+            else {
+                continue;
+            };
+            if self.holds_batches(change) && members.len() < self.quorum() {
+                let (author, ui, change) = (verified.author, *ui, change.clone());
+                members.push(CertifiedViewChange { author, ui, change });
+            }
+        }
+        if members.len() == self.quorum() {
+            mark!("minbft/open");
+            self.phase = Phase::Opening;
+            let opening = NewView { view: self.view, members };
+            out.send(To::All, Message::NewView(Arc::new(opening)));
+        } else if !self.bodies.is_complete() {
+            self.ask_missing(To::Others, out);
+        }
+    }
+
+    /// Whether every batch that a VIEW-CHANGE shows is here; wants those that are not.
+    fn holds_batches(&mut self, change: &ViewChange) -> bool {
+        let mut complete = true;
+        for slot in (self.stable.slot.0 + 1..=change.shown().0).map(Slot) {
+            if let Some(batch) = batch_shown(change, slot) {
+                self.bodies.want(slot, batch);
+                complete &= self.bodies.get(&batch).is_some();
+            }
+        }
+        complete
+    }
+
+    pub(super) fn on_new_view(
+        &mut self,
+        verified: Verified<Message>,
+        opening: &NewView,
+        out: &mut Effects<Self>,
+    ) {
+        let late = opening.view < self.view || opening.view == self.entered;
+        let busy = opening.view == self.view && self.opening.is_some();
+        if late || busy || self.phase == Phase::Draining {
+            return;
+        }
+        if opening.view > self.view {
+            // The others went on without this replica. The NEW-VIEW proves that a quorum did.
+            mark!("minbft/joined");
+            self.reason = "the group had moved on";
+            self.move_to(opening.view, Phase::Changing, out);
+        }
+        if self.view_changes.len() < self.quorum() {
+            let doublings = self.doublings.saturating_sub(1);
+            out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
+        }
+        if let Some(proof) = opening.checkpoint() {
+            self.adopt(proof.clone(), out);
+        }
+        let start = opening.start();
+        for (slot, batch) in (start.base.0 + 1..).map(Slot).zip(&start.list) {
+            if slot > self.stable.slot {
+                self.bodies.want(slot, *batch);
+            }
+        }
+        let members = opening.members_digest(&self.membership.domain());
+        let acknowledgements = BTreeMap::new();
+        self.phase = Phase::Changing;
+        self.opening = Some(Opening { message: verified, start, members, acknowledgements });
+        self.replay_early(out);
+        self.try_acknowledge(out);
+        if !self.bodies.is_complete() {
+            let primary = self.membership.primary(self.view);
+            let to = if primary == self.me { To::Others } else { To::One(primary) };
+            self.ask_missing(to, out);
+        }
+    }
+
+    /// Acknowledges the NEW-VIEW once every batch that it takes over is here: what is acknowledged
+    /// can be executed and handed on.
+    pub(super) fn try_acknowledge(&mut self, out: &mut Effects<Self>) {
+        let (Phase::Changing, Some(opening)) = (self.phase, &self.opening) else { return };
+        let slots = (opening.start.base.0 + 1..).map(Slot).zip(&opening.start.list);
+        let mut lacking = slots.filter(|(slot, _)| *slot > self.stable.slot);
+        if lacking.any(|(_, batch)| self.bodies.get(batch).is_none()) {
+            return;
+        }
+        mark!("minbft/acknowledge");
+        self.phase = Phase::Acknowledged;
+        let digest = opening.message.digest;
+        if self.membership.primary(self.view) != self.me {
+            out.send(To::All, Message::Acknowledge { view: self.view, opening: digest });
+        }
+        self.try_enter(out);
+    }
+
+    pub(super) fn on_acknowledge(
+        &mut self,
+        verified: &Verified<Message>,
+        view: View,
+        digest: &Digest,
+        out: &mut Effects<Self>,
+    ) {
+        if view != self.view || view == self.entered {
+            return;
+        }
+        if verified.author == self.me {
+            self.own.acknowledge = Some(verified.clone());
+        }
+        let Some(opening) = &mut self.opening else {
+            self.keep_early(verified.clone(), view);
+            return;
+        };
+        if let (true, Some(ui)) = (opening.message.digest == *digest, verified.tag.ui()) {
+            opening.acknowledgements.insert(verified.author, *ui);
+            self.try_enter(out);
+        }
+    }
+
+    /// Enters with the NEW-VIEW's certificate and acknowledgements by `f` others.
+    fn try_enter(&mut self, out: &mut Effects<Self>) {
+        let (Phase::Acknowledged, Some(opening)) = (self.phase, &self.opening) else { return };
+        let others = self.quorum() - 1;
+        let Some(ui) = opening.message.tag.ui() else { return };
+        if opening.acknowledgements.len() < others {
+            return;
+        }
+        mark!("minbft/enter");
+        let acknowledgements = opening.acknowledgements.iter().map(|(id, ui)| (*id, *ui));
+        let entry = Entry {
+            view: self.view,
+            base: opening.start.base,
+            list: opening.start.list.clone(),
+            members: opening.members,
+            opening: *ui,
+            acknowledgements: acknowledgements.take(others).collect(),
+        };
+        let digest = opening.message.digest;
+        self.take_over(&entry);
+        self.next_slot = entry.end().max(self.stable.slot).next();
+        (self.entered, self.phase, self.entry) = (self.view, Phase::Entered, Some(entry));
+        (self.in_flight, self.looping, self.enters) = (0, 0, Votes::default());
+        self.pending.unpropose();
+        self.pending.reset_ticks();
+        out.disarm(Timer::ViewChange(self.view));
+        out.output(Output::Entered { view: self.view, reason: self.reason });
+        self.drop_settled_ask();
+        out.send(To::All, Message::Enter { view: self.view, opening: digest });
+        self.replay_early(out);
+        self.advance(out);
+    }
+
+    /// Slots that the view took over order what its list says; everything else begins anew. What
+    /// was decided stays decided.
+    fn take_over(&mut self, entry: &Entry) {
+        for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
+            let Some(state) = self.window.get_mut(slot) else { continue };
+            let batch = entry.batch(slot);
+            let decided = state.decided && batch.is_some() && state.batch == batch;
+            *state = SlotState { batch, decided, ..SlotState::default() };
+        }
+        self.bodies.retain(self.stable.slot, |digest| entry.list.contains(digest));
+        for (slot, batch) in (entry.base.0 + 1..).map(Slot).zip(&entry.list) {
+            if slot > self.stable.slot {
+                self.bodies.want(slot, *batch);
+            }
+        }
+    }
+
+    /// An ask for this view, or a lower one, has had its effect.
+    fn drop_settled_ask(&mut self) {
+        if self.asks[usize::from(self.me.0)].is_some_and(|(asked, _)| asked <= self.view) {
+            self.own.ask = None;
+        }
+    }
+
+    /// `f + 1` commitments to the NEW-VIEW decide what it took over.
+    pub(super) fn on_enter(
+        &mut self,
+        verified: Verified<Message>,
+        view: View,
+        digest: Digest,
+        out: &mut Effects<Self>,
+    ) {
+        if view != self.entered || self.phase != Phase::Entered {
+            self.keep_early(verified, view);
+            return;
+        }
+        let Some(opening) = &self.opening else { return };
+        if opening.message.digest != digest {
+            return;
+        }
+        if verified.author == self.me {
+            self.own.enter = Some(verified.clone());
+        }
+        self.enters.cast(verified.author, digest);
+        if self.enters.count(&digest) == self.quorum() {
+            mark!("minbft/taken_over");
+            let end = self.entry.as_ref().map_or(Slot(0), Entry::end);
+            for slot in (self.window.low().0 + 1..=end.0).map(Slot) {
+                if let Some(state) = self.window.get_mut(slot) {
+                    state.decided = state.batch.is_some();
+                }
+            }
+            self.advance(out);
+        }
+    }
+
+    /// Messages that came before their time.
+    fn replay_early(&mut self, out: &mut Effects<Self>) {
+        for verified in core::mem::take(&mut self.early) {
+            self.on_message(verified, out);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! No replication: one server that executes what it is sent. The baseline of every benchmark: the
+//! same host, channel, authentication, service and client, and nothing agreed on.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::batch::{Item, Proposal};
+use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
+use pentarchy_core::membership::Membership;
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{
+    self, Effects, Event, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName,
+};
+use pentarchy_core::request::Envelope;
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+
+/// There is nobody to talk to, to wait for, or to remember for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Nothing {}
+
+impl Wire for Nothing {
+    fn encode(&self, _to: &mut Writer) {
+        match *self {}
+    }
+    fn decode(_from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Err(Malformed)
+    }
+}
+
+impl protocol::Message for Nothing {
+    fn auth(&self) -> Auth {
+        match *self {}
+    }
+    fn statement(&self, _domain: &Domain) -> Digest {
+        match *self {}
+    }
+}
+
+/// No timer has a name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NoTimer;
+
+impl TimerName for NoTimer {
+    fn to_key(self) -> TimerKey {
+        (0, 0)
+    }
+    fn from_key(_key: TimerKey) -> Self {
+        Self
+    }
+}
+
+/// The server.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Unreplicated {
+    waiting: Vec<Arc<Envelope>>,
+    executed: Slot,
+}
+
+impl Protocol for Unreplicated {
+    type Message = Nothing;
+    type Timer = NoTimer;
+    type Record = Nothing;
+    type Input = Input;
+    type Output = Output;
+
+    const RULES: Rules = Rules {
+        name: "unreplicated",
+        replicas_factor: 0,
+        speculative: false,
+        source: "the baseline of the benchmarks",
+    };
+
+    fn validate(
+        _membership: &Membership,
+        _verifier: &dyn Verifier,
+        _author: ReplicaId,
+        _tag: &AuthTag,
+        message: &Nothing,
+    ) -> Result<(), Reject> {
+        match *message {}
+    }
+
+    fn start(
+        _setup: Setup,
+        _log: &mut dyn Iterator<Item = Nothing>,
+        _out: &mut Effects<Self>,
+    ) -> Self {
+        Self { waiting: Vec::new(), executed: Slot(0) }
+    }
+
+    fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
+        match event {
+            Event::Input(Input::Request { envelope }) => self.waiting.push(envelope),
+            Event::Input(Input::Round { now }) => self.execute(now, out),
+            Event::Input(Input::Checkpointed { .. } | Input::Installed { .. })
+            | Event::Timeout(NoTimer) => {}
+            Event::Message(message) => match *message.message {},
+        }
+    }
+
+    fn assert_invariants(&self) {}
+
+    fn status(&self) -> Status {
+        Status {
+            view: View(0),
+            primary: ReplicaId(0),
+            phase: "normal",
+            committed: self.executed,
+            stable: Slot(0),
+            peers_committed: Slot(0),
+            waiting: self.waiting.len(),
+            view_changes: 0,
+            reason: "",
+        }
+    }
+}
+
+impl Unreplicated {
+    fn execute(&mut self, now: Millis, out: &mut Effects<Self>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let items = self.waiting.drain(..).map(Item::Whole).collect();
+        let batch = Proposal::new(now, items).complete(|_| None).expect("every item is whole");
+        self.executed = self.executed.next();
+        out.output(Output::Execute { slot: self.executed, batch: Arc::new(batch) });
+    }
+}

@@ -1,0 +1,130 @@
+//! Commands on keys, whatever they hold.
+
+use super::command::Args;
+use super::error::Error;
+use super::glob;
+use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
+use super::store::{Store, Value};
+use super::strings::integer;
+use alloc::vec::Vec;
+use pentarchy_core::service::Context;
+
+type Outcome = Result<(), Error>;
+
+/// What [`Context::nonce`] is asked for.
+const RANDOM_KEY: u64 = 1;
+
+pub fn exists(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    out.count(args[1..].iter().filter(|key| store.contains(key)).count());
+    Ok(())
+}
+
+pub fn type_of(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    out.status(store.get(args[1]).map_or("none", Value::type_name).as_bytes());
+    Ok(())
+}
+
+pub fn dbsize(store: &Store, _args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    out.count(store.len());
+    Ok(())
+}
+
+pub fn keys(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let mut found = Vec::new();
+    let mut bytes = 0;
+    for (_, key, _) in store.iter_from(0).filter(|(_, key, _)| glob::matches(args[1], key)) {
+        bytes += key.len() + 5;
+        if bytes > REPLY_BYTES_MAX {
+            return Err(Error::REPLY_TOO_LARGE);
+        }
+        found.push(key);
+    }
+    out.array(found.len());
+    found.iter().for_each(|key| out.bulk(key));
+    Ok(())
+}
+
+/// The first key from an agreed random position on. Not uniform: a key after a wide gap is more
+/// likely.
+pub fn randomkey(
+    store: &Store,
+    context: &Context,
+    _args: &Args<'_>,
+    out: &mut ReplyWriter,
+) -> Outcome {
+    let [a, b, c, d, e, f, g, h, ..] = context.nonce(RANDOM_KEY);
+    let position = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1;
+    let found = store.iter_from(position).next().or_else(|| store.iter_from(0).next());
+    out.optional(found.map(|(_, key, _)| key));
+    Ok(())
+}
+
+pub fn del(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    out.count(args[1..].iter().filter_map(|key| store.remove(key)).count());
+    Ok(())
+}
+
+pub fn flush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let understood = match &args[1..] {
+        [] => true,
+        [word] => word.eq_ignore_ascii_case(b"ASYNC") || word.eq_ignore_ascii_case(b"SYNC"),
+        _ => false,
+    };
+    if !understood {
+        return Err(Error::SYNTAX);
+    }
+    store.clear();
+    out.ok();
+    Ok(())
+}
+
+pub fn rename(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let value = store.remove(args[1]).ok_or(Error::NO_SUCH_KEY)?;
+    store.insert(args[2], value);
+    out.ok();
+    Ok(())
+}
+
+pub fn renamenx(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    if !store.contains(args[1]) {
+        return Err(Error::NO_SUCH_KEY);
+    }
+    let free = !store.contains(args[2]);
+    if let Some(value) = free.then(|| store.remove(args[1])).flatten() {
+        store.insert(args[2], value);
+    }
+    out.int(i64::from(free));
+    Ok(())
+}
+
+pub fn copy(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let mut replace = false;
+    let mut words = args[3..].iter();
+    while let Some(word) = words.next() {
+        if word.eq_ignore_ascii_case(b"REPLACE") {
+            replace = true;
+        } else if word.eq_ignore_ascii_case(b"DB") {
+            match integer(words.next().ok_or(Error::SYNTAX)?)? {
+                0 => {}
+                _ => return Err(Error::NO_SUCH_DATABASE),
+            }
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    if args[1] == args[2] {
+        return Err(Error::SAME_OBJECT);
+    }
+    let value = store.get(args[1]);
+    let value = value.filter(|_| replace || !store.contains(args[2]));
+    // A copy can be far larger than the command that asks for it, so it is counted before.
+    if value.is_some_and(|value| store.is_full(value.cost())) {
+        return Err(Error::OUT_OF_MEMORY);
+    }
+    let value = value.cloned();
+    out.int(i64::from(value.is_some()));
+    if let Some(value) = value {
+        store.insert(args[2], value);
+    }
+    Ok(())
+}

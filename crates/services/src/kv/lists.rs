@@ -1,0 +1,241 @@
+//! Commands on lists.
+
+use super::command::Args;
+use super::error::Error;
+use super::list::{End, List};
+use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
+use super::store::{Store, Value};
+use super::strings::{integer, select};
+
+type Outcome = Result<(), Error>;
+
+pub fn llen(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    out.count(store.list(args[1])?.map_or(0, List::len));
+    Ok(())
+}
+
+pub fn lrange(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let (start, end) = (integer(args[2])?, integer(args[3])?);
+    let list = store.list(args[1])?;
+    let Some((list, (from, to))) = list.and_then(|l| Some((l, select(start, end, l.len())?)))
+    else {
+        out.array(0);
+        return Ok(());
+    };
+    out.array(to - from);
+    for item in list.range(from, to) {
+        out.bulk(item);
+        if out.overflowed() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The index that a possibly negative one means, if there is such an element.
+fn index_in(list: &List, index: i64) -> Option<usize> {
+    let length = i64::try_from(list.len()).ok()?;
+    let index = if index < 0 { index + length } else { index };
+    usize::try_from(index).ok().filter(|index| *index < list.len())
+}
+
+pub fn lindex(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let Some(list) = store.list(args[1])? else {
+        out.nil();
+        return Ok(());
+    };
+    let index = index_in(list, integer(args[2])?);
+    out.optional(index.and_then(|index| list.get(index)));
+    Ok(())
+}
+
+pub fn lpush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    push(store, args, End::Left, Some(Value::empty_list), out)
+}
+
+pub fn rpush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    push(store, args, End::Right, Some(Value::empty_list), out)
+}
+
+pub fn lpushx(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    push(store, args, End::Left, None, out)
+}
+
+pub fn rpushx(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    push(store, args, End::Right, None, out)
+}
+
+fn push(
+    store: &mut Store,
+    args: &Args<'_>,
+    end: End,
+    default: Option<fn() -> Value>,
+    out: &mut ReplyWriter,
+) -> Outcome {
+    let length = store.try_edit(args[1], default, |value| {
+        let list = value.as_list_mut()?;
+        args[2..].iter().for_each(|item| list.push(end, item));
+        Ok(list.len())
+    })?;
+    out.count(length.unwrap_or_default());
+    Ok(())
+}
+
+pub fn lpop(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    pop(store, args, "lpop", End::Left, out)
+}
+
+pub fn rpop(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    pop(store, args, "rpop", End::Right, out)
+}
+
+fn pop(
+    store: &mut Store,
+    args: &Args<'_>,
+    name: &str,
+    end: End,
+    out: &mut ReplyWriter,
+) -> Outcome {
+    let Some(count) = args.get(2) else {
+        let item = store.try_edit(args[1], None, |value| Ok(value.as_list_mut()?.pop(end)))?;
+        out.optional(item.flatten().as_deref());
+        return Ok(());
+    };
+    if args.len() > 3 {
+        return Err(Error::wrong_arity(name));
+    }
+    let count = integer(count).ok().and_then(|count| usize::try_from(count).ok());
+    let count = count.ok_or(Error::NOT_POSITIVE)?;
+    match store.list(args[1])? {
+        None => out.nil_array(),
+        Some(_) if count == 0 => out.array(0),
+        Some(list) => {
+            let count = count.min(list.len());
+            check_poppable(list, end, count)?;
+            out.array(count);
+            store.try_edit(args[1], None, |value| {
+                let list = value.as_list_mut()?;
+                (0..count).filter_map(|_| list.pop(end)).for_each(|item| out.bulk(&item));
+                Ok(())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to take what no reply could carry; afterwards it would be gone.
+fn check_poppable(list: &List, end: End, count: usize) -> Outcome {
+    let mut room = REPLY_BYTES_MAX.saturating_sub(5);
+    let mut fits = |item: &[u8]| {
+        let rest = room.checked_sub(item.len() + 5);
+        room = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    let fits = match end {
+        End::Left => list.iter().take(count).all(&mut fits),
+        End::Right => list.iter().rev().take(count).all(&mut fits),
+    };
+    if fits { Ok(()) } else { Err(Error::REPLY_TOO_LARGE) }
+}
+
+pub fn lset(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let list = store.list(args[1])?.ok_or(Error::NO_SUCH_KEY)?;
+    let index = index_in(list, integer(args[2])?).ok_or(Error::INDEX_OUT_OF_RANGE)?;
+    store.try_edit(args[1], None, |value| {
+        value.as_list_mut()?.set(index, args[3]);
+        Ok(())
+    })?;
+    out.ok();
+    Ok(())
+}
+
+pub fn lrem(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let count = integer(args[2])?;
+    let from = if count < 0 { End::Right } else { End::Left };
+    let limit = match usize::try_from(count.unsigned_abs()) {
+        Ok(0) | Err(_) => usize::MAX,
+        Ok(limit) => limit,
+    };
+    let removed = store
+        .try_edit(args[1], None, |value| Ok(value.as_list_mut()?.remove(from, limit, args[3])))?;
+    out.count(removed.unwrap_or_default());
+    Ok(())
+}
+
+pub fn ltrim(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let (start, end) = (integer(args[2])?, integer(args[3])?);
+    store.try_edit(args[1], None, |value| {
+        let list = value.as_list_mut()?;
+        let (from, to) = select(start, end, list.len()).unwrap_or_default();
+        list.keep(from, to);
+        Ok(())
+    })?;
+    out.ok();
+    Ok(())
+}
+
+pub fn linsert(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let after = if args[2].eq_ignore_ascii_case(b"AFTER") {
+        1
+    } else if args[2].eq_ignore_ascii_case(b"BEFORE") {
+        0
+    } else {
+        return Err(Error::SYNTAX);
+    };
+    let Some(list) = store.list(args[1])? else {
+        out.int(0);
+        return Ok(());
+    };
+    let Some(pivot) = list.iter().position(|item| item == args[3]) else {
+        out.int(-1);
+        return Ok(());
+    };
+    let length = store.try_edit(args[1], None, |value| {
+        let list = value.as_list_mut()?;
+        list.insert(pivot + after, args[4]);
+        Ok(list.len())
+    })?;
+    out.count(length.unwrap_or_default());
+    Ok(())
+}
+
+pub fn rpoplpush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    transfer(store, (args[1], End::Right), (args[2], End::Left), out)
+}
+
+pub fn lmove(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let (from, to) = (end_named(args[3])?, end_named(args[4])?);
+    transfer(store, (args[1], from), (args[2], to), out)
+}
+
+fn end_named(word: &[u8]) -> Result<End, Error> {
+    if word.eq_ignore_ascii_case(b"LEFT") {
+        Ok(End::Left)
+    } else if word.eq_ignore_ascii_case(b"RIGHT") {
+        Ok(End::Right)
+    } else {
+        Err(Error::SYNTAX)
+    }
+}
+
+fn transfer(
+    store: &mut Store,
+    (source, from): (&[u8], End),
+    (target, to): (&[u8], End),
+    out: &mut ReplyWriter,
+) -> Outcome {
+    if store.list(source)?.is_none() {
+        out.nil();
+        return Ok(());
+    }
+    store.list(target)?;
+    let item = store.try_edit(source, None, |value| Ok(value.as_list_mut()?.pop(from)))?.flatten();
+    if let Some(item) = &item {
+        store.try_edit(target, Some(Value::empty_list), |value| {
+            value.as_list_mut()?.push(to, item);
+            Ok(())
+        })?;
+    }
+    out.optional(item.as_deref());
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! A key-value store with strings, counters and lists, under the names and rules of Redis 7.
+//!
+//! An operation is a command ([`command`]), a result is a typed reply ([`reply`]); neither is RESP,
+//! which is a gateway's business. The commands and what is known of them are a table
+//! ([`registry`]).
+//!
+//! The state has [`SECTIONS`] sections, the keys divided by their hash. A checkpoint re-encodes the
+//! sections in which a key changed, each as a whole: a list lies in one section, so a list of
+//! megabytes that changes all the time costs megabytes at every checkpoint.
+
+pub mod command;
+mod error;
+pub mod glob;
+mod keys;
+mod list;
+mod lists;
+pub mod number;
+pub mod registry;
+pub mod reply;
+mod scan;
+mod sections;
+mod store;
+mod strings;
+
+pub use command::Command;
+pub use error::{Error, ErrorKind};
+pub use registry::CommandInfo;
+pub use reply::Reply;
+
+use alloc::vec::Vec;
+use command::Args;
+use pentarchy_core::limits::OPERATION_BYTES_MAX;
+use pentarchy_core::service::{Context, Service};
+use pentarchy_core::wire::Malformed;
+use registry::{Entry, Handler};
+use reply::ReplyWriter;
+use store::{BUCKETS, Store};
+
+/// Sections of the state.
+pub const SECTIONS: u32 = BUCKETS as u32;
+
+/// The longest key.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// The longest string that `APPEND` and `SETRANGE` make. Less than an operation, so that every
+/// value fits in a reply. A value that is set in one piece is bounded by the operation it is in.
+pub const VALUE_BYTES_MAX: usize = OPERATION_BYTES_MAX - 64;
+
+/// What keys and values may cost unless told otherwise, in bytes. A key costs its bytes and 96, an
+/// element of a list its bytes and 32.
+pub const STATE_BYTES_DEFAULT: u64 = 1 << 30;
+
+/// The most that keys and values may cost, so that a snapshot fits the chunks it may have.
+pub const STATE_BYTES_MAX: u64 = 2 << 30;
+
+/// The store as a replicated service.
+pub struct Kv {
+    store: Store,
+}
+
+impl Default for Kv {
+    fn default() -> Self {
+        Self::new(STATE_BYTES_DEFAULT)
+    }
+}
+
+impl Kv {
+    /// An empty store. Commands that add to it are refused while its keys and values cost
+    /// `state_bytes_max` or more, which is cut to [`STATE_BYTES_MAX`]. **Must be the same on all
+    /// replicas**, as it decides results.
+    #[must_use]
+    pub fn new(state_bytes_max: u64) -> Self {
+        Self { store: Store::new(state_bytes_max.min(STATE_BYTES_MAX)) }
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether there are no keys.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What keys and values cost, in bytes; see [`STATE_BYTES_DEFAULT`].
+    #[must_use]
+    pub const fn state_bytes(&self) -> u64 {
+        self.store.cost()
+    }
+
+    fn run(
+        &mut self,
+        context: &Context,
+        operation: &[u8],
+        out: &mut ReplyWriter,
+    ) -> Result<(), Error> {
+        let args = Args::parse(operation).map_err(|_| Error::MALFORMED)?;
+        match checked(&args)?.handler {
+            Handler::Read(run) => run(&self.store, &args, out),
+            Handler::Grow(_) if self.store.is_full(0) => Err(Error::OUT_OF_MEMORY),
+            Handler::Write(run) | Handler::Grow(run) => run(&mut self.store, &args, out),
+            Handler::Drawn(run) => run(&self.store, context, &args, out),
+        }
+    }
+
+    fn look(&self, operation: &[u8], out: &mut ReplyWriter) -> Result<(), Error> {
+        let args = Args::parse(operation).map_err(|_| Error::MALFORMED)?;
+        let entry = checked(&args)?;
+        let name = entry.info.name;
+        match entry.handler {
+            Handler::Read(run) => run(&self.store, &args, out),
+            Handler::Write(_) | Handler::Grow(_) | Handler::Drawn(_) => {
+                Err(Error::other(alloc::format!("'{name}' must be ordered, not queried")))
+            }
+        }
+    }
+}
+
+/// The command that is meant, if there is one and its words can be right.
+fn checked(args: &Args<'_>) -> Result<&'static Entry, Error> {
+    let entry = registry::entry(args[0]).ok_or_else(|| Error::unknown_command(args))?;
+    if !entry.info.takes(args.len()) {
+        return Err(Error::wrong_arity(entry.info.name));
+    }
+    if entry.info.keys_of(args).any(|key| key.len() > KEY_BYTES_MAX) {
+        return Err(Error::KEY_TOO_LONG);
+    }
+    Ok(entry)
+}
+
+impl Service for Kv {
+    fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
+        let mut out = ReplyWriter::default();
+        let outcome = self.run(context, operation, &mut out);
+        out.finish(outcome)
+    }
+
+    fn query(&self, operation: &[u8]) -> Vec<u8> {
+        let mut out = ReplyWriter::default();
+        let outcome = self.look(operation, &mut out);
+        out.finish(outcome)
+    }
+
+    fn sections(&self) -> u32 {
+        SECTIONS
+    }
+
+    fn section(&self, index: u32) -> Vec<u8> {
+        sections::encode(&self.store, index as usize)
+    }
+
+    fn changed_sections(&mut self) -> Vec<u32> {
+        self.store.take_changed()
+    }
+
+    fn restore_section(&mut self, index: u32, bytes: &[u8]) -> Result<(), Malformed> {
+        sections::restore(&mut self.store, index as usize, bytes)
+    }
+}

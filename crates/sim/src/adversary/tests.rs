@@ -1,0 +1,77 @@
+use super::*;
+use pentarchy_core::Bytes;
+use pentarchy_core::ids::{ReplicaId, View};
+use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
+use pentarchy_core::wire::Wire;
+
+const R1: Address = Address::Replica(ReplicaId(1));
+const R2: Address = Address::Replica(ReplicaId(2));
+const CLIENT: Address = Address::Client(0);
+
+fn protocol(byte: u8) -> Packet {
+    Packet::Protocol(Bytes::from(vec![byte; 40]))
+}
+
+fn sends(adversary: &mut dyn Adversary, to: Address, packet: &Packet) -> Vec<Departure> {
+    let mut out = Vec::new();
+    adversary.on_send(to, packet.clone(), &mut Rng::new(5), &mut out);
+    out
+}
+
+#[test]
+fn the_silent_one_is_silent() {
+    assert!(sends(&mut Silent::new(true), R1, &protocol(1)).is_empty());
+    assert!(sends(&mut Silent::new(true), CLIENT, &protocol(1)).is_empty());
+    assert_eq!(sends(&mut Silent::new(false), CLIENT, &protocol(1)).len(), 1);
+}
+
+#[test]
+fn the_selective_one_has_friends() {
+    let mut adversary = Selective::new(ReplicaSet::from_iter([ReplicaId(2)]), false);
+    assert!(sends(&mut adversary, R1, &protocol(1)).is_empty());
+    assert_eq!(sends(&mut adversary, R2, &protocol(1)).len(), 1);
+    assert!(sends(&mut adversary, CLIENT, &protocol(1)).is_empty());
+}
+
+#[test]
+fn the_corrupt_one_changes_bytes_for_replicas_only() {
+    let mut adversary = Corrupt::new(1_000_000);
+    let mut rng = Rng::new(1);
+    let mut spoiled = 0;
+    for _ in 0..100 {
+        let mut out = Vec::new();
+        adversary.on_send(R1, protocol(7), &mut rng, &mut out);
+        spoiled += usize::from(out[0].packet != protocol(7));
+        adversary.on_send(CLIENT, protocol(7), &mut rng, &mut out);
+        assert_eq!(out[1].packet, protocol(7));
+    }
+    assert!(spoiled > 90, "{spoiled}");
+}
+
+#[test]
+fn the_replaying_one_repeats_what_it_sent_and_heard() {
+    let mut adversary = Replay::new(1_000_000);
+    let mut rng = Rng::new(1);
+    assert!(adversary.hears(R2, &protocol(9), &mut rng));
+    let mut out = Vec::new();
+    for _ in 0..50 {
+        adversary.on_send(R1, protocol(7), &mut rng, &mut out);
+    }
+    assert_eq!(out.len(), 100);
+    assert!(out.iter().any(|departure| departure.packet == protocol(9)));
+}
+
+#[test]
+fn the_liar_never_tells_a_client_the_truth() {
+    let replies = vec![Reply { number: 4, outcome: Outcome::Done(Bytes::from_static(b"true")) }];
+    let truth = ToClient::Replies { view: View(0), replies: replies.clone() };
+    for _ in 0..20 {
+        let out = sends(&mut Liar, CLIENT, &Packet::ToClient(truth.to_bytes()));
+        if let Ok(ToClient::Replies { replies: told, .. }) =
+            ToClient::from_bytes(out[0].packet.bytes())
+        {
+            assert_ne!(told, replies);
+        }
+    }
+    assert_eq!(sends(&mut Liar, R1, &protocol(1))[0].packet, protocol(1));
+}

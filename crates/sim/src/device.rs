@@ -1,0 +1,109 @@
+//! The trusted counter of a simulated replica. Keeps the contract of
+//! [`pentarchy_core::counter::Usig`]: positions ascend, a repetition gives the same identifier, and
+//! each identifier names the last commitment before it.
+
+use crate::crypto::{Crypto, INCARNATION};
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::counter::{Position, Refused, Ui, Usig};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Identifiers that a device remembers, to give them again.
+const REMEMBERED: usize = 8;
+
+/// Where a fresh device stands, as its last position and as its last commitment: view 0 is open from
+/// the beginning.
+const START: Position = Position::new(View(0), Position::COMMITMENT);
+
+/// The device of one replica.
+pub struct SimDevice {
+    replica: ReplicaId,
+    crypto: Arc<Crypto>,
+    last: Position,
+    committed: Position,
+    recent: VecDeque<(Digest, Ui)>,
+}
+
+impl SimDevice {
+    /// A fresh device.
+    #[must_use]
+    pub const fn new(replica: ReplicaId, crypto: Arc<Crypto>) -> Self {
+        Self { replica, crypto, last: START, committed: START, recent: VecDeque::new() }
+    }
+}
+
+impl Usig for SimDevice {
+    fn incarnation(&self) -> Incarnation {
+        INCARNATION
+    }
+
+    fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
+        let same = |(what, ui): &&(Digest, Ui)| ui.position == position && what == digest;
+        if let Some((_, ui)) = self.recent.iter().find(same) {
+            return Ok(*ui);
+        }
+        if position <= self.last {
+            return Err(Refused::Spent);
+        }
+        let committed = self.committed;
+        let certificate = self.crypto.certify(self.replica, position, committed, digest);
+        let ui = Ui { incarnation: INCARNATION, position, committed, certificate };
+        self.last = position;
+        if position.index >= Position::COMMITMENT {
+            self.committed = position;
+        }
+        self.recent.push_back((*digest, ui));
+        if self.recent.len() > REMEMBERED {
+            self.recent.pop_front();
+        }
+        Ok(ui)
+    }
+
+    fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
+        self.crypto.usig(replica, digest, ui)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(view: u64, index: u64) -> Position {
+        Position::new(View(view), index)
+    }
+
+    #[test]
+    fn positions_ascend_and_repetitions_are_equal() {
+        let crypto = Arc::new(Crypto::new(3, 3, 0));
+        let mut device = SimDevice::new(ReplicaId(1), crypto.clone());
+        let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
+        assert_eq!(device.create(at(0, 2), &a), Err(Refused::Spent));
+        let first = device.create(at(0, 3), &a).unwrap();
+        let second = device.create(at(0, 5), &b).unwrap();
+        assert_eq!(device.create(at(0, 3), &a), Ok(first));
+        assert_eq!(device.create(at(0, 3), &b), Err(Refused::Spent));
+        assert_eq!(device.create(at(0, 4), &b), Err(Refused::Spent));
+        assert_eq!(device.create(at(0, 5), &a), Err(Refused::Spent));
+        assert!(device.verify(ReplicaId(1), &second, &b));
+        assert!(!device.verify(ReplicaId(0), &second, &b));
+        assert!(!device.verify(ReplicaId(1), &second, &a));
+        assert!(!device.verify(ReplicaId(1), &Ui { committed: at(0, 0), ..second }, &b));
+    }
+
+    #[test]
+    fn each_identifier_names_the_last_commitment_before_it() {
+        let mut device = SimDevice::new(ReplicaId(0), Arc::new(Crypto::new(3, 1, 0)));
+        let digest = Digest::of(b"a");
+        let committed = |device: &mut SimDevice, position| {
+            device.create(position, &digest).map(|ui| ui.committed)
+        };
+        assert_eq!(committed(&mut device, at(0, 3)), Ok(at(0, 2)));
+        assert_eq!(committed(&mut device, at(0, 4)), Ok(at(0, 3)));
+        assert_eq!(committed(&mut device, at(1, 0)), Ok(at(0, 4)));
+        assert_eq!(committed(&mut device, at(2, 0)), Ok(at(0, 4)), "leaving commits to nothing");
+        assert_eq!(committed(&mut device, at(2, 2)), Ok(at(0, 4)));
+        assert_eq!(committed(&mut device, at(2, 3)), Ok(at(2, 2)));
+    }
+}

@@ -1,0 +1,155 @@
+//! The network between the nodes: late, lossy, repeating, reordering and sometimes split, until it
+//! heals.
+
+use crate::node::Address;
+use crate::rng::Rng;
+use crate::time::Micros;
+use pentarchy_core::ids::ReplicaSet;
+
+/// How the network behaves before it heals.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkOptions {
+    /// The least time that a message takes.
+    pub latency_us: u64,
+    /// What is added, around this mean; messages overtake each other by it.
+    pub jitter_us: u64,
+    /// Messages in a million that get lost.
+    pub loss_ppm: u32,
+    /// Messages in a million that come twice.
+    pub duplicate_ppm: u32,
+    /// Messages in a million that take [`Self::straggle_us`] longer.
+    pub straggle_ppm: u32,
+    /// How much longer.
+    pub straggle_us: u64,
+}
+
+/// Who cannot speak to whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Messages from these replicas...
+    pub from: ReplicaSet,
+    /// ...to these are lost.
+    pub to: ReplicaSet,
+    /// And the other way round.
+    pub both_ways: bool,
+    /// Whether clients cannot speak to [`Self::from`] either, nor hear it.
+    pub clients: bool,
+}
+
+impl Cut {
+    fn blocks(&self, from: Address, to: Address) -> bool {
+        match (from, to) {
+            (Address::Replica(a), Address::Replica(b)) => {
+                let forward = self.from.contains(a) && self.to.contains(b);
+                forward || (self.both_ways && self.from.contains(b) && self.to.contains(a))
+            }
+            (Address::Replica(replica), _) | (_, Address::Replica(replica)) => {
+                self.clients && self.from.contains(replica)
+            }
+            (Address::Client(_), Address::Client(_)) => true,
+        }
+    }
+}
+
+/// The network.
+pub struct Network {
+    options: NetworkOptions,
+    cuts: Vec<(u64, Cut)>,
+    rng: Rng,
+}
+
+impl Network {
+    /// A whole network.
+    #[must_use]
+    pub const fn new(options: NetworkOptions, rng: Rng) -> Self {
+        Self { options, cuts: Vec::new(), rng }
+    }
+
+    /// Splits the network until [`Self::mend`] is called with the same name.
+    pub fn cut(&mut self, name: u64, cut: Cut) {
+        self.cuts.push((name, cut));
+    }
+
+    /// Ends a cut.
+    pub fn mend(&mut self, name: u64) {
+        self.cuts.retain(|(known, _)| *known != name);
+    }
+
+    /// From now on nothing is lost and nobody is cut off; messages still take their time.
+    pub fn heal(&mut self) {
+        self.cuts.clear();
+        (self.options.loss_ppm, self.options.duplicate_ppm, self.options.straggle_ppm) = (0, 0, 0);
+    }
+
+    /// When a message that leaves now arrives: never, once or twice.
+    pub fn arrivals(&mut self, now: Micros, from: Address, to: Address) -> [Option<Micros>; 2] {
+        if self.cuts.iter().any(|(_, cut)| cut.blocks(from, to)) {
+            return [None, None];
+        }
+        let lost = self.rng.chance(self.options.loss_ppm);
+        let twice = self.rng.chance(self.options.duplicate_ppm);
+        let mut arrival = || {
+            let late = if self.rng.chance(self.options.straggle_ppm) {
+                self.options.straggle_us
+            } else {
+                0
+            };
+            now + self.options.latency_us + self.rng.around(self.options.jitter_us) + late
+        };
+        let first = (!lost).then(&mut arrival);
+        [first, twice.then(arrival)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::ids::ReplicaId;
+
+    const A: Address = Address::Replica(ReplicaId(0));
+    const B: Address = Address::Replica(ReplicaId(1));
+    const CLIENT: Address = Address::Client(0);
+
+    fn cut(both_ways: bool, clients: bool) -> Cut {
+        let set = |id| ReplicaSet::from_iter([ReplicaId(id)]);
+        Cut { from: set(0), to: set(1), both_ways, clients }
+    }
+
+    fn passes(network: &mut Network, from: Address, to: Address) -> bool {
+        network.arrivals(0, from, to)[0].is_some()
+    }
+
+    #[test]
+    fn cuts_block_one_way_or_both_until_mended() {
+        let mut network = Network::new(NetworkOptions::default(), Rng::new(1));
+        network.cut(1, cut(false, false));
+        assert!(!passes(&mut network, A, B) && passes(&mut network, B, A));
+        assert!(passes(&mut network, CLIENT, A));
+        network.cut(2, cut(true, true));
+        network.mend(1);
+        assert!(!passes(&mut network, A, B) && !passes(&mut network, B, A));
+        assert!(!passes(&mut network, CLIENT, A) && passes(&mut network, CLIENT, B));
+        network.mend(2);
+        assert!(passes(&mut network, A, B) && passes(&mut network, A, CLIENT));
+    }
+
+    #[test]
+    fn it_loses_and_repeats_at_about_the_given_rates_until_it_heals() {
+        let options = NetworkOptions {
+            latency_us: 5,
+            loss_ppm: 300_000,
+            duplicate_ppm: 100_000,
+            ..NetworkOptions::default()
+        };
+        let mut network = Network::new(options, Rng::new(1));
+        let count = |network: &mut Network| -> (usize, usize) {
+            let arrivals: Vec<_> = (0..10_000).map(|_| network.arrivals(0, A, B)).collect();
+            let of = |index: usize| arrivals.iter().filter(|both| both[index].is_some()).count();
+            (of(0), of(1))
+        };
+        let (first, second) = count(&mut network);
+        assert!((6_700..7_300).contains(&first) && (800..1_200).contains(&second));
+        network.heal();
+        assert_eq!(count(&mut network), (10_000, 0));
+    }
+}

@@ -1,0 +1,525 @@
+//! One simulated replica: a core with the executor, the state transfer, the device and the keys
+//! around it, as any host puts them. What it does comes out as a list of [`Act`]s; who carries them
+//! out, and when, is the world's business, so the world and the trace runner share this file.
+
+use crate::crypto::Crypto;
+use crate::device::SimDevice;
+use crate::service::Journal;
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::batch::Batch;
+use pentarchy_core::counter::{Ui, Usig};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{Delay, Evidence, Reject, TimerKey, To};
+use pentarchy_core::request::Envelope;
+use pentarchy_core::service::Service;
+use pentarchy_core::sessions::Lookup;
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::transfer::{self, Transfer};
+use pentarchy_core::wire::Wire;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Events that one event may cause inside one replica before something must be wrong.
+const CHAIN_MAX: usize = 100_000;
+
+/// Who sends or gets a packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Address {
+    /// A replica.
+    Replica(ReplicaId),
+    /// A client, by its index in the world.
+    Client(u16),
+}
+
+/// What goes over a channel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Packet {
+    /// A protocol's message, as its core encoded it.
+    Protocol(Bytes),
+    /// A [`transfer::Message`].
+    Transfer(Bytes),
+    /// A [`ToReplica`].
+    ToReplica(Bytes),
+    /// A [`ToClient`].
+    ToClient(Bytes),
+}
+
+impl Packet {
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Protocol(bytes)
+            | Self::Transfer(bytes)
+            | Self::ToReplica(bytes)
+            | Self::ToClient(bytes) => bytes,
+        }
+    }
+
+    /// The same kind with other bytes.
+    #[must_use]
+    pub const fn with(&self, bytes: Bytes) -> Self {
+        match self {
+            Self::Protocol(_) => Self::Protocol(bytes),
+            Self::Transfer(_) => Self::Transfer(bytes),
+            Self::ToReplica(_) => Self::ToReplica(bytes),
+            Self::ToClient(_) => Self::ToClient(bytes),
+        }
+    }
+
+    /// A number for its kind.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Protocol(_) => 1,
+            Self::Transfer(_) => 2,
+            Self::ToReplica(_) => 3,
+            Self::ToClient(_) => 4,
+        }
+    }
+}
+
+/// What a replica does.
+pub enum Act {
+    /// Sends a packet.
+    Send {
+        /// To whom.
+        to: Address,
+        /// What.
+        packet: Packet,
+    },
+    /// Arms a timer, replacing one of the same name.
+    Arm {
+        /// Which.
+        timer: TimerKey,
+        /// For how long.
+        after: Delay,
+    },
+    /// Stops a timer.
+    Disarm(TimerKey),
+    /// Lets checkers and traces know.
+    Saw(Observation),
+}
+
+/// What checkers and traces want to know of a replica.
+pub enum Observation {
+    /// It sent a message of its own; `describe` has the line for it.
+    Said {
+        /// To whom.
+        to: To,
+        /// What.
+        incoming: Incoming,
+    },
+    /// Its device gave this identifier to the statement with this digest.
+    Certified {
+        /// The identifier.
+        ui: Ui,
+        /// The digest.
+        digest: Digest,
+    },
+    /// It executed a slot.
+    Executed {
+        /// The slot.
+        slot: Slot,
+        /// The batch.
+        batch: Arc<Batch>,
+    },
+    /// It answered a client.
+    Replied {
+        /// Whom.
+        client: ClientId,
+        /// With what.
+        replies: Vec<Reply>,
+    },
+    /// It took a checkpoint.
+    Checkpointed {
+        /// The slot.
+        slot: Slot,
+        /// Its state.
+        state: Digest,
+    },
+    /// It believes a checkpoint to be stable.
+    Stable {
+        /// The slot.
+        slot: Slot,
+        /// The vouched state.
+        state: Digest,
+    },
+    /// It fetches a state.
+    Fetching {
+        /// The slot.
+        slot: Slot,
+        /// The vouched state.
+        state: Digest,
+    },
+    /// It installed a state that came from others.
+    Installed {
+        /// The slot.
+        slot: Slot,
+        /// Its own digest of what it now has.
+        state: Digest,
+    },
+    /// It entered a view.
+    Entered {
+        /// The view.
+        view: View,
+        /// Why the one before was left.
+        reason: &'static str,
+    },
+    /// It found its own state to be wrong.
+    Diverged {
+        /// The slot.
+        slot: Slot,
+    },
+    /// It refused a packet.
+    Rejected {
+        /// From whom.
+        from: Address,
+        /// Why.
+        why: Reject,
+    },
+    /// It found a lie.
+    Reported(Evidence),
+}
+
+/// A replica without a clock and without a network.
+pub struct ReplicaNode {
+    id: ReplicaId,
+    others: ReplicaSet,
+    core: Box<dyn ReplicaCore>,
+    executor: Executor,
+    transfer: Transfer,
+    device: SimDevice,
+    crypto: Arc<Crypto>,
+    clients: Arc<[ClientId]>,
+    journal: Journal,
+    inbox: VecDeque<CoreEvent>,
+    effects: Vec<CoreEffect>,
+    steps: u64,
+}
+
+/// What a replica node is made of.
+pub struct Parts {
+    /// Which replica.
+    pub id: ReplicaId,
+    /// Group size.
+    pub n: usize,
+    /// The keys.
+    pub crypto: Arc<Crypto>,
+    /// The clients, by index.
+    pub clients: Arc<[ClientId]>,
+    /// The service in its initial state.
+    pub service: Box<dyn Service>,
+    /// What the service writes.
+    pub journal: Journal,
+    /// The core and its first effects.
+    pub core: (Box<dyn ReplicaCore>, Vec<CoreEffect>),
+}
+
+impl ReplicaNode {
+    /// Puts a replica together and carries out its first effects.
+    #[must_use]
+    pub fn new(parts: Parts, out: &mut Vec<Act>) -> Self {
+        let Parts { id, n, crypto, clients, service, journal, core: (core, first) } = parts;
+        let mut others: ReplicaSet = (0..n as u16).map(ReplicaId).collect();
+        others.remove(id);
+        let mut node = Self {
+            id,
+            others,
+            core,
+            executor: Executor::new(service),
+            transfer: Transfer::new(id),
+            device: SimDevice::new(id, crypto.clone()),
+            crypto,
+            clients,
+            journal,
+            inbox: VecDeque::new(),
+            effects: Vec::new(),
+            steps: 0,
+        };
+        first.into_iter().for_each(|effect| node.carry_out(effect, out));
+        node.run(out);
+        node
+    }
+
+    /// The core, to look at.
+    #[must_use]
+    pub fn core(&self) -> &dyn ReplicaCore {
+        &*self.core
+    }
+
+    /// The executor, to look at.
+    #[must_use]
+    pub const fn executor(&self) -> &Executor {
+        &self.executor
+    }
+
+    /// When the state transfer wants a round, if it does.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Millis> {
+        self.transfer.wake_at()
+    }
+
+    /// Events that the core consumed.
+    #[must_use]
+    pub const fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// What the service ran since the last call.
+    pub fn drain_journal(&self) -> Vec<(Slot, ClientId, u64)> {
+        core::mem::take(&mut *self.journal.lock().expect("no panic while writing"))
+    }
+
+    /// The digest of the state as it is now. Takes a snapshot, so this is for the end of a run.
+    pub fn state(&mut self) -> Digest {
+        self.executor.checkpoint()
+    }
+
+    /// A packet came.
+    pub fn on_packet(&mut self, from: Address, packet: &Packet, out: &mut Vec<Act>) {
+        let outcome = match (from, packet) {
+            (Address::Replica(peer), Packet::Protocol(wire)) => self.on_protocol(peer, wire, out),
+            (Address::Replica(peer), Packet::Transfer(wire)) => self.on_transfer(peer, wire, out),
+            (Address::Client(_), Packet::ToReplica(wire)) => self.on_client(from, wire, out),
+            _ => Err(Reject::WrongRole),
+        };
+        if let Err(why) = outcome {
+            out.push(Act::Saw(Observation::Rejected { from, why }));
+        }
+    }
+
+    /// A timer ran out.
+    pub fn on_timeout(&mut self, timer: TimerKey, out: &mut Vec<Act>) {
+        self.feed(CoreEvent::Timeout(timer), out);
+    }
+
+    /// All that had arrived was delivered.
+    pub fn on_round(&mut self, now: Millis, out: &mut Vec<Act>) {
+        let mut steps = Vec::new();
+        self.transfer.on_round(now, &mut steps);
+        self.carry_out_transfer(steps, out);
+        self.feed(CoreEvent::Input(Input::Round { now }), out);
+    }
+
+    fn on_protocol(&mut self, peer: ReplicaId, wire: &Bytes, out: &mut Vec<Act>) -> Result<(), Reject> {
+        let incoming = self.core.open(&*self.crypto, peer, wire)?;
+        self.feed(CoreEvent::Message(incoming), out);
+        Ok(())
+    }
+
+    fn on_transfer(&mut self, peer: ReplicaId, wire: &Bytes, out: &mut Vec<Act>) -> Result<(), Reject> {
+        let message = transfer::Message::from_bytes(wire).map_err(|_| Reject::Malformed)?;
+        let mut steps = Vec::new();
+        self.transfer.on_message(peer, message, &self.executor, &mut steps);
+        self.carry_out_transfer(steps, out);
+        self.run(out);
+        Ok(())
+    }
+
+    fn on_client(&mut self, from: Address, wire: &Bytes, out: &mut Vec<Act>) -> Result<(), Reject> {
+        match ToReplica::from_bytes(wire).map_err(|_| Reject::Malformed)? {
+            ToReplica::Request(envelope) => self.on_request(envelope, out),
+            ToReplica::Query { number, operation } => {
+                let answer = ToClient::Answer { number, result: self.executor.query(&operation) };
+                out.push(Act::Send { to: from, packet: Packet::ToClient(answer.to_bytes()) });
+                Ok(())
+            }
+            ToReplica::Status => Ok(()),
+        }
+    }
+
+    fn on_request(&mut self, envelope: Arc<Envelope>, out: &mut Vec<Act>) -> Result<(), Reject> {
+        let settled = self.settled(&envelope);
+        if settled.len() < envelope.requests.len() && !self.crypto.envelope(&envelope) {
+            return Err(Reject::BadRequest);
+        }
+        self.admit(envelope, settled, out);
+        self.run(out);
+        Ok(())
+    }
+
+    fn settled(&self, envelope: &Envelope) -> Vec<Reply> {
+        let known = |number| match self.executor.lookup(&envelope.client, number) {
+            Lookup::Settled(outcome) => Some(Reply { number, outcome }),
+            Lookup::New => None,
+        };
+        envelope.requests.iter().filter_map(|request| known(request.number)).collect()
+    }
+
+    /// Answers what is settled from the client table and hands the rest to the core.
+    fn admit(&mut self, envelope: Arc<Envelope>, settled: Vec<Reply>, out: &mut Vec<Act>) {
+        let new = settled.len() < envelope.requests.len();
+        if !settled.is_empty() {
+            self.reply(envelope.client, settled, out);
+        }
+        if new {
+            self.inbox.push_back(CoreEvent::Input(Input::Request { envelope }));
+        }
+    }
+
+    fn reply(&self, client: ClientId, replies: Vec<Reply>, out: &mut Vec<Act>) {
+        let Some(index) = self.clients.iter().position(|known| *known == client) else { return };
+        let view = self.core.status().view;
+        let message = ToClient::Replies { view, replies: replies.clone() };
+        let packet = Packet::ToClient(message.to_bytes());
+        out.push(Act::Send { to: Address::Client(index as u16), packet });
+        out.push(Act::Saw(Observation::Replied { client, replies }));
+    }
+
+    /// Law 1: one event at a time, and its effects in order before the next.
+    fn feed(&mut self, event: CoreEvent, out: &mut Vec<Act>) {
+        self.inbox.push_back(event);
+        self.run(out);
+    }
+
+    fn run(&mut self, out: &mut Vec<Act>) {
+        let mut budget = CHAIN_MAX;
+        while let Some(event) = self.inbox.pop_front() {
+            budget -= 1;
+            assert!(budget > 0, "{} goes on talking to itself", self.id);
+            self.steps += 1;
+            let mut effects = core::mem::take(&mut self.effects);
+            self.core.step(event, &mut effects);
+            self.core.assert_invariants();
+            effects.drain(..).for_each(|effect| self.carry_out(effect, out));
+            self.effects = effects;
+        }
+    }
+
+    fn carry_out(&mut self, effect: CoreEffect, out: &mut Vec<Act>) {
+        match effect {
+            CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, out),
+            CoreEffect::Relay { to, wire } => self.relay(to, &wire, out),
+            // Replicas of this world do not restart, so nothing needs to be remembered.
+            CoreEffect::Persist(_) => {}
+            CoreEffect::Arm { timer, after } => out.push(Act::Arm { timer, after }),
+            CoreEffect::Disarm(timer) => out.push(Act::Disarm(timer)),
+            CoreEffect::Output(output) => self.on_output(output, out),
+            CoreEffect::Report(evidence) => out.push(Act::Saw(Observation::Reported(evidence))),
+        }
+    }
+
+    fn targets(&self, to: To) -> (ReplicaSet, bool) {
+        let mut set = match to {
+            To::One(id) => ReplicaSet::from_iter([id]),
+            To::Others => return (self.others, false),
+            To::All => return (self.others, true),
+            To::Set(set) => set,
+        };
+        let loops = set.contains(self.id);
+        set.remove(self.id);
+        (ReplicaSet(set.0 & self.others.0), loops)
+    }
+
+    fn send(&mut self, to: To, outgoing: &Outgoing, out: &mut Vec<Act>) {
+        let tag = self.authenticate(outgoing, out);
+        let (wire, incoming) = self.core.seal(outgoing, tag);
+        let (set, loops) = self.targets(to);
+        out.push(Act::Saw(Observation::Said { to, incoming: incoming.clone() }));
+        self.transmit(set, &wire, out);
+        if loops {
+            self.inbox.push_back(CoreEvent::Message(incoming));
+        }
+    }
+
+    fn authenticate(&mut self, outgoing: &Outgoing, out: &mut Vec<Act>) -> AuthTag {
+        match outgoing.auth {
+            Auth::Channel => AuthTag::Channel,
+            Auth::Signature => AuthTag::Signature(self.crypto.sign(self.id, &outgoing.digest)),
+            Auth::Usig(position) => {
+                let ui = self.device.create(position, &outgoing.digest);
+                let ui = ui.unwrap_or_else(|why| panic!("{} at {position:?}: {why}", self.id));
+                let digest = outgoing.digest;
+                out.push(Act::Saw(Observation::Certified { ui, digest }));
+                AuthTag::Usig(ui)
+            }
+        }
+    }
+
+    fn relay(&mut self, to: To, wire: &Bytes, out: &mut Vec<Act>) {
+        let (set, loops) = self.targets(to);
+        self.transmit(set, wire, out);
+        if loops {
+            let own = self.core.open(&*self.crypto, self.id, wire);
+            let own = own.unwrap_or_else(|why| panic!("{} relays {why:?} to itself", self.id));
+            self.inbox.push_back(CoreEvent::Message(own));
+        }
+    }
+
+    fn transmit(&self, to: ReplicaSet, wire: &Bytes, out: &mut Vec<Act>) {
+        for replica in to.iter() {
+            let packet = Packet::Protocol(wire.clone());
+            out.push(Act::Send { to: Address::Replica(replica), packet });
+        }
+    }
+
+    fn on_output(&mut self, output: Output, out: &mut Vec<Act>) {
+        match output {
+            Output::Admit { envelope } => {
+                let settled = self.settled(&envelope);
+                self.admit(envelope, settled, out);
+            }
+            Output::Execute { slot, batch } => self.execute(slot, batch, out),
+            Output::Checkpoint { slot } => {
+                assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");
+                let state = self.executor.checkpoint();
+                out.push(Act::Saw(Observation::Checkpointed { slot, state }));
+                let input = Input::Checkpointed { slot, state };
+                self.inbox.push_back(CoreEvent::Input(input));
+            }
+            Output::Stable { slot, state } => {
+                self.executor.stable(slot);
+                out.push(Act::Saw(Observation::Stable { slot, state }));
+            }
+            Output::Fetch { slot, state, from } => {
+                out.push(Act::Saw(Observation::Fetching { slot, state }));
+                let mut steps = Vec::new();
+                self.transfer.want(slot, state, from, &self.executor, &mut steps);
+                self.carry_out_transfer(steps, out);
+            }
+            Output::Entered { view, reason } => {
+                out.push(Act::Saw(Observation::Entered { view, reason }));
+            }
+            Output::Diverged { slot, .. } => out.push(Act::Saw(Observation::Diverged { slot })),
+        }
+    }
+
+    fn execute(&mut self, slot: Slot, batch: Arc<Batch>, out: &mut Vec<Act>) {
+        let mut answers = Vec::new();
+        self.executor.execute(slot, &batch, |client, replies| answers.push((client, replies)));
+        out.push(Act::Saw(Observation::Executed { slot, batch }));
+        for (client, replies) in answers {
+            self.reply(client, replies, out);
+        }
+    }
+
+    fn carry_out_transfer(&mut self, steps: Vec<transfer::Step>, out: &mut Vec<Act>) {
+        for step in steps {
+            match step {
+                transfer::Step::Send { to, message } => {
+                    let packet = Packet::Transfer(message.to_bytes());
+                    out.push(Act::Send { to: Address::Replica(to), packet });
+                }
+                transfer::Step::Install(snapshot) => self.install(snapshot, out),
+            }
+        }
+    }
+
+    fn install(&mut self, snapshot: Snapshot, out: &mut Vec<Act>) {
+        let slot = snapshot.slot;
+        // The core may have reached the slot by itself while the state was on its way.
+        if slot > self.executor.executed() {
+            let state = snapshot.digest;
+            self.executor.install(snapshot).expect("a vouched state can be restored");
+            out.push(Act::Saw(Observation::Installed { slot, state }));
+        }
+        self.inbox.push_back(CoreEvent::Input(Input::Installed { slot }));
+    }
+}

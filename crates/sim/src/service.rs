@@ -1,0 +1,243 @@
+//! The service that simulated groups replicate: registers and counters whose results say much about
+//! the order in which operations ran, so that a wrong order shows.
+
+use pentarchy_core::Bytes;
+use pentarchy_core::ids::{ClientId, Slot};
+use pentarchy_core::service::{Context, Service};
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Sections of the state; keys are dealt out among them, so that transfers move a part.
+pub const SECTIONS: u32 = 8;
+
+/// Bytes of a register; what would grow it beyond starts it anew.
+const REGISTER_BYTES_MAX: usize = 512;
+
+/// What one request asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// The value.
+    Get,
+    /// Sets the value; the result is the one before.
+    Put(Bytes),
+    /// Adds to the value's end; the result is its new length.
+    Append(Bytes),
+    /// Sets the value if it is the expected one; the result is whether, and the one before.
+    Cas {
+        /// What it must be.
+        expected: Bytes,
+        /// What it becomes.
+        new: Bytes,
+    },
+    /// Adds to the value as a number; the result is the sum.
+    Add(u64),
+}
+
+/// An operation on the wire: what, on which key, and the number under which its client sent it, by
+/// which the journal knows it again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Operation {
+    /// The request's number.
+    pub number: u64,
+    /// The register.
+    pub key: u16,
+    /// What to do with it.
+    pub action: Action,
+}
+
+impl Wire for Operation {
+    fn encode(&self, to: &mut Writer) {
+        to.u64(self.number);
+        to.u16(self.key);
+        match &self.action {
+            Action::Get => to.u8(0),
+            Action::Put(value) => {
+                to.u8(1);
+                to.bytes(value);
+            }
+            Action::Append(value) => {
+                to.u8(2);
+                to.bytes(value);
+            }
+            Action::Cas { expected, new } => {
+                to.u8(3);
+                to.bytes(expected);
+                to.bytes(new);
+            }
+            Action::Add(amount) => {
+                to.u8(4);
+                to.u64(*amount);
+            }
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        const MAX: usize = pentarchy_core::limits::OPERATION_BYTES_MAX;
+        let (number, key) = (from.u64()?, from.u16()?);
+        let action = match from.u8()? {
+            0 => Action::Get,
+            1 => Action::Put(from.bytes(MAX)?),
+            2 => Action::Append(from.bytes(MAX)?),
+            3 => Action::Cas { expected: from.bytes(MAX)?, new: from.bytes(MAX)? },
+            4 => Action::Add(from.u64()?),
+            _ => return Err(Malformed),
+        };
+        Ok(Self { number, key, action })
+    }
+}
+
+/// Changes one register and gives the result: the sequential specification.
+pub fn apply(register: &mut Vec<u8>, action: &Action) -> Vec<u8> {
+    match action {
+        Action::Get => register.clone(),
+        Action::Put(value) => core::mem::replace(register, value.to_vec()),
+        Action::Append(value) => {
+            if register.len() + value.len() > REGISTER_BYTES_MAX {
+                register.clear();
+            }
+            register.extend_from_slice(value);
+            (register.len() as u64).to_le_bytes().to_vec()
+        }
+        Action::Cas { expected, new } => {
+            let equal = register.as_slice() == expected.as_ref();
+            let mut result = vec![u8::from(equal)];
+            result.extend_from_slice(register);
+            if equal {
+                *register = new.to_vec();
+            }
+            result
+        }
+        Action::Add(amount) => {
+            let mut number = [0; 8];
+            let known = register.len().min(8);
+            number[..known].copy_from_slice(&register[..known]);
+            let sum = u64::from_le_bytes(number).wrapping_add(*amount);
+            *register = sum.to_le_bytes().to_vec();
+            register.clone()
+        }
+    }
+}
+
+/// What really ran on one replica, in order: slot, client and number. The world drains it.
+pub type Journal = Arc<Mutex<Vec<(Slot, ClientId, u64)>>>;
+
+/// The service.
+pub struct Registers {
+    registers: BTreeMap<u16, Vec<u8>>,
+    changed: u32,
+    journal: Journal,
+}
+
+impl Registers {
+    /// No register is set. What is executed is noted in the journal.
+    #[must_use]
+    pub const fn new(journal: Journal) -> Self {
+        Self { registers: BTreeMap::new(), changed: u32::MAX, journal }
+    }
+}
+
+impl Service for Registers {
+    fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
+        let bytes = Bytes::copy_from_slice(operation);
+        let Ok(operation) = Operation::from_bytes(&bytes) else { return b"malformed".to_vec() };
+        let entry = (context.slot, context.client, operation.number);
+        self.journal.lock().expect("no panic while writing").push(entry);
+        if operation.action != Action::Get {
+            self.changed |= 1 << (u32::from(operation.key) % SECTIONS);
+        }
+        apply(self.registers.entry(operation.key).or_default(), &operation.action)
+    }
+
+    fn query(&self, operation: &[u8]) -> Vec<u8> {
+        let bytes = Bytes::copy_from_slice(operation);
+        match Operation::from_bytes(&bytes) {
+            Ok(Operation { key, action: Action::Get, .. }) => {
+                self.registers.get(&key).cloned().unwrap_or_default()
+            }
+            _ => b"malformed".to_vec(),
+        }
+    }
+
+    fn sections(&self) -> u32 {
+        SECTIONS
+    }
+
+    fn section(&self, index: u32) -> Vec<u8> {
+        let mut to = Writer::default();
+        for (key, value) in &self.registers {
+            // A register that was only read is as one that was never touched.
+            if u32::from(*key) % SECTIONS == index && !value.is_empty() {
+                to.u16(*key);
+                to.bytes(value);
+            }
+        }
+        to.into_vec()
+    }
+
+    fn changed_sections(&mut self) -> Vec<u32> {
+        let changed = core::mem::take(&mut self.changed);
+        (0..SECTIONS).filter(|index| changed & (1 << index) != 0).collect()
+    }
+
+    fn restore_section(&mut self, index: u32, bytes: &[u8]) -> Result<(), Malformed> {
+        self.registers.retain(|key, _| u32::from(*key) % SECTIONS != index);
+        self.changed |= 1 << index;
+        let bytes = Bytes::copy_from_slice(bytes);
+        let mut from = Reader::new(&bytes);
+        while from.remaining() > 0 {
+            let (key, value) = (from.u16()?, from.bytes(REGISTER_BYTES_MAX.max(64 << 10))?);
+            if u32::from(key) % SECTIONS != index {
+                return Err(Malformed);
+            }
+            self.registers.insert(key, value.to_vec());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::digest::Digest;
+    use pentarchy_core::ids::Millis;
+
+    fn run(service: &mut Registers, key: u16, action: Action) -> Vec<u8> {
+        let client = ClientId([1; 32]);
+        let context = Context::new(Slot(1), 0, Millis(0), client, Digest::default());
+        service.execute(&context, &Operation { number: 5, key, action }.to_bytes())
+    }
+
+    #[test]
+    fn results_tell_what_was_there_before() {
+        let mut service = Registers::new(Journal::default());
+        let bytes = Bytes::from_static;
+        assert_eq!(run(&mut service, 1, Action::Put(bytes(b"a"))), b"");
+        assert_eq!(run(&mut service, 1, Action::Append(bytes(b"b"))), 2u64.to_le_bytes());
+        let cas = |expected, new| Action::Cas { expected: bytes(expected), new: bytes(new) };
+        assert_eq!(run(&mut service, 1, cas(b"x", b"y")), b"\0ab");
+        assert_eq!(run(&mut service, 1, cas(b"ab", b"y")), b"\x01ab");
+        assert_eq!(run(&mut service, 1, Action::Get), b"y");
+        assert_eq!(run(&mut service, 2, Action::Add(3)), 3u64.to_le_bytes());
+        assert_eq!(run(&mut service, 2, Action::Add(4)), 7u64.to_le_bytes());
+        assert_eq!(service.journal.lock().unwrap().len(), 7);
+    }
+
+    #[test]
+    fn sections_restore_to_equal_sections() {
+        let mut service = Registers::new(Journal::default());
+        for key in 0..20 {
+            run(&mut service, key, Action::Add(u64::from(key)));
+        }
+        assert_eq!(service.changed_sections().len() as u32, SECTIONS);
+        run(&mut service, 3, Action::Add(1));
+        assert_eq!(service.changed_sections(), vec![3]);
+        let mut copy = Registers::new(Journal::default());
+        for index in 0..SECTIONS {
+            copy.restore_section(index, &service.section(index)).unwrap();
+            assert_eq!(copy.section(index), service.section(index));
+        }
+        assert_eq!(copy.registers, service.registers);
+        assert_eq!(copy.restore_section(0, &service.section(1)), Err(Malformed));
+    }
+}

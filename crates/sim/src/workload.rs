@@ -1,0 +1,193 @@
+//! One simulated client: the core that is under test, and an application that keeps it busy.
+
+use crate::crypto::Crypto;
+use crate::node::{Address, Packet};
+use crate::rng::Rng;
+use crate::service::{Action, Operation};
+use pentarchy_core::Bytes;
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
+use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
+use pentarchy_core::wire::Wire;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What the applications do.
+#[derive(Clone, Debug)]
+pub struct WorkloadOptions {
+    /// Registers that are used.
+    pub keys: u16,
+    /// Of a hundred operations, how many only read.
+    pub reads_percent: u32,
+    /// Of a hundred reads, how many are queries.
+    pub queries_percent: u32,
+    /// Of a million operations, how many are so large that they are ordered by digest.
+    pub large_ppm: u32,
+    /// Of a million numbers, how many are skipped.
+    pub skip_ppm: u32,
+}
+
+/// What a client does.
+pub enum ClientAct {
+    /// Sends a packet.
+    Send {
+        /// To whom.
+        to: Address,
+        /// What.
+        packet: Packet,
+    },
+    /// Wants a round at this time at the latest.
+    WakeAt(Millis),
+    /// The application was told.
+    Completed {
+        /// The number of the request.
+        number: u64,
+        /// What came of it.
+        outcome: Outcome,
+    },
+}
+
+/// A client.
+pub struct ClientNode {
+    id: ClientId,
+    core: Box<dyn ClientCore>,
+    crypto: Arc<Crypto>,
+    options: WorkloadOptions,
+    rng: Rng,
+    next_number: u64,
+    /// Operations still to be submitted.
+    left: u64,
+    outstanding: BTreeSet<u64>,
+    effects: Vec<Effect>,
+}
+
+impl ClientNode {
+    /// A client that will submit `requests` operations, from number 1.
+    #[must_use]
+    pub fn new(
+        id: ClientId,
+        core: Box<dyn ClientCore>,
+        crypto: Arc<Crypto>,
+        (options, requests): (WorkloadOptions, u64),
+        rng: Rng,
+    ) -> Self {
+        let (outstanding, effects) = (BTreeSet::new(), Vec::new());
+        let left = requests;
+        Self { id, core, crypto, options, rng, next_number: 1, left, outstanding, effects }
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub const fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// Operations that the application waits for.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// The first of them.
+    #[must_use]
+    pub fn oldest(&self) -> Option<u64> {
+        self.outstanding.first().copied()
+    }
+
+    /// Operations that are still to be submitted.
+    #[must_use]
+    pub const fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The application submits its next operation; gives it back for the history.
+    pub fn submit(&mut self, out: &mut Vec<ClientAct>) -> Operation {
+        self.left -= 1;
+        if self.rng.chance(self.options.skip_ppm) {
+            self.next_number += self.rng.range(1, 3);
+        }
+        let operation = self.next_operation();
+        self.next_number += 1;
+        self.outstanding.insert(operation.number);
+        let (number, bytes) = (operation.number, operation.to_bytes());
+        let query = operation.action == Action::Get
+            && self.rng.percent(self.options.queries_percent);
+        let event = if query {
+            Event::Query { number, operation: bytes }
+        } else {
+            Event::Submit { number, operation: bytes }
+        };
+        self.step(event, out);
+        operation
+    }
+
+    fn next_operation(&mut self) -> Operation {
+        let (number, rng) = (self.next_number, &mut self.rng);
+        let mut key = rng.below(u64::from(self.options.keys)) as u16;
+        let value = Bytes::from([&self.id.0[..2], &number.to_le_bytes()[..3]].concat());
+        if rng.chance(self.options.large_ppm) {
+            let large = Bytes::from(value.repeat(3_400 + rng.below(3_000) as usize));
+            return Operation { number, key, action: Action::Put(large) };
+        }
+        let action = if rng.percent(self.options.reads_percent) {
+            Action::Get
+        } else {
+            match rng.below(8) {
+                0..=2 => Action::Put(value),
+                3..=5 => Action::Append(value),
+                6 => {
+                    // Counters have keys of their own.
+                    key += self.options.keys;
+                    Action::Add(rng.range(1, 9))
+                }
+                _ => Action::Cas { expected: Bytes::new(), new: value },
+            }
+        };
+        Operation { number, key, action }
+    }
+
+    /// A packet came.
+    pub fn on_packet(&mut self, from: ReplicaId, packet: &Packet, out: &mut Vec<ClientAct>) {
+        let Packet::ToClient(bytes) = packet else { return };
+        if let Ok(message) = ToClient::from_bytes(bytes) {
+            self.step(Event::Message { from, message }, out);
+        }
+    }
+
+    /// A channel was opened.
+    pub fn on_connected(&mut self, replica: ReplicaId, out: &mut Vec<ClientAct>) {
+        self.step(Event::Connected(replica), out);
+    }
+
+    /// All that had arrived was delivered.
+    pub fn on_round(&mut self, now: Millis, out: &mut Vec<ClientAct>) {
+        self.step(Event::Round { now }, out);
+    }
+
+    fn step(&mut self, event: Event, out: &mut Vec<ClientAct>) {
+        let mut effects = core::mem::take(&mut self.effects);
+        self.core.step(event, &mut effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Request { to, draft } => {
+                    let envelope = Arc::new(self.crypto.seal(draft));
+                    let bytes = ToReplica::Request(envelope).to_bytes();
+                    out.extend(to.iter().map(|to| send(to, bytes.clone())));
+                }
+                Effect::Query { to, number, operation } => {
+                    let bytes = ToReplica::Query { number, operation }.to_bytes();
+                    out.extend(to.iter().map(|to| send(to, bytes.clone())));
+                }
+                Effect::Completed { number, outcome } => {
+                    assert!(self.outstanding.remove(&number), "{} completes {number} once", self.id);
+                    out.push(ClientAct::Completed { number, outcome });
+                }
+                Effect::WakeAt(time) => out.push(ClientAct::WakeAt(time)),
+            }
+        }
+        self.effects = effects;
+    }
+}
+
+fn send(to: ReplicaId, bytes: Bytes) -> ClientAct {
+    ClientAct::Send { to: Address::Replica(to), packet: Packet::ToReplica(bytes) }
+}

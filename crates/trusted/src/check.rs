@@ -1,0 +1,101 @@
+//! Checks the certificates of other devices.
+//!
+//! With signatures anyone can check. With MACs only a device can, as the key that checks is the key
+//! that makes: then this value is a part of the device that may be shared by threads, and it is as
+//! trusted as [`GroupKey`].
+
+use crate::usig::{self, Claim, GroupKey};
+use ed25519_dalek::{Signature, VerifyingKey};
+use pentarchy_core::counter::{Certificate, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::membership::Membership;
+use pentarchy_crypto::verifier::UsigCheck;
+use std::fmt;
+
+/// Checks certificates of one kind, bound to one group and epoch.
+pub struct Check {
+    context: Digest,
+    keys: Keys,
+}
+
+enum Keys {
+    Mac(GroupKey),
+    Signature(Vec<VerifyingKey>),
+}
+
+/// A device key that is no public key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadDeviceKey {
+    /// Whose device.
+    pub replica: ReplicaId,
+}
+
+impl fmt::Display for BadDeviceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the key of the trusted device of replica {} is not a public key", self.replica)
+    }
+}
+
+impl std::error::Error for BadDeviceKey {}
+
+impl Check {
+    /// Checks MACs under the group's secret.
+    #[must_use]
+    pub fn mac(group_secret: &[u8; 32], context: Digest) -> Self {
+        Self { context, keys: Keys::Mac(GroupKey::new(group_secret)) }
+    }
+
+    /// Checks signatures under the devices' public keys, in the order of replicas.
+    ///
+    /// # Errors
+    /// [`BadDeviceKey`] for bytes that are no point of the curve, or one under which anyone can sign.
+    pub fn signature(device_keys: &[[u8; 32]], context: Digest) -> Result<Self, BadDeviceKey> {
+        let unpack = |(index, bytes): (u16, &[u8; 32])| {
+            let key = VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak());
+            key.ok_or(BadDeviceKey { replica: ReplicaId(index) })
+        };
+        let keys = (0..).zip(device_keys).map(unpack).collect::<Result<_, _>>()?;
+        Ok(Self { context, keys: Keys::Signature(keys) })
+    }
+
+    /// Checks signatures under the device keys of a membership.
+    ///
+    /// # Errors
+    /// [`BadDeviceKey`] also if the membership's devices certify with MACs.
+    pub fn signature_of(membership: &Membership) -> Result<Self, BadDeviceKey> {
+        let keys: Vec<[u8; 32]> = membership.members.iter().map(|m| m.device_key).collect();
+        Self::signature(&keys, usig::context(&membership.domain()))
+    }
+
+    /// Whether the device of `replica` gave `ui` to the message with this digest, in whatever life
+    /// `ui` names. Which life counts is the membership's to say.
+    #[must_use]
+    pub fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
+        let statement = usig::statement(&self.context, replica, &Claim::of(ui), digest);
+        match (&self.keys, &ui.certificate) {
+            (Keys::Mac(key), Certificate::Mac(seal)) => key.is_sealed(&statement, seal),
+            (Keys::Signature(keys), Certificate::Signature(signature)) => {
+                keys.get(usize::from(replica.0)).is_some_and(|key| {
+                    key.verify_strict(&statement, &Signature::from_bytes(signature)).is_ok()
+                })
+            }
+            _ => false,
+        }
+    }
+}
+
+impl UsigCheck for Check {
+    fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
+        Self::check(self, replica, ui, digest)
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.keys {
+            Keys::Mac(_) => "Check(mac)",
+            Keys::Signature(_) => "Check(signature)",
+        })
+    }
+}

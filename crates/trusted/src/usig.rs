@@ -1,0 +1,187 @@
+//! The trusted code: a counter that certifies each position at most once.
+//!
+//! The safety of the whole group rests on the few screens of this file, and on the two primitives
+//! that it calls. It depends on no state but its own, allocates nothing, and has no way to panic.
+//! What it promises, for one device in one life (incarnation), under one key:
+//!
+//! 1. *Uniqueness.* No two certificates name the same position with different digests.
+//! 2. *Order.* Fresh certificates are issued at ascending positions only.
+//! 3. *Memory.* Each certificate names the highest position with an index of at least
+//!    [`Position::COMMITMENT`] that was certified before it. Who leaves a view by a certificate
+//!    cannot hide what it committed to there, nor anywhere before.
+//! 4. *Binding.* A certificate is for one group, epoch, replica and life of its device.
+//!
+//! Repeating the last few requests gives the same certificates again, so that a host that crashed
+//! before it had stored an answer can ask again. This cannot break 1 or 2, as nothing new is said.
+
+use ed25519_dalek::{Signer, SigningKey};
+use hmac::{Hmac, KeyInit, Mac};
+use pentarchy_core::counter::{Certificate, Position, Refused, Ui};
+use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use sha2::Sha256;
+
+/// How many of the last certificates can be asked for again.
+pub const REPEATABLE: usize = 8;
+
+/// Where a fresh device stands, as its last position and as its last commitment: view 0 is open from
+/// the beginning.
+pub const START: Position = Position::new(View(0), Position::COMMITMENT);
+
+/// Keeps certificates apart from all else that is sealed under the same key.
+const TAG: &[u8; 16] = b"pentarchy usig 1";
+const STATEMENT_BYTES: usize = 16 + 32 + 2 + 8 + 16 + 16 + 32;
+
+/// The group and epoch to which certificates are bound, from the membership's domain.
+#[must_use]
+pub fn context(domain: &Domain) -> Digest {
+    domain.statement("usig").finish()
+}
+
+/// The bytes that a certificate seals: fixed-width fields, so that equal bytes mean equal claims.
+/// Of `ui`, everything but the certificate.
+#[must_use]
+pub fn statement(
+    context: &Digest,
+    replica: ReplicaId,
+    ui: &Claim,
+    digest: &Digest,
+) -> [u8; STATEMENT_BYTES] {
+    let mut bytes = [0; STATEMENT_BYTES];
+    bytes[..16].copy_from_slice(TAG);
+    bytes[16..48].copy_from_slice(&context.0);
+    bytes[48..50].copy_from_slice(&replica.0.to_le_bytes());
+    bytes[50..58].copy_from_slice(&ui.incarnation.0.to_le_bytes());
+    bytes[58..66].copy_from_slice(&ui.position.view.0.to_le_bytes());
+    bytes[66..74].copy_from_slice(&ui.position.index.to_le_bytes());
+    bytes[74..82].copy_from_slice(&ui.committed.view.0.to_le_bytes());
+    bytes[82..90].copy_from_slice(&ui.committed.index.to_le_bytes());
+    bytes[90..].copy_from_slice(&digest.0);
+    bytes
+}
+
+/// What a certificate claims about its position.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The life of the device.
+    pub incarnation: Incarnation,
+    /// The position that is given away.
+    pub position: Position,
+    /// The last commitment before it.
+    pub committed: Position,
+}
+
+impl Claim {
+    /// The claim of an identifier.
+    #[must_use]
+    pub const fn of(ui: &Ui) -> Self {
+        Self { incarnation: ui.incarnation, position: ui.position, committed: ui.committed }
+    }
+}
+
+/// The key that all devices of a group share. It makes and checks; it must never leave a device.
+#[derive(Clone)]
+pub struct GroupKey(Hmac<Sha256>);
+
+impl GroupKey {
+    /// The key made of the group's secret.
+    #[must_use]
+    pub fn new(secret: &[u8; 32]) -> Self {
+        // HMAC pads keys shorter than a block with zeros; a whole block cannot be refused.
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(secret);
+        Self(Hmac::new(&block.into()))
+    }
+
+    fn seal(&self, statement: &[u8]) -> [u8; 32] {
+        self.0.clone().chain_update(statement).finalize().into_bytes().into()
+    }
+
+    /// Whether a device with this key sealed the statement. Takes equally long for every guess.
+    #[must_use]
+    pub fn is_sealed(&self, statement: &[u8], seal: &[u8; 32]) -> bool {
+        self.0.clone().chain_update(statement).verify(&(*seal).into()).is_ok()
+    }
+}
+
+/// The key with which a device certifies.
+pub enum Key {
+    /// HMAC-SHA-256 under the group's key: fast, checked by devices only.
+    Group(GroupKey),
+    /// Ed25519 under the device's own key: checked by anyone.
+    Own(SigningKey),
+}
+
+impl Key {
+    fn seal(&self, statement: &[u8]) -> Certificate {
+        match self {
+            Self::Group(key) => Certificate::Mac(key.seal(statement)),
+            Self::Own(key) => Certificate::Signature(key.sign(statement).to_bytes()),
+        }
+    }
+}
+
+/// One device in one life. Whoever makes it must see to it that no other device was ever made with
+/// the same key, replica and incarnation.
+pub struct Device {
+    context: Digest,
+    replica: ReplicaId,
+    incarnation: Incarnation,
+    key: Key,
+    /// The highest position that was certified.
+    last: Position,
+    /// The highest of those that are commitments.
+    committed: Position,
+    /// The newest first.
+    recent: [Option<(Claim, Digest)>; REPEATABLE],
+}
+
+impl Device {
+    /// A device that has certified nothing.
+    #[must_use]
+    pub const fn new(
+        context: Digest,
+        replica: ReplicaId,
+        incarnation: Incarnation,
+        key: Key,
+    ) -> Self {
+        let recent = [None; REPEATABLE];
+        Self { context, replica, incarnation, key, last: START, committed: START, recent }
+    }
+
+    /// The life of this device.
+    #[must_use]
+    pub const fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Certifies the digest at the position, or repeats that it did.
+    ///
+    /// # Errors
+    /// [`Refused::Spent`] if the position is not above all before, and not a remembered repetition.
+    pub fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
+        if position <= self.last {
+            let same = |(claim, of): &&(Claim, Digest)| claim.position == position && of == digest;
+            let (claim, _) = self.recent.iter().flatten().find(same).ok_or(Refused::Spent)?;
+            return Ok(self.certify(claim, digest));
+        }
+        let Self { incarnation, committed, .. } = *self;
+        let claim = Claim { incarnation, position, committed };
+        let ui = self.certify(&claim, digest);
+        // Only now, as there is something to show for the position, the counter moves.
+        self.recent.rotate_right(1);
+        self.recent[0] = Some((claim, *digest));
+        self.last = position;
+        if position.index >= Position::COMMITMENT {
+            self.committed = position;
+        }
+        Ok(ui)
+    }
+
+    /// Both primitives are deterministic: equal claims get equal certificates.
+    fn certify(&self, claim: &Claim, digest: &Digest) -> Ui {
+        let certificate = self.key.seal(&statement(&self.context, self.replica, claim, digest));
+        let Claim { incarnation, position, committed } = *claim;
+        Ui { incarnation, position, committed, certificate }
+    }
+}

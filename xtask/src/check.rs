@@ -1,0 +1,109 @@
+//! The one command that says whether all is well, step by step, cheapest first.
+
+use crate::{Failure, tidy};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Seeds of the simulator sweep, unless told otherwise.
+pub const SEEDS: u64 = 200;
+
+/// A step's name and what it does; the number is that of the simulator's seeds.
+type Step = (&'static str, fn(&Path, u64) -> Result<(), Failure>);
+
+const STEPS: [Step; 7] = [
+    ("format", |root, _| cargo(root, &["fmt", "--all", "--", "--check"], &[])),
+    ("tidy", |root, _| tidy::tidy(root)),
+    ("clippy", |root, _| {
+        let check = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+        cargo(root, &check, &[])
+    }),
+    ("doc", |root, _| {
+        let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
+        cargo(root, &doc, &[("RUSTDOCFLAGS", "-D warnings")])
+    }),
+    ("deny", |root, _| deny(root)),
+    ("test", |root, _| cargo(root, &["test", "--workspace"], &[])),
+    ("sim", |root, seeds| {
+        let run = ["run", "--release", "--quiet", "-p", "pentarchy", "--", "sim"];
+        let seeds = seeds.to_string();
+        let what = ["--protocol", "minbft", "--seeds", &seeds];
+        cargo(root, &[&run[..], &what[..]].concat(), &[])
+    }),
+];
+
+/// Runs all steps, or one, and stops at the first that fails.
+pub fn check(root: &Path, only: Option<&str>, seeds: u64) -> Result<(), Failure> {
+    let chosen: Vec<&Step> =
+        STEPS.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
+    if chosen.is_empty() {
+        let names = STEPS.map(|(name, _)| name).join(", ");
+        return Err(format!("no such step; there are: {names}"));
+    }
+    let begun = Instant::now();
+    for (number, (name, step)) in (1..).zip(&chosen) {
+        let place = format!("[{number}/{}] {name}", chosen.len());
+        println!("{place} ...");
+        let step_begun = Instant::now();
+        step(root, seeds).map_err(|failure| {
+            format!("{failure}\n{place} FAILED. This step alone: {}", rerun(name, seeds))
+        })?;
+        println!("{place} ok, {:.1} s", step_begun.elapsed().as_secs_f32());
+    }
+    println!("all is well, {:.0} s", begun.elapsed().as_secs_f32());
+    Ok(())
+}
+
+/// The line to paste.
+fn rerun(step: &str, seeds: u64) -> String {
+    match step {
+        "sim" => format!("cargo xtask check --only sim --seeds {seeds}"),
+        "format" => "cargo xtask check --only format   (cargo xtask fix mends it)".into(),
+        _ => format!("cargo xtask check --only {step}"),
+    }
+}
+
+/// Mends what tools can mend.
+pub fn fix(root: &Path) -> Result<(), Failure> {
+    let clippy = ["clippy", "--fix", "--workspace", "--all-targets"];
+    cargo(root, &[&clippy[..], &["--allow-dirty", "--allow-staged"]].concat(), &[])?;
+    cargo(root, &["fmt", "--all"], &[])
+}
+
+/// Licences, advisories and duplicates, where the tool for it is installed.
+fn deny(root: &Path) -> Result<(), Failure> {
+    let version = Command::new("cargo").args(["deny", "--version"]).stderr(Stdio::null()).output();
+    if version.is_ok_and(|output| output.status.success()) {
+        return cargo(root, &["deny", "check"], &[]);
+    }
+    println!("      skipped: cargo-deny is not installed (cargo install cargo-deny)");
+    Ok(())
+}
+
+/// Runs cargo with its output going where ours goes.
+fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(root).args(arguments).envs(environment.iter().copied());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(format!("cargo {} failed", arguments.join(" "))),
+        Err(error) => Err(format!("cannot run cargo: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_step_is_answered_with_the_known_ones() {
+        let failure = check(Path::new("."), Some("tydi"), 1).unwrap_err();
+        assert!(failure.contains("tidy") && failure.contains("clippy"), "{failure}");
+    }
+
+    #[test]
+    fn a_failing_sweep_is_rerun_with_its_seeds() {
+        assert_eq!(rerun("sim", 9), "cargo xtask check --only sim --seeds 9");
+    }
+}
