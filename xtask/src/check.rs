@@ -1,6 +1,6 @@
 //! The one command that says whether all is well, step by step, cheapest first.
 
-use crate::{Failure, tidy};
+use crate::{Failure, tidy, wrap};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -67,6 +67,7 @@ fn rerun(step: &str, seeds: u64) -> String {
 pub fn fix(root: &Path) -> Result<(), Failure> {
     let clippy = ["clippy", "--fix", "--workspace", "--all-targets"];
     cargo(root, &[&clippy[..], &["--allow-dirty", "--allow-staged"]].concat(), &[])?;
+    wrap::wrap(root)?;
     cargo(root, &["fmt", "--all"], &[])
 }
 

@@ -5,9 +5,10 @@ mod check;
 mod tcb;
 mod tidy;
 mod tree;
+mod wrap;
 
 use pico_args::Arguments;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -15,7 +16,7 @@ usage: cargo xtask <command>
 
   check [--only STEP] [--seeds N]   everything that must hold; writes nothing but build files
                                     (N seeds for the simulator sweep; 200 if not given)
-  fix                               formats, and applies what clippy can apply
+  fix                               formats, wraps comments, applies what clippy can apply
   tidy                              the rules that no other tool knows
   tcb                               counts the lines of the trusted counter";
 
@@ -65,6 +66,8 @@ fn finish(arguments: Arguments) -> Result<(), Failure> {
 
 /// The workspace, wherever the command was typed.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Cargo says it when it runs us; a binary that is started by hand knows where it was built.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR");
+    let here = here.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     here.parent().expect("this crate is a directory of the workspace").to_path_buf()
 }

@@ -46,12 +46,6 @@ impl Pending {
         (Self(cell.clone()), Completion(Some(Target::Cell(cell))))
     }
 
-    /// One that has come to its end already.
-    pub(crate) fn failed(error: RequestError) -> Self {
-        let state = Mutex::new(CellState::Done(Err(error)));
-        Self(Arc::new(Cell { state, ready: Condvar::new() }))
-    }
-
     /// Blocks until the operation is executed. Not for the host's own thread: never call it in a
     /// callback.
     ///

@@ -50,7 +50,7 @@ impl Wire for Item {
     }
 }
 
-/// What a primary proposes for one slot. The digest does not depend on which envelopes travel whole.
+/// What a primary proposes for one slot. Which envelopes travel whole does not change the digest.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Proposal {
     /// The primary's clock when it proposed; execution makes it monotone.

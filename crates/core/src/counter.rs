@@ -2,7 +2,7 @@
 //!
 //! A USIG (*Efficient Byzantine fault tolerance*, section 2) gives each message a unique identifier
 //! with a counter reading that never repeats. Ours counts positions `(view, index)` in ascending
-//! order, as Hybster's counters do (*Hybrids on Steroids*, section 4), and remembers one thing more:
+//! order, as Hybster's counters do (*Hybrids on Steroids*, section 4), and keeps one thing more:
 //! the highest position at which it certified a *commitment*. A replica that leaves a view must
 //! have the new position certified, and that certificate names the last commitment, so nothing that
 //! it committed to can be left out of its report, however many views have failed in between. Why

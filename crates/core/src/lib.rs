@@ -18,7 +18,7 @@
 //! | [`sessions`], [`service`], [`executor`], [`snapshot`] | execution, at-most-once, checkpoints |
 //! | [`transfer`] | how a replica that fell behind gets a checkpoint's state |
 //! | [`limits`] | every bound in the system |
-//! | [`mark`] | coverage marks |
+//! | [`mod@mark`] | coverage marks |
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -17,7 +17,7 @@ pub mod replica {
             /// The envelope.
             envelope: Arc<Envelope>,
         },
-        /// All that had arrived was delivered: propose what waits. Carries the clock, which is data.
+        /// All that had arrived was delivered: propose what waits. Carries the clock: it is data.
         Round {
             /// The host's clock. Never goes back.
             now: Millis,

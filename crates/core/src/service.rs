@@ -66,7 +66,7 @@ pub trait Service: Send {
     /// The canonical bytes of one section: equal states have equal bytes.
     fn section(&self, index: u32) -> Vec<u8>;
 
-    /// The sections that may have changed since the last call; all of them at the first. May repeat.
+    /// The sections that may have changed since the last call; all at the first. May repeat.
     fn changed_sections(&mut self) -> Vec<u32>;
 
     /// Replaces one section by bytes that came from [`Self::section`] of another replica and were

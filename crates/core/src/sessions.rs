@@ -1,6 +1,6 @@
 //! The client table: which requests were executed, and their results. It is replicated state: it
-//! stands in the checkpoint's digest, in snapshots and in transfers, or a replica that skipped slots
-//! could execute a request again or never answer it.
+//! stands in the checkpoint's digest, in snapshots and in transfers, or a replica that skipped
+//! slots could execute a request again or never answer it.
 
 use crate::ids::{ClientId, Slot};
 use crate::limits::{CLIENT_REPLIES_BYTES_MAX, CLIENT_WINDOW, CLIENTS_MAX, REPLIES_BYTES_MAX};

@@ -1,8 +1,9 @@
 //! State as chunks under a hash tree: what a checkpoint vouches for and what a transfer moves.
 //!
 //! The state is a list of sections; a section is cut into chunks of at most
-//! [`CHUNK_BYTES_MAX`]; the manifest lists the digests of all chunks; the checkpoint's digest is the
-//! digest of the manifest. Sections that did not change share their chunks with the snapshot before.
+//! [`CHUNK_BYTES_MAX`]; the manifest lists the digests of all chunks; the checkpoint's digest is
+//! the digest of the manifest. Sections that did not change share their chunks with the snapshot
+//! before.
 
 use crate::digest::{Digest, Hasher};
 use crate::ids::Slot;

@@ -1,8 +1,8 @@
 //! State transfer: how a replica that is too far behind gets the state of a checkpoint.
 //!
 //! One machine for all protocols, and it speaks to replicas in messages of its own. It needs no
-//! signatures: the protocol hands in a digest that a quorum vouches for, the manifest must have that
-//! digest, and each chunk must have the digest that the manifest lists. So bytes may come from
+//! signatures: the protocol hands in a digest that a quorum vouches for, the manifest must have
+//! that digest, and each chunk must have the digest that the manifest lists. So bytes may come from
 //! anyone, and a liar costs time only. Chunks that are held already, because little has changed or
 //! because an earlier transfer was overtaken, are not moved again.
 //!

@@ -41,9 +41,16 @@ impl SecretFileError {
         Self { path: path.to_owned(), problem }
     }
 
-    fn io(path: &Path, error: io::Error) -> Self {
+    fn reading(path: &Path, error: io::Error) -> Self {
         let problem = match error.kind() {
             ErrorKind::NotFound => Problem::Missing,
+            _ => Problem::Io(error),
+        };
+        Self::new(path, problem)
+    }
+
+    fn creating(path: &Path, error: io::Error) -> Self {
+        let problem = match error.kind() {
             ErrorKind::AlreadyExists => Problem::Exists,
             _ => Problem::Io(error),
         };
@@ -99,14 +106,15 @@ pub fn create(path: &Path, label: &'static str, fields: &[&str]) -> Result<(), S
         line.push_str(field);
     }
     line.push('\n');
-    let mut file = options_for_new_secret().open(path).map_err(|e| SecretFileError::io(path, e))?;
+    let mut file =
+        options_for_new_secret().open(path).map_err(|e| SecretFileError::creating(path, e))?;
     file.write_all(line.as_bytes())
         .and_then(|()| file.sync_all())
         .and_then(|()| sync_directory_of(path))
         .map_err(|error| {
             // Best effort: the error that matters is the first one.
             let _ = std::fs::remove_file(path);
-            SecretFileError::io(path, error)
+            SecretFileError::creating(path, error)
         })
 }
 
@@ -121,12 +129,12 @@ pub fn read<T>(
     parse: impl FnOnce(&[&str]) -> Option<T>,
 ) -> Result<T, SecretFileError> {
     let malformed = || SecretFileError::new(path, Problem::Malformed(label));
-    let file = File::open(path).map_err(|error| SecretFileError::io(path, error))?;
+    let file = File::open(path).map_err(|error| SecretFileError::reading(path, error))?;
     refuse_exposed(path, &file)?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(SECRET_FILE_BYTES_MAX as usize + 1));
     file.take(SECRET_FILE_BYTES_MAX + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| SecretFileError::io(path, error))?;
+        .map_err(|error| SecretFileError::reading(path, error))?;
     if bytes.len() as u64 > SECRET_FILE_BYTES_MAX {
         return Err(malformed());
     }
@@ -194,7 +202,7 @@ fn options_for_new_secret() -> OpenOptions {
 #[cfg(unix)]
 fn refuse_exposed(path: &Path, file: &File) -> Result<(), SecretFileError> {
     use std::os::unix::fs::MetadataExt;
-    let metadata = file.metadata().map_err(|error| SecretFileError::io(path, error))?;
+    let metadata = file.metadata().map_err(|error| SecretFileError::reading(path, error))?;
     match metadata.mode() & 0o777 {
         mode if mode & 0o077 != 0 => Err(SecretFileError::new(path, Problem::Exposed(mode))),
         _ => Ok(()),

@@ -219,3 +219,51 @@ fn usig_claim(replica: ReplicaId, digest: &Digest, ui: &Ui, signature: &[u8; 64]
 fn envelope_claim(digest: &Digest, signature: &[u8; 64]) -> Digest {
     Hasher::new("seen envelope").digest(digest).bytes(signature).finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::costs::costs;
+    use crate::request_auth::ClientSigner;
+    use pentarchy_core::ids::{ClientId, Epoch, GroupId};
+    use pentarchy_core::request::{Draft, Request};
+
+    struct NoDevices;
+
+    impl UsigCheck for NoDevices {
+        fn check(&self, _: ReplicaId, _: &Ui, _: &Digest) -> bool {
+            false
+        }
+    }
+
+    fn draft(client: ClientId) -> Draft {
+        let request = Request { number: 1, operation: b"get".as_slice().into() };
+        Draft { client, floor: 1, requests: vec![request] }
+    }
+
+    #[test]
+    fn an_envelope_is_checked_once() {
+        let membership =
+            Membership { group: GroupId::default(), epoch: Epoch(0), f: 0, members: Vec::new() };
+        let domain = membership.domain();
+        let membership = Arc::new(membership);
+        let verifier =
+            GroupVerifier::new(membership, Arc::new(NoDevices), RequestMode::Signature, None)
+                .expect("no member has a bad key");
+        let seal = |seed: u8| {
+            let signer = ClientSigner::signature(KeyPair::from_seed([seed; 32]), domain);
+            signer.seal(draft(signer.client_id()))
+        };
+        let envelopes: Vec<Envelope> = (0..9).map(seal).collect();
+        let all: Vec<&Envelope> = envelopes.iter().collect();
+        // The counts are those of the process; no other unit test of this crate checks signatures.
+        let checked = || costs().signatures_verified;
+        let before = checked();
+        assert!(verifier.envelopes(&all[..4]) && verifier.envelope(all[4]));
+        assert_eq!(checked() - before, 5);
+        assert!(verifier.envelopes(&all[..5]) && verifier.envelope(all[0]));
+        assert_eq!(checked() - before, 5);
+        assert!(verifier.envelopes(&all));
+        assert_eq!(checked() - before, 9);
+    }
+}

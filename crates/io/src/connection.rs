@@ -5,13 +5,21 @@ use crate::frame::LENGTH_BYTES;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use pentarchy_core::wire::Writer;
+use socket2::{SockRef, TcpKeepalive};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem::take;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Capacity that an idle connection's buffers may keep.
 const IDLE_BYTES_MAX: usize = 256 << 10;
+
+/// After so long without a sign of the other machine the connection is given up, or a network that
+/// came back would not be noticed for minutes.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Between two probes of a machine that is silent.
+const PROBE: Duration = Duration::from_secs(1);
 
 /// Why a connection is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,6 +124,10 @@ impl Connection {
         // The buffers' sizes are left to the system, which grows them with the traffic; a fixed
         // size would be a smaller bound than that.
         stream.set_nodelay(true)?;
+        let socket = SockRef::from(&stream);
+        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(SILENCE).with_interval(PROBE))?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        socket.set_tcp_user_timeout(Some(SILENCE))?;
         Ok(Self {
             stream,
             channel,

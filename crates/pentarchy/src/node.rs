@@ -37,8 +37,7 @@ pub enum StartError {
 /// [`StartError`] if an address cannot be resolved or a key is unusable.
 pub fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Client, StartError> {
     let membership = Arc::new(config.membership());
-    let core = protocols::client_core(config, keys.client_id())
-        .ok_or_else(|| StartError::Protocol(config.protocol.clone()))?;
+    let core = protocols::client_core(config, keys.client_id());
     let mut client =
         ClientConfig::new(membership.clone(), addresses(config)?, keys.clone(), core);
     if config.request_auth == RequestMode::Mac {

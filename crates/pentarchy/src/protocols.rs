@@ -5,24 +5,31 @@ use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::REPLICAS_MAX;
 use pentarchy_core::ports::client::ClientCore;
 use pentarchy_protocols::common::voting_client::VotingClient;
+use pentarchy_protocols::{Entry, PROTOCOLS};
 
-/// The names, as after `--protocol`.
+/// The names of those on which a service may run, as after `--protocol`.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    ["minbft"].into_iter()
+    PROTOCOLS.iter().filter(|entry| entry.for_users).map(|entry| entry.rules.name)
 }
 
-/// How many replicas the protocol needs to tolerate `f` faults. `None` if there is no such protocol,
+/// The protocol of this name, if a service may run on it.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Entry> {
+    pentarchy_protocols::find(name).filter(|entry| entry.for_users)
+}
+
+/// How many replicas a protocol needs to tolerate `f` faults. `None` if there is no such protocol,
 /// or no group of that size.
 #[must_use]
 pub fn replicas_needed(name: &str, f: usize) -> Option<usize> {
-    let n = if name == "minbft" { f.checked_mul(2)?.checked_add(1)? } else { return None };
-    (f >= 1 && n <= REPLICAS_MAX).then_some(n)
+    let entry = find(name)?;
+    (1..=REPLICAS_MAX).contains(&f).then(|| entry.rules.replicas(f)).filter(|n| *n <= REPLICAS_MAX)
 }
 
-/// The client side of the configured protocol.
-pub(crate) fn client_core(config: &ClusterConfig, client: ClientId) -> Option<Box<dyn ClientCore>> {
+/// The client side of the configured protocol: all of them so far are answered by votes.
+pub(crate) fn client_core(config: &ClusterConfig, client: ClientId) -> Box<dyn ClientCore> {
     let n = config.replicas.len();
     // Not above the first number that the client's host gives out, which is the same clock, later.
     let floor = pentarchy_io::clock::wall_micros();
-    Some(Box::new(VotingClient::new(client, n, config.f, config.timeouts, floor)))
+    Box::new(VotingClient::new(client, n, config.f, config.timeouts, floor))
 }

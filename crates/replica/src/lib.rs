@@ -1,1 +1,44 @@
-//! To be written.
+//! The inline host of a replica: one thread, one poll loop, which knows neither the protocol nor the
+//! service.
+//!
+//! It works in rounds: read every socket, step every event, tell the core that the round is over,
+//! write every socket. So system calls, encryption and the core's proposals are shared by all that
+//! arrived together, and the busier the replica, the larger the rounds.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`config`] | what a replica is started with |
+//! | [`host`] | the rounds |
+//! | `network` | sockets: who is connected, and what is queued for them |
+//! | `unit` | the core, and what becomes of its effects |
+//! | `admission` | clients' requests on their way to the core |
+//! | [`status`] | what a replica says of itself |
+//!
+//! # What this host promises to a core
+//!
+//! Events come one at a time, and the effects of one are carried out in order before the next. A
+//! message to itself comes back before anything else from outside. A timer fires at most once. A
+//! refused counter ends the run, and nothing leaves after it.
+//!
+//! **There is no log.** `Persist` is counted and otherwise without effect: a replica that stops has
+//! lost its state, and must come back under another incarnation of its trusted device.
+
+#![forbid(unsafe_code)]
+
+mod admission;
+mod clients;
+pub mod config;
+pub mod counters;
+pub mod error;
+pub mod host;
+mod links;
+mod network;
+mod peers;
+pub mod status;
+mod timers;
+mod unit;
+
+pub use config::{Access, CoreFactory, HostLimits, Listen, ReplicaConfig};
+pub use error::{Fatal, StartError};
+pub use host::{Replica, Running};
+pub use status::StatusReport;

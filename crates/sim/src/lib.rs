@@ -1,1 +1,30 @@
-//! To be written.
+//! A deterministic world for groups of replicas and their clients: one seed decides everything that
+//! the host contract leaves open, checkers watch every step, and the same seed always shows the same
+//! run again. Start at [`run::run_seed`].
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`run`], [`swarm`] | from a seed to a summary or a violation |
+//! | [`world`], [`node`], [`workload`] | replicas and clients as hosts put them |
+//! | [`network`], [`time`], [`adversary`] | what goes wrong |
+//! | [`checker`], [`oracle`] | what must hold nevertheless |
+//! | [`crypto`], [`device`], [`service`] | keys, trusted counters and the replicated registers |
+//! | [`audit`], [`rng`] | proof of determinism, and its only source of chance |
+
+#![forbid(unsafe_code)]
+
+pub mod adversary;
+pub mod audit;
+pub mod checker;
+pub mod crypto;
+pub mod device;
+pub mod network;
+pub mod node;
+pub mod oracle;
+pub mod rng;
+pub mod run;
+pub mod service;
+pub mod swarm;
+pub mod time;
+pub mod workload;
+pub mod world;

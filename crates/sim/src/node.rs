@@ -308,13 +308,23 @@ impl ReplicaNode {
         self.feed(CoreEvent::Input(Input::Round { now }), out);
     }
 
-    fn on_protocol(&mut self, peer: ReplicaId, wire: &Bytes, out: &mut Vec<Act>) -> Result<(), Reject> {
+    fn on_protocol(
+        &mut self,
+        peer: ReplicaId,
+        wire: &Bytes,
+        out: &mut Vec<Act>,
+    ) -> Result<(), Reject> {
         let incoming = self.core.open(&*self.crypto, peer, wire)?;
         self.feed(CoreEvent::Message(incoming), out);
         Ok(())
     }
 
-    fn on_transfer(&mut self, peer: ReplicaId, wire: &Bytes, out: &mut Vec<Act>) -> Result<(), Reject> {
+    fn on_transfer(
+        &mut self,
+        peer: ReplicaId,
+        wire: &Bytes,
+        out: &mut Vec<Act>,
+    ) -> Result<(), Reject> {
         let message = transfer::Message::from_bytes(wire).map_err(|_| Reject::Malformed)?;
         let mut steps = Vec::new();
         self.transfer.on_message(peer, message, &self.executor, &mut steps);

@@ -109,8 +109,8 @@ impl ClientNode {
         self.next_number += 1;
         self.outstanding.insert(operation.number);
         let (number, bytes) = (operation.number, operation.to_bytes());
-        let query = operation.action == Action::Get
-            && self.rng.percent(self.options.queries_percent);
+        let query =
+            operation.action == Action::Get && self.rng.percent(self.options.queries_percent);
         let event = if query {
             Event::Query { number, operation: bytes }
         } else {
@@ -178,7 +178,11 @@ impl ClientNode {
                     out.extend(to.iter().map(|to| send(to, bytes.clone())));
                 }
                 Effect::Completed { number, outcome } => {
-                    assert!(self.outstanding.remove(&number), "{} completes {number} once", self.id);
+                    assert!(
+                        self.outstanding.remove(&number),
+                        "{} completes {number} once",
+                        self.id
+                    );
                     out.push(ClientAct::Completed { number, outcome });
                 }
                 Effect::WakeAt(time) => out.push(ClientAct::WakeAt(time)),

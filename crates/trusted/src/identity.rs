@@ -11,11 +11,11 @@ use ed25519_dalek::SigningKey;
 use pentarchy_core::ids::Incarnation;
 use pentarchy_core::membership::Member;
 use pentarchy_crypto::keys::random_secret;
-use pentarchy_crypto::secret_file::{self, Problem, SecretFileError};
+use pentarchy_crypto::secret_file::{self, SecretFileError};
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -40,6 +40,8 @@ pub enum TakeError {
     Used(PathBuf),
     /// The membership names another incarnation or device key. The file was left as it is.
     NotAdmitted(PathBuf),
+    /// The file could not be marked as used, so no device may be started with it.
+    Unmarked(PathBuf, io::Error),
 }
 
 impl fmt::Display for TakeError {
@@ -59,6 +61,12 @@ impl fmt::Display for TakeError {
                  use the identity that was made with this membership",
                 path.display()
             ),
+            Self::Unmarked(path, error) => write!(
+                f,
+                "{}: {error}. A trusted device's identity is marked as used before the device is \
+                 started, so its file must lie in a directory that this process may write",
+                path.display()
+            ),
         }
     }
 }
@@ -67,6 +75,7 @@ impl std::error::Error for TakeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::File(error) => Some(error),
+            Self::Unmarked(_, error) => Some(error),
             Self::Used(_) | Self::NotAdmitted(_) => None,
         }
     }
@@ -155,11 +164,11 @@ impl DeviceIdentity {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 return Err(TakeError::Used(used));
             }
-            Err(error) => return Err(failed(&used, error)),
+            Err(error) => return Err(TakeError::Unmarked(used, error)),
         }
         fs::rename(path, &used)
             .and_then(|()| secret_file::sync_directory_of(&used))
-            .map_err(|error| failed(&used, error))?;
+            .map_err(|error| TakeError::Unmarked(used, error))?;
         Ok(identity)
     }
 
@@ -182,10 +191,6 @@ impl fmt::Debug for DeviceIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeviceIdentity({})", self.incarnation)
     }
-}
-
-fn failed(path: &Path, error: std::io::Error) -> TakeError {
-    TakeError::File(SecretFileError { path: path.to_owned(), problem: Problem::Io(error) })
 }
 
 fn used_name(path: &Path) -> PathBuf {

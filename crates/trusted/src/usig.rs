@@ -1,7 +1,8 @@
 //! The trusted code: a counter that certifies each position at most once.
 //!
 //! The safety of the whole group rests on the few screens of this file, and on the two primitives
-//! that it calls. It depends on no state but its own, allocates nothing, and has no way to panic.
+//! that it calls. It depends on no state but its own, allocates nothing, and neither fails nor panics
+//! on any input.
 //! What it promises, for one device in one life (incarnation), under one key:
 //!
 //! 1. *Uniqueness.* No two certificates name the same position with different digests.
@@ -20,6 +21,7 @@ use pentarchy_core::counter::{Certificate, Position, Refused, Ui};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use sha2::Sha256;
+use zeroize::Zeroizing;
 
 /// How many of the last certificates can be asked for again.
 pub const REPEATABLE: usize = 8;
@@ -39,23 +41,22 @@ pub fn context(domain: &Domain) -> Digest {
 }
 
 /// The bytes that a certificate seals: fixed-width fields, so that equal bytes mean equal claims.
-/// Of `ui`, everything but the certificate.
 #[must_use]
 pub fn statement(
     context: &Digest,
     replica: ReplicaId,
-    ui: &Claim,
+    claim: &Claim,
     digest: &Digest,
 ) -> [u8; STATEMENT_BYTES] {
     let mut bytes = [0; STATEMENT_BYTES];
     bytes[..16].copy_from_slice(TAG);
     bytes[16..48].copy_from_slice(&context.0);
     bytes[48..50].copy_from_slice(&replica.0.to_le_bytes());
-    bytes[50..58].copy_from_slice(&ui.incarnation.0.to_le_bytes());
-    bytes[58..66].copy_from_slice(&ui.position.view.0.to_le_bytes());
-    bytes[66..74].copy_from_slice(&ui.position.index.to_le_bytes());
-    bytes[74..82].copy_from_slice(&ui.committed.view.0.to_le_bytes());
-    bytes[82..90].copy_from_slice(&ui.committed.index.to_le_bytes());
+    bytes[50..58].copy_from_slice(&claim.incarnation.0.to_le_bytes());
+    bytes[58..66].copy_from_slice(&claim.position.view.0.to_le_bytes());
+    bytes[66..74].copy_from_slice(&claim.position.index.to_le_bytes());
+    bytes[74..82].copy_from_slice(&claim.committed.view.0.to_le_bytes());
+    bytes[82..90].copy_from_slice(&claim.committed.index.to_le_bytes());
     bytes[90..].copy_from_slice(&digest.0);
     bytes
 }
@@ -88,9 +89,9 @@ impl GroupKey {
     #[must_use]
     pub fn new(secret: &[u8; 32]) -> Self {
         // HMAC pads keys shorter than a block with zeros; a whole block cannot be refused.
-        let mut block = [0; 64];
+        let mut block = Zeroizing::new([0; 64]);
         block[..32].copy_from_slice(secret);
-        Self(Hmac::new(&block.into()))
+        Self(Hmac::new((&*block).into()))
     }
 
     fn seal(&self, statement: &[u8]) -> [u8; 32] {

@@ -8,6 +8,8 @@ mod protocols;
 mod size;
 mod words;
 
+pub use size::COLUMNS_MAX;
+
 use crate::Failure;
 use crate::tree::Tree;
 use std::fmt;

@@ -4,7 +4,8 @@ use super::{Finding, numbered};
 use crate::tree::Tree;
 use std::collections::BTreeSet;
 
-const COLUMNS_MAX: usize = 100;
+/// Columns of a line of Rust.
+pub const COLUMNS_MAX: usize = 100;
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 

@@ -48,6 +48,9 @@ fn a_key_is_never_overwritten() {
     let error = KeyPair::from_seed([2; 32]).save(&path).unwrap_err();
     assert!(matches!(error.problem, Problem::Exists), "{error}");
     assert_eq!(KeyPair::load(&path).unwrap().public(), KeyPair::from_seed([1; 32]).public());
+    let nowhere = path.with_file_name("missing").join("key");
+    let error = KeyPair::from_seed([2; 32]).save(&nowhere).unwrap_err();
+    assert!(matches!(error.problem, Problem::Io(_)), "{error}");
     let link = path.with_file_name("link");
     symlink("nowhere", &link).unwrap();
     assert!(KeyPair::from_seed([2; 32]).save(&link).is_err(), "wrote through a dangling link");

@@ -71,10 +71,10 @@ fn detach(args: &UpArgs) -> Outcome {
         report(args, &running);
         return Ok(());
     }
-    let _ = child.wait();
-    let why = last_line(&log).unwrap_or_else(|| "it left no message".to_owned());
-    let why = why.strip_prefix("pentarchy: ").unwrap_or(&why);
-    Err(Failure::Unwell(format!("{why} (log: {})", log.display())))
+    let code = child.wait().ok().and_then(|status| status.code());
+    let why = last_line(&log).unwrap_or_else(|| format!("it ended; log: {}", log.display()));
+    let why = why.strip_prefix("pentarchy: ").unwrap_or(&why).to_owned();
+    Err(if code == Some(2) { Failure::Usage(why) } else { Failure::Unwell(why) })
 }
 
 fn replaces(root: &Path) -> String {

@@ -1,7 +1,15 @@
-//! Running the real binary.
+//! Running the real binary, and the tools of Redis against it.
 
-use std::path::Path;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Longer than anything here takes on a machine that is busy with other things.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The binary under test, with its environment made plain.
 pub fn pentarchy(arguments: &[&str]) -> Command {
@@ -28,4 +36,135 @@ pub fn stderr(output: &Output) -> String {
 /// A path as an argument.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have plain names")
+}
+
+/// A port on which nobody listens now, below those that outgoing connections take.
+pub fn free_port() -> u16 {
+    let random = || (getrandom::u32().expect("randomness") % 10_000) as u16 + 5_000;
+    std::iter::repeat_with(random)
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .expect("a free port")
+}
+
+/// Waits until something holds.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A cluster that `up --detach` started; stopped when it goes out of scope.
+pub struct Cluster {
+    _parent: TempDir,
+    /// Its data folder.
+    pub data: PathBuf,
+    /// Where the gateway listens.
+    pub port: u16,
+    /// `cluster.json` as it was after the start.
+    pub running: Value,
+    /// What `up` printed.
+    pub printed: String,
+}
+
+impl Cluster {
+    /// Starts one on a free port.
+    pub fn up(arguments: &[&str]) -> Self {
+        Self::up_on(free_port(), arguments)
+    }
+
+    /// Starts one on this port, or the next free one.
+    pub fn up_on(port: u16, arguments: &[&str]) -> Self {
+        let parent = tempfile::tempdir().expect("a temporary folder");
+        let data = parent.path().join("data");
+        let port = port.to_string();
+        let common = ["up", "--detach", "--port", &port, "--data", text(&data)];
+        let output = run(&[&common, arguments].concat());
+        assert!(output.status.success(), "{}{}", stderr(&output), logs(&data));
+        let running = running(&data);
+        let address = running["gateway"]["address"].as_str().expect("an address");
+        let port = address.rsplit_once(':').expect("a port").1.parse().expect("a port");
+        Self { _parent: parent, data, port, running, printed: stdout(&output) }
+    }
+
+    /// Every process of the cluster, the supervisor first.
+    pub fn pids(&self) -> Vec<u32> {
+        pids(&self.running)
+    }
+
+    /// The process id of a replica.
+    pub fn replica_pid(&self, id: usize) -> u32 {
+        self.running["replicas"][id]["pid"].as_u64().expect("a pid") as u32
+    }
+
+    /// What `redis-cli` prints for a command.
+    pub fn redis_cli(&self, command: &[&str]) -> String {
+        let port = self.port.to_string();
+        let output = tool("redis-cli", &[&["-p", &port], command].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output).trim_end().to_owned()
+    }
+
+    /// `status --json` and its exit code.
+    pub fn status(&self) -> (Value, Option<i32>) {
+        let output = run(&["status", "--json", "--data", text(&self.data)]);
+        let json = serde_json::from_slice(&output.stdout);
+        let json = json.unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)));
+        (json, output.status.code())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = run(&["down", "--data", text(&self.data)]);
+        if std::thread::panicking() {
+            eprintln!("{}", logs(&self.data));
+        }
+    }
+}
+
+/// The contents of `cluster.json`.
+pub fn running(data: &Path) -> Value {
+    let text = std::fs::read(data.join("cluster.json")).expect("the cluster announces itself");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// Every process in a `cluster.json`, the supervisor first.
+pub fn pids(running: &Value) -> Vec<u32> {
+    let replicas = running["replicas"].as_array().expect("a list").iter();
+    let parts = replicas.chain([&running["gateway"]]).map(|part| &part["pid"]);
+    [&running["supervisor"]].into_iter().chain(parts).map(|pid| pid.as_u64().unwrap() as u32).collect()
+}
+
+/// Runs one of the tools that come with Redis.
+pub fn tool(name: &str, arguments: &[&str]) -> Output {
+    Command::new(name).args(arguments).output().unwrap_or_else(|error| {
+        panic!("{name} is needed for this test and cannot be run ({error}); install redis-tools")
+    })
+}
+
+/// Sends a signal to a process that this test started.
+pub fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid as i32).expect("a pid");
+    kill_process(pid, signal).expect("the process is there");
+}
+
+/// Whether a process runs; a dead one that nobody has waited for does not.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    state.is_some_and(|state| state != 'Z')
+}
+
+/// The logs of a cluster, for failed tests.
+fn logs(data: &Path) -> String {
+    let mut text = String::new();
+    let replicas = (0..3).map(|id| data.join(format!("replica-{id}/replica.log")));
+    for path in replicas.chain([data.join("gateway.log"), data.join("up.log")]) {
+        let log = std::fs::read_to_string(&path).unwrap_or_default();
+        let end = log.char_indices().rev().nth(2000).map_or(0, |(index, _)| index);
+        text = format!("{text}\n== {}\n{}", path.display(), &log[end..]);
+    }
+    text
 }

@@ -175,7 +175,6 @@ impl MinBft {
         }
         if self.committed < slot {
             mark!("minbft/fetch");
-            self.committed = self.committed.min(slot);
             out.output(Output::Fetch { slot, state, from });
         } else {
             out.output(Output::Stable { slot, state });

@@ -46,6 +46,8 @@ mod message;
 mod ordering;
 mod replica;
 mod resend;
+#[cfg(test)]
+mod tests;
 mod view_change;
 
 pub use certificate::{

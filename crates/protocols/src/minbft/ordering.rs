@@ -162,7 +162,8 @@ impl MinBft {
         if time.0 > self.now.0.saturating_add(CLOCK_SKEW_MILLIS) {
             mark!("minbft/future_time");
             let early = time.0 - self.now.0 - CLOCK_SKEW_MILLIS;
-            let wait = u32::try_from(early).unwrap_or(u32::MAX);
+            // Looks again within a second, in case it is our clock that is wrong and gets set.
+            let wait = early.min(1_000) as u32;
             out.arm(Timer::Clock, Delay::Millis(wait));
             out.report(primary, Finding::FutureTime { slot, time });
             return false;

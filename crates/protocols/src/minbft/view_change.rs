@@ -394,4 +394,16 @@ impl MinBft {
             self.on_message(verified, out);
         }
     }
+
+    #[cfg(test)]
+    pub(super) fn ask_in_test(&mut self, view: View) {
+        for id in self.membership.ids() {
+            self.note_ask(id, view, Signature([0; 64]));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn leave_in_test(&mut self, out: &mut Effects<Self>) {
+        self.try_leave(out);
+    }
 }

@@ -73,8 +73,8 @@ impl Wire for Command {
 /// Arguments that live inside the list; a command with more takes one allocation.
 const INLINE: usize = 6;
 
-/// A decoded command that borrows its arguments from the operation. Never empty: the first is the
-/// command's name.
+/// A command that borrows its words. Decoded from an operation it is never empty: the first word is
+/// the command's name.
 #[derive(Debug)]
 pub struct Args<'a> {
     inline: [&'a [u8]; INLINE],
@@ -97,20 +97,42 @@ impl<'a> Args<'a> {
         if *tag != ONE_COMMAND || count == 0 || count > rest.len() / ARGUMENT_HEADER_BYTES {
             return Err(Malformed);
         }
-        let mut args = Self { inline: [&[]; INLINE], count, spilled: Vec::new() };
-        if count > INLINE {
-            args.spilled.reserve_exact(count);
-        }
-        for index in 0..count {
+        let mut args = Self::with_capacity(count);
+        for _ in 0..count {
             let (length, after) = split_u32(rest)?;
             let (arg, after) = after.split_at_checked(length).ok_or(Malformed)?;
-            match args.inline.get_mut(index) {
-                Some(place) if count <= INLINE => *place = arg,
-                _ => args.spilled.push(arg),
-            }
+            args.push(arg);
             rest = after;
         }
         if rest.is_empty() { Ok(args) } else { Err(Malformed) }
+    }
+}
+
+impl<'a> Args<'a> {
+    fn with_capacity(count: usize) -> Self {
+        let spilled = if count > INLINE { Vec::with_capacity(count) } else { Vec::new() };
+        Self { inline: [&[]; INLINE], count: 0, spilled }
+    }
+
+    fn push(&mut self, arg: &'a [u8]) {
+        if self.count < INLINE {
+            self.inline[self.count] = arg;
+        } else {
+            if self.count == INLINE {
+                self.spilled.extend_from_slice(&self.inline);
+            }
+            self.spilled.push(arg);
+        }
+        self.count += 1;
+    }
+}
+
+impl<'a> FromIterator<&'a [u8]> for Args<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(words: I) -> Self {
+        let words = words.into_iter();
+        let mut args = Self::with_capacity(words.size_hint().0);
+        words.for_each(|word| args.push(word));
+        args
     }
 }
 

@@ -89,13 +89,7 @@ pub fn rpop(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
     pop(store, args, "rpop", End::Right, out)
 }
 
-fn pop(
-    store: &mut Store,
-    args: &Args<'_>,
-    name: &str,
-    end: End,
-    out: &mut ReplyWriter,
-) -> Outcome {
+fn pop(store: &mut Store, args: &Args<'_>, name: &str, end: End, out: &mut ReplyWriter) -> Outcome {
     let Some(count) = args.get(2) else {
         let item = store.try_edit(args[1], None, |value| Ok(value.as_list_mut()?.pop(end)))?;
         out.optional(item.flatten().as_deref());

@@ -67,7 +67,7 @@ type Drawn = fn(&Store, &Context, &Args<'_>, &mut ReplyWriter) -> Result<(), Err
 
 /// What runs a command. Its kind says what the command can do, whatever its flags say.
 #[derive(Clone, Copy)]
-pub enum Handler {
+pub(crate) enum Handler {
     /// Looks at the state.
     Read(Read),
     /// May change the state.
@@ -79,7 +79,7 @@ pub enum Handler {
 }
 
 /// A command.
-pub struct Entry {
+pub(crate) struct Entry {
     pub info: CommandInfo,
     pub handler: Handler,
 }

@@ -21,7 +21,7 @@ pub fn select(start: i64, end: i64, length: usize) -> Option<(usize, usize)> {
     let start = from_end(start).max(0);
     let end = from_end(end).min(length - 1);
     // Both are at least 0 and below the length once start <= end.
-    (start <= end).then_some((start as usize, end as usize + 1))
+    (start <= end).then(|| (start as usize, end as usize + 1))
 }
 
 pub fn get(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {

@@ -35,7 +35,7 @@ fn spoil(bytes: &Bytes, rng: &mut Rng) -> Bytes {
     let at = rng.below(bytes.len() as u64 + 1) as usize;
     match rng.below(4) {
         0 => bytes.truncate(at),
-        1 => bytes.insert(at, rng.next() as u8),
+        1 => bytes.insert(at, rng.next_u64() as u8),
         _ => {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte ^= 1 << rng.below(8);

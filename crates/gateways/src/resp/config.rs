@@ -1,0 +1,91 @@
+//! How a gateway is set up, and why it may not start.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// The setup of a gateway, with every bound that it keeps.
+#[derive(Clone, Debug)]
+pub struct GatewayConfig {
+    /// Where to listen. Loopback only.
+    pub listen: SocketAddr,
+    /// Connections at a time. More are told so and closed.
+    pub connections_max: usize,
+    /// Commands of one connection that wait for their replies. Further ones are left unread.
+    pub pipeline_max: usize,
+    /// Commands of all connections that wait for the backend. Further ones wait for their turn.
+    /// Keep it below what the backend takes without blocking.
+    pub outstanding_max: usize,
+    /// Bytes of commands and of replies made here that wait in one connection. Further commands
+    /// are left unread.
+    pub pending_bytes_max: usize,
+    /// Bytes of replies that wait for a client to read them. One that lets more pile up is
+    /// disconnected.
+    pub output_bytes_max: usize,
+}
+
+impl Default for GatewayConfig {
+    /// Redis's port on the loopback interface, and bounds for thousands of connections.
+    fn default() -> Self {
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 6379).into(),
+            connections_max: 10_000,
+            pipeline_max: 1024,
+            outstanding_max: 2048,
+            pending_bytes_max: 8 << 20,
+            output_bytes_max: 64 << 20,
+        }
+    }
+}
+
+/// Why a gateway does not start.
+#[derive(Debug)]
+pub enum GatewayError {
+    /// The address can be reached from other machines, and the gateway asks for no password.
+    NotLoopback(SocketAddr),
+    /// A bound is zero.
+    ZeroBound(&'static str),
+    /// The address cannot be listened on.
+    Listen(SocketAddr, io::Error),
+}
+
+impl fmt::Display for GatewayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLoopback(address) => write!(
+                f,
+                "refusing to listen on {address}: the gateway asks for no password, and whoever \
+                 reaches it can read and write everything. Listen on 127.0.0.1 or [::1] and run a \
+                 gateway beside each application, or reach it through a tunnel that authenticates"
+            ),
+            Self::ZeroBound(name) => write!(f, "{name} must be at least 1"),
+            Self::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for GatewayError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listen(_, error) => Some(error),
+            Self::NotLoopback(_) | Self::ZeroBound(_) => None,
+        }
+    }
+}
+
+impl GatewayConfig {
+    pub(crate) fn check(&self) -> Result<(), GatewayError> {
+        if !self.listen.ip().is_loopback() {
+            return Err(GatewayError::NotLoopback(self.listen));
+        }
+        let bounds = [
+            (self.connections_max, "connections_max"),
+            (self.pipeline_max, "pipeline_max"),
+            (self.outstanding_max, "outstanding_max"),
+            (self.pending_bytes_max, "pending_bytes_max"),
+            (self.output_bytes_max, "output_bytes_max"),
+        ];
+        let zero = bounds.iter().find(|(bound, _)| *bound == 0);
+        zero.map_or(Ok(()), |(_, name)| Err(GatewayError::ZeroBound(name)))
+    }
+}

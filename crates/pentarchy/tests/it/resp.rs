@@ -1,0 +1,41 @@
+//! A Redis client of a few lines, for tests that must know which writes were acknowledged.
+
+use crate::support::PATIENCE;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+
+/// One connection.
+pub struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    /// Connects to a gateway on this machine.
+    pub fn open(port: u16) -> Self {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the gateway listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_nodelay(true).expect("no delay");
+        Self(BufReader::new(stream))
+    }
+
+    /// Sends a command and reads its answer: a simple string, an error, a number or a bulk string,
+    /// as text; `None` if there is no value.
+    pub fn call(&mut self, words: &[&str]) -> Option<String> {
+        let mut command = format!("*{}\r\n", words.len());
+        for word in words {
+            command.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        }
+        self.0.get_mut().write_all(command.as_bytes()).expect("the gateway reads");
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("the gateway answers");
+        let (kind, rest) = line.trim_end().split_at(1);
+        match (kind, rest) {
+            ("$", "-1") | ("_", _) => None,
+            ("$", length) => {
+                let mut value = vec![0; length.parse::<usize>().expect("a length") + 2];
+                self.0.read_exact(&mut value).expect("a value");
+                value.truncate(value.len() - 2);
+                Some(String::from_utf8(value).expect("text"))
+            }
+            _ => Some(line.trim_end().to_owned()),
+        }
+    }
+}

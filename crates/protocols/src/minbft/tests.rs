@@ -1,0 +1,546 @@
+//! Small schedules by hand: a group in memory, messages delivered in order, links cut at will. The
+//! simulator does the rest at random.
+
+use super::{Message, MinBft, Timer};
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
+use pentarchy_core::batch::Batch;
+use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::digest::{Digest, Hasher};
+use pentarchy_core::ids::{
+    ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
+};
+use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{
+    Effect, Effects, Event, Message as _, Protocol, Reject, Setup, To, Tuning,
+};
+use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
+use pentarchy_core::wire::Wire;
+use pentarchy_core::Bytes;
+
+/// Believes every signature, and certificates that [`Device`] made.
+struct Trusting;
+
+impl Verifier for Trusting {
+    fn signature(&self, _: ReplicaId, _: &Digest, _: &[u8; 64]) -> bool {
+        true
+    }
+    fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
+        ui.certificate == seal(replica, ui.position, ui.committed, digest)
+    }
+    fn envelope(&self, _: &Envelope) -> bool {
+        true
+    }
+}
+
+fn seal(id: ReplicaId, position: Position, committed: Position, digest: &Digest) -> Certificate {
+    let mut hasher = Hasher::new("test device");
+    hasher.u64(u64::from(id.0)).u64(position.view.0).u64(position.index);
+    hasher.u64(committed.view.0).u64(committed.index).digest(digest);
+    Certificate::Mac(hasher.finish().0)
+}
+
+#[derive(Clone)]
+struct Device {
+    id: ReplicaId,
+    last: Position,
+    committed: Position,
+}
+
+impl Device {
+    fn create(&mut self, position: Position, digest: &Digest) -> Ui {
+        assert!(position > self.last, "{:?} goes back from {:?} to {position:?}", self.id, self.last);
+        let committed = self.committed;
+        self.last = position;
+        if position.index >= Position::COMMITMENT {
+            self.committed = position;
+        }
+        let certificate = seal(self.id, position, committed, digest);
+        Ui { incarnation: Incarnation(0), position, committed, certificate }
+    }
+}
+
+struct Replica {
+    core: MinBft,
+    device: Device,
+    timers: BTreeSet<Timer>,
+    executed: Vec<(Slot, Arc<Batch>)>,
+    fetches: Vec<Slot>,
+}
+
+/// A group whose messages wait in one queue.
+struct Group {
+    membership: Arc<Membership>,
+    replicas: Vec<Replica>,
+    queue: VecDeque<(ReplicaId, ReplicaId, Bytes)>,
+    /// Links that lose everything.
+    cut: BTreeSet<(u16, u16)>,
+    rejects: Vec<(ReplicaId, Reject)>,
+}
+
+impl Group {
+    fn new(f: usize) -> Self {
+        let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
+        let members = vec![member; 2 * f + 1];
+        let (group, epoch) = (GroupId([7; 16]), Epoch(0));
+        let membership = Arc::new(Membership { group, epoch, f, members });
+        let tuning = Tuning {
+            checkpoint_slots: 4,
+            window_slots: 16,
+            batch_requests: 8,
+            proposals_in_flight: 4,
+        };
+        let mut group = Self {
+            membership: membership.clone(),
+            replicas: Vec::new(),
+            queue: VecDeque::new(),
+            cut: BTreeSet::new(),
+            rejects: Vec::new(),
+        };
+        for me in membership.ids() {
+            let mut out = Effects::default();
+            let setup = Setup { me, membership: membership.clone(), tuning };
+            let core = MinBft::start(setup, &mut core::iter::empty(), &mut out);
+            let start = Position::new(View(0), Position::COMMITMENT);
+            let device = Device { id: me, last: start, committed: start };
+            let (timers, executed, fetches) = (BTreeSet::new(), Vec::new(), Vec::new());
+            group.replicas.push(Replica { core, device, timers, executed, fetches });
+            group.carry_out(me, out);
+            group.round(me.0);
+        }
+        group
+    }
+
+    fn step(&mut self, id: u16, event: Event<MinBft>) {
+        let mut out = Effects::default();
+        let core = &mut self.replicas[usize::from(id)].core;
+        core.step(event, &mut out);
+        core.assert_invariants();
+        self.carry_out(ReplicaId(id), out);
+    }
+
+    fn carry_out(&mut self, me: ReplicaId, mut out: Effects<MinBft>) {
+        let effects: Vec<_> = out.drain().collect();
+        for effect in effects {
+            let replica = &mut self.replicas[usize::from(me.0)];
+            match effect {
+                Effect::Send { to, message } => self.send(me, to, message),
+                Effect::Relay { to, message } => self.post(me, to, &message.wire),
+                Effect::Arm { timer, .. } => {
+                    replica.timers.insert(timer);
+                }
+                Effect::Disarm(timer) => {
+                    replica.timers.remove(&timer);
+                }
+                Effect::Output(Output::Execute { slot, batch }) => {
+                    replica.executed.push((slot, batch));
+                }
+                Effect::Output(Output::Checkpoint { slot }) => {
+                    let state = replica.state_at(slot);
+                    self.step(me.0, Event::Input(Input::Checkpointed { slot, state }));
+                }
+                Effect::Output(Output::Fetch { slot, .. }) => replica.fetches.push(slot),
+                Effect::Output(Output::Admit { envelope }) => {
+                    self.step(me.0, Event::Input(Input::Request { envelope }));
+                }
+                Effect::Output(_) | Effect::Persist(_) | Effect::Report(_) => {}
+            }
+        }
+    }
+
+    fn send(&mut self, me: ReplicaId, to: To, message: Message) {
+        let digest = message.statement(&self.membership.domain());
+        let tag = match message.auth() {
+            Auth::Channel => AuthTag::Channel,
+            Auth::Signature => AuthTag::Signature([me.0 as u8; 64]),
+            Auth::Usig(position) => {
+                AuthTag::Usig(self.replicas[usize::from(me.0)].device.create(position, &digest))
+            }
+        };
+        let wire = (me, (Tagged(tag), Body(message.clone()))).to_bytes();
+        self.post(me, to, &wire);
+        let loops = match to {
+            To::All => true,
+            To::One(id) => id == me,
+            To::Set(set) => set.contains(me),
+            To::Others => false,
+        };
+        if loops {
+            let verified = Verified { author: me, tag, digest, message: Arc::new(message), wire };
+            self.step(me.0, Event::Message(verified));
+        }
+    }
+
+    fn post(&mut self, me: ReplicaId, to: To, wire: &Bytes) {
+        let receivers: ReplicaSet = match to {
+            To::One(id) => [id].into_iter().collect(),
+            To::Set(set) => set,
+            To::Others | To::All => self.membership.ids().collect(),
+        };
+        for id in receivers.iter().filter(|id| *id != me) {
+            self.queue.push_back((me, id, wire.clone()));
+        }
+    }
+
+    /// Delivers everything, and what comes of it.
+    fn settle(&mut self) {
+        let mut steps = 0;
+        while let Some((from, to, wire)) = self.queue.pop_front() {
+            steps += 1;
+            assert!(steps < 100_000, "messages without end");
+            if self.cut.contains(&(from.0, to.0)) {
+                continue;
+            }
+            self.deliver(to, &wire);
+        }
+    }
+
+    fn deliver(&mut self, to: ReplicaId, wire: &Bytes) {
+        let (author, (tag, body)) =
+            <(ReplicaId, (Tagged, Body))>::from_bytes(wire).expect("our own encoding");
+        let (Tagged(tag), Body(message)) = (tag, body);
+        let digest = message.statement(&self.membership.domain());
+        if let (Auth::Usig(position), AuthTag::Usig(ui)) = (message.auth(), &tag) {
+            assert!(ui.position == position && Trusting.usig(author, &digest, ui));
+        }
+        match MinBft::validate(&self.membership, &Trusting, author, &tag, &message) {
+            Err(reject) => self.rejects.push((author, reject)),
+            Ok(()) => {
+                let message = Arc::new(message);
+                let verified = Verified { author, tag, digest, message, wire: wire.clone() };
+                self.step(to.0, Event::Message(verified));
+                self.round(to.0);
+            }
+        }
+    }
+
+    fn round(&mut self, id: u16) {
+        self.step(id, Event::Input(Input::Round { now: Millis(1_000) }));
+    }
+
+    fn request(&mut self, to: &[u16], client: u8, number: u64, operation: &'static [u8]) {
+        let request = Request { number, operation: Bytes::from_static(operation) };
+        let draft = Draft { client: ClientId([client; 32]), floor: 0, requests: vec![request] };
+        let envelope = Arc::new(draft.seal(RequestAuth::Signature([0; 64])));
+        for id in to {
+            self.step(*id, Event::Input(Input::Request { envelope: envelope.clone() }));
+            self.round(*id);
+        }
+    }
+
+    /// Fires every armed timer that `which` names, on one replica.
+    fn fire(&mut self, id: u16, which: impl Fn(&Timer) -> bool) {
+        let timers = &mut self.replicas[usize::from(id)].timers;
+        let due: Vec<Timer> = timers.iter().copied().filter(which).collect();
+        assert!(!due.is_empty(), "r{id} waits for no such timer");
+        for timer in due {
+            self.replicas[usize::from(id)].timers.remove(&timer);
+            self.step(id, Event::Timeout(timer));
+        }
+    }
+
+    /// Makes replicas leave for a view, and loses what they then say if `lost`.
+    fn leave(&mut self, ids: &[u16], view: View, lost: bool) {
+        for id in ids {
+            let mut out = Effects::default();
+            let core = &mut self.replicas[usize::from(*id)].core;
+            core.ask_in_test(view);
+            core.leave_in_test(&mut out);
+            self.carry_out(ReplicaId(*id), out);
+        }
+        if lost {
+            self.queue.clear();
+        }
+    }
+
+    /// Lets reports go back and forth until nothing more is sent.
+    fn repair(&mut self) {
+        for _ in 0..20 {
+            for id in 0..self.replicas.len() as u16 {
+                if self.replicas[usize::from(id)].timers.contains(&Timer::Resend) {
+                    self.fire(id, |timer| *timer == Timer::Resend);
+                }
+            }
+            self.settle();
+        }
+    }
+
+    fn isolate(&mut self, id: u16) {
+        for other in 0..self.replicas.len() as u16 {
+            self.cut.insert((id, other));
+            self.cut.insert((other, id));
+        }
+    }
+
+    fn operations(&self, id: u16) -> Vec<(u64, Bytes)> {
+        let executed = self.replicas[usize::from(id)].executed.iter();
+        let requests = executed.flat_map(|(slot, batch)| {
+            let envelopes = batch.envelopes.iter().flat_map(|envelope| &envelope.requests);
+            envelopes.map(|request| (slot.0, request.operation.clone()))
+        });
+        requests.collect()
+    }
+
+    fn view(&self, id: u16) -> u64 {
+        self.replicas[usize::from(id)].core.status().view.0
+    }
+}
+
+impl Replica {
+    fn state_at(&self, slot: Slot) -> Digest {
+        let mut hasher = Hasher::new("state");
+        for (at, batch) in self.executed.iter().filter(|(at, _)| *at <= slot) {
+            hasher.u64(at.0).digest(&batch.digest);
+        }
+        hasher.finish()
+    }
+}
+
+struct Tagged(AuthTag);
+struct Body(Message);
+
+impl Wire for Tagged {
+    fn encode(&self, to: &mut pentarchy_core::wire::Writer) {
+        self.0.encode(to);
+    }
+    fn decode(
+        from: &mut pentarchy_core::wire::Reader<'_>,
+    ) -> Result<Self, pentarchy_core::wire::Malformed> {
+        AuthTag::decode(from).map(Self)
+    }
+}
+
+impl Wire for Body {
+    fn encode(&self, to: &mut pentarchy_core::wire::Writer) {
+        self.0.encode(to);
+    }
+    fn decode(
+        from: &mut pentarchy_core::wire::Reader<'_>,
+    ) -> Result<Self, pentarchy_core::wire::Malformed> {
+        Message::decode(from).map(Self)
+    }
+}
+
+const ALL: [u16; 3] = [0, 1, 2];
+
+fn request_timer(timer: &Timer) -> bool {
+    matches!(timer, Timer::Request(_))
+}
+
+fn view_change_timer(timer: &Timer) -> bool {
+    matches!(timer, Timer::ViewChange(_))
+}
+
+/// MinBFT section 4, figure 1(b).
+#[test]
+fn requests_execute_everywhere_in_one_order() {
+    let mut group = Group::new(1);
+    for number in 0..10 {
+        group.request(&[0], 1, number, b"x");
+        group.settle();
+    }
+    for id in ALL {
+        assert_eq!(group.operations(id).len(), 10, "r{id}");
+        assert_eq!(group.operations(id), group.operations(0));
+        assert_eq!(group.replicas[usize::from(id)].core.status().stable, Slot(8));
+    }
+    assert!(group.rejects.is_empty());
+}
+
+/// MinBFT section 4, figure 1(c): a silent primary is replaced, and what waited is ordered.
+#[test]
+fn a_dead_primary_is_replaced() {
+    let mut group = Group::new(1);
+    group.request(&[0], 1, 0, b"before");
+    group.settle();
+    group.isolate(0);
+    group.request(&ALL, 1, 1, b"after");
+    group.settle();
+    for id in [1, 2] {
+        group.fire(id, request_timer);
+    }
+    group.settle();
+    for id in [1, 2] {
+        assert_eq!(group.view(id), 1);
+        assert_eq!(group.operations(id).last().unwrap().1, "after");
+    }
+    assert!(group.rejects.is_empty(), "{:?}", group.rejects);
+    // The old primary comes back and joins through the NEW-VIEW.
+    group.cut.clear();
+    group.repair();
+    assert_eq!(group.view(0), 1);
+    assert_eq!(group.operations(0), group.operations(1));
+    assert!(group.rejects.is_empty(), "{:?}", group.rejects);
+}
+
+/// A batch that only the primary and one backup committed to survives the primary's death.
+#[test]
+fn what_one_replica_may_have_executed_survives() {
+    let mut group = Group::new(1);
+    group.cut = [(0, 2), (1, 2), (2, 0), (2, 1)].into();
+    group.request(&[0], 1, 0, b"kept");
+    group.settle();
+    assert_eq!(group.operations(1).len(), 1);
+    group.cut.clear();
+    group.isolate(0);
+    group.request(&[1, 2], 2, 0, b"other");
+    for id in [1, 2] {
+        group.fire(id, request_timer);
+    }
+    group.settle();
+    group.repair();
+    for id in [1, 2] {
+        let operations: Vec<_> = group.operations(id).into_iter().map(|(_, op)| op).collect();
+        assert_eq!(operations, ["kept", "other"], "r{id}");
+    }
+}
+
+/// Repair M1: one replica alone learns of a NEW-VIEW; it must not execute what it takes over,
+/// because the next view may never hear of it.
+#[test]
+fn a_new_view_that_one_replica_knows_executes_nothing() {
+    let mut group = Group::new(1);
+    // View 0: r0's PREPARE of "a" reaches nobody.
+    group.isolate(0);
+    group.request(&[0], 1, 0, b"a");
+    group.settle();
+    // Views 1 to 3: all ask, nobody opens 1 and 2. The primary of view 3 is r0, and takes "a" over
+    // from its own VIEW-CHANGE and r1's. Nobody hears its NEW-VIEW.
+    for view in 1..=3 {
+        group.leave(&ALL, View(view), view < 3);
+    }
+    group.cut = [(2, 0), (0, 1), (0, 2)].into();
+    group.settle();
+    assert_eq!(group.replicas[0].core.status().phase, "entering");
+    assert!(group.operations(0).is_empty(), "what only r0 knows was executed");
+    // View 4 of r1 and r2 knows nothing of "a" and orders "b".
+    group.isolate(0);
+    group.leave(&[1, 2], View(4), false);
+    group.settle();
+    group.request(&[1], 2, 0, b"b");
+    group.settle();
+    assert_eq!(group.operations(1).len(), 1);
+    group.cut.clear();
+    group.repair();
+    assert_eq!(group.operations(0), group.operations(1));
+    assert!(group.rejects.is_empty(), "{:?}", group.rejects);
+}
+
+/// Repair G6, G8, G11: a primary that serves one backup only, with the client at another.
+#[test]
+fn a_selective_primary_leaves_nobody_behind() {
+    let mut group = Group::new(1);
+    group.cut.insert((0, 2));
+    for number in 0..3 {
+        group.request(&[0], 1, number, b"x");
+        group.settle();
+    }
+    assert!(group.operations(2).is_empty());
+    group.repair();
+    assert_eq!(group.operations(2).len(), 3);
+    assert_eq!(group.view(2), 0);
+}
+
+/// A replica that missed more than the window fetches state.
+#[test]
+fn a_replica_that_missed_the_window_fetches_state() {
+    let mut group = Group::new(1);
+    group.isolate(2);
+    for number in 0..40 {
+        group.request(&[0], 1, number, b"x");
+        group.settle();
+    }
+    assert_eq!(group.operations(0).len(), 40);
+    group.cut.clear();
+    group.repair();
+    let fetched = *group.replicas[2].fetches.last().expect("a wish for state");
+    assert_eq!(fetched, Slot(40));
+    group.replicas[2].executed = group.replicas[0].executed.clone();
+    group.step(2, Event::Input(Input::Installed { slot: fetched }));
+    group.request(&[0], 1, 40, b"x");
+    group.settle();
+    assert_eq!(group.operations(2).len(), 41);
+}
+
+/// Decision 15: VIEW-CHANGE stays small through any number of failed views.
+#[test]
+fn failed_views_do_not_grow_messages() {
+    let mut group = Group::new(2);
+    let everyone = [0, 1, 2, 3, 4];
+    for number in 0..3 {
+        group.request(&[0], 1, number, b"x");
+    }
+    group.settle();
+    group.request(&everyone, 1, 3, b"y");
+    let mut largest = Vec::new();
+    for failed in 0..100 {
+        // Everyone leaves, nobody hears anyone.
+        let view = View(failed + 1);
+        group.leave(&everyone, view, false);
+        let mut sizes = Vec::new();
+        for (from, to, wire) in core::mem::take(&mut group.queue) {
+            let (_, (_, Body(message))) =
+                <(ReplicaId, (Tagged, Body))>::from_bytes(&wire).expect("our own encoding");
+            if matches!(message, Message::ViewChange(_)) && to.0 == (from.0 + 1) % 5 {
+                sizes.push(wire.len());
+            }
+        }
+        assert_eq!(sizes.len(), everyone.len());
+        largest.push(sizes.into_iter().max().unwrap());
+    }
+    assert_eq!(largest.first(), largest.last());
+}
+
+/// Repair G1: two requests under one number, one for the primary, one for the backups.
+#[test]
+fn a_client_with_two_stories_deposes_nobody() {
+    let mut group = Group::new(1);
+    for number in 0..5 {
+        group.request(&[1, 2], 1, number, b"for backups");
+        group.request(&[0], 1, number, b"for the primary");
+        group.settle();
+    }
+    for id in ALL {
+        assert!(!group.replicas[usize::from(id)].timers.iter().any(request_timer));
+        assert_eq!(group.view(id), 0);
+    }
+}
+
+/// A client that leaves the primary out cannot have it deposed: backups pass its request on.
+#[test]
+fn a_request_that_only_backups_have_reaches_the_primary() {
+    let mut group = Group::new(1);
+    group.request(&[1, 2], 1, 0, b"x");
+    group.settle();
+    group.repair();
+    for id in ALL {
+        assert_eq!(group.operations(id).len(), 1);
+        assert!(!group.replicas[usize::from(id)].timers.iter().any(request_timer));
+    }
+}
+
+/// A new primary that is dead too: the next view comes by its own timer.
+#[test]
+fn two_dead_primaries_are_passed_over() {
+    let mut group = Group::new(2);
+    group.isolate(0);
+    group.isolate(1);
+    group.request(&[2, 3, 4], 1, 0, b"x");
+    for id in [2, 3, 4] {
+        group.fire(id, request_timer);
+    }
+    group.settle();
+    for id in [2, 3, 4] {
+        assert_eq!(group.view(id), 1);
+        group.fire(id, view_change_timer);
+    }
+    group.settle();
+    group.repair();
+    for id in [2, 3, 4] {
+        assert_eq!((group.view(id), group.operations(id).len()), (2, 1), "r{id}");
+    }
+}

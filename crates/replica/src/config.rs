@@ -1,0 +1,114 @@
+//! What a replica is started with.
+
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::counter::Usig;
+use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_core::limits::PENDING_ENVELOPES_MAX;
+use pentarchy_core::membership::Membership;
+use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::service::Service;
+use pentarchy_crypto::keys::KeyPair;
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+/// Starts the protocol's core; its first effects are appended.
+pub type CoreFactory = Box<dyn FnOnce(&mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> + Send>;
+
+/// What a replica is started with.
+pub struct ReplicaConfig {
+    /// Which replica this is.
+    pub me: ReplicaId,
+    /// The group.
+    pub membership: Arc<Membership>,
+    /// Where each replica listens, in the order of their ids.
+    pub addresses: Vec<SocketAddr>,
+    /// Where this one does.
+    pub listen: Listen,
+    /// The protocol.
+    pub core: CoreFactory,
+    /// What is replicated, in its initial state.
+    pub service: Box<dyn Service>,
+    /// This replica's key; the membership names its public half.
+    pub keys: KeyPair,
+    /// This replica's trusted counter.
+    pub usig: Box<dyn Usig>,
+    /// Checks what others authenticated.
+    pub verifier: Arc<dyn Verifier>,
+    /// The numbers behind symbolic delays.
+    pub timeouts: Timeouts,
+    /// Who may be a client.
+    pub access: Access,
+    /// Bounds of this host.
+    pub limits: HostLimits,
+}
+
+/// Where to listen.
+#[derive(Debug)]
+pub enum Listen {
+    /// On this address.
+    Address(SocketAddr),
+    /// On a socket that was bound before.
+    Bound(TcpListener),
+}
+
+/// Who may be a client, beside having a key.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// Anyone.
+    Open,
+    /// Only these.
+    Listed(BTreeSet<ClientId>),
+}
+
+impl Access {
+    /// Whether this client may connect.
+    #[must_use]
+    pub fn admits(&self, client: &ClientId) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Listed(clients) => clients.contains(client),
+        }
+    }
+}
+
+/// Bounds of one host. The defaults are for one replica on one machine.
+#[derive(Clone, Copy, Debug)]
+pub struct HostLimits {
+    /// Clients connected at a time; further ones are refused.
+    pub clients_max: usize,
+    /// Connections whose other side has not said yet who it is. The oldest gives way, so that
+    /// strangers who connect and stay silent cannot keep others out.
+    pub unknown_max: usize,
+    /// Milliseconds to say who one is.
+    pub hello_ms: u64,
+    /// Bytes read from one client in one round before the others get their turn.
+    pub client_round_bytes: usize,
+    /// Bytes read from one peer in one round.
+    pub peer_round_bytes: usize,
+    /// Bytes that wait for a client before its connection is closed.
+    pub client_queue_bytes: usize,
+    /// Bytes that wait for a peer before new messages to it are dropped.
+    pub peer_queue_bytes: usize,
+    /// Bytes that wait for a peer above which its questions about state are dropped.
+    pub transfer_queue_bytes: usize,
+    /// Envelopes that wait in the core above which clients are told to come back later.
+    pub waiting_max: usize,
+}
+
+impl Default for HostLimits {
+    fn default() -> Self {
+        Self {
+            clients_max: 1024,
+            unknown_max: 64,
+            hello_ms: 3_000,
+            client_round_bytes: 256 << 10,
+            peer_round_bytes: 4 << 20,
+            client_queue_bytes: 16 << 20,
+            peer_queue_bytes: 64 << 20,
+            transfer_queue_bytes: 4 << 20,
+            waiting_max: PENDING_ENVELOPES_MAX,
+        }
+    }
+}

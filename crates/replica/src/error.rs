@@ -1,0 +1,86 @@
+//! What keeps a replica from starting, and what ends it.
+
+use pentarchy_core::counter::Refused;
+use pentarchy_core::ids::{ReplicaId, Slot};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// Why a replica does not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The membership has no replica of this number.
+    NotAMember(ReplicaId),
+    /// The key is not the one that the membership names for this replica.
+    WrongKey(ReplicaId),
+    /// A member's key is no usable public key.
+    MemberKey(ReplicaId),
+    /// There is not one address for each member.
+    Addresses {
+        /// Members of the group.
+        members: usize,
+        /// Addresses given.
+        addresses: usize,
+    },
+    /// The address to listen on cannot be had.
+    Listen(Option<SocketAddr>, io::Error),
+    /// What else the system says.
+    Io(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAMember(id) => write!(f, "the membership has no replica {id}"),
+            Self::WrongKey(id) => write!(f, "the key is not the one of {id} in the membership"),
+            Self::MemberKey(id) => write!(f, "the key of {id} in the membership is not usable"),
+            Self::Addresses { members, addresses } => {
+                write!(f, "{addresses} addresses for a group of {members} replicas")
+            }
+            Self::Listen(Some(address), error) => write!(f, "cannot listen on {address}: {error}"),
+            Self::Listen(None, error) => write!(f, "cannot listen: {error}"),
+            Self::Io(error) => write!(f, "cannot start the replica: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Why a replica ended. It must not go on: what its core believes to have happened did not.
+#[derive(Debug)]
+pub enum Fatal {
+    /// The trusted counter refused to certify a message.
+    Counter(Refused),
+    /// A state that a quorum vouches for cannot be installed: the others run another service or
+    /// another version of it.
+    Install(Slot),
+    /// The system cannot report readiness.
+    Io(io::Error),
+}
+
+impl fmt::Display for Fatal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Counter(refused) => write!(f, "cannot authenticate a message: {refused}"),
+            Self::Install(slot) => write!(
+                f,
+                "cannot install the group's state at {slot}: the others run another service"
+            ),
+            Self::Io(error) => write!(f, "cannot wait for the sockets: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Fatal {}
+
+impl From<io::Error> for Fatal {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

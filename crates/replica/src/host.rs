@@ -1,0 +1,298 @@
+//! The rounds.
+
+use crate::admission::{Admission, answer};
+use crate::config::ReplicaConfig;
+use crate::error::{Fatal, StartError};
+use crate::network::{Network, Sender};
+use crate::peers::Peers;
+use crate::status::{CatchUp, StatusReport, usage};
+use crate::unit::{Unit, UnitParts};
+use bytes::Bytes;
+use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::{GroupId, Incarnation, ReplicaId};
+use pentarchy_core::membership::Membership;
+use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::ports::replica::Input;
+use pentarchy_crypto::authenticator::Authenticator;
+use pentarchy_crypto::costs::costs;
+use pentarchy_io::channel::Identity;
+use pentarchy_io::clock::Clock;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tracing::{error, info};
+
+/// The longest a round waits for something to happen: how late a stop, or a core that only looks at
+/// the clock, may be.
+const IDLE_MS: u64 = 20;
+
+/// The shortest time between two rounds that are reported although nothing happened.
+const ROUND_MS: u64 = 5;
+
+/// One replica. It does nothing until it is [run](Self::run).
+pub struct Replica {
+    network: Network,
+    unit: Unit,
+    admission: Admission,
+    clock: Clock,
+    membership: Arc<Membership>,
+    me: ReplicaId,
+    incarnation: Incarnation,
+    /// When the core was last told that a round is over.
+    round_ms: u64,
+    ready: Vec<usize>,
+    messages: Vec<Bytes>,
+    started: bool,
+}
+
+impl Replica {
+    /// Checks the configuration, listens, and starts the core.
+    ///
+    /// # Errors
+    /// [`StartError`]
+    pub fn new(config: ReplicaConfig) -> Result<Self, StartError> {
+        let ReplicaConfig { me, membership, addresses, listen, core, service, .. } = config;
+        let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
+        if member.key != config.keys.public() {
+            return Err(StartError::WrongKey(me));
+        }
+        let peers = Peers::new(me, &membership, &addresses)?;
+        let others = peers.others().collect();
+        let identity = Identity::new(*config.keys.channel_secret(), &membership.domain());
+        let network = Network::new(listen, identity, config.access, config.limits, peers)?;
+        let incarnation = config.usig.incarnation();
+        let mut effects = Vec::new();
+        let unit = Unit::new(UnitParts {
+            core: core(&mut effects),
+            executor: Executor::new(service),
+            verifier: config.verifier,
+            authenticator: Authenticator::new(config.keys, config.usig),
+            timeouts: config.timeouts,
+            me,
+            others,
+            effects,
+        });
+        Ok(Self {
+            network,
+            unit,
+            admission: Admission::default(),
+            clock: Clock::default(),
+            membership,
+            me,
+            incarnation,
+            round_ms: 0,
+            ready: Vec::new(),
+            messages: Vec::new(),
+            started: false,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.network.local_addr()
+    }
+
+    /// Works until `stop` is set, which is noticed within 20 ms.
+    ///
+    /// # Errors
+    /// [`Fatal`] if it must not go on. Then the process should end.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<(), Fatal> {
+        while !stop.load(Ordering::Relaxed) {
+            self.round()?;
+        }
+        Ok(())
+    }
+
+    /// Runs it on a thread of its own.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn spawn(mut self) -> std::io::Result<Running> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        let thread = std::thread::Builder::new().name(format!("replica-{}", self.me.0)).spawn(
+            move || {
+                let result = self.run(&seen);
+                if let Err(fatal) = &result {
+                    error!(%fatal, "the replica ends");
+                }
+                result
+            },
+        )?;
+        Ok(Running { stop, thread })
+    }
+
+    fn round(&mut self) -> Result<(), Fatal> {
+        let timeout = self.timeout();
+        let mut happened = self.network.wait(timeout)?;
+        let now_ms = self.clock.elapsed_ms();
+        self.unit.set_now(now_ms);
+        if !std::mem::replace(&mut self.started, true) {
+            info!(replica = self.me.0, protocol = self.unit.core.rules().name, "started");
+            self.unit.begin(&mut self.network)?;
+        }
+        self.network.open(now_ms);
+        self.read(now_ms)?;
+        self.admission.deliver(now_ms, &mut self.unit, &mut self.network)?;
+        while let Some(timer) = self.unit.timers.pop(now_ms) {
+            happened = true;
+            self.unit.step(CoreEvent::Timeout(timer), &mut self.network)?;
+        }
+        if happened || now_ms >= self.round_ms + ROUND_MS {
+            self.end_of_round(now_ms)?;
+        }
+        self.network.flush(now_ms);
+        Ok(())
+    }
+
+    fn timeout(&mut self) -> Duration {
+        let now_ms = self.clock.elapsed_ms();
+        let deadlines = [self.unit.timers.next_ms(), self.network.next_ms()];
+        let next_ms = deadlines.into_iter().flatten().min().unwrap_or(u64::MAX);
+        let mut wait_ms = next_ms.saturating_sub(now_ms).min(IDLE_MS);
+        if let Some(at) = self.unit.transfer.wake_at() {
+            wait_ms = wait_ms.min(at.0.saturating_sub(self.clock.now().0));
+        }
+        Duration::from_millis(wait_ms)
+    }
+
+    /// Reads every connection that has something, up to its share, and acts on it.
+    fn read(&mut self, now_ms: u64) -> Result<(), Fatal> {
+        let Self { network, unit, admission, ready, messages, .. } = self;
+        network.take_ready(ready);
+        for token in ready.drain(..) {
+            match network.read(token, now_ms, messages) {
+                Some(Sender::Peer(id)) => {
+                    for bytes in messages.drain(..) {
+                        unit.on_peer(id, &bytes, network)?;
+                    }
+                }
+                Some(Sender::Client(id)) => {
+                    for bytes in messages.drain(..) {
+                        admission.on_client(id, &bytes, now_ms, unit, network);
+                    }
+                }
+                None => messages.clear(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the core that the round is over, and sends what was collected for clients.
+    fn end_of_round(&mut self, now_ms: u64) -> Result<(), Fatal> {
+        self.round_ms = now_ms;
+        let now = self.clock.now();
+        self.unit.step(CoreEvent::Input(Input::Round { now }), &mut self.network)?;
+        self.unit.on_round(now, &mut self.network)?;
+        self.send_replies(now_ms);
+        let asked = self.admission.take_asked_status();
+        if !asked.is_empty() {
+            let report = self.status();
+            let json = Bytes::from(serde_json::to_vec(&report).unwrap_or_default());
+            for client in asked {
+                answer(&client, &ToClient::Status(json.clone()), now_ms, &mut self.network);
+            }
+        }
+        Ok(())
+    }
+
+    fn send_replies(&mut self, now_ms: u64) {
+        let view = self.unit.core.status().view;
+        let mut clients = std::mem::take(&mut self.network.clients);
+        let network = &mut self.network;
+        let mut too_slow = Vec::new();
+        let too_large = clients.drain(view, |token, message| {
+            if !network.try_send_client(token, message) {
+                too_slow.push(token);
+            }
+        });
+        self.network.clients = clients;
+        self.network.counters.results_too_large += too_large;
+        for token in too_slow {
+            self.network.close_slow(token, now_ms);
+        }
+    }
+
+    /// What this replica says of itself.
+    #[must_use]
+    pub fn status(&self) -> StatusReport {
+        let core = self.unit.core.status();
+        let executed = self.unit.executor.executed();
+        let progress = self.unit.transfer.progress();
+        let (cpu_micros, peak_rss_kib) = usage();
+        StatusReport {
+            replica: self.me.0,
+            pid: std::process::id(),
+            protocol: self.unit.core.rules().name,
+            group: hex(&self.membership.group),
+            epoch: self.membership.epoch.0,
+            incarnation: self.incarnation.0,
+            view: core.view.0,
+            primary: core.primary.0,
+            role: if core.primary == self.me { "primary" } else { "backup" },
+            phase: core.phase,
+            executed: executed.0,
+            committed: core.committed.0,
+            stable: core.stable.0,
+            behind: core.peers_committed.0.saturating_sub(executed.0),
+            catch_up: progress.map(|progress| CatchUp {
+                slot: progress.slot.0,
+                chunks_total: progress.chunks_total,
+                chunks_have: progress.chunks_have,
+                bytes: progress.bytes,
+            }),
+            waiting: core.waiting,
+            peers: self.network.peers.connected().map(|id| id.0).collect(),
+            clients: self.network.clients.len(),
+            sessions: self.unit.executor.clients(),
+            requests: self.unit.executor.requests(),
+            view_changes: core.view_changes,
+            view_change_reason: core.reason,
+            rejects: self.unit.rejects.by_name(),
+            counters: self.network.counters.clone(),
+            costs: costs().into(),
+            cpu_micros,
+            peak_rss_kib,
+            uptime_ms: self.clock.elapsed_ms(),
+        }
+    }
+}
+
+fn hex(group: &GroupId) -> String {
+    group.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A replica that runs on a thread of its own.
+pub struct Running {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), Fatal>>,
+}
+
+impl Running {
+    /// Whether it has ended by itself.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Has it end, and waits for that.
+    ///
+    /// # Errors
+    /// [`Fatal`] if it had ended by itself.
+    ///
+    /// # Panics
+    /// If its thread panicked.
+    pub fn stop(self) -> Result<(), Fatal> {
+        self.stop.store(true, Ordering::Relaxed);
+        match self.thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}

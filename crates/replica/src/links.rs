@@ -1,0 +1,130 @@
+//! All connections of a replica, with lists of those that can be read and of those that have
+//! something to write, so that a round costs what happened and not what is connected.
+
+use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_io::connection::Connection;
+use pentarchy_io::poll::Event;
+
+/// Who is on the other side of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// We dialled this replica; its handshake is not over.
+    Dialled(ReplicaId),
+    /// Someone who dialled us and has not said who it is.
+    Unknown,
+    /// A replica that proved to be this one.
+    Peer(ReplicaId),
+    /// A client that proved to be this one.
+    Client(ClientId),
+}
+
+/// One connection.
+pub struct Link {
+    pub connection: Connection,
+    pub role: Role,
+    /// When it is closed unless its role is settled.
+    pub settle_by_ms: u64,
+    is_ready: bool,
+    is_dirty: bool,
+}
+
+/// Connections by token, which is a place in a table; places are used again.
+#[derive(Default)]
+pub struct Links {
+    links: Vec<Option<Link>>,
+    free: Vec<usize>,
+    ready: Vec<usize>,
+    dirty: Vec<usize>,
+}
+
+impl Links {
+    /// The token that the next added connection will have.
+    pub fn next_token(&self) -> usize {
+        self.free.last().copied().unwrap_or(self.links.len())
+    }
+
+    /// Takes in a connection that was registered under [`Self::next_token`].
+    pub fn add(&mut self, connection: Connection, role: Role, settle_by_ms: u64) -> usize {
+        let token = self.next_token();
+        let link = Link { connection, role, settle_by_ms, is_ready: false, is_dirty: false };
+        match self.free.pop() {
+            Some(token) => self.links[token] = Some(link),
+            None => self.links.push(Some(link)),
+        }
+        self.mark_dirty(token);
+        token
+    }
+
+    /// Takes out a connection. Dropping it closes it.
+    pub fn remove(&mut self, token: usize) -> Option<Link> {
+        let link = self.links.get_mut(token)?.take()?;
+        self.free.push(token);
+        Some(link)
+    }
+
+    pub fn get_mut(&mut self, token: usize) -> Option<&mut Link> {
+        self.links.get_mut(token)?.as_mut()
+    }
+
+    /// Takes note of what the poller reported.
+    pub fn on_event(&mut self, event: &Event) {
+        let token = event.token().0;
+        if let Some(link) = self.get_mut(token) {
+            link.connection.on_event(event);
+            if link.connection.queued_bytes() > 0 {
+                self.mark_dirty(token);
+            }
+            self.mark_ready(token);
+        }
+    }
+
+    /// Has a connection read in the next round, if it can be.
+    pub fn mark_ready(&mut self, token: usize) {
+        if let Some(Some(link)) = self.links.get_mut(token)
+            && link.connection.is_readable()
+            && !std::mem::replace(&mut link.is_ready, true)
+        {
+            self.ready.push(token);
+        }
+    }
+
+    /// Has a connection flushed at the end of the round.
+    pub fn mark_dirty(&mut self, token: usize) {
+        if let Some(Some(link)) = self.links.get_mut(token)
+            && !std::mem::replace(&mut link.is_dirty, true)
+        {
+            self.dirty.push(token);
+        }
+    }
+
+    /// Whether there is something to read without waiting.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Moves the connections to read to the end of `into`.
+    pub fn take_ready(&mut self, into: &mut Vec<usize>) {
+        for token in self.ready.drain(..) {
+            // A place that was given to another connection meanwhile is read too, without harm.
+            if let Some(Some(link)) = self.links.get_mut(token) {
+                link.is_ready = false;
+                into.push(token);
+            }
+        }
+    }
+
+    /// Moves the connections to flush to the end of `into`.
+    pub fn take_dirty(&mut self, into: &mut Vec<usize>) {
+        for token in self.dirty.drain(..) {
+            if let Some(Some(link)) = self.links.get_mut(token) {
+                link.is_dirty = false;
+                into.push(token);
+            }
+        }
+    }
+
+    /// All connections with their tokens.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Link)> {
+        self.links.iter().enumerate().filter_map(|(token, link)| Some((token, link.as_ref()?)))
+    }
+}

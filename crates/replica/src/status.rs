@@ -1,0 +1,124 @@
+//! What a replica says of itself, for people and tools. Nothing is decided by it.
+
+use crate::counters::Counters;
+use nix::sys::resource::{UsageWho, getrusage};
+use pentarchy_crypto::costs::Costs;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What a replica says of itself.
+#[derive(Clone, Debug, Serialize)]
+pub struct StatusReport {
+    /// Its number.
+    pub replica: u16,
+    /// Its process.
+    pub pid: u32,
+    /// The protocol's name.
+    pub protocol: &'static str,
+    /// The group's name in hexadecimal digits.
+    pub group: String,
+    /// Number of the membership.
+    pub epoch: u64,
+    /// Life of its trusted counter.
+    pub incarnation: u64,
+    /// The view it is in or wants to enter.
+    pub view: u64,
+    /// The primary of that view.
+    pub primary: u16,
+    /// `primary` or `backup`.
+    pub role: &'static str,
+    /// What the core is doing.
+    pub phase: &'static str,
+    /// Last executed slot.
+    pub executed: u64,
+    /// Last slot of the contiguous committed order.
+    pub committed: u64,
+    /// Last stable checkpoint.
+    pub stable: u64,
+    /// Slots that others committed and this one has not executed.
+    pub behind: u64,
+    /// How far the state it fetches has come; none if it fetches none.
+    pub catch_up: Option<CatchUp>,
+    /// Envelopes that wait to be ordered.
+    pub waiting: usize,
+    /// Replicas it is connected to.
+    pub peers: Vec<u16>,
+    /// Clients connected.
+    pub clients: usize,
+    /// Clients in the client table.
+    pub sessions: usize,
+    /// Requests executed since the start.
+    pub requests: u64,
+    /// View changes since the start.
+    pub view_changes: u64,
+    /// Why the last one began.
+    pub view_change_reason: &'static str,
+    /// Peers' messages that were refused, by reason.
+    pub rejects: BTreeMap<&'static str, u64>,
+    /// What the host refused or lost.
+    pub counters: Counters,
+    /// Cryptographic operations of the process.
+    pub costs: CostReport,
+    /// Processor time of the process in user mode and in the system, in microseconds.
+    pub cpu_micros: u64,
+    /// The most memory that the process ever had, in KiB.
+    pub peak_rss_kib: u64,
+    /// Time since the replica was started, in milliseconds.
+    pub uptime_ms: u64,
+}
+
+/// How far a transfer of state has come.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CatchUp {
+    /// The slot whose state is fetched.
+    pub slot: u64,
+    /// Different chunks in it; 0 until that is known.
+    pub chunks_total: usize,
+    /// Those that are here.
+    pub chunks_have: usize,
+    /// Bytes moved.
+    pub bytes: u64,
+}
+
+/// See [`Costs`].
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CostReport {
+    /// See [`Costs::signatures_made`].
+    pub signatures_made: u64,
+    /// See [`Costs::signatures_verified`].
+    pub signatures_verified: u64,
+    /// See [`Costs::macs_made`].
+    pub macs_made: u64,
+    /// See [`Costs::macs_verified`].
+    pub macs_verified: u64,
+    /// See [`Costs::usigs_created`].
+    pub usigs_created: u64,
+    /// See [`Costs::usigs_verified`].
+    pub usigs_verified: u64,
+}
+
+impl From<Costs> for CostReport {
+    fn from(costs: Costs) -> Self {
+        Self {
+            signatures_made: costs.signatures_made,
+            signatures_verified: costs.signatures_verified,
+            macs_made: costs.macs_made,
+            macs_verified: costs.macs_verified,
+            usigs_created: costs.usigs_created,
+            usigs_verified: costs.usigs_verified,
+        }
+    }
+}
+
+/// What the process has used: processor time in microseconds and peak memory in KiB. Zero where the
+/// system does not say.
+#[must_use]
+pub fn usage() -> (u64, u64) {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return (0, 0) };
+    let micros = |seconds: i64, micros: i64| {
+        u64::try_from(seconds.saturating_mul(1_000_000).saturating_add(micros)).unwrap_or(0)
+    };
+    let (user, system) = (usage.user_time(), usage.system_time());
+    let cpu = micros(user.tv_sec(), user.tv_usec()) + micros(system.tv_sec(), system.tv_usec());
+    (cpu, u64::try_from(usage.max_rss()).unwrap_or(0))
+}

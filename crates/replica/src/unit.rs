@@ -1,0 +1,290 @@
+//! The core, and what becomes of its effects.
+
+use crate::counters::Rejects;
+use crate::error::Fatal;
+use crate::network::Network;
+use crate::timers::Timers;
+use bytes::Bytes;
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::ports::client::Reply;
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
+use pentarchy_core::request::Envelope;
+use pentarchy_core::sessions::Lookup;
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::transfer::{self, Step, Transfer};
+use pentarchy_core::wire::Wire;
+use pentarchy_crypto::authenticator::Authenticator;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tracing::{error, info, warn};
+
+/// First byte of a peer's message: bytes for [`ReplicaCore::open`] follow.
+const PROTOCOL: u8 = 0;
+/// First byte of a peer's message: a [`transfer::Message`] follows.
+const TRANSFER: u8 = 1;
+
+/// The deterministic part of a replica with its keys and its timers.
+pub struct Unit {
+    pub core: Box<dyn ReplicaCore>,
+    pub executor: Executor,
+    pub transfer: Transfer,
+    pub timers: Timers,
+    pub rejects: Rejects,
+    pub verifier: Arc<dyn Verifier>,
+    authenticator: Authenticator,
+    timeouts: Timeouts,
+    me: ReplicaId,
+    others: ReplicaSet,
+    /// What the core sent to itself and what it is answered, in order. Delivered before anything
+    /// from outside.
+    inward: VecDeque<CoreEvent>,
+    effects: Vec<CoreEffect>,
+    steps: Vec<Step>,
+    /// The process's clock at the start of the round.
+    now_ms: u64,
+}
+
+/// What a [`Unit`] is made of.
+pub struct UnitParts {
+    pub core: Box<dyn ReplicaCore>,
+    pub executor: Executor,
+    pub verifier: Arc<dyn Verifier>,
+    pub authenticator: Authenticator,
+    pub timeouts: Timeouts,
+    pub me: ReplicaId,
+    pub others: ReplicaSet,
+    /// What the core asked for when it was started.
+    pub effects: Vec<CoreEffect>,
+}
+
+impl Unit {
+    /// The first effects wait for [`Self::begin`].
+    pub fn new(parts: UnitParts) -> Self {
+        let UnitParts { core, executor, verifier, authenticator, timeouts, me, others, effects } =
+            parts;
+        Self {
+            core,
+            executor,
+            transfer: Transfer::new(me),
+            timers: Timers::default(),
+            rejects: Rejects::default(),
+            verifier,
+            authenticator,
+            timeouts,
+            me,
+            others,
+            inward: VecDeque::new(),
+            effects,
+            steps: Vec::new(),
+            now_ms: 0,
+        }
+    }
+
+    /// Carries out what the core asked for when it was started.
+    pub fn begin(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        self.carry_out(network)?;
+        self.drain(network)
+    }
+
+    /// The clock by which timers are armed from now on.
+    pub const fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// Takes a peer's message.
+    pub fn on_peer(
+        &mut self,
+        peer: ReplicaId,
+        bytes: &Bytes,
+        network: &mut Network,
+    ) -> Result<(), Fatal> {
+        let refused = match bytes.first() {
+            Some(&PROTOCOL) => match self.core.open(&*self.verifier, peer, &bytes.slice(1..)) {
+                Ok(incoming) => return self.step(CoreEvent::Message(incoming), network),
+                Err(refused) => refused,
+            },
+            Some(&TRANSFER) => match transfer::Message::from_bytes(&bytes.slice(1..)) {
+                Ok(message) => return self.on_transfer(peer, message, network),
+                Err(_) => Reject::Malformed,
+            },
+            _ => Reject::Malformed,
+        };
+        self.rejects.add(refused);
+        Ok(())
+    }
+
+    /// Delivers one event, and everything that the core then says to itself.
+    pub fn step(&mut self, event: CoreEvent, network: &mut Network) -> Result<(), Fatal> {
+        self.deliver(event, network)?;
+        self.drain(network)
+    }
+
+    fn drain(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        while let Some(event) = self.inward.pop_front() {
+            self.deliver(event, network)?;
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, event: CoreEvent, network: &mut Network) -> Result<(), Fatal> {
+        self.core.step(event, &mut self.effects);
+        if cfg!(debug_assertions) {
+            self.core.assert_invariants();
+        }
+        self.carry_out(network)
+    }
+
+    fn carry_out(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        let mut effects = std::mem::take(&mut self.effects);
+        let result = effects.drain(..).try_for_each(|effect| self.effect(effect, network));
+        self.effects = effects;
+        result
+    }
+
+    fn effect(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
+        match effect {
+            CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, network)?,
+            CoreEffect::Relay { to, wire } => self.relay(to, &wire, network),
+            // This host has no log; see the crate's documentation.
+            CoreEffect::Persist(_) => network.counters.records += 1,
+            CoreEffect::Arm { timer, after } => {
+                self.timers.arm(timer, self.now_ms + self.timeouts.millis(after));
+            }
+            CoreEffect::Disarm(timer) => self.timers.disarm(timer),
+            CoreEffect::Output(output) => self.output(output, network)?,
+            CoreEffect::Report(Evidence { author, finding }) => {
+                network.counters.findings += 1;
+                warn!(about = %author, ?finding, "finding");
+            }
+        }
+        Ok(())
+    }
+
+    fn receivers(&self, to: To) -> ReplicaSet {
+        match to {
+            To::One(id) => ReplicaSet::from_iter([id]),
+            To::Others => self.others,
+            To::All => {
+                let mut all = self.others;
+                all.insert(self.me);
+                all
+            }
+            To::Set(set) => set,
+        }
+    }
+
+    fn send(&mut self, to: To, outgoing: &Outgoing, network: &mut Network) -> Result<(), Fatal> {
+        let tag =
+            self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?;
+        let (wire, incoming) = self.core.seal(outgoing, tag);
+        if self.receivers(to).contains(self.me) {
+            self.inward.push_back(CoreEvent::Message(incoming));
+        }
+        self.relay(to, &wire, network);
+        Ok(())
+    }
+
+    /// Queues bytes for the other replicas among the receivers.
+    fn relay(&self, to: To, wire: &Bytes, network: &mut Network) {
+        let mut receivers = self.receivers(to);
+        receivers.remove(self.me);
+        for peer in receivers.iter() {
+            network.send_peer(peer, |to| {
+                to.u8(PROTOCOL);
+                to.array(wire);
+            });
+        }
+    }
+
+    fn output(&mut self, output: Output, network: &mut Network) -> Result<(), Fatal> {
+        match output {
+            Output::Admit { envelope } => match self.settled(&envelope) {
+                Some(replies) => network.clients.reply(&envelope.client, replies),
+                None => self.inward.push_back(CoreEvent::Input(Input::Request { envelope })),
+            },
+            Output::Execute { slot, batch } => {
+                let clients = &mut network.clients;
+                self.executor.execute(slot, &batch, |client, replies| {
+                    clients.reply(&client, replies);
+                });
+            }
+            Output::Checkpoint { slot } => {
+                let state = self.executor.checkpoint();
+                self.inward.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
+            }
+            Output::Stable { slot, .. } => self.executor.stable(slot),
+            Output::Fetch { slot, state, from } => {
+                info!(%slot, "fetching the group's state");
+                self.transfer.want(slot, state, from, &self.executor, &mut self.steps);
+                self.carry_out_transfer(network)?;
+            }
+            Output::Entered { view, reason } => info!(%view, reason, "entered view"),
+            Output::Diverged { slot, mine, theirs } => {
+                network.counters.diverged += 1;
+                error!(%slot, %mine, %theirs, "this replica's state differs from the group's");
+            }
+        }
+        Ok(())
+    }
+
+    /// The replies, if nothing in the envelope is left to be ordered.
+    pub fn settled(&self, envelope: &Envelope) -> Option<Vec<Reply>> {
+        let reply = |number: u64| match self.executor.lookup(&envelope.client, number) {
+            Lookup::New => None,
+            Lookup::Settled(outcome) => Some(Reply { number, outcome }),
+        };
+        envelope.requests.iter().map(|request| reply(request.number)).collect()
+    }
+
+    fn on_transfer(
+        &mut self,
+        peer: ReplicaId,
+        message: transfer::Message,
+        network: &mut Network,
+    ) -> Result<(), Fatal> {
+        use transfer::Message::{AskChunk, AskManifest};
+        let is_question = matches!(message, AskManifest { .. } | AskChunk { .. });
+        if is_question && network.peer_queued_bytes(peer) > network.limits().transfer_queue_bytes {
+            network.counters.transfer_dropped += 1;
+            return Ok(());
+        }
+        self.transfer.on_message(peer, message, &self.executor, &mut self.steps);
+        self.carry_out_transfer(network)?;
+        self.drain(network)
+    }
+
+    /// Time has passed for the transfer of state.
+    pub fn on_round(&mut self, now: Millis, network: &mut Network) -> Result<(), Fatal> {
+        self.transfer.on_round(now, &mut self.steps);
+        self.carry_out_transfer(network)?;
+        self.drain(network)
+    }
+
+    fn carry_out_transfer(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        let mut steps = std::mem::take(&mut self.steps);
+        let result = steps.drain(..).try_for_each(|step| match step {
+            Step::Send { to, message } => {
+                network.send_peer(to, |to| {
+                    to.u8(TRANSFER);
+                    message.encode(to);
+                });
+                Ok(())
+            }
+            Step::Install(snapshot) => self.install(snapshot),
+        });
+        self.steps = steps;
+        result
+    }
+
+    fn install(&mut self, snapshot: Snapshot) -> Result<(), Fatal> {
+        let slot = snapshot.slot;
+        self.executor.install(snapshot).map_err(|_| Fatal::Install(slot))?;
+        info!(%slot, "installed the group's state");
+        self.inward.push_back(CoreEvent::Input(Input::Installed { slot }));
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! Each request runs at most once, and on every correct replica in the same slot.
+
+use super::{Broken, Verdict};
+use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
+use std::collections::BTreeMap;
+
+/// The name of the property.
+pub const PROPERTY: &str = "at_most_once";
+
+/// What the services of correct replicas ran. As the order is the same everywhere, so is the slot
+/// of a request; a replica that runs it in another one ran it again, even if it skipped the first
+/// run by installing a state.
+#[derive(Default)]
+pub struct AtMostOnce(BTreeMap<(ClientId, u64), (Slot, ReplicaSet)>);
+
+impl AtMostOnce {
+    /// The service of a correct replica ran a request.
+    ///
+    /// # Errors
+    /// If it ran before.
+    pub fn ran(
+        &mut self,
+        replica: ReplicaId,
+        slot: Slot,
+        client: ClientId,
+        number: u64,
+    ) -> Verdict {
+        let (first, ran) =
+            self.0.entry((client, number)).or_insert_with(|| (slot, ReplicaSet::EMPTY));
+        if *first == slot && ran.insert(replica) {
+            return Ok(());
+        }
+        let detail = format!("{replica} runs {client}#{number} at {slot}; it ran at {first}");
+        Err(Broken::new(PROPERTY, detail))
+    }
+
+    /// Requests that ran anywhere.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: ClientId = ClientId([3; 32]);
+
+    #[test]
+    fn a_second_run_is_found_in_the_same_slot_and_in_another() {
+        let mut checker = AtMostOnce::default();
+        checker.ran(ReplicaId(0), Slot(4), CLIENT, 1).unwrap();
+        checker.ran(ReplicaId(1), Slot(4), CLIENT, 1).unwrap();
+        checker.ran(ReplicaId(0), Slot(4), CLIENT, 2).unwrap();
+        assert_eq!(checker.ran(ReplicaId(0), Slot(4), CLIENT, 1).unwrap_err().property, PROPERTY);
+        assert!(checker.ran(ReplicaId(2), Slot(5), CLIENT, 1).is_err(), "after a transfer");
+        assert_eq!(checker.requests(), 2);
+    }
+}

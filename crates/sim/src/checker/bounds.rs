@@ -1,0 +1,89 @@
+//! Nothing that can be seen from outside grows without limit.
+
+use super::{Broken, Verdict};
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::limits::{MESSAGE_BYTES_MAX, PENDING_ENVELOPES_MAX};
+use pentarchy_core::protocol::{Status, Tuning};
+
+/// The name of the property.
+pub const PROPERTY: &str = "bounds";
+
+/// Timers that one replica may have armed: kinds are few, and their subjects are replicas, clients'
+/// oldest requests or views.
+pub const TIMERS_MAX: usize = 4096;
+
+/// What one replica did in one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Acts that one event caused.
+    pub acts: usize,
+    /// Bytes of the largest packet.
+    pub packet_bytes: usize,
+    /// Armed timers.
+    pub timers: usize,
+}
+
+/// Acts that one event may cause: every slot of the window executed and answered, with a few
+/// messages to every other replica for each.
+#[must_use]
+pub fn acts_max(tuning: &Tuning, n: usize) -> usize {
+    4_096 + tuning.window_slots as usize * (8 * n + 4 * tuning.batch_requests)
+}
+
+/// Looks at a correct replica after a step.
+///
+/// # Errors
+/// If a bound is passed.
+pub fn check(
+    replica: ReplicaId,
+    status: &Status,
+    load: Load,
+    tuning: &Tuning,
+    n: usize,
+) -> Verdict {
+    let ahead = status.committed.0.saturating_sub(status.stable.0);
+    let bounds = [
+        ("acts in one step", load.acts, acts_max(tuning, n)),
+        ("bytes of a packet", load.packet_bytes, MESSAGE_BYTES_MAX),
+        ("armed timers", load.timers, TIMERS_MAX),
+        ("waiting envelopes", status.waiting, PENDING_ENVELOPES_MAX),
+        ("slots above the stable checkpoint", ahead as usize, tuning.window_slots as usize),
+    ];
+    for (what, is, max) in bounds {
+        if is > max {
+            return Err(Broken::new(PROPERTY, format!("{replica}: {is} {what}, at most {max}")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::ids::{Slot, View};
+
+    #[test]
+    fn each_bound_is_watched() {
+        let tuning = Tuning::default();
+        let status = Status {
+            view: View(0),
+            primary: ReplicaId(0),
+            phase: "normal",
+            committed: Slot(300),
+            stable: Slot(256),
+            peers_committed: Slot(0),
+            waiting: 3,
+            view_changes: 0,
+            reason: "",
+        };
+        let load = Load { acts: 10, packet_bytes: 1_000, timers: 2 };
+        let check = |status: &Status, load| check(ReplicaId(0), status, load, &tuning, 3);
+        check(&status, load).unwrap();
+        let broken = |verdict: Verdict| assert_eq!(verdict.unwrap_err().property, PROPERTY);
+        broken(check(&status, Load { acts: usize::MAX, ..load }));
+        broken(check(&status, Load { packet_bytes: MESSAGE_BYTES_MAX + 1, ..load }));
+        broken(check(&status, Load { timers: TIMERS_MAX + 1, ..load }));
+        broken(check(&Status { waiting: PENDING_ENVELOPES_MAX + 1, ..status.clone() }, load));
+        broken(check(&Status { stable: Slot(4), ..status.clone() }, load));
+    }
+}

@@ -1,0 +1,84 @@
+//! The assumption under which hybrid protocols are safe: a device certifies one statement at each
+//! position, and positions ascend. Faulty replicas have honest devices, so it holds for them too.
+
+use super::{Broken, Verdict};
+use pentarchy_core::counter::{Position, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Incarnation, ReplicaId};
+use std::collections::BTreeMap;
+
+/// The name of the property.
+pub const PROPERTY: &str = "counter_uniqueness";
+
+/// What each device certified.
+#[derive(Default)]
+pub struct CounterUniqueness {
+    certified: BTreeMap<(ReplicaId, Incarnation, Position), Digest>,
+    last: BTreeMap<(ReplicaId, Incarnation), (Position, Position)>,
+}
+
+impl CounterUniqueness {
+    /// A device gave an identifier to a statement.
+    ///
+    /// # Errors
+    /// If it gave that position to another one, went back, or named the wrong last commitment.
+    pub fn certified(&mut self, replica: ReplicaId, ui: &Ui, digest: Digest) -> Verdict {
+        let (incarnation, position) = (ui.incarnation, ui.position);
+        if let Some(known) = self.certified.get(&(replica, incarnation, position)) {
+            let detail = format!("{replica} certifies {known} and {digest} at {position:?}");
+            return if *known == digest { Ok(()) } else { Err(Broken::new(PROPERTY, detail)) };
+        }
+        if let Some((last, committed)) = self.last.get(&(replica, incarnation)) {
+            if position <= *last {
+                let detail = format!("{replica} certifies {position:?} after {last:?}");
+                return Err(Broken::new(PROPERTY, detail));
+            }
+            if ui.committed != *committed {
+                let (named, position) = (ui.committed, position);
+                let detail = format!(
+                    "{replica} names {named:?} at {position:?} as its last commitment, which is \
+                     {committed:?}"
+                );
+                return Err(Broken::new(PROPERTY, detail));
+            }
+        }
+        let commits = position.index >= Position::COMMITMENT;
+        let committed = if commits { position } else { ui.committed };
+        self.last.insert((replica, incarnation), (position, committed));
+        self.certified.insert((replica, incarnation, position), digest);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::counter::Certificate;
+    use pentarchy_core::ids::View;
+
+    fn ui(view: u64, index: u64, committed: (u64, u64)) -> Ui {
+        let at = |view, index| Position::new(View(view), index);
+        Ui {
+            incarnation: Incarnation(1),
+            position: at(view, index),
+            committed: at(committed.0, committed.1),
+            certificate: Certificate::Mac([0; 32]),
+        }
+    }
+
+    #[test]
+    fn a_device_that_lies_is_found() {
+        let (a, b) = (Digest([1; 32]), Digest([2; 32]));
+        let mut checker = CounterUniqueness::default();
+        let mut certify = |ui: Ui, digest| checker.certified(ReplicaId(0), &ui, digest);
+        certify(ui(0, 3, (0, 2)), a).unwrap();
+        certify(ui(0, 3, (0, 2)), a).unwrap();
+        assert_eq!(certify(ui(0, 3, (0, 2)), b).unwrap_err().property, PROPERTY);
+        certify(ui(0, 5, (0, 3)), b).unwrap();
+        assert!(certify(ui(0, 4, (0, 3)), b).is_err(), "back");
+        assert!(certify(ui(1, 0, (0, 3)), b).is_err(), "hides a commitment");
+        certify(ui(1, 0, (0, 5)), b).unwrap();
+        certify(ui(1, 2, (0, 5)), b).unwrap();
+        assert!(certify(ui(1, 3, (0, 5)), b).is_err());
+    }
+}

@@ -1,0 +1,183 @@
+//! What clients see is what one register that does one thing at a time would show: there is an order
+//! of all operations on a key, in accordance with real time, that explains every result.
+//!
+//! The search is Wing and Gong's with Lowe's memory of failed configurations ("Testing for
+//! linearizability", 2017), for each key alone, as linearizability is local (Herlihy and Wing, 1990).
+
+use super::{Broken, Verdict};
+use crate::service::{Action, apply};
+use pentarchy_core::ids::ClientId;
+use std::collections::{BTreeMap, HashSet};
+
+/// The name of the property.
+pub const PROPERTY: &str = "linearizability";
+
+/// One operation as its client saw it. Times are places in the sequence of all invocations and
+/// responses.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Who asked.
+    pub client: ClientId,
+    /// Under which number.
+    pub number: u64,
+    /// Which register.
+    pub key: u16,
+    /// What.
+    pub action: Action,
+    /// When it was invoked.
+    pub invoked: u64,
+    /// When the result came; never if it did not. Such an operation may have run or not.
+    pub returned: Option<u64>,
+    /// The result, unless it was forgotten.
+    pub result: Option<Vec<u8>>,
+}
+
+/// Whether some order explains what was seen.
+///
+/// # Errors
+/// If none does, naming the key and the first operations that cannot be placed.
+pub fn check(history: &[Seen]) -> Verdict {
+    let mut keys: BTreeMap<u16, Vec<&Seen>> = BTreeMap::new();
+    for seen in history {
+        keys.entry(seen.key).or_default().push(seen);
+    }
+    for (key, operations) in keys {
+        if let Err(stuck) = Search::new(&operations).run() {
+            let names: Vec<String> = stuck
+                .iter()
+                .map(|index| operations[*index])
+                .map(|seen| {
+                    format!("{}#{} {:?} = {:?}", seen.client, seen.number, seen.action, seen.result)
+                })
+                .collect();
+            let detail = format!("no order explains key {key}; stuck at {}", names.join(" | "));
+            return Err(Broken::new(PROPERTY, detail));
+        }
+    }
+    Ok(())
+}
+
+/// A set of operations, by index.
+type Set = Vec<u64>;
+
+/// Depth-first search for an order of one key's operations.
+struct Search<'a> {
+    operations: &'a [&'a Seen],
+    /// Invocations and responses in the order of time; an operation that never returned does so
+    /// after everything else.
+    events: Vec<(u64, usize, bool)>,
+    /// Linked list over `events` with a sentinel at 0: event `i` is node `i + 1`.
+    next: Vec<usize>,
+    previous: Vec<usize>,
+    /// The node of each operation's response.
+    response: Vec<usize>,
+}
+
+impl<'a> Search<'a> {
+    fn new(operations: &'a [&'a Seen]) -> Self {
+        let mut events = Vec::with_capacity(2 * operations.len());
+        for (index, seen) in operations.iter().enumerate() {
+            events.push((seen.invoked, index, false));
+            events.push((seen.returned.unwrap_or(u64::MAX), index, true));
+        }
+        events.sort_unstable();
+        let mut response = vec![0; operations.len()];
+        for (at, (_, index, returns)) in events.iter().enumerate() {
+            if *returns {
+                response[*index] = at + 1;
+            }
+        }
+        let count = events.len();
+        let next = (1..=count + 1).map(|node| if node > count { 0 } else { node }).collect();
+        let previous = (0..=count).map(|node: usize| node.saturating_sub(1)).collect();
+        Self { operations, events, next, previous, response }
+    }
+
+    fn unlink(&mut self, node: usize) {
+        let (before, after) = (self.previous[node], self.next[node]);
+        self.next[before] = after;
+        if after != 0 {
+            self.previous[after] = before;
+        }
+    }
+
+    fn relink(&mut self, node: usize) {
+        let (before, after) = (self.previous[node], self.next[node]);
+        self.next[before] = node;
+        if after != 0 {
+            self.previous[after] = node;
+        }
+    }
+
+    /// Takes an operation's invocation and response out of the list.
+    fn lift(&mut self, node: usize, index: usize) {
+        self.unlink(node);
+        self.unlink(self.response[index]);
+    }
+
+    fn unlift(&mut self, node: usize, index: usize) {
+        self.relink(self.response[index]);
+        self.relink(node);
+    }
+
+    /// The operations that could not be placed when the search got farthest, if it fails.
+    fn run(mut self) -> Result<(), Vec<usize>> {
+        let operations = self.operations;
+        let mut done: Set = vec![0; operations.len().div_ceil(64)];
+        let mut state = Vec::new();
+        let mut failed: HashSet<(Set, Vec<u8>)> = HashSet::new();
+        let mut stack: Vec<(usize, Vec<u8>)> = Vec::new();
+        let (mut best, mut stuck) = (0, Vec::new());
+        let mut node = self.next[0];
+        while node != 0 {
+            let (time, index, returns) = self.events[node - 1];
+            if !returns {
+                let mut after = state.clone();
+                let result = apply(&mut after, &operations[index].action);
+                let fits = operations[index].result.as_ref().is_none_or(|seen| *seen == result);
+                done[index / 64] |= 1 << (index % 64);
+                if fits && failed.insert((done.clone(), after.clone())) {
+                    stack.push((node, core::mem::replace(&mut state, after)));
+                    self.lift(node, index);
+                    node = self.next[0];
+                } else {
+                    done[index / 64] &= !(1 << (index % 64));
+                    node = self.next[node];
+                }
+                continue;
+            }
+            if time == u64::MAX {
+                // Only operations without a response are left: they need not have run.
+                return Ok(());
+            }
+            if stack.len() >= best {
+                (best, stuck) = (stack.len(), self.front());
+            }
+            let Some((last, before)) = stack.pop() else { return Err(stuck) };
+            state = before;
+            let index = self.events[last - 1].1;
+            done[index / 64] &= !(1 << (index % 64));
+            self.unlift(last, index);
+            node = self.next[last];
+        }
+        Ok(())
+    }
+
+    /// The operations that could come next: those invoked before the first response.
+    fn front(&self) -> Vec<usize> {
+        let mut front = Vec::new();
+        let mut node = self.next[0];
+        while node != 0 {
+            let (_, index, returns) = self.events[node - 1];
+            if returns {
+                break;
+            }
+            front.push(index);
+            node = self.next[node];
+        }
+        front
+    }
+}
+
+#[cfg(test)]
+mod tests;

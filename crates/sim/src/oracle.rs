@@ -1,0 +1,216 @@
+//! All checkers together, and what they are told.
+
+use crate::audit::Audit;
+use crate::checker::agreement::Agreement;
+use crate::checker::at_most_once::AtMostOnce;
+use crate::checker::checkpoint::{Checkpoints, Source};
+use crate::checker::counter_uniqueness::CounterUniqueness;
+use crate::checker::linearizability::{self, Seen};
+use crate::checker::validity::Validity;
+use crate::checker::{Broken, Verdict, acceptance, bounds};
+use crate::crypto::Crypto;
+use crate::node::{Address, Observation};
+use crate::run::Summary;
+use crate::service::Operation;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
+use pentarchy_core::ports::client::Outcome;
+use pentarchy_core::protocol::{Reject, Status, Tuning};
+use pentarchy_core::wire::Wire;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The property that a correct client's requests inside its window are not refused.
+pub const REFUSAL: &str = "no_refusal";
+
+/// See the [module](self).
+pub struct Oracle {
+    n: usize,
+    tuning: Tuning,
+    agreement: Agreement,
+    validity: Validity,
+    at_most_once: AtMostOnce,
+    checkpoints: Checkpoints,
+    counters: CounterUniqueness,
+    history: Vec<Seen>,
+    /// Places in the history of what is outstanding.
+    open: BTreeMap<(ClientId, u64), usize>,
+    /// Invocations and responses so far.
+    events: u64,
+    refused: Option<Broken>,
+    highest_view: View,
+    transfers: u64,
+    rejected: u64,
+    reports: u64,
+}
+
+impl Oracle {
+    /// Nothing has been seen yet.
+    #[must_use]
+    pub fn new(crypto: Arc<Crypto>, n: usize, tuning: Tuning) -> Self {
+        Self {
+            n,
+            tuning,
+            agreement: Agreement::default(),
+            validity: Validity::new(crypto),
+            at_most_once: AtMostOnce::default(),
+            checkpoints: Checkpoints::default(),
+            counters: CounterUniqueness::default(),
+            history: Vec::new(),
+            open: BTreeMap::new(),
+            events: 0,
+            refused: None,
+            highest_view: View(0),
+            transfers: 0,
+            rejected: 0,
+            reports: 0,
+        }
+    }
+
+    /// A replica did something. Of faulty ones only the device is believed.
+    ///
+    /// # Errors
+    /// The property that is broken.
+    pub fn saw(
+        &mut self,
+        replica: ReplicaId,
+        faulty: bool,
+        seen: &Observation,
+        audit: &mut Audit,
+    ) -> Verdict {
+        if let Observation::Certified { ui, digest } = seen {
+            return self.counters.certified(replica, ui, *digest);
+        }
+        if faulty {
+            return Ok(());
+        }
+        match seen {
+            Observation::Executed { slot, batch } => {
+                audit.note(slot.0, 30, u64::from(replica.0), &batch.digest.0);
+                if self.agreement.executed(replica, *slot, batch.digest)? {
+                    self.validity.executed(*slot, batch)?;
+                }
+            }
+            Observation::Checkpointed { slot, state } => {
+                audit.note(slot.0, 31, u64::from(replica.0), &state.0);
+                self.checkpoints.state(replica, *slot, *state, Source::Computed)?;
+            }
+            Observation::Stable { slot, state } => {
+                self.checkpoints.state(replica, *slot, *state, Source::Vouched)?;
+            }
+            Observation::Fetching { slot, state } => {
+                self.checkpoints.state(replica, *slot, *state, Source::Vouched)?;
+            }
+            Observation::Installed { slot, state } => {
+                self.transfers += 1;
+                self.agreement.installed(replica, *slot);
+                self.checkpoints.state(replica, *slot, *state, Source::Installed)?;
+            }
+            Observation::Entered { view, .. } => self.highest_view = self.highest_view.max(*view),
+            Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
+            Observation::Reported(_) => self.reports += 1,
+            Observation::Said { .. }
+            | Observation::Replied { .. }
+            | Observation::Certified { .. }
+            | Observation::Rejected { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// A replica refused a packet; `correct` if both ends are.
+    ///
+    /// # Errors
+    /// If they are.
+    pub fn refused(&mut self, by: ReplicaId, from: Address, correct: bool, why: Reject) -> Verdict {
+        self.rejected += 1;
+        acceptance::refused(by, from, correct, why)
+    }
+
+    /// What a correct replica's service ran.
+    ///
+    /// # Errors
+    /// If something ran twice.
+    pub fn ran(&mut self, replica: ReplicaId, ran: Vec<(Slot, ClientId, u64)>) -> Verdict {
+        ran.into_iter().try_for_each(|(slot, client, number)| {
+            self.at_most_once.ran(replica, slot, client, number)
+        })
+    }
+
+    /// How a correct replica stands after a step: acts, bytes of the largest packet, timers.
+    ///
+    /// # Errors
+    /// If a bound is passed, or a client was refused.
+    pub fn bounds(
+        &mut self,
+        replica: ReplicaId,
+        status: &Status,
+        (acts, packet_bytes, timers): (usize, usize, usize),
+    ) -> Verdict {
+        if let Some(broken) = self.refused.take() {
+            return Err(broken);
+        }
+        let load = bounds::Load { acts, packet_bytes, timers };
+        bounds::check(replica, status, load, &self.tuning, self.n)
+    }
+
+    /// A client submitted an operation.
+    pub fn submitted(&mut self, client: ClientId, operation: Operation) {
+        self.validity.submitted(client, operation.number, operation.to_bytes());
+        let Operation { number, key, action } = operation;
+        self.events += 1;
+        self.open.insert((client, number), self.history.len());
+        let (invoked, returned, result) = (self.events, None, None);
+        self.history.push(Seen { client, number, key, action, invoked, returned, result });
+    }
+
+    /// A client was told what came of an operation.
+    pub fn completed(&mut self, client: ClientId, number: u64, outcome: Outcome) {
+        let Some(index) = self.open.remove(&(client, number)) else { return };
+        self.events += 1;
+        let seen = &mut self.history[index];
+        match outcome {
+            Outcome::Done(result) => seen.result = Some(result.to_vec()),
+            Outcome::Forgotten => {}
+            Outcome::Refused => {
+                let detail = format!("{client}#{number} was refused");
+                self.refused.get_or_insert(Broken::new(REFUSAL, detail));
+            }
+        }
+        seen.returned = Some(self.events);
+    }
+
+    /// The state of a correct replica at the end.
+    ///
+    /// # Errors
+    /// If another one has another.
+    pub fn ended(&mut self, replica: ReplicaId, slot: Slot, state: Digest) -> Verdict {
+        self.checkpoints.state(replica, slot, state, Source::Final)
+    }
+
+    /// Looks at all that clients saw.
+    ///
+    /// # Errors
+    /// If no order explains it, or a client was refused.
+    pub fn history(&mut self) -> Verdict {
+        match self.refused.take() {
+            Some(broken) => Err(broken),
+            None => linearizability::check(&self.history),
+        }
+    }
+
+    /// The part of the summary that checkers know.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary {
+            requests: self.history.len() as u64,
+            executed: self.at_most_once.requests(),
+            slots: self.agreement.slots(),
+            stable: self.checkpoints.stable(),
+            view: self.highest_view,
+            transfers: self.transfers,
+            rejected: self.rejected,
+            reports: self.reports,
+            ..Summary::default()
+        }
+    }
+}

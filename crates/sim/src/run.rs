@@ -1,0 +1,198 @@
+//! Runs worlds: one seed, or many on all cores.
+
+use crate::checker::Broken;
+use crate::rng::Rng;
+use crate::service::{Journal, Registers};
+use crate::swarm::{Options, SimConfig};
+use crate::world::World;
+use core::fmt;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::ids::{ClientId, Slot, View};
+use pentarchy_core::ports::client::ClientCore;
+use pentarchy_core::protocol::{Rules, Setup, Timeouts};
+use pentarchy_core::service::Service;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a client core is started with.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientSetup {
+    /// Who.
+    pub client: ClientId,
+    /// Replicas.
+    pub n: usize,
+    /// Faults that are tolerated.
+    pub f: usize,
+    /// The numbers behind delays.
+    pub timeouts: Timeouts,
+    /// Every number below is settled.
+    pub start_floor: u64,
+}
+
+/// Starts a replica core; its first effects are appended.
+pub type StartReplica = dyn Fn(Setup, &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> + Sync;
+/// Starts a client core.
+pub type StartClient = dyn Fn(ClientSetup) -> Box<dyn ClientCore> + Sync;
+/// Makes a service that notes in the journal what it runs.
+pub type StartService = dyn Fn(Journal) -> Box<dyn Service> + Sync;
+
+/// What is put to the test.
+#[derive(Clone, Copy)]
+pub struct Factories<'a> {
+    /// The protocol's rules.
+    pub rules: Rules,
+    /// Its replicas.
+    pub replica: &'a StartReplica,
+    /// Its clients.
+    pub client: &'a StartClient,
+    /// What it replicates.
+    pub service: &'a StartService,
+}
+
+impl<'a> Factories<'a> {
+    /// A protocol with the simulator's own service.
+    #[must_use]
+    pub const fn new(rules: Rules, replica: &'a StartReplica, client: &'a StartClient) -> Self {
+        Self { rules, replica, client, service: &|journal| Box::new(Registers::new(journal)) }
+    }
+}
+
+/// What happened in one world.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// The seed.
+    pub seed: u64,
+    /// Replicas.
+    pub n: usize,
+    /// Faults that are tolerated.
+    pub f: usize,
+    /// Operations that clients submitted; all of them completed.
+    pub requests: u64,
+    /// Requests that were ordered and ran; the others were answered as queries.
+    pub executed: u64,
+    /// Slots that were executed.
+    pub slots: u64,
+    /// The highest stable checkpoint.
+    pub stable: Slot,
+    /// The highest view that was entered.
+    pub view: View,
+    /// States that were transferred and installed.
+    pub transfers: u64,
+    /// Packets that arrived.
+    pub messages: u64,
+    /// Packets that were refused.
+    pub rejected: u64,
+    /// Lies that were found.
+    pub reports: u64,
+    /// Replicas that crashed.
+    pub crashed: usize,
+    /// What faulty replicas did.
+    pub adversaries: Vec<&'static str>,
+    /// Simulated time.
+    pub simulated_ms: u64,
+    /// The hash of all that happened.
+    pub audit: Digest,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, n, f, requests, executed, slots, stable, view, transfers, .. } = self;
+        write!(out, "seed {seed:#x} n={n} f={f} requests={requests} executed={executed} ")?;
+        write!(out, "slots={slots} stable={} view={} transfers={transfers} ", stable.0, view.0)?;
+        write!(out, "messages={} rejected={} ", self.messages, self.rejected)?;
+        write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;
+        write!(out, "simulated={}ms audit={}", self.simulated_ms, self.audit)
+    }
+}
+
+/// A world in which a property does not hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// The seed that shows it again.
+    pub seed: u64,
+    /// What does not hold.
+    pub broken: Broken,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {:#x} breaks {}", self.seed, self.broken)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// The name of the property that nothing panics: invariants of cores, contracts of devices and of
+/// the executor.
+pub const PANIC: &str = "panic";
+
+/// Runs the world of one seed.
+///
+/// # Errors
+/// The property that it breaks.
+pub fn run_seed(
+    seed: u64,
+    config: &SimConfig,
+    factories: &Factories<'_>,
+) -> Result<Summary, Violation> {
+    let mut rng = Rng::new(seed);
+    let options = Options::draw(&mut rng, config, &factories.rules);
+    run_options(seed, options, factories, rng)
+}
+
+/// Runs a world with these options.
+///
+/// # Errors
+/// The property that it breaks.
+pub fn run_options(
+    seed: u64,
+    options: Options,
+    factories: &Factories<'_>,
+    rng: Rng,
+) -> Result<Summary, Violation> {
+    let run = AssertUnwindSafe(|| World::new(seed, options, factories, rng).run());
+    let outcome = catch_unwind(run).unwrap_or_else(|cause| {
+        let text = cause.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(Broken::new(PANIC, text.unwrap_or_default()))
+    });
+    match outcome {
+        Ok(summary) => Ok(Summary { seed, ..summary }),
+        Err(broken) => Err(Violation { seed, broken }),
+    }
+}
+
+/// Runs the worlds of many seeds on this many threads. `progress` is told of each as it ends, in no
+/// particular order; when it returns false, no further seed is begun.
+pub fn run_many(
+    seeds: Range<u64>,
+    jobs: usize,
+    config: &SimConfig,
+    factories: &Factories<'_>,
+    progress: impl FnMut(&Result<Summary, Violation>) -> bool + Send,
+) {
+    let next = AtomicU64::new(seeds.start);
+    let progress = Mutex::new(progress);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                break;
+            }
+            let outcome = run_seed(seed, config, factories);
+            let mut progress = progress.lock().expect("progress does not panic");
+            if !progress(&outcome) {
+                next.store(seeds.end, Ordering::Relaxed);
+                break;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+}

@@ -1,0 +1,237 @@
+//! A seed becomes a world: sizes, faults, timing. Options are drawn so that each run leans towards
+//! something (a lossy network, tiny windows, a dying primary) instead of a little of everything.
+
+use crate::network::NetworkOptions;
+use crate::rng::Rng;
+use crate::time::Micros;
+use crate::workload::WorkloadOptions;
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
+
+/// What the person who starts a run decides.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// Requests of all clients together, about.
+    pub requests: u64,
+    /// Faults to tolerate; drawn from the seed if none is given.
+    pub f: Option<usize>,
+    /// Whether anything goes wrong at all: faults, loss, skew, pauses.
+    pub faults: bool,
+    /// Whether replicas may be Byzantine.
+    pub byzantine: bool,
+    /// The numbers behind delays.
+    pub timeouts: Timeouts,
+    /// After healing, everything must be done within this many request and view-change timeouts.
+    pub liveness_timeouts: u64,
+}
+
+impl Default for SimConfig {
+    fn default() -> Self {
+        Self {
+            requests: 1_000,
+            f: None,
+            faults: true,
+            byzantine: true,
+            timeouts: Timeouts::default(),
+            liveness_timeouts: 100,
+        }
+    }
+}
+
+/// Whom a disturbance hits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The primary of the highest view that a correct replica is in at that moment.
+    Primary,
+    /// This one.
+    Replica(ReplicaId),
+}
+
+/// What happens to the group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Disturbance {
+    /// A replica stops for good, if that does not make more than `f` faulty ones.
+    Crash(Target),
+    /// A replica does nothing for a while and then goes on with all that has come.
+    Pause(Target, Micros),
+    /// A replica is cut off from the others for a while.
+    Isolate {
+        /// Which.
+        target: Target,
+        /// It hears the others nevertheless.
+        hears: bool,
+        /// Clients cannot reach it either.
+        clients: bool,
+        /// For how long.
+        lasts: Micros,
+    },
+    /// The group falls into two parts for a while.
+    Split {
+        /// One part.
+        part: ReplicaSet,
+        /// The other part's messages arrive.
+        one_way: bool,
+        /// For how long.
+        lasts: Micros,
+    },
+}
+
+/// Everything that a seed decides.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Faults to tolerate.
+    pub f: usize,
+    /// Replicas.
+    pub n: usize,
+    /// Clients.
+    pub clients: usize,
+    /// Operations that each client keeps outstanding.
+    pub outstanding: usize,
+    /// Operations that each client submits.
+    pub requests_each: u64,
+    /// Mean time between two operations of one client.
+    pub think_us: Micros,
+    /// Sizes.
+    pub tuning: Tuning,
+    /// The numbers behind delays.
+    pub timeouts: Timeouts,
+    /// The network before it heals.
+    pub network: NetworkOptions,
+    /// How far clocks are apart.
+    pub skew_ms: u64,
+    /// A host's round ends at most this long after something came.
+    pub round_us: Micros,
+    /// Of a million envelopes, how many a host refuses because its tables are full.
+    pub busy_ppm: u32,
+    /// Of a million disarmed timers, how many fire nevertheless.
+    pub stale_timer_ppm: u32,
+    /// What clients do.
+    pub workload: WorkloadOptions,
+    /// Replicas that are faulty from the start.
+    pub byzantine: Vec<ReplicaId>,
+    /// What happens when.
+    pub disturbances: Vec<(Micros, Disturbance)>,
+    /// When the network heals.
+    pub heal_at: Micros,
+    /// See [`SimConfig::liveness_timeouts`].
+    pub liveness_timeouts: u64,
+}
+
+impl Options {
+    /// The options of a seed.
+    #[must_use]
+    pub fn draw(rng: &mut Rng, config: &SimConfig, rules: &Rules) -> Self {
+        let f = config.f.unwrap_or(if rng.percent(66) { 1 } else { rng.range(2, 3) as usize });
+        let n = rules.replicas(f);
+        let clients = rng.range(1, 8) as usize;
+        let outstanding = *rng.pick(&[1, 2, 4, 8, 16, 32]);
+        let requests_each = config.requests.div_ceil(clients as u64);
+        let heal_at = rng.range(800_000, 5_000_000);
+        // With room to spare, so that most requests are submitted while things go wrong.
+        let think_us = heal_at * 7 / 10 * outstanding as u64 / requests_each;
+        let mut options = Self {
+            f,
+            n,
+            clients,
+            outstanding,
+            requests_each,
+            think_us: think_us / outstanding as u64,
+            tuning: draw_tuning(rng),
+            timeouts: config.timeouts,
+            network: NetworkOptions { latency_us: 50, jitter_us: 100, ..NetworkOptions::default() },
+            skew_ms: 0,
+            round_us: rng.range(0, 3) * 50,
+            busy_ppm: 0,
+            stale_timer_ppm: 0,
+            workload: draw_workload(rng),
+            byzantine: Vec::new(),
+            disturbances: Vec::new(),
+            heal_at: if config.faults { heal_at } else { 0 },
+            liveness_timeouts: config.liveness_timeouts,
+        };
+        if config.faults {
+            options.draw_faults(rng, config.byzantine);
+        }
+        options
+    }
+
+    fn draw_faults(&mut self, rng: &mut Rng, byzantine: bool) {
+        self.network = draw_network(rng);
+        self.skew_ms = *rng.pick(&[0, 20, 200, 400]);
+        self.busy_ppm = *rng.pick(&[0, 0, 1_000, 20_000]);
+        self.stale_timer_ppm = *rng.pick(&[0, 50_000, 500_000]);
+        if byzantine && rng.percent(50) {
+            let mut ids: Vec<ReplicaId> = (0..self.n as u16).map(ReplicaId).collect();
+            for _ in 0..rng.range(1, self.f as u64) {
+                let index = rng.below(ids.len() as u64) as usize;
+                self.byzantine.push(ids.swap_remove(index));
+            }
+        }
+        if rng.percent(75) {
+            let at = rng.range(self.heal_at / 10, self.heal_at / 2);
+            let lasts = rng.range(600_000, 2_500_000);
+            self.disturbances.push((at, draw_one(rng, Target::Primary, lasts)));
+        }
+        for _ in 0..rng.below(4) {
+            let at = rng.below(self.heal_at * 9 / 10);
+            let lasts = rng.range(1_000, 2_000_000);
+            let disturbance = self.draw_disturbance(rng, lasts);
+            self.disturbances.push((at, disturbance));
+        }
+    }
+
+    fn draw_disturbance(&self, rng: &mut Rng, lasts: Micros) -> Disturbance {
+        if rng.percent(40) {
+            let part = ReplicaSet(rng.range(1, (1 << self.n) - 2));
+            return Disturbance::Split { part, one_way: rng.percent(40), lasts };
+        }
+        let target = if rng.percent(30) {
+            Target::Primary
+        } else {
+            Target::Replica(ReplicaId(rng.below(self.n as u64) as u16))
+        };
+        draw_one(rng, target, lasts)
+    }
+}
+
+fn draw_one(rng: &mut Rng, target: Target, lasts: Micros) -> Disturbance {
+    match rng.below(3) {
+        0 => Disturbance::Crash(target),
+        1 => Disturbance::Pause(target, lasts),
+        _ => {
+            let (hears, clients) = (rng.percent(30), rng.percent(50));
+            Disturbance::Isolate { target, hears, clients, lasts }
+        }
+    }
+}
+
+fn draw_tuning(rng: &mut Rng) -> Tuning {
+    let checkpoint_slots = rng.range(4, 16);
+    Tuning {
+        checkpoint_slots,
+        window_slots: checkpoint_slots * rng.range(2, 4),
+        batch_requests: *rng.pick(&[1, 4, 16, 64, 512]),
+        proposals_in_flight: rng.range(1, 6),
+    }
+}
+
+fn draw_workload(rng: &mut Rng) -> WorkloadOptions {
+    WorkloadOptions {
+        keys: *rng.pick(&[1, 4, 16, 64]),
+        reads_percent: *rng.pick(&[0, 20, 50]),
+        queries_percent: *rng.pick(&[0, 50, 100]),
+        large_ppm: *rng.pick(&[0, 0, 0, 5_000]),
+        skip_ppm: *rng.pick(&[0, 0, 50_000]),
+    }
+}
+
+fn draw_network(rng: &mut Rng) -> NetworkOptions {
+    NetworkOptions {
+        latency_us: *rng.pick(&[20, 100, 500, 2_000]),
+        jitter_us: *rng.pick(&[0, 100, 1_000, 10_000]),
+        loss_ppm: *rng.pick(&[0, 0, 1_000, 10_000, 50_000, 150_000]),
+        duplicate_ppm: *rng.pick(&[0, 0, 10_000, 100_000]),
+        straggle_ppm: *rng.pick(&[0, 0, 1_000, 20_000]),
+        straggle_us: rng.range(1_000, 1_500_000),
+    }
+}

@@ -1,0 +1,306 @@
+//! The whole group in one value: replicas, clients, network, clocks and checkers, and one thing
+//! that happens at a time, in the order of simulated time. Everything that is left open by the host
+//! contract is decided by one seed.
+
+use crate::adversary::{self, Adversary, Departure};
+use crate::audit::Audit;
+use crate::checker::{Verdict, liveness::Deadline};
+use crate::crypto::{Crypto, client_id};
+use crate::network::{Cut, Network};
+use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
+use crate::oracle::Oracle;
+use crate::rng::Rng;
+use crate::run::{ClientSetup, Factories, Summary};
+use crate::service::Journal;
+use crate::swarm::{Disturbance, Options, Target};
+use crate::time::{Clock, Micros};
+use crate::workload::{ClientAct, ClientNode};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::ports::client::{ToClient, ToReplica};
+use pentarchy_core::protocol::{Setup, TimerKey};
+use pentarchy_core::wire::Wire;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+mod clients;
+mod disturb;
+mod replicas;
+
+/// Something that is going to happen.
+enum Happening {
+    Arrive { from: Address, to: Address, packet: Packet },
+    Timeout { replica: usize, timer: TimerKey, arming: u64 },
+    Round(usize),
+    ClientRound(usize),
+    Think(usize),
+    Disturb(usize),
+    Mend(u64),
+    Heal,
+}
+
+struct Scheduled(Micros, u64, Happening);
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.1 == other.1
+    }
+}
+impl Eq for Scheduled {}
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+/// A replica in its place.
+struct Replica {
+    node: ReplicaNode,
+    clock: Clock,
+    /// Armed timers, with the number of the arming.
+    timers: BTreeMap<TimerKey, u64>,
+    round_at: Option<Micros>,
+    paused_until: Micros,
+    crashed: bool,
+    adversary: Option<Box<dyn Adversary>>,
+    /// Drawn by the host: what is full, which stale timers fire, when rounds end.
+    rng: Rng,
+}
+
+/// A client in its place.
+struct Client {
+    node: ClientNode,
+    clock: Clock,
+    round_at: Option<Micros>,
+}
+
+/// See the [module](self).
+pub struct World {
+    options: Options,
+    now: Micros,
+    sequence: u64,
+    queue: BinaryHeap<Reverse<Scheduled>>,
+    network: Network,
+    replicas: Vec<Replica>,
+    clients: Vec<Client>,
+    oracle: Oracle,
+    audit: Audit,
+    rng: Rng,
+    healed: bool,
+    messages: u64,
+    acts: Vec<Act>,
+    client_acts: Vec<ClientAct>,
+}
+
+impl World {
+    /// The world of a seed.
+    #[must_use]
+    pub fn new(seed: u64, options: Options, factories: &Factories<'_>, mut rng: Rng) -> Self {
+        let crypto = Arc::new(Crypto::new(seed, options.n, options.clients));
+        let ids: Arc<[ClientId]> = (0..options.clients).map(|i| client_id(seed, i)).collect();
+        let network = Network::new(options.network.clone(), rng.fork());
+        let mut world = Self {
+            now: 0,
+            sequence: 0,
+            queue: BinaryHeap::new(),
+            network,
+            replicas: Vec::new(),
+            clients: Vec::new(),
+            oracle: Oracle::new(crypto.clone(), options.n, options.tuning),
+            audit: Audit::default(),
+            rng,
+            healed: false,
+            messages: 0,
+            acts: Vec::new(),
+            client_acts: Vec::new(),
+            options,
+        };
+        world.add_replicas(seed, &crypto, &ids, factories);
+        world.add_clients(&crypto, &ids, factories);
+        for index in 0..world.options.disturbances.len() {
+            world.schedule(world.options.disturbances[index].0, Happening::Disturb(index));
+        }
+        world.schedule(world.options.heal_at, Happening::Heal);
+        world
+    }
+
+    fn add_replicas(
+        &mut self,
+        seed: u64,
+        crypto: &Arc<Crypto>,
+        clients: &Arc<[ClientId]>,
+        factories: &Factories<'_>,
+    ) {
+        let membership = Arc::new(membership(seed, self.options.n, self.options.f));
+        for id in membership.ids() {
+            let mut rng = self.rng.fork();
+            let mut effects = Vec::new();
+            let (membership, tuning) = (membership.clone(), self.options.tuning);
+            let core = (factories.replica)(Setup { me: id, membership, tuning }, &mut effects);
+            let journal = Journal::default();
+            let service = (factories.service)(journal.clone());
+            let n = self.options.n;
+            let (crypto, clients) = (crypto.clone(), clients.clone());
+            let core = (core, effects);
+            let parts = Parts { id, n, crypto, clients, service, journal, core };
+            let mut acts = Vec::new();
+            let node = ReplicaNode::new(parts, &mut acts);
+            let faulty = self.options.byzantine.contains(&id);
+            let replica = Replica {
+                node,
+                clock: Clock::random(&mut rng, self.options.skew_ms),
+                timers: BTreeMap::new(),
+                round_at: None,
+                paused_until: 0,
+                crashed: false,
+                adversary: faulty.then(|| adversary::random(&mut rng, n)),
+                rng,
+            };
+            self.replicas.push(replica);
+            let index = usize::from(id.0);
+            let started = self.carry_out(index, acts);
+            started.unwrap_or_else(|broken| panic!("at the start: {broken}"));
+            self.want_round(index);
+        }
+    }
+
+    fn add_clients(
+        &mut self,
+        crypto: &Arc<Crypto>,
+        ids: &Arc<[ClientId]>,
+        factories: &Factories<'_>,
+    ) {
+        for (index, id) in ids.iter().enumerate() {
+            let mut rng = self.rng.fork();
+            let clock = Clock::random(&mut rng, self.options.skew_ms);
+            let Options { n, f, timeouts, requests_each, .. } = self.options;
+            let setup = ClientSetup { client: *id, n, f, timeouts, start_floor: 1 };
+            let core = (factories.client)(setup);
+            let work = (self.options.workload.clone(), requests_each);
+            let mut node = ClientNode::new(*id, core, crypto.clone(), work, rng);
+            for replica in 0..n as u16 {
+                node.on_connected(ReplicaId(replica), &mut self.client_acts);
+            }
+            self.clients.push(Client { node, clock, round_at: None });
+            let at = self.rng.below(10_000);
+            self.schedule(at, Happening::Think(index));
+        }
+    }
+
+    /// Runs until everything is done, or a property is broken.
+    ///
+    /// # Errors
+    /// The property.
+    pub fn run(mut self) -> Result<Summary, crate::checker::Broken> {
+        let count = self.options.liveness_timeouts;
+        let deadline = Deadline::new(self.options.heal_at, &self.options.timeouts, count);
+        while let Some(Reverse(Scheduled(time, _, happening))) = self.queue.pop() {
+            self.now = time;
+            self.happen(happening)?;
+            if self.is_done() {
+                break;
+            }
+            if time > deadline.at {
+                self.check_liveness(&deadline)?;
+            }
+        }
+        if !self.is_done() {
+            self.check_liveness(&Deadline { at: 0, ..deadline })?;
+        }
+        self.finish()
+    }
+
+    fn schedule(&mut self, at: Micros, happening: Happening) {
+        self.sequence += 1;
+        self.queue.push(Reverse(Scheduled(at.max(self.now), self.sequence, happening)));
+    }
+
+    fn happen(&mut self, happening: Happening) -> Verdict {
+        match happening {
+            Happening::Arrive { from, to, packet } => return self.arrive(from, to, packet),
+            Happening::Timeout { replica, timer, arming } => {
+                return self.timeout(replica, timer, arming);
+            }
+            Happening::Round(index) => return self.round(index),
+            Happening::ClientRound(index) => self.client_round(index),
+            Happening::Think(index) => self.think(index),
+            Happening::Disturb(index) => self.disturb(index),
+            Happening::Mend(name) => self.network.mend(name),
+            Happening::Heal => self.heal(),
+        }
+        Ok(())
+    }
+
+    fn correct(&self) -> impl Iterator<Item = (ReplicaId, &Replica)> {
+        let numbered = self.replicas.iter().enumerate();
+        numbered
+            .filter(|(_, replica)| !replica.crashed && replica.adversary.is_none())
+            .map(|(index, replica)| (ReplicaId(index as u16), replica))
+    }
+
+    fn is_done(&self) -> bool {
+        let idle = |client: &Client| client.node.left() == 0 && client.node.outstanding() == 0;
+        if !self.healed || !self.clients.iter().all(idle) {
+            return false;
+        }
+        let mut executed = self.correct().map(|(_, replica)| replica.node.executor().executed());
+        let first = executed.next();
+        executed.all(|slot| Some(slot) == first)
+    }
+
+    fn check_liveness(&self, deadline: &Deadline) -> Verdict {
+        let waiting = |(index, client): (usize, &Client)| {
+            let (count, left) = (client.node.outstanding(), client.node.left());
+            let oldest = client.node.oldest();
+            (count > 0 || left > 0)
+                .then(|| format!("client {index} {count} from {oldest:?}, {left} unsent"))
+        };
+        let waiting: Vec<_> = self.clients.iter().enumerate().filter_map(waiting).collect();
+        let stand = |(id, replica): (ReplicaId, &Replica)| {
+            (id, replica.node.executor().executed(), format!("{:?}", replica.node.core().status()))
+        };
+        let replicas: Vec<_> = self.correct().map(stand).collect();
+        deadline.check(self.now, &waiting, &replicas)
+    }
+
+    fn finish(mut self) -> Result<Summary, crate::checker::Broken> {
+        for (index, replica) in self.replicas.iter_mut().enumerate() {
+            if !replica.crashed && replica.adversary.is_none() {
+                let slot = replica.node.executor().executed();
+                let state = replica.node.state();
+                self.oracle.ended(ReplicaId(index as u16), slot, state)?;
+                self.audit.note(self.now, 20, index as u64, &state.0);
+            }
+        }
+        self.oracle.history()?;
+        let mut summary = self.oracle.summary();
+        summary.n = self.options.n;
+        summary.f = self.options.f;
+        summary.messages = self.messages;
+        summary.simulated_ms = self.now / 1_000;
+        summary.crashed = self.replicas.iter().filter(|replica| replica.crashed).count();
+        let adversaries = self.replicas.iter().filter_map(|replica| replica.adversary.as_ref());
+        summary.adversaries = adversaries.map(|adversary| adversary.name()).collect();
+        summary.audit = self.audit.digest();
+        Ok(summary)
+    }
+}
+
+/// The group of a world.
+#[must_use]
+pub fn membership(seed: u64, n: usize, f: usize) -> Membership {
+    let member = |index: usize| Member {
+        key: [index as u8; 32],
+        incarnation: crate::crypto::INCARNATION,
+        device_key: [0; 32],
+    };
+    let mut group = [0; 16];
+    group[..8].copy_from_slice(&seed.to_le_bytes());
+    Membership { group: GroupId(group), epoch: Epoch(0), f, members: (0..n).map(member).collect() }
+}

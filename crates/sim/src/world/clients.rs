@@ -1,0 +1,71 @@
+//! What happens to clients, and what their applications do.
+
+use super::{Happening, World};
+use crate::node::{Address, Packet};
+use crate::time::Micros;
+use crate::workload::ClientAct;
+
+impl World {
+    pub(super) fn client_arrive(&mut self, from: Address, index: usize, packet: &Packet) {
+        let Address::Replica(from) = from else { return };
+        self.audit.note(self.now, packet.kind(), 1_000 + index as u64, packet.bytes());
+        let mut acts = core::mem::take(&mut self.client_acts);
+        self.clients[index].node.on_packet(from, packet, &mut acts);
+        self.client_round_by(index, self.now);
+        self.carry_out_client(index, acts);
+    }
+
+    pub(super) fn client_round(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        if client.round_at != Some(self.now) {
+            return;
+        }
+        client.round_at = None;
+        let now = client.clock.read(self.now);
+        let mut acts = core::mem::take(&mut self.client_acts);
+        client.node.on_round(now, &mut acts);
+        self.carry_out_client(index, acts);
+    }
+
+    pub(super) fn client_round_by(&mut self, index: usize, at: Micros) {
+        let client = &mut self.clients[index];
+        if client.round_at.is_none_or(|known| at < known) {
+            client.round_at = Some(at);
+            self.schedule(at, Happening::ClientRound(index));
+        }
+    }
+
+    pub(super) fn carry_out_client(&mut self, index: usize, mut acts: Vec<ClientAct>) {
+        let from = Address::Client(index as u16);
+        for act in acts.drain(..) {
+            match act {
+                ClientAct::Send { to, packet } => self.transmit(from, to, packet),
+                ClientAct::WakeAt(time) => {
+                    let at = self.clients[index].clock.when(time, self.now).max(self.now + 1);
+                    self.client_round_by(index, at);
+                }
+                ClientAct::Completed { number, outcome } => {
+                    self.oracle.completed(self.clients[index].node.id(), number, outcome);
+                }
+            }
+        }
+        self.client_acts = acts;
+    }
+
+    /// The application submits its next operation, or waits if enough are outstanding.
+    pub(super) fn think(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        if client.node.left() == 0 {
+            return;
+        }
+        if client.node.outstanding() < self.options.outstanding {
+            let mut acts = core::mem::take(&mut self.client_acts);
+            let operation = client.node.submit(&mut acts);
+            self.oracle.submitted(client.node.id(), operation);
+            self.client_round_by(index, self.now);
+            self.carry_out_client(index, acts);
+        }
+        let next = self.now + 1 + self.rng.around(self.options.think_us);
+        self.schedule(next, Happening::Think(index));
+    }
+}

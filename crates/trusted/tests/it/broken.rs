@@ -1,0 +1,186 @@
+//! A checker that has never caught anything is not a checker: devices with one bug each, and the law
+//! that finds it.
+
+use crate::contract::{Broken, contract};
+use crate::{CONTEXT, SECRET};
+use hmac::{Hmac, KeyInit, Mac};
+use pentarchy_core::counter::{Certificate, Position, Refused, Ui, Usig};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_trusted::usig::{Claim, REPEATABLE, START, statement};
+use sha2::Sha256;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bug {
+    None,
+    /// Certifies a position again for another message.
+    AllowsRepeats,
+    /// Goes back after a view.
+    OrdersByIndexAlone,
+    /// Remembers commitments of the present view only.
+    ForgetsOnLeaving,
+    /// Remembers nothing.
+    ForgetsCommitted,
+    /// Takes the opening of a view for a commitment.
+    CountsOpenings,
+    /// Names the position itself as committed before it.
+    NamesItself,
+    /// A refused call uses up the next position.
+    MovesWhenRefused,
+    /// Never answers the same twice.
+    NeverRepeats,
+    /// Answers the same for ever.
+    RepeatsForever,
+    /// Names the present commitment when it repeats an old certificate.
+    RepeatsWithNewMemory,
+    /// Opens view 0 itself.
+    StartsBelow,
+    /// Leaves the replica out of what it seals.
+    ForgetsReplica,
+    /// Leaves the commitment out of what it seals.
+    SealsNoMemory,
+    /// Leaves its life out of what it seals.
+    SealsNoLife,
+    /// Believes everything.
+    Gullible,
+}
+
+/// The reference once more, written independently and with a place for each bug.
+struct Mutant {
+    bug: Bug,
+    replica: ReplicaId,
+    incarnation: Incarnation,
+    last: Position,
+    committed: Position,
+    granted: Vec<(Claim, Digest)>,
+}
+
+impl Mutant {
+    fn new(bug: Bug, replica: ReplicaId, incarnation: Incarnation) -> Self {
+        let last = if bug == Bug::StartsBelow { Position::default() } else { START };
+        Self { bug, replica, incarnation, last, committed: START, granted: Vec::new() }
+    }
+
+    fn seal(&self, replica: ReplicaId, claim: &Claim, digest: &Digest) -> [u8; 32] {
+        let mut sealed = *claim;
+        let mut by = replica;
+        match self.bug {
+            Bug::ForgetsReplica => by = ReplicaId(0),
+            Bug::SealsNoMemory => sealed.committed = START,
+            Bug::SealsNoLife => sealed.incarnation = Incarnation(0),
+            _ => {}
+        }
+        let mut mac = Hmac::<Sha256>::new_from_slice(&SECRET).unwrap();
+        mac.update(&statement(&CONTEXT, by, &sealed, digest));
+        mac.finalize().into_bytes().into()
+    }
+
+    fn certify(&self, claim: &Claim, digest: &Digest) -> Ui {
+        let Claim { incarnation, position, committed } = *claim;
+        let certificate = Certificate::Mac(self.seal(self.replica, claim, digest));
+        Ui { incarnation, position, committed, certificate }
+    }
+
+    fn is_fresh(&self, position: Position) -> bool {
+        match self.bug {
+            Bug::OrdersByIndexAlone => position.index > self.last.index,
+            _ => position > self.last,
+        }
+    }
+
+    fn repeat(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
+        let window = match self.bug {
+            Bug::NeverRepeats => 0,
+            Bug::RepeatsForever => usize::MAX,
+            _ => REPEATABLE,
+        };
+        let any = self.bug == Bug::AllowsRepeats;
+        let mut recent = self.granted.iter().rev().take(window);
+        let found = recent.find(|(claim, of)| claim.position == position && (any || of == digest));
+        match found {
+            Some((claim, _)) => {
+                let mut claim = *claim;
+                if self.bug == Bug::RepeatsWithNewMemory {
+                    claim.committed = self.committed;
+                }
+                Ok(self.certify(&claim, digest))
+            }
+            None => {
+                if self.bug == Bug::MovesWhenRefused {
+                    self.last.index = self.last.index.saturating_add(1);
+                }
+                Err(Refused::Spent)
+            }
+        }
+    }
+}
+
+impl Usig for Mutant {
+    fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
+        if !self.is_fresh(position) {
+            return self.repeat(position, digest);
+        }
+        let committed = match self.bug {
+            Bug::ForgetsOnLeaving if position.view != self.last.view => START,
+            Bug::ForgetsCommitted => START,
+            Bug::NamesItself => position,
+            _ => self.committed,
+        };
+        self.committed = committed;
+        let claim = Claim { incarnation: self.incarnation, position, committed };
+        let first = if self.bug == Bug::CountsOpenings { 1 } else { Position::COMMITMENT };
+        if position.index >= first {
+            self.committed = position;
+        }
+        self.last = position;
+        self.granted.push((claim, *digest));
+        Ok(self.certify(&claim, digest))
+    }
+
+    fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
+        let seal = self.seal(replica, &Claim::of(ui), digest);
+        self.bug == Bug::Gullible || ui.certificate == Certificate::Mac(seal)
+    }
+}
+
+/// The law, and what was seen.
+fn broken_by(bug: Bug) -> Option<Broken> {
+    let make = |replica, incarnation| -> Box<dyn Usig> {
+        Box::new(Mutant::new(bug, replica, incarnation))
+    };
+    contract(&make).err()
+}
+
+#[test]
+fn the_mutant_without_a_bug_keeps_the_contract() {
+    assert!(broken_by(Bug::None).is_none());
+}
+
+#[test]
+fn every_bug_is_found_by_the_law_that_is_there_for_it() {
+    let expected = [
+        (Bug::AllowsRepeats, "spent"),
+        (Bug::OrdersByIndexAlone, "ascending"),
+        (Bug::ForgetsOnLeaving, "ascending"),
+        (Bug::ForgetsCommitted, "ascending"),
+        (Bug::CountsOpenings, "memory"),
+        (Bug::NamesItself, "start"),
+        (Bug::MovesWhenRefused, "refusal"),
+        (Bug::NeverRepeats, "repetition"),
+        (Bug::RepeatsForever, "repetition"),
+        (Bug::RepeatsWithNewMemory, "repetition"),
+        (Bug::StartsBelow, "start"),
+        (Bug::ForgetsReplica, "binding"),
+        (Bug::SealsNoMemory, "binding"),
+        (Bug::SealsNoLife, "binding"),
+        (Bug::Gullible, "binding"),
+    ];
+    for (bug, law) in expected {
+        let broken = broken_by(bug).unwrap_or_else(|| panic!("{bug:?} was not found"));
+        assert_eq!(broken.0, law, "{bug:?}: {broken}");
+    }
+}

@@ -1,0 +1,289 @@
+//! The contract of a trusted counter, law by law. Returns the law that a device breaks, so that the
+//! suite itself can be tested with broken devices.
+
+use pentarchy_core::counter::{Certificate, Position, Refused, Ui, Usig};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_trusted::usig::{REPEATABLE, START};
+
+/// Makes the device of a replica in one life. Devices of one factory belong to one group.
+pub type Factory<'a> = &'a dyn Fn(ReplicaId, Incarnation) -> Box<dyn Usig>;
+
+/// The law that was broken, and what was seen.
+#[derive(Debug)]
+pub struct Broken(pub &'static str, pub String);
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the law of {} is broken: {}", self.0, self.1)
+    }
+}
+
+type Verdict = Result<(), String>;
+type Law = fn(Factory) -> Verdict;
+
+const LAWS: [(&str, Law); 8] = [
+    ("start", start),
+    ("ascending", ascending),
+    ("spent", spent),
+    ("refusal", refusal),
+    ("repetition", repetition),
+    ("memory", memory),
+    ("binding", binding),
+    ("model", model),
+];
+
+/// Runs every law.
+pub fn contract(make: Factory) -> Result<(), Broken> {
+    LAWS.iter().try_for_each(|(law, check)| check(make).map_err(|what| Broken(law, what)))
+}
+
+const ME: ReplicaId = ReplicaId(1);
+const LIFE: Incarnation = Incarnation(77);
+
+fn at(view: u64, index: u64) -> Position {
+    Position::new(View(view), index)
+}
+
+fn digest(number: u64) -> Digest {
+    Digest::of(&number.to_le_bytes())
+}
+
+fn hold(condition: bool, what: impl FnOnce() -> String) -> Verdict {
+    if condition { Ok(()) } else { Err(what()) }
+}
+
+/// Certifies and checks everything that the identifier says.
+fn grant(
+    usig: &mut dyn Usig,
+    position: Position,
+    of: u64,
+    committed: Position,
+) -> Result<Ui, String> {
+    let ui =
+        usig.create(position, &digest(of)).map_err(|error| format!("{position:?}: {error}"))?;
+    hold(ui.incarnation == LIFE, || format!("{position:?}: says {:?}", ui.incarnation))?;
+    hold(ui.position == position, || format!("{position:?}: says {:?}", ui.position))?;
+    hold(ui.committed == committed, || {
+        format!("{position:?}: says committed {:?}, was {committed:?}", ui.committed)
+    })?;
+    hold(usig.verify(ME, &ui, &digest(of)), || format!("{position:?}: does not verify"))?;
+    Ok(ui)
+}
+
+fn refuse(usig: &mut dyn Usig, position: Position, of: u64) -> Verdict {
+    let answer = usig.create(position, &digest(of));
+    hold(answer == Err(Refused::Spent), || format!("{position:?} was granted: {answer:?}"))
+}
+
+fn start(make: Factory) -> Verdict {
+    let mut usig = make(ME, LIFE);
+    hold(usig.incarnation() == LIFE, || format!("is in {:?}", usig.incarnation()))?;
+    for position in [at(0, 0), at(0, 1), START] {
+        refuse(&mut *make(ME, LIFE), position, 1)?;
+    }
+    grant(&mut *usig, at(0, 3), 1, START).map(|_| ())
+}
+
+fn ascending(make: Factory) -> Verdict {
+    let mut usig = make(ME, LIFE);
+    let positions = [at(0, 3), at(0, 4), at(0, 9), at(4, 2), at(5, 2), at(5, u64::MAX), at(6, 2)];
+    let mut committed = START;
+    for (of, position) in (0..).zip(positions) {
+        grant(&mut *usig, position, of, committed)?;
+        committed = position;
+    }
+    grant(&mut *usig, at(u64::MAX, u64::MAX), 9, committed).map(|_| ())
+}
+
+fn spent(make: Factory) -> Verdict {
+    let mut usig = make(ME, LIFE);
+    grant(&mut *usig, at(2, 0), 1, START)?;
+    grant(&mut *usig, at(2, 7), 2, START)?;
+    for position in [at(2, 7), at(2, 6), at(2, 0), at(1, u64::MAX), at(0, 3), at(0, 0)] {
+        refuse(&mut *usig, position, 3)?;
+    }
+    // At the very end there is nowhere left to go, and nothing wraps around.
+    let last = at(u64::MAX, u64::MAX);
+    grant(&mut *usig, last, 4, at(2, 7))?;
+    refuse(&mut *usig, last, 5)?;
+    refuse(&mut *usig, at(0, 3), 5)
+}
+
+fn refusal(make: Factory) -> Verdict {
+    let mut usig = make(ME, LIFE);
+    grant(&mut *usig, at(0, 5), 1, START)?;
+    for index in 0..5 {
+        refuse(&mut *usig, at(0, index), 2)?;
+    }
+    grant(&mut *usig, at(0, 6), 3, at(0, 5)).map(|_| ())
+}
+
+fn repetition(make: Factory) -> Verdict {
+    let mut usig = make(ME, LIFE);
+    let mut granted = Vec::new();
+    let mut committed = START;
+    for index in 3..3 + REPEATABLE as u64 + 2 {
+        granted.push(grant(&mut *usig, at(0, index), index, committed)?);
+        committed = at(0, index);
+    }
+    // Asking again must not renew anything, so the window is walked twice.
+    for _ in 0..2 {
+        for (age, ui) in granted.iter().rev().enumerate() {
+            let position = ui.position;
+            refuse(&mut *usig, position, position.index + 1)?;
+            if age < REPEATABLE {
+                let again = usig.create(position, &digest(position.index));
+                hold(again == Ok(*ui), || format!("{position:?} again: {again:?}"))?;
+            } else {
+                refuse(&mut *usig, position, position.index)?;
+            }
+        }
+    }
+    grant(&mut *usig, at(1, 0), 99, committed).map(|_| ())
+}
+
+fn memory(make: Factory) -> Verdict {
+    let mut usig = make(ME, LIFE);
+    // Position, and the commitment that its certificate must name.
+    let story = [
+        (at(0, 5), START),
+        // Views that fail before anyone commits in them hide nothing.
+        (at(1, 0), at(0, 5)),
+        (at(2, 0), at(0, 5)),
+        (at(2, 1), at(0, 5)),
+        (at(3, 0), at(0, 5)),
+        (at(3, 1), at(0, 5)),
+        (at(3, 2), at(0, 5)),
+        (at(3, 3), at(3, 2)),
+        (at(9, 1), at(3, 3)),
+        (at(10, 0), at(3, 3)),
+    ];
+    for (of, (position, committed)) in (0..).zip(story) {
+        grant(&mut *usig, position, of, committed)?;
+    }
+    Ok(())
+}
+
+fn binding(make: Factory) -> Verdict {
+    let mut usig = make(ME, LIFE);
+    grant(&mut *usig, at(0, 3), 1, START)?;
+    let ui = grant(&mut *usig, at(1, 4), 2, at(0, 3))?;
+    let other_replica = make(ReplicaId(0), LIFE);
+    hold(other_replica.verify(ME, &ui, &digest(2)), || "others cannot check".to_owned())?;
+    for verifier in [&*usig, &*other_replica] {
+        for replica in [ReplicaId(0), ReplicaId(2), ReplicaId(3), ReplicaId(u16::MAX)] {
+            let holds = verifier.verify(replica, &ui, &digest(2));
+            hold(!holds, || format!("verifies for {replica}"))?;
+        }
+        hold(!verifier.verify(ME, &ui, &digest(3)), || "verifies for another digest".to_owned())?;
+        for changed in changes(&ui) {
+            let holds = verifier.verify(ME, &changed, &digest(2));
+            hold(!holds, || format!("verifies though changed: {changed:?}"))?;
+        }
+    }
+    // The same story in another life is another story.
+    let mut reborn = make(ME, Incarnation(78));
+    let theirs = reborn.create(at(0, 3), &digest(1)).map_err(|error| error.to_string())?;
+    let posing = Ui { incarnation: LIFE, ..theirs };
+    hold(!usig.verify(ME, &posing, &digest(1)), || "verifies for another life".to_owned())
+}
+
+/// Identifiers that differ from this one in one number or one bit.
+fn changes(ui: &Ui) -> Vec<Ui> {
+    let Position { view, index } = ui.position;
+    let Position { view: committed_view, index: committed_index } = ui.committed;
+    let mut all = vec![
+        Ui { incarnation: ui.incarnation.next(), ..*ui },
+        Ui { position: Position { view: view.next(), index }, ..*ui },
+        Ui { position: Position { view, index: index + 1 }, ..*ui },
+        Ui { committed: Position { view: committed_view.next(), index: committed_index }, ..*ui },
+        Ui { committed: Position { view: committed_view, index: committed_index - 1 }, ..*ui },
+        Ui { position: ui.committed, committed: ui.position, ..*ui },
+    ];
+    let flip = |bytes: &mut [u8], bit: usize| bytes[bit / 8] ^= 1 << (bit % 8);
+    match ui.certificate {
+        Certificate::Mac(bytes) => {
+            all.push(Ui { certificate: Certificate::Signature([0; 64]), ..*ui });
+            for bit in 0..8 * bytes.len() {
+                let mut bytes = bytes;
+                flip(&mut bytes, bit);
+                all.push(Ui { certificate: Certificate::Mac(bytes), ..*ui });
+            }
+        }
+        Certificate::Signature(bytes) => {
+            all.push(Ui { certificate: Certificate::Mac([0; 32]), ..*ui });
+            for bit in 0..8 * bytes.len() {
+                let mut bytes = bytes;
+                flip(&mut bytes, bit);
+                all.push(Ui { certificate: Certificate::Signature(bytes), ..*ui });
+            }
+        }
+    }
+    all
+}
+
+/// What a device should answer: all that it ever granted, in order.
+#[derive(Default)]
+struct Model {
+    granted: Vec<(Position, u64, Ui)>,
+}
+
+impl Model {
+    fn committed(&self) -> Position {
+        let mut commitments = self.granted.iter().map(|(position, ..)| *position);
+        commitments.rfind(|position| position.index >= Position::COMMITMENT).unwrap_or(START)
+    }
+
+    fn check(&mut self, usig: &mut dyn Usig, position: Position, of: u64) -> Verdict {
+        let last = self.granted.last().map_or(START, |(last, ..)| *last);
+        if position > last {
+            let ui = grant(usig, position, of, self.committed())?;
+            self.granted.push((position, of, ui));
+            return Ok(());
+        }
+        let window = self.granted.iter().rev().take(REPEATABLE);
+        match window.clone().find(|(at, what, _)| (*at, *what) == (position, of)) {
+            Some((_, _, ui)) => {
+                let again = usig.create(position, &digest(of));
+                hold(again == Ok(*ui), || format!("{position:?} again: {again:?}"))
+            }
+            None => refuse(usig, position, of),
+        }
+    }
+}
+
+fn model(make: Factory) -> Verdict {
+    for seed in 1..=40 {
+        let mut random = Random(seed);
+        let mut usig = make(ME, LIFE);
+        let mut model = Model::default();
+        for step in 0..60 {
+            let last = model.granted.last().map_or(START, |(last, ..)| *last);
+            let position = match random.below(4) {
+                0 => at(last.view.0, last.index + 1 + random.below(2)),
+                1 => at(last.view.0 + 1 + random.below(2), random.below(4)),
+                2 => at(last.view.0.saturating_sub(random.below(3)), random.below(6)),
+                _ => model.granted.get(random.below(70) as usize).map_or(last, |(at, ..)| *at),
+            };
+            // Few different messages, so that repetitions happen.
+            let of = random.below(3);
+            model
+                .check(&mut *usig, position, of)
+                .map_err(|what| format!("seed {seed}, step {step}: {what}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Marsaglia's xorshift: enough to wander about.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+}

@@ -1,0 +1,55 @@
+//! The bytes under a certificate must not move. The answers were computed with Python's `hmac` and
+//! with OpenSSL, from the layout in the documentation alone.
+
+use crate::{CONTEXT, SECRET};
+use pentarchy_core::counter::{Certificate, Position};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_crypto::secret_file::{from_hex, to_hex};
+use pentarchy_trusted::usig::{Claim, Device, GroupKey, Key, statement};
+
+const MAC: &str = "3ddcee82dc519067ed7404abe4dc4426c8cdc26f05da8304f1bc5a5b90cabb95";
+const SEED: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
+const SIGNATURE: &str = "3240fb730413ecd5eac3b8aca30b214af178821c9dd4f848134d34bcdfd061da\
+                         79bbd9b2888f83a7a51c70a6112dd19b18bbe1e859cbe1441c838b59d34ff10f";
+
+/// Certifies `0..32` at 3:4 by replica 1 in life 5, having committed at 2:17.
+fn certificate(key: Key) -> Certificate {
+    let mut device = Device::new(CONTEXT, ReplicaId(1), Incarnation(5), key);
+    device.create(Position::new(View(2), 17), &Digest([0; 32])).unwrap();
+    let digest = Digest(std::array::from_fn(|index| index as u8));
+    device.create(Position::new(View(3), 4), &digest).unwrap().certificate
+}
+
+#[test]
+fn a_mac_certificate_is_what_it_always_was() {
+    let Certificate::Mac(mac) = certificate(Key::Group(GroupKey::new(&SECRET))) else { panic!() };
+    assert_eq!(*to_hex(&mac), MAC);
+}
+
+#[test]
+fn a_signed_certificate_is_what_it_always_was() {
+    let key = ed25519_dalek::SigningKey::from_bytes(&from_hex(SEED).unwrap());
+    let Certificate::Signature(signature) = certificate(Key::Own(key)) else { panic!() };
+    assert_eq!(*to_hex(&signature), SIGNATURE);
+}
+
+#[test]
+fn every_field_has_its_own_place_in_the_statement() {
+    let one = |position, committed, incarnation, replica, digest| {
+        let claim = Claim { incarnation: Incarnation(incarnation), position, committed };
+        statement(&CONTEXT, ReplicaId(replica), &claim, &Digest([digest; 32]))
+    };
+    let at = |view, index| Position::new(View(view), index);
+    let statements = [
+        one(at(1, 2), at(3, 4), 5, 6, 7),
+        one(at(2, 1), at(3, 4), 5, 6, 7),
+        one(at(1, 2), at(4, 3), 5, 6, 7),
+        one(at(3, 4), at(1, 2), 5, 6, 7),
+        one(at(1, 2), at(3, 4), 6, 5, 7),
+        one(at(1, 2), at(3, 4), 5, 7, 6),
+    ];
+    for (index, statement) in statements.iter().enumerate() {
+        assert!(!statements[..index].contains(statement), "number {index}");
+    }
+}
