@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         client.call("increment")?;
     }
 
-    cluster.kill(0);
+    cluster.kill(0)?;
 
     // Many at once: they travel together and cost one signature.
     let outstanding: Vec<_> = (0..90).map(|_| client.submit("increment")).collect();

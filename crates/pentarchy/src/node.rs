@@ -1,12 +1,23 @@
-//! From a [`ClusterConfig`] and a key to something that runs.
+//! From a [`ClusterConfig`] and secrets to something that runs.
 
-use crate::config::ClusterConfig;
+use crate::config::{Admission, ClusterConfig};
+use crate::generate::ReplicaSecrets;
 use crate::protocols;
 use pentarchy_client::{Client, ClientConfig, ConnectError};
-use pentarchy_crypto::keys::KeyPair;
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::membership::{BadMembership, Membership};
+use pentarchy_core::protocol::{Setup, Tuning};
+use pentarchy_core::service::Service;
+use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::request_auth::{BadMemberKey, ClientSigner};
-use pentarchy_crypto::verifier::RequestMode;
+use pentarchy_crypto::secret_file::SecretFileError;
+use pentarchy_crypto::verifier::{BadVerifier, GroupVerifier, RequestMode};
+use pentarchy_replica::{Access, HostLimits, Listen, Replica, ReplicaConfig};
+use pentarchy_trusted::backend::in_process::BadDevice;
+use pentarchy_trusted::identity::TakeError;
+use pentarchy_trusted::{DeviceIdentity, InProcess};
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Why a part of a cluster cannot be started.
@@ -20,15 +31,119 @@ pub enum StartError {
         /// What the system says.
         problem: String,
     },
-    /// The client's host refuses.
+    /// No protocol can be safe in this group.
     #[error(transparent)]
-    Client(#[from] ConnectError),
-    /// A key in the configuration is unusable.
-    #[error(transparent)]
-    MemberKey(#[from] BadMemberKey),
+    Membership(#[from] BadMembership),
+    /// The configuration has no replica of this number.
+    #[error("the configuration has replicas 0 to {last}, and no replica {id}")]
+    NoSuchReplica {
+        /// The number asked for.
+        id: u16,
+        /// The highest there is.
+        last: usize,
+    },
     /// The configuration names a protocol that this program does not have.
     #[error("this program has no protocol {0:?}")]
     Protocol(String),
+    /// A secret cannot be read.
+    #[error(transparent)]
+    Secret(#[from] SecretFileError),
+    /// The trusted device's identity is used up, or another one than the group admits.
+    #[error(transparent)]
+    Identity(#[from] TakeError),
+    /// The trusted device cannot be made.
+    #[error(transparent)]
+    Device(#[from] BadDevice),
+    /// A key in the configuration is unusable.
+    #[error(transparent)]
+    MemberKey(#[from] BadMemberKey),
+    /// A key in the configuration is unusable.
+    #[error(transparent)]
+    Verifier(#[from] BadVerifier),
+    /// The replica's host refuses.
+    #[error(transparent)]
+    Replica(#[from] pentarchy_replica::StartError),
+    /// The client's host refuses.
+    #[error(transparent)]
+    Client(#[from] ConnectError),
+    /// What the system says.
+    #[error("cannot start the cluster: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Reads a replica's secrets from its folder. **Uses up its device's identity**: whatever happens
+/// next, this replica cannot be started from this folder again, because it would have forgotten
+/// what it promised.
+///
+/// # Errors
+/// [`StartError`]; a file that is missing or open to others uses nothing up.
+pub fn take_secrets(
+    config: &ClusterConfig,
+    id: u16,
+    folder: &Path,
+) -> Result<(ReplicaSecrets, GroupSecret), StartError> {
+    let membership = config.membership();
+    let member = membership
+        .members
+        .get(usize::from(id))
+        .ok_or(StartError::NoSuchReplica { id, last: config.replicas.len().saturating_sub(1) })?;
+    let key = KeyPair::load(&folder.join("key"))?;
+    if key.public() != member.key {
+        return Err(pentarchy_replica::StartError::WrongKey(ReplicaId(id)).into());
+    }
+    let group_secret = GroupSecret::load(&folder.join("group-secret"))?;
+    let device = DeviceIdentity::take(&folder.join("device"), member)?;
+    Ok((ReplicaSecrets { key, device }, group_secret))
+}
+
+/// Assembles a replica that listens and does nothing until it is run.
+///
+/// # Errors
+/// [`StartError`].
+pub fn replica(
+    config: &ClusterConfig,
+    id: u16,
+    secrets: ReplicaSecrets,
+    group_secret: &GroupSecret,
+    listen: Listen,
+    service: Box<dyn Service>,
+) -> Result<Replica, StartError> {
+    let ReplicaSecrets { key, device } = secrets;
+    let entry = protocols::find(&config.protocol)
+        .ok_or_else(|| StartError::Protocol(config.protocol.clone()))?;
+    let membership = Arc::new(config.membership());
+    membership.check_hybrid()?;
+    let me = ReplicaId(id);
+    let usig = InProcess::open(&membership, me, device, Some(group_secret.as_bytes()))?;
+    let verifier = GroupVerifier::new(
+        membership.clone(),
+        usig.check(),
+        config.request_auth,
+        Some((me, &key)),
+    )?;
+    let setup = Setup { me, membership: membership.clone(), tuning: Tuning::default() };
+    let start = entry.start;
+    Ok(Replica::new(ReplicaConfig {
+        me,
+        addresses: addresses(config)?,
+        listen,
+        core: Box::new(move |out| start(setup, out)),
+        service,
+        keys: key,
+        usig: Box::new(usig),
+        verifier: Arc::new(verifier),
+        timeouts: config.timeouts,
+        access: access(config),
+        limits: HostLimits::default(),
+        membership,
+    })?)
+}
+
+fn access(config: &ClusterConfig) -> Access {
+    match &config.admission {
+        Admission::Open => Access::Open,
+        Admission::Only(clients) => Access::Listed(clients.iter().copied().collect()),
+    }
 }
 
 /// Connects a client. Does not wait for any replica: those that are down are dialled again.
@@ -38,12 +153,20 @@ pub enum StartError {
 pub fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Client, StartError> {
     let membership = Arc::new(config.membership());
     let core = protocols::client_core(config, keys.client_id());
-    let mut client =
-        ClientConfig::new(membership.clone(), addresses(config)?, keys.clone(), core);
-    if config.request_auth == RequestMode::Mac {
-        client.signer = ClientSigner::macs(keys, &membership)?;
+    let signer = signer(config, keys.clone(), &membership)?;
+    let client = ClientConfig::new(membership, addresses(config)?, keys, core);
+    Ok(Client::connect(ClientConfig { signer, ..client })?)
+}
+
+fn signer(
+    config: &ClusterConfig,
+    keys: KeyPair,
+    membership: &Membership,
+) -> Result<ClientSigner, BadMemberKey> {
+    match config.request_auth {
+        RequestMode::Signature => Ok(ClientSigner::signature(keys, membership.domain())),
+        RequestMode::Mac => ClientSigner::macs(keys, membership),
     }
-    Ok(Client::connect(client)?)
 }
 
 /// Where each replica listens, in the order of their ids.

@@ -122,9 +122,4 @@ impl Links {
             }
         }
     }
-
-    /// All connections with their tokens.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &Link)> {
-        self.links.iter().enumerate().filter_map(|(token, link)| Some((token, link.as_ref()?)))
-    }
 }

@@ -28,3 +28,6 @@ pub mod swarm;
 pub mod time;
 pub mod workload;
 pub mod world;
+
+#[cfg(test)]
+mod tests;

@@ -33,11 +33,11 @@ pub struct ClientSetup {
 }
 
 /// Starts a replica core; its first effects are appended.
-pub type StartReplica = dyn Fn(Setup, &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> + Sync;
+pub type StartReplica<'a> = dyn Fn(Setup, &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> + Sync + 'a;
 /// Starts a client core.
-pub type StartClient = dyn Fn(ClientSetup) -> Box<dyn ClientCore> + Sync;
+pub type StartClient<'a> = dyn Fn(ClientSetup) -> Box<dyn ClientCore> + Sync + 'a;
 /// Makes a service that notes in the journal what it runs.
-pub type StartService = dyn Fn(Journal) -> Box<dyn Service> + Sync;
+pub type StartService<'a> = dyn Fn(Journal) -> Box<dyn Service> + Sync + 'a;
 
 /// What is put to the test.
 #[derive(Clone, Copy)]
@@ -45,17 +45,21 @@ pub struct Factories<'a> {
     /// The protocol's rules.
     pub rules: Rules,
     /// Its replicas.
-    pub replica: &'a StartReplica,
+    pub replica: &'a StartReplica<'a>,
     /// Its clients.
-    pub client: &'a StartClient,
+    pub client: &'a StartClient<'a>,
     /// What it replicates.
-    pub service: &'a StartService,
+    pub service: &'a StartService<'a>,
 }
 
 impl<'a> Factories<'a> {
     /// A protocol with the simulator's own service.
     #[must_use]
-    pub const fn new(rules: Rules, replica: &'a StartReplica, client: &'a StartClient) -> Self {
+    pub const fn new(
+        rules: Rules,
+        replica: &'a StartReplica<'a>,
+        client: &'a StartClient<'a>,
+    ) -> Self {
         Self { rules, replica, client, service: &|journal| Box::new(Registers::new(journal)) }
     }
 }

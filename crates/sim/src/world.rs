@@ -2,12 +2,12 @@
 //! that happens at a time, in the order of simulated time. Everything that is left open by the host
 //! contract is decided by one seed.
 
-use crate::adversary::{self, Adversary, Departure};
+use crate::adversary::{self, Adversary};
 use crate::audit::Audit;
 use crate::checker::{Verdict, liveness::Deadline};
 use crate::crypto::{Crypto, client_id};
 use crate::network::{Cut, Network};
-use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
+use crate::node::{Act, Address, Packet, Parts, ReplicaNode};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
 use crate::run::{ClientSetup, Factories, Summary};
@@ -15,11 +15,9 @@ use crate::service::Journal;
 use crate::swarm::{Disturbance, Options, Target};
 use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Member, Membership};
-use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::protocol::{Setup, TimerKey};
-use pentarchy_core::wire::Wire;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;

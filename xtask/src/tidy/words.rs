@@ -19,7 +19,7 @@ const IN_CODE: [&str; 8] = [
 const ANYWHERE: [&str; 6] = [
     concat!("/wo", "rk/"),
     concat!("/fa", "rm/"),
-    concat!(".lib", "rary"),
+    concat!("/.lib", "rary"),
     concat!("before", "-stop"),
     concat!("farm", "-bench"),
     concat!("farm", "-studio"),

@@ -66,6 +66,9 @@ fn an_installed_state_goes_on_like_the_original() {
     behind.install(ahead.snapshot(slot).unwrap().clone()).unwrap();
     assert_eq!(behind.executed(), slot);
     assert_eq!(behind.latest().unwrap().digest, digest);
+    for section in 0..toy::SECTIONS {
+        assert_eq!(behind.service().section(section), ahead.service().section(section));
+    }
     let next = batch(1, &[(2, write(0, 1, 1)), (3, write(0, 2, 2))]);
     assert_eq!(run(&mut behind, &next), run(&mut ahead, &next));
     assert_eq!(behind.checkpoint(), ahead.checkpoint());

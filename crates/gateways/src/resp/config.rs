@@ -31,7 +31,7 @@ impl Default for GatewayConfig {
             listen: (Ipv4Addr::LOCALHOST, 6379).into(),
             connections_max: 10_000,
             pipeline_max: 1024,
-            outstanding_max: 2048,
+            outstanding_max: 1920,
             pending_bytes_max: 8 << 20,
             output_bytes_max: 64 << 20,
         }

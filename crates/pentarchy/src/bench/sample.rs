@@ -1,5 +1,6 @@
 //! What one measurement of one system found.
 
+use super::status::Spent;
 use super::stats::Quantiles;
 use std::collections::BTreeMap;
 
@@ -15,24 +16,11 @@ pub struct Sample {
     /// From submission to completion, on the thread that did both.
     pub latency: Quantiles,
     /// What each replica used, by id.
-    pub replicas: Vec<Usage>,
+    pub replicas: Vec<Spent>,
     /// Microseconds of processor time that this process used, all clients together.
     pub client_cpu_us: f64,
     /// What the clients' cores sent.
     pub sent: Sent,
-    /// Slots that the group ordered, if its status said so.
-    pub slots: Option<u64>,
-    /// View changes in the window, if the status said so.
-    pub view_changes: Option<u64>,
-}
-
-/// What one replica used.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Usage {
-    /// Microseconds of processor time in the window, by all its threads, in user and kernel mode.
-    pub cpu_us: f64,
-    /// The most memory that it ever had resident, in bytes.
-    pub peak_bytes: f64,
 }
 
 /// What clients sent in the window.
@@ -57,19 +45,16 @@ impl Sample {
         self.seconds * 1e6 / self.completed as f64
     }
 
-    /// Processor time of one replica for each completed operation.
-    pub fn replica_cpu_us_per_op(&self, id: usize) -> Option<f64> {
-        self.replicas.get(id).map(|usage| usage.cpu_us / self.completed as f64)
-    }
-
     /// Processor time of the clients for each completed operation.
     pub fn client_cpu_us_per_op(&self) -> f64 {
         self.client_cpu_us / self.completed as f64
     }
 
-    /// Mean number of requests that the group ordered together.
+    /// Mean number of requests that the group ordered together, as the replica saw it that executed
+    /// most.
     pub fn requests_per_batch(&self) -> Option<f64> {
-        self.slots.filter(|slots| *slots > 0).map(|slots| self.completed as f64 / slots as f64)
+        let most = self.replicas.iter().max_by_key(|spent| spent.requests)?;
+        (most.slots > 0).then(|| most.requests as f64 / most.slots as f64)
     }
 
     /// Mean number of requests under one authentication.
@@ -77,29 +62,37 @@ impl Sample {
         let Sent { envelopes, requests, .. } = self.sent;
         (envelopes > 0).then(|| requests as f64 / envelopes as f64)
     }
+
+    /// The most view changes that a replica saw.
+    pub fn view_changes(&self) -> u64 {
+        self.replicas.iter().map(|spent| spent.view_changes).max().unwrap_or(0)
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    /// A sample of a second with as many operations and known ratios between everything.
-    pub fn sample(completed: u64) -> Sample {
-        let micros = 1e6 / completed as f64;
-        let count = completed as f64;
+    /// A sample with this throughput, and known ratios between everything.
+    pub fn sample(throughput: u64) -> Sample {
+        let micros = 1e6 / throughput as f64;
+        let completed = 2 * throughput;
+        let spent = |cpu: u64, mebibytes: u64| Spent {
+            requests: completed,
+            slots: completed / 100,
+            cpu_us: cpu * completed,
+            peak_bytes: mebibytes << 20,
+            view_changes: 0,
+            costs: [("usigs_created".to_owned(), completed / 50)].into(),
+        };
         Sample {
             seconds: 2.0,
-            completed: 2 * completed,
+            completed,
             errors: BTreeMap::new(),
             latency: Quantiles { p50: micros, p99: 2.0 * micros, p999: 3.0 * micros, max: 9e3 },
-            replicas: vec![
-                Usage { cpu_us: 6.0 * count, peak_bytes: 8.0 * 1048576.0 },
-                Usage { cpu_us: 4.0 * count, peak_bytes: 7.0 * 1048576.0 },
-            ],
-            client_cpu_us: 10.0 * count,
-            sent: Sent { envelopes: completed / 10, requests: 2 * completed, resent: 0 },
-            slots: Some(completed / 50),
-            view_changes: Some(0),
+            replicas: vec![spent(3, 8), spent(2, 7)],
+            client_cpu_us: (5 * completed) as f64,
+            sent: Sent { envelopes: completed / 20, requests: completed, resent: 0 },
         }
     }
 
@@ -107,9 +100,6 @@ pub(super) mod tests {
     fn figures_are_per_completed_operation() {
         let sample = sample(1000);
         assert_eq!((sample.throughput(), sample.us_per_op()), (1000.0, 1000.0));
-        assert_eq!(sample.replica_cpu_us_per_op(0), Some(3.0));
-        assert_eq!(sample.replica_cpu_us_per_op(1), Some(2.0));
-        assert_eq!(sample.replica_cpu_us_per_op(2), None);
         assert_eq!(sample.client_cpu_us_per_op(), 5.0);
         assert_eq!(sample.requests_per_batch(), Some(100.0));
         assert_eq!(sample.requests_per_envelope(), Some(20.0));
@@ -118,8 +108,10 @@ pub(super) mod tests {
     #[test]
     fn means_of_nothing_are_absent() {
         let mut sample = sample(1000);
-        (sample.slots, sample.sent) = (Some(0), Sent::default());
-        assert_eq!(sample.requests_per_batch(), None);
-        assert_eq!(sample.requests_per_envelope(), None);
+        sample.sent = Sent::default();
+        sample.replicas.iter_mut().for_each(|spent| spent.slots = 0);
+        assert_eq!((sample.requests_per_batch(), sample.requests_per_envelope()), (None, None));
+        sample.replicas.clear();
+        assert_eq!((sample.requests_per_batch(), sample.view_changes()), (None, 0));
     }
 }

@@ -159,8 +159,9 @@ pub struct ReplicaArgs {
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy gateway --config cluster.toml --key gateway.key \
     --listen 127.0.0.1:6379\n\n\
-    The gateway speaks RESP without authentication or encryption and counts the replicas' votes \
-    for its clients:\nlisten on a loopback address or a network that you trust.")]
+    The gateway counts the replicas' votes for its clients, who trust it as they would trust one \
+    server, and asks\nthem for no password. So it listens on loopback addresses only: run one beside \
+    each application.")]
 pub struct GatewayArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
@@ -186,15 +187,15 @@ pub struct StatusArgs {
     #[arg(long, default_value = "pentarchy-data", value_name = "DIR")]
     pub data: PathBuf,
     /// The cluster's public configuration, for a cluster that `up` did not start
-    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "data")]
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
     pub config: Option<PathBuf>,
-    /// A client key
+    /// A client key; needed where only listed clients are admitted
     #[arg(long, value_name = "FILE", requires = "config")]
     pub key: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Ask again every second until interrupted
+    /// Ask again every second until interrupted; with --json, one line each time
     #[arg(long)]
     pub watch: bool,
 }

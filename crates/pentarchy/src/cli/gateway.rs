@@ -1,7 +1,68 @@
-//! x
+//! `gateway`: a voting Redis gateway in the foreground.
+
 use super::args::GatewayArgs;
-use super::failure::Outcome;
-/// Runs
-pub fn run(_args: &GatewayArgs) -> Outcome {
+use super::failure::{Failure, Outcome};
+use super::stop::stop_signal;
+use bytes::Bytes;
+use pentarchy::config::ClusterConfig;
+use pentarchy::{Client, KeyPair, RequestError, node};
+use pentarchy_client::OUTSTANDING_DEFAULT;
+use pentarchy_gateways::resp::{Backend, BackendError, Completion, Gateway, GatewayConfig};
+use std::sync::mpsc::Receiver;
+
+/// Runs the command.
+pub fn run(args: &GatewayArgs) -> Outcome {
+    let config = ClusterConfig::load(&args.config)?;
+    let keys = KeyPair::load(&args.key).map_err(|error| Failure::Usage(error.to_string()))?;
+    let stop = stop_signal(args.leash)?;
+    let client =
+        node::connect(&config, keys).map_err(|error| Failure::Usage(error.to_string()))?;
+    let gateway = GatewayConfig {
+        listen: args.listen,
+        // The client frees a place a moment after it has said so; it must not block meanwhile.
+        outstanding_max: OUTSTANDING_DEFAULT * 3 / 4,
+        ..GatewayConfig::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::Internal(format!("cannot start a runtime: {error}")))?;
+    runtime.block_on(serve(gateway, Voting(client), stop))
+}
+
+async fn serve(config: GatewayConfig, backend: Voting, stop: Receiver<()>) -> Outcome {
+    let gateway = Gateway::bind(config, backend);
+    let gateway = gateway.await.map_err(|error| Failure::Usage(error.to_string()))?;
+    let (stopped, wait) = tokio::sync::oneshot::channel::<()>();
+    std::thread::spawn(move || {
+        let _ = stop.recv();
+        drop(stopped);
+    });
+    gateway
+        .run(async move {
+            // Either way the other end is gone, which means to stop.
+            let _ = wait.await;
+        })
+        .await;
     Ok(())
+}
+
+/// The replicated store: a result is what enough replicas agree on.
+#[derive(Clone)]
+struct Voting(Client);
+
+impl Backend for Voting {
+    fn submit(&self, operation: Bytes, done: Completion) {
+        self.0.submit_with(operation, |result| done.complete(result.map_err(explain)));
+    }
+}
+
+const fn explain(error: RequestError) -> BackendError {
+    match error {
+        RequestError::Forgotten => BackendError::Forgotten,
+        RequestError::Refused | RequestError::Full => BackendError::Busy,
+        RequestError::TooLarge => BackendError::TooLarge,
+        RequestError::TimedOut => BackendError::TimedOut,
+        RequestError::Unreachable => BackendError::Unavailable,
+        RequestError::Closed => BackendError::Closed,
+    }
 }

@@ -1,0 +1,334 @@
+//! One client's connection: reads requests, hands them on, writes replies in order.
+
+use super::backend::{Backend, BackendError, Completion};
+use super::encoder::{Encoder, Resp};
+use super::local::{self, Session};
+use super::parser::Parser;
+use super::replies::{Overflowed, Replies};
+use super::server::Shared;
+use bytes::{Buf, Bytes, BytesMut};
+use pentarchy_services::kv::command::{self, Args};
+use pentarchy_services::kv::{CommandInfo, Error, registry};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::io::{Interest, Ready};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Bytes that one read asks for.
+const READ_BYTES: usize = 64 << 10;
+
+/// Bytes of replies that are rendered before they are written. A read's worth of requests fits.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// Operations share allocations of this size.
+const OPERATIONS_BYTES: usize = 16 << 10;
+
+/// What the next reply will be.
+enum Expected {
+    /// Made here, but behind others.
+    Local(Bytes),
+    /// The next result of the backend, to be rendered for this version. The operation took so many
+    /// bytes.
+    Result(Resp, usize),
+}
+
+/// Why reading has stopped for now or for good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Intake {
+    /// It has not: whatever comes is read.
+    Open,
+    /// Enough of this connection's commands or replies wait.
+    Full,
+    /// Enough of all connections' commands wait.
+    Starved,
+    /// The client sent its last, or something that cannot be read.
+    Closed,
+}
+
+pub(crate) struct Connection<B> {
+    stream: TcpStream,
+    backend: B,
+    shared: Arc<Shared>,
+    session: Session,
+    parser: Parser,
+    input: BytesMut,
+    operations: BytesMut,
+    output: BytesMut,
+    intake: Intake,
+    expected: VecDeque<Expected>,
+    /// Bytes of operations and of replies made here in `expected`.
+    pending_bytes: usize,
+    replies: Arc<Replies>,
+    /// Results whose turn it is.
+    results: VecDeque<Result<Bytes, BackendError>>,
+}
+
+impl<B: Backend> Connection<B> {
+    pub fn new(stream: TcpStream, backend: B, shared: Arc<Shared>, session: Session) -> Self {
+        let replies = Arc::new(Replies::new(shared.config.output_bytes_max));
+        Self {
+            stream,
+            backend,
+            shared,
+            session,
+            parser: Parser::default(),
+            input: BytesMut::new(),
+            operations: BytesMut::new(),
+            output: BytesMut::new(),
+            intake: Intake::Open,
+            expected: VecDeque::new(),
+            pending_bytes: 0,
+            replies,
+            results: VecDeque::new(),
+        }
+    }
+
+    /// Serves until the client leaves and its last reply is written.
+    pub async fn serve(mut self) -> io::Result<()> {
+        let budget = self.shared.budget.clone();
+        let mut permit = None;
+        loop {
+            self.work(&budget, &mut permit)?;
+            if self.intake == Intake::Closed && self.expected.is_empty() && self.output.is_empty() {
+                return Ok(());
+            }
+            let interest = match (self.intake == Intake::Open, !self.output.is_empty()) {
+                (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
+                (true, false) => Some(Interest::READABLE),
+                (false, true) => Some(Interest::WRITABLE),
+                (false, false) => None,
+            };
+            let waiting = interest.unwrap_or(Interest::READABLE);
+            tokio::select! {
+                () = self.replies.ready() => {}
+                granted = budget.acquire(), if self.intake == Intake::Starved => {
+                    permit = granted.ok();
+                }
+                ready = self.stream.ready(waiting), if interest.is_some() => self.read(ready?)?,
+            }
+        }
+    }
+
+    /// Does all that can be done without waiting.
+    fn work<'b>(
+        &mut self,
+        budget: &'b Arc<Semaphore>,
+        permit: &mut Option<SemaphorePermit<'b>>,
+    ) -> io::Result<()> {
+        loop {
+            self.submit(budget, permit);
+            self.render()?;
+            let filled = self.output.len() >= WRITE_BYTES;
+            let written = self.write()?;
+            // Replies that left may have made room for more of them, and for requests that were
+            // read already.
+            let room = self.intake == Intake::Full && !self.is_full();
+            if !room && !(filled && written) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read(&mut self, ready: Ready) -> io::Result<()> {
+        if !ready.is_readable() || self.intake != Intake::Open {
+            return Ok(());
+        }
+        self.input.reserve(READ_BYTES);
+        match self.stream.try_read_buf(&mut self.input) {
+            Ok(0) => self.intake = Intake::Closed,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        let config = &self.shared.config;
+        self.expected.len() >= config.pipeline_max
+            || self.pending_bytes >= config.pending_bytes_max
+            || self.output.len() >= WRITE_BYTES
+    }
+
+    /// Takes requests out of the input as far as the bounds allow.
+    fn submit<'b>(
+        &mut self,
+        budget: &'b Arc<Semaphore>,
+        permit: &mut Option<SemaphorePermit<'b>>,
+    ) {
+        while self.intake != Intake::Closed {
+            if self.is_full() {
+                self.intake = Intake::Full;
+                return;
+            }
+            if permit.is_none() {
+                *permit = budget.try_acquire().ok();
+            }
+            if permit.is_none() {
+                self.intake = Intake::Starved;
+                return;
+            }
+            self.intake = Intake::Open;
+            let length = match self.parser.parse(&self.input) {
+                Ok(None) => break,
+                Ok(Some(length)) => length,
+                Err(error) => {
+                    self.reply_here(|_, out| out.error(&error.0));
+                    self.intake = Intake::Closed;
+                    break;
+                }
+            };
+            let request = self.input.split_to(length);
+            let parser = std::mem::take(&mut self.parser);
+            let args = parser.args(&request);
+            if !args.is_empty() {
+                self.answer(&args, budget, permit);
+            }
+            drop(args);
+            self.parser = parser;
+            self.parser.reset();
+        }
+        // Unused; another connection may need it.
+        *permit = None;
+    }
+
+    /// Answers one command here, or hands it to the backend.
+    fn answer<'b>(
+        &mut self,
+        args: &Args<'_>,
+        budget: &'b Arc<Semaphore>,
+        permit: &mut Option<SemaphorePermit<'b>>,
+    ) {
+        self.shared.counters.commands.fetch_add(1, Relaxed);
+        if let Some(info) = registry::lookup(args[0]) {
+            return match wrong_arity(info, args) {
+                Some(error) => self.reply_here(|_, out| out.error(&error.to_string())),
+                None => self.hand_on(args, budget, permit),
+            };
+        }
+        let shared = self.shared.clone();
+        match local::lookup(args[0]) {
+            None => {
+                let error = Error::unknown_command(args).to_string();
+                self.reply_here(|_, out| out.error(&error));
+            }
+            Some(entry) => match wrong_arity(&entry.info, args) {
+                Some(error) => self.reply_here(|_, out| out.error(&error.to_string())),
+                None => self.reply_here(|session, out| (entry.run)(session, &shared, args, out)),
+            },
+        }
+        if self.session.quits {
+            self.intake = Intake::Closed;
+        }
+    }
+
+    fn hand_on<'b>(
+        &mut self,
+        args: &Args<'_>,
+        budget: &'b Arc<Semaphore>,
+        permit: &mut Option<SemaphorePermit<'b>>,
+    ) {
+        let length = command::HEADER_BYTES
+            + args.iter().map(|arg| command::ARGUMENT_HEADER_BYTES + arg.len()).sum::<usize>();
+        if self.operations.capacity() < length {
+            self.operations.reserve(length.max(OPERATIONS_BYTES));
+        }
+        command::encode(args.iter().copied(), &mut self.operations);
+        let operation = self.operations.split().freeze();
+        self.pending_bytes += length;
+        self.expected.push_back(Expected::Result(self.session.resp, length));
+        // The completion gives the permit back.
+        if let Some(permit) = permit.take() {
+            permit.forget();
+        }
+        let number = self.replies.open();
+        let done = Completion::new(self.replies.clone(), budget.clone(), number);
+        self.backend.submit(operation, done);
+    }
+
+    /// Makes a reply here; it leaves after those that are expected before it.
+    fn reply_here(&mut self, make: impl FnOnce(&mut Session, &mut Encoder<'_>)) {
+        let resp = self.session.resp;
+        if self.expected.is_empty() {
+            make(&mut self.session, &mut Encoder::new(&mut self.output, resp));
+            return;
+        }
+        let mut reply = BytesMut::new();
+        make(&mut self.session, &mut Encoder::new(&mut reply, resp));
+        self.pending_bytes += reply.len();
+        self.expected.push_back(Expected::Local(reply.freeze()));
+    }
+
+    /// Renders replies whose turn it is, all of them or until the output is full.
+    fn render(&mut self) -> io::Result<()> {
+        while self.output.len() < WRITE_BYTES {
+            match self.expected.front() {
+                None => break,
+                Some(Expected::Local(reply)) => {
+                    self.pending_bytes -= reply.len();
+                    self.output.extend_from_slice(reply);
+                }
+                Some(Expected::Result(resp, length)) => {
+                    let (resp, length) = (*resp, *length);
+                    let Some(result) = self.next_result()? else { break };
+                    self.pending_bytes -= length;
+                    self.render_result(resp, result);
+                }
+            }
+            self.expected.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The next result, if it is there.
+    fn next_result(&mut self) -> io::Result<Option<Result<Bytes, BackendError>>> {
+        if self.results.is_empty() {
+            let taken = self.replies.take(WRITE_BYTES, &mut self.results);
+            taken.map_err(|Overflowed| {
+                tracing::warn!(client = self.session.id, "closed: it does not read its replies");
+                io::Error::other("the client does not read its replies")
+            })?;
+        }
+        Ok(self.results.pop_front())
+    }
+
+    fn render_result(&mut self, resp: Resp, result: Result<Bytes, BackendError>) {
+        let mut out = Encoder::new(&mut self.output, resp);
+        match result {
+            Ok(result) => out.result(&result),
+            Err(error) => {
+                self.shared.counters.failures.fetch_add(1, Relaxed);
+                out.error(error.line());
+            }
+        }
+    }
+
+    /// Writes what the socket takes. Says whether it took all.
+    fn write(&mut self) -> io::Result<bool> {
+        while !self.output.is_empty() {
+            match self.stream.try_write(&self.output) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => self.output.advance(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        if self.output.capacity() > 2 * WRITE_BYTES {
+            self.output = BytesMut::new();
+        }
+        Ok(true)
+    }
+}
+
+impl<B> Drop for Connection<B> {
+    fn drop(&mut self) {
+        self.shared.forget(self.session.id);
+    }
+}
+
+fn wrong_arity(info: &CommandInfo, args: &Args<'_>) -> Option<Error> {
+    (!info.takes(args.len())).then(|| Error::wrong_arity(info.name))
+}

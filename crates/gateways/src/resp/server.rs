@@ -1,0 +1,156 @@
+//! Listens, and starts a task for each connection.
+
+use super::backend::Backend;
+use super::config::{GatewayConfig, GatewayError};
+use super::connection::Connection;
+use super::local::Session;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// How long to wait after a connection could not be accepted, which is mostly for want of file
+/// descriptors and would otherwise be tried again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What connections share.
+pub(crate) struct Shared {
+    pub config: GatewayConfig,
+    pub address: SocketAddr,
+    pub started: Instant,
+    /// One permit for each command that may wait for the backend.
+    pub budget: Arc<Semaphore>,
+    pub counters: Counters,
+    clients: Mutex<BTreeMap<u64, Bytes>>,
+}
+
+/// What happened so far.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub connections: AtomicU64,
+    pub rejected: AtomicU64,
+    pub commands: AtomicU64,
+    pub failures: AtomicU64,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Bytes>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many clients are connected.
+    pub fn connected(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Keeps the line that describes a client.
+    pub fn describe(&self, id: u64, line: String) {
+        self.lock().insert(id, line.into());
+    }
+
+    pub fn forget(&self, id: u64) {
+        self.lock().remove(&id);
+    }
+
+    /// The lines that describe the clients.
+    pub fn descriptions(&self) -> Vec<Bytes> {
+        self.lock().values().cloned().collect()
+    }
+}
+
+/// A gateway that listens.
+pub struct Gateway<B> {
+    listener: TcpListener,
+    backend: B,
+    shared: Arc<Shared>,
+}
+
+impl<B: Backend> Gateway<B> {
+    /// Listens, but accepts nothing yet.
+    ///
+    /// # Errors
+    /// [`GatewayError`], also for an address beyond loopback.
+    pub async fn bind(config: GatewayConfig, backend: B) -> Result<Self, GatewayError> {
+        config.check()?;
+        let listen = config.listen;
+        let failed = |error| GatewayError::Listen(listen, error);
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let budget = Arc::new(Semaphore::new(config.outstanding_max.min(Semaphore::MAX_PERMITS)));
+        let shared = Arc::new(Shared {
+            config,
+            address,
+            started: Instant::now(),
+            budget,
+            counters: Counters::default(),
+            clients: Mutex::default(),
+        });
+        Ok(Self { listener, backend, shared })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.address
+    }
+
+    /// Serves until `shutdown` comes, then closes all connections. What they had submitted may
+    /// still be executed.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        tracing::info!(address = %self.shared.address, "Redis gateway listens");
+        let mut connections = JoinSet::new();
+        let mut next = 1;
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(ended) = connections.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a connection's task failed");
+                    }
+                }
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, peer)) => {
+                        if let Some(connection) = self.accept(stream, peer, next) {
+                            connections.spawn(serve(connection, peer));
+                        }
+                        next += 1;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        tracing::info!("Redis gateway ends");
+    }
+
+    /// The new connection, unless there are too many.
+    fn accept(&self, stream: TcpStream, peer: SocketAddr, id: u64) -> Option<Connection<B>> {
+        let counters = &self.shared.counters;
+        counters.connections.fetch_add(1, Relaxed);
+        if self.shared.connected() >= self.shared.config.connections_max {
+            counters.rejected.fetch_add(1, Relaxed);
+            // The client may be gone already, and would get nothing else anyway.
+            let _ = stream.try_write(b"-ERR max number of clients reached\r\n");
+            return None;
+        }
+        // Replies leave as soon as they are made. Without it they leave later, which is no error.
+        let _ = stream.set_nodelay(true);
+        let session = Session::new(id, peer, &self.shared);
+        Some(Connection::new(stream, self.backend.clone(), self.shared.clone(), session))
+    }
+}
+
+async fn serve<B: Backend>(connection: Connection<B>, peer: SocketAddr) {
+    if let Err(error) = connection.serve().await {
+        tracing::debug!(%peer, %error, "connection ended");
+    }
+}

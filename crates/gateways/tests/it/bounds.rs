@@ -1,0 +1,120 @@
+//! What a gateway refuses, and that it lives on.
+
+use crate::support::{Client, Local, config, local, request, start};
+use pentarchy_gateways::resp::{Gateway, GatewayConfig, GatewayError};
+use redis_protocol::resp2::types::OwnedFrame;
+use std::io::{ErrorKind, Read, Write};
+use std::time::Duration;
+
+#[tokio::test]
+async fn it_listens_on_loopback_only_and_says_what_to_do() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.168.1.1:6379"] {
+        let config = GatewayConfig { listen: address.parse().unwrap(), ..config() };
+        let Err(error) = Gateway::bind(config, Local::default()).await else {
+            panic!("{address} was accepted")
+        };
+        assert!(matches!(error, GatewayError::NotLoopback(_)));
+        assert!(error.to_string().contains("beside each application"), "{error}");
+    }
+    let zero = GatewayConfig { pipeline_max: 0, ..config() };
+    assert!(matches!(
+        Gateway::bind(zero, Local::default()).await,
+        Err(GatewayError::ZeroBound("pipeline_max"))
+    ));
+}
+
+#[test]
+fn too_many_connections_are_told_so() {
+    let gateway = start(GatewayConfig { connections_max: 2, ..config() }, Local::default());
+    let mut first = Client::connect(gateway.address);
+    let mut second = Client::connect(gateway.address);
+    assert_eq!((first.ask("PING"), second.ask("PING")), ("+PONG".into(), "+PONG".into()));
+    let mut third = Client::connect(gateway.address);
+    third.expect("-ERR max number of clients reached\r\n");
+    third.expect_end();
+    second.send(b"QUIT\r\n");
+    second.expect("+OK\r\n");
+    second.expect_end();
+    // The place is free once the gateway has let go of it, which takes a moment.
+    let free = (0..200).any(|_| {
+        let mut another = Client::connect(gateway.address);
+        another.stream.write_all(b"PING\r\n").is_ok()
+            && another.read() == Some(OwnedFrame::SimpleString(b"PONG".to_vec()))
+    });
+    assert!(free);
+    assert_eq!(first.ask("PING"), "+PONG");
+}
+
+#[test]
+fn requests_that_break_the_protocol_are_answered_after_what_came_before() {
+    let gateway = local();
+    for (bytes, why) in [
+        (&b"*1\r\n$1048577\r\n"[..], "invalid bulk length"),
+        (b"*1\r\n$-5\r\n", "invalid bulk length"),
+        (b"*2000000\r\n", "invalid multibulk length"),
+        (b"*1\r\n+PING\r\n", "expected '$', got '+'"),
+    ] {
+        let mut client = Client::connect(gateway.address);
+        client.send(b"INCR n\r\nPING\r\n");
+        client.send(bytes);
+        let OwnedFrame::Integer(_) = client.read().unwrap() else { panic!("an integer") };
+        client.expect(&format!("+PONG\r\n-ERR Protocol error: {why}\r\n"));
+        client.expect_end();
+    }
+    assert_eq!(Client::connect(gateway.address).ask("PING"), "+PONG");
+}
+
+#[test]
+fn deep_nesting_and_noise_do_no_harm() {
+    let gateway = local();
+    let mut seed = 11u64;
+    for round in 0..50 {
+        let mut client = Client::connect(gateway.address);
+        let noise: Vec<u8> = if round == 0 {
+            b"*1\r\n".repeat(100_000)
+        } else {
+            (0..2000)
+                .map(|_| {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    b"*$+:\r\n0123456789 abc\"\x00\xff"[(seed >> 40) as usize % 23]
+                })
+                .collect()
+        };
+        // The gateway may close before it has read all.
+        let _ = client.stream.write_all(&noise);
+        let _ = client.stream.shutdown(std::net::Shutdown::Write);
+        let _ = client.stream.read_to_end(&mut Vec::new());
+    }
+    assert_eq!(Client::connect(gateway.address).ask("PING"), "+PONG");
+}
+
+#[test]
+fn the_largest_value_goes_in_and_comes_out() {
+    let gateway = local();
+    let mut client = Client::connect(gateway.address);
+    let value = vec![b'v'; (1 << 20) - 64];
+    assert_eq!(client.ask("PING"), "+PONG");
+    let stored = client.call(&[b"SET", b"key", &value]);
+    assert_eq!(stored, OwnedFrame::SimpleString(b"OK".to_vec()));
+    assert_eq!(client.call(&[b"GET", b"key"]), OwnedFrame::BulkString(value.clone()));
+    client.send(&request(&[b"MSET", b"a", &value, b"b", &value]));
+    client.expect("-ERR Protocol error: command larger than 1048576 bytes\r\n");
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_up_nobody_and_is_bounded() {
+    let gateway = local();
+    let mut writer = Client::connect(gateway.address);
+    writer.call(&[b"SET", b"large", &vec![b'v'; 1_000_000]]);
+    let mut deaf = Client::connect(gateway.address);
+    deaf.stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    // The gateway reads on only while there is room for replies, so the sending gets stuck.
+    let requests = b"GET large\r\n".repeat(1000);
+    let stuck = (0..10_000).any(|_| {
+        deaf.stream.write_all(&requests).is_err_and(|error| {
+            matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+        })
+    });
+    assert!(stuck, "ten million requests were taken in without a reply being read");
+    assert_eq!(writer.ask("STRLEN large"), ":1000000");
+}

@@ -1,0 +1,93 @@
+//! Commands that are answered by the gateway itself, and how replies look.
+
+use crate::support::{Client, local};
+
+#[test]
+fn connection_commands() {
+    let gateway = local();
+    let mut client = Client::connect(gateway.address);
+    for (line, wanted) in [
+        ("PING", "+PONG"),
+        ("ping hello", "\"hello\""),
+        ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
+        ("ECHO x", "\"x\""),
+        ("ECHO", "-ERR wrong number of arguments for 'echo' command"),
+        ("SELECT 0", "+OK"),
+        ("SELECT 1", "-ERR DB index is out of range"),
+        ("SELECT x", "-ERR value is not an integer or out of range"),
+        ("CLIENT GETNAME", "nil"),
+        ("CLIENT SETNAME me", "+OK"),
+        ("CLIENT GETNAME", "\"me\""),
+        ("CLIENT SETNAME a b", "-ERR wrong number of arguments for 'client|setname' command"),
+        ("CLIENT SETINFO LIB-NAME test", "+OK"),
+        ("CLIENT SETINFO LIB-COLOUR red", "-ERR Unrecognized option 'LIB-COLOUR'"),
+        ("CLIENT ID", ":1"),
+        ("CLIENT NO-EVICT on", "+OK"),
+        ("CLIENT KILL x", "-ERR CLIENT KILL is not supported by this gateway"),
+        ("CLIENT NONSENSE", "-ERR unknown subcommand 'NONSENSE'. Try CLIENT HELP."),
+        ("CONFIG GET save", "[\"save\" \"\"]"),
+        ("CONFIG GET appendonly nonsense", "[\"appendonly\" \"no\"]"),
+        ("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command"),
+        (
+            "CONFIG SET save x",
+            "-ERR CONFIG SET is not supported: the gateway is configured when it is started",
+        ),
+        ("COMMAND COUNT", ":56"),
+        ("COMMAND INFO get nonsense", "[[\"get\" :2 [+readonly +fast] :1 :1 :1 [] [] [] []] nil]"),
+        (
+            "COMMAND DOCS ping",
+            "[\"ping\" [\"summary\" \"Returns PONG, or its argument\" \"since\" \"1.0.0\" \
+             \"group\" \"connection\"]]",
+        ),
+        ("HELLO 4", "-NOPROTO unsupported protocol version"),
+        ("HELLO x", "-ERR Protocol version is not an integer or out of range"),
+        ("HELLO 2 NONSENSE", "-ERR Syntax error in HELLO option 'NONSENSE'"),
+        ("RESET", "+RESET"),
+        ("CLIENT GETNAME", "nil"),
+        ("WAIT 1 0", "-ERR unknown command 'WAIT', with args beginning with: '1' '0' "),
+        ("DEBUG", "-ERR unknown command 'DEBUG', with args beginning with: "),
+        ("GET", "-ERR wrong number of arguments for 'get' command"),
+        ("SET k v", "+OK"),
+        ("GET k", "\"v\""),
+    ] {
+        assert_eq!(client.ask(line), wanted, "{line}");
+    }
+    let refused = client.ask("AUTH secret");
+    assert!(refused.starts_with("-ERR AUTH <password> called without any password"), "{refused}");
+    assert!(client.ask("HELLO 3 AUTH u p").starts_with("-ERR AUTH <password> called without"));
+    let list = client.ask("CLIENT LIST");
+    assert!(list.contains("id=1 addr=127.0.0.1:") && list.contains("lib-name=test"), "{list}");
+    let info = client.ask("INFO");
+    assert!(info.contains("replicated_by:pentarchy") && info.contains("connected_clients:1"));
+    assert!(!client.ask("INFO server").contains("connected_clients"));
+    assert_eq!(client.ask("QUIT"), "+OK");
+    client.expect_end();
+}
+
+#[test]
+fn version_three_has_maps_nulls_and_prose() {
+    let gateway = local();
+    let mut client = Client::connect(gateway.address);
+    // The version changes between replies that are under way.
+    client.send(b"GET none\r\nHELLO 3\r\nGET none\r\nLPOP none 1\r\nCONFIG GET save\r\n");
+    client.send(b"CLIENT INFO\r\nHELLO 2 SETNAME me\r\nGET none\r\n");
+    client.expect("$-1\r\n%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n");
+    client.expect("$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n");
+    client.expect("$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n");
+    client.expect("_\r\n_\r\n%1\r\n$4\r\nsave\r\n$0\r\n\r\n=");
+    let info = format!("txt:id=1 addr={} ", client.stream.local_addr().unwrap());
+    client.expect_after("\r\n", &info);
+    client.expect_after("resp=3\n\r\n", "*14\r\n");
+    client.expect_after("modules\r\n*0\r\n", "$-1\r\n");
+}
+
+#[test]
+fn lines_as_typed_by_a_person() {
+    let gateway = local();
+    let mut client = Client::connect(gateway.address);
+    client.send(b"\r\nSET \"a key\" 'a value'\r\n\nGET \"a\\x20key\"\nping\r\n");
+    client.expect("+OK\r\n$7\r\na value\r\n+PONG\r\n");
+    client.send(b"SET \"a\r\n");
+    client.expect("-ERR Protocol error: unbalanced quotes in request\r\n");
+    client.expect_end();
+}

@@ -1,0 +1,9 @@
+//! The gateway over a store of its own, spoken to by a client of bytes, by Redis's own tools, and
+//! beside a real Redis.
+
+mod bounds;
+mod commands;
+mod differential;
+mod pipelining;
+mod support;
+mod tools;

@@ -1,0 +1,171 @@
+//! What is known of a cluster: each replica's own words, and what follows from them together.
+
+use pentarchy::config::ClusterConfig;
+use pentarchy::limits::CHECKPOINT_SLOTS;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A replica that has executed this much less than another is no longer level: more than what lies
+/// in flight between replicas that keep up, and enough for a checkpoint.
+const LEVEL_SLOTS: u64 = CHECKPOINT_SLOTS;
+
+/// All replicas.
+#[derive(Serialize)]
+pub struct ClusterReport {
+    /// The protocol's name.
+    pub protocol: String,
+    /// Faults tolerated.
+    pub f: usize,
+    /// Whether all replicas are reachable, in one view, at work, and level.
+    pub level: bool,
+    /// By id.
+    pub replicas: Vec<ReplicaReport>,
+}
+
+/// One replica.
+#[derive(Serialize)]
+pub struct ReplicaReport {
+    /// Which one.
+    pub id: u16,
+    /// Where it should be.
+    pub address: String,
+    /// Whether it answered.
+    pub reachable: bool,
+    /// Why it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// The parts of its answer that are shown.
+    #[serde(skip)]
+    pub known: Known,
+    /// All of its answer.
+    #[serde(flatten)]
+    pub answer: serde_json::Map<String, Value>,
+}
+
+/// The parts of a replica's answer that people look at. What a replica of another version does not
+/// say is left at nought.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub struct Known {
+    pub view: u64,
+    pub role: String,
+    pub phase: String,
+    pub executed: u64,
+    pub stable: u64,
+    pub behind: u64,
+    pub catch_up: Option<CatchUp>,
+    pub incarnation: u64,
+    pub peers: Vec<u16>,
+    pub clients: u64,
+    pub requests: u64,
+    pub view_changes: u64,
+    pub view_change_reason: String,
+    pub rejects: BTreeMap<String, u64>,
+    pub counters: BTreeMap<String, Value>,
+}
+
+/// How far a transfer of state has come.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub struct CatchUp {
+    pub slot: u64,
+    pub chunks_total: u64,
+    pub chunks_have: u64,
+}
+
+impl ReplicaReport {
+    /// From what a replica answered, or why it did not.
+    pub fn new(id: u16, address: &str, answer: Result<&[u8], &String>) -> Self {
+        let parsed = answer.map_err(Clone::clone).and_then(|json| {
+            let answer: serde_json::Map<String, Value> = serde_json::from_slice(json)
+                .map_err(|_| "its answer is no JSON object".to_owned())?;
+            let known = serde_json::from_value(Value::Object(answer.clone()))
+                .map_err(|_| "its answer is that of another version".to_owned())?;
+            Ok((known, answer))
+        });
+        let (address, reachable) = (address.to_owned(), parsed.is_ok());
+        let (problem, (known, answer)) = match parsed {
+            Ok(parsed) => (None, parsed),
+            Err(problem) => (Some(problem), Default::default()),
+        };
+        Self { id, address, reachable, problem, known, answer }
+    }
+}
+
+impl ClusterReport {
+    /// Draws the conclusions.
+    pub fn new(config: &ClusterConfig, mut replicas: Vec<ReplicaReport>) -> Self {
+        let highest = replicas.iter().map(|replica| replica.known.executed).max().unwrap_or(0);
+        for replica in replicas.iter_mut().filter(|replica| replica.reachable) {
+            // A replica that is cut off does not know how far behind it is; together they show it.
+            let behind = replica.known.behind.max(highest - replica.known.executed);
+            replica.known.behind = behind;
+            replica.answer.insert("behind".to_owned(), behind.into());
+        }
+        let view = replicas.first().map(|replica| replica.known.view);
+        let level = replicas.iter().all(|replica| {
+            replica.reachable
+                && Some(replica.known.view) == view
+                && replica.known.phase == "normal"
+                && replica.known.catch_up.is_none()
+                && replica.known.behind < LEVEL_SLOTS
+        });
+        Self { protocol: config.protocol.clone(), f: config.f, level, replicas }
+    }
+
+    /// For programs.
+    pub fn to_json_pretty(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// For programs that read line by line.
+    pub fn to_json_line(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy::generate::{GroupOptions, NewCluster};
+
+    fn cluster(answers: [Result<&str, &str>; 3]) -> ClusterReport {
+        let addresses: Vec<String> = (1..4).map(|port| format!("a:{port}")).collect();
+        let config = NewCluster::generate(&addresses, &GroupOptions::default()).config;
+        let replicas = answers.into_iter().enumerate().map(|(id, answer)| {
+            let problem = answer.err().map(str::to_owned).unwrap_or_default();
+            ReplicaReport::new(id as u16, "a:1", answer.map(str::as_bytes).map_err(|_| &problem))
+        });
+        ClusterReport::new(&config, replicas.collect())
+    }
+
+    fn answer(view: u64, phase: &str, executed: u64) -> String {
+        format!(r#"{{"view":{view},"phase":"{phase}","executed":{executed},"behind":0,"new":1}}"#)
+    }
+
+    #[test]
+    fn level_means_reachable_in_one_view_at_work_and_not_behind() {
+        let good = answer(1, "normal", 100);
+        let with = |other: &str| cluster([Ok(&good), Ok(&good), Ok(other)]).level;
+        assert!(with(&good));
+        assert!(with(&answer(1, "normal", 100 - LEVEL_SLOTS + 1)));
+        assert!(!with(&answer(1, "normal", 100 - LEVEL_SLOTS)));
+        assert!(!with(&answer(2, "normal", 100)));
+        assert!(!with(&answer(1, "catching-up", 100)));
+        assert!(!with("[]"));
+        assert!(!cluster([Ok(&good), Ok(&good), Err("gone")]).level);
+    }
+
+    #[test]
+    fn how_far_behind_a_replica_is_shows_in_the_others_answers() {
+        let (ahead, cut_off) = (answer(1, "normal", 900), answer(1, "normal", 100));
+        let report = cluster([Ok(&ahead), Ok(&cut_off), Err("gone")]);
+        assert_eq!(report.replicas[1].known.behind, 800);
+        let json: Value = serde_json::from_str(&report.to_json_line()).unwrap();
+        assert_eq!(json["replicas"][1]["behind"], 800);
+        assert_eq!(json["replicas"][1]["new"], 1, "what is not known is passed on");
+        assert_eq!(json["replicas"][2]["reachable"], false);
+        assert_eq!(json["replicas"][2]["problem"], "gone");
+    }
+}

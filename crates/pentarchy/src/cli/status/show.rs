@@ -1,0 +1,86 @@
+//! A report as a table.
+
+use super::super::table;
+use super::report::{ClusterReport, Known, ReplicaReport};
+use std::fmt::Write as _;
+
+/// The table, and below it what deserves a sentence.
+pub fn table(report: &ClusterReport) -> String {
+    let heads = [
+        "replica", "address", "view", "role", "phase", "executed", "stable", "behind", "peers",
+        "clients", "requests", "incarnation",
+    ];
+    let mut table = table::new(&heads);
+    for replica in &report.replicas {
+        table.add_row(row(replica));
+    }
+    let mut text = table::text(&table);
+    for replica in &report.replicas {
+        remarks(replica, &mut text);
+    }
+    let verdict = if report.level { "level" } else { "NOT level" };
+    let n = report.replicas.len();
+    let _ = write!(
+        text,
+        "\n\n{} with {n} replicas, tolerates {} faulty: {verdict}",
+        report.protocol, report.f
+    );
+    text
+}
+
+fn row(replica: &ReplicaReport) -> Vec<String> {
+    let ReplicaReport { id, address, known, .. } = replica;
+    let mut row = vec![id.to_string(), address.clone()];
+    if !replica.reachable {
+        row.extend(["-", "-", "unreachable"].map(str::to_owned));
+        row.extend(std::iter::repeat_n("-".to_owned(), 7));
+        return row;
+    }
+    row.extend([known.view.to_string(), known.role.clone(), known.phase.clone()]);
+    let numbers = [known.executed, known.stable, known.behind];
+    row.extend(numbers.map(|number| number.to_string()));
+    row.push(known.peers.len().to_string());
+    row.extend([known.clients, known.requests].map(|number| number.to_string()));
+    row.push(format!("{:016x}", known.incarnation));
+    row
+}
+
+/// What is unusual about a replica.
+fn remarks(replica: &ReplicaReport, text: &mut String) {
+    let known = &replica.known;
+    let mut remark = |what: String| {
+        let _ = write!(text, "\n  replica {}: {what}", replica.id);
+    };
+    if let Some(problem) = &replica.problem {
+        remark(problem.clone());
+    }
+    if let Some(what) = catching_up(known) {
+        remark(what);
+    }
+    if known.view_changes > 0 {
+        let reason = &known.view_change_reason;
+        remark(format!("{} view changes, the last because: {reason}", known.view_changes));
+    }
+    let refused: Vec<String> = known
+        .rejects
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    if !refused.is_empty() {
+        remark(format!("refused messages of peers: {}", refused.join(", ")));
+    }
+}
+
+fn catching_up(known: &Known) -> Option<String> {
+    let Known { behind, catch_up, .. } = known;
+    let fetched = catch_up.as_ref().map(|state| {
+        let (have, total, slot) = (state.chunks_have, state.chunks_total, state.slot);
+        format!("fetching the state at slot {slot}, {have} of {total} chunks")
+    });
+    match fetched {
+        Some(fetched) => Some(format!("{behind} slots behind, {fetched}")),
+        None if *behind > 0 => Some(format!("{behind} slots behind, asking peers for them")),
+        None => None,
+    }
+}

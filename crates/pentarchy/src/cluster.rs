@@ -1,0 +1,133 @@
+//! A whole cluster inside one process, for examples, tests and programs that embed one.
+
+use crate::generate::{GroupOptions, NewCluster};
+use crate::node::{self, StartError};
+use crate::protocols;
+use crate::{Client, RequestMode};
+use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::service::Service;
+use pentarchy_crypto::keys::KeyPair;
+use pentarchy_replica::{Fatal, Listen, Running};
+use std::net::{Ipv4Addr, TcpListener};
+
+/// Replicas on threads of this process that talk over TCP on the loopback interface, with fresh
+/// keys on free ports. What it tolerates is faults of the replicas' code and machines one by one:
+/// in one process they share their fate, so this is for trying, testing and teaching. For a real
+/// group, write its files with [`NewCluster::write`] and run one replica per host.
+pub struct LocalCluster {
+    config: crate::config::ClusterConfig,
+    replicas: Vec<Option<Running>>,
+}
+
+/// What a [`LocalCluster`] is started with.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    options: GroupOptions,
+}
+
+impl Builder {
+    /// The protocol, by its name. MinBFT by default.
+    #[must_use]
+    pub fn protocol(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.options.protocol);
+        self
+    }
+
+    /// Faulty replicas to tolerate, 1 by default; decides how many replicas there are.
+    #[must_use]
+    pub const fn f(mut self, f: usize) -> Self {
+        self.options.f = f;
+        self
+    }
+
+    /// How clients convince replicas; signatures by default.
+    #[must_use]
+    pub const fn request_auth(mut self, mode: RequestMode) -> Self {
+        self.options.request_auth = mode;
+        self
+    }
+
+    /// How long everyone waits.
+    #[must_use]
+    pub const fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.options.timeouts = timeouts;
+        self
+    }
+
+    /// Starts all replicas, each with a service of its own in its initial state.
+    ///
+    /// # Errors
+    /// [`StartError`] if there is no such protocol or group, or the system refuses.
+    pub fn start(
+        self,
+        mut service: impl FnMut() -> Box<dyn Service>,
+    ) -> Result<LocalCluster, StartError> {
+        let GroupOptions { protocol, f, .. } = &self.options;
+        let n = protocols::replicas_needed(protocol, *f)
+            .ok_or_else(|| StartError::Protocol(format!("{protocol} with f = {f}")))?;
+        // Bound before any replica starts, so that nobody else can take a port in between.
+        let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+        let listeners = (0..n).map(bind).collect::<std::io::Result<Vec<_>>>()?;
+        let address = |listener: &TcpListener| Ok(listener.local_addr()?.to_string());
+        let addresses = listeners.iter().map(address).collect::<std::io::Result<Vec<_>>>()?;
+        let NewCluster { config, replicas, group_secret, .. } =
+            NewCluster::generate(&addresses, &self.options);
+        let mut cluster = LocalCluster { config, replicas: Vec::with_capacity(n) };
+        for ((id, secrets), listener) in (0..).zip(replicas).zip(listeners) {
+            let listen = Listen::Bound(listener);
+            let replica =
+                node::replica(&cluster.config, id, secrets, &group_secret, listen, service())?;
+            cluster.replicas.push(Some(replica.spawn()?));
+        }
+        Ok(cluster)
+    }
+}
+
+impl LocalCluster {
+    /// What to start: MinBFT with `f = 1` unless told otherwise.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// What everybody may know of the cluster.
+    #[must_use]
+    pub const fn config(&self) -> &crate::config::ClusterConfig {
+        &self.config
+    }
+
+    /// A new client with a new key.
+    ///
+    /// # Errors
+    /// [`StartError`] if the system refuses.
+    pub fn client(&self) -> Result<Client, StartError> {
+        node::connect(&self.config, KeyPair::generate())
+    }
+
+    /// Stops a replica for ever, as a crash would. Does nothing if it was stopped before.
+    ///
+    /// # Errors
+    /// [`Fatal`] if it had ended by itself.
+    ///
+    /// # Panics
+    /// If there is no replica of this number.
+    pub fn kill(&mut self, id: usize) -> Result<(), Fatal> {
+        self.replicas[id].take().map_or(Ok(()), Running::stop)
+    }
+}
+
+impl Drop for LocalCluster {
+    fn drop(&mut self) {
+        for running in self.replicas.iter_mut().filter_map(Option::take) {
+            // Why it had ended was logged when it did.
+            let _ = running.stop();
+        }
+    }
+}
+
+impl std::fmt::Debug for LocalCluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let alive = self.replicas.iter().flatten().count();
+        write!(f, "LocalCluster({alive} of {} replicas)", self.replicas.len())
+    }
+}

@@ -1,0 +1,3 @@
+//! Whole groups of every protocol in the simulator.
+
+mod swarm;

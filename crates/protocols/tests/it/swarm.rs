@@ -1,0 +1,93 @@
+//! Worlds from seeds. `SEEDS=1000 cargo test --release -p pentarchy-protocols --test it swarm` runs
+//! more of them, `SEED=0x1f` one alone with its summary.
+
+use pentarchy_protocols::common::voting_client::VotingClient;
+use pentarchy_sim::run::{ClientSetup, Factories, Summary, Violation, run_many, run_seed};
+use pentarchy_sim::swarm::SimConfig;
+
+fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
+    let ClientSetup { client, n, f, timeouts, start_floor } = setup;
+    Box::new(VotingClient::new(client, n, f, timeouts, start_floor))
+}
+
+fn factories(protocol: &str) -> Factories<'static> {
+    let entry = pentarchy_protocols::find(protocol).expect("a registered protocol");
+    Factories::new(entry.rules, &entry.start, &client)
+}
+
+/// A number from the environment, decimal or hexadecimal.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    Some(parsed.unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+fn seeds(default: u64) -> std::ops::Range<u64> {
+    match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SEEDS").unwrap_or(default),
+    }
+}
+
+fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs the seeds and shows every violation.
+fn sweep(protocol: &str, config: &SimConfig, default: u64) -> Vec<Summary> {
+    let seeds = seeds(default);
+    let alone = seeds.end - seeds.start == 1;
+    let (mut summaries, mut violations) = (Vec::new(), Vec::<Violation>::new());
+    run_many(seeds, jobs(), config, &factories(protocol), |outcome| {
+        match outcome {
+            Ok(summary) => {
+                if alone {
+                    eprintln!("{summary}");
+                }
+                summaries.push(summary.clone());
+            }
+            Err(violation) => violations.push(violation.clone()),
+        }
+        violations.len() < 20
+    });
+    violations.sort_by_key(|violation| violation.seed);
+    let text: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    assert!(violations.is_empty(), "{protocol}:\n{}", text.join("\n"));
+    summaries
+}
+
+#[test]
+fn minbft_in_a_perfect_network() {
+    let config = SimConfig { faults: false, ..SimConfig::default() };
+    for summary in sweep("minbft", &config, 20) {
+        assert_eq!((summary.view.0, summary.transfers, summary.rejected), (0, 0, 0), "{summary}");
+    }
+}
+
+#[test]
+fn minbft_survives_faults() {
+    let summaries = sweep("minbft", &SimConfig::default(), 60);
+    let changed = summaries.iter().filter(|summary| summary.view.0 > 0).count();
+    let larger = summaries.iter().filter(|summary| summary.f > 1).count();
+    let transfers: u64 = summaries.iter().map(|summary| summary.transfers).sum();
+    eprintln!(
+        "{} worlds, {changed} with view changes, {larger} with f > 1, {transfers} transfers",
+        summaries.len()
+    );
+    if summaries.len() >= 30 {
+        assert!(changed * 2 >= summaries.len(), "{changed} of {}", summaries.len());
+        assert!(larger * 5 >= summaries.len(), "{larger} of {}", summaries.len());
+        assert!(transfers > 0, "no state was transferred");
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_worlds() {
+    for seed in 0..3 {
+        let run = || run_seed(seed, &SimConfig::default(), &factories("minbft"));
+        assert_eq!(run(), run());
+    }
+}

@@ -1,0 +1,152 @@
+//! Replicas and clients of one test.
+
+use crate::follow::Follow;
+use crate::tally::{Believer, Tally};
+use bytes::Bytes;
+use pentarchy_client::{Client, ClientConfig};
+use pentarchy_core::counter::{Position, Refused, Ui, Usig};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::Erased;
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::protocol::{Setup, Timeouts, Tuning};
+use pentarchy_core::service::Whole;
+use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
+use pentarchy_replica::{Access, HostLimits, Listen, Replica, ReplicaConfig, Running};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what must happen.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A counter that certifies nothing.
+pub struct NoCounter;
+
+impl Usig for NoCounter {
+    fn incarnation(&self) -> Incarnation {
+        Incarnation(1)
+    }
+    fn create(&mut self, _position: Position, _digest: &Digest) -> Result<Ui, Refused> {
+        Err(Refused::Unavailable)
+    }
+    fn verify(&self, _replica: ReplicaId, _ui: &Ui, _digest: &Digest) -> bool {
+        false
+    }
+}
+
+impl UsigCheck for NoCounter {
+    fn check(&self, _replica: ReplicaId, _ui: &Ui, _digest: &Digest) -> bool {
+        false
+    }
+}
+
+/// What a test changes before a replica starts.
+pub type Change<'a> = &'a dyn Fn(&mut ReplicaConfig);
+
+pub struct Cluster {
+    pub membership: Arc<Membership>,
+    pub addresses: Vec<SocketAddr>,
+    replicas: Vec<Running>,
+}
+
+impl Cluster {
+    pub fn start(n: u8) -> Self {
+        Self::with(n, Tuning::default(), &|_| {})
+    }
+
+    pub fn with(n: u8, tuning: Tuning, change: Change<'_>) -> Self {
+        let keys: Vec<_> = (0..n).map(|id| KeyPair::from_seed([100 + id; 32])).collect();
+        let member = |keys: &KeyPair| Member {
+            key: keys.public(),
+            incarnation: Incarnation(1),
+            device_key: [0; 32],
+        };
+        let members = keys.iter().map(member).collect();
+        let (group, epoch) = (GroupId([5; 16]), Epoch(1));
+        let membership = Arc::new(Membership { group, epoch, f: 0, members });
+        let listeners: Vec<_> =
+            keys.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
+        let started = membership.ids().zip(keys).zip(listeners).map(|((me, keys), listener)| {
+            let setup = Setup { me, membership: membership.clone(), tuning };
+            let verifier = GroupVerifier::new(
+                membership.clone(),
+                Arc::new(NoCounter),
+                RequestMode::Signature,
+                None,
+            );
+            let mut config = ReplicaConfig {
+                me,
+                membership: membership.clone(),
+                addresses: addresses.clone(),
+                listen: Listen::Bound(listener),
+                core: Box::new(move |out| Box::new(Erased::<Follow>::start(setup, out))),
+                service: Box::new(Whole::new(Tally::default())),
+                keys,
+                usig: Box::new(NoCounter),
+                verifier: Arc::new(verifier.unwrap()),
+                timeouts: Timeouts::default(),
+                access: Access::Open,
+                limits: HostLimits::default(),
+            };
+            change(&mut config);
+            Replica::new(config).unwrap().spawn().unwrap()
+        });
+        let replicas = started.collect();
+        Self { membership, addresses, replicas }
+    }
+
+    /// A client that believes a result when all replicas agree.
+    pub fn client(&self, seed: u8) -> Client {
+        Client::connect(self.client_config(seed)).unwrap()
+    }
+
+    pub fn client_config(&self, seed: u8) -> ClientConfig {
+        let keys = KeyPair::from_seed([seed; 32]);
+        let (id, n) = (keys.client_id(), self.membership.n());
+        let core = Believer::new(id, self.membership.ids().collect(), n);
+        let (membership, addresses) = (self.membership.clone(), self.addresses.clone());
+        ClientConfig::new(membership, addresses, keys, Box::new(core))
+    }
+
+    /// Asks a replica for its status until it is as wanted.
+    pub fn await_status(&self, client: &Client, replica: u16, wanted: impl Fn(&Json) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = client.status(ReplicaId(replica)).wait_timeout(PATIENCE);
+            let status = status.map(|bytes| Json::new(&bytes));
+            if status.as_ref().is_ok_and(&wanted) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "replica {replica} never was as wanted: {status:?}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Ends all replicas, each of which must not have ended by itself.
+    pub fn stop(self) {
+        self.replicas.into_iter().for_each(|replica| replica.stop().unwrap());
+    }
+
+    pub fn replicas(self) -> Vec<Running> {
+        self.replicas
+    }
+}
+
+/// A status report.
+#[derive(Debug)]
+pub struct Json(serde_json::Value);
+
+impl Json {
+    pub fn new(bytes: &Bytes) -> Self {
+        Self(serde_json::from_slice(bytes).unwrap())
+    }
+    pub fn number(&self, path: &str) -> u64 {
+        self.0.pointer(path).unwrap().as_u64().unwrap()
+    }
+    pub fn list(&self, path: &str) -> usize {
+        self.0.pointer(path).unwrap().as_array().unwrap().len()
+    }
+}

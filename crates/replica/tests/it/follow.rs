@@ -1,0 +1,155 @@
+//! A protocol in which everyone does what replica 0 says. It tolerates nothing, but it uses every
+//! way of a message through the host: to itself, to others, signed and checked.
+
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::batch::{Item, Proposal};
+use pentarchy_core::counter::Position;
+use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
+use pentarchy_core::membership::Membership;
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{
+    Delay, Effects, Event, Message, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName, To,
+};
+use pentarchy_core::request::Envelope;
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+use std::sync::Arc;
+
+/// What replica 0 says.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Order {
+    slot: Slot,
+    proposal: Proposal,
+}
+
+impl Wire for Order {
+    fn encode(&self, to: &mut Writer) {
+        self.slot.encode(to);
+        self.proposal.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { slot: Slot::decode(from)?, proposal: Proposal::decode(from)? })
+    }
+}
+
+impl Message for Order {
+    fn auth(&self) -> Auth {
+        // The empty proposal stands for a message that needs the counter.
+        if self.proposal.items.is_empty() {
+            Auth::Usig(Position::new(View(0), self.slot.0))
+        } else {
+            Auth::Signature
+        }
+    }
+    fn statement(&self, domain: &Domain) -> Digest {
+        domain.statement("order").u64(self.slot.0).digest(&self.proposal.digest()).finish()
+    }
+}
+
+/// The one timer: replica 0 sends an order that needs the counter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct UseCounter;
+
+impl TimerName for UseCounter {
+    fn to_key(self) -> TimerKey {
+        (7, 7)
+    }
+    fn from_key(_key: TimerKey) -> Self {
+        Self
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Follow {
+    me: ReplicaId,
+    waiting: Vec<Arc<Envelope>>,
+    ordered: Slot,
+    executed: Slot,
+}
+
+impl Protocol for Follow {
+    type Message = Order;
+    type Timer = UseCounter;
+    type Record = Slot;
+    type Input = Input;
+    type Output = Output;
+
+    const RULES: Rules =
+        Rules { name: "follow", replicas_factor: 0, speculative: false, source: "a test" };
+
+    fn validate(
+        _membership: &Membership,
+        verifier: &dyn Verifier,
+        author: ReplicaId,
+        _tag: &AuthTag,
+        message: &Order,
+    ) -> Result<(), Reject> {
+        if author != ReplicaId(0) {
+            return Err(Reject::WrongRole);
+        }
+        let good = message.proposal.whole().all(|envelope| verifier.envelope(envelope));
+        if good { Ok(()) } else { Err(Reject::BadRequest) }
+    }
+
+    fn start(setup: Setup, _log: &mut dyn Iterator<Item = Slot>, out: &mut Effects<Self>) -> Self {
+        // Tests that want a refused counter set this size, which means nothing here otherwise.
+        if setup.tuning.proposals_in_flight == 1 {
+            out.arm(UseCounter, Delay::Millis(1));
+        }
+        Self { me: setup.me, waiting: Vec::new(), ordered: Slot(0), executed: Slot(0) }
+    }
+
+    fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
+        match event {
+            Event::Input(Input::Request { envelope }) => self.waiting.push(envelope),
+            Event::Input(Input::Round { now }) => self.order(now, out),
+            Event::Input(_) => {}
+            Event::Message(order) => {
+                let Order { slot, proposal } = &*order.message;
+                if *slot == self.executed.next() {
+                    self.executed = *slot;
+                    let batch = proposal.complete(|_| None).expect("all items are whole");
+                    out.output(Output::Execute { slot: *slot, batch: Arc::new(batch) });
+                    if slot.0.is_multiple_of(4) {
+                        out.output(Output::Checkpoint { slot: *slot });
+                    }
+                }
+            }
+            Event::Timeout(UseCounter) => {
+                let proposal = Proposal::new(Millis(0), Vec::new());
+                out.send(To::All, Order { slot: Slot(99), proposal });
+            }
+        }
+    }
+
+    fn assert_invariants(&self) {
+        assert!(self.me != ReplicaId(0) || self.executed == self.ordered || self.ordered.0 > 0);
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            view: View(0),
+            primary: ReplicaId(0),
+            phase: "normal",
+            committed: self.executed,
+            stable: Slot(0),
+            peers_committed: Slot(0),
+            waiting: self.waiting.len(),
+            view_changes: 0,
+            reason: "",
+        }
+    }
+}
+
+impl Follow {
+    fn order(&mut self, now: Millis, out: &mut Effects<Self>) {
+        let envelopes = std::mem::take(&mut self.waiting);
+        if self.me != ReplicaId(0) || envelopes.is_empty() {
+            return;
+        }
+        self.ordered = self.ordered.next();
+        let items = envelopes.into_iter().map(Item::Whole).collect();
+        out.persist(self.ordered);
+        out.send(To::All, Order { slot: self.ordered, proposal: Proposal::new(now, items) });
+    }
+}

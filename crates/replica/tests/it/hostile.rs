@@ -1,0 +1,164 @@
+//! What strangers and broken clients can do: be counted.
+
+use crate::cluster::{Cluster, Json, PATIENCE};
+use crate::tally::answer;
+use pentarchy_client::{Client, RequestError};
+use pentarchy_core::digest::Domain;
+use pentarchy_core::ids::{Epoch, GroupId, Node, ReplicaId};
+use pentarchy_core::protocol::Tuning;
+use pentarchy_core::wire::Wire;
+use pentarchy_crypto::keys::{KeyPair, channel_public};
+use pentarchy_crypto::request_auth::ClientSigner;
+use pentarchy_io::channel::Channel;
+use pentarchy_io::channel::Identity;
+use pentarchy_io::hello::Hello;
+use pentarchy_replica::Access;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+fn works(cluster: &Cluster, client: &Client, count: u64) {
+    let result = client.submit("still there?").wait_timeout(PATIENCE);
+    assert_eq!(result, Ok(answer(count, b"still there?")));
+    cluster.await_status(client, 0, |_| true);
+}
+
+/// Opens a channel by hand, as whoever has the key, and says who it claims to be.
+fn intrude(cluster: &Cluster, keys: &KeyPair, claim: Node) -> (TcpStream, Channel) {
+    let identity = Identity::new(*keys.channel_secret(), &cluster.membership.domain());
+    let remote = channel_public(&cluster.membership.members[0].key).unwrap();
+    let mut stream = TcpStream::connect(cluster.addresses[0]).unwrap();
+    let (mut out, mut buffer) = (Vec::new(), [0; 1024]);
+    let mut channel = Channel::initiator(&identity, &remote, 1 << 20, &mut out).unwrap();
+    stream.write_all(&out).unwrap();
+    while !channel.is_open() {
+        let count = stream.read(&mut buffer).unwrap();
+        channel.read(&buffer[..count], &mut Vec::new(), &mut Vec::new()).unwrap();
+    }
+    send(&mut stream, &mut channel, &Hello(claim).to_bytes());
+    (stream, channel)
+}
+
+fn send(stream: &mut TcpStream, channel: &mut Channel, message: &[u8]) {
+    let plain = [&(message.len() as u32).to_le_bytes(), message].concat();
+    let mut out = Vec::new();
+    channel.write(&plain, &mut out).unwrap();
+    stream.write_all(&out).unwrap();
+}
+
+/// The other side hangs up.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut rest = Vec::new();
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn garbage_on_the_port_is_counted_and_harmless() {
+    let cluster = Cluster::start(1);
+    let client = cluster.client(1);
+    works(&cluster, &client, 1);
+    let garbage: [&[u8]; 4] =
+        [b"GET / HTTP/1.1\r\n\r\n", &[0; 500], &[0xff; 500], b"\x60\0\0\0aaaaaaaaaaaa"];
+    for bytes in garbage {
+        let mut stream = TcpStream::connect(cluster.addresses[0]).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(is_closed(&mut stream));
+    }
+    let failed = |status: &Json| status.number("/counters/handshakes_failed");
+    cluster.await_status(&client, 0, |status| failed(status) == 4);
+    works(&cluster, &client, 2);
+    cluster.stop();
+}
+
+#[test]
+fn nobody_can_claim_to_be_someone_else() {
+    let cluster = Cluster::start(2);
+    let (mallory, victim) = (KeyPair::from_seed([66; 32]), KeyPair::from_seed([1; 32]));
+    let claims = [
+        Node::Client(victim.client_id()),
+        Node::Replica(ReplicaId(1)),
+        Node::Replica(ReplicaId(0)),
+        Node::Replica(ReplicaId(9)),
+    ];
+    for claim in claims {
+        let (mut stream, _channel) = intrude(&cluster, &mallory, claim);
+        assert!(is_closed(&mut stream), "{claim:?}");
+    }
+    let client = cluster.client(1);
+    cluster.await_status(&client, 0, |status| status.number("/counters/hellos_refused") == 4);
+    cluster.stop();
+}
+
+#[test]
+fn a_client_that_is_not_listed_is_refused() {
+    let listed = KeyPair::from_seed([1; 32]).client_id();
+    let cluster = Cluster::with(1, Tuning::default(), &|config| {
+        config.access = Access::Listed([listed].into());
+    });
+    let (stranger, client) = (cluster.client(2), cluster.client(1));
+    works(&cluster, &client, 1);
+    let refused = stranger.submit("let me in").wait_timeout(Duration::from_millis(200));
+    assert_eq!(refused, Err(RequestError::TimedOut));
+    cluster.await_status(&client, 0, |status| status.number("/counters/hellos_refused") > 0);
+    cluster.stop();
+}
+
+#[test]
+fn a_request_that_its_client_did_not_sign_is_not_executed() {
+    let cluster = Cluster::start(1);
+    let mut config = cluster.client_config(2);
+    // Signed for another group.
+    let domain = Domain::new(&GroupId([6; 16]), Epoch(1));
+    config.signer = ClientSigner::signature(config.keys.clone(), domain);
+    let liar = Client::connect(config).unwrap();
+    let refused = liar.submit("x").wait_timeout(Duration::from_millis(200));
+    assert_eq!(refused, Err(RequestError::TimedOut));
+    let client = cluster.client(1);
+    cluster.await_status(&client, 0, |status| status.number("/counters/client_bad_auth") > 0);
+    works(&cluster, &client, 1);
+    cluster.stop();
+}
+
+#[test]
+fn a_client_that_vanishes_or_talks_nonsense_harms_nobody() {
+    let cluster = Cluster::start(1);
+    let vanishing = cluster.client(2);
+    let _ = vanishing.submit("left behind");
+    drop(vanishing);
+    let keys = KeyPair::from_seed([3; 32]);
+    let (mut stream, mut channel) = intrude(&cluster, &keys, Node::Client(keys.client_id()));
+    send(&mut stream, &mut channel, &[9, 9, 9]);
+    assert!(is_closed(&mut stream));
+    let client = cluster.client(1);
+    cluster.await_status(&client, 0, |status| status.number("/counters/client_malformed") == 1);
+    client.submit("present").wait_timeout(PATIENCE).unwrap();
+    cluster.stop();
+}
+
+#[test]
+fn strangers_who_say_nothing_cannot_keep_others_out() {
+    let cluster = Cluster::start(1);
+    let silent: Vec<_> =
+        (0..200).map(|_| TcpStream::connect(cluster.addresses[0]).unwrap()).collect();
+    let client = cluster.client(1);
+    works(&cluster, &client, 1);
+    let refused = |status: &Json| status.number("/counters/connections_refused");
+    cluster.await_status(&client, 0, |status| refused(status) >= 136);
+    drop(silent);
+    cluster.stop();
+}
+
+#[test]
+fn a_full_replica_says_so() {
+    let cluster = Cluster::with(1, Tuning::default(), &|config| config.limits.waiting_max = 0);
+    let client = cluster.client(1);
+    let refused = client.submit("x").wait_timeout(Duration::from_millis(200));
+    assert_eq!(refused, Err(RequestError::TimedOut));
+    cluster.await_status(&client, 0, |status| status.number("/counters/client_busy") == 1);
+    cluster.stop();
+}

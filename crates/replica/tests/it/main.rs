@@ -1,0 +1,7 @@
+//! The host over real sockets, with a protocol and a service that are just enough to see it work.
+
+mod cluster;
+mod follow;
+mod hostile;
+mod requests;
+mod tally;

@@ -1,0 +1,103 @@
+//! What clients get.
+
+use crate::cluster::{Cluster, PATIENCE};
+use crate::tally::answer;
+use bytes::Bytes;
+use pentarchy_client::{Completions, Pending, RequestError};
+use pentarchy_core::limits::OPERATION_BYTES_MAX;
+use pentarchy_core::protocol::Tuning;
+use pentarchy_replica::Fatal;
+use std::time::Instant;
+
+#[test]
+fn ten_thousand_pipelined_requests_are_answered_in_order() {
+    let cluster = Cluster::start(1);
+    let client = cluster.client(1);
+    let pending: Vec<Pending> =
+        (0..10_000u32).map(|i| client.submit(i.to_le_bytes().to_vec())).collect();
+    for (i, pending) in (0u32..).zip(pending) {
+        let result = pending.wait_timeout(PATIENCE);
+        assert_eq!(result, Ok(answer(u64::from(i) + 1, &i.to_le_bytes())));
+    }
+    assert_eq!(client.query("").wait_timeout(PATIENCE), Ok(answer(10_000, b"")));
+    drop(client);
+    cluster.stop();
+}
+
+#[test]
+fn three_replicas_find_each_other_and_answer_alike() {
+    let cluster = Cluster::start(3);
+    let client = cluster.client(1);
+    for replica in 0..3 {
+        cluster.await_status(&client, replica, |status| status.list("/peers") == 2);
+    }
+    let completions = Completions::new();
+    let operations = (0..2_000u64).map(|tag| (tag, Bytes::from(vec![7; 100])));
+    client.submit_all(operations, &completions).unwrap();
+    let (mut done, deadline) = (Vec::new(), Instant::now() + PATIENCE);
+    while done.len() < 2_000 && Instant::now() < deadline {
+        completions.wait(PATIENCE, &mut done);
+    }
+    for (tag, result) in &done {
+        assert_eq!(*result, Ok(answer(tag + 1, &[7; 100])));
+    }
+    assert_eq!(done.len(), 2_000);
+    for replica in 0..3 {
+        cluster.await_status(&client, replica, |status| status.number("/requests") == 2_000);
+    }
+    cluster.stop();
+}
+
+#[test]
+fn large_operations_pass_and_larger_ones_are_refused_at_once() {
+    let cluster = Cluster::start(2);
+    let client = cluster.client(1);
+    for replica in 0..2 {
+        cluster.await_status(&client, replica, |status| status.list("/peers") == 1);
+    }
+    let large = vec![9; OPERATION_BYTES_MAX];
+    let result = client.submit(large.clone()).wait_timeout(PATIENCE);
+    assert_eq!(result, Ok(answer(1, &large)));
+    let refused = client.call(vec![9; OPERATION_BYTES_MAX + 1]);
+    assert_eq!(refused, Err(RequestError::TooLarge));
+    cluster.stop();
+}
+
+#[test]
+fn a_client_that_comes_back_goes_on_with_new_numbers() {
+    let cluster = Cluster::start(1);
+    for life in 1..=3 {
+        let client = cluster.client(1);
+        assert_eq!(client.submit("x").wait_timeout(PATIENCE), Ok(answer(life, b"x")));
+    }
+    cluster.stop();
+}
+
+#[test]
+fn what_is_outstanding_fails_when_the_client_ends_and_is_bounded() {
+    let cluster = Cluster::start(1);
+    let mut config = cluster.client_config(1);
+    // Nobody listens there.
+    config.addresses = vec!["127.0.0.1:1".parse().unwrap()];
+    config.outstanding_max = 2;
+    let client = pentarchy_client::Client::connect(config).unwrap();
+    let outstanding = [client.submit("a"), client.try_submit("b")];
+    assert_eq!(client.try_submit("c").wait(), Err(RequestError::Full));
+    drop(client);
+    for pending in outstanding {
+        assert_eq!(pending.wait(), Err(RequestError::Closed));
+    }
+    cluster.stop();
+}
+
+#[test]
+fn a_refused_counter_ends_the_replica() {
+    let tuning = Tuning { proposals_in_flight: 1, ..Tuning::default() };
+    let cluster = Cluster::with(1, tuning, &|_| {});
+    let replica = cluster.replicas().remove(0);
+    let deadline = Instant::now() + PATIENCE;
+    while !replica.is_finished() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    assert!(matches!(replica.stop(), Err(Fatal::Counter(_))));
+}

@@ -1,0 +1,111 @@
+//! A service that remembers how many bytes it was given, and a client core that believes the first
+//! replicas that agree.
+
+use bytes::Bytes;
+use pentarchy_core::ids::{ClientId, Millis, ReplicaSet};
+use pentarchy_core::ports::client::{ClientCore, Effect, Event, Reply, ToClient};
+use pentarchy_core::request::{Draft, Request};
+use pentarchy_core::service::{Context, SmallService};
+use pentarchy_core::wire::Malformed;
+use std::collections::BTreeMap;
+
+/// Answers each operation with the operation and the number of operations so far.
+#[derive(Default)]
+pub struct Tally(u64);
+
+impl SmallService for Tally {
+    fn execute(&mut self, _context: &Context, operation: &[u8]) -> Vec<u8> {
+        self.0 += 1;
+        [&self.0.to_le_bytes(), operation].concat()
+    }
+    fn query(&self, _operation: &[u8]) -> Vec<u8> {
+        self.0.to_le_bytes().to_vec()
+    }
+    fn save(&self) -> Vec<u8> {
+        self.0.to_le_bytes().to_vec()
+    }
+    fn load(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        self.0 = u64::from_le_bytes(bytes.try_into().map_err(|_| Malformed)?);
+        Ok(())
+    }
+}
+
+/// Sends every request to all replicas, once per connection, and takes the outcome that `needed` of
+/// them report.
+pub struct Believer {
+    client: ClientId,
+    replicas: ReplicaSet,
+    needed: usize,
+    waiting: Vec<Request>,
+    /// Outstanding numbers, with the votes for them.
+    votes: BTreeMap<u64, Vec<Reply>>,
+    drafts: Vec<Draft>,
+}
+
+impl Believer {
+    pub fn new(client: ClientId, replicas: ReplicaSet, needed: usize) -> Self {
+        let (waiting, votes, drafts) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { client, replicas, needed, waiting, votes, drafts }
+    }
+
+    fn floor(&self) -> u64 {
+        self.votes.first_key_value().map_or(0, |(number, _)| *number)
+    }
+
+    fn vote(&mut self, reply: Reply, out: &mut Vec<Effect>) {
+        let Some(votes) = self.votes.get_mut(&reply.number) else { return };
+        votes.push(reply.clone());
+        if votes.iter().filter(|vote| vote.outcome == reply.outcome).count() == self.needed {
+            self.votes.remove(&reply.number);
+            let floor = self.floor();
+            self.drafts
+                .retain(|draft| draft.requests.iter().any(|request| request.number >= floor));
+            out.push(Effect::Completed { number: reply.number, outcome: reply.outcome });
+        }
+    }
+}
+
+impl ClientCore for Believer {
+    fn step(&mut self, event: Event, out: &mut Vec<Effect>) {
+        match event {
+            Event::Submit { number, operation } => {
+                self.votes.insert(number, Vec::new());
+                self.waiting.push(Request { number, operation });
+            }
+            Event::Query { number, operation } => {
+                self.votes.insert(number, Vec::new());
+                out.push(Effect::Query { to: self.replicas, number, operation });
+            }
+            Event::Message { message: ToClient::Replies { replies, .. }, .. } => {
+                replies.into_iter().for_each(|reply| self.vote(reply, out));
+            }
+            Event::Message { message: ToClient::Answer { number, result }, .. } => {
+                let outcome = pentarchy_core::ports::client::Outcome::Done(result);
+                self.vote(Reply { number, outcome }, out);
+            }
+            Event::Message { .. } => {}
+            Event::Connected(replica) => {
+                let to = ReplicaSet::from_iter([replica]);
+                let again = self.drafts.iter().map(|draft| (to, draft.clone()));
+                out.extend(again.map(|(to, draft)| Effect::Request { to, draft }));
+            }
+            Event::Round { now: Millis(_) } => {
+                while !self.waiting.is_empty() {
+                    let rest = self.waiting.split_off(self.waiting.len().min(512));
+                    let requests = std::mem::replace(&mut self.waiting, rest);
+                    let draft = Draft { client: self.client, floor: self.floor(), requests };
+                    self.drafts.push(draft.clone());
+                    out.push(Effect::Request { to: self.replicas, draft });
+                }
+            }
+        }
+    }
+    fn outstanding(&self) -> usize {
+        self.votes.len()
+    }
+}
+
+/// What the `count`-th operation is answered.
+pub fn answer(count: u64, operation: &[u8]) -> Bytes {
+    [&count.to_le_bytes(), operation].concat().into()
+}
