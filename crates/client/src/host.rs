@@ -22,6 +22,11 @@ use tracing::{debug, error};
 /// The token of the waker; replicas' tokens are their ids.
 const WAKER: Token = Token(usize::MAX);
 
+/// Milliseconds for which the first operations wait for connections. A replica that is connected
+/// only after it has executed a request cannot answer it, and the request would be late by a whole
+/// retransmission.
+const CONNECT_MS: u64 = 100;
+
 /// The longest sleep in milliseconds; nothing depends on it.
 const SLEEP_MS: u64 = 1_000;
 
@@ -35,6 +40,8 @@ pub struct Host {
     /// Operations that wait for room among the numbers, in order.
     held_back: VecDeque<Command>,
     statuses: Vec<VecDeque<Completion>>,
+    /// Replicas to which a connection was opened or could not be.
+    tried: ReplicaSet,
     desk: Desk,
 }
 
@@ -82,6 +89,7 @@ impl Host {
             commands: Vec::new(),
             held_back: VecDeque::new(),
             statuses: (0..members).map(|_| VecDeque::new()).collect(),
+            tried: ReplicaSet::EMPTY,
             desk,
         };
         Ok((host, inbox))
@@ -123,7 +131,8 @@ impl Host {
         if !self.inbox.take(&mut self.commands) {
             return Ok(false);
         }
-        self.on_commands(changes.opened);
+        self.tried = ReplicaSet(self.tried.0 | changes.opened.0 | changes.lost.0);
+        self.on_commands(changes.opened, now_ms);
         let now = self.clock.now();
         self.desk.wake_at = None;
         self.desk.step(Event::Round { now });
@@ -141,20 +150,28 @@ impl Host {
         Ok(true)
     }
 
+    /// Whether operations may be sent; see [`CONNECT_MS`].
+    const fn is_ready(&self, now_ms: u64) -> bool {
+        self.tried.len() == self.statuses.len() || now_ms >= CONNECT_MS
+    }
+
     fn timeout(&mut self) -> Duration {
-        let due_ms =
-            self.links.next_ms().map_or(SLEEP_MS, |at| at.saturating_sub(self.clock.elapsed_ms()));
-        let wake_ms =
-            self.desk.wake_at.map_or(SLEEP_MS, |at| at.0.saturating_sub(self.clock.now().0));
-        let can_submit = !self.held_back.is_empty() && self.desk.numbers.has_room();
+        let now_ms = self.clock.elapsed_ms();
+        let is_held_back = !self.held_back.is_empty() && self.desk.numbers.has_room();
+        let can_submit = is_held_back && self.is_ready(now_ms);
         if can_submit || self.links.is_readable() || !self.inbox.may_sleep() {
             return Duration::ZERO;
         }
-        Duration::from_millis(due_ms.min(wake_ms).min(SLEEP_MS))
+        let due_ms = self.links.next_ms().map(|at| at.saturating_sub(now_ms));
+        let now = self.clock.now();
+        let wake_ms = self.desk.wake_at.map(|at| at.0.saturating_sub(now.0));
+        let ready_ms = is_held_back.then_some(CONNECT_MS.saturating_sub(now_ms));
+        let wait_ms = [due_ms, wake_ms, ready_ms].into_iter().flatten().min();
+        Duration::from_millis(wait_ms.unwrap_or(SLEEP_MS).min(SLEEP_MS))
     }
 
     /// Gives numbers to what was submitted, as far as the window allows, and asks for statuses.
-    fn on_commands(&mut self, opened: ReplicaSet) {
+    fn on_commands(&mut self, opened: ReplicaSet, now_ms: u64) {
         for replica in opened.iter() {
             for _ in 0..self.statuses[usize::from(replica.0)].len() {
                 self.links.send(replica, &ToReplica::Status);
@@ -174,7 +191,8 @@ impl Host {
                 operation => self.held_back.push_back(operation),
             }
         }
-        while self.desk.numbers.has_room()
+        while self.is_ready(now_ms)
+            && self.desk.numbers.has_room()
             && let Some(command) = self.held_back.pop_front()
         {
             self.desk.on_command(command);

@@ -40,7 +40,7 @@ enum State {
     Down { dial_at: u64 },
     /// Dialled; given up at this time.
     Opening { connection: Box<Connection>, give_up_at: u64 },
-    /// Both sides know each other.
+    /// The replica said that it knows us.
     Open { connection: Box<Connection> },
 }
 
@@ -128,9 +128,10 @@ impl Links {
             };
             let received =
                 connection.receive(&mut self.scratch, ROUND_BYTES_MAX, &mut self.messages);
-            if link.try_open() {
+            if !self.messages.is_empty() && link.open() {
                 info!(replica = index, "connected");
                 changes.opened.insert(ReplicaId(index as u16));
+                self.messages.remove(0);
             }
             self.messages.drain(..).for_each(|bytes| on_message(ReplicaId(index as u16), bytes));
             if let Err(closed) = received {
@@ -197,17 +198,18 @@ impl Link {
         }
     }
 
-    /// Takes note of the end of the handshake; true once.
-    fn try_open(&mut self) -> bool {
-        let State::Opening { connection, .. } = &self.state else { return false };
-        if connection.remote().is_none() {
-            return false;
+    /// Takes note of the replica's welcome; true once.
+    fn open(&mut self) -> bool {
+        match std::mem::replace(&mut self.state, State::Down { dial_at: 0 }) {
+            State::Opening { connection, .. } => {
+                self.state = State::Open { connection };
+                self.backoff.reset();
+                true
+            }
+            other => {
+                self.state = other;
+                false
+            }
         }
-        let opening = std::mem::replace(&mut self.state, State::Down { dial_at: 0 });
-        if let State::Opening { connection, .. } = opening {
-            self.state = State::Open { connection };
-        }
-        self.backoff.reset();
-        true
     }
 }

@@ -7,6 +7,7 @@ pub mod replica {
     use crate::ids::{Millis, ReplicaSet, Slot, View};
     use crate::request::Envelope;
     use alloc::sync::Arc;
+    use alloc::vec::Vec;
 
     /// What the host tells a replica core.
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -16,6 +17,8 @@ pub mod replica {
         Request {
             /// The envelope.
             envelope: Arc<Envelope>,
+            /// Those of its numbers that are settled already; never all of them.
+            settled: Vec<u64>,
         },
         /// All that had arrived was delivered: propose what waits. Carries the clock: it is data.
         Round {

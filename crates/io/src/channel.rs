@@ -111,6 +111,9 @@ struct Session {
     state: State,
     remote: Option<[u8; 32]>,
     message_bytes_max: usize,
+    /// A responder that has heard nothing yet does not know who is there, and takes small frames
+    /// only.
+    is_guarded: bool,
 }
 
 /// What one call of [`Channel::read`] changes.
@@ -150,7 +153,8 @@ impl Channel {
 
     fn new(handshake: HandshakeState, remote: Option<[u8; 32]>, message_bytes_max: usize) -> Self {
         let state = State::Handshake(Box::new(handshake));
-        let session = Session { state, remote, message_bytes_max };
+        let is_guarded = remote.is_none();
+        let session = Session { state, remote, message_bytes_max, is_guarded };
         Self { deframer: Deframer::default(), session }
     }
 
@@ -167,6 +171,7 @@ impl Channel {
     }
 
     /// Changes how large the other end's messages may be, for instance when it has said who it is.
+    /// A responder takes no large message as the first one in any case.
     pub const fn allow(&mut self, message_bytes_max: usize) {
         self.session.message_bytes_max = message_bytes_max;
     }
@@ -237,6 +242,7 @@ impl Session {
     fn frame_bytes_max(&self) -> usize {
         match self.state {
             State::Handshake(_) | State::Failed => HANDSHAKE_BYTES_MAX,
+            State::Open(_) if self.is_guarded => sealed_bytes(CHUNK_BYTES_MAX),
             // A frame holds one message of any size, or several that fit one Noise message.
             State::Open(_) => {
                 sealed_bytes((LENGTH_BYTES + self.message_bytes_max).max(CHUNK_BYTES_MAX))
@@ -248,7 +254,11 @@ impl Session {
 impl Reading<'_> {
     fn on_frame(&mut self, frame: &[u8]) -> Result<(), ChannelError> {
         match &mut self.session.state {
-            State::Open(transport) => split(decrypt(transport, frame)?, self.messages),
+            State::Open(transport) => {
+                let plain = decrypt(transport, frame)?;
+                self.session.is_guarded &= plain.is_empty();
+                split(plain, self.messages)
+            }
             State::Handshake(_) | State::Failed => self.on_handshake(frame),
         }
     }
@@ -351,6 +361,7 @@ mod tests {
     #[test]
     fn a_message_above_a_noise_message_is_cut_and_joined() {
         let (mut a, mut b) = open_pair();
+        pass(&mut a, &mut b, &[b"hello"]);
         for length in [CHUNK_BYTES_MAX - 4, CHUNK_BYTES_MAX, 2 * CHUNK_BYTES_MAX - 4, MAX] {
             let large: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
             let got = pass(&mut a, &mut b, &[&large]);
@@ -359,6 +370,20 @@ mod tests {
         let (mut wire, mut got) = (Vec::new(), Vec::new());
         a.write(&plain(&[&vec![0; MAX + 1]]), &mut wire).unwrap();
         assert_eq!(b.read(&wire, &mut got, &mut Vec::new()), Err(ChannelError::Oversize));
+    }
+
+    #[test]
+    fn a_responder_takes_no_large_frame_before_a_small_one() {
+        let (mut a, mut b) = open_pair();
+        let (mut wire, mut got) = (Vec::new(), Vec::new());
+        a.write(&plain(&[&vec![0; CHUNK_BYTES_MAX]]), &mut wire).unwrap();
+        assert_eq!(b.read(&wire, &mut got, &mut Vec::new()), Err(ChannelError::Oversize));
+        let (mut a, mut b) = open_pair();
+        wire.clear();
+        a.write(&plain(&[b"hello"]), &mut wire).unwrap();
+        a.write(&plain(&[&vec![0; CHUNK_BYTES_MAX]]), &mut wire).unwrap();
+        b.read(&wire, &mut got, &mut Vec::new()).unwrap();
+        assert_eq!(got.len(), 2);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The `pentarchy` command.
 
+mod bench;
 mod cli;
 
 use clap::Parser as _;

@@ -151,11 +151,19 @@ fn access(config: &ClusterConfig) -> Access {
 /// # Errors
 /// [`StartError`] if an address cannot be resolved or a key is unusable.
 pub fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Client, StartError> {
+    Ok(Client::connect(client_config(config, keys)?)?)
+}
+
+/// What a client of this group is connected with, for callers that change a part of it.
+///
+/// # Errors
+/// [`StartError`] as for [`connect`].
+pub fn client_config(config: &ClusterConfig, keys: KeyPair) -> Result<ClientConfig, StartError> {
     let membership = Arc::new(config.membership());
     let core = protocols::client_core(config, keys.client_id());
     let signer = signer(config, keys.clone(), &membership)?;
     let client = ClientConfig::new(membership, addresses(config)?, keys, core);
-    Ok(Client::connect(ClientConfig { signer, ..client })?)
+    Ok(ClientConfig { signer, ..client })
 }
 
 fn signer(

@@ -12,10 +12,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     PROTOCOLS.iter().filter(|entry| entry.for_users).map(|entry| entry.rules.name)
 }
 
-/// The protocol of this name, if a service may run on it.
+/// The protocol of this name, also if it is one to measure others against, and no service should
+/// run on it.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
-    pentarchy_protocols::find(name).filter(|entry| entry.for_users)
+    pentarchy_protocols::find(name)
 }
 
 /// How many replicas a protocol needs to tolerate `f` faults. `None` if there is no such protocol,
@@ -23,7 +24,9 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 #[must_use]
 pub fn replicas_needed(name: &str, f: usize) -> Option<usize> {
     let entry = find(name)?;
-    (1..=REPLICAS_MAX).contains(&f).then(|| entry.rules.replicas(f)).filter(|n| *n <= REPLICAS_MAX)
+    // One that serves as a baseline tolerates nothing.
+    let least = usize::from(entry.for_users);
+    (least..=REPLICAS_MAX).contains(&f).then(|| entry.rules.replicas(f)).filter(|n| *n <= REPLICAS_MAX)
 }
 
 /// The client side of the configured protocol: all of them so far are answered by votes.

@@ -91,7 +91,7 @@ impl Protocol for Unreplicated {
 
     fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
         match event {
-            Event::Input(Input::Request { envelope }) => self.waiting.push(envelope),
+            Event::Input(Input::Request { envelope, .. }) => self.waiting.push(envelope),
             Event::Input(Input::Round { now }) => self.execute(now, out),
             Event::Input(Input::Checkpointed { .. } | Input::Installed { .. })
             | Event::Timeout(NoTimer) => {}

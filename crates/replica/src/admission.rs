@@ -7,7 +7,6 @@ use bytes::Bytes;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::ports::client::{ToClient, ToReplica};
-use pentarchy_core::ports::replica::Input;
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire;
 use std::sync::Arc;
@@ -60,8 +59,9 @@ impl Admission {
             network.counters.client_wrong_author += 1;
             return disconnect(&client, now_ms, "not its own request", network);
         }
-        if let Some(replies) = unit.settled(&envelope) {
-            return network.clients.reply(&client, replies);
+        if unit.is_settled(&envelope) {
+            unit.answer_settled(envelope, network);
+            return;
         }
         let waiting = *self.waiting.get_or_insert_with(|| unit.core.status().waiting);
         if waiting + self.fresh.len() >= network.limits().waiting_max {
@@ -87,7 +87,9 @@ impl Admission {
         };
         for envelope in self.fresh.drain(..) {
             if all_good || unit.verifier.envelope(&envelope) {
-                unit.step(CoreEvent::Input(Input::Request { envelope }), network)?;
+                if let Some(request) = unit.answer_settled(envelope, network) {
+                    unit.step(CoreEvent::Input(request), network)?;
+                }
             } else {
                 network.counters.client_bad_auth += 1;
                 disconnect(&envelope.client, now_ms, "request not authentic", network);

@@ -89,6 +89,9 @@ pub struct HostLimits {
     pub peer_round_bytes: usize,
     /// Bytes that wait for a client before its connection is closed.
     pub client_queue_bytes: usize,
+    /// Bytes that wait for all clients together; above it every client that does not keep up is
+    /// disconnected when there is something to say to it.
+    pub clients_queue_bytes: usize,
     /// Bytes that wait for a peer before new messages to it are dropped.
     pub peer_queue_bytes: usize,
     /// Bytes that wait for a peer above which its questions about state are dropped.
@@ -106,6 +109,7 @@ impl Default for HostLimits {
             client_round_bytes: 256 << 10,
             peer_round_bytes: 4 << 20,
             client_queue_bytes: 16 << 20,
+            clients_queue_bytes: 256 << 20,
             peer_queue_bytes: 64 << 20,
             transfer_queue_bytes: 4 << 20,
             waiting_max: PENDING_ENVELOPES_MAX,

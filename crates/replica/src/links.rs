@@ -24,6 +24,8 @@ pub struct Link {
     pub role: Role,
     /// When it is closed unless its role is settled.
     pub settle_by_ms: u64,
+    /// Bytes that waited for a client after the last flush.
+    pub backlog: usize,
     is_ready: bool,
     is_dirty: bool,
 }
@@ -46,7 +48,8 @@ impl Links {
     /// Takes in a connection that was registered under [`Self::next_token`].
     pub fn add(&mut self, connection: Connection, role: Role, settle_by_ms: u64) -> usize {
         let token = self.next_token();
-        let link = Link { connection, role, settle_by_ms, is_ready: false, is_dirty: false };
+        let (backlog, is_ready, is_dirty) = (0, false, false);
+        let link = Link { connection, role, settle_by_ms, backlog, is_ready, is_dirty };
         match self.free.pop() {
             Some(token) => self.links[token] = Some(link),
             None => self.links.push(Some(link)),

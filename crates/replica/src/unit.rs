@@ -202,10 +202,10 @@ impl Unit {
 
     fn output(&mut self, output: Output, network: &mut Network) -> Result<(), Fatal> {
         match output {
-            Output::Admit { envelope } => match self.settled(&envelope) {
-                Some(replies) => network.clients.reply(&envelope.client, replies),
-                None => self.inward.push_back(CoreEvent::Input(Input::Request { envelope })),
-            },
+            Output::Admit { envelope } => {
+                let request = self.answer_settled(envelope, network);
+                self.inward.extend(request.map(CoreEvent::Input));
+            }
             Output::Execute { slot, batch } => {
                 let clients = &mut network.clients;
                 self.executor.execute(slot, &batch, |client, replies| {
@@ -231,13 +231,34 @@ impl Unit {
         Ok(())
     }
 
-    /// The replies, if nothing in the envelope is left to be ordered.
-    pub fn settled(&self, envelope: &Envelope) -> Option<Vec<Reply>> {
+    /// Whether nothing in the envelope is left to be ordered.
+    pub fn is_settled(&self, envelope: &Envelope) -> bool {
+        let lookup = |number| self.executor.lookup(&envelope.client, number);
+        envelope.requests.iter().all(|request| lookup(request.number) != Lookup::New)
+    }
+
+    /// Answers from the client table what is settled, and gives the core what is left to be ordered.
+    pub fn answer_settled(&self, envelope: Arc<Envelope>, network: &mut Network) -> Option<Input> {
         let reply = |number: u64| match self.executor.lookup(&envelope.client, number) {
             Lookup::New => None,
             Lookup::Settled(outcome) => Some(Reply { number, outcome }),
         };
-        envelope.requests.iter().map(|request| reply(request.number)).collect()
+        let numbers = envelope.requests.iter().map(|request| request.number);
+        let replies: Vec<Reply> = numbers.filter_map(reply).collect();
+        let is_new = replies.len() < envelope.requests.len();
+        let settled = replies.iter().map(|reply| reply.number).collect();
+        if !replies.is_empty() {
+            network.clients.reply(&envelope.client, replies);
+        }
+        is_new.then_some(Input::Request { envelope, settled })
+    }
+
+    /// An envelope for the core, with those of its numbers that are settled already.
+    pub fn request(&self, envelope: Arc<Envelope>) -> CoreEvent {
+        let numbers = envelope.requests.iter().map(|request| request.number);
+        let known = |number: &u64| self.executor.lookup(&envelope.client, *number) != Lookup::New;
+        let settled = numbers.filter(known).collect();
+        CoreEvent::Input(Input::Request { envelope, settled })
     }
 
     fn on_transfer(

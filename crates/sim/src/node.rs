@@ -366,11 +366,13 @@ impl ReplicaNode {
     /// Answers what is settled from the client table and hands the rest to the core.
     fn admit(&mut self, envelope: Arc<Envelope>, settled: Vec<Reply>, out: &mut Vec<Act>) {
         let new = settled.len() < envelope.requests.len();
+        let numbers = settled.iter().map(|reply| reply.number).collect();
         if !settled.is_empty() {
             self.reply(envelope.client, settled, out);
         }
         if new {
-            self.inbox.push_back(CoreEvent::Input(Input::Request { envelope }));
+            let input = Input::Request { envelope, settled: numbers };
+            self.inbox.push_back(CoreEvent::Input(input));
         }
     }
 
@@ -524,12 +526,9 @@ impl ReplicaNode {
 
     fn install(&mut self, snapshot: Snapshot, out: &mut Vec<Act>) {
         let slot = snapshot.slot;
-        // The core may have reached the slot by itself while the state was on its way.
-        if slot > self.executor.executed() {
-            let state = snapshot.digest;
-            self.executor.install(snapshot).expect("a vouched state can be restored");
-            out.push(Act::Saw(Observation::Installed { slot, state }));
-        }
+        let state = snapshot.digest;
+        self.executor.install(snapshot).expect("a vouched state can be restored");
+        out.push(Act::Saw(Observation::Installed { slot, state }));
         self.inbox.push_back(CoreEvent::Input(Input::Installed { slot }));
     }
 }

@@ -42,6 +42,7 @@ pub struct Oracle {
     transfers: u64,
     rejected: u64,
     reports: u64,
+    undecided: u64,
 }
 
 impl Oracle {
@@ -64,6 +65,7 @@ impl Oracle {
             transfers: 0,
             rejected: 0,
             reports: 0,
+            undecided: 0,
         }
     }
 
@@ -192,10 +194,11 @@ impl Oracle {
     /// # Errors
     /// If no order explains it, or a client was refused.
     pub fn history(&mut self) -> Verdict {
-        match self.refused.take() {
-            Some(broken) => Err(broken),
-            None => linearizability::check(&self.history),
+        if let Some(broken) = self.refused.take() {
+            return Err(broken);
         }
+        self.undecided = linearizability::check(&self.history)?;
+        Ok(())
     }
 
     /// The part of the summary that checkers know.
@@ -210,6 +213,7 @@ impl Oracle {
             transfers: self.transfers,
             rejected: self.rejected,
             reports: self.reports,
+            undecided: self.undecided,
             ..Summary::default()
         }
     }

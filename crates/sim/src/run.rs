@@ -4,7 +4,7 @@ use crate::checker::Broken;
 use crate::rng::Rng;
 use crate::service::{Journal, Registers};
 use crate::swarm::{Options, SimConfig};
-use crate::world::World;
+use crate::world::{Log, World};
 use core::fmt;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
@@ -91,6 +91,8 @@ pub struct Summary {
     pub rejected: u64,
     /// Lies that were found.
     pub reports: u64,
+    /// Keys whose history was too tangled to decide whether it is linearizable.
+    pub undecided: u64,
     /// Replicas that crashed.
     pub crashed: usize,
     /// What faulty replicas did.
@@ -107,6 +109,7 @@ impl fmt::Display for Summary {
         write!(out, "seed {seed:#x} n={n} f={f} requests={requests} executed={executed} ")?;
         write!(out, "slots={slots} stable={} view={} transfers={transfers} ", stable.0, view.0)?;
         write!(out, "messages={} rejected={} ", self.messages, self.rejected)?;
+        write!(out, "reports={} undecided={} ", self.reports, self.undecided)?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;
         write!(out, "simulated={}ms audit={}", self.simulated_ms, self.audit)
     }
@@ -119,11 +122,13 @@ pub struct Violation {
     pub seed: u64,
     /// What does not hold.
     pub broken: Broken,
+    /// The options of the world, in short.
+    pub world: String,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {:#x} breaks {}", self.seed, self.broken)
+        write!(f, "seed {:#x} breaks {}\n  in {}", self.seed, self.broken, self.world)
     }
 }
 
@@ -144,7 +149,22 @@ pub fn run_seed(
 ) -> Result<Summary, Violation> {
     let mut rng = Rng::new(seed);
     let options = Options::draw(&mut rng, config, &factories.rules);
-    run_options(seed, options, factories, rng)
+    run_options(seed, options, factories, rng, None)
+}
+
+/// Runs the world of one seed, with a line for each thing that happens in it.
+///
+/// # Errors
+/// The property that it breaks.
+pub fn watch_seed(
+    seed: u64,
+    config: &SimConfig,
+    factories: &Factories<'_>,
+    log: Log,
+) -> Result<Summary, Violation> {
+    let mut rng = Rng::new(seed);
+    let options = Options::draw(&mut rng, config, &factories.rules);
+    run_options(seed, options, factories, rng, Some(log))
 }
 
 /// Runs a world with these options.
@@ -156,8 +176,10 @@ pub fn run_options(
     options: Options,
     factories: &Factories<'_>,
     rng: Rng,
+    log: Option<Log>,
 ) -> Result<Summary, Violation> {
-    let run = AssertUnwindSafe(|| World::new(seed, options, factories, rng).run());
+    let world = options.to_string();
+    let run = AssertUnwindSafe(|| World::new(seed, options, factories, rng, log).run());
     let outcome = catch_unwind(run).unwrap_or_else(|cause| {
         let text = cause.downcast_ref::<String>().cloned();
         let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -165,7 +187,7 @@ pub fn run_options(
     });
     match outcome {
         Ok(summary) => Ok(Summary { seed, ..summary }),
-        Err(broken) => Err(Violation { seed, broken }),
+        Err(broken) => Err(Violation { seed, broken, world }),
     }
 }
 

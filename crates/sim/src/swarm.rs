@@ -1,10 +1,12 @@
 //! A seed becomes a world: sizes, faults, timing. Options are drawn so that each run leans towards
 //! something (a lossy network, tiny windows, a dying primary) instead of a little of everything.
 
+use crate::adversary::Behaviour;
 use crate::network::NetworkOptions;
 use crate::rng::Rng;
 use crate::time::Micros;
 use crate::workload::WorkloadOptions;
+use core::fmt;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
 
@@ -108,13 +110,29 @@ pub struct Options {
     /// What clients do.
     pub workload: WorkloadOptions,
     /// Replicas that are faulty from the start.
-    pub byzantine: Vec<ReplicaId>,
+    pub byzantine: Vec<(ReplicaId, Behaviour)>,
     /// What happens when.
     pub disturbances: Vec<(Micros, Disturbance)>,
     /// When the network heals.
     pub heal_at: Micros,
     /// See [`SimConfig::liveness_timeouts`].
     pub liveness_timeouts: u64,
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { n, clients, outstanding, tuning, network, byzantine, heal_at, .. } = self;
+        write!(out, "n={n} clients={clients} outstanding={outstanding} ")?;
+        write!(out, "checkpoint={} ", tuning.checkpoint_slots)?;
+        write!(out, "window={} batch={} ", tuning.window_slots, tuning.batch_requests)?;
+        write!(
+            out,
+            "in_flight={} {network:?} byzantine={byzantine:?} ",
+            tuning.proposals_in_flight
+        )?;
+        write!(out, "skew={}ms busy={} ", self.skew_ms, self.busy_ppm)?;
+        write!(out, "disturbances={:?} heal_at={heal_at}", self.disturbances)
+    }
 }
 
 impl Options {
@@ -164,7 +182,7 @@ impl Options {
             let mut ids: Vec<ReplicaId> = (0..self.n as u16).map(ReplicaId).collect();
             for _ in 0..rng.range(1, self.f as u64) {
                 let index = rng.below(ids.len() as u64) as usize;
-                self.byzantine.push(ids.swap_remove(index));
+                self.byzantine.push((ids.swap_remove(index), Behaviour::draw(rng, self.n)));
             }
         }
         if rng.percent(75) {

@@ -2,9 +2,10 @@
 //! that happens at a time, in the order of simulated time. Everything that is left open by the host
 //! contract is decided by one seed.
 
-use crate::adversary::{self, Adversary};
+use crate::adversary::Adversary;
 use crate::audit::Audit;
-use crate::checker::{Verdict, liveness::Deadline};
+use crate::checker::liveness::Deadline;
+use crate::checker::{Stand, Verdict, bounds};
 use crate::crypto::{Crypto, client_id};
 use crate::network::{Cut, Network};
 use crate::node::{Act, Address, Packet, Parts, ReplicaNode};
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 mod clients;
 mod disturb;
+mod log;
 mod replicas;
 
 /// Something that is going to happen.
@@ -92,14 +94,25 @@ pub struct World {
     rng: Rng,
     healed: bool,
     messages: u64,
+    traffic_max: u64,
     acts: Vec<Act>,
     client_acts: Vec<ClientAct>,
+    log: Option<Log>,
 }
+
+/// Gets a line for each thing that happens.
+pub type Log = Box<dyn FnMut(&str)>;
 
 impl World {
     /// The world of a seed.
     #[must_use]
-    pub fn new(seed: u64, options: Options, factories: &Factories<'_>, mut rng: Rng) -> Self {
+    pub fn new(
+        seed: u64,
+        options: Options,
+        factories: &Factories<'_>,
+        mut rng: Rng,
+        log: Option<Log>,
+    ) -> Self {
         let crypto = Arc::new(Crypto::new(seed, options.n, options.clients));
         let ids: Arc<[ClientId]> = (0..options.clients).map(|i| client_id(seed, i)).collect();
         let network = Network::new(options.network.clone(), rng.fork());
@@ -115,8 +128,13 @@ impl World {
             rng,
             healed: false,
             messages: 0,
+            traffic_max: bounds::traffic_max(
+                options.n,
+                options.requests_each * options.clients as u64,
+            ),
             acts: Vec::new(),
             client_acts: Vec::new(),
+            log,
             options,
         };
         world.add_replicas(seed, &crypto, &ids, factories);
@@ -149,7 +167,7 @@ impl World {
             let parts = Parts { id, n, crypto, clients, service, journal, core };
             let mut acts = Vec::new();
             let node = ReplicaNode::new(parts, &mut acts);
-            let faulty = self.options.byzantine.contains(&id);
+            let faulty = self.options.byzantine.iter().find(|(who, _)| *who == id);
             let replica = Replica {
                 node,
                 clock: Clock::random(&mut rng, self.options.skew_ms),
@@ -157,7 +175,7 @@ impl World {
                 round_at: None,
                 paused_until: 0,
                 crashed: false,
-                adversary: faulty.then(|| adversary::random(&mut rng, n)),
+                adversary: faulty.map(|(_, behaviour)| behaviour.build()),
                 rng,
             };
             self.replicas.push(replica);
@@ -207,6 +225,7 @@ impl World {
             if time > deadline.at {
                 self.check_liveness(&deadline)?;
             }
+            bounds::traffic(self.messages, self.queue.len(), self.traffic_max, || self.stand())?;
         }
         if !self.is_done() {
             self.check_liveness(&Deadline { at: 0, ..deadline })?;
@@ -260,11 +279,16 @@ impl World {
                 .then(|| format!("client {index} {count} from {oldest:?}, {left} unsent"))
         };
         let waiting: Vec<_> = self.clients.iter().enumerate().filter_map(waiting).collect();
+        deadline.check(self.now, &waiting, &self.stand())
+    }
+
+    /// Where correct replicas stand.
+    fn stand(&self) -> Vec<Stand> {
         let stand = |(id, replica): (ReplicaId, &Replica)| {
-            (id, replica.node.executor().executed(), format!("{:?}", replica.node.core().status()))
+            let executed = replica.node.executor().executed();
+            Stand { id, executed, status: replica.node.core().status() }
         };
-        let replicas: Vec<_> = self.correct().map(stand).collect();
-        deadline.check(self.now, &waiting, &replicas)
+        self.correct().map(stand).collect()
     }
 
     fn finish(mut self) -> Result<Summary, crate::checker::Broken> {

@@ -9,8 +9,9 @@ use tokio::sync::Semaphore;
 pub trait Backend: Clone + Send + Sync + 'static {
     /// Has an operation of [`pentarchy_services::kv::command`] ordered and executed, and completes
     /// `done` with the result, at once or later, on any thread. Operations of one connection are
-    /// submitted in their order and must take effect in it. Must not block: the gateway keeps no
-    /// more than its `outstanding_max` waiting.
+    /// submitted in their order; whether those that are under way together also take effect in it
+    /// is up to the backend, and what clients of the gateway can rely on. Must not block: the
+    /// gateway keeps no more than its `outstanding_max` waiting.
     fn submit(&self, operation: Bytes, done: Completion);
 }
 

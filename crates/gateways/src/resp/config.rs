@@ -19,8 +19,9 @@ pub struct GatewayConfig {
     /// Bytes of commands and of replies made here that wait in one connection. Further commands
     /// are left unread.
     pub pending_bytes_max: usize,
-    /// Bytes of replies that wait for a client to read them. One that lets more pile up is
-    /// disconnected.
+    /// Bytes of replies of one connection that wait for their turn. Fewer commands are taken in
+    /// while replies are large; a connection whose replies still go over this, in a sudden burst of
+    /// large ones, is closed.
     pub output_bytes_max: usize,
 }
 

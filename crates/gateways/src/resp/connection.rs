@@ -7,6 +7,7 @@ use super::parser::Parser;
 use super::replies::{Overflowed, Replies};
 use super::server::Shared;
 use bytes::{Buf, Bytes, BytesMut};
+use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_services::kv::command::{self, Args};
 use pentarchy_services::kv::{CommandInfo, Error, registry};
 use std::collections::VecDeque;
@@ -18,10 +19,16 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Bytes that one read asks for.
-const READ_BYTES: usize = 64 << 10;
+const READ_BYTES: usize = 16 << 10;
+
+/// The largest buffer that a connection keeps while there is nothing in it.
+const IDLE_BYTES: usize = 64 << 10;
 
 /// Bytes of replies that are rendered before they are written. A read's worth of requests fits.
 const WRITE_BYTES: usize = 256 << 10;
+
+/// Commands that may be under way before it is known how large their replies are.
+const WINDOW_MIN: usize = 16;
 
 /// Operations share allocations of this size.
 const OPERATIONS_BYTES: usize = 16 << 10;
@@ -62,6 +69,11 @@ pub(crate) struct Connection<B> {
     /// Bytes of operations and of replies made here in `expected`.
     pending_bytes: usize,
     replies: Arc<Replies>,
+    /// Enough replies wait behind one that is missing.
+    replies_full: bool,
+    /// Bytes of the largest result of late. Large at first, so that a burst of large results is met
+    /// with few commands under way.
+    result_bytes: usize,
     /// Results whose turn it is.
     results: VecDeque<Result<Bytes, BackendError>>,
 }
@@ -82,6 +94,8 @@ impl<B: Backend> Connection<B> {
             expected: VecDeque::new(),
             pending_bytes: 0,
             replies,
+            replies_full: false,
+            result_bytes: OPERATION_BYTES_MAX,
             results: VecDeque::new(),
         }
     }
@@ -126,7 +140,7 @@ impl<B: Backend> Connection<B> {
             // Replies that left may have made room for more of them, and for requests that were
             // read already.
             let room = self.intake == Intake::Full && !self.is_full();
-            if !room && !(filled && written) {
+            if !(room || filled && written) {
                 return Ok(());
             }
         }
@@ -148,13 +162,22 @@ impl<B: Backend> Connection<B> {
 
     fn is_full(&self) -> bool {
         let config = &self.shared.config;
-        self.expected.len() >= config.pipeline_max
+        let window = config.output_bytes_max / 2 / self.result_bytes.max(1);
+        self.replies_full
+            || self.expected.len() >= window.max(WINDOW_MIN).min(config.pipeline_max)
             || self.pending_bytes >= config.pending_bytes_max
             || self.output.len() >= WRITE_BYTES
     }
 
     /// Takes requests out of the input as far as the bounds allow.
-    fn submit<'b>(
+    fn submit<'b>(&mut self, budget: &'b Arc<Semaphore>, permit: &mut Option<SemaphorePermit<'b>>) {
+        self.submit_while_allowed(budget, permit);
+        // Unused; another connection may need it.
+        *permit = None;
+        give_back(&mut self.input);
+    }
+
+    fn submit_while_allowed<'b>(
         &mut self,
         budget: &'b Arc<Semaphore>,
         permit: &mut Option<SemaphorePermit<'b>>,
@@ -173,12 +196,12 @@ impl<B: Backend> Connection<B> {
             }
             self.intake = Intake::Open;
             let length = match self.parser.parse(&self.input) {
-                Ok(None) => break,
+                Ok(None) => return,
                 Ok(Some(length)) => length,
                 Err(error) => {
                     self.reply_here(|_, out| out.error(&error.0));
                     self.intake = Intake::Closed;
-                    break;
+                    return;
                 }
             };
             let request = self.input.split_to(length);
@@ -191,8 +214,6 @@ impl<B: Backend> Connection<B> {
             self.parser = parser;
             self.parser.reset();
         }
-        // Unused; another connection may need it.
-        *permit = None;
     }
 
     /// Answers one command here, or hands it to the backend.
@@ -244,7 +265,8 @@ impl<B: Backend> Connection<B> {
         if let Some(permit) = permit.take() {
             permit.forget();
         }
-        let number = self.replies.open();
+        let (number, waiting) = self.replies.open();
+        self.note_waiting(waiting);
         let done = Completion::new(self.replies.clone(), budget.clone(), number);
         self.backend.submit(operation, done);
     }
@@ -287,18 +309,27 @@ impl<B: Backend> Connection<B> {
     fn next_result(&mut self) -> io::Result<Option<Result<Bytes, BackendError>>> {
         if self.results.is_empty() {
             let taken = self.replies.take(WRITE_BYTES, &mut self.results);
-            taken.map_err(|Overflowed| {
-                tracing::warn!(client = self.session.id, "closed: it does not read its replies");
-                io::Error::other("the client does not read its replies")
+            let waiting = taken.map_err(|Overflowed| {
+                tracing::warn!(client = self.session.id, "closed: too many bytes of replies wait");
+                io::Error::other("too many bytes of replies wait")
             })?;
+            self.note_waiting(waiting);
         }
         Ok(self.results.pop_front())
+    }
+
+    fn note_waiting(&mut self, bytes: usize) {
+        self.replies_full = bytes > self.shared.config.output_bytes_max / 8;
     }
 
     fn render_result(&mut self, resp: Resp, result: Result<Bytes, BackendError>) {
         let mut out = Encoder::new(&mut self.output, resp);
         match result {
-            Ok(result) => out.result(&result),
+            Ok(result) => {
+                let faded = self.result_bytes - self.result_bytes / 64;
+                self.result_bytes = faded.max(result.len());
+                out.result(&result);
+            }
             Err(error) => {
                 self.shared.counters.failures.fetch_add(1, Relaxed);
                 out.error(error.line());
@@ -316,9 +347,7 @@ impl<B: Backend> Connection<B> {
                 Err(error) => return Err(error),
             }
         }
-        if self.output.capacity() > 2 * WRITE_BYTES {
-            self.output = BytesMut::new();
-        }
+        give_back(&mut self.output);
         Ok(true)
     }
 }
@@ -326,6 +355,13 @@ impl<B: Backend> Connection<B> {
 impl<B> Drop for Connection<B> {
     fn drop(&mut self) {
         self.shared.forget(self.session.id);
+    }
+}
+
+/// Lets go of a large buffer with nothing in it, so that idle connections cost little.
+fn give_back(buffer: &mut BytesMut) {
+    if buffer.is_empty() && buffer.try_reclaim(IDLE_BYTES + 1) {
+        *buffer = BytesMut::new();
     }
 }
 

@@ -97,11 +97,10 @@ mod tests {
     fn words_are_split_and_unquoted() {
         let words = |line: &str| split(line.as_bytes());
         assert_eq!(words("  set  a\tb "), Some(vec![b"set".into(), b"a".into(), b"b".into()]));
-        assert_eq!(words(r#""a\x41\n\"" 'it\'s \n' x"y""#), Some(vec![
-            b"aA\n\"".into(),
-            br"it's \n".into(),
-            b"xy".into(),
-        ]));
+        assert_eq!(
+            words(r#""a\x41\n\"" 'it\'s \n' x"y""#),
+            Some(vec![b"aA\n\"".into(), br"it's \n".into(), b"xy".into(),])
+        );
         assert_eq!(words(r#""""#), Some(vec![b"".into()]));
         assert_eq!(words(""), Some(vec![]));
         for unbalanced in [r#""a"#, "'a", r#""a"b"#, "'a'b", r#""a\"#] {

@@ -16,6 +16,7 @@ mod encoder;
 mod inline;
 mod local;
 mod parser;
+mod replicated;
 mod replies;
 mod server;
 

@@ -79,7 +79,9 @@ impl Parser {
                 Some(b'$') => {}
                 Some(other) => {
                     let other = char::from(*other);
-                    return refuse(&format!("expected '$', got '{other}'").replace(['\r', '\n'], " "));
+                    return refuse(
+                        &format!("expected '$', got '{other}'").replace(['\r', '\n'], " "),
+                    );
                 }
             }
             let Some(length) = self.number(buffer, "bulk count")? else { return Ok(false) };
@@ -162,7 +164,10 @@ impl Parser {
 mod tests {
     use super::*;
 
-    fn parse(input: &[u8]) -> Result<Option<(Vec<Vec<u8>>, usize)>, String> {
+    /// The words of a request and how many bytes it took.
+    type Request = (Vec<Vec<u8>>, usize);
+
+    fn parse(input: &[u8]) -> Result<Option<Request>, String> {
         let mut parser = Parser::default();
         let whole = parser.parse(input).map_err(|error| error.0);
         let words = |parser: &Parser| parser.args(input).iter().map(|word| word.to_vec()).collect();

@@ -45,11 +45,11 @@ impl Replies {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a place behind all others and says its number.
-    pub fn open(&self) -> u64 {
+    /// Opens a place behind all others. Says its number, and how many bytes wait in filled places.
+    pub fn open(&self) -> (u64, usize) {
         let mut state = self.lock();
         state.places.push_back(None);
-        state.first + state.places.len() as u64 - 1
+        (state.first + state.places.len() as u64 - 1, state.bytes)
     }
 
     /// Fills a place, once.
@@ -75,8 +75,13 @@ impl Replies {
         self.ready.notified().await;
     }
 
-    /// Moves the results whose turn it is to the end of `into`, up to so many bytes.
-    pub fn take(&self, bytes_max: usize, into: &mut VecDeque<Outcome>) -> Result<(), Overflowed> {
+    /// Moves the results whose turn it is to the end of `into`, up to so many bytes. Says how many
+    /// bytes still wait.
+    pub fn take(
+        &self,
+        bytes_max: usize,
+        into: &mut VecDeque<Outcome>,
+    ) -> Result<usize, Overflowed> {
         let mut state = self.lock();
         if state.overflowed {
             return Err(Overflowed);
@@ -91,7 +96,7 @@ impl Replies {
             taken += bytes;
             into.push_back(outcome);
         }
-        Ok(())
+        Ok(state.bytes)
     }
 }
 
@@ -102,7 +107,7 @@ mod tests {
     #[test]
     fn results_leave_in_the_order_of_their_places() {
         let replies = Replies::new(10_000);
-        let numbers: Vec<_> = (0..4).map(|_| replies.open()).collect();
+        let numbers: Vec<_> = (0..4).map(|_| replies.open().0).collect();
         let mut taken = VecDeque::new();
         let bytes = |text: &'static str| Ok(Bytes::from_static(text.as_bytes()));
         replies.complete(numbers[1], bytes("b"));
@@ -123,7 +128,7 @@ mod tests {
     #[test]
     fn too_many_bytes_are_an_overflow_and_are_not_kept() {
         let replies = Replies::new(1000);
-        let (first, second) = (replies.open(), replies.open());
+        let (first, second) = (replies.open().0, replies.open().0);
         replies.complete(second, Ok(Bytes::from(vec![0; 1001])));
         assert!(replies.lock().places.iter().flatten().all(Result::is_err));
         replies.complete(first, Ok(Bytes::new()));

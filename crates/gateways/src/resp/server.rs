@@ -139,7 +139,9 @@ impl<B: Backend> Gateway<B> {
         if self.shared.connected() >= self.shared.config.connections_max {
             counters.rejected.fetch_add(1, Relaxed);
             // The client may be gone already, and would get nothing else anyway.
-            let _ = stream.try_write(b"-ERR max number of clients reached\r\n");
+            let _ = stream.into_std().and_then(|mut stream| {
+                std::io::Write::write_all(&mut stream, b"-ERR max number of clients reached\r\n")
+            });
             return None;
         }
         // Replies leave as soon as they are made. Without it they leave later, which is no error.

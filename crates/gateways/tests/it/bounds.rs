@@ -1,7 +1,8 @@
 //! What a gateway refuses, and that it lives on.
 
-use crate::support::{Client, Local, config, local, request, start};
+use crate::support::{Client, Held, Local, config, local, next, request, start};
 use pentarchy_gateways::resp::{Gateway, GatewayConfig, GatewayError};
+use pentarchy_services::kv::Reply;
 use redis_protocol::resp2::types::OwnedFrame;
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
@@ -102,6 +103,21 @@ fn the_largest_value_goes_in_and_comes_out() {
 }
 
 #[test]
+fn replies_that_pile_up_behind_a_missing_one_close_the_connection() {
+    let (held, waiting) = Held::new();
+    let gateway = start(GatewayConfig { output_bytes_max: 100_000, ..config() }, held);
+    let mut client = Client::connect(gateway.address);
+    client.send(&b"GET a\r\n".repeat(16));
+    let mut held: Vec<_> = (0..16).map(|_| next(&waiting)).collect();
+    let first = held.remove(0);
+    let reply = Reply::Bulk(vec![b'v'; 10_000].into()).encode();
+    held.into_iter().for_each(|(_, done)| done.complete(Ok(reply.clone().into())));
+    client.expect_end();
+    first.1.complete(Ok(reply.into()));
+    assert_eq!(Client::connect(gateway.address).ask("PING"), "+PONG");
+}
+
+#[test]
 fn a_client_that_does_not_read_holds_up_nobody_and_is_bounded() {
     let gateway = local();
     let mut writer = Client::connect(gateway.address);
@@ -111,9 +127,9 @@ fn a_client_that_does_not_read_holds_up_nobody_and_is_bounded() {
     // The gateway reads on only while there is room for replies, so the sending gets stuck.
     let requests = b"GET large\r\n".repeat(1000);
     let stuck = (0..10_000).any(|_| {
-        deaf.stream.write_all(&requests).is_err_and(|error| {
-            matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-        })
+        deaf.stream
+            .write_all(&requests)
+            .is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
     });
     assert!(stuck, "ten million requests were taken in without a reply being read");
     assert_eq!(writer.ask("STRLEN large"), ":1000000");

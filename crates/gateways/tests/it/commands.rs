@@ -91,3 +91,12 @@ fn lines_as_typed_by_a_person() {
     client.expect("-ERR Protocol error: unbalanced quotes in request\r\n");
     client.expect_end();
 }
+
+#[test]
+fn the_manual_lists_every_command() {
+    let manual = include_str!("../../../../docs/redis.md");
+    for info in pentarchy_services::kv::registry::all() {
+        let name = format!("`{}`", info.name.to_ascii_uppercase());
+        assert!(manual.contains(&name), "docs/redis.md does not mention {name}");
+    }
+}

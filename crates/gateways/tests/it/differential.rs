@@ -19,7 +19,18 @@ impl Redis {
         drop(free);
         let port = address.port().to_string();
         let process = Command::new("redis-server")
-            .args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"])
+            .args([
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                &port,
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--databases",
+                "1",
+            ])
             .args(["--dir", env!("CARGO_TARGET_TMPDIR")])
             .stdout(Stdio::null())
             .spawn();
@@ -60,54 +71,163 @@ impl Dice {
     }
 }
 
-/// `k` is a key, `v` a value, `n` a number, `p` a pattern, `w` an option of some command.
+/// `k` is a key, `v` a value, `n` a number, `p` a pattern, `g` one made up, `w` an option of some command.
 const SHAPES: &[&str] = &[
-    "SET k v", "SET k v", "SET k n", "SET k v w", "SET k v w w", "SET k v NX GET", "GET k", "GET k",
-    "SETNX k v", "GETSET k v", "GETDEL k", "APPEND k v", "STRLEN k", "MSET k v k v", "MSET k v k",
-    "MSETNX k v k v", "MGET k k k", "INCR k", "DECR k", "INCRBY k n", "DECRBY k n",
-    "GETRANGE k n n", "SETRANGE k n v", "LPUSH k v", "RPUSH k v v v", "RPUSH k v v", "LPUSHX k v",
-    "RPUSHX k v v", "LPOP k", "RPOP k", "LPOP k n", "RPOP k n", "LPOP k n n", "LLEN k",
-    "LRANGE k n n", "LRANGE k 0 -1", "LINDEX k n", "LSET k n v", "LREM k n v", "LTRIM k n n",
-    "LINSERT k w v v", "LINSERT k BEFORE v v", "LINSERT k AFTER v v", "RPOPLPUSH k k",
-    "LMOVE k k w w", "LMOVE k k LEFT RIGHT", "LMOVE k k RIGHT RIGHT", "DEL k k", "UNLINK k",
-    "EXISTS k k k", "TYPE k", "KEYS p", "DBSIZE", "RENAME k k", "RENAMENX k k", "TOUCH k k",
-    "COPY k k", "COPY k k REPLACE", "COPY k k w", "COPY k k DB n w", "FLUSHDB w", "SCAN 0 COUNT 1000 MATCH p",
-    "SCAN 0 COUNT 1000 TYPE w", "SCAN n w n", "SCAN v", "NOSUCH k v", "v k", "PING v", "ECHO v",
-    "SELECT v", "PING v v", "GET", "INCR", "LPUSH k", "SET k", "COPY k", "DEL", "CLIENT w",
-    "SET k v GET", "SET k v XX", "SET k v NX", "SET k v KEEPTTL",
+    "SET k v",
+    "SET k v",
+    "SET k n",
+    "SET k v w",
+    "SET k v w w",
+    "SET k v NX GET",
+    "GET k",
+    "GET k",
+    "SETNX k v",
+    "GETSET k v",
+    "GETDEL k",
+    "APPEND k v",
+    "STRLEN k",
+    "MSET k v k v",
+    "MSET k v k",
+    "MSETNX k v k v",
+    "MGET k k k",
+    "INCR k",
+    "DECR k",
+    "INCRBY k n",
+    "DECRBY k n",
+    "GETRANGE k n n",
+    "SETRANGE k n v",
+    "LPUSH k v",
+    "RPUSH k v v v",
+    "RPUSH k v v",
+    "LPUSHX k v",
+    "RPUSHX k v v",
+    "LPOP k",
+    "RPOP k",
+    "LPOP k n",
+    "RPOP k n",
+    "LPOP k n n",
+    "LLEN k",
+    "LRANGE k n n",
+    "LRANGE k 0 -1",
+    "LINDEX k n",
+    "LSET k n v",
+    "LREM k n v",
+    "LTRIM k n n",
+    "LINSERT k w v v",
+    "LINSERT k BEFORE v v",
+    "LINSERT k AFTER v v",
+    "RPOPLPUSH k k",
+    "LMOVE k k w w",
+    "LMOVE k k LEFT RIGHT",
+    "LMOVE k k RIGHT RIGHT",
+    "DEL k k",
+    "UNLINK k",
+    "EXISTS k k k",
+    "TYPE k",
+    "KEYS p",
+    "KEYS g",
+    "KEYS g",
+    "DBSIZE",
+    "RENAME k k",
+    "RENAMENX k k",
+    "TOUCH k k",
+    "COPY k k",
+    "COPY k k REPLACE",
+    "COPY k k w",
+    "COPY k k DB n w",
+    "FLUSHDB w",
+    "SCAN 0 COUNT 1000 MATCH p",
+    "SCAN 0 COUNT 1000 TYPE w",
+    "SCAN 0 nonsense n",
+    "SCAN 0 COUNT no",
+    "SCAN 0 COUNT 0",
+    "SCAN 0 COUNT",
+    "SCAN 0 TYPE",
+    "SCAN no",
+    "SCAN 0 TYPE w COUNT 1000 MATCH p",
+    "NOSUCH k v",
+    "v k",
+    "PING v",
+    "ECHO v",
+    "SELECT v",
+    "PING v v",
+    "GET",
+    "INCR",
+    "LPUSH k",
+    "SET k",
+    "COPY k",
+    "DEL",
+    "CLIENT nonsense",
+    "COMMAND nonsense",
+    "CONFIG nonsense",
+    "SET k v GET",
+    "SET k v XX",
+    "SET k v NX",
+    "SET k v KEEPTTL",
 ];
 const KEYS: &[&str] = &["a", "b", "c", "k:1", "k:2", "k:33", "", "[x]"];
 const VALUES: &[&str] = &[
-    "", "x", "y", "xyz", "10", "-3", "007", "+1", " 1", "1.5", "9223372036854775807", "\r\n",
-    "-9223372036854775808", "a longer value of more words",
+    "",
+    "x",
+    "y",
+    "xyz",
+    "10",
+    "-3",
+    "007",
+    "+1",
+    " 1",
+    "1.5",
+    "9223372036854775807",
+    "\r\n",
+    "-9223372036854775808",
+    "a longer value of more words",
 ];
 const NUMBERS: &[&str] = &[
-    "0", "1", "2", "3", "-1", "-2", "-3", "100", "-100", "no", "", "9223372036854775807", "1.0",
-    "-9223372036854775808", "9223372036854775808",
+    "0",
+    "1",
+    "2",
+    "3",
+    "-1",
+    "-2",
+    "-3",
+    "100",
+    "-100",
+    "no",
+    "",
+    "9223372036854775807",
+    "1.0",
+    "-9223372036854775808",
+    "9223372036854775808",
 ];
-const PATTERNS: &[&str] = &["*", "k:*", "k:?", "[a-b]", "[^a]", "\\[x\\]", "[", "a", "*1*", "", "[b-a]*", "?", "[x", "\\"];
+const PATTERNS: &[&str] = &[
+    "*", "k:*", "k:?", "[a-b]", "[^a]", "\\[x\\]", "[", "a", "*1*", "", "[b-a]*", "?", "[x", "\\",
+];
 const OPTIONS: &[&str] = &[
     "NX", "xx", "GET", "KEEPTTL", "BEFORE", "after", "LEFT", "right", "REPLACE", "ASYNC", "list",
     "string", "COUNT", "nonsense", "SYNC", "DB",
 ];
+
+fn pattern(dice: &mut Dice) -> Vec<u8> {
+    (0..dice.roll(8)).map(|_| b"[]^-\\*?abck:13x"[dice.roll(15)]).collect()
+}
 
 fn command(dice: &mut Dice) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = dice
         .pick(SHAPES)
         .split(' ')
         .map(|word| match word {
-            "k" => dice.pick(KEYS),
-            "v" => dice.pick(VALUES),
-            "n" => dice.pick(NUMBERS),
-            "p" => dice.pick(PATTERNS),
-            "w" => dice.pick(OPTIONS),
-            word => word,
+            "g" => pattern(dice),
+            "k" => dice.pick(KEYS).into(),
+            "v" => dice.pick(VALUES).into(),
+            "n" => dice.pick(NUMBERS).into(),
+            "p" => dice.pick(PATTERNS).into(),
+            "w" => dice.pick(OPTIONS).into(),
+            word => word.into(),
         })
-        .map(|word| word.as_bytes().to_vec())
         .collect();
     match dice.roll(200) {
         0 => words.push(b"surplus".to_vec()),
-        1 if words.len() > 1 => drop(words.pop()),
+        1 if words.len() > 1 && words[0] != b"COMMAND" => drop(words.pop()),
         2 => words[0].make_ascii_lowercase(),
         _ => {}
     }

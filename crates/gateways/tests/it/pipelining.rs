@@ -1,37 +1,13 @@
 //! Order and concurrency of commands on one connection.
 
-use crate::support::{Client, Local, config, local, request, start};
+use crate::support::{Client, Held, Local, config, local, next, request, start};
 use bytes::Bytes;
 use pentarchy_gateways::resp::{Backend, BackendError, Completion, GatewayConfig};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Holds operations back until the test releases them.
-#[derive(Clone)]
-struct Held {
-    local: Local,
-    arrived: Sender<(Bytes, Completion)>,
-}
-
-impl Held {
-    fn new() -> (Self, Receiver<(Bytes, Completion)>) {
-        let (arrived, waiting) = channel();
-        (Self { local: Local::default(), arrived }, waiting)
-    }
-}
-
-impl Backend for Held {
-    fn submit(&self, operation: Bytes, done: Completion) {
-        self.arrived.send((operation, done)).expect("the test waits");
-    }
-}
-
-fn next(waiting: &Receiver<(Bytes, Completion)>) -> (Bytes, Completion) {
-    waiting.recv_timeout(Duration::from_secs(20)).expect("an operation in time")
-}
 
 #[test]
 fn commands_are_submitted_without_waiting_and_answered_in_order() {
@@ -42,7 +18,8 @@ fn commands_are_submitted_without_waiting_and_answered_in_order() {
     client.send(b"SET a 1\r\nPING\r\nINCR a\r\nNONSENSE\r\nGET\r\nGET a\r\nECHO last\r\n");
     let mut operations: Vec<_> = (0..3).map(|_| next(&waiting)).collect();
     // All three are under way at once; their results come in the opposite order.
-    let results: Vec<_> = operations.iter().map(|(operation, _)| local.execute(operation)).collect();
+    let results: Vec<_> =
+        operations.iter().map(|(operation, _)| local.execute(operation)).collect();
     while let Some((_, done)) = operations.pop() {
         done.complete(Ok(results[operations.len()].clone()));
     }

@@ -10,6 +10,7 @@ use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -31,6 +32,30 @@ impl Backend for Local {
     fn submit(&self, operation: Bytes, done: Completion) {
         done.complete(Ok(self.execute(&operation)));
     }
+}
+
+/// Holds operations back until the test releases them.
+#[derive(Clone)]
+pub struct Held {
+    pub local: Local,
+    arrived: Sender<(Bytes, Completion)>,
+}
+
+impl Held {
+    pub fn new() -> (Self, Receiver<(Bytes, Completion)>) {
+        let (arrived, waiting) = channel();
+        (Self { local: Local::default(), arrived }, waiting)
+    }
+}
+
+impl Backend for Held {
+    fn submit(&self, operation: Bytes, done: Completion) {
+        self.arrived.send((operation, done)).expect("the test waits");
+    }
+}
+
+pub fn next(waiting: &Receiver<(Bytes, Completion)>) -> (Bytes, Completion) {
+    waiting.recv_timeout(Duration::from_secs(20)).expect("an operation in time")
 }
 
 /// A gateway that runs until it is dropped.

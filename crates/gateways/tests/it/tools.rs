@@ -5,8 +5,9 @@ use std::process::{Command, Output};
 
 /// Runs a tool; `None`, and a notice, if it is not installed.
 fn run(tool: &str, port: u16, args: &[&str]) -> Option<String> {
-    let output = Command::new(tool).args(["-h", "127.0.0.1", "-p", &port.to_string()]).args(args);
-    let Output { status, stdout, stderr } = match output.output() {
+    let mut command = Command::new(tool);
+    command.args(["-h", "127.0.0.1", "-p", &port.to_string()]).args(args);
+    let Output { status, stdout, stderr } = match command.output() {
         Ok(output) => output,
         Err(error) => {
             eprintln!("SKIPPED: {tool} cannot be run: {error}");

@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn fields_are_found_by_their_whole_name() {
-        let cpuinfo = "processor\t: 0\nmodel\t\t: 2\nmodel name\t: Some CPU: 2 GHz\nmodel name: x\n";
+        let cpuinfo =
+            "processor\t: 0\nmodel\t\t: 2\nmodel name\t: Some CPU: 2 GHz\nmodel name: x\n";
         assert_eq!(field(cpuinfo, "model name").as_deref(), Some("Some CPU: 2 GHz"));
         assert_eq!(field(cpuinfo, "name"), None);
         assert_eq!(memory_bytes("MemFree: 1 kB\nMemTotal:   2048 kB\n"), Some(2 << 20));

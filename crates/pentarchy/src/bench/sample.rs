@@ -1,7 +1,8 @@
 //! What one measurement of one system found.
 
-use super::status::Spent;
+use super::case::{Case, System};
 use super::stats::Quantiles;
+use super::status::Spent;
 use std::collections::BTreeMap;
 
 /// One measurement: everything between the end of the warm-up and the end.
@@ -22,6 +23,12 @@ pub struct Sample {
     /// What the clients' cores sent.
     pub sent: Sent,
 }
+
+/// One system's samples, in the order of measurement.
+pub type SystemSamples = (System, Vec<Sample>);
+
+/// The samples of all systems under one set of conditions, equally many of each.
+pub type CaseSamples = (Case, Vec<SystemSamples>);
 
 /// What clients sent in the window.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -48,6 +55,29 @@ impl Sample {
     /// Processor time of the clients for each completed operation.
     pub fn client_cpu_us_per_op(&self) -> f64 {
         self.client_cpu_us / self.completed as f64
+    }
+
+    /// Processor time of one replica for each request that it executed itself, which may be a few
+    /// more or less than were completed.
+    pub fn replica_cpu_us_per_op(&self, id: usize) -> Option<f64> {
+        self.replicas.get(id).and_then(|spent| spent.per_request(spent.cpu_us))
+    }
+
+    /// Processor time of everyone for each completed operation.
+    pub fn cpu_us_per_op(&self) -> f64 {
+        let replicas: u64 = self.replicas.iter().map(|spent| spent.cpu_us).sum();
+        (replicas as f64 + self.client_cpu_us) / self.completed as f64
+    }
+
+    /// The most memory that a replica had resident, in bytes.
+    pub fn peak_bytes(&self, id: usize) -> Option<f64> {
+        self.replicas.get(id).map(|spent| spent.peak_bytes as f64)
+    }
+
+    /// Cryptographic operations of this name, of all replicas, for each completed operation.
+    pub fn crypto_per_op(&self, name: &str) -> f64 {
+        let counts = self.replicas.iter().filter_map(|spent| spent.costs.get(name));
+        counts.sum::<u64>() as f64 / self.completed as f64
     }
 
     /// Mean number of requests that the group ordered together, as the replica saw it that executed
@@ -100,7 +130,11 @@ pub(super) mod tests {
     fn figures_are_per_completed_operation() {
         let sample = sample(1000);
         assert_eq!((sample.throughput(), sample.us_per_op()), (1000.0, 1000.0));
-        assert_eq!(sample.client_cpu_us_per_op(), 5.0);
+        assert_eq!((sample.client_cpu_us_per_op(), sample.cpu_us_per_op()), (5.0, 10.0));
+        let cpu = [0, 1, 2].map(|id| sample.replica_cpu_us_per_op(id));
+        assert_eq!(cpu, [Some(3.0), Some(2.0), None]);
+        assert_eq!(sample.peak_bytes(1), Some(7.0 * 1048576.0));
+        assert_eq!(sample.crypto_per_op("usigs_created"), 0.04);
         assert_eq!(sample.requests_per_batch(), Some(100.0));
         assert_eq!(sample.requests_per_envelope(), Some(20.0));
     }

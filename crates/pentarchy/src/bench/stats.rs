@@ -61,10 +61,10 @@ impl Latencies {
         Self(Histogram::new_with_bounds(bounds.0, bounds.1, bounds.2).expect("good bounds"))
     }
 
-    /// Takes note of `count` operations that took this long.
-    pub fn record(&mut self, latency: Duration, count: u64) {
+    /// Takes note of an operation that took this long.
+    pub fn record(&mut self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        self.0.saturating_record_n(nanos, count);
+        self.0.saturating_record(nanos);
     }
 
     /// Adds another thread's.
@@ -137,8 +137,8 @@ mod tests {
         let mut first = Latencies::new();
         let mut second = Latencies::new();
         for micros in 1..=500 {
-            first.record(Duration::from_micros(micros), 1);
-            second.record(Duration::from_micros(500 + micros), 1);
+            first.record(Duration::from_micros(micros));
+            second.record(Duration::from_micros(500 + micros));
         }
         first.add(&second);
         assert_eq!(first.count(), 1000);
@@ -151,9 +151,9 @@ mod tests {
     #[test]
     fn latencies_beyond_the_end_are_counted_at_the_end() {
         let mut latencies = Latencies::new();
-        latencies.record(LATENCY_MAX * 3, 2);
-        latencies.record(Duration::ZERO, 1);
-        assert_eq!(latencies.count(), 3);
+        latencies.record(LATENCY_MAX * 3);
+        latencies.record(Duration::ZERO);
+        assert_eq!(latencies.count(), 2);
         assert!(latencies.quantiles().max <= LATENCY_MAX.as_micros() as f64 * 1.001);
     }
 }

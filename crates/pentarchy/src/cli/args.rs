@@ -1,9 +1,11 @@
 //! Every command and option, with its help text.
 
+use crate::bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pentarchy::RequestMode;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// The command line.
@@ -39,6 +41,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Search for bugs: run a protocol under simulated faults, one run per seed
     Sim(SimArgs),
+    /// Measure throughput, latency and cost of a protocol against an unreplicated server
+    Bench(BenchArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  pentarchy completions bash > \
         ~/.local/share/bash-completion/completions/pentarchy")]
@@ -64,6 +68,15 @@ impl From<AuthChoice> for RequestMode {
             AuthChoice::Mac => Self::Mac,
         }
     }
+}
+
+/// `--service`.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ServiceChoice {
+    /// Strings, counters and lists, as the Redis gateway needs them
+    Kv,
+    /// Nothing, to measure what replication costs
+    Null,
 }
 
 /// What every way to make a cluster asks.
@@ -150,6 +163,9 @@ pub struct ReplicaArgs {
     /// Address to listen on, if it is not the one in the configuration
     #[arg(long, value_name = "IP:PORT")]
     pub listen: Option<SocketAddr>,
+    /// What is replicated; the same for all replicas of a group
+    #[arg(long, value_enum, default_value = "kv", value_name = "NAME")]
+    pub service: ServiceChoice,
     /// Stop when standard input ends, so that no child outlives its parent
     #[arg(long, hide = true)]
     pub leash: bool,
@@ -209,15 +225,22 @@ pub struct SimArgs {
     /// The protocol to run
     #[arg(long, default_value = "minbft", value_name = "NAME")]
     pub protocol: String,
-    /// How many seeds to run
-    #[arg(long, value_name = "N")]
+    /// How many seeds to run; 1000, or 1 if --seed is given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
-    /// The first seed, decimal or 0x...; alone, the only one
+    /// The first seed, decimal or 0x...; 0 if it is not given
     #[arg(long, value_parser = parse_seed, value_name = "SEED")]
     pub seed: Option<u64>,
     /// Seeds to run at the same time; by default one per processor
     #[arg(long, value_name = "N")]
-    pub jobs: Option<usize>,
+    pub jobs: Option<NonZeroUsize>,
+    /// Faults to tolerate; by default drawn from the seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=8))]
+    pub f: Option<u64>,
+    /// Requests of all clients together
+    #[arg(long, default_value_t = 1000, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub requests: u64,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

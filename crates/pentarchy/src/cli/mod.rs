@@ -1,20 +1,20 @@
 //! The commands. Each file holds one; what several share is in [`failure`], [`folder`], [`stop`] and
 //! [`supervisor`].
 
-mod args;
+pub mod args;
 mod down;
-mod failure;
-mod folder;
+pub mod failure;
+pub mod folder;
 mod gateway;
 mod init;
 mod probe;
 mod replica;
 mod sim;
 mod status;
-mod stop;
-mod supervisor;
-mod table;
-mod up;
+pub mod stop;
+pub mod supervisor;
+pub mod table;
+pub mod up;
 
 pub use args::Cli;
 
@@ -34,6 +34,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Gateway(args) => gateway::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Bench(args) => crate::bench::run(&args),
         Command::Completions { shell } => {
             let (mut command, name) = (Cli::command(), "pentarchy");
             clap_complete::generate(shell, &mut command, name, &mut std::io::stdout());

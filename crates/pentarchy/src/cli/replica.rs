@@ -1,11 +1,13 @@
 //! `replica`: one replica in the foreground.
 
-use super::args::ReplicaArgs;
+use super::args::{ReplicaArgs, ServiceChoice};
 use super::failure::{Failure, Outcome};
 use super::stop::stop_signal;
 use pentarchy::config::ClusterConfig;
 use pentarchy::node;
+use pentarchy::Service;
 use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
+use pentarchy::services::null::Null;
 use pentarchy_replica::Listen;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::RecvTimeoutError;
@@ -26,7 +28,10 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     let listen = Listen::Bound(bind(args.listen.unwrap_or(own))?);
     let (secrets, group_secret) =
         node::take_secrets(&config, args.id, &args.keys).map_err(usage)?;
-    let service = Box::new(Kv::new(STATE_BYTES_DEFAULT));
+    let service: Box<dyn Service> = match args.service {
+        ServiceChoice::Kv => Box::new(Kv::new(STATE_BYTES_DEFAULT)),
+        ServiceChoice::Null => Box::new(Null::new()),
+    };
     let replica = node::replica(&config, args.id, secrets, &group_secret, listen, service)
         .map_err(usage)?;
     let running = replica.spawn().map_err(|error| {

@@ -259,7 +259,7 @@ fn free_port(asked: u16) -> Outcome<u16> {
 
 /// Free ports for the replicas, from a random place on, so that clusters that start at the same
 /// moment seldom meet.
-fn replica_ports(n: usize) -> Outcome<Vec<u16>> {
+pub fn replica_ports(n: usize) -> Outcome<Vec<u16>> {
     let width = REPLICA_PORTS.end - REPLICA_PORTS.start;
     let random = getrandom::u32()
         .map_err(|error| Failure::Internal(format!("no randomness from the system: {error}")))?;

@@ -58,10 +58,10 @@ fn check(file: File) -> Checked<ClusterConfig> {
 }
 
 fn protocol(name: &Spanned<String>) -> Checked<String> {
-    let known: Vec<_> = crate::protocols::names().collect();
-    if known.contains(&name.get_ref().as_str()) {
+    if crate::protocols::find(name.get_ref()).is_some() {
         return Ok(name.get_ref().clone());
     }
+    let known: Vec<_> = crate::protocols::names().collect();
     complain(name, format!("no protocol {:?}; there is: {}", name.get_ref(), known.join(", ")))
 }
 

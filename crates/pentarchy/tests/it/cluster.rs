@@ -100,7 +100,7 @@ fn no_acknowledged_write_is_lost_when_the_primary_is_killed() {
         assert_eq!(replica["reachable"], id != primary, "{after}");
         if id != primary {
             assert!(replica["view"].as_u64() > Some(view), "{after}");
-            assert_ne!(replica["reason"], "", "{after}");
+            assert_ne!(replica["view_change_reason"], "", "{after}");
         }
     }
     let table = run(&["status", "--data", text(&cluster.data)]);

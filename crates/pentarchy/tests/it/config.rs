@@ -137,7 +137,7 @@ fn mistakes_on_the_command_line_are_usage_errors() {
 
 #[test]
 fn every_command_explains_itself_with_an_example() {
-    let commands = ["up", "down", "init", "replica", "gateway", "status", "sim", "completions"];
+    let commands = ["up", "down", "init", "replica", "gateway", "status", "sim", "bench", "completions"];
     for command in commands {
         let output = run(&[command, "--help"]);
         assert!(output.status.success());

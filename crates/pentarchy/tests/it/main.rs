@@ -1,6 +1,9 @@
 //! The binary and the library as their users see them.
 
+mod bench;
 mod cluster;
 mod config;
+mod example;
 mod resp;
+mod sim;
 mod support;

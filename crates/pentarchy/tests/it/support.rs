@@ -168,3 +168,16 @@ fn logs(data: &Path) -> String {
     }
     text
 }
+
+/// The processes that a process has started and that still run.
+pub fn children(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("a list of processes").flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| is_alive(*pid) && parent_of(*pid) == Some(parent)).collect()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}

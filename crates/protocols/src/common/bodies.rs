@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use pentarchy_core::batch::{Batch, Proposal};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
+use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_REQUESTS_MAX};
 use pentarchy_core::request::Envelope;
 
 /// What is known of one batch.
@@ -61,16 +62,15 @@ impl Bodies {
         if !self.bodies.contains_key(&digest) {
             return false;
         }
+        if self.bodies.get(&digest).is_some_and(|body| body.batch.is_some() || body.oversize) {
+            return false;
+        }
         // A large envelope may stand in another slot's batch, having left its client's queue.
         let named = proposal.named().filter(|d| find(d).is_none());
         let held: Vec<_> = named.filter_map(|d| self.envelope(&d)).collect();
         let Some(body) = self.bodies.get_mut(&digest) else { return false };
-        if body.proposal.is_none() {
-            body.proposal = Some(proposal.clone());
-        }
-        if body.batch.is_none() {
-            body.fetched.extend(held.into_iter().map(|envelope| (envelope.digest, envelope)));
-        }
+        body.proposal.get_or_insert_with(|| proposal.clone());
+        held.into_iter().for_each(|envelope| body.fetch(envelope));
         body.complete(find);
         if body.batch.is_some() {
             self.wanted.remove(&digest);
@@ -93,7 +93,7 @@ impl Bodies {
                 continue;
             }
             used = true;
-            body.fetched.insert(envelope.digest, envelope.clone());
+            body.fetch(envelope.clone());
             body.complete(&find);
             if body.batch.is_some() {
                 done.push(*digest);
@@ -124,17 +124,43 @@ impl Bodies {
         batches.flat_map(|batch| &batch.envelopes).find(|e| e.digest == *digest).cloned()
     }
 
-    /// What is missing, at most `max` batches.
+    /// Tries again to complete every wanted batch from what is at hand.
+    pub fn retry(&mut self, find: impl Fn(&Digest) -> Option<Arc<Envelope>>) {
+        let bodies = &mut self.bodies;
+        self.wanted.retain(|digest| {
+            let Some(body) = bodies.get_mut(digest) else { return false };
+            body.complete(&find);
+            body.batch.is_none()
+        });
+    }
+
+    /// What is missing, at most `max` batches; another part of them for each `turn`, so that junk
+    /// that a liar made us want cannot keep us from asking for what exists.
     #[must_use]
-    pub fn missing(&self, max: usize, has: impl Fn(&Digest) -> bool) -> Vec<Missing> {
-        let bodies = self.wanted.iter().take(max).filter_map(|d| Some((d, self.bodies.get(d)?)));
-        bodies.map(|(digest, body)| body.missing(*digest, &has)).collect()
+    pub fn missing(&self, max: usize, turn: u64) -> Vec<Missing> {
+        let skip = (turn as usize).wrapping_mul(max) % self.wanted.len().max(1);
+        let around = self.wanted.iter().skip(skip).chain(self.wanted.iter().take(skip));
+        let bodies = around.filter_map(|digest| Some((digest, self.bodies.get(digest)?)));
+        let lacking = bodies.filter(|(_, body)| !body.oversize);
+        lacking.take(max).map(|(digest, body)| body.missing(*digest)).collect()
     }
 
     /// Whether every batch is complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.wanted.is_empty()
+    }
+
+    /// Stops wanting incomplete batches that `keep` does not agree to.
+    pub fn retain_wanted(&mut self, keep: impl Fn(&Digest) -> bool) {
+        let bodies = &mut self.bodies;
+        self.wanted.retain(|digest| {
+            let keep = keep(digest);
+            if !keep {
+                bodies.remove(digest);
+            }
+            keep
+        });
     }
 
     /// Keeps only batches of slots above `low` that `keep` agrees to.
@@ -173,11 +199,25 @@ impl Body {
         self.fetched.clear();
     }
 
-    fn missing(&self, digest: Digest, has: impl Fn(&Digest) -> bool) -> Missing {
+    /// Keeps an envelope until the batch is complete, or too much was named for a batch.
+    fn fetch(&mut self, envelope: Arc<Envelope>) {
+        if self.batch.is_some() || self.oversize {
+            return;
+        }
+        self.fetched.insert(envelope.digest, envelope);
+        let bytes: usize = self.fetched.values().map(|envelope| envelope.len()).sum();
+        let requests: usize = self.fetched.values().map(|e| e.requests.len()).sum();
+        if bytes > BATCH_BYTES_MAX || requests > BATCH_REQUESTS_MAX {
+            self.oversize = true;
+            self.fetched.clear();
+        }
+    }
+
+    fn missing(&self, digest: Digest) -> Missing {
         match &self.proposal {
             None => Missing::Proposal(digest),
             Some(proposal) => {
-                let lacks = |d: &Digest| !self.fetched.contains_key(d) && !has(d);
+                let lacks = |d: &Digest| !self.fetched.contains_key(d);
                 Missing::Envelopes(proposal.named().filter(lacks).collect())
             }
         }

@@ -23,8 +23,7 @@ struct Waiting {
     envelope: Arc<Envelope>,
     /// Order of arrival.
     arrival: u64,
-    /// A bit for each of its numbers that executed through another envelope; none if there are
-    /// none, which is nearly always.
+    /// Those of its numbers that executed through another envelope; nearly always none.
     settled: Vec<u64>,
     /// Rounds of retransmission that it has been waiting for.
     ticks: u8,
@@ -44,9 +43,9 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Takes an envelope; false if it is here already, claims a number that another one here
-    /// claims, or the table is full.
-    pub fn add(&mut self, envelope: Arc<Envelope>) -> bool {
+    /// Takes an envelope, some of whose numbers may be settled already; false if it is here already,
+    /// claims no number that is not claimed here, or the table is full.
+    pub fn add(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>) -> bool {
         let digest = envelope.digest;
         let len = envelope.len();
         let full =
@@ -56,7 +55,12 @@ impl Pending {
         }
         let waiting = self.clients.entry(envelope.client).or_default();
         let held: usize = waiting.iter().map(|w| w.envelope.len()).sum();
-        let claimed = waiting.iter().any(|w| overlap(&w.envelope, &envelope));
+        let claimed = waiting.iter().any(|w| overlap(&w.envelope, &envelope))
+            && envelope.requests.iter().all(|request| {
+                let claims =
+                    |w: &Waiting| w.envelope.requests.iter().any(|r| r.number == request.number);
+                waiting.iter().any(claims)
+            });
         if claimed || held + len > PENDING_CLIENT_BYTES_MAX {
             self.drop_if_empty(envelope.client);
             return false;
@@ -67,7 +71,7 @@ impl Pending {
         self.arrivals.push_back((arrival, digest));
         self.unproposed.push_back(digest);
         self.bytes += len;
-        waiting.push(Waiting { envelope, arrival, settled: Vec::new(), ticks: 0 });
+        waiting.push(Waiting { envelope, arrival, settled, ticks: 0 });
         true
     }
 
@@ -87,11 +91,25 @@ impl Pending {
         for envelope in &batch.envelopes {
             self.settle(envelope);
         }
-        while let Some((_, digest)) = self.arrivals.front() {
-            if self.owners.contains_key(digest) {
-                break;
-            }
+        self.trim();
+    }
+
+    /// Drops queue entries whose envelope is gone: those in front at once, those behind an envelope
+    /// that stays once they are the larger part.
+    fn trim(&mut self) {
+        let owners = &self.owners;
+        while self.arrivals.front().is_some_and(|(_, digest)| !owners.contains_key(digest)) {
             self.arrivals.pop_front();
+        }
+        while self.unproposed.front().is_some_and(|digest| !owners.contains_key(digest)) {
+            self.unproposed.pop_front();
+        }
+        let bound = 2 * owners.len() + 64;
+        if self.arrivals.len() > bound {
+            self.arrivals.retain(|(_, digest)| owners.contains_key(digest));
+        }
+        if self.unproposed.len() > bound {
+            self.unproposed.retain(|digest| owners.contains_key(digest));
         }
     }
 
@@ -171,25 +189,20 @@ impl Pending {
         self.arrivals.iter().find(|(_, d)| self.owners.contains_key(d)).map(|(arrival, _)| *arrival)
     }
 
-    /// Envelopes that have waited for exactly one earlier tick: time to pass them on to the primary,
-    /// whom their client may have left out.
+    /// Envelopes that have waited for a tick, and again at every fourth: time to pass them on to
+    /// the primary, whom their client may have left out.
     pub fn tick(&mut self, max: usize) -> Vec<Arc<Envelope>> {
         let mut due = Vec::new();
         for waiting in self.clients.values_mut().flatten() {
-            if waiting.ticks == 1 && due.len() >= max {
-                continue;
-            }
-            waiting.ticks = waiting.ticks.saturating_add(1);
-            if waiting.ticks == 2 {
+            if waiting.ticks % 4 == 1 {
+                if due.len() >= max {
+                    continue;
+                }
                 due.push(waiting.envelope.clone());
             }
+            waiting.ticks = waiting.ticks.wrapping_add(1);
         }
         due
-    }
-
-    /// Passes everything on again: the primary changed.
-    pub fn reset_ticks(&mut self) {
-        self.clients.values_mut().flatten().for_each(|waiting| waiting.ticks = 0);
     }
 
     /// How many envelopes wait.
@@ -212,6 +225,7 @@ impl Pending {
         assert!(self.bytes <= PENDING_BYTES_MAX && self.owners.len() <= PENDING_ENVELOPES_MAX);
         assert!(self.clients.values().all(|waiting| !waiting.is_empty()));
         assert!(waiting().all(|w| w.arrival < self.next_arrival));
+        assert!(self.arrivals.len() <= 2 * self.owners.len() + 64 + PENDING_ENVELOPES_MAX);
     }
 }
 

@@ -22,8 +22,10 @@ pub struct Checkpoints {
     mine: BTreeMap<Slot, Digest>,
     /// A proven checkpoint that execution has not reached, and that ordering still might reach.
     ahead: Option<CheckpointProof>,
-    /// Ticks that `ahead` has waited.
+    /// Ticks that `ahead` has waited without progress.
     patience: u8,
+    /// What was committed at the last tick.
+    reached: Slot,
 }
 
 /// States kept for each replica: those of a window, and one beyond for a replica far ahead.
@@ -34,7 +36,7 @@ impl Checkpoints {
     #[must_use]
     pub fn new(n: usize) -> Self {
         let rows = vec![BTreeMap::new(); n];
-        Self { rows, mine: BTreeMap::new(), ahead: None, patience: 0 }
+        Self { rows, mine: BTreeMap::new(), ahead: None, patience: 0, reached: Slot(0) }
     }
 
     /// Notes a signed state; returns what the replica had signed there before if it differs.
@@ -144,6 +146,10 @@ impl MinBft {
             proof.into_iter().for_each(|proof| self.on_stable(proof, out));
             return;
         }
+        if self.committed > self.checkpoints.reached {
+            self.checkpoints.reached = self.committed;
+            self.checkpoints.patience = 0;
+        }
         self.checkpoints.patience += 1;
         if self.checkpoints.patience > 2
             && let Some(proof) = self.checkpoints.ahead.take()
@@ -166,7 +172,7 @@ impl MinBft {
         self.checkpoints.patience = 0;
         self.checkpoints.ahead = self.checkpoints.ahead.take().filter(|ahead| ahead.slot > slot);
         self.stable = proof;
-        self.window.advance(slot);
+        self.advance_window(slot);
         self.next_slot = self.next_slot.max(slot.next());
         self.bodies.retain(slot, |_| true);
         if self.phase == super::replica::Phase::Entered {
@@ -183,7 +189,23 @@ impl MinBft {
             }
         }
         self.recount_in_flight();
-        self.advance(out);
+        // Bodies that a view change waited for may have become needless.
+        self.bodies_changed(out);
+    }
+
+    /// Moves the window. Slots that come into it may be among those that the view took over.
+    fn advance_window(&mut self, low: Slot) {
+        let before = self.window.high();
+        self.window.advance(low);
+        let Some(entry) = &self.entry else { return };
+        let decided = self.enters.voters().len() >= self.quorum();
+        for slot in (before.0 + 1..=self.window.high().0.min(entry.end().0)).map(Slot) {
+            if let (Some(state), Some(batch)) = (self.window.get_mut(slot), entry.batch(slot)) {
+                state.batch = Some(batch);
+                state.decided = decided;
+                self.bodies.want(slot, batch);
+            }
+        }
     }
 
     /// This replica's state is not the group's: a bug or a broken disk here. Raise the alarm and

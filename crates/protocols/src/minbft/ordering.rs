@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, Slot, View};
+use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::{CLOCK_SKEW_MILLIS, RESEND_MESSAGES_MAX};
 use pentarchy_core::mark;
 use pentarchy_core::ports::replica::Output;
@@ -115,8 +115,10 @@ impl MinBft {
 
     /// Keeps a message of the view that this replica is about to enter.
     pub(super) fn keep_early(&mut self, verified: Verified<Message>, view: View) {
-        let room = self.early.len() < 2 * self.tuning.window_slots as usize;
-        if view == self.view && room && !self.early.contains(&verified) {
+        let of_author = self.early.iter().filter(|early| early.author == verified.author).count();
+        let room = of_author < self.tuning.window_slots as usize;
+        let early = view == self.view && view != self.entered;
+        if early && room && !self.early.contains(&verified) {
             mark!("minbft/early");
             self.early.push(verified);
         }
@@ -159,18 +161,37 @@ impl MinBft {
         let (batch, primary) = (*batch, prepare.author);
         let Some(body) = self.bodies.get(&batch) else { return false };
         let time = body.time;
-        if time.0 > self.now.0.saturating_add(CLOCK_SKEW_MILLIS) {
-            mark!("minbft/future_time");
-            let early = time.0 - self.now.0 - CLOCK_SKEW_MILLIS;
-            // Looks again within a second, in case it is our clock that is wrong and gets set.
-            let wait = early.min(1_000) as u32;
-            out.arm(Timer::Clock, Delay::Millis(wait));
-            out.report(primary, Finding::FutureTime { slot, time });
+        if self.is_future(time) {
+            if self.clock_wait != Some(slot) {
+                mark!("minbft/future_time");
+                out.report(primary, Finding::FutureTime { slot, time });
+            }
+            self.wait_for_clock(slot, time, out);
             return false;
         }
         self.next_slot = slot.next();
         out.send(To::All, Message::Commit { view: self.view, slot, batch });
         true
+    }
+
+    /// Whether a proposal's time is further ahead of our clock than clocks may differ.
+    pub(super) const fn is_future(&self, time: Millis) -> bool {
+        time.0 > self.now.0.saturating_add(CLOCK_SKEW_MILLIS)
+    }
+
+    /// Looks again when our clock has come near, and within a second in case it gets set.
+    pub(super) fn wait_for_clock(&mut self, slot: Slot, time: Millis, out: &mut Effects<Self>) {
+        if self.clock_wait.is_none_or(|waiting| waiting != slot) {
+            self.clock_wait = Some(slot);
+            let early = time.0.saturating_sub(self.now.0.saturating_add(CLOCK_SKEW_MILLIS));
+            out.arm(Timer::Clock, Delay::Millis(early.clamp(1, 1_000) as u32));
+        }
+    }
+
+    /// Whatever waited for our clock may go on.
+    pub(super) fn on_clock(&mut self, out: &mut Effects<Self>) {
+        self.clock_wait = None;
+        self.bodies_changed(out);
     }
 
     /// Hands the next decided slot to execution.
@@ -193,8 +214,7 @@ impl MinBft {
 
     /// Asks for the bodies that are missing.
     pub(super) fn ask_missing(&mut self, to: To, out: &mut Effects<Self>) {
-        let pending = &self.pending;
-        for missing in self.bodies.missing(RESEND_MESSAGES_MAX, |d| pending.find(d).is_some()) {
+        for missing in self.bodies.missing(RESEND_MESSAGES_MAX, self.ticks) {
             match missing {
                 Missing::Proposal(batch) => out.send(to, Message::AskBody { batch }),
                 Missing::Envelopes(digests) => {
@@ -207,10 +227,21 @@ impl MinBft {
     }
 
     pub(super) fn on_ask_body(&mut self, from: ReplicaId, batch: &Digest, out: &mut Effects<Self>) {
-        if let Some(proposal) = self.bodies.proposal(batch) {
+        let Some(proposal) = self.bodies.proposal(batch).cloned() else { return };
+        if self.may_serve(from, out) {
             mark!("minbft/body_served");
-            out.send(To::One(from), Message::Body(proposal.clone()));
+            out.send(To::One(from), Message::Body(proposal));
         }
+    }
+
+    /// Whether a peer may be sent another body before the next tick: a question is small, its answer
+    /// is not.
+    fn may_serve(&mut self, from: ReplicaId, out: &mut Effects<Self>) -> bool {
+        let served = &mut self.served[usize::from(from.0)];
+        *served += 1;
+        let may = *served <= 2 * RESEND_MESSAGES_MAX;
+        self.arm_resend(out);
+        may
     }
 
     pub(super) fn on_ask_envelope(
@@ -219,6 +250,9 @@ impl MinBft {
         digest: &Digest,
         out: &mut Effects<Self>,
     ) {
+        if !self.may_serve(from, out) {
+            return;
+        }
         let envelope = self.pending.find(digest).or_else(|| self.bodies.envelope(digest));
         if let Some(envelope) = envelope {
             mark!("minbft/envelope_served");
@@ -251,11 +285,9 @@ impl MinBft {
         }
     }
 
+    /// An envelope, from a peer that was asked or from its client: some batch may name it, whatever
+    /// its size.
     pub(super) fn on_envelope(&mut self, envelope: &Arc<Envelope>, out: &mut Effects<Self>) {
-        self.offer_envelope(envelope, out);
-    }
-
-    pub(super) fn offer_envelope(&mut self, envelope: &Arc<Envelope>, out: &mut Effects<Self>) {
         let pending = &self.pending;
         if self.bodies.offer_envelope(envelope, |digest| pending.find(digest)) {
             mark!("minbft/envelope_used");
@@ -264,7 +296,7 @@ impl MinBft {
     }
 
     /// A batch may have become complete: whatever waited for it goes on.
-    fn bodies_changed(&mut self, out: &mut Effects<Self>) {
+    pub(super) fn bodies_changed(&mut self, out: &mut Effects<Self>) {
         self.try_open(out);
         self.try_acknowledge(out);
         self.advance(out);

@@ -11,9 +11,10 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
+use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
-use pentarchy_core::limits::WINDOW_SLOTS;
+use pentarchy_core::limits::{BATCH_INLINE_BYTES, WINDOW_SLOTS};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
@@ -124,9 +125,11 @@ pub struct MinBft {
     pub(super) view_changes: BTreeMap<ReplicaId, Verified<Message>>,
     /// The highest view that each replica asked for.
     pub(super) asks: Vec<Option<(View, Signature)>>,
+    /// The tick at which each replica last asked.
+    pub(super) asked_at: Vec<u64>,
     /// Own messages about `view`, to send again: ask, VIEW-CHANGE, acknowledgement, ENTER.
     pub(super) own: OwnMessages,
-    /// Messages for `view` that came before this replica entered it; at most two windows.
+    /// Messages for `view` that came before this replica entered it; at most a window from each.
     pub(super) early: Vec<Verified<Message>>,
     /// Consecutive failed views; doubles the timeouts. Falls when a checkpoint becomes stable.
     pub(super) doublings: u8,
@@ -144,6 +147,8 @@ pub struct MinBft {
     pub(super) in_flight: u64,
     /// PREPAREs of this primary that have not come back by loopback.
     pub(super) looping: u64,
+    /// The slot whose proposal waits for our clock.
+    pub(super) clock_wait: Option<Slot>,
     /// The arrival number for which the request timer runs.
     pub(super) request_timer: Option<u64>,
 
@@ -155,6 +160,8 @@ pub struct MinBft {
     pub(super) reports: Vec<Option<Report>>,
     /// Peers that were sent what they lack since the last tick.
     pub(super) answered: ReplicaSet,
+    /// Bodies and envelopes that each peer was sent since the last tick.
+    pub(super) served: Vec<usize>,
     pub(super) resend_armed: bool,
     /// Resend ticks since the start; rotates whom to ask.
     pub(super) ticks: u64,
@@ -196,7 +203,7 @@ impl Protocol for MinBft {
         match message {
             Message::Prepare { view, slot, proposal } => {
                 role(primary(view)).and_then(|()| in_bounds(slot))?;
-                requests(verifier, proposal.whole())
+                batch(verifier, proposal)
             }
             Message::Commit { view, slot, .. } => {
                 role(!primary(view)).and_then(|()| in_bounds(slot))
@@ -214,7 +221,7 @@ impl Protocol for MinBft {
             Message::Forward(envelope) | Message::Envelope(envelope) => {
                 requests(verifier, core::iter::once(envelope))
             }
-            Message::Body(proposal) => requests(verifier, proposal.whole()),
+            Message::Body(proposal) => batch(verifier, proposal),
             Message::Checkpoint { slot, .. } => in_bounds(slot),
             Message::RequestViewChange { .. }
             | Message::Enter { .. }
@@ -250,6 +257,7 @@ impl Protocol for MinBft {
             opening: None,
             view_changes: BTreeMap::new(),
             asks: vec![None; n],
+            asked_at: vec![0; n],
             own: OwnMessages::default(),
             early: Vec::new(),
             doublings: 0,
@@ -262,11 +270,13 @@ impl Protocol for MinBft {
             next_slot: Slot(1),
             in_flight: 0,
             looping: 0,
+            clock_wait: None,
             request_timer: None,
             checkpoints: Checkpoints::new(n),
             stable: CheckpointProof::default(),
             reports: vec![None; n],
             answered: ReplicaSet::EMPTY,
+            served: vec![0; n],
             resend_armed: false,
             ticks: 0,
             membership,
@@ -290,8 +300,8 @@ impl Protocol for MinBft {
         assert_eq!(self.entry.as_ref().map(|entry| entry.view).unwrap_or_default(), self.entered);
         assert_eq!(self.window.low(), self.stable.slot);
         assert!(self.next_slot > self.window.low());
-        assert!(self.early.len() <= 2 * self.tuning.window_slots as usize);
-        assert!(self.bodies.len() <= 4 * self.tuning.window_slots as usize + 4);
+        assert!(self.early.len() <= self.membership.n() * self.tuning.window_slots as usize);
+        assert!(self.bodies.len() <= (self.membership.n() + 2) * WINDOW_SLOTS as usize);
         self.pending.assert_invariants();
         for (slot, state) in self.window.iter() {
             assert!(!state.decided || state.batch.is_some(), "{slot} is decided without a batch");
@@ -328,6 +338,15 @@ fn requests<'a>(
 ) -> Result<(), Reject> {
     let envelopes: Vec<&Envelope> = envelopes.map(|envelope| &**envelope).collect();
     if verifier.envelopes(&envelopes) { Ok(()) } else { Err(Reject::BadRequest) }
+}
+
+/// What every correct primary keeps to, whatever else the batch names.
+fn batch(verifier: &dyn Verifier, proposal: &Proposal) -> Result<(), Reject> {
+    let inline: usize = proposal.whole().map(|envelope| envelope.len()).sum();
+    if inline > BATCH_INLINE_BYTES || proposal.whole().any(|envelope| envelope.is_large()) {
+        return Err(Reject::OutOfBounds);
+    }
+    requests(verifier, proposal.whole())
 }
 
 impl MinBft {
@@ -381,13 +400,13 @@ impl MinBft {
             Timer::Request(arrival) => self.on_request_timeout(arrival, out),
             Timer::ViewChange(view) => self.on_view_change_timeout(view, out),
             Timer::Resend => self.on_resend(out),
-            Timer::Clock => self.advance(out),
+            Timer::Clock => self.on_clock(out),
         }
     }
 
     fn on_input(&mut self, input: Input, out: &mut Effects<Self>) {
         match input {
-            Input::Request { envelope } => self.on_request(envelope, out),
+            Input::Request { envelope, settled } => self.on_request(envelope, settled, out),
             Input::Round { now } => {
                 self.now = self.now.max(now);
                 self.propose(out);
@@ -399,17 +418,15 @@ impl MinBft {
 
     /// A client's envelope. The primary proposes it at the end of the round; a backup gives the
     /// primary until the timer runs out (MinBFT section 4, view change).
-    fn on_request(&mut self, envelope: Arc<Envelope>, out: &mut Effects<Self>) {
-        if self.pending.add(envelope.clone()) {
+    fn on_request(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>, out: &mut Effects<Self>) {
+        if self.pending.add(envelope.clone(), settled) {
             mark!("minbft/request");
-            if envelope.is_large() {
-                self.offer_envelope(&envelope, out);
-            }
             self.arm_request_timer(out);
             if !self.is_primary() {
                 self.arm_resend(out);
             }
         }
+        self.on_envelope(&envelope, out);
     }
 
     /// Runs the request timer for the oldest waiting envelope, on backups of an entered view.
@@ -418,6 +435,10 @@ impl MinBft {
         let oldest = if judges { self.pending.oldest() } else { None };
         if oldest == self.request_timer {
             return;
+        }
+        if self.phase == Phase::Entered {
+            // What this replica waited for has come: it no longer wants another view.
+            self.withdraw_ask();
         }
         if let Some(old) = self.request_timer {
             out.disarm(Timer::Request(old));

@@ -87,10 +87,15 @@ impl MinBft {
     pub(super) fn on_resend(&mut self, out: &mut Effects<Self>) {
         self.resend_armed = false;
         self.answered = ReplicaSet::EMPTY;
+        self.served.iter_mut().for_each(|served| *served = 0);
         self.ticks += 1;
         self.check_behind(out);
+        self.expire_asks();
         self.forward_requests(out);
         if !self.bodies.is_complete() {
+            let pending = &self.pending;
+            self.bodies.retry(|digest| pending.find(digest));
+            self.bodies_changed(out);
             self.ask_missing(To::One(self.peer_of_tick()), out);
         }
         if let Some((slot, state)) = self.checkpoints.latest_mine() {
@@ -191,7 +196,7 @@ impl MinBft {
             for message in prepare.into_iter().chain(&state.own_commit) {
                 messages += 1;
                 bytes += message.wire.len();
-                if messages > RESEND_MESSAGES_MAX || bytes > RESEND_BYTES_MAX {
+                if messages > RESEND_MESSAGES_MAX || (messages > 1 && bytes > RESEND_BYTES_MAX) {
                     return;
                 }
                 mark!("minbft/slot_relayed");

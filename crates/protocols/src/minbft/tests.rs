@@ -6,6 +6,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::{Certificate, Position, Ui};
@@ -20,7 +21,6 @@ use pentarchy_core::protocol::{
 };
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire;
-use pentarchy_core::Bytes;
 
 /// Believes every signature, and certificates that [`Device`] made.
 struct Trusting;
@@ -53,7 +53,12 @@ struct Device {
 
 impl Device {
     fn create(&mut self, position: Position, digest: &Digest) -> Ui {
-        assert!(position > self.last, "{:?} goes back from {:?} to {position:?}", self.id, self.last);
+        assert!(
+            position > self.last,
+            "{:?} goes back from {:?} to {position:?}",
+            self.id,
+            self.last
+        );
         let committed = self.committed;
         self.last = position;
         if position.index >= Position::COMMITMENT {
@@ -145,7 +150,8 @@ impl Group {
                 }
                 Effect::Output(Output::Fetch { slot, .. }) => replica.fetches.push(slot),
                 Effect::Output(Output::Admit { envelope }) => {
-                    self.step(me.0, Event::Input(Input::Request { envelope }));
+                    let settled = Vec::new();
+                    self.step(me.0, Event::Input(Input::Request { envelope, settled }));
                 }
                 Effect::Output(_) | Effect::Persist(_) | Effect::Report(_) => {}
             }
@@ -223,11 +229,13 @@ impl Group {
     }
 
     fn request(&mut self, to: &[u16], client: u8, number: u64, operation: &'static [u8]) {
-        let request = Request { number, operation: Bytes::from_static(operation) };
-        let draft = Draft { client: ClientId([client; 32]), floor: 0, requests: vec![request] };
-        let envelope = Arc::new(draft.seal(RequestAuth::Signature([0; 64])));
+        self.submit(to, &envelope(client, &[number], operation), &[]);
+    }
+
+    fn submit(&mut self, to: &[u16], envelope: &Arc<Envelope>, settled: &[u64]) {
         for id in to {
-            self.step(*id, Event::Input(Input::Request { envelope: envelope.clone() }));
+            let (envelope, settled) = (envelope.clone(), settled.to_vec());
+            self.step(*id, Event::Input(Input::Request { envelope, settled }));
             self.round(*id);
         }
     }
@@ -323,6 +331,14 @@ impl Wire for Body {
     ) -> Result<Self, pentarchy_core::wire::Malformed> {
         Message::decode(from).map(Self)
     }
+}
+
+fn envelope(client: u8, numbers: &[u64], operation: &'static [u8]) -> Arc<Envelope> {
+    let operation = Bytes::from_static(operation);
+    let request = |number: &u64| Request { number: *number, operation: operation.clone() };
+    let requests = numbers.iter().map(request).collect();
+    let draft = Draft { client: ClientId([client; 32]), floor: 0, requests };
+    Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
 }
 
 const ALL: [u16; 3] = [0, 1, 2];

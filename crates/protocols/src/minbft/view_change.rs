@@ -10,7 +10,7 @@ use super::certificate::{
 };
 use super::message::Message;
 use super::replica::{MinBft, OwnMessages, Phase, SlotState, Timer};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
@@ -21,6 +21,9 @@ use pentarchy_core::mark;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, To};
 use pentarchy_core::votes::Votes;
+
+/// Ticks for which an ask counts after it was last heard.
+const ASK_TICKS: u64 = 40;
 
 /// A NEW-VIEW on its way to be entered, or the one that was.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -61,7 +64,9 @@ impl MinBft {
     }
 
     fn note_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
-        let asked = &mut self.asks[usize::from(author.0)];
+        let index = usize::from(author.0);
+        self.asked_at[index] = self.ticks;
+        let asked = &mut self.asks[index];
         if asked.is_none_or(|(before, _)| before < view) {
             *asked = Some((view, signature));
         }
@@ -83,6 +88,27 @@ impl MinBft {
         }
     }
 
+    /// Forgets what others asked for and no longer do: those who still want another view say so at
+    /// every tick. A suspicion that has passed must not add up with a new one to a quorum.
+    pub(super) fn expire_asks(&mut self) {
+        if self.phase != Phase::Entered {
+            return;
+        }
+        for id in self.membership.ids().filter(|id| *id != self.me) {
+            let index = usize::from(id.0);
+            if self.ticks > self.asked_at[index] + ASK_TICKS {
+                self.asks[index] = None;
+            }
+        }
+    }
+
+    /// Stops asking for another view.
+    pub(super) fn withdraw_ask(&mut self) {
+        if self.own.ask.take().is_some() {
+            self.asks[usize::from(self.me.0)] = None;
+        }
+    }
+
     /// Gives up every lower view.
     fn move_to(&mut self, view: View, phase: Phase, out: &mut Effects<Self>) {
         if self.phase != Phase::Entered {
@@ -95,10 +121,22 @@ impl MinBft {
         self.view_changes.clear();
         self.opening = None;
         self.early.clear();
+        self.drop_idle_wants(&[]);
         let ask = self.own.ask.take();
         self.own = OwnMessages { ask, ..OwnMessages::default() };
         self.arm_request_timer(out);
         self.arm_resend(out);
+    }
+
+    /// Stops wanting batches that only VIEW-CHANGEs of an earlier attempt showed.
+    fn drop_idle_wants(&mut self, list: &[Digest]) {
+        let ordered: BTreeSet<Digest> = self
+            .window
+            .iter()
+            .filter_map(|(_, state)| state.batch)
+            .chain(list.iter().copied())
+            .collect();
+        self.bodies.retain_wanted(|digest| ordered.contains(digest));
     }
 
     /// Sends VIEW-CHANGE, once every own PREPARE has come back: it must be shown with its
@@ -124,11 +162,12 @@ impl MinBft {
     }
 
     /// The PREPAREs of the entered view behind what it took over and the stable checkpoint, up to
-    /// the first that is missing.
+    /// the last that this replica committed to: those it holds the batches of, and none that a lying
+    /// primary made up with a batch that nobody can find or a time that has not come.
     fn prepares_to_show(&self) -> Vec<Prepared> {
         let taken_over = self.entry.as_ref().map_or(Slot(0), Entry::end);
         let first = self.stable.slot.max(taken_over).next();
-        let shown = (first.0..=self.window.high().0).map_while(|slot| {
+        let shown = (first.0..self.next_slot.0).map_while(|slot| {
             let state = self.window.get(Slot(slot))?;
             let ui = *state.prepare.as_ref()?.tag.ui()?;
             Some(Prepared { slot: Slot(slot), batch: state.batch?, ui })
@@ -157,6 +196,7 @@ impl MinBft {
             self.own.view_change = Some(verified.clone());
         }
         let before = self.view_changes.len();
+        let fresh = !self.view_changes.contains_key(&verified.author);
         self.view_changes.entry(verified.author).or_insert(verified);
         if before < self.quorum() && self.view_changes.len() == self.quorum() {
             // From now on the new primary could open its view.
@@ -165,6 +205,9 @@ impl MinBft {
             out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
         }
         self.try_open(out);
+        if fresh && self.phase == Phase::Changing && !self.bodies.is_complete() {
+            self.ask_missing(To::Others, out);
+        }
     }
 
     pub(super) fn on_view_change_timeout(&mut self, view: View, out: &mut Effects<Self>) {
@@ -188,7 +231,7 @@ impl MinBft {
             else {
                 continue;
             };
-            if self.holds_batches(change) && members.len() < self.quorum() {
+            if self.holds_shown(change, out) && members.len() < self.quorum() {
                 let (author, ui, change) = (verified.author, *ui, change.clone());
                 members.push(CertifiedViewChange { author, ui, change });
             }
@@ -198,21 +241,31 @@ impl MinBft {
             self.phase = Phase::Opening;
             let opening = NewView { view: self.view, members };
             out.send(To::All, Message::NewView(Arc::new(opening)));
-        } else if !self.bodies.is_complete() {
-            self.ask_missing(To::Others, out);
         }
     }
 
     /// Whether every batch that a VIEW-CHANGE shows is here; wants those that are not.
-    fn holds_batches(&mut self, change: &ViewChange) -> bool {
+    fn holds_shown(&mut self, change: &ViewChange, out: &mut Effects<Self>) -> bool {
         let mut complete = true;
-        for slot in (self.stable.slot.0 + 1..=change.shown().0).map(Slot) {
+        let low = self.stable.slot.max(change.checkpoint.slot);
+        for slot in (low.0 + 1..=change.shown().0).map(Slot) {
             if let Some(batch) = batch_shown(change, slot) {
-                self.bodies.want(slot, batch);
-                complete &= self.bodies.get(&batch).is_some();
+                complete &= self.holds(slot, batch, out);
             }
         }
         complete
+    }
+
+    /// Whether a batch is here and its time has come: what correct replicas committed to passes
+    /// sooner or later, what a liar made up may never.
+    fn holds(&mut self, slot: Slot, batch: Digest, out: &mut Effects<Self>) -> bool {
+        self.bodies.want(slot, batch);
+        let Some(time) = self.bodies.get(&batch).map(|batch| batch.time) else { return false };
+        let future = self.is_future(time);
+        if future {
+            self.wait_for_clock(slot, time, out);
+        }
+        !future
     }
 
     pub(super) fn on_new_view(
@@ -240,11 +293,7 @@ impl MinBft {
             self.adopt(proof.clone(), out);
         }
         let start = opening.start();
-        for (slot, batch) in (start.base.0 + 1..).map(Slot).zip(&start.list) {
-            if slot > self.stable.slot {
-                self.bodies.want(slot, *batch);
-            }
-        }
+        self.drop_idle_wants(&start.list);
         let members = opening.members_digest(&self.membership.domain());
         let acknowledgements = BTreeMap::new();
         self.phase = Phase::Changing;
@@ -262,14 +311,18 @@ impl MinBft {
     /// can be executed and handed on.
     pub(super) fn try_acknowledge(&mut self, out: &mut Effects<Self>) {
         let (Phase::Changing, Some(opening)) = (self.phase, &self.opening) else { return };
-        let slots = (opening.start.base.0 + 1..).map(Slot).zip(&opening.start.list);
-        let mut lacking = slots.filter(|(slot, _)| *slot > self.stable.slot);
-        if lacking.any(|(_, batch)| self.bodies.get(batch).is_none()) {
+        let digest = opening.message.digest;
+        let low = self.stable.slot;
+        let slots = (opening.start.base.0 + 1..).map(Slot).zip(opening.start.list.clone());
+        let mut complete = true;
+        for (slot, batch) in slots.filter(|(slot, _)| *slot > low) {
+            complete &= self.holds(slot, batch, out);
+        }
+        if !complete {
             return;
         }
         mark!("minbft/acknowledge");
         self.phase = Phase::Acknowledged;
-        let digest = opening.message.digest;
         if self.membership.primary(self.view) != self.me {
             out.send(To::All, Message::Acknowledge { view: self.view, opening: digest });
         }
@@ -323,7 +376,6 @@ impl MinBft {
         (self.entered, self.phase, self.entry) = (self.view, Phase::Entered, Some(entry));
         (self.in_flight, self.looping, self.enters) = (0, 0, Votes::default());
         self.pending.unpropose();
-        self.pending.reset_ticks();
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
         self.drop_settled_ask();

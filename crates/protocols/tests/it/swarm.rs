@@ -1,8 +1,9 @@
 //! Worlds from seeds. `SEEDS=1000 cargo test --release -p pentarchy-protocols --test it swarm` runs
-//! more of them, `SEED=0x1f` one alone with its summary.
+//! more of them, `SEED=0x1f` one alone with its summary,
+//! and `WATCH=1` with it every single thing that happens there.
 
 use pentarchy_protocols::common::voting_client::VotingClient;
-use pentarchy_sim::run::{ClientSetup, Factories, Summary, Violation, run_many, run_seed};
+use pentarchy_sim::run::{ClientSetup, Factories, Summary, Violation, run_many, run_seed, watch_seed};
 use pentarchy_sim::swarm::SimConfig;
 
 fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
@@ -40,6 +41,11 @@ fn jobs() -> usize {
 fn sweep(protocol: &str, config: &SimConfig, default: u64) -> Vec<Summary> {
     let seeds = seeds(default);
     let alone = seeds.end - seeds.start == 1;
+    if alone && std::env::var_os("WATCH").is_some() {
+        let log = Box::new(|line: &str| eprintln!("{line}"));
+        let outcome = watch_seed(seeds.start, config, &factories(protocol), log);
+        return outcome.map_or_else(|violation| panic!("{violation}"), |summary| vec![summary]);
+    }
     let (mut summaries, mut violations) = (Vec::new(), Vec::<Violation>::new());
     run_many(seeds, jobs(), config, &factories(protocol), |outcome| {
         match outcome {

@@ -14,6 +14,7 @@ use pentarchy_core::service::Whole;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
 use pentarchy_replica::{Access, HostLimits, Listen, Replica, ReplicaConfig, Running};
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,6 +49,8 @@ pub type Change<'a> = &'a dyn Fn(&mut ReplicaConfig);
 pub struct Cluster {
     pub membership: Arc<Membership>,
     pub addresses: Vec<SocketAddr>,
+    /// Replicas that listen and are not started.
+    prepared: VecDeque<Replica>,
     replicas: Vec<Running>,
 }
 
@@ -57,6 +60,18 @@ impl Cluster {
     }
 
     pub fn with(n: u8, tuning: Tuning, change: Change<'_>) -> Self {
+        let mut cluster = Self::prepare(n, tuning, change);
+        (0..n).for_each(|_| cluster.start_next());
+        cluster
+    }
+
+    /// Starts the replica with the lowest id that is not started.
+    pub fn start_next(&mut self) {
+        let replica = self.prepared.pop_front().unwrap();
+        self.replicas.push(replica.spawn().unwrap());
+    }
+
+    pub fn prepare(n: u8, tuning: Tuning, change: Change<'_>) -> Self {
         let keys: Vec<_> = (0..n).map(|id| KeyPair::from_seed([100 + id; 32])).collect();
         let member = |keys: &KeyPair| Member {
             key: keys.public(),
@@ -69,7 +84,7 @@ impl Cluster {
         let listeners: Vec<_> =
             keys.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
-        let started = membership.ids().zip(keys).zip(listeners).map(|((me, keys), listener)| {
+        let prepared = membership.ids().zip(keys).zip(listeners).map(|((me, keys), listener)| {
             let setup = Setup { me, membership: membership.clone(), tuning };
             let verifier = GroupVerifier::new(
                 membership.clone(),
@@ -92,32 +107,37 @@ impl Cluster {
                 limits: HostLimits::default(),
             };
             change(&mut config);
-            Replica::new(config).unwrap().spawn().unwrap()
+            Replica::new(config).unwrap()
         });
-        let replicas = started.collect();
-        Self { membership, addresses, replicas }
+        let prepared = prepared.collect();
+        Self { membership, addresses, prepared, replicas: Vec::new() }
     }
 
     /// A client that believes a result when all replicas agree.
     pub fn client(&self, seed: u8) -> Client {
-        Client::connect(self.client_config(seed)).unwrap()
+        Client::connect(self.client_config(seed, self.membership.n())).unwrap()
     }
 
-    pub fn client_config(&self, seed: u8) -> ClientConfig {
+    /// A client that believes a result when `needed` replicas agree.
+    pub fn client_config(&self, seed: u8, needed: usize) -> ClientConfig {
         let keys = KeyPair::from_seed([seed; 32]);
-        let (id, n) = (keys.client_id(), self.membership.n());
-        let core = Believer::new(id, self.membership.ids().collect(), n);
+        let core = Believer::new(keys.client_id(), self.membership.ids().collect(), needed);
         let (membership, addresses) = (self.membership.clone(), self.addresses.clone());
         ClientConfig::new(membership, addresses, keys, Box::new(core))
     }
 
     /// Asks a replica for its status until it is as wanted.
-    pub fn await_status(&self, client: &Client, replica: u16, wanted: impl Fn(&Json) -> bool) {
+    pub fn await_status(
+        &self,
+        client: &Client,
+        replica: u16,
+        mut wanted: impl FnMut(&Json) -> bool,
+    ) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let status = client.status(ReplicaId(replica)).wait_timeout(PATIENCE);
             let status = status.map(|bytes| Json::new(&bytes));
-            if status.as_ref().is_ok_and(&wanted) {
+            if status.as_ref().is_ok_and(&mut wanted) {
                 return;
             }
             assert!(Instant::now() < deadline, "replica {replica} never was as wanted: {status:?}");

@@ -1,11 +1,12 @@
 //! A protocol in which everyone does what replica 0 says. It tolerates nothing, but it uses every
-//! way of a message through the host: to itself, to others, signed and checked.
+//! way of a message through the host: to itself, to others, signed and checked. A replica that
+//! missed something fetches the last checkpoint of replica 0 and goes on from there.
 
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::{Item, Proposal};
 use pentarchy_core::counter::Position;
 use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
+use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
@@ -13,6 +14,7 @@ use pentarchy_core::protocol::{
 };
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What replica 0 says.
@@ -20,15 +22,19 @@ use std::sync::Arc;
 pub struct Order {
     slot: Slot,
     proposal: Proposal,
+    /// Replica 0's last checkpoint.
+    checkpoint: (Slot, Digest),
 }
 
 impl Wire for Order {
     fn encode(&self, to: &mut Writer) {
         self.slot.encode(to);
         self.proposal.encode(to);
+        self.checkpoint.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { slot: Slot::decode(from)?, proposal: Proposal::decode(from)? })
+        let (slot, proposal) = (Slot::decode(from)?, Proposal::decode(from)?);
+        Ok(Self { slot, proposal, checkpoint: <(Slot, Digest)>::decode(from)? })
     }
 }
 
@@ -42,7 +48,9 @@ impl Message for Order {
         }
     }
     fn statement(&self, domain: &Domain) -> Digest {
-        domain.statement("order").u64(self.slot.0).digest(&self.proposal.digest()).finish()
+        let mut hasher = domain.statement("order");
+        hasher.u64(self.slot.0).digest(&self.proposal.digest());
+        hasher.u64(self.checkpoint.0.0).digest(&self.checkpoint.1).finish()
     }
 }
 
@@ -65,6 +73,9 @@ pub struct Follow {
     waiting: Vec<Arc<Envelope>>,
     ordered: Slot,
     executed: Slot,
+    checkpoint: (Slot, Digest),
+    /// Orders that cannot be executed yet.
+    early: BTreeMap<Slot, Proposal>,
 }
 
 impl Protocol for Follow {
@@ -96,34 +107,46 @@ impl Protocol for Follow {
         if setup.tuning.proposals_in_flight == 1 {
             out.arm(UseCounter, Delay::Millis(1));
         }
-        Self { me: setup.me, waiting: Vec::new(), ordered: Slot(0), executed: Slot(0) }
+        Self {
+            me: setup.me,
+            waiting: Vec::new(),
+            ordered: Slot(0),
+            executed: Slot(0),
+            checkpoint: (Slot(0), Digest::default()),
+            early: BTreeMap::new(),
+        }
     }
 
     fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
         match event {
-            Event::Input(Input::Request { envelope }) => self.waiting.push(envelope),
+            Event::Input(Input::Request { envelope, .. }) => self.waiting.push(envelope),
             Event::Input(Input::Round { now }) => self.order(now, out),
-            Event::Input(_) => {}
+            Event::Input(Input::Checkpointed { slot, state }) => self.checkpoint = (slot, state),
+            Event::Input(Input::Installed { slot }) => {
+                self.executed = slot;
+                self.early.retain(|early, _| *early > slot);
+                self.execute(out);
+            }
             Event::Message(order) => {
-                let Order { slot, proposal } = &*order.message;
-                if *slot == self.executed.next() {
-                    self.executed = *slot;
-                    let batch = proposal.complete(|_| None).expect("all items are whole");
-                    out.output(Output::Execute { slot: *slot, batch: Arc::new(batch) });
-                    if slot.0.is_multiple_of(4) {
-                        out.output(Output::Checkpoint { slot: *slot });
-                    }
+                let Order { slot, proposal, checkpoint } = &*order.message;
+                self.early.insert(*slot, proposal.clone());
+                self.execute(out);
+                let (at, state) = *checkpoint;
+                if at > self.executed {
+                    let from = ReplicaSet::from_iter([ReplicaId(0)]);
+                    out.output(Output::Fetch { slot: at, state, from });
                 }
             }
             Event::Timeout(UseCounter) => {
                 let proposal = Proposal::new(Millis(0), Vec::new());
-                out.send(To::All, Order { slot: Slot(99), proposal });
+                let checkpoint = self.checkpoint;
+                out.send(To::All, Order { slot: Slot(99), proposal, checkpoint });
             }
         }
     }
 
     fn assert_invariants(&self) {
-        assert!(self.me != ReplicaId(0) || self.executed == self.ordered || self.ordered.0 > 0);
+        assert!(!self.early.contains_key(&self.executed.next()));
     }
 
     fn status(&self) -> Status {
@@ -150,6 +173,19 @@ impl Follow {
         self.ordered = self.ordered.next();
         let items = envelopes.into_iter().map(Item::Whole).collect();
         out.persist(self.ordered);
-        out.send(To::All, Order { slot: self.ordered, proposal: Proposal::new(now, items) });
+        let (slot, proposal) = (self.ordered, Proposal::new(now, items));
+        out.send(To::All, Order { slot, proposal, checkpoint: self.checkpoint });
+    }
+
+    fn execute(&mut self, out: &mut Effects<Self>) {
+        while let Some(proposal) = self.early.remove(&self.executed.next()) {
+            let slot = self.executed.next();
+            self.executed = slot;
+            let batch = proposal.complete(|_| None).expect("all items are whole");
+            out.output(Output::Execute { slot, batch: Arc::new(batch) });
+            if slot.0.is_multiple_of(4) {
+                out.output(Output::Checkpoint { slot });
+            }
+        }
     }
 }

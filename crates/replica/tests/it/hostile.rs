@@ -111,7 +111,7 @@ fn a_client_that_is_not_listed_is_refused() {
 #[test]
 fn a_request_that_its_client_did_not_sign_is_not_executed() {
     let cluster = Cluster::start(1);
-    let mut config = cluster.client_config(2);
+    let mut config = cluster.client_config(2, 1);
     // Signed for another group.
     let domain = Domain::new(&GroupId([6; 16]), Epoch(1));
     config.signer = ClientSigner::signature(config.keys.clone(), domain);
@@ -128,7 +128,7 @@ fn a_request_that_its_client_did_not_sign_is_not_executed() {
 fn a_client_that_vanishes_or_talks_nonsense_harms_nobody() {
     let cluster = Cluster::start(1);
     let vanishing = cluster.client(2);
-    let _ = vanishing.submit("left behind");
+    drop(vanishing.submit("left behind"));
     drop(vanishing);
     let keys = KeyPair::from_seed([3; 32]);
     let (mut stream, mut channel) = intrude(&cluster, &keys, Node::Client(keys.client_id()));

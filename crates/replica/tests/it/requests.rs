@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, PATIENCE};
 use crate::tally::answer;
 use bytes::Bytes;
-use pentarchy_client::{Completions, Pending, RequestError};
+use pentarchy_client::{Client, Completions, Pending, RequestError};
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_replica::Fatal;
@@ -51,15 +51,47 @@ fn three_replicas_find_each_other_and_answer_alike() {
 #[test]
 fn large_operations_pass_and_larger_ones_are_refused_at_once() {
     let cluster = Cluster::start(2);
-    let client = cluster.client(1);
+    let client = cluster.client(9);
     for replica in 0..2 {
         cluster.await_status(&client, replica, |status| status.list("/peers") == 1);
     }
     let large = vec![9; OPERATION_BYTES_MAX];
-    let result = client.submit(large.clone()).wait_timeout(PATIENCE);
-    assert_eq!(result, Ok(answer(1, &large)));
+    for life in 0..3 {
+        // Also as the very first thing behind the `Hello`.
+        let client = cluster.client(life);
+        let result = client.submit(large.clone()).wait_timeout(PATIENCE);
+        assert_eq!(result, Ok(answer(u64::from(life) + 1, &large)));
+    }
     let refused = client.call(vec![9; OPERATION_BYTES_MAX + 1]);
     assert_eq!(refused, Err(RequestError::TooLarge));
+    cluster.stop();
+}
+
+#[test]
+fn a_replica_that_starts_late_fetches_the_state_and_answers_alike() {
+    let mut cluster = Cluster::prepare(2, Tuning::default(), &|_| {});
+    cluster.start_next();
+    let client = Client::connect(cluster.client_config(1, 1)).unwrap();
+    let mut count = 0;
+    let mut call = || {
+        count += 1;
+        let result = client.submit("x").wait_timeout(PATIENCE);
+        assert_eq!(result, Ok(answer(count, b"x")));
+        count
+    };
+    for _ in 0..10 {
+        call();
+    }
+    cluster.start_next();
+    cluster.await_status(&client, 1, |status| status.list("/peers") == 1);
+    cluster.await_status(&client, 1, |status| {
+        let total = call();
+        status.number("/executed") + 4 > total && status.number("/requests") < total - 10
+    });
+    let total = call();
+    cluster.await_status(&client, 1, |status| status.number("/executed") == total);
+    let both = Client::connect(cluster.client_config(2, 2)).unwrap();
+    assert_eq!(both.query("").wait_timeout(PATIENCE), Ok(answer(total, b"")));
     cluster.stop();
 }
 
@@ -76,11 +108,11 @@ fn a_client_that_comes_back_goes_on_with_new_numbers() {
 #[test]
 fn what_is_outstanding_fails_when_the_client_ends_and_is_bounded() {
     let cluster = Cluster::start(1);
-    let mut config = cluster.client_config(1);
+    let mut config = cluster.client_config(1, 1);
     // Nobody listens there.
     config.addresses = vec!["127.0.0.1:1".parse().unwrap()];
     config.outstanding_max = 2;
-    let client = pentarchy_client::Client::connect(config).unwrap();
+    let client = Client::connect(config).unwrap();
     let outstanding = [client.submit("a"), client.try_submit("b")];
     assert_eq!(client.try_submit("c").wait(), Err(RequestError::Full));
     drop(client);

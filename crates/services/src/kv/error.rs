@@ -75,6 +75,8 @@ impl Error {
     pub(crate) const OFFSET_OUT_OF_RANGE: Self = Self::err("offset is out of range");
     pub(crate) const INVALID_CURSOR: Self = Self::err("invalid cursor");
     pub(crate) const NO_SUCH_DATABASE: Self = Self::err("DB index is out of range");
+    pub(crate) const DATABASE_OUT_OF_RANGE: Self =
+        Self::err("value is out of range, value must between -2147483648 and 2147483647");
     pub(crate) const SAME_OBJECT: Self = Self::err("source and destination objects are the same");
     pub(crate) const OVERFLOW: Self = Self::err("increment or decrement would overflow");
     pub(crate) const DECREMENT_OVERFLOW: Self = Self::err("decrement would overflow");

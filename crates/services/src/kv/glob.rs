@@ -5,6 +5,10 @@
 /// without its `]` reaches to the end of the pattern. Time is at most the product of both lengths.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    if text.is_empty() {
+        // Redis lets no other pattern match nothing, not even two stars.
+        return pattern.is_empty() || pattern == b"*";
+    }
     let (mut at, mut seen) = (0, 0);
     // Where to go on after the last star if what follows it does not match here. Only the last
     // star ever needs to give way: what an earlier one could take, the last one can take too.
@@ -79,6 +83,7 @@ mod tests {
     fn matches_as_redis_does() {
         for (pattern, text, wanted) in [
             ("*", "", true),
+            ("**", "", false),
             ("*", "anything", true),
             ("", "", true),
             ("", "a", false),

@@ -97,6 +97,14 @@ pub fn renamenx(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Ou
     Ok(())
 }
 
+/// The number of a database, of which only 0 exists.
+///
+/// # Errors
+/// If it is not a number of 32 bits.
+pub fn database(arg: &[u8]) -> Result<i32, Error> {
+    i32::try_from(integer(arg)?).map_err(|_| Error::DATABASE_OUT_OF_RANGE)
+}
+
 pub fn copy(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let mut replace = false;
     let mut words = args[3..].iter();
@@ -104,9 +112,8 @@ pub fn copy(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
         if word.eq_ignore_ascii_case(b"REPLACE") {
             replace = true;
         } else if word.eq_ignore_ascii_case(b"DB") {
-            match integer(words.next().ok_or(Error::SYNTAX)?)? {
-                0 => {}
-                _ => return Err(Error::NO_SUCH_DATABASE),
+            if database(words.next().ok_or(Error::SYNTAX)?)? != 0 {
+                return Err(Error::NO_SUCH_DATABASE);
             }
         } else {
             return Err(Error::SYNTAX);

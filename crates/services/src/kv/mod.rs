@@ -24,6 +24,7 @@ mod strings;
 
 pub use command::Command;
 pub use error::{Error, ErrorKind};
+pub use keys::database;
 pub use registry::CommandInfo;
 pub use reply::Reply;
 

@@ -11,6 +11,13 @@ enum Value {
 }
 use Value::{List, Text};
 
+/// What a command prints: a reply, or an error, or nothing if it is not known.
+type Printed = Result<Option<String>, String>;
+
+fn names<'a>(words: &[&'a [u8]]) -> (&'a str, &'a [u8]) {
+    (std::str::from_utf8(words[0]).unwrap(), words.get(1).copied().unwrap_or_default())
+}
+
 #[derive(Default)]
 struct Model(BTreeMap<Vec<u8>, Value>);
 
@@ -46,13 +53,17 @@ impl Model {
     }
 
     /// The printed reply, or `None` for a command that the model does not know.
-    fn run(&mut self, words: &[&[u8]]) -> Result<Option<String>, String> {
-        let name = std::str::from_utf8(words[0]).unwrap();
-        let number = |at: usize| -> Result<i64, String> {
-            let text = std::str::from_utf8(words[at]).unwrap();
-            text.parse().map_err(|_| NOT_AN_INTEGER.to_string())
-        };
-        let key = *words.get(1).unwrap_or(&&b""[..]);
+    fn run(&mut self, words: &[&[u8]]) -> Printed {
+        for group in [Self::strings, Self::lists, Self::keys] {
+            if let Some(reply) = group(self, words)? {
+                return Ok(Some(reply));
+            }
+        }
+        Ok(None)
+    }
+
+    fn strings(&mut self, words: &[&[u8]]) -> Printed {
+        let (name, key) = names(words);
         Ok(Some(match (name, words.len()) {
             ("SET", 3) => {
                 self.0.insert(key.to_vec(), Text(words[2].to_vec()));
@@ -78,6 +89,17 @@ impl Model {
                 format!(":{value}")
             }
             ("STRLEN", _) => format!(":{}", self.text(key)?.unwrap_or_default().len()),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn lists(&mut self, words: &[&[u8]]) -> Printed {
+        let (name, key) = names(words);
+        let number = |at: usize| -> Result<i64, String> {
+            let text = std::str::from_utf8(words[at]).unwrap();
+            text.parse().map_err(|_| NOT_AN_INTEGER.to_string())
+        };
+        Ok(Some(match (name, words.len()) {
             ("LPUSH", _) => {
                 let list = words[2..].iter().rev().map(|word| word.to_vec());
                 let list = list.chain(self.list(key)?).collect();
@@ -130,6 +152,13 @@ impl Model {
                 }
                 format!(":{removed}")
             }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn keys(&mut self, words: &[&[u8]]) -> Printed {
+        let (name, key) = names(words);
+        Ok(Some(match (name, words.len()) {
             ("DEL", _) => {
                 let gone = words[1..].iter().filter(|key| self.0.remove(**key).is_some());
                 format!(":{}", gone.count())

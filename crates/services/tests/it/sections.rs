@@ -104,7 +104,7 @@ fn damaged_sections_are_refused() {
 }
 
 #[test]
-fn hostile_operations_get_an_error_and_change_nothing() {
+fn damaged_operations_always_get_a_reply() {
     let mut kv = Kv::default();
     let mut dice = Dice(3);
     let valid = Command::new(&["SET", "key", "value"]).to_operation();

@@ -45,16 +45,70 @@ pub trait Adversary: Send {
     }
 }
 
-/// One of all behaviours.
-#[must_use]
-pub fn random(rng: &mut Rng, n: usize) -> Box<dyn Adversary> {
-    match rng.below(6) {
-        0 => Box::new(Silent::new(rng.percent(50))),
-        1 => Box::new(Selective::new(ReplicaSet(rng.below(1 << n)), rng.percent(50))),
-        2 => Box::new(Delayer::new(rng.range(1_000, 2_000_000))),
-        3 => Box::new(Replay::new(rng.range(10_000, 200_000) as u32)),
-        4 => Box::new(Corrupt::new(rng.range(10_000, 1_000_000) as u32)),
-        _ => Box::new(Liar),
+/// A behaviour by name, as plain data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Behaviour {
+    /// See [`Silent`].
+    Silent {
+        /// Clients get no answers either.
+        to_clients_too: bool,
+    },
+    /// See [`Selective`].
+    Selective {
+        /// To whom it speaks.
+        friends: ReplicaSet,
+        /// Whether clients get answers.
+        answers_clients: bool,
+    },
+    /// See [`Delayer`].
+    Delay {
+        /// By how much at most.
+        up_to: Micros,
+    },
+    /// See [`Replay`].
+    Replay {
+        /// How often.
+        repeat_ppm: u32,
+    },
+    /// See [`Corrupt`].
+    Corrupt {
+        /// How often.
+        rate_ppm: u32,
+    },
+    /// See [`Liar`].
+    Liar,
+}
+
+impl Behaviour {
+    /// One of all of them, in a group of `n`.
+    #[must_use]
+    pub fn draw(rng: &mut Rng, n: usize) -> Self {
+        match rng.below(6) {
+            0 => Self::Silent { to_clients_too: rng.percent(50) },
+            1 => Self::Selective {
+                friends: ReplicaSet(rng.below(1 << n)),
+                answers_clients: rng.percent(50),
+            },
+            2 => Self::Delay { up_to: rng.range(1_000, 2_000_000) },
+            3 => Self::Replay { repeat_ppm: rng.range(10_000, 200_000) as u32 },
+            4 => Self::Corrupt { rate_ppm: rng.range(10_000, 1_000_000) as u32 },
+            _ => Self::Liar,
+        }
+    }
+
+    /// The adversary that behaves so.
+    #[must_use]
+    pub fn build(self) -> Box<dyn Adversary> {
+        match self {
+            Self::Silent { to_clients_too } => Box::new(Silent::new(to_clients_too)),
+            Self::Selective { friends, answers_clients } => {
+                Box::new(Selective::new(friends, answers_clients))
+            }
+            Self::Delay { up_to } => Box::new(Delayer::new(up_to)),
+            Self::Replay { repeat_ppm } => Box::new(Replay::new(repeat_ppm)),
+            Self::Corrupt { rate_ppm } => Box::new(Corrupt::new(rate_ppm)),
+            Self::Liar => Box::new(Liar),
+        }
     }
 }
 

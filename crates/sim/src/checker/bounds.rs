@@ -1,6 +1,6 @@
 //! Nothing that can be seen from outside grows without limit.
 
-use super::{Broken, Verdict};
+use super::{Broken, Stand, Verdict};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::{MESSAGE_BYTES_MAX, PENDING_ENVELOPES_MAX};
 use pentarchy_core::protocol::{Status, Tuning};
@@ -57,15 +57,37 @@ pub fn check(
     Ok(())
 }
 
+/// Packets that a world may carry: far more than any run in which retransmission works as it should.
+#[must_use]
+pub const fn traffic_max(n: usize, requests: u64) -> u64 {
+    200_000 + 200 * (n * n) as u64 * requests
+}
+
+/// Looks at all packets so far and at what is about to happen.
+///
+/// # Errors
+/// If messages beget messages.
+pub fn traffic(
+    packets: u64,
+    queued: usize,
+    max: u64,
+    stand: impl FnOnce() -> Vec<Stand>,
+) -> Verdict {
+    if packets <= max && (queued as u64) <= max {
+        return Ok(());
+    }
+    let stand: String = stand().iter().map(ToString::to_string).collect();
+    let detail = format!("{packets} packets and {queued} events under way, at most {max}{stand}");
+    Err(Broken::new(PROPERTY, detail))
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use pentarchy_core::ids::{Slot, View};
 
-    #[test]
-    fn each_bound_is_watched() {
-        let tuning = Tuning::default();
-        let status = Status {
+    pub fn status() -> Status {
+        Status {
             view: View(0),
             primary: ReplicaId(0),
             phase: "normal",
@@ -75,7 +97,20 @@ mod tests {
             waiting: 3,
             view_changes: 0,
             reason: "",
-        };
+        }
+    }
+
+    #[test]
+    fn a_storm_is_found() {
+        traffic(10, 10, 10, Vec::new).unwrap();
+        assert_eq!(traffic(11, 0, 10, Vec::new).unwrap_err().property, PROPERTY);
+        assert!(traffic(0, 11, 10, Vec::new).is_err());
+    }
+
+    #[test]
+    fn each_bound_is_watched() {
+        let tuning = Tuning::default();
+        let status = status();
         let load = Load { acts: 10, packet_bytes: 1_000, timers: 2 };
         let check = |status: &Status, load| check(ReplicaId(0), status, load, &tuning, 3);
         check(&status, load).unwrap();

@@ -4,7 +4,7 @@
 //! The search is Wing and Gong's with Lowe's memory of failed configurations ("Testing for
 //! linearizability", 2017), for each key alone, as linearizability is local (Herlihy and Wing, 1990).
 
-use super::{Broken, Verdict};
+use super::Broken;
 use crate::service::{Action, apply};
 use pentarchy_core::ids::ClientId;
 use std::collections::{BTreeMap, HashSet};
@@ -32,33 +32,67 @@ pub struct Seen {
     pub result: Option<Vec<u8>>,
 }
 
-/// Whether some order explains what was seen.
+/// Configurations of one key that are tried before the search gives up. Each takes some hundred bytes.
+pub const CONFIGURATIONS_MAX: usize = 1_000_000;
+
+/// Whether some order explains what was seen. Gives the number of keys for which the search gave up.
 ///
 /// # Errors
-/// If none does, naming the key and the first operations that cannot be placed.
-pub fn check(history: &[Seen]) -> Verdict {
+/// If there is none, naming the key and the operations where the search got stuck.
+pub fn check(history: &[Seen]) -> Result<u64, Broken> {
+    let mut undecided = 0;
     let mut keys: BTreeMap<u16, Vec<&Seen>> = BTreeMap::new();
     for seen in history {
         keys.entry(seen.key).or_default().push(seen);
     }
     for (key, operations) in keys {
-        if let Err(stuck) = Search::new(&operations).run() {
-            let names: Vec<String> = stuck
-                .iter()
-                .map(|index| operations[*index])
-                .map(|seen| {
-                    format!("{}#{} {:?} = {:?}", seen.client, seen.number, seen.action, seen.result)
-                })
-                .collect();
-            let detail = format!("no order explains key {key}; stuck at {}", names.join(" | "));
-            return Err(Broken::new(PROPERTY, detail));
+        match Search::new(&operations).run() {
+            Found::Order => {}
+            Found::Nothing => undecided += 1,
+            Found::NoOrder { stuck } => return Err(no_order(key, &operations, &stuck)),
         }
     }
-    Ok(())
+    Ok(undecided)
+}
+
+fn no_order(key: u16, operations: &[&Seen], stuck: &[usize]) -> Broken {
+    let name = |index: &usize| {
+        let Seen { client, number, action, result, .. } = operations[*index];
+        format!("{client}#{number} {action:?} = {result:?}")
+    };
+    let names: Vec<String> = stuck.iter().map(name).collect();
+    Broken::new(PROPERTY, format!("no order explains key {key}; stuck at {}", names.join(" | ")))
+}
+
+/// What a search comes to.
+enum Found {
+    /// An order that explains everything.
+    Order,
+    /// There is none.
+    NoOrder {
+        /// The operations that could come next where the search got farthest.
+        stuck: Vec<usize>,
+    },
+    /// Nothing within [`CONFIGURATIONS_MAX`].
+    Nothing,
+}
+
+/// A step that the search took and may take back.
+struct Taken {
+    /// The node of the operation's invocation.
+    node: usize,
+    /// The state before it.
+    before: Vec<u8>,
+    /// Its result is known and it changed nothing, so if it can come here, it may as well.
+    idle: bool,
 }
 
 /// A set of operations, by index.
 type Set = Vec<u64>;
+
+fn flip(set: &mut Set, index: usize) {
+    set[index / 64] ^= 1 << (index % 64);
+}
 
 /// Depth-first search for an order of one key's operations.
 struct Search<'a> {
@@ -120,13 +154,12 @@ impl<'a> Search<'a> {
         self.relink(node);
     }
 
-    /// The operations that could not be placed when the search got farthest, if it fails.
-    fn run(mut self) -> Result<(), Vec<usize>> {
+    fn run(mut self) -> Found {
         let operations = self.operations;
         let mut done: Set = vec![0; operations.len().div_ceil(64)];
         let mut state = Vec::new();
-        let mut failed: HashSet<(Set, Vec<u8>)> = HashSet::new();
-        let mut stack: Vec<(usize, Vec<u8>)> = Vec::new();
+        let mut tried: HashSet<(Set, Vec<u8>)> = HashSet::new();
+        let mut stack: Vec<Taken> = Vec::new();
         let (mut best, mut stuck) = (0, Vec::new());
         let mut node = self.next[0];
         while node != 0 {
@@ -135,32 +168,51 @@ impl<'a> Search<'a> {
                 let mut after = state.clone();
                 let result = apply(&mut after, &operations[index].action);
                 let fits = operations[index].result.as_ref().is_none_or(|seen| *seen == result);
-                done[index / 64] |= 1 << (index % 64);
-                if fits && failed.insert((done.clone(), after.clone())) {
-                    stack.push((node, core::mem::replace(&mut state, after)));
+                flip(&mut done, index);
+                if fits && tried.insert((done.clone(), after.clone())) {
+                    let idle = after == state && operations[index].result.is_some();
+                    let before = core::mem::replace(&mut state, after);
+                    stack.push(Taken { node, before, idle });
                     self.lift(node, index);
                     node = self.next[0];
                 } else {
-                    done[index / 64] &= !(1 << (index % 64));
+                    flip(&mut done, index);
                     node = self.next[node];
                 }
                 continue;
             }
             if time == u64::MAX {
                 // Only operations without a response are left: they need not have run.
-                return Ok(());
+                return Found::Order;
             }
             if stack.len() >= best {
                 (best, stuck) = (stack.len(), self.front());
             }
-            let Some((last, before)) = stack.pop() else { return Err(stuck) };
-            state = before;
-            let index = self.events[last - 1].1;
-            done[index / 64] &= !(1 << (index % 64));
-            self.unlift(last, index);
-            node = self.next[last];
+            if tried.len() > CONFIGURATIONS_MAX {
+                return Found::Nothing;
+            }
+            match self.take_back(&mut stack, &mut done) {
+                Some(Taken { node: last, before, .. }) => {
+                    state = before;
+                    node = self.next[last];
+                }
+                None => return Found::NoOrder { stuck },
+            }
         }
-        Ok(())
+        Found::Order
+    }
+
+    /// Takes back the last step that had an alternative.
+    fn take_back(&mut self, stack: &mut Vec<Taken>, done: &mut Set) -> Option<Taken> {
+        loop {
+            let taken = stack.pop()?;
+            let index = self.events[taken.node - 1].1;
+            flip(done, index);
+            self.unlift(taken.node, index);
+            if !taken.idle {
+                return Some(taken);
+            }
+        }
     }
 
     /// The operations that could come next: those invoked before the first response.

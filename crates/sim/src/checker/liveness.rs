@@ -1,9 +1,8 @@
 //! After the network has healed, every request completes and correct replicas become level, within
 //! a stated time.
 
-use super::{Broken, Verdict};
+use super::{Broken, Stand, Verdict};
 use crate::time::Micros;
-use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::protocol::Timeouts;
 
 /// The name of the property.
@@ -30,12 +29,7 @@ impl Deadline {
     ///
     /// # Errors
     /// If the time is over.
-    pub fn check(
-        &self,
-        now: Micros,
-        waiting: &[String],
-        replicas: &[(ReplicaId, Slot, String)],
-    ) -> Verdict {
+    pub fn check(&self, now: Micros, waiting: &[String], replicas: &[Stand]) -> Verdict {
         if now <= self.at {
             return Ok(());
         }
@@ -48,9 +42,7 @@ impl Deadline {
                 detail.push_str(&waiting.join(", "));
             }
         }
-        for (replica, executed, status) in replicas {
-            detail.push_str(&format!("\n  {replica} executed {executed}: {status}"));
-        }
+        replicas.iter().for_each(|stand| detail.push_str(&stand.to_string()));
         Err(Broken::new(PROPERTY, detail))
     }
 }
@@ -58,12 +50,14 @@ impl Deadline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checker::bounds::tests::status;
+    use pentarchy_core::ids::{ReplicaId, Slot};
 
     #[test]
     fn lateness_is_found_and_said_of_whom() {
         let deadline = Deadline::new(1_000_000, &Timeouts::default(), 10);
         assert_eq!(deadline.at, 9_000_000);
-        let replicas = [(ReplicaId(2), Slot(7), "normal".to_owned())];
+        let replicas = [Stand { id: ReplicaId(2), executed: Slot(7), status: status() }];
         let waiting = ["c1#5".to_owned()];
         assert!(deadline.check(9_000_000, &waiting, &replicas).is_ok());
         let broken = deadline.check(9_000_001, &waiting, &replicas).unwrap_err();

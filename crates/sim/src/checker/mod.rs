@@ -12,6 +12,25 @@ pub mod liveness;
 pub mod validity;
 
 use core::fmt;
+use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::protocol::Status;
+
+/// Where a correct replica stands, for the text of a violation.
+#[derive(Clone, Debug)]
+pub struct Stand {
+    /// Which.
+    pub id: ReplicaId,
+    /// The last slot that it executed.
+    pub executed: Slot,
+    /// What its core says.
+    pub status: Status,
+}
+
+impl fmt::Display for Stand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n  {} executed {}: {:?}", self.id, self.executed, self.status)
+    }
+}
 
 /// A property that does not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -95,7 +95,7 @@ fn a_client_that_believes_one_answer_is_found_by_its_history() {
     options.network.jitter_us = 20_000;
     options.workload = WorkloadOptions { keys: 1, queries_percent: 100, ..options.workload };
     (options.workload.reads_percent, options.clients) = (50, 3);
-    let violation = run_options(1, options, &factories, rng).unwrap_err();
+    let violation = run_options(1, options, &factories, rng, None).unwrap_err();
     assert_eq!(violation.broken.property, linearizability::PROPERTY, "{violation}");
 }
 

@@ -153,7 +153,7 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
                     self.execute(&proposal, out);
                 }
             }
-            Event::Input(Input::Request { envelope }) => {
+            Event::Input(Input::Request { envelope, .. }) => {
                 if BUG == WITHOUT_AGREEMENT && self.is(1) {
                     let proposal = Proposal::new(Millis(1), vec![Item::Whole(envelope)]);
                     return self.execute(&proposal, out);

@@ -45,6 +45,8 @@ impl World {
                     self.client_round_by(index, at);
                 }
                 ClientAct::Completed { number, outcome } => {
+                    let id = self.clients[index].node.id();
+                    self.note(id, |_| format!("has its answer to {number}"));
                     self.oracle.completed(self.clients[index].node.id(), number, outcome);
                 }
             }
@@ -61,6 +63,9 @@ impl World {
         if client.node.outstanding() < self.options.outstanding {
             let mut acts = core::mem::take(&mut self.client_acts);
             let operation = client.node.submit(&mut acts);
+            let (id, number) = (client.node.id(), operation.number);
+            self.note(id, |_| format!("submits {number}"));
+            let client = &self.clients[index];
             self.oracle.submitted(client.node.id(), operation);
             self.client_round_by(index, self.now);
             self.carry_out_client(index, acts);

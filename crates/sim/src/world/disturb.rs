@@ -6,6 +6,7 @@ impl World {
     pub(super) fn disturb(&mut self, index: usize) {
         let (_, disturbance) = self.options.disturbances[index];
         self.audit.note(self.now, 12, index as u64, &[]);
+        self.note("world", |_| format!("{disturbance:?}"));
         match disturbance {
             Disturbance::Crash(target) => self.crash(target),
             Disturbance::Pause(target, lasts) => {
@@ -57,6 +58,7 @@ impl World {
     }
 
     pub(super) fn heal(&mut self) {
+        self.note("world", |_| "heals".to_owned());
         self.network.heal();
         self.healed = true;
     }

@@ -69,6 +69,7 @@ impl World {
             _ => {}
         }
         self.audit.note(self.now, 10, index as u64, &timer.1.to_le_bytes());
+        self.note(ReplicaId(index as u16), |_| format!("timeout {timer:?}"));
         let mut acts = core::mem::take(&mut self.acts);
         self.replicas[index].node.on_timeout(timer, &mut acts);
         self.want_round(index);
@@ -119,6 +120,9 @@ impl World {
         let mut packet_bytes = 0;
         let mut verdict = Ok(());
         for act in acts.drain(..) {
+            if let Act::Saw(seen) = &act {
+                self.note(id, |world| world.describe(id, seen));
+            }
             match act {
                 Act::Send { to, packet } => {
                     packet_bytes = packet_bytes.max(packet.bytes().len());

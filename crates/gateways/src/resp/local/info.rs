@@ -8,8 +8,10 @@ use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_services::kv::{Error, glob};
 use std::sync::atomic::Ordering::Relaxed;
 
+type Section = (&'static str, fn(&Shared) -> String);
+
 /// Sections of `INFO`, and what makes them.
-const SECTIONS: [(&str, fn(&Shared) -> String); 4] =
+const SECTIONS: [Section; 4] =
     [("Server", server), ("Clients", clients), ("Stats", stats), ("Replication", replication)];
 
 pub fn info(_: &mut Session, shared: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {

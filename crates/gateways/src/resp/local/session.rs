@@ -3,8 +3,8 @@
 use super::super::encoder::{Encoder, Resp};
 use super::super::server::Shared;
 use super::{fail, is};
-use pentarchy_services::kv::Error;
 use pentarchy_services::kv::number::parse_i64;
+use pentarchy_services::kv::{Error, database};
 use std::net::SocketAddr;
 
 /// Bytes of a name that a client gives itself or its library.
@@ -121,10 +121,10 @@ pub fn auth(_: &mut Session, _: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) 
 }
 
 pub fn select(_: &mut Session, _: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
-    match parse_i64(args[1]) {
-        Some(0) => out.ok(),
-        Some(_) => fail(out, &Error::other("DB index is out of range")),
-        None => fail(out, &Error::other("value is not an integer or out of range")),
+    match database(args[1]) {
+        Ok(0) => out.ok(),
+        Ok(_) => fail(out, &Error::other("DB index is out of range")),
+        Err(error) => fail(out, &error),
     }
 }
 

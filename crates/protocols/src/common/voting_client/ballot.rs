@@ -41,19 +41,38 @@ impl Fingerprint {
     }
 }
 
-/// The last vote of each replica. A correct replica may change its mind from a result to
-/// [`Outcome::Forgotten`], and both are true; so the last one counts, once.
+/// What each replica said. A correct replica may say [`Outcome::Forgotten`] after it has given a
+/// result, and both are true: it forgot what it had sent. So a result stays a vote for itself when
+/// its replica forgets it, and of several results only a replica's last one counts.
 #[derive(Default)]
-pub struct Ballot(Vec<(ReplicaId, Fingerprint)>);
+pub struct Ballot(Vec<Voter>);
+
+struct Voter {
+    who: ReplicaId,
+    result: Option<Fingerprint>,
+    forgotten: bool,
+}
+
+impl Voter {
+    fn says(&self, vote: Fingerprint) -> bool {
+        if vote == Fingerprint::Forgotten { self.forgotten } else { self.result == Some(vote) }
+    }
+}
 
 impl Ballot {
-    /// Counts a replica's vote in place of its earlier one, and says how many now agree with it.
-    pub fn cast(&mut self, voter: ReplicaId, vote: Fingerprint) -> usize {
-        match self.0.iter_mut().find(|(who, _)| *who == voter) {
-            Some((_, earlier)) => *earlier = vote,
-            None => self.0.push((voter, vote)),
+    /// Counts a replica's vote, and says how many now agree with it.
+    pub fn cast(&mut self, who: ReplicaId, vote: Fingerprint) -> usize {
+        let place = self.0.iter().position(|voter| voter.who == who).unwrap_or(self.0.len());
+        if place == self.0.len() {
+            self.0.push(Voter { who, result: None, forgotten: false });
         }
-        self.0.iter().filter(|(_, what)| *what == vote).count()
+        let voter = &mut self.0[place];
+        if vote == Fingerprint::Forgotten {
+            voter.forgotten = true;
+        } else {
+            voter.result = Some(vote);
+        }
+        self.0.iter().filter(|voter| voter.says(vote)).count()
     }
 
     /// How many replicas have voted.

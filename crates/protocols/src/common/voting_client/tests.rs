@@ -115,13 +115,25 @@ fn a_short_result_and_its_padded_form_differ() {
 }
 
 #[test]
-fn the_last_vote_of_a_replica_counts() {
+fn a_replica_that_forgets_a_result_still_vouches_for_it() {
+    let mut bench = Bench::new(1);
+    bench.submit(1);
+    bench.round(0);
+    bench.reply(0, 1, done(b"result"));
+    assert_eq!(bench.reply(0, 1, Outcome::Forgotten), vec![], "asked again before others answered");
+    let completed = Effect::Completed { number: 1, outcome: done(b"result") };
+    assert_eq!(bench.reply(1, 1, done(b"result")), vec![completed]);
+}
+
+#[test]
+fn of_a_replicas_results_the_last_one_counts() {
     let mut bench = Bench::new(1);
     bench.submit(1);
     bench.round(0);
     bench.reply(0, 1, done(b"old"));
-    assert_eq!(bench.reply(0, 1, Outcome::Forgotten), vec![]);
+    assert_eq!(bench.reply(0, 1, done(b"new")), vec![]);
     assert_eq!(bench.reply(1, 1, done(b"old")), vec![], "the first vote was replaced");
+    assert_eq!(bench.reply(1, 1, Outcome::Forgotten), vec![]);
     let completed = Effect::Completed { number: 1, outcome: Outcome::Forgotten };
     assert_eq!(bench.reply(2, 1, Outcome::Forgotten), vec![completed]);
 }

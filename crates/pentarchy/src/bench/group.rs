@@ -1,0 +1,111 @@
+//! A group of replica processes that lives as long as one measurement.
+
+use super::case::System;
+use super::counting::{Counting, Counts};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::folder::Part;
+use crate::cli::supervisor::{Death, Supervisor, last_line};
+use crate::cli::up::replica_ports;
+use pentarchy::RequestMode;
+use pentarchy::config::ClusterConfig;
+use pentarchy::generate::{GroupOptions, NewCluster};
+use pentarchy::node;
+use pentarchy_client::Client;
+use pentarchy_crypto::keys::KeyPair;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Fresh processes with fresh keys, on this machine. They are stopped when it is dropped.
+pub struct Group {
+    /// What clients must know.
+    pub config: ClusterConfig,
+    supervisor: Supervisor,
+    logs: Vec<PathBuf>,
+    folder: TempDir,
+}
+
+impl Group {
+    /// Starts the processes. Does not wait until they answer.
+    pub fn start(system: &System, request_auth: RequestMode) -> Outcome<Self> {
+        let folder = tempfile::Builder::new().prefix("pentarchy-bench-").tempdir();
+        let folder = folder.map_err(|error| {
+            Failure::Internal(format!("cannot make a temporary folder: {error}"))
+        })?;
+        let ports = replica_ports(system.n)?;
+        let addresses: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let options = GroupOptions {
+            protocol: system.protocol.clone(),
+            f: system.f,
+            request_auth,
+            ..GroupOptions::default()
+        };
+        let cluster = NewCluster::generate(&addresses, &options);
+        cluster.write(folder.path())?;
+        let mut group = Self {
+            config: cluster.config,
+            supervisor: Supervisor::default(),
+            logs: Vec::new(),
+            folder,
+        };
+        for (id, address) in addresses.into_iter().enumerate() {
+            group.start_replica(id, address)?;
+        }
+        Ok(group)
+    }
+
+    fn start_replica(&mut self, id: usize, address: String) -> Outcome {
+        let root = self.folder.path();
+        let folder = root.join(format!("replica-{id}"));
+        let log = folder.join("replica.log");
+        let config = root.join("cluster.toml");
+        let id = id.to_string();
+        let arguments = ["replica", "--leash", "--service", "null", "--config", text(&config)?];
+        let arguments = [&arguments[..], &["--id", &id, "--keys", text(&folder)?]].concat();
+        let part = Part { name: format!("replica {id}"), pid: 0, address, folder: folder.clone() };
+        self.logs.push(log.clone());
+        self.supervisor.start(part, log, &arguments)
+    }
+
+    /// Connects one more client, with a new key. What it sends is added to the counts.
+    pub fn connect(&self, counts: &Arc<Counts>) -> Outcome<Client> {
+        let mut config = node::client_config(&self.config, KeyPair::generate()).map_err(cannot)?;
+        config.core = Box::new(Counting::new(config.core, counts.clone()));
+        Client::connect(config).map_err(|error| cannot(error.into()))
+    }
+
+    /// Fails if a replica has ended.
+    pub fn check(&mut self) -> Outcome {
+        match self.supervisor.deaths().into_iter().next() {
+            Some(Death { what, last_words: Some(words), .. }) => {
+                Err(Failure::Unwell(format!("{what}; it said: {words}")))
+            }
+            Some(Death { what, .. }) => Err(Failure::Unwell(what)),
+            None => Ok(()),
+        }
+    }
+
+    /// The last thing that any replica said, for messages.
+    pub fn last_words(&self) -> String {
+        let words = self.logs.iter().find_map(|log| last_line(log));
+        words.map_or_else(String::new, |words| format!("; a replica said: {words}"))
+    }
+
+    /// Stops the processes and waits for them.
+    pub fn stop(self) {
+        let killed = self.supervisor.stop();
+        if !killed.is_empty() {
+            eprintln!("pentarchy: had to kill {}", killed.join(", "));
+        }
+    }
+}
+
+fn cannot(error: node::StartError) -> Failure {
+    Failure::Internal(format!("cannot connect a client: {error}"))
+}
+
+fn text(path: &Path) -> Outcome<&str> {
+    path.to_str().ok_or_else(|| {
+        Failure::Usage(format!("{} is not UTF-8; set TMPDIR to another folder", path.display()))
+    })
+}

@@ -1,0 +1,255 @@
+//! From samples to figures. This is also the shape of `--json`, which `docs/benchmarks.md`
+//! describes: a change of meaning raises [`FORMAT`].
+
+mod csv;
+mod table;
+
+pub use csv::write as write_csv;
+pub use table::render;
+
+use super::args::Timing;
+use super::case::{Case, System};
+use super::machine::{Machine, Program};
+use super::sample::{Sample, SystemSamples};
+use super::stats::Spread;
+use pentarchy::config::request_mode_name;
+use pentarchy::limits::{BATCH_INLINE_BYTES, BATCH_REQUESTS_MAX, PROPOSALS_IN_FLIGHT};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Version of the JSON object.
+pub const FORMAT: u32 = 1;
+
+/// Everything that was measured.
+#[derive(Serialize, Debug)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Where.
+    pub machine: Machine,
+    /// With what.
+    pub program: Program,
+    /// How.
+    pub settings: Settings,
+    /// Whether all of it was measured. False after an interruption or a failure.
+    pub complete: bool,
+    /// One for each set of conditions under which all systems were measured.
+    pub cases: Vec<CaseReport>,
+}
+
+/// How it was measured.
+#[derive(Serialize, Debug)]
+pub struct Settings {
+    /// Measurements of each system under each set of conditions.
+    pub repeats: usize,
+    /// Seconds of each measurement.
+    pub seconds: f64,
+    /// Seconds of load before each measurement.
+    pub warmup_seconds: f64,
+    /// What the replicas run.
+    pub service: &'static str,
+    /// Where the replicas run and how they are reached.
+    pub network: &'static str,
+    /// When a primary proposes what.
+    pub batch_policy: String,
+    /// When a client believes a result.
+    pub reply_policy: &'static str,
+}
+
+/// What was found under one set of conditions.
+#[derive(Serialize, Debug)]
+pub struct CaseReport {
+    /// `closed` or `pipelined`.
+    pub workload: &'static str,
+    /// Bytes that a request carries.
+    pub request_bytes: usize,
+    /// Bytes of a reply.
+    pub reply_bytes: usize,
+    /// `signature` or `mac`.
+    pub request_auth: &'static str,
+    /// Clients.
+    pub clients: usize,
+    /// Operations that each keeps outstanding.
+    pub outstanding: usize,
+    /// The replicated system first, then the baseline.
+    pub systems: Vec<SystemReport>,
+    /// The replicated system compared with the baseline, if both were measured.
+    pub ratio: Option<Ratio>,
+}
+
+/// What was found of one system.
+#[derive(Serialize, Debug)]
+pub struct SystemReport {
+    /// The protocol's name.
+    pub protocol: String,
+    /// Faults tolerated.
+    pub f: usize,
+    /// Replicas.
+    pub n: usize,
+    /// Operations completed in a second.
+    pub throughput_ops: Spread,
+    /// Microseconds from one completion to the next: the inverse of the throughput.
+    pub us_per_op: Spread,
+    /// Microseconds from submission to completion.
+    pub latency_us: LatencyReport,
+    /// Microseconds of processor time for one operation.
+    pub cpu_us_per_op: CpuReport,
+    /// The most memory that each replica had resident, in bytes, by id.
+    pub peak_memory_bytes: Vec<Spread>,
+    /// Mean number of requests in a batch.
+    pub requests_per_batch: Option<Spread>,
+    /// Mean number of requests in an envelope, under one authentication.
+    pub requests_per_envelope: Option<Spread>,
+    /// Cryptographic operations of all replicas together for one operation, by name.
+    pub crypto_per_op: BTreeMap<String, Spread>,
+    /// Operations completed in all repeats.
+    pub completed: u64,
+    /// Operations that came to another end, by what it was, in all repeats.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// Envelopes that clients sent again, in all repeats.
+    pub resent_envelopes: u64,
+    /// View changes, in all repeats.
+    pub view_changes: u64,
+}
+
+/// Latency, each quantile over the repeats.
+#[derive(Serialize, Debug)]
+pub struct LatencyReport {
+    /// Median.
+    pub p50: Spread,
+    /// 99 % were faster.
+    pub p99: Spread,
+    /// 99.9 % were faster.
+    pub p999: Spread,
+    /// The slowest.
+    pub max: Spread,
+}
+
+/// Processor time for one operation.
+#[derive(Serialize, Debug)]
+pub struct CpuReport {
+    /// Of each replica, by id, for each request that it executed.
+    pub replicas: Vec<Spread>,
+    /// Of the process with all clients, for each completed operation.
+    pub clients: Spread,
+}
+
+/// The replicated system divided by the baseline. Each repeat is compared with the one of the
+/// baseline that followed it.
+#[derive(Serialize, Debug)]
+pub struct Ratio {
+    /// Of operations in a second: below 1, replication costs throughput.
+    pub throughput: Spread,
+    /// Of the median latency: above 1, replication costs time.
+    pub latency_p50: Spread,
+    /// Of the processor time of all replicas and clients together for one operation.
+    pub cpu: Spread,
+}
+
+impl Settings {
+    /// In words where there is no number.
+    pub fn new(timing: Timing) -> Self {
+        Self {
+            repeats: timing.repeats,
+            seconds: timing.measured.as_secs_f64(),
+            warmup_seconds: timing.warmup.as_secs_f64(),
+            service: "null",
+            network: "one machine, a process for each replica, encrypted TCP over loopback",
+            batch_policy: format!(
+                "the primary proposes all that waits as soon as fewer than {PROPOSALS_IN_FLIGHT} \
+                 proposals are in flight; at most {BATCH_REQUESTS_MAX} requests and {} KiB in one",
+                BATCH_INLINE_BYTES >> 10
+            ),
+            reply_policy: "every replica sends the whole result; a client believes f + 1 equal ones",
+        }
+    }
+}
+
+impl CaseReport {
+    /// `None` if there is a system without a sample. Samples of all systems have equal numbers.
+    pub fn new(case: &Case, systems: &[SystemSamples]) -> Option<Self> {
+        let reports: Option<Vec<_>> =
+            systems.iter().map(|(system, samples)| SystemReport::new(system, samples)).collect();
+        let ratio = match systems {
+            [(first, a), (second, b)] if !first.is_baseline() && second.is_baseline() => {
+                Ratio::new(a, b)
+            }
+            _ => None,
+        };
+        Some(Self {
+            workload: case.workload.name(),
+            request_bytes: case.payload.request,
+            reply_bytes: case.payload.reply,
+            request_auth: request_mode_name(case.request_auth),
+            clients: case.clients,
+            outstanding: case.outstanding,
+            systems: reports?,
+            ratio,
+        })
+    }
+}
+
+impl SystemReport {
+    fn new(system: &System, samples: &[Sample]) -> Option<Self> {
+        let over = |figure: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(figure));
+        let by_id = |figure: &dyn Fn(&Sample, usize) -> Option<f64>| -> Option<Vec<Spread>> {
+            (0..system.n).map(|id| Spread::of_all(samples, |sample| figure(sample, id))).collect()
+        };
+        let mut errors = BTreeMap::new();
+        for (error, count) in samples.iter().flat_map(|sample| &sample.errors) {
+            *errors.entry(*error).or_default() += count;
+        }
+        Some(Self {
+            protocol: system.protocol.clone(),
+            f: system.f,
+            n: system.n,
+            throughput_ops: over(&Sample::throughput)?,
+            us_per_op: over(&Sample::us_per_op)?,
+            latency_us: LatencyReport {
+                p50: over(&|sample| sample.latency.p50)?,
+                p99: over(&|sample| sample.latency.p99)?,
+                p999: over(&|sample| sample.latency.p999)?,
+                max: over(&|sample| sample.latency.max)?,
+            },
+            cpu_us_per_op: CpuReport {
+                replicas: by_id(&Sample::replica_cpu_us_per_op).unwrap_or_default(),
+                clients: over(&Sample::client_cpu_us_per_op)?,
+            },
+            peak_memory_bytes: by_id(&Sample::peak_bytes).unwrap_or_default(),
+            requests_per_batch: Spread::of_all(samples, Sample::requests_per_batch),
+            requests_per_envelope: Spread::of_all(samples, Sample::requests_per_envelope),
+            crypto_per_op: crypto_per_op(samples),
+            completed: samples.iter().map(|sample| sample.completed).sum(),
+            errors,
+            resent_envelopes: samples.iter().map(|sample| sample.sent.resent).sum(),
+            view_changes: samples.iter().map(Sample::view_changes).sum(),
+        })
+    }
+}
+
+fn crypto_per_op(samples: &[Sample]) -> BTreeMap<String, Spread> {
+    let names = samples.iter().flat_map(|sample| &sample.replicas);
+    let names = names.flat_map(|spent| spent.costs.keys().cloned());
+    let spread = |name: String| {
+        let spread = Spread::of(samples.iter().map(|sample| sample.crypto_per_op(&name)))?;
+        Some((name, spread))
+    };
+    names.collect::<std::collections::BTreeSet<_>>().into_iter().filter_map(spread).collect()
+}
+
+impl Ratio {
+    fn new(replicated: &[Sample], baseline: &[Sample]) -> Option<Self> {
+        let over = |figure: &dyn Fn(&Sample) -> f64| {
+            let pairs = replicated.iter().zip(baseline);
+            Spread::of(pairs.map(|(a, b)| figure(a) / figure(b)))
+        };
+        Some(Self {
+            throughput: over(&Sample::throughput)?,
+            latency_p50: over(&|sample| sample.latency.p50)?,
+            cpu: over(&Sample::cpu_us_per_op)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! `sim`: a protocol under simulated faults, one run per seed.
+
+mod tally;
+
+use super::args::SimArgs;
+use super::failure::{Failure, Outcome};
+use super::say;
+use indicatif::{ProgressBar, ProgressStyle};
+use pentarchy::protocols;
+use pentarchy_protocols::common::voting_client::VotingClient;
+use pentarchy_sim::run::{ClientSetup, Factories, Summary, Violation, run_many};
+use pentarchy_sim::swarm::SimConfig;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io::IsTerminal as _;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use tally::Tally;
+
+/// Seeds that are run unless told otherwise.
+const SEEDS_DEFAULT: u64 = 1000;
+
+/// Failing seeds after which no more are looked for: they tend to have one cause.
+const FAILURES_MAX: usize = 10;
+
+/// Runs the command.
+pub fn run(args: &SimArgs) -> Outcome {
+    let known: Vec<_> = protocols::names().collect();
+    let entry = protocols::find(&args.protocol).ok_or_else(|| {
+        let (name, known) = (&args.protocol, known.join(", "));
+        Failure::Usage(format!("no protocol {name:?}; there is: {known}"))
+    })?;
+    let seeds = seeds(args)?;
+    let config = SimConfig {
+        requests: args.requests,
+        f: args.f.and_then(|f| usize::try_from(f).ok()),
+        ..SimConfig::default()
+    };
+    let factories = Factories::new(entry.rules, &entry.start, &start_client);
+    let interrupted = interrupted()?;
+    let progress = progress(&seeds, args.json);
+    let single = seeds.end - seeds.start == 1;
+    let mut tally = Tally::new(&args.protocol, seeds.start);
+    let started = Instant::now();
+    run_many(seeds, jobs(args), &config, &factories, |outcome| {
+        progress.inc(1);
+        report(args, outcome, single, &progress);
+        tally.add(outcome, |seed| replay_line(args, seed));
+        tally.failures() < FAILURES_MAX && !interrupted.load(Ordering::Relaxed)
+    });
+    progress.finish_and_clear();
+    tally.finish(started.elapsed());
+    if args.json {
+        say(&tally.to_json());
+    } else if !single {
+        say(&tally.to_string());
+    }
+    if tally.failures() > 0 { Err(Failure::NotWell) } else { Ok(()) }
+}
+
+fn seeds(args: &SimArgs) -> Outcome<Range<u64>> {
+    let first = args.seed.unwrap_or(0);
+    let count = args.seeds.unwrap_or(if args.seed.is_some() { 1 } else { SEEDS_DEFAULT });
+    let end = first.checked_add(count);
+    let end = end.ok_or_else(|| Failure::Usage("--seed and --seeds are too large".to_owned()))?;
+    Ok(first..end)
+}
+
+fn jobs(args: &SimArgs) -> usize {
+    args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+}
+
+fn start_client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
+    let ClientSetup { client, n, f, timeouts, start_floor } = setup;
+    Box::new(VotingClient::new(client, n, f, timeouts, start_floor))
+}
+
+/// Set by the first Ctrl-C; the second one ends the process.
+fn interrupted() -> Outcome<Arc<AtomicBool>> {
+    let set = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_default(signal, set.clone())
+            .and_then(|_| flag::register(signal, set.clone()))
+            .map_err(|error| Failure::Internal(format!("cannot watch for signals: {error}")))?;
+    }
+    Ok(set)
+}
+
+fn progress(seeds: &Range<u64>, json: bool) -> ProgressBar {
+    if json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} seeds, {per_sec}, {eta} left");
+    let bar = ProgressBar::new(seeds.end - seeds.start);
+    style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
+}
+
+/// Says what came of one seed, if it failed or was the only one.
+fn report(
+    args: &SimArgs,
+    outcome: &Result<Summary, Violation>,
+    single: bool,
+    progress: &ProgressBar,
+) {
+    if args.json {
+        return;
+    }
+    progress.suspend(|| match outcome {
+        Ok(summary) if single => say(&summary.to_string()),
+        Ok(_) => {}
+        Err(violation) => {
+            say(&format!("FAILED: {violation}\n  {}", replay_line(args, violation.seed)));
+        }
+    });
+}
+
+/// What to paste in order to see a seed again.
+fn replay_line(args: &SimArgs, seed: u64) -> String {
+    let mut line = format!("pentarchy sim --protocol {} --seed {seed:#x}", args.protocol);
+    if args.requests != 1000 {
+        line = format!("{line} --requests {}", args.requests);
+    }
+    if let Some(f) = args.f {
+        line = format!("{line} --f {f}");
+    }
+    line
+}

@@ -1,0 +1,77 @@
+//! `bench` with real processes. It checks that there are figures, not how good they are.
+
+use crate::support::{children, eventually, pentarchy, run, signal, stderr, stdout};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::process::Stdio;
+
+fn positive(figure: &Value) -> bool {
+    figure["median"].as_f64().is_some_and(|median| median > 0.0)
+}
+
+#[test]
+fn a_quick_run_measures_both_systems_and_compares_them() {
+    let words = ["--quick", "--json", "--request-auth", "mac,signature", "--payload", "0/1024"];
+    let output = run(&[&["bench"], &words[..]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&json["format"], &json["complete"]), (&1.into(), &true.into()));
+    assert!(json["machine"]["cores"].as_u64() > Some(0));
+    let cases = json["cases"].as_array().expect("a list");
+    assert_eq!(cases.len(), 4, "two workloads, two ways to authenticate");
+    for case in cases {
+        let systems = case["systems"].as_array().expect("a list");
+        let names: Vec<_> = systems.iter().map(|system| system["protocol"].as_str()).collect();
+        assert_eq!(names, [Some("minbft"), Some("unreplicated")]);
+        for system in systems {
+            assert!(positive(&system["throughput_ops"]), "{system}");
+            assert!(positive(&system["latency_us"]["p50"]), "{system}");
+            assert!(positive(&system["cpu_us_per_op"]["clients"]), "{system}");
+            assert_eq!(system["throughput_ops"]["relative"], Value::Null, "one repeat");
+            assert_eq!(system["errors"], serde_json::json!({}));
+            let replicas = system["n"].as_u64().expect("a number") as usize;
+            assert_eq!(
+                system["cpu_us_per_op"]["replicas"].as_array().map(Vec::len),
+                Some(replicas)
+            );
+        }
+        for ratio in ["throughput", "latency_p50", "cpu"] {
+            assert!(positive(&case["ratio"][ratio]), "{case}");
+        }
+        let usigs =
+            |system: usize| case["systems"][system]["crypto_per_op"]["usigs_created"].clone();
+        assert!(
+            positive(&usigs(0)) && !positive(&usigs(1)),
+            "only one of them is replicated: {case}"
+        );
+    }
+}
+
+#[test]
+fn ctrl_c_prints_what_is_there_and_leaves_nothing_behind() {
+    let words = ["bench", "--seconds", "3600", "--workload", "closed", "--json"];
+    let bench = pentarchy(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let bench = bench.expect("the binary starts");
+    let mut replicas = Vec::new();
+    eventually("three replicas run", || {
+        replicas = children(bench.id());
+        replicas.len() == 3
+    });
+    signal(bench.id(), Signal::INT);
+    let output = bench.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output).lines().last(), Some("pentarchy: interrupted"));
+    assert_eq!(stdout(&output), "", "no case was measured");
+    eventually("the replicas are gone", || {
+        !replicas.iter().any(|pid| crate::support::is_alive(*pid))
+    });
+}
+
+#[test]
+fn a_baseline_is_no_protocol_for_services() {
+    let output = run(&["up", "--protocol", "unreplicated"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no protocol \"unreplicated\""), "{}", stderr(&output));
+    let output = run(&["bench", "--protocol", "raft"]);
+    assert!(stderr(&output).contains("there is: minbft, unreplicated"), "{}", stderr(&output));
+}

@@ -1,0 +1,15 @@
+//! The example that users read first.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Cargo builds examples beside the tests' own folder before it runs tests.
+#[test]
+fn the_counter_counts_through_the_loss_of_a_replica() {
+    let program = Path::new(env!("CARGO_BIN_EXE_pentarchy")).with_file_name("examples/counter");
+    let output = Command::new(&program).output().expect("cargo test builds the examples");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.stdout, b"the counter stands at 100\n");
+    let lines = include_str!("../../examples/counter.rs").lines().count();
+    assert!(lines <= 60, "an example of {lines} lines is no first example");
+}
