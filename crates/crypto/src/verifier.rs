@@ -8,9 +8,10 @@ use ed25519_dalek::{Signature, VerifyingKey};
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Ui};
 use pentarchy_core::digest::{Digest, Domain, Hasher};
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{ClientId, ReplicaId};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::request::{Envelope, RequestAuth};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -65,6 +66,8 @@ pub struct GroupVerifier {
     keys: Vec<VerifyingKey>,
     usig: Arc<dyn UsigCheck>,
     requests: RequestCheck,
+    /// The only clients whose requests are genuine; all are, if there is no list.
+    clients: Option<BTreeSet<ClientId>>,
     seen: Seen,
 }
 
@@ -98,7 +101,16 @@ impl GroupVerifier {
             (RequestMode::Mac, None) => return Err(BadVerifier::MacNeedsKeys),
         };
         let domain = membership.domain();
-        Ok(Self { membership, domain, keys, usig, requests, seen: Seen::default() })
+        let (clients, seen) = (None, Seen::default());
+        Ok(Self { membership, domain, keys, usig, requests, clients, seen })
+    }
+
+    /// Takes requests of these clients only. Every replica of a group must have the same list: a
+    /// lying replica could have any other client's requests ordered where only connections are
+    /// checked, and replicas that disagree would stop each other.
+    #[must_use]
+    pub fn only(self, clients: BTreeSet<ClientId>) -> Self {
+        Self { clients: Some(clients), ..self }
     }
 
     /// Runs a check unless the claim was proved before.
@@ -179,6 +191,12 @@ impl Verifier for GroupVerifier {
     }
 
     fn envelopes(&self, envelopes: &[&Envelope]) -> bool {
+        let listed = |envelope: &&Envelope| {
+            self.clients.as_ref().is_none_or(|clients| clients.contains(&envelope.client))
+        };
+        if !envelopes.iter().all(listed) {
+            return false;
+        }
         match &self.requests {
             RequestCheck::Signature => self.all_signed(envelopes),
             RequestCheck::Mac(pair_keys) => envelopes.iter().all(|envelope| {
@@ -225,7 +243,7 @@ mod tests {
     use super::*;
     use crate::costs::costs;
     use crate::request_auth::ClientSigner;
-    use pentarchy_core::ids::{ClientId, Epoch, GroupId};
+    use pentarchy_core::ids::{Epoch, GroupId};
     use pentarchy_core::request::{Draft, Request};
 
     struct NoDevices;
@@ -264,6 +282,9 @@ mod tests {
         assert!(verifier.envelopes(&all[..5]) && verifier.envelope(all[0]));
         assert_eq!(checked() - before, 5);
         assert!(verifier.envelopes(&all));
+        let listed = verifier.only([envelopes[1].client].into());
+        assert!(listed.envelope(all[1]) && !listed.envelope(all[0]));
+        assert!(!listed.envelopes(&all[..2]));
         assert_eq!(checked() - before, 9);
     }
 }

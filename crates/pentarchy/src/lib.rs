@@ -34,7 +34,7 @@
 //! | item | what it is |
 //! | --- | --- |
 //! | [`Service`], [`SmallService`], [`Context`] | what to write |
-//! | [`Client`] | `call` waits, `submit` gives a future, `query` reads fast; many may be outstanding |
+//! | [`Client`] | `call` waits, `submit` gives a future, `query` reads fast; many at a time |
 //! | [`LocalCluster`] | a cluster inside this process |
 //! | [`config`], [`generate`], [`node`] | the parts of a cluster over several hosts |
 //! | [`services`] | services that are there already |

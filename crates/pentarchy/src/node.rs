@@ -115,12 +115,15 @@ pub fn replica(
     membership.check_hybrid()?;
     let me = ReplicaId(id);
     let usig = InProcess::open(&membership, me, device, Some(group_secret.as_bytes()))?;
-    let verifier = GroupVerifier::new(
+    let mut verifier = GroupVerifier::new(
         membership.clone(),
         usig.check(),
         config.request_auth,
         Some((me, &key)),
     )?;
+    if let Admission::Only(clients) = &config.admission {
+        verifier = verifier.only(clients.iter().copied().collect());
+    }
     let setup = Setup { me, membership: membership.clone(), tuning: Tuning::default() };
     let start = entry.start;
     Ok(Replica::new(ReplicaConfig {

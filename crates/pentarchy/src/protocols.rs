@@ -26,7 +26,10 @@ pub fn replicas_needed(name: &str, f: usize) -> Option<usize> {
     let entry = find(name)?;
     // One that serves as a baseline tolerates nothing.
     let least = usize::from(entry.for_users);
-    (least..=REPLICAS_MAX).contains(&f).then(|| entry.rules.replicas(f)).filter(|n| *n <= REPLICAS_MAX)
+    (least..=REPLICAS_MAX)
+        .contains(&f)
+        .then(|| entry.rules.replicas(f))
+        .filter(|n| *n <= REPLICAS_MAX)
 }
 
 /// The client side of the configured protocol: all of them so far are answered by votes.

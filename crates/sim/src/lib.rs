@@ -9,6 +9,7 @@
 //! | [`network`], [`time`], [`adversary`] | what goes wrong |
 //! | [`checker`], [`oracle`] | what must hold nevertheless |
 //! | [`crypto`], [`device`], [`service`] | keys, trusted counters and the replicated registers |
+//! | [`trace`] | golden traces: exact schedules in a small language |
 //! | [`audit`], [`rng`] | proof of determinism, and its only source of chance |
 
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod run;
 pub mod service;
 pub mod swarm;
 pub mod time;
+pub mod trace;
 pub mod workload;
 pub mod world;
 

@@ -116,6 +116,13 @@ pub enum Observation {
         /// What.
         incoming: Incoming,
     },
+    /// It passed on what another replica, or itself, had authenticated.
+    Relayed {
+        /// To whom.
+        to: To,
+        /// The bytes.
+        wire: Bytes,
+    },
     /// Its device gave this identifier to the statement with this digest.
     Certified {
         /// The identifier.
@@ -258,6 +265,15 @@ impl ReplicaNode {
     #[must_use]
     pub const fn executor(&self) -> &Executor {
         &self.executor
+    }
+
+    /// One line for traces about a message in its encoding.
+    #[must_use]
+    pub fn describe_wire(&self, wire: &Bytes) -> String {
+        match self.core.open(&*self.crypto, self.id, wire) {
+            Ok(incoming) => self.core.describe(&incoming),
+            Err(why) => format!("{} bytes that are {}", wire.len(), why.name()),
+        }
     }
 
     /// When the state transfer wants a round, if it does.
@@ -457,6 +473,7 @@ impl ReplicaNode {
 
     fn relay(&mut self, to: To, wire: &Bytes, out: &mut Vec<Act>) {
         let (set, loops) = self.targets(to);
+        out.push(Act::Saw(Observation::Relayed { to, wire: wire.clone() }));
         self.transmit(set, wire, out);
         if loops {
             let own = self.core.open(&*self.crypto, self.id, wire);

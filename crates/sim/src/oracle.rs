@@ -112,6 +112,7 @@ impl Oracle {
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
             Observation::Reported(_) => self.reports += 1,
             Observation::Said { .. }
+            | Observation::Relayed { .. }
             | Observation::Replied { .. }
             | Observation::Certified { .. }
             | Observation::Rejected { .. } => {}

@@ -1,12 +1,12 @@
 //! Runs worlds: one seed, or many on all cores.
 
+use crate::audit::Fingerprint;
 use crate::checker::Broken;
 use crate::rng::Rng;
 use crate::service::{Journal, Registers};
 use crate::swarm::{Options, SimConfig};
 use crate::world::{Log, World};
 use core::fmt;
-use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Slot, View};
 use pentarchy_core::ports::client::ClientCore;
@@ -100,7 +100,7 @@ pub struct Summary {
     /// Simulated time.
     pub simulated_ms: u64,
     /// The hash of all that happened.
-    pub audit: Digest,
+    pub audit: Fingerprint,
 }
 
 impl fmt::Display for Summary {

@@ -129,6 +129,17 @@ pub fn apply(register: &mut Vec<u8>, action: &Action) -> Vec<u8> {
     }
 }
 
+/// Whether an action on this register could have this result. A quick no for most; a yes must still be
+/// confirmed by [`apply`].
+#[must_use]
+pub fn may_give(register: &[u8], action: &Action, result: &[u8]) -> bool {
+    match action {
+        Action::Get | Action::Put(_) => register == result,
+        Action::Cas { .. } => result.get(1..) == Some(register),
+        Action::Append(_) | Action::Add(_) => true,
+    }
+}
+
 /// What really ran on one replica, in order: slot, client and number. The world drains it.
 pub type Journal = Arc<Mutex<Vec<(Slot, ClientId, u64)>>>;
 
@@ -232,6 +243,26 @@ mod tests {
         assert_eq!(run(&mut service, 2, Action::Add(3)), 3u64.to_le_bytes());
         assert_eq!(run(&mut service, 2, Action::Add(4)), 7u64.to_le_bytes());
         assert_eq!(service.journal.lock().unwrap().len(), 7);
+    }
+
+    #[test]
+    fn the_quick_no_is_never_wrong() {
+        let bytes = Bytes::from_static;
+        let actions = [
+            Action::Get,
+            Action::Put(bytes(b"b")),
+            Action::Append(bytes(b"b")),
+            Action::Cas { expected: bytes(b"a"), new: bytes(b"c") },
+            Action::Cas { expected: bytes(b"x"), new: bytes(b"c") },
+            Action::Add(4),
+        ];
+        for register in [&b""[..], b"a", b"abc"] {
+            for action in &actions {
+                let result = apply(&mut register.to_vec(), action);
+                assert!(may_give(register, action, &result), "{action:?}");
+            }
+        }
+        assert!(!may_give(b"a", &Action::Get, b"b"));
     }
 
     #[test]

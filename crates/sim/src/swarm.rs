@@ -23,7 +23,7 @@ pub struct SimConfig {
     pub byzantine: bool,
     /// The numbers behind delays.
     pub timeouts: Timeouts,
-    /// After healing, everything must be done within this many request and view-change timeouts.
+    /// After healing, each request must complete within this many request and view-change timeouts.
     pub liveness_timeouts: u64,
 }
 
@@ -35,7 +35,7 @@ impl Default for SimConfig {
             faults: true,
             byzantine: true,
             timeouts: Timeouts::default(),
-            liveness_timeouts: 100,
+            liveness_timeouts: 50,
         }
     }
 }

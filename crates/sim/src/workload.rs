@@ -4,11 +4,12 @@ use crate::crypto::Crypto;
 use crate::node::{Address, Packet};
 use crate::rng::Rng;
 use crate::service::{Action, Operation};
+use crate::time::Micros;
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
 use pentarchy_core::wire::Wire;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What the applications do.
@@ -56,7 +57,8 @@ pub struct ClientNode {
     next_number: u64,
     /// Operations still to be submitted.
     left: u64,
-    outstanding: BTreeSet<u64>,
+    /// Numbers that wait, with the time of their submission.
+    outstanding: BTreeMap<u64, Micros>,
     effects: Vec<Effect>,
 }
 
@@ -70,7 +72,7 @@ impl ClientNode {
         (options, requests): (WorkloadOptions, u64),
         rng: Rng,
     ) -> Self {
-        let (outstanding, effects) = (BTreeSet::new(), Vec::new());
+        let (outstanding, effects) = (BTreeMap::new(), Vec::new());
         let left = requests;
         Self { id, core, crypto, options, rng, next_number: 1, left, outstanding, effects }
     }
@@ -87,10 +89,10 @@ impl ClientNode {
         self.outstanding.len()
     }
 
-    /// The first of them.
+    /// The one that waits for longest, and since when.
     #[must_use]
-    pub fn oldest(&self) -> Option<u64> {
-        self.outstanding.first().copied()
+    pub fn oldest(&self) -> Option<(u64, Micros)> {
+        self.outstanding.iter().map(|(number, since)| (*number, *since)).min_by_key(|it| it.1)
     }
 
     /// Operations that are still to be submitted.
@@ -100,14 +102,14 @@ impl ClientNode {
     }
 
     /// The application submits its next operation; gives it back for the history.
-    pub fn submit(&mut self, out: &mut Vec<ClientAct>) -> Operation {
+    pub fn submit(&mut self, now: Micros, out: &mut Vec<ClientAct>) -> Operation {
         self.left -= 1;
         if self.rng.chance(self.options.skip_ppm) {
             self.next_number += self.rng.range(1, 3);
         }
         let operation = self.next_operation();
         self.next_number += 1;
-        self.outstanding.insert(operation.number);
+        self.outstanding.insert(operation.number, now);
         let (number, bytes) = (operation.number, operation.to_bytes());
         let query =
             operation.action == Action::Get && self.rng.percent(self.options.queries_percent);
@@ -178,11 +180,8 @@ impl ClientNode {
                     out.extend(to.iter().map(|to| send(to, bytes.clone())));
                 }
                 Effect::Completed { number, outcome } => {
-                    assert!(
-                        self.outstanding.remove(&number),
-                        "{} completes {number} once",
-                        self.id
-                    );
+                    let waited = self.outstanding.remove(&number).is_some();
+                    assert!(waited, "{} completes {number} once", self.id);
                     out.push(ClientAct::Completed { number, outcome });
                 }
                 Effect::WakeAt(time) => out.push(ClientAct::WakeAt(time)),

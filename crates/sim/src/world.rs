@@ -4,7 +4,7 @@
 
 use crate::adversary::Adversary;
 use crate::audit::Audit;
-use crate::checker::liveness::Deadline;
+use crate::checker::liveness::{Liveness, Waiting};
 use crate::checker::{Stand, Verdict, bounds};
 use crate::crypto::{Crypto, client_id};
 use crate::network::{Cut, Network};
@@ -80,6 +80,16 @@ struct Client {
     round_at: Option<Micros>,
 }
 
+impl Client {
+    /// Everything that the application wanted is done.
+    fn is_idle(&self) -> bool {
+        self.node.left() == 0 && self.node.outstanding() == 0
+    }
+}
+
+/// Simulated time between two looks at liveness.
+const LOOK_EVERY: Micros = 100_000;
+
 /// See the [module](self).
 pub struct World {
     options: Options,
@@ -93,6 +103,7 @@ pub struct World {
     audit: Audit,
     rng: Rng,
     healed: bool,
+    last_completion: Micros,
     messages: u64,
     traffic_max: u64,
     acts: Vec<Act>,
@@ -127,6 +138,7 @@ impl World {
             audit: Audit::default(),
             rng,
             healed: false,
+            last_completion: 0,
             messages: 0,
             traffic_max: bounds::traffic_max(
                 options.n,
@@ -214,23 +226,22 @@ impl World {
     /// # Errors
     /// The property.
     pub fn run(mut self) -> Result<Summary, crate::checker::Broken> {
-        let count = self.options.liveness_timeouts;
-        let deadline = Deadline::new(self.options.heal_at, &self.options.timeouts, count);
+        let Options { heal_at, timeouts, liveness_timeouts, .. } = self.options;
+        let liveness = Liveness::new(heal_at, &timeouts, liveness_timeouts);
+        let mut next_look = heal_at;
         while let Some(Reverse(Scheduled(time, _, happening))) = self.queue.pop() {
             self.now = time;
             self.happen(happening)?;
             if self.is_done() {
-                break;
+                return self.finish();
             }
-            if time > deadline.at {
-                self.check_liveness(&deadline)?;
+            if time > next_look {
+                next_look = time + LOOK_EVERY;
+                self.check_liveness(&liveness)?;
             }
             bounds::traffic(self.messages, self.queue.len(), self.traffic_max, || self.stand())?;
         }
-        if !self.is_done() {
-            self.check_liveness(&Deadline { at: 0, ..deadline })?;
-        }
-        self.finish()
+        Err(liveness.dead(self.now, &self.stand()))
     }
 
     fn schedule(&mut self, at: Micros, happening: Happening) {
@@ -262,8 +273,7 @@ impl World {
     }
 
     fn is_done(&self) -> bool {
-        let idle = |client: &Client| client.node.left() == 0 && client.node.outstanding() == 0;
-        if !self.healed || !self.clients.iter().all(idle) {
+        if !self.healed || !self.clients.iter().all(Client::is_idle) {
             return false;
         }
         let mut executed = self.correct().map(|(_, replica)| replica.node.executor().executed());
@@ -271,15 +281,15 @@ impl World {
         executed.all(|slot| Some(slot) == first)
     }
 
-    fn check_liveness(&self, deadline: &Deadline) -> Verdict {
-        let waiting = |(index, client): (usize, &Client)| {
-            let (count, left) = (client.node.outstanding(), client.node.left());
-            let oldest = client.node.oldest();
-            (count > 0 || left > 0)
-                .then(|| format!("client {index} {count} from {oldest:?}, {left} unsent"))
+    fn check_liveness(&self, liveness: &Liveness) -> Verdict {
+        if self.clients.iter().all(Client::is_idle) {
+            return liveness.check_level(self.now, self.last_completion, || self.stand());
+        }
+        let waiting = |(client, it): (usize, &Client)| {
+            it.node.oldest().map(|(number, since)| Waiting { client, number, since })
         };
-        let waiting: Vec<_> = self.clients.iter().enumerate().filter_map(waiting).collect();
-        deadline.check(self.now, &waiting, &self.stand())
+        let waiting = self.clients.iter().enumerate().filter_map(waiting);
+        liveness.check(self.now, waiting, || self.stand())
     }
 
     /// Where correct replicas stand.

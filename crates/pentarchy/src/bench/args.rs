@@ -17,7 +17,7 @@ const OUTSTANDING_MAX: usize = CLIENT_WINDOW as usize / 2;
 /// `bench`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pentarchy bench --quick\n  \
-    pentarchy bench --workload pipelined --payload 0/0,0/4096,4096/0,1024/1024 --json > all.json\n\n\
+    pentarchy bench --workload pipelined --payload 0/0,0/4096,4096/0 --json > all.json\n\n\
     Starts the group, the clients and the baseline on this machine. docs/benchmarks.md says what \
     each figure means.\nExit code 1 if something failed or was interrupted; what was measured \
     until then is printed.")]
@@ -53,7 +53,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = at_least_one(CLIENTS_MAX))]
     pub clients: Option<usize>,
     /// Operations that a pipelined client keeps outstanding
-    #[arg(long, default_value_t = 256, value_name = "N", value_parser = at_least_one(OUTSTANDING_MAX))]
+    #[arg(long, default_value_t = 256, value_name = "N",
+        value_parser = at_least_one(OUTSTANDING_MAX))]
     pub outstanding: usize,
     /// Seconds of each measurement
     #[arg(long, default_value = "5", value_name = "S", value_parser = parse_seconds)]

@@ -67,8 +67,8 @@ pub fn run(args: &BenchArgs) -> Outcome {
     result
 }
 
-/// Measures all systems in turn, `repeats` times, so that whatever drifts on this machine drifts for
-/// all of them. `None` if it was interrupted.
+/// Measures all systems in turn, `repeats` times, so that whatever drifts on this machine drifts
+/// for all of them. `None` if it was interrupted.
 fn measure_case(
     case: &Case,
     plan: &Plan,

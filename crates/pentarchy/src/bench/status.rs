@@ -21,8 +21,12 @@ pub struct Report {
     view_changes: u64,
     /// Processor time of the process, user and system.
     cpu_micros: u64,
-    /// The most memory it ever had resident.
-    peak_rss_kib: u64,
+    /// Its process.
+    pid: u32,
+    /// The most memory it ever had resident, in bytes. The system tells it; a figure that a process
+    /// has of itself may start with what its parent had, which is the process with all clients.
+    #[serde(skip)]
+    peak_bytes: u64,
     /// Cryptographic operations since the start, by name.
     costs: BTreeMap<String, u64>,
 }
@@ -62,7 +66,7 @@ impl Report {
             requests: self.requests.saturating_sub(before.requests),
             slots: self.executed.saturating_sub(before.executed),
             cpu_us: self.cpu_micros.saturating_sub(before.cpu_micros),
-            peak_bytes: self.peak_rss_kib * 1024,
+            peak_bytes: self.peak_bytes,
             view_changes: self.view_changes.saturating_sub(before.view_changes),
             costs: self.costs.iter().map(cost).collect(),
         }
@@ -77,11 +81,27 @@ pub fn ask(client: &Client, replicas: usize) -> Outcome<Vec<Report>> {
         let json = pending.wait_timeout(LIMIT).map_err(|error| {
             Failure::Unwell(format!("replica {id} does not say how it is: {error}"))
         })?;
-        serde_json::from_slice(&json).map_err(|error| {
+        let mut report: Report = serde_json::from_slice(&json).map_err(|error| {
             Failure::Internal(format!("the status of replica {id} is not understood: {error}"))
-        })
+        })?;
+        report.peak_bytes = peak_bytes(report.pid)?;
+        Ok(report)
     };
     asked.into_iter().map(report).collect()
+}
+
+/// The most memory that a process on this machine ever had resident, in bytes.
+fn peak_bytes(pid: u32) -> Outcome<u64> {
+    let path = format!("/proc/{pid}/status");
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    high_water_mark(&text)
+        .ok_or_else(|| Failure::Internal(format!("{path} does not say how much memory it has")))
+}
+
+fn high_water_mark(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
 }
 
 #[cfg(test)]
@@ -91,11 +111,11 @@ mod tests {
     fn report(requests: u64) -> Report {
         let json = format!(
             r#"{{"requests": {requests}, "executed": {}, "view_changes": 1, "cpu_micros": {},
-                "peak_rss_kib": 2, "costs": {{"macs_made": {requests}}}, "phase": "normal"}}"#,
+                "pid": 7, "costs": {{"macs_made": {requests}}}, "phase": "normal"}}"#,
             requests / 10,
             requests * 3
         );
-        serde_json::from_str(&json).unwrap()
+        Report { peak_bytes: 2048, ..serde_json::from_str(&json).unwrap() }
     }
 
     #[test]
@@ -107,5 +127,13 @@ mod tests {
         assert_eq!(spent.per_request(spent.cpu_us), Some(3.0));
         let idle = report(100).since(&report(100));
         assert_eq!(idle.per_request(idle.cpu_us), None);
+    }
+
+    #[test]
+    fn the_system_knows_how_much_memory_a_process_had() {
+        let status = "VmPeak:\t   99 kB\nVmHWM:\t  2048 kB\nVmRSS:\t  1 kB\n";
+        assert_eq!(high_water_mark(status), Some(2 << 20));
+        assert_eq!(high_water_mark("VmHWM: many\n"), None);
+        assert!(peak_bytes(std::process::id()).unwrap() > 100_000);
     }
 }

@@ -8,12 +8,15 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+/// `--data` unless told otherwise.
+pub const DATA_DEFAULT: &str = "pentarchy-data";
+
 /// The command line.
 #[derive(Parser)]
 #[command(
     name = "pentarchy",
     version,
-    about = "Byzantine fault-tolerant replication: 2f + 1 replicas that stay correct while f of them lie",
+    about = "Byzantine fault-tolerant replication: 2f + 1 replicas, f of which may lie",
     after_help = "Start with:\n  pentarchy up\n\n\
         Exit codes: 0 all is well, 1 what was asked about is not well, 2 usage, 3 internal.\n\
         PENTARCHY_LOG=debug shows more on stderr; NO_COLOR switches colours off."
@@ -96,7 +99,7 @@ pub struct GroupArgs {
 /// `up`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pentarchy up\n  pentarchy up --f 2 --port 7379 --detach\n\n\
-    State lives in memory: a cluster that is stopped and started again starts empty, with new keys.")]
+    State lives in memory: a cluster that is stopped and started again is empty and has new keys.")]
 pub struct UpArgs {
     #[command(flatten)]
     pub group: GroupArgs,
@@ -105,7 +108,7 @@ pub struct UpArgs {
         value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Folder for keys and logs; made if absent
-    #[arg(long, default_value = "pentarchy-data", value_name = "DIR")]
+    #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
     pub data: PathBuf,
     /// Leave the cluster running in the background; `pentarchy down` stops it
     #[arg(long)]
@@ -120,7 +123,7 @@ pub struct UpArgs {
 #[command(after_help = "Example:\n  pentarchy down --data pentarchy-data")]
 pub struct DownArgs {
     /// Folder that was given to `up`
-    #[arg(long, default_value = "pentarchy-data", value_name = "DIR")]
+    #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
     pub data: PathBuf,
 }
 
@@ -149,7 +152,7 @@ pub struct InitArgs {
 #[command(after_help = "Example:\n  \
     pentarchy replica --config cluster.toml --id 0 --keys replica-0\n\n\
     State lives in memory. A replica that was stopped must not come back under the same keys: it \
-    would have\nforgotten what it promised. The keys folder remembers that they were used.")]
+    would\nhave forgotten what it promised. The keys folder remembers that they were used.")]
 pub struct ReplicaArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
@@ -176,8 +179,8 @@ pub struct ReplicaArgs {
 #[command(after_help = "Example:\n  pentarchy gateway --config cluster.toml --key gateway.key \
     --listen 127.0.0.1:6379\n\n\
     The gateway counts the replicas' votes for its clients, who trust it as they would trust one \
-    server, and asks\nthem for no password. So it listens on loopback addresses only: run one beside \
-    each application.")]
+    server, and asks\nthem for no password. So it listens on loopback addresses only: run one \
+    beside each application.")]
 pub struct GatewayArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
@@ -200,7 +203,7 @@ pub struct GatewayArgs {
     Exit code 0 if all replicas are level, 1 if some are not.")]
 pub struct StatusArgs {
     /// Folder that was given to `up`
-    #[arg(long, default_value = "pentarchy-data", value_name = "DIR")]
+    #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
     pub data: PathBuf,
     /// The cluster's public configuration, for a cluster that `up` did not start
     #[arg(long, value_name = "FILE", conflicts_with = "data")]

@@ -15,8 +15,7 @@ pub fn run(args: &GatewayArgs) -> Outcome {
     let config = ClusterConfig::load(&args.config)?;
     let keys = KeyPair::load(&args.key).map_err(|error| Failure::Usage(error.to_string()))?;
     let stop = stop_signal(args.leash)?;
-    let client =
-        node::connect(&config, keys).map_err(|error| Failure::Usage(error.to_string()))?;
+    let client = node::connect(&config, keys).map_err(|error| Failure::Usage(error.to_string()))?;
     let gateway = GatewayConfig {
         listen: args.listen,
         // The client frees a place a moment after it has said so; it must not block meanwhile.

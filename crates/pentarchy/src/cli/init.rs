@@ -24,7 +24,9 @@ pub fn run(args: &InitArgs) -> Outcome {
             "  {host}: pentarchy replica --config cluster.toml --id {id} --keys replica-{id}"
         ));
     }
-    say(&format!("  a gateway: pentarchy gateway --config {out}/cluster.toml --key {out}/gateway.key"));
+    say(&format!(
+        "  a gateway: pentarchy gateway --config {out}/cluster.toml --key {out}/gateway.key"
+    ));
     say(&format!("  here: pentarchy status --config {out}/cluster.toml --key {out}/client.key"));
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The commands. Each file holds one; what several share is in [`failure`], [`folder`], [`stop`] and
-//! [`supervisor`].
+//! The commands. Each file holds one; what several share is in [`failure`], [`folder`], [`stop`]
+//! and [`supervisor`].
 
 pub mod args;
 mod down;

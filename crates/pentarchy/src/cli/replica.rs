@@ -3,9 +3,9 @@
 use super::args::{ReplicaArgs, ServiceChoice};
 use super::failure::{Failure, Outcome};
 use super::stop::stop_signal;
+use pentarchy::Service;
 use pentarchy::config::ClusterConfig;
 use pentarchy::node;
-use pentarchy::Service;
 use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
 use pentarchy::services::null::Null;
 use pentarchy_replica::Listen;
@@ -32,8 +32,8 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         ServiceChoice::Kv => Box::new(Kv::new(STATE_BYTES_DEFAULT)),
         ServiceChoice::Null => Box::new(Null::new()),
     };
-    let replica = node::replica(&config, args.id, secrets, &group_secret, listen, service)
-        .map_err(usage)?;
+    let replica =
+        node::replica(&config, args.id, secrets, &group_secret, listen, service).map_err(usage)?;
     let running = replica.spawn().map_err(|error| {
         Failure::Internal(format!("cannot start the replica's thread: {error}"))
     })?;

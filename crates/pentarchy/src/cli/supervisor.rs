@@ -66,6 +66,11 @@ impl Supervisor {
         self.children.iter().map(|child| &child.part)
     }
 
+    /// Whether the child of this number has not been seen to end.
+    pub fn is_alive(&self, pid: u32) -> bool {
+        self.children.iter().any(|child| child.part.pid == pid && child.exited.is_none())
+    }
+
     /// The children that have ended since the last call.
     pub fn deaths(&mut self) -> Vec<Death> {
         self.children.iter_mut().filter_map(Supervised::death).collect()

@@ -1,9 +1,10 @@
 //! `up`: a cluster on this machine. A convenience over `init`, `replica` and `gateway`: it writes
 //! the same files and starts the same processes.
 
-use super::args::UpArgs;
+use super::args::{DATA_DEFAULT, UpArgs};
 use super::failure::{Failure, Outcome};
 use super::folder::{Held, Part, Running};
+use super::init::{group_options, replicas_needed};
 use super::probe;
 use super::say;
 use super::supervisor::{Death, Supervisor, last_line};
@@ -15,7 +16,7 @@ use signal_hook::iterator::Signals;
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,9 @@ const REPLICA_PORTS: std::ops::Range<u16> = 17_000..32_000;
 
 /// Runs the command.
 pub fn run(args: &UpArgs) -> Outcome {
-    if args.detach { detach(args) } else { supervise(args) }
+    // Before anything is touched.
+    let n = replicas_needed(&args.group)?;
+    if args.detach { detach(args) } else { supervise(args, n) }
 }
 
 /// Starts this program in the background and waits until it says that the cluster answers.
@@ -45,8 +48,9 @@ fn detach(args: &UpArgs) -> Outcome {
         say(&replaces(&args.data));
         held.clear()?;
     }
-    let cannot =
-        |error: std::io::Error| Failure::Internal(format!("cannot start in the background: {error}"));
+    let cannot = |error: std::io::Error| {
+        Failure::Internal(format!("cannot start in the background: {error}"))
+    };
     let mut options = OpenOptions::new();
     let output = options.create(true).write(true).truncate(true).open(&log).map_err(cannot)?;
     drop(held);
@@ -82,7 +86,7 @@ fn replaces(root: &Path) -> String {
 }
 
 /// Runs the cluster until a signal says to stop.
-fn supervise(args: &UpArgs) -> Outcome {
+fn supervise(args: &UpArgs, n: usize) -> Outcome {
     if args.background {
         // A session of its own: closing the terminal does not end it.
         let _ = rustix::process::setsid();
@@ -96,7 +100,7 @@ fn supervise(args: &UpArgs) -> Outcome {
     held.clear()?;
     let port = free_port(args.port)?;
     let mut supervisor = Supervisor::default();
-    let result = start(args, port, &held, &mut supervisor, signals);
+    let result = start(args, n, port, &held, &mut supervisor, signals);
     held.retire();
     let killed = supervisor.stop();
     if !killed.is_empty() {
@@ -108,13 +112,14 @@ fn supervise(args: &UpArgs) -> Outcome {
 /// Starts everything, waits until it answers, then watches over it.
 fn start(
     args: &UpArgs,
+    n: usize,
     port: u16,
     held: &Held,
     supervisor: &mut Supervisor,
     mut signals: Signals,
 ) -> Outcome {
     let gateway = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    start_replicas(args, supervisor)?;
+    start_replicas(args, n, supervisor)?;
     start_gateway(&args.data, gateway, supervisor)?;
     if !wait_until_it_answers(gateway, supervisor, &mut signals)? {
         return Ok(());
@@ -122,8 +127,7 @@ fn start(
     let mut parts: Vec<Part> = supervisor.parts().cloned().collect();
     let gateway = parts.pop().ok_or_else(|| Failure::Internal("no gateway".to_owned()))?;
     let (protocol, f) = (args.group.protocol.clone(), args.group.f);
-    let running =
-        Running { supervisor: std::process::id(), protocol, f, gateway, replicas: parts };
+    let running = Running { supervisor: std::process::id(), protocol, f, gateway, replicas: parts };
     held.announce(&running)?;
     if args.background {
         say(READY);
@@ -135,17 +139,16 @@ fn start(
             break;
         }
         for death in supervisor.deaths() {
-            eprintln!("pentarchy: {}", say_death(&death));
+            eprintln!("pentarchy: {}; {}", say_death(&death), consequence(supervisor, &running));
         }
     }
     Ok(())
 }
 
-fn start_replicas(args: &UpArgs, supervisor: &mut Supervisor) -> Outcome {
-    let n = super::init::replicas_needed(&args.group)?;
+fn start_replicas(args: &UpArgs, n: usize, supervisor: &mut Supervisor) -> Outcome {
     let ports = replica_ports(n)?;
     let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-    let cluster = NewCluster::generate(&addresses, &super::init::group_options(&args.group));
+    let cluster = NewCluster::generate(&addresses, &group_options(&args.group));
     cluster.write(&args.data)?;
     for (id, address) in addresses.into_iter().enumerate() {
         let folder = args.data.join(format!("replica-{id}"));
@@ -164,8 +167,7 @@ fn start_gateway(root: &Path, address: SocketAddr, supervisor: &mut Supervisor) 
     let address = address.to_string();
     let (config, key) = (root.join("cluster.toml"), root.join("gateway.key"));
     let (config, key) = (text(&config)?, text(&key)?);
-    let arguments =
-        ["gateway", "--leash", "--config", config, "--key", key, "--listen", &address];
+    let arguments = ["gateway", "--leash", "--config", config, "--key", key, "--listen", &address];
     let folder = root.to_path_buf();
     let part = Part { name: "gateway".to_owned(), pid: 0, address: address.clone(), folder };
     supervisor.start(part, root.join("gateway.log"), &arguments)
@@ -221,6 +223,20 @@ fn say_death(death: &Death) -> String {
     format!("{line} (log: {})", death.log.display())
 }
 
+/// What a death means for those who use the cluster.
+fn consequence(supervisor: &Supervisor, running: &Running) -> String {
+    let alive = |part: &Part| supervisor.is_alive(part.pid);
+    let n = running.replicas.len();
+    let left = running.replicas.iter().filter(|part| alive(part)).count();
+    if !alive(&running.gateway) {
+        "Redis clients have nowhere to connect until `pentarchy up` starts a new cluster".to_owned()
+    } else if n - left > running.f {
+        format!("{left} of {n} replicas are left, too few to answer")
+    } else {
+        format!("{left} of {n} replicas go on")
+    }
+}
+
 fn report(args: &UpArgs, running: &Running) {
     let Running { protocol, f, gateway, .. } = running;
     let port = gateway.address.rsplit_once(':').map_or("", |(_, port)| port);
@@ -236,7 +252,7 @@ fn report(args: &UpArgs, running: &Running) {
     let n = running.replicas.len();
     say(&format!("{protocol} with {n} replicas answers, and will while at most {f} of them fail."));
     let data = match &args.data {
-        data if *data == PathBuf::from("pentarchy-data") => String::new(),
+        data if data.as_path() == Path::new(DATA_DEFAULT) => String::new(),
         data => format!(" --data {}", data.display()),
     };
     say(&format!("  redis-cli -p {port} set greeting hello"));
@@ -266,7 +282,8 @@ pub fn replica_ports(n: usize) -> Outcome<Vec<u16>> {
     let first = (random % u32::from(width)) as u16;
     let candidates = (0..width).map(|step| REPLICA_PORTS.start + (first + step) % width);
     // Held until all are found, so that no port is found twice.
-    let listeners = candidates.filter_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    let listeners =
+        candidates.filter_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
     let found: Vec<TcpListener> = listeners.take(n).collect();
     let ports: Vec<u16> =
         found.iter().filter_map(|listener| listener.local_addr().ok()).map(|a| a.port()).collect();

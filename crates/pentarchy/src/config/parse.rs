@@ -136,7 +136,9 @@ fn request_auth(name: Option<&Spanned<String>>) -> Checked<RequestMode> {
     match name.get_ref().as_str() {
         "signature" => Ok(RequestMode::Signature),
         "mac" => Ok(RequestMode::Mac),
-        other => complain(name, format!("no request_auth {other:?}; write \"signature\" or \"mac\"")),
+        other => {
+            complain(name, format!("no request_auth {other:?}; write \"signature\" or \"mac\""))
+        }
     }
 }
 

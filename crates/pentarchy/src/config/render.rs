@@ -10,13 +10,10 @@ impl ClusterConfig {
         let mut text = self.render_head();
         self.render_clients(&mut text);
         for (id, entry) in self.replicas.iter().enumerate() {
-            let _ = write!(
-                text,
-                "\n# Replica {id}.\n[[replica]]\naddress = \"{}\"\nkey = \"{}\"\nincarnation = \"{:016x}\"\n",
-                entry.address,
-                hex::encode(entry.key),
-                entry.incarnation.0,
-            );
+            let _ =
+                writeln!(text, "\n# Replica {id}.\n[[replica]]\naddress = \"{}\"", entry.address);
+            let _ = writeln!(text, "key = \"{}\"", hex::encode(entry.key));
+            let _ = writeln!(text, "incarnation = \"{:016x}\"", entry.incarnation.0);
             if entry.device_key != [0; 32] {
                 let _ = writeln!(text, "device_key = \"{}\"", hex::encode(entry.device_key));
             }

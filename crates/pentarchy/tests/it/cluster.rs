@@ -2,8 +2,8 @@
 
 use crate::resp::Connection;
 use crate::support::{
-    Cluster, eventually, free_port, is_alive, pentarchy, pids, run, running, signal, stderr, stdout,
-    text, tool,
+    Cluster, eventually, free_port, is_alive, pentarchy, pids, run, running, signal, stderr,
+    stdout, text, tool,
 };
 use rustix::process::Signal;
 use std::io::{BufRead as _, BufReader};
@@ -36,8 +36,7 @@ fn redis_tools_work_and_down_leaves_nothing() {
 fn benchmark(port: u16, pipeline: &str) {
     let port = port.to_string();
     let tests = "ping,set,get,incr,lpush,rpush,lpop,rpop,lrange,mset";
-    let arguments =
-        ["-p", &port, "-t", tests, "-n", "10000", "-c", "50", "-q", "-P", pipeline];
+    let arguments = ["-p", &port, "-t", tests, "-n", "10000", "-c", "50", "-q", "-P", pipeline];
     let output = tool("redis-benchmark", &arguments);
     let said = stdout(&output) + &stderr(&output);
     assert!(output.status.success(), "{said}");
@@ -108,6 +107,7 @@ fn no_acknowledged_write_is_lost_when_the_primary_is_killed() {
     assert!(stdout(&table).contains("unreachable"), "{}", stdout(&table));
     let log = std::fs::read_to_string(cluster.data.join("up.log")).expect("a log");
     assert!(log.contains(&format!("replica {primary} (pid ")), "{log}");
+    assert!(log.contains("2 of 3 replicas go on"), "{log}");
 }
 
 #[test]

@@ -43,7 +43,8 @@ fn what_is_rendered_is_read_back_the_same() {
 fn an_unknown_key_is_an_error_with_line_and_column() {
     let text = example().replace("resend_ms", "resent_ms");
     let complaint = complaint(&text);
-    let place = format!("cluster.toml:{}:1: unknown field `resent_ms`", line_of(&text, "resent_ms"));
+    let place =
+        format!("cluster.toml:{}:1: unknown field `resent_ms`", line_of(&text, "resent_ms"));
     assert!(complaint.starts_with(&place), "{complaint}");
     assert!(complaint.contains("resend_ms"), "names what there is: {complaint}");
     assert_eq!(complaint.lines().count(), 1);
@@ -53,7 +54,12 @@ fn an_unknown_key_is_an_error_with_line_and_column() {
 fn wrong_values_are_errors_with_line_and_column() {
     let example = example();
     let cases = [
-        ("protocol = \"minbft\"", "protocol = \"raft\"", 12, "no protocol \"raft\"; there is: minbft"),
+        (
+            "protocol = \"minbft\"",
+            "protocol = \"raft\"",
+            12,
+            "no protocol \"raft\"; there is: minbft",
+        ),
         ("\nf = 1", "\nf = 2", 5, "f = 2 needs 5 [[replica]] tables, and there are 3"),
         ("\nf = 1", "\nf = 0", 5, "f = 0"),
         ("format = 1", "format = 9", 10, "this program reads format 1"),
@@ -130,19 +136,25 @@ fn init_refuses_groups_that_tolerate_nothing() {
 
 #[test]
 fn mistakes_on_the_command_line_are_usage_errors() {
-    for arguments in [&["frobnicate"][..], &["up", "--port", "0"], &["replica"], &["sim", "--seed", "x"]] {
+    for arguments in
+        [&["frobnicate"][..], &["up", "--port", "0"], &["replica"], &["sim", "--seed", "x"]]
+    {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
     }
 }
 
 #[test]
 fn every_command_explains_itself_with_an_example() {
-    let commands = ["up", "down", "init", "replica", "gateway", "status", "sim", "bench", "completions"];
+    let commands =
+        ["up", "down", "init", "replica", "gateway", "status", "sim", "bench", "completions"];
     for command in commands {
         let output = run(&[command, "--help"]);
         assert!(output.status.success());
         let help = stdout(&output);
-        assert!(help.contains("Example") && help.contains(&format!("pentarchy {command}")), "{help}");
+        assert!(
+            help.contains("Example") && help.contains(&format!("pentarchy {command}")),
+            "{help}"
+        );
     }
     let completions = run(&["completions", "bash"]);
     assert!(stdout(&completions).contains("_pentarchy"));

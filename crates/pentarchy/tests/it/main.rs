@@ -4,6 +4,7 @@ mod bench;
 mod cluster;
 mod config;
 mod example;
+mod hosts;
 mod resp;
 mod sim;
 mod support;

@@ -134,7 +134,11 @@ pub fn running(data: &Path) -> Value {
 pub fn pids(running: &Value) -> Vec<u32> {
     let replicas = running["replicas"].as_array().expect("a list").iter();
     let parts = replicas.chain([&running["gateway"]]).map(|part| &part["pid"]);
-    [&running["supervisor"]].into_iter().chain(parts).map(|pid| pid.as_u64().unwrap() as u32).collect()
+    [&running["supervisor"]]
+        .into_iter()
+        .chain(parts)
+        .map(|pid| pid.as_u64().unwrap() as u32)
+        .collect()
 }
 
 /// Runs one of the tools that come with Redis.

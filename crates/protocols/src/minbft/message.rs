@@ -256,13 +256,8 @@ impl Wire for Message {
                 to.u8(4);
                 opening.encode(to);
             }
-            Self::Acknowledge { view, opening } => {
-                to.u8(5);
-                view.encode(to);
-                opening.encode(to);
-            }
-            Self::Enter { view, opening } => {
-                to.u8(6);
+            Self::Acknowledge { view, opening } | Self::Enter { view, opening } => {
+                to.u8(if matches!(self, Self::Enter { .. }) { 6 } else { 5 });
                 view.encode(to);
                 opening.encode(to);
             }

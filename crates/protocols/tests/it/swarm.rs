@@ -3,7 +3,9 @@
 //! and `WATCH=1` with it every single thing that happens there.
 
 use pentarchy_protocols::common::voting_client::VotingClient;
-use pentarchy_sim::run::{ClientSetup, Factories, Summary, Violation, run_many, run_seed, watch_seed};
+use pentarchy_sim::run::{
+    ClientSetup, Factories, Summary, Violation, run_many, run_seed, watch_seed,
+};
 use pentarchy_sim::swarm::SimConfig;
 
 fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {

@@ -5,7 +5,7 @@
 //! linearizability", 2017), for each key alone, as linearizability is local (Herlihy and Wing, 1990).
 
 use super::Broken;
-use crate::service::{Action, apply};
+use crate::service::{Action, apply, may_give};
 use pentarchy_core::ids::ClientId;
 use std::collections::{BTreeMap, HashSet};
 
@@ -90,6 +90,16 @@ struct Taken {
 /// A set of operations, by index.
 type Set = Vec<u64>;
 
+/// The state after an operation, if it would have had the result that was seen.
+fn step(state: &[u8], seen: &Seen) -> Option<Vec<u8>> {
+    if seen.result.as_ref().is_some_and(|result| !may_give(state, &seen.action, result)) {
+        return None;
+    }
+    let mut after = state.to_vec();
+    let result = apply(&mut after, &seen.action);
+    seen.result.as_ref().is_none_or(|expected| *expected == result).then_some(after)
+}
+
 fn flip(set: &mut Set, index: usize) {
     set[index / 64] ^= 1 << (index % 64);
 }
@@ -165,11 +175,12 @@ impl<'a> Search<'a> {
         while node != 0 {
             let (time, index, returns) = self.events[node - 1];
             if !returns {
-                let mut after = state.clone();
-                let result = apply(&mut after, &operations[index].action);
-                let fits = operations[index].result.as_ref().is_none_or(|seen| *seen == result);
+                let Some(after) = step(&state, operations[index]) else {
+                    node = self.next[node];
+                    continue;
+                };
                 flip(&mut done, index);
-                if fits && tried.insert((done.clone(), after.clone())) {
+                if tried.insert((done.clone(), after.clone())) {
                     let idle = after == state && operations[index].result.is_some();
                     let before = core::mem::replace(&mut state, after);
                     stack.push(Taken { node, before, idle });

@@ -1,5 +1,5 @@
-//! After the network has healed, every request completes and correct replicas become level, within
-//! a stated time.
+//! After the network has healed, every request completes within a stated time of its submission, and
+//! correct replicas become level within that time of the last completion.
 
 use super::{Broken, Stand, Verdict};
 use crate::time::Micros;
@@ -8,42 +8,79 @@ use pentarchy_core::protocol::Timeouts;
 /// The name of the property.
 pub const PROPERTY: &str = "liveness";
 
-/// The time that is allowed.
+/// The request of one client that has been waiting for longest.
 #[derive(Clone, Copy, Debug)]
-pub struct Deadline {
-    /// When the network has healed.
-    pub healed: Micros,
-    /// When everything must be done.
-    pub at: Micros,
+pub struct Waiting {
+    /// The client's index.
+    pub client: usize,
+    /// The request's number.
+    pub number: u64,
+    /// When it was submitted.
+    pub since: Micros,
 }
 
-impl Deadline {
-    /// This many request and view-change timeouts after healing.
+/// The time that is allowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Liveness {
+    healed: Micros,
+    allowed: Micros,
+}
+
+impl Liveness {
+    /// This many request and view-change timeouts.
     #[must_use]
     pub const fn new(healed: Micros, timeouts: &Timeouts, count: u64) -> Self {
-        let one = (timeouts.request_ms + timeouts.view_change_ms) * 1_000;
-        Self { healed, at: healed + one * count }
+        Self { healed, allowed: (timeouts.request_ms + timeouts.view_change_ms) * 1_000 * count }
     }
 
-    /// Looks at the whole group: what clients wait for, and where correct replicas stand.
+    /// Looks at what clients wait for.
     ///
     /// # Errors
-    /// If the time is over.
-    pub fn check(&self, now: Micros, waiting: &[String], replicas: &[Stand]) -> Verdict {
-        if now <= self.at {
+    /// If one of them has waited for too long.
+    pub fn check(
+        &self,
+        now: Micros,
+        waiting: impl Iterator<Item = Waiting>,
+        stand: impl FnOnce() -> Vec<Stand>,
+    ) -> Verdict {
+        let late = |waiting: &Waiting| now > waiting.since.max(self.healed) + self.allowed;
+        let late: Vec<Waiting> = waiting.filter(late).collect();
+        if late.is_empty() {
             return Ok(());
         }
-        let seconds = (self.at - self.healed) / 1_000_000;
-        let mut detail = format!("{seconds} s after healing");
-        match waiting {
-            [] => detail.push_str(" replicas are not level"),
-            waiting => {
-                detail.push_str(" these wait: ");
-                detail.push_str(&waiting.join(", "));
-            }
+        let name = |it: &Waiting| format!("client {}#{} since {}", it.client, it.number, it.since);
+        let names: Vec<String> = late.iter().map(name).collect();
+        Err(self.broken(now, &format!("these wait: {}", names.join(", ")), &stand()))
+    }
+
+    /// All requests have completed, the last one at `since`, but replicas are not level.
+    ///
+    /// # Errors
+    /// If that has been so for too long.
+    pub fn check_level(
+        &self,
+        now: Micros,
+        since: Micros,
+        stand: impl FnOnce() -> Vec<Stand>,
+    ) -> Verdict {
+        if now <= since.max(self.healed) + self.allowed {
+            return Ok(());
         }
-        replicas.iter().for_each(|stand| detail.push_str(&stand.to_string()));
-        Err(Broken::new(PROPERTY, detail))
+        Err(self.broken(now, "all is done but replicas are not level", &stand()))
+    }
+
+    /// Nothing more will ever happen, although not everything is done.
+    #[must_use]
+    pub fn dead(&self, now: Micros, stand: &[Stand]) -> Broken {
+        self.broken(now, "nothing happens any more", stand)
+    }
+
+    fn broken(&self, now: Micros, what: &str, stand: &[Stand]) -> Broken {
+        let seconds = now.saturating_sub(self.healed) / 1_000_000;
+        let allowed = self.allowed / 1_000_000;
+        let stand: String = stand.iter().map(ToString::to_string).collect();
+        let detail = format!("{seconds} s after healing, with {allowed} s allowed, {what}{stand}");
+        Broken::new(PROPERTY, detail)
     }
 }
 
@@ -53,17 +90,31 @@ mod tests {
     use crate::checker::bounds::tests::status;
     use pentarchy_core::ids::{ReplicaId, Slot};
 
+    fn stand() -> Vec<Stand> {
+        vec![Stand { id: ReplicaId(2), executed: Slot(7), status: status() }]
+    }
+
     #[test]
-    fn lateness_is_found_and_said_of_whom() {
-        let deadline = Deadline::new(1_000_000, &Timeouts::default(), 10);
-        assert_eq!(deadline.at, 9_000_000);
-        let replicas = [Stand { id: ReplicaId(2), executed: Slot(7), status: status() }];
-        let waiting = ["c1#5".to_owned()];
-        assert!(deadline.check(9_000_000, &waiting, &replicas).is_ok());
-        let broken = deadline.check(9_000_001, &waiting, &replicas).unwrap_err();
+    fn a_request_that_waits_too_long_is_found() {
+        let liveness = Liveness::new(1_000_000, &Timeouts::default(), 10);
+        let check = |now, since| {
+            let waiting = Waiting { client: 3, number: 5, since };
+            liveness.check(now, core::iter::once(waiting), stand)
+        };
+        check(9_000_000, 0).unwrap();
+        check(12_000_000, 4_000_000).unwrap();
+        assert!(check(12_000_001, 4_000_000).is_err());
+        let broken = check(9_000_001, 0).unwrap_err();
         assert_eq!(broken.property, PROPERTY);
-        assert!(broken.detail.contains("c1#5") && broken.detail.contains("r2 executed s7"));
-        let broken = deadline.check(9_000_001, &[], &replicas).unwrap_err();
-        assert!(broken.detail.contains("level"));
+        assert!(broken.detail.contains("3#5") && broken.detail.contains("r2 executed s7"));
+    }
+
+    #[test]
+    fn replicas_that_stay_behind_are_found() {
+        let liveness = Liveness::new(1_000_000, &Timeouts::default(), 10);
+        liveness.check_level(13_000_000, 5_000_000, stand).unwrap();
+        let broken = liveness.check_level(13_000_001, 5_000_000, stand).unwrap_err();
+        assert!(broken.detail.contains("not level"), "{broken}");
+        assert_eq!(liveness.dead(0, &[]).property, PROPERTY);
     }
 }

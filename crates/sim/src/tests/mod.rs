@@ -2,7 +2,7 @@
 //! whose business it is.
 
 mod client;
-mod naive;
+pub mod naive;
 mod services;
 
 use crate::checker::{
@@ -22,6 +22,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 fn start<const BUG: u8>(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
     Box::new(Erased::<Naive<BUG>>::start(setup, out))
+}
+
+/// A replica without a bug, for traces.
+pub fn start_correct(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
+    start::<{ naive::CORRECT }>(setup, out)
 }
 
 fn factories<const BUG: u8>() -> Factories<'static> {

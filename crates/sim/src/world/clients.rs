@@ -45,6 +45,7 @@ impl World {
                     self.client_round_by(index, at);
                 }
                 ClientAct::Completed { number, outcome } => {
+                    self.last_completion = self.now;
                     let id = self.clients[index].node.id();
                     self.note(id, |_| format!("has its answer to {number}"));
                     self.oracle.completed(self.clients[index].node.id(), number, outcome);
@@ -62,7 +63,7 @@ impl World {
         }
         if client.node.outstanding() < self.options.outstanding {
             let mut acts = core::mem::take(&mut self.client_acts);
-            let operation = client.node.submit(&mut acts);
+            let operation = client.node.submit(self.now, &mut acts);
             let (id, number) = (client.node.id(), operation.number);
             self.note(id, |_| format!("submits {number}"));
             let client = &self.clients[index];

@@ -22,6 +22,10 @@ impl World {
                 let core = self.replicas[usize::from(id.0)].node.core();
                 format!("-> {to:?} {}", core.describe(incoming))
             }
+            Observation::Relayed { to, wire } => {
+                let node = &self.replicas[usize::from(id.0)].node;
+                format!("relays -> {to:?} {}", node.describe_wire(wire))
+            }
             Observation::Executed { slot, batch } => {
                 format!("executes {slot} {:?}", batch.envelopes)
             }

@@ -160,7 +160,7 @@ impl Settings {
                  proposals are in flight; at most {BATCH_REQUESTS_MAX} requests and {} KiB in one",
                 BATCH_INLINE_BYTES >> 10
             ),
-            reply_policy: "every replica sends the whole result; a client believes f + 1 equal ones",
+            reply_policy: "all replicas send the whole result; a client believes f + 1 equal ones",
         }
     }
 }

@@ -58,7 +58,13 @@ pub fn run(args: &SimArgs) -> Outcome {
     } else if !single {
         say(&tally.to_string());
     }
-    if tally.failures() > 0 { Err(Failure::NotWell) } else { Ok(()) }
+    if tally.failures() > 0 {
+        Err(Failure::NotWell)
+    } else if interrupted.load(Ordering::Relaxed) {
+        Err(Failure::Unwell("interrupted before all seeds were run".to_owned()))
+    } else {
+        Ok(())
+    }
 }
 
 fn seeds(args: &SimArgs) -> Outcome<Range<u64>> {
@@ -126,5 +132,9 @@ fn replay_line(args: &SimArgs, seed: u64) -> String {
     if let Some(f) = args.f {
         line = format!("{line} --f {f}");
     }
-    line
+    // As a comment, so that the whole line can be pasted.
+    match option_env!("PENTARCHY_COMMIT") {
+        Some(commit) => format!("{line}  # at {commit}"),
+        None => line,
+    }
 }

@@ -26,8 +26,7 @@ pub fn run(args: &StatusArgs) -> Outcome {
         Some(path) => KeyPair::load(path).map_err(|error| Failure::Usage(error.to_string()))?,
         None => KeyPair::generate(),
     };
-    let client =
-        node::connect(&config, keys).map_err(|error| Failure::Usage(error.to_string()))?;
+    let client = node::connect(&config, keys).map_err(|error| Failure::Usage(error.to_string()))?;
     loop {
         let report = ask(&config, &client);
         if !args.watch {

@@ -7,8 +7,18 @@ use std::fmt::Write as _;
 /// The table, and below it what deserves a sentence.
 pub fn table(report: &ClusterReport) -> String {
     let heads = [
-        "replica", "address", "view", "role", "phase", "executed", "stable", "behind", "peers",
-        "clients", "requests", "incarnation",
+        "replica",
+        "address",
+        "view",
+        "role",
+        "phase",
+        "executed",
+        "stable",
+        "behind",
+        "peers",
+        "clients",
+        "requests",
+        "incarnation",
     ];
     let mut table = table::new(&heads);
     for replica in &report.replicas {
@@ -59,7 +69,7 @@ fn remarks(replica: &ReplicaReport, text: &mut String) {
     }
     if known.view_changes > 0 {
         let reason = &known.view_change_reason;
-        remark(format!("{} view changes, the last because: {reason}", known.view_changes));
+        remark(format!("view changes: {}, the last because: {reason}", known.view_changes));
     }
     let refused: Vec<String> = known
         .rejects

@@ -1,0 +1,112 @@
+//! A cluster over several hosts, as `init` makes it, with all hosts on this machine.
+
+use crate::resp::Connection;
+use crate::support::{eventually, free_port, pentarchy, run, stderr, stdout, text};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use tempfile::TempDir;
+
+/// Processes that end with the test.
+struct Parts {
+    parent: TempDir,
+    children: Vec<Child>,
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Parts {
+    /// Makes the files of a group that admits only the clients it was made with.
+    fn init() -> Self {
+        let parent = tempfile::tempdir().expect("a temporary folder");
+        let hosts = [(); 3].map(|()| format!("localhost:{}", free_port())).join(",");
+        let out = parent.path().join("cluster");
+        let output = run(&["init", "--closed", "--hosts", &hosts, "--out", text(&out)]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        Self { parent, children: Vec::new() }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.parent.path().join("cluster").join(name)
+    }
+
+    fn start(&mut self, arguments: &[&str]) {
+        let mut command = pentarchy(arguments);
+        self.children.push(command.stdin(Stdio::null()).spawn().expect("the binary starts"));
+    }
+
+    fn start_replica(&mut self, id: usize) {
+        let (config, keys) = (self.file("cluster.toml"), self.file(&format!("replica-{id}")));
+        let id = id.to_string();
+        self.start(&["replica", "--config", text(&config), "--id", &id, "--keys", text(&keys)]);
+    }
+
+    fn status(&self, key: &Path) -> (String, Option<i32>) {
+        let config = self.file("cluster.toml");
+        let output = run(&["status", "--config", text(&config), "--key", text(key)]);
+        (stdout(&output) + &stderr(&output), output.status.code())
+    }
+}
+
+#[test]
+fn what_init_made_runs_admits_its_clients_and_never_runs_twice() {
+    let mut parts = Parts::init();
+    for id in 0..3 {
+        parts.start_replica(id);
+    }
+    let (config, key) = (parts.file("cluster.toml"), parts.file("gateway.key"));
+    let port = free_port();
+    let listen = format!("127.0.0.1:{port}");
+    let gateway = ["gateway", "--config", text(&config), "--key", text(&key), "--listen", &listen];
+    parts.start(&gateway);
+    eventually("the gateway listens", || std::net::TcpStream::connect(&listen).is_ok());
+    let mut connection = Connection::open(port);
+    assert_eq!(connection.call(&["SET", "key", "value"]).as_deref(), Some("+OK"));
+    assert_eq!(connection.call(&["GET", "key"]).as_deref(), Some("value"));
+
+    let client = parts.file("client.key");
+    eventually("all replicas are level", || parts.status(&client).1 == Some(0));
+    let stranger = run(&["status", "--config", text(&config)]);
+    assert_eq!(stranger.status.code(), Some(1), "{}", stdout(&stranger));
+    assert_eq!(stdout(&stranger).matches("unreachable").count(), 3, "{}", stdout(&stranger));
+
+    let mut second = parts.children.remove(2);
+    second.kill().expect("it runs");
+    second.wait().expect("it ends");
+    let keys = parts.file("replica-2");
+    let again = ["replica", "--config", text(&config), "--id", "2", "--keys", text(&keys)];
+    let again = run(&again);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains("has been started before"), "{}", stderr(&again));
+    assert_eq!(connection.call(&["GET", "key"]).as_deref(), Some("value"));
+    assert!(parts.status(&client).0.contains("unreachable"));
+}
+
+#[test]
+fn a_replica_that_cannot_listen_keeps_its_only_life() {
+    let mut parts = Parts::init();
+    let (config, keys) = (parts.file("cluster.toml"), parts.file("replica-0"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("an address").to_string();
+    let common = ["replica", "--config", text(&config), "--keys", text(&keys)];
+    let cases: [(&[&str], &str); 3] = [
+        (&["--id", "0", "--listen", &taken], "name another with --listen"),
+        (&["--id", "7"], "replicas 0 to 2, and no replica 7"),
+        (&["--id", "1"], "not the one of r1"),
+    ];
+    for (arguments, message) in cases {
+        let output = run(&[&common, arguments].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&output);
+        assert!(said.contains(message) && said.lines().count() == 1, "{said}");
+    }
+    parts.start_replica(0);
+    let client = parts.file("client.key");
+    eventually("it runs", || parts.status(&client).0.matches("unreachable").count() == 2);
+}

@@ -1,0 +1,94 @@
+use super::*;
+use crate::tests::start_correct;
+use pentarchy_core::protocol::Protocol;
+
+fn find(name: &str) -> Option<TracedProtocol<'static>> {
+    let rules = crate::tests::naive::Naive::<0>::RULES;
+    (name == "naive").then_some(TracedProtocol { rules, start: &start_correct })
+}
+
+const TRACE: &str = r#"# The naive protocol orders one request.
+group naive n=3
+----
+r0 primary of v0
+
+request c1 "append a x"
+----
+c1 -> r0 r1 r2   Request c1#1
+
+stabilize
+----
+r0 -> all   usig 0:3 Order { slot: s1, position: 3, proposal: Proposal { time: t1000, items: [Whole(c1#1)], digest: DIGEST } }
+r0 r1 r2 executes s1 [c1#1]
+r0 r1 r2 -> c1   Reply #1 "x"
+
+again c1 1 to r2
+stabilize
+----
+c1 -> r2   Request c1#1
+r2 -> c1   Reply #1 "x"
+"#;
+
+fn trace() -> String {
+    // The digest is whatever it is; all else is written down above.
+    let actual = rewrite(TRACE, &find).unwrap();
+    let (_, after) = actual.split_once("digest: ").unwrap();
+    TRACE.replace("DIGEST", &after[..8])
+}
+
+#[test]
+fn a_trace_prints_what_is_said_and_done() {
+    check(&trace(), &find).unwrap();
+    assert_eq!(rewrite(&trace(), &find).unwrap(), trace(), "rewriting is stable");
+}
+
+#[test]
+fn a_difference_is_shown_with_its_line() {
+    let error = check(&trace().replace("Reply #1", "Reply #2"), &find).unwrap_err();
+    assert_eq!(error.line, 14);
+    assert!(error.message.contains("Reply #2") && error.message.contains("Reply #1"), "{error}");
+}
+
+#[test]
+fn messages_are_dropped_delivered_and_cut_as_commands_say() {
+    let text = r#"group naive n=3
+request c1 "put a 1"
+deliver c1 r0
+round r0
+pending
+drop r0 r1
+deliver r0 r2 Order
+status
+partition r0 | r1
+request c2 "get a" to r0
+stabilize
+heal
+crash r2
+status
+----
+"#;
+    let actual = rewrite(text, &find).unwrap();
+    let printed: Vec<&str> = actual.lines().skip_while(|line| *line != RULE).skip(1).collect();
+    let has = |start: &str| printed.iter().any(|line| line.starts_with(start));
+    assert!(has("r0 -> r1   r0 usig 0:3 Order") && has("c1 -> r1   Request c1#1"), "{actual}");
+    assert!(has("r1 normal in v0, executed s0") && has("r2 normal in v0, executed s1"), "{actual}");
+    assert!(has("r2 normal in v0, executed s2"), "{actual}");
+    assert!(!has("r1 normal in v0, executed s1"), "{actual}");
+}
+
+#[test]
+fn nonsense_is_refused_with_its_line() {
+    let fails = |text: &str, message: &str| {
+        let error = rewrite(text, &find).unwrap_err();
+        assert!(error.message.contains(message), "{error}");
+        error.line
+    };
+    assert_eq!(fails("# a comment\n\nstabilize\n----\n", "first command"), 3);
+    fails("group other\n----\n", "no protocol");
+    fails("group naive n=99\n----\n", "1 to 16");
+    fails("group naive\ndance\n----\n", "no such command");
+    fails("group naive\nrequest c9 \"x\"\n----\n", "no client");
+    fails("group naive\nfire r1\n----\n", "armed");
+    fails("group naive\ndrop r0 r1\n----\n", "under way");
+    fails("group naive\n\nstabilize\n", "without ----");
+}
