@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// An envelope in a proposal: small ones whole, large ones by name.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Item {
     /// The envelope itself.
     Whole(Arc<Envelope>),
@@ -24,6 +24,15 @@ impl Item {
         match self {
             Self::Whole(envelope) => envelope.digest,
             Self::Named(digest) => *digest,
+        }
+    }
+}
+
+impl core::fmt::Debug for Item {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Whole(envelope) => envelope.fmt(f),
+            Self::Named(digest) => write!(f, "named {digest}"),
         }
     }
 }

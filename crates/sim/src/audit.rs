@@ -56,6 +56,14 @@ impl Audit {
         self.word(u64::from_le_bytes(last));
     }
 
+    /// The hash of some bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Fingerprint {
+        let mut audit = Self::default();
+        audit.note(0, 0, 0, bytes);
+        audit.digest()
+    }
+
     /// Entries so far.
     #[must_use]
     pub const fn entries(&self) -> u64 {

@@ -87,12 +87,15 @@ impl Wire for Operation {
     }
 }
 
+/// Whether a register holds both.
+const fn fits(register: &[u8], value: &Bytes) -> bool {
+    register.len() + value.len() <= REGISTER_BYTES_MAX
+}
+
 /// FNV-1a. Without it, operations that ran side by side could be put in very many orders, and the
 /// search for the one that explains all results would take for ever.
-fn checksum(bytes: &[u8]) -> u32 {
-    bytes
-        .iter()
-        .fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+fn checksum<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
+    bytes.fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Changes one register and gives the result: the sequential specification.
@@ -101,12 +104,12 @@ pub fn apply(register: &mut Vec<u8>, action: &Action) -> Vec<u8> {
         Action::Get => register.clone(),
         Action::Put(value) => core::mem::replace(register, value.to_vec()),
         Action::Append(value) => {
-            if register.len() + value.len() > REGISTER_BYTES_MAX {
+            if !fits(register, value) {
                 register.clear();
             }
             register.extend_from_slice(value);
             let mut result = (register.len() as u32).to_le_bytes().to_vec();
-            result.extend_from_slice(&checksum(register).to_le_bytes());
+            result.extend_from_slice(&checksum(register.iter()).to_le_bytes());
             result
         }
         Action::Cas { expected, new } => {
@@ -136,7 +139,14 @@ pub fn may_give(register: &[u8], action: &Action, result: &[u8]) -> bool {
     match action {
         Action::Get | Action::Put(_) => register == result,
         Action::Cas { .. } => result.get(1..) == Some(register),
-        Action::Append(_) | Action::Add(_) => true,
+        Action::Append(value) => {
+            let kept = if fits(register, value) { register } else { &[] };
+            let length = (kept.len() + value.len()) as u32;
+            let [a, b, c, d, sum @ ..] = result else { return false };
+            u32::from_le_bytes([*a, *b, *c, *d]) == length
+                && *sum == checksum(kept.iter().chain(value)).to_le_bytes()
+        }
+        Action::Add(_) => true,
     }
 }
 
@@ -235,7 +245,7 @@ mod tests {
         let bytes = Bytes::from_static;
         assert_eq!(run(&mut service, 1, Action::Put(bytes(b"a"))), b"");
         let appended = run(&mut service, 1, Action::Append(bytes(b"b")));
-        assert_eq!((appended[0], &appended[4..]), (2, &checksum(b"ab").to_le_bytes()[..]));
+        assert_eq!((appended[0], &appended[4..]), (2, &checksum(b"ab".iter()).to_le_bytes()[..]));
         let cas = |expected, new| Action::Cas { expected: bytes(expected), new: bytes(new) };
         assert_eq!(run(&mut service, 1, cas(b"x", b"y")), b"\0ab");
         assert_eq!(run(&mut service, 1, cas(b"ab", b"y")), b"\x01ab");
@@ -263,6 +273,8 @@ mod tests {
             }
         }
         assert!(!may_give(b"a", &Action::Get, b"b"));
+        let appended = apply(&mut b"a".to_vec(), &Action::Append(bytes(b"b")));
+        assert!(!may_give(b"x", &Action::Append(bytes(b"b")), &appended));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use super::certificate::{CheckpointProof, NewView, ViewChange};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
 use pentarchy_core::auth::Auth;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::counter::Position;
@@ -25,7 +27,7 @@ pub const fn slot_at(index: u64) -> Option<Slot> {
 }
 
 /// See the table in the [module page](super).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Message {
     /// The primary orders a batch; its own commitment to it.
     Prepare {
@@ -152,6 +154,43 @@ impl Wire for Report {
             prepared: Slot::decode(from)?,
             level: ReplicaSet::decode(from)?,
         })
+    }
+}
+
+/// One line for traces.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prepare { view, slot, proposal } => {
+                write!(f, "Prepare {view} {slot} {:?}", proposal.items)
+            }
+            Self::Commit { view, slot, .. } => write!(f, "Commit {view} {slot}"),
+            Self::RequestViewChange { view } => write!(f, "RequestViewChange {view}"),
+            Self::ViewChange(change) => {
+                let entry = change.entry.as_ref().map(|entry| (entry.view, entry.end()));
+                let (low, shown) = (change.checkpoint.slot, change.shown());
+                write!(f, "ViewChange {} from {low} to {shown}", change.view)?;
+                entry.map_or(Ok(()), |(view, end)| write!(f, ", {view} took over to {end}"))
+            }
+            Self::NewView(opening) => {
+                let start = opening.start();
+                let members: Vec<_> = opening.members.iter().map(|member| member.author).collect();
+                let end = Slot(start.base.0.saturating_add(start.list.len() as u64));
+                write!(f, "NewView {} of {members:?}, {} to {end}", opening.view, start.base)
+            }
+            Self::Acknowledge { view, .. } => write!(f, "Acknowledge {view}"),
+            Self::Enter { view, .. } => write!(f, "Enter {view}"),
+            Self::Checkpoint { slot, .. } => write!(f, "Checkpoint {slot}"),
+            Self::Stable(proof) => write!(f, "Stable {} by {:?}", proof.slot, proof.signers()),
+            Self::Report(Report { view, committed, prepared, stable, .. }) => {
+                write!(f, "Report {view} stable {stable} committed {committed} prepared {prepared}")
+            }
+            Self::Forward(envelope) => write!(f, "Forward {envelope:?}"),
+            Self::AskBody { .. } => f.write_str("AskBody"),
+            Self::Body(proposal) => write!(f, "Body {:?}", proposal.items),
+            Self::AskEnvelope { .. } => f.write_str("AskEnvelope"),
+            Self::Envelope(envelope) => write!(f, "Envelope {envelope:?}"),
+        }
     }
 }
 

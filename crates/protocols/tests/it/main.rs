@@ -1,3 +1,4 @@
 //! Whole groups of every protocol in the simulator.
 
 mod swarm;
+mod traces;

@@ -64,6 +64,8 @@ fn sweep(protocol: &str, config: &SimConfig, default: u64) -> Vec<Summary> {
     violations.sort_by_key(|violation| violation.seed);
     let text: Vec<String> = violations.iter().map(ToString::to_string).collect();
     assert!(violations.is_empty(), "{protocol}:\n{}", text.join("\n"));
+    let undecided: u64 = summaries.iter().map(|summary| summary.undecided).sum();
+    assert_eq!(undecided, 0, "histories that the checker could not decide");
     summaries
 }
 
@@ -98,4 +100,16 @@ fn equal_seeds_give_equal_worlds() {
         let run = || run_seed(seed, &SimConfig::default(), &factories("minbft"));
         assert_eq!(run(), run());
     }
+}
+
+/// The checkers are worth something: a client that believes a single replica is caught with the lies
+/// that it was told.
+#[test]
+fn a_client_that_believes_one_replica_is_found() {
+    let credulous = |setup: ClientSetup| client(ClientSetup { f: 0, ..setup });
+    let factories = Factories { client: &credulous, ..factories("minbft") };
+    let found = (0..200).find_map(|seed| run_seed(seed, &SimConfig::default(), &factories).err());
+    let violation = found.expect("200 worlds hold a liar");
+    let known = ["linearizability", "no_refusal"];
+    assert!(known.contains(&violation.broken.property), "{violation}");
 }

@@ -5,6 +5,8 @@
 //! linearizability", 2017), for each key alone, as linearizability is local (Herlihy and Wing, 1990).
 
 use super::Broken;
+use crate::audit::{Audit, Fingerprint};
+use crate::rng::Rng;
 use crate::service::{Action, apply, may_give};
 use pentarchy_core::ids::ClientId;
 use std::collections::{BTreeMap, HashSet};
@@ -32,7 +34,7 @@ pub struct Seen {
     pub result: Option<Vec<u8>>,
 }
 
-/// Configurations of one key that are tried before the search gives up. Each takes some hundred bytes.
+/// Configurations of one key that are tried before the search gives up. Each takes some fifty bytes.
 pub const CONFIGURATIONS_MAX: usize = 1_000_000;
 
 /// Whether some order explains what was seen. Gives the number of keys for which the search gave up.
@@ -87,8 +89,12 @@ struct Taken {
     idle: bool,
 }
 
-/// A set of operations, by index.
-type Set = Vec<u64>;
+/// A set of operations, as the exclusive or of a random number for each: 128 bits, so that two
+/// different sets never look alike in practice. Adding and removing is the same.
+type Set = u128;
+
+/// Operations that are named when there is no order.
+const NAMED_MAX: usize = 8;
 
 /// The state after an operation, if it would have had the result that was seen.
 fn step(state: &[u8], seen: &Seen) -> Option<Vec<u8>> {
@@ -98,10 +104,6 @@ fn step(state: &[u8], seen: &Seen) -> Option<Vec<u8>> {
     let mut after = state.to_vec();
     let result = apply(&mut after, &seen.action);
     seen.result.as_ref().is_none_or(|expected| *expected == result).then_some(after)
-}
-
-fn flip(set: &mut Set, index: usize) {
-    set[index / 64] ^= 1 << (index % 64);
 }
 
 /// Depth-first search for an order of one key's operations.
@@ -115,6 +117,8 @@ struct Search<'a> {
     previous: Vec<usize>,
     /// The node of each operation's response.
     response: Vec<usize>,
+    /// The random number of each operation.
+    marks: Vec<Set>,
 }
 
 impl<'a> Search<'a> {
@@ -134,7 +138,10 @@ impl<'a> Search<'a> {
         let count = events.len();
         let next = (1..=count + 1).map(|node| if node > count { 0 } else { node }).collect();
         let previous = (0..=count).map(|node: usize| node.saturating_sub(1)).collect();
-        Self { operations, events, next, previous, response }
+        let mut rng = Rng::new(count as u64);
+        let mut mark = || (Set::from(rng.next_u64()) << 64) | Set::from(rng.next_u64());
+        let marks = operations.iter().map(|_| mark()).collect();
+        Self { operations, events, next, previous, response, marks }
     }
 
     fn unlink(&mut self, node: usize) {
@@ -166,9 +173,9 @@ impl<'a> Search<'a> {
 
     fn run(mut self) -> Found {
         let operations = self.operations;
-        let mut done: Set = vec![0; operations.len().div_ceil(64)];
+        let mut done: Set = 0;
         let mut state = Vec::new();
-        let mut tried: HashSet<(Set, Vec<u8>)> = HashSet::new();
+        let mut tried: HashSet<(Set, Fingerprint)> = HashSet::new();
         let mut stack: Vec<Taken> = Vec::new();
         let (mut best, mut stuck) = (0, Vec::new());
         let mut node = self.next[0];
@@ -179,15 +186,15 @@ impl<'a> Search<'a> {
                     node = self.next[node];
                     continue;
                 };
-                flip(&mut done, index);
-                if tried.insert((done.clone(), after.clone())) {
+                let with = done ^ self.marks[index];
+                if tried.insert((with, Audit::of(&after))) {
                     let idle = after == state && operations[index].result.is_some();
                     let before = core::mem::replace(&mut state, after);
                     stack.push(Taken { node, before, idle });
+                    done = with;
                     self.lift(node, index);
                     node = self.next[0];
                 } else {
-                    flip(&mut done, index);
                     node = self.next[node];
                 }
                 continue;
@@ -196,7 +203,7 @@ impl<'a> Search<'a> {
                 // Only operations without a response are left: they need not have run.
                 return Found::Order;
             }
-            if stack.len() >= best {
+            if stuck.is_empty() || stack.len() > best {
                 (best, stuck) = (stack.len(), self.front());
             }
             if tried.len() > CONFIGURATIONS_MAX {
@@ -218,7 +225,7 @@ impl<'a> Search<'a> {
         loop {
             let taken = stack.pop()?;
             let index = self.events[taken.node - 1].1;
-            flip(done, index);
+            *done ^= self.marks[index];
             self.unlift(taken.node, index);
             if !taken.idle {
                 return Some(taken);
@@ -226,13 +233,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The operations that could come next: those invoked before the first response.
+    /// Some operations that could come next: those invoked before the first response.
     fn front(&self) -> Vec<usize> {
-        let mut front = Vec::new();
+        let mut front = Vec::with_capacity(NAMED_MAX);
         let mut node = self.next[0];
         while node != 0 {
             let (_, index, returns) = self.events[node - 1];
-            if returns {
+            if returns || front.len() == NAMED_MAX {
                 break;
             }
             front.push(index);

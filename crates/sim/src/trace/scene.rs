@@ -105,6 +105,8 @@ impl Scene {
             let mut acts = Vec::new();
             scene.nodes.push(ReplicaNode::new(parts, &mut acts));
             scene.carry_out(id, acts);
+            // Hosts tell a new core the time before anything else.
+            scene.round(id);
         }
         scene
     }

@@ -18,7 +18,7 @@ c1 -> r0 r1 r2   Request c1#1
 
 stabilize
 ----
-r0 -> all   usig 0:3 Order { slot: s1, position: 3, proposal: Proposal { time: t1000, items: [Whole(c1#1)], digest: DIGEST } }
+r0 -> all   usig 0:3 Order { slot: s1, position: 3, proposal: Proposal { time: t1000, items: [c1#1], digest: DIGEST } }
 r0 r1 r2 executes s1 [c1#1]
 r0 r1 r2 -> c1   Reply #1 "x"
 

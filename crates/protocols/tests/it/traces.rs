@@ -1,0 +1,23 @@
+//! Golden traces: `testdata/<protocol>/*.txt`. `UPDATE=1` rewrites them; review that as a diff.
+
+use pentarchy_sim::trace::{TracedProtocol, check_file};
+use std::path::Path;
+
+fn find(name: &str) -> Option<TracedProtocol<'static>> {
+    let entry = pentarchy_protocols::find(name)?;
+    Some(TracedProtocol { rules: entry.rules, start: &entry.start })
+}
+
+#[test]
+fn minbft() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/minbft");
+    let mut traces = 0;
+    let mut wrong = Vec::new();
+    for file in std::fs::read_dir(folder).expect("the folder of traces") {
+        traces += 1;
+        let path = file.expect("a trace").path();
+        wrong.extend(check_file(&path, &find).err());
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(traces >= 5, "{traces} traces");
+}
