@@ -24,8 +24,8 @@ struct Shared {
 }
 
 impl Client {
-    /// Starts the client's thread, which dials every replica and keeps dialling those that are down.
-    /// Does not wait for any of them.
+    /// Starts the client's thread, which dials every replica and keeps dialling those that are
+    /// down. Does not wait for any of them.
     ///
     /// # Errors
     /// [`ConnectError`]
@@ -68,8 +68,9 @@ impl Client {
         self.pending(operation.into(), Command::Query, true)
     }
 
-    /// Like [`Self::submit`], with a callback instead of something to wait for. The callback runs on
-    /// the client's thread: it must be short, must not block, and must not call what blocks here.
+    /// Like [`Self::submit`], with a callback instead of something to wait for. The callback runs
+    /// on the client's thread: it must be short, must not block, and must not call what blocks
+    /// here.
     pub fn submit_with(
         &self,
         operation: impl Into<Bytes>,
@@ -88,8 +89,8 @@ impl Client {
     }
 
     /// Has many operations ordered and executed, in this order, with one hand-over for all of them.
-    /// The results go to `completions`, each with the tag that came with its operation. Blocks while
-    /// too many are outstanding.
+    /// The results go to `completions`, each with the tag that came with its operation. Blocks
+    /// while too many are outstanding.
     ///
     /// # Errors
     /// [`RequestError::Closed`] if the client has ended; what was not handed over then completes

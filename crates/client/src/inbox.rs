@@ -61,8 +61,8 @@ impl Inbox {
         Self { state: Mutex::default(), space: Condvar::new(), waker, outstanding_max }
     }
 
-    /// Hands over as many operations as there is room for, at least one. Blocks while there is none.
-    /// What is left stays in `commands`.
+    /// Hands over as many operations as there is room for, at least one. Blocks while there is
+    /// none. What is left stays in `commands`.
     pub fn submit_all(&self, commands: &mut Vec<Command>) -> Result<(), RequestError> {
         let (mut state, room) = self.room(true)?;
         let count = room.min(commands.len());

@@ -15,7 +15,8 @@ use pentarchy_io::poll::{Poller, Token};
 use std::net::SocketAddr;
 use tracing::{debug, info};
 
-/// Bytes that may wait for one replica. Beyond that what is sent is dropped; the core sends it again.
+/// Bytes that may wait for one replica. Beyond that what is sent is dropped; the core sends it
+/// again.
 const QUEUE_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes read from one replica in one round before the others get their turn.

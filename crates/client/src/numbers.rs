@@ -12,9 +12,9 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The first number is `start`. A client that starts again must start above every number that it
-    /// ever used; [`pentarchy_io::clock::wall_micros`] is, as long as fewer than a million requests a
-    /// second are made on average and nobody sets the clock back.
+    /// The first number is `start`. A client that starts again must start above every number that
+    /// it ever used; [`pentarchy_io::clock::wall_micros`] is, as long as fewer than a million
+    /// requests a second are made on average and nobody sets the clock back.
     pub const fn new(start: u64) -> Self {
         Self { first: start, waiting: VecDeque::new() }
     }

@@ -130,11 +130,11 @@ pub(crate) struct SignedRequest<'a> {
 /// Whether every client signed its envelope.
 ///
 /// All correct replicas must come to the same verdict on an envelope, or a client could have them
-/// quarrel over whether the primary's proposal is valid. The usual rules for one signature and for a
-/// batch differ on crafted points of low order, so a verdict would depend on what else happened to
-/// be in the batch. The rule of ZIP 215 does not: both sides of the equation are multiplied by the
-/// cofactor in either case, and the scalar must be canonical. It lets a client choose a key of low
-/// order, for which anyone can sign; that harms only this client.
+/// quarrel over whether the primary's proposal is valid. The usual rules for one signature and for
+/// a batch differ on crafted points of low order, so a verdict would depend on what else happened
+/// to be in the batch. The rule of ZIP 215 does not: both sides of the equation are multiplied by
+/// the cofactor in either case, and the scalar must be canonical. It lets a client choose a key of
+/// low order, for which anyone can sign; that harms only this client.
 pub(crate) fn all_signed(requests: &[SignedRequest<'_>]) -> bool {
     costs::SIGNATURES_VERIFIED.add(requests.len());
     if requests.len() < BATCH_MIN {

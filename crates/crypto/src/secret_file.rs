@@ -73,8 +73,8 @@ impl fmt::Display for SecretFileError {
             }
             Problem::Exposed(mode) => write!(
                 f,
-                "{path} is open to others than its owner (mode {mode:04o}): run `chmod 600 {path}`, \
-                 and replace the secret if someone may have read it"
+                "{path} is open to others than its owner (mode {mode:04o}): run \
+                 `chmod 600 {path}`, and replace the secret if someone may have read it"
             ),
             Problem::Malformed(label) => write!(
                 f,

@@ -1,7 +1,7 @@
 //! Remembers what was found genuine, so that the same nested certificate is not checked again.
 //!
-//! A PREPARE's certificate turns up in every COMMIT, and again in every VIEW-CHANGE that reports it;
-//! an envelope comes from its client and again inside a proposal. A signature costs tens of
+//! A PREPARE's certificate turns up in every COMMIT, and again in every VIEW-CHANGE that reports
+//! it; an envelope comes from its client and again inside a proposal. A signature costs tens of
 //! microseconds to check, a look in here well under one.
 
 use pentarchy_core::digest::Digest;

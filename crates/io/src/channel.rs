@@ -1,8 +1,8 @@
 //! The encrypted channel, without a socket: bytes in, bytes out.
 //!
-//! The handshake is Noise IK over X25519 (*The Noise Protocol Framework*, revision 34, section 7.5):
-//! the initiator knows the responder's static key and sends its own encrypted. The prologue is the
-//! group's domain, so that a channel of another group, epoch or format version never opens.
+//! The handshake is Noise IK over X25519 (*The Noise Protocol Framework*, revision 34, section
+//! 7.5): the initiator knows the responder's static key and sends its own encrypted. The prologue
+//! is the group's domain, so that a channel of another group, epoch or format version never opens.
 //!
 //! The responder must not act on the initiator's identity before the first message inside the
 //! channel: the first handshake message can be a replay (same document, section 7.7). The hosts
@@ -14,7 +14,8 @@ use pentarchy_core::digest::Domain;
 use snow::{Builder, HandshakeState, TransportState};
 use std::fmt;
 
-/// The Noise protocol. AES-GCM, because every machine that is worth a replica computes it in hardware.
+/// The Noise protocol. AES-GCM, because every machine that is worth a replica computes it in
+/// hardware.
 const NOISE: &str = "Noise_IK_25519_AESGCM_SHA256";
 
 /// Largest message of Noise.
@@ -27,8 +28,8 @@ pub const CHUNK_BYTES_MAX: usize = NOISE_BYTES_MAX - TAG_BYTES;
 /// Largest handshake message that is accepted; the two of IK have 96 and 48 bytes.
 const HANDSHAKE_BYTES_MAX: usize = 128;
 
-/// Noise messages under one key. With [`CHUNK_BYTES_MAX`] this is 2^44 blocks of AES-GCM, far inside
-/// its bounds. Then the channel is closed and dialled again under new keys.
+/// Noise messages under one key. With [`CHUNK_BYTES_MAX`] this is 2^44 blocks of AES-GCM, far
+/// inside its bounds. Then the channel is closed and dialled again under new keys.
 const NONCES_MAX: u64 = 1 << 32;
 
 /// Why a channel is closed.
@@ -124,8 +125,8 @@ struct Reading<'a> {
 }
 
 impl Channel {
-    /// The end that dials. Appends its handshake to `out`. `remote` is the X25519 key that the other
-    /// end must have.
+    /// The end that dials. Appends its handshake to `out`. `remote` is the X25519 key that the
+    /// other end must have.
     ///
     /// # Errors
     /// [`ChannelError::Handshake`] if the keys are unusable or there is no randomness.
@@ -196,8 +197,8 @@ impl Channel {
     /// length.
     ///
     /// # Errors
-    /// [`ChannelError::Handshake`] before the channel is open, [`ChannelError::Exhausted`] at the end of
-    /// its keys.
+    /// [`ChannelError::Handshake`] before the channel is open, [`ChannelError::Exhausted`] at the
+    /// end of its keys.
     pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), ChannelError> {
         let State::Open(transport) = &mut self.session.state else {
             return Err(ChannelError::Handshake);

@@ -1,5 +1,5 @@
-//! The inline host of a replica: one thread, one poll loop, which knows neither the protocol nor the
-//! service.
+//! The inline host of a replica: one thread, one poll loop, which knows neither the protocol nor
+//! the service.
 //!
 //! It works in rounds: read every socket, step every event, tell the core that the round is over,
 //! write every socket. So system calls, encryption and the core's proposals are shared by all that

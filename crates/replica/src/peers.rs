@@ -78,7 +78,10 @@ impl Peers {
 
     /// A replica whose turn it is to be dialled.
     pub fn due(&self, now_ms: u64) -> Option<ReplicaId> {
-        let is_due = |peer: &Peer| matches!(peer.state, PeerState::Down { dial_at_ms } if dial_at_ms <= now_ms);
+        let is_due = |peer: &Peer| match peer.state {
+            PeerState::Down { dial_at_ms } => dial_at_ms <= now_ms,
+            _ => false,
+        };
         self.peers.iter().position(is_due).map(|index| ReplicaId(index as u16))
     }
 

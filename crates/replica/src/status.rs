@@ -120,5 +120,14 @@ pub fn usage() -> (u64, u64) {
     };
     let (user, system) = (usage.user_time(), usage.system_time());
     let cpu = micros(user.tv_sec(), user.tv_usec()) + micros(system.tv_sec(), system.tv_usec());
-    (cpu, u64::try_from(usage.max_rss()).unwrap_or(0))
+    (cpu, peak_resident_kib())
+}
+
+/// From the system's table of processes: `getrusage` would count what a parent had before it
+/// started this program.
+fn peak_resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }

@@ -237,7 +237,8 @@ impl Unit {
         envelope.requests.iter().all(|request| lookup(request.number) != Lookup::New)
     }
 
-    /// Answers from the client table what is settled, and gives the core what is left to be ordered.
+    /// Answers from the client table what is settled, and gives the core what is left to be
+    /// ordered.
     pub fn answer_settled(&self, envelope: Arc<Envelope>, network: &mut Network) -> Option<Input> {
         let reply = |number: u64| match self.executor.lookup(&envelope.client, number) {
             Lookup::New => None,
@@ -251,14 +252,6 @@ impl Unit {
             network.clients.reply(&envelope.client, replies);
         }
         is_new.then_some(Input::Request { envelope, settled })
-    }
-
-    /// An envelope for the core, with those of its numbers that are settled already.
-    pub fn request(&self, envelope: Arc<Envelope>) -> CoreEvent {
-        let numbers = envelope.requests.iter().map(|request| request.number);
-        let known = |number: &u64| self.executor.lookup(&envelope.client, *number) != Lookup::New;
-        let settled = numbers.filter(known).collect();
-        CoreEvent::Input(Input::Request { envelope, settled })
     }
 
     fn on_transfer(

@@ -3,8 +3,9 @@
 
 use core::fmt;
 
-/// The hash so far: two lanes of multiply and fold over words of eight bytes. Nobody tries to find a
-/// collision here, and a cryptographic hash over every packet would take longer than the protocol.
+/// The hash so far: two lanes of multiply and fold over words of eight bytes. Nobody tries to find
+/// a collision here, and a cryptographic hash over every packet would take longer than the
+/// protocol.
 #[derive(Clone, Debug)]
 pub struct Audit {
     lanes: [u64; 2],

@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// Identifiers that a device remembers, to give them again.
 const REMEMBERED: usize = 8;
 
-/// Where a fresh device stands, as its last position and as its last commitment: view 0 is open from
-/// the beginning.
+/// Where a fresh device stands, as its last position and as its last commitment: view 0 is open
+/// from the beginning.
 const START: Position = Position::new(View(0), Position::COMMITMENT);
 
 /// The device of one replica.

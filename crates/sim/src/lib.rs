@@ -1,6 +1,6 @@
 //! A deterministic world for groups of replicas and their clients: one seed decides everything that
-//! the host contract leaves open, checkers watch every step, and the same seed always shows the same
-//! run again. Start at [`run::run_seed`].
+//! the host contract leaves open, checkers watch every step, and the same seed always shows the
+//! same run again. Start at [`run::run_seed`].
 //!
 //! | module | what it holds |
 //! | --- | --- |

@@ -132,8 +132,8 @@ pub fn apply(register: &mut Vec<u8>, action: &Action) -> Vec<u8> {
     }
 }
 
-/// Whether an action on this register could have this result. A quick no for most; a yes must still be
-/// confirmed by [`apply`].
+/// Whether an action on this register could have this result. A quick no for most; a yes must still
+/// be confirmed by [`apply`].
 #[must_use]
 pub fn may_give(register: &[u8], action: &Action, result: &[u8]) -> bool {
     match action {

@@ -11,11 +11,11 @@
 //! | `request c1 "put a 1"` | a client sends one request; `to r0 r2` limits to whom |
 //! | `again c1 1` | the client sends request 1 again, to everyone or `to r0` |
 //! | `stabilize` | delivers all messages and ends rounds until nothing is under way |
-//! | `deliver r0 r1` | delivers what is under way from `r0` to `r1`; a third word selects by content |
+//! | `deliver r0 r1` | delivers what is under way between them; a third word selects by content |
 //! | `drop r0 r1` | loses it; `*` stands for anyone |
 //! | `pending` | prints what is under way |
 //! | `round r1` | ends a round of `r1` |
-//! | `fire r1` | the armed timer of `r1` with the lowest name runs out; `fire r1 2` takes one of kind 2 |
+//! | `fire r1` | the armed timer with the lowest name runs out; `fire r1 2`: one of kind 2 |
 //! | `timers` | prints armed timers as kind and subject |
 //! | `advance 500` | clocks go on by so many milliseconds; no timer fires |
 //! | `crash r1` | `r1` does nothing any more |

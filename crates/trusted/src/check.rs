@@ -49,7 +49,8 @@ impl Check {
     /// Checks signatures under the devices' public keys, in the order of replicas.
     ///
     /// # Errors
-    /// [`BadDeviceKey`] for bytes that are no point of the curve, or one under which anyone can sign.
+    /// [`BadDeviceKey`] for bytes that are no point of the curve, or one under which anyone can
+    /// sign.
     pub fn signature(device_keys: &[[u8; 32]], context: Digest) -> Result<Self, BadDeviceKey> {
         let unpack = |(index, bytes): (u16, &[u8; 32])| {
             let key = VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak());

@@ -3,9 +3,9 @@
 //! The membership names each device's incarnation (and public key, if it has one) before any device
 //! is started, so both are drawn when the group's keys are made. The in-process device counts in
 //! memory: a second start under the same identity would count from the beginning again and could
-//! certify two messages at one position, which is the one thing that must not happen. So the file is
-//! used up by the first start. Its name ends in `.used` from then on, and a replica that lost its
-//! state needs a new identity and a new membership that admits it.
+//! certify two messages at one position, which is the one thing that must not happen. So the file
+//! is used up by the first start. Its name ends in `.used` from then on, and a replica that lost
+//! its state needs a new identity and a new membership that admits it.
 
 use ed25519_dalek::SigningKey;
 use pentarchy_core::ids::Incarnation;
@@ -50,8 +50,8 @@ impl fmt::Display for TakeError {
             Self::File(error) => fmt::Display::fmt(error, f),
             Self::Used(path) => write!(
                 f,
-                "this trusted device has been started before ({} exists). Its counter was lost when \
-                 it stopped; started again it could certify two messages at one position. This \
+                "this trusted device has been started before ({} exists). Its counter was lost \
+                 when it stopped; started again it could certify two messages at one position. This \
                  replica stays out until a new membership admits a new device identity for it",
                 path.display()
             ),

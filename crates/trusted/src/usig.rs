@@ -1,8 +1,8 @@
 //! The trusted code: a counter that certifies each position at most once.
 //!
 //! The safety of the whole group rests on the few screens of this file, and on the two primitives
-//! that it calls. It depends on no state but its own, allocates nothing, and panics on no input. What
-//! it promises, for one device in one life (incarnation), under one key:
+//! that it calls. It depends on no state but its own, allocates nothing, and panics on no input.
+//! What it promises, for one device in one life (incarnation), under one key:
 //!
 //! 1. *Uniqueness.* No two certificates name the same position with different digests.
 //! 2. *Order.* Fresh certificates are issued at ascending positions only.
@@ -25,8 +25,8 @@ use zeroize::Zeroizing;
 /// How many of the last certificates can be asked for again.
 pub const REPEATABLE: usize = 8;
 
-/// Where a fresh device stands, as its last position and as its last commitment: view 0 is open from
-/// the beginning.
+/// Where a fresh device stands, as its last position and as its last commitment: view 0 is open
+/// from the beginning.
 pub const START: Position = Position::new(View(0), Position::COMMITMENT);
 
 /// Keeps certificates apart from all else that is sealed under the same key.

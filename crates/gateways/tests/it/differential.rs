@@ -71,7 +71,8 @@ impl Dice {
     }
 }
 
-/// `k` is a key, `v` a value, `n` a number, `p` a pattern, `g` one made up, `w` an option of some command.
+/// `k` is a key, `v` a value, `n` a number, `p` a pattern, `g` one made up, `w` an option of some
+/// command.
 const SHAPES: &[&str] = &[
     "SET k v",
     "SET k v",

@@ -43,8 +43,8 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Takes an envelope, some of whose numbers may be settled already; false if it is here already,
-    /// claims no number that is not claimed here, or the table is full.
+    /// Takes an envelope, some of whose numbers may be settled already; false if it is here
+    /// already, claims no number that is not claimed here, or the table is full.
     pub fn add(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>) -> bool {
         let digest = envelope.digest;
         let len = envelope.len();

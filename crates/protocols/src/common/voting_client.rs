@@ -6,9 +6,10 @@
 //!   the primary orders it by digest only.
 //! * A request is signed once: what is sent again is the same draft, so that no replica ever sees
 //!   two envelopes with different bodies and equal numbers from a correct client.
-//! * A query asks all replicas and is believed only when all `n` answers are equal. Every write that
-//!   was acknowledged has been executed by a correct replica, which is among the `n`, so the answer
-//!   cannot be older. Where that fails, the query is ordered as a request with the same number.
+//! * A query asks all replicas and is believed only when all `n` answers are equal. Every write
+//!   that was acknowledged has been executed by a correct replica, which is among the `n`, so the
+//!   answer cannot be older. Where that fails, the query is ordered as a request with the same
+//!   number.
 //!
 //! Memory: for each of at most [`CLIENT_WINDOW`] outstanding numbers, the operation and one
 //! fingerprint per replica. Results are never kept: the reply that completes the quorum carries it.
@@ -127,8 +128,8 @@ impl VotingClient {
         self.pending.first_key_value().map_or(self.next, |(number, _)| *number)
     }
 
-    /// The primary of the highest view that f + 1 replicas have reached, as they say. One of them is
-    /// correct, so liars alone cannot point anywhere.
+    /// The primary of the highest view that f + 1 replicas have reached, as they say. One of them
+    /// is correct, so liars alone cannot point anywhere.
     #[must_use]
     pub fn primary(&self) -> ReplicaId {
         let mut views = self.views.clone();

@@ -65,8 +65,8 @@ impl<'a> Check<'a> {
     }
 }
 
-/// `f + 1` signatures over one state at one slot: at least one correct replica had that state there.
-/// Slot 0 needs none; it is the initial state.
+/// `f + 1` signatures over one state at one slot: at least one correct replica had that state
+/// there. Slot 0 needs none; it is the initial state.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct CheckpointProof {
     /// The slot.

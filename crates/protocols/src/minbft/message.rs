@@ -194,8 +194,8 @@ impl fmt::Debug for Message {
     }
 }
 
-/// What a PREPARE's certificate covers. The batch enters by its digest, so that the header convinces
-/// without the body.
+/// What a PREPARE's certificate covers. The batch enters by its digest, so that the header
+/// convinces without the body.
 #[must_use]
 pub fn prepare_statement(domain: &Domain, view: View, slot: Slot, batch: &Digest) -> Digest {
     domain.statement("minbft prepare").u64(view.0).u64(slot.0).digest(batch).finish()

@@ -20,18 +20,19 @@
 //! | `Checkpoint` | all | signature | my state after slot `s` |
 //! | `Stable` | any | itself | `f + 1` checkpoints, for one who fell behind |
 //! | `Report` | any | channel | what I have; send what I lack |
-//! | `Forward`, `AskBody`, `Body`, `AskEnvelope`, `Envelope` | any | themselves | requests and batches by digest |
+//! | `Forward`, `AskEnvelope`, `Envelope` | any | itself | requests by digest |
+//! | `AskBody`, `Body` | any | itself | batches by digest |
 //!
 //! # Normal case
-//! `ordering.rs`: the primary proposes what waits at the end of each round; a backup commits in slot
-//! order once it holds the whole batch; `f + 1` commitments, the PREPARE among them, decide;
+//! `ordering.rs`: the primary proposes what waits at the end of each round; a backup commits in
+//! slot order once it holds the whole batch; `f + 1` commitments, the PREPARE among them, decide;
 //! decided slots execute in order. `checkpoint.rs`: every `checkpoint_slots` all sign their state;
 //! `f + 1` equal signatures make it stable and move the window. `resend.rs`: while anyone is not
 //! level, replicas report what they have and send each other what the other lacks.
 //!
 //! # View change
-//! `view_change.rs`: `f + 1` REQUEST-VIEW-CHANGEs, VIEW-CHANGE, NEW-VIEW, ACKNOWLEDGE, ENTER. What the
-//! view takes over executes on `f + 1` ENTERs.
+//! `view_change.rs`: `f + 1` REQUEST-VIEW-CHANGEs, VIEW-CHANGE, NEW-VIEW, ACKNOWLEDGE, ENTER. What
+//! the view takes over executes on `f + 1` ENTERs.
 //!
 //! # Deviations from the paper
 //! Counters are bound to views and remember the last commitment, so a VIEW-CHANGE shows one window

@@ -234,8 +234,8 @@ impl MinBft {
         }
     }
 
-    /// Whether a peer may be sent another body before the next tick: a question is small, its answer
-    /// is not.
+    /// Whether a peer may be sent another body before the next tick: a question is small, its
+    /// answer is not.
     fn may_serve(&mut self, from: ReplicaId, out: &mut Effects<Self>) -> bool {
         let served = &mut self.served[usize::from(from.0)];
         *served += 1;

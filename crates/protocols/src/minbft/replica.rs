@@ -139,7 +139,8 @@ pub struct MinBft {
     pub(super) window: Window<SlotState>,
     pub(super) bodies: Bodies,
     pub(super) pending: Pending,
-    /// The last slot of the contiguous committed order; everything up to it was handed to execution.
+    /// The last slot of the contiguous committed order; everything up to it was handed to
+    /// execution.
     pub(super) committed: Slot,
     /// The slot that this primary proposes next, or that this backup commits to next.
     pub(super) next_slot: Slot,

@@ -72,8 +72,9 @@ impl MinBft {
         }
     }
 
-    /// Leaves for the highest view that `f + 1` replicas asked for. Asking for a view asks for every
-    /// lower one too, or replicas that time out at different moments might never agree on a number.
+    /// Leaves for the highest view that `f + 1` replicas asked for. Asking for a view asks for
+    /// every lower one too, or replicas that time out at different moments might never agree on a
+    /// number.
     fn try_leave(&mut self, out: &mut Effects<Self>) {
         let mut views: Vec<View> = self.asks.iter().flatten().map(|(view, _)| *view).collect();
         views.sort_unstable_by(|a, b| b.cmp(a));
@@ -162,8 +163,8 @@ impl MinBft {
     }
 
     /// The PREPAREs of the entered view behind what it took over and the stable checkpoint, up to
-    /// the last that this replica committed to: those it holds the batches of, and none that a lying
-    /// primary made up with a batch that nobody can find or a time that has not come.
+    /// the last that this replica committed to: those it holds the batches of, and none that a
+    /// lying primary made up with a batch that nobody can find or a time that has not come.
     fn prepares_to_show(&self) -> Vec<Prepared> {
         let taken_over = self.entry.as_ref().map_or(Slot(0), Entry::end);
         let first = self.stable.slot.max(taken_over).next();

@@ -99,8 +99,8 @@ impl Network {
         &self.limits
     }
 
-    /// Waits for readiness, not at all if something is left over from the round before. Says whether
-    /// there is any.
+    /// Waits for readiness, not at all if something is left over from the round before. Says
+    /// whether there is any.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
         let is_ready = self.acceptable || self.links.has_ready();
         let timeout = if is_ready { Duration::ZERO } else { timeout };

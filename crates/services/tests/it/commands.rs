@@ -48,7 +48,8 @@ fn strings() {
          SETRANGE none 5 '' => :0
          EXISTS none => :0
          SETRANGE s -1 x => -ERR offset is out of range
-         SETRANGE s 9223372036854775807 x => -ERR string exceeds maximum allowed size (proto-max-bulk-len)
+         SETRANGE s 9223372036854775807 x => \
+         -ERR string exceeds maximum allowed size (proto-max-bulk-len)
          MSET x 1 y 2 x 3 => OK
          MGET x y none => [\"3\" \"2\" nil]
          MSETNX z 1 x 1 => :0

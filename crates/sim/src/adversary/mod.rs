@@ -1,6 +1,6 @@
-//! Byzantine replicas: wrappers around honest ones at the same door. They hold no key and no device,
-//! so they can do to messages only what a faulty host can: keep, delay, repeat, redirect and spoil
-//! them. One file each.
+//! Byzantine replicas: wrappers around honest ones at the same door. They hold no key and no
+//! device, so they can do to messages only what a faulty host can: keep, delay, repeat, redirect
+//! and spoil them. One file each.
 
 use crate::node::{Address, Packet};
 use crate::rng::Rng;

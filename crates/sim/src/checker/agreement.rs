@@ -1,5 +1,5 @@
-//! No two correct replicas execute different batches in one slot, and each executes every slot once,
-//! in order.
+//! No two correct replicas execute different batches in one slot, and each executes every slot
+//! once, in order.
 
 use super::Broken;
 use pentarchy_core::digest::Digest;

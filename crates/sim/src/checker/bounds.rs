@@ -57,7 +57,8 @@ pub fn check(
     Ok(())
 }
 
-/// Packets that a world may carry: far more than any run in which retransmission works as it should.
+/// Packets that a world may carry: far more than any run in which retransmission works as it
+/// should.
 #[must_use]
 pub const fn traffic_max(n: usize, requests: u64) -> u64 {
     200_000 + 200 * (n * n) as u64 * requests

@@ -1,8 +1,9 @@
-//! What clients see is what one register that does one thing at a time would show: there is an order
-//! of all operations on a key, in accordance with real time, that explains every result.
+//! What clients see is what one register that does one thing at a time would show: there is an
+//! order of all operations on a key, in accordance with real time, that explains every result.
 //!
 //! The search is Wing and Gong's with Lowe's memory of failed configurations ("Testing for
-//! linearizability", 2017), for each key alone, as linearizability is local (Herlihy and Wing, 1990).
+//! linearizability", 2017), for each key alone, as linearizability is local (Herlihy and Wing,
+//! 1990).
 
 use super::Broken;
 use crate::audit::{Audit, Fingerprint};
@@ -34,10 +35,12 @@ pub struct Seen {
     pub result: Option<Vec<u8>>,
 }
 
-/// Configurations of one key that are tried before the search gives up. Each takes some fifty bytes.
+/// Configurations of one key that are tried before the search gives up. Each takes some fifty
+/// bytes.
 pub const CONFIGURATIONS_MAX: usize = 1_000_000;
 
-/// Whether some order explains what was seen. Gives the number of keys for which the search gave up.
+/// Whether some order explains what was seen. Gives the number of keys for which the search gave
+/// up.
 ///
 /// # Errors
 /// If there is none, naming the key and the operations where the search got stuck.
@@ -83,10 +86,8 @@ enum Found {
 struct Taken {
     /// The node of the operation's invocation.
     node: usize,
-    /// The state before it.
-    before: Vec<u8>,
-    /// Its result is known and it changed nothing, so if it can come here, it may as well.
-    idle: bool,
+    /// The state before it; none if it changed nothing.
+    before: Option<Vec<u8>>,
 }
 
 /// A set of operations, as the exclusive or of a random number for each: 128 bits, so that two
@@ -178,24 +179,23 @@ impl<'a> Search<'a> {
         let mut tried: HashSet<(Set, Fingerprint)> = HashSet::new();
         let mut stack: Vec<Taken> = Vec::new();
         let (mut best, mut stuck) = (0, Vec::new());
+        self.take_idle(&state, &mut stack, &mut done);
         let mut node = self.next[0];
         while node != 0 {
             let (time, index, returns) = self.events[node - 1];
             if !returns {
-                let Some(after) = step(&state, operations[index]) else {
-                    node = self.next[node];
-                    continue;
-                };
                 let with = done ^ self.marks[index];
-                if tried.insert((with, Audit::of(&after))) {
-                    let idle = after == state && operations[index].result.is_some();
-                    let before = core::mem::replace(&mut state, after);
-                    stack.push(Taken { node, before, idle });
-                    done = with;
-                    self.lift(node, index);
-                    node = self.next[0];
-                } else {
-                    node = self.next[node];
+                let after = step(&state, operations[index]);
+                match after.filter(|after| tried.insert((with, Audit::of(after)))) {
+                    Some(after) => {
+                        let before = core::mem::replace(&mut state, after);
+                        stack.push(Taken { node, before: Some(before) });
+                        done = with;
+                        self.lift(node, index);
+                        self.take_idle(&state, &mut stack, &mut done);
+                        node = self.next[0];
+                    }
+                    None => node = self.next[node],
                 }
                 continue;
             }
@@ -210,7 +210,7 @@ impl<'a> Search<'a> {
                 return Found::Nothing;
             }
             match self.take_back(&mut stack, &mut done) {
-                Some(Taken { node: last, before, .. }) => {
+                Some((last, before)) => {
                     state = before;
                     node = self.next[last];
                 }
@@ -220,15 +220,37 @@ impl<'a> Search<'a> {
         Found::Order
     }
 
-    /// Takes back the last step that had an alternative.
-    fn take_back(&mut self, stack: &mut Vec<Taken>, done: &mut Set) -> Option<Taken> {
+    /// Takes every operation that can come here, and whose known result says that it changes
+    /// nothing: if it can come here, it may as well, and nothing else becomes impossible by it.
+    fn take_idle(&mut self, state: &[u8], stack: &mut Vec<Taken>, done: &mut Set) {
+        let mut node = self.next[0];
+        while node != 0 {
+            let (_, index, returns) = self.events[node - 1];
+            if returns {
+                break;
+            }
+            let seen = self.operations[index];
+            if seen.result.is_some() && step(state, seen).is_some_and(|after| after == state) {
+                let earlier = self.previous[node];
+                stack.push(Taken { node, before: None });
+                *done ^= self.marks[index];
+                self.lift(node, index);
+                node = self.next[earlier];
+            } else {
+                node = self.next[node];
+            }
+        }
+    }
+
+    /// Takes back the last step that had an alternative: its node and the state before it.
+    fn take_back(&mut self, stack: &mut Vec<Taken>, done: &mut Set) -> Option<(usize, Vec<u8>)> {
         loop {
             let taken = stack.pop()?;
             let index = self.events[taken.node - 1].1;
             *done ^= self.marks[index];
             self.unlift(taken.node, index);
-            if !taken.idle {
-                return Some(taken);
+            if let Some(before) = taken.before {
+                return Some((taken.node, before));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! After the network has healed, every request completes within a stated time of its submission, and
-//! correct replicas become level within that time of the last completion.
+//! After the network has healed, every request completes within a stated time of its submission,
+//! and correct replicas become level within that time of the last completion.
 
 use super::{Broken, Stand, Verdict};
 use crate::time::Micros;

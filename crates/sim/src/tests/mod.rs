@@ -1,5 +1,5 @@
-//! The world with a naive protocol: it runs, it repeats itself, and each bug is named by the checker
-//! whose business it is.
+//! The world with a naive protocol: it runs, it repeats itself, and each bug is named by the
+//! checker whose business it is.
 
 mod client;
 pub mod naive;

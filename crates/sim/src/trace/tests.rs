@@ -18,7 +18,7 @@ c1 -> r0 r1 r2   Request c1#1
 
 stabilize
 ----
-r0 -> all   usig 0:3 Order { slot: s1, position: 3, proposal: Proposal { time: t1000, items: [c1#1], digest: DIGEST } }
+r0 -> all   usig 0:3 Order ORDER
 r0 r1 r2 executes s1 [c1#1]
 r0 r1 r2 -> c1   Reply #1 "x"
 
@@ -30,10 +30,11 @@ r2 -> c1   Reply #1 "x"
 "#;
 
 fn trace() -> String {
-    // The digest is whatever it is; all else is written down above.
+    // The digest is whatever it is; all else is written down.
     let actual = rewrite(TRACE, &find).unwrap();
     let (_, after) = actual.split_once("digest: ").unwrap();
-    TRACE.replace("DIGEST", &after[..8])
+    let proposal = format!("Proposal {{ time: t1000, items: [c1#1], digest: {} }}", &after[..8]);
+    TRACE.replace("ORDER", &format!("{{ slot: s1, position: 3, proposal: {proposal} }}"))
 }
 
 #[test]

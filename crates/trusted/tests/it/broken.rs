@@ -1,5 +1,5 @@
-//! A checker that has never caught anything is not a checker: devices with one bug each, and the law
-//! that finds it.
+//! A checker that has never caught anything is not a checker: devices with one bug each, and the
+//! law that finds it.
 
 use crate::contract::{Broken, contract};
 use crate::{CONTEXT, SECRET};

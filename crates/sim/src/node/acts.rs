@@ -1,0 +1,178 @@
+//! What goes into a replica and what comes out of it.
+
+use pentarchy_core::Bytes;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::counter::Ui;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::Incoming;
+use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
+use pentarchy_core::ports::client::Reply;
+use pentarchy_core::protocol::{Delay, Evidence, Reject, TimerKey, To};
+use std::sync::Arc;
+
+/// Who sends or gets a packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Address {
+    /// A replica.
+    Replica(ReplicaId),
+    /// A client, by its index in the world.
+    Client(u16),
+}
+
+/// What goes over a channel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Packet {
+    /// A protocol's message, as its core encoded it.
+    Protocol(Bytes),
+    /// A [`pentarchy_core::transfer::Message`].
+    Transfer(Bytes),
+    /// A [`pentarchy_core::ports::client::ToReplica`].
+    ToReplica(Bytes),
+    /// A [`pentarchy_core::ports::client::ToClient`].
+    ToClient(Bytes),
+}
+
+impl Packet {
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Protocol(bytes)
+            | Self::Transfer(bytes)
+            | Self::ToReplica(bytes)
+            | Self::ToClient(bytes) => bytes,
+        }
+    }
+
+    /// The same kind with other bytes.
+    #[must_use]
+    pub const fn with(&self, bytes: Bytes) -> Self {
+        match self {
+            Self::Protocol(_) => Self::Protocol(bytes),
+            Self::Transfer(_) => Self::Transfer(bytes),
+            Self::ToReplica(_) => Self::ToReplica(bytes),
+            Self::ToClient(_) => Self::ToClient(bytes),
+        }
+    }
+
+    /// A number for its kind.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Protocol(_) => 1,
+            Self::Transfer(_) => 2,
+            Self::ToReplica(_) => 3,
+            Self::ToClient(_) => 4,
+        }
+    }
+}
+
+/// What a replica does.
+pub enum Act {
+    /// Sends a packet.
+    Send {
+        /// To whom.
+        to: Address,
+        /// What.
+        packet: Packet,
+    },
+    /// Arms a timer, replacing one of the same name.
+    Arm {
+        /// Which.
+        timer: TimerKey,
+        /// For how long.
+        after: Delay,
+    },
+    /// Stops a timer.
+    Disarm(TimerKey),
+    /// Lets checkers and traces know.
+    Saw(Observation),
+}
+
+/// What checkers and traces want to know of a replica.
+pub enum Observation {
+    /// It sent a message of its own; `describe` has the line for it.
+    Said {
+        /// To whom.
+        to: To,
+        /// What.
+        incoming: Incoming,
+    },
+    /// It passed on what another replica, or itself, had authenticated.
+    Relayed {
+        /// To whom.
+        to: To,
+        /// The bytes.
+        wire: Bytes,
+    },
+    /// Its device gave this identifier to the statement with this digest.
+    Certified {
+        /// The identifier.
+        ui: Ui,
+        /// The digest.
+        digest: Digest,
+    },
+    /// It executed a slot.
+    Executed {
+        /// The slot.
+        slot: Slot,
+        /// The batch.
+        batch: Arc<Batch>,
+    },
+    /// It answered a client.
+    Replied {
+        /// Whom.
+        client: ClientId,
+        /// With what.
+        replies: Vec<Reply>,
+    },
+    /// It took a checkpoint.
+    Checkpointed {
+        /// The slot.
+        slot: Slot,
+        /// Its state.
+        state: Digest,
+    },
+    /// It believes a checkpoint to be stable.
+    Stable {
+        /// The slot.
+        slot: Slot,
+        /// The vouched state.
+        state: Digest,
+    },
+    /// It fetches a state.
+    Fetching {
+        /// The slot.
+        slot: Slot,
+        /// The vouched state.
+        state: Digest,
+    },
+    /// It installed a state that came from others.
+    Installed {
+        /// The slot.
+        slot: Slot,
+        /// Its own digest of what it now has.
+        state: Digest,
+    },
+    /// It entered a view.
+    Entered {
+        /// The view.
+        view: View,
+        /// Why the one before was left.
+        reason: &'static str,
+    },
+    /// It found its own state to be wrong.
+    Diverged {
+        /// The slot.
+        slot: Slot,
+    },
+    /// It refused a packet.
+    Rejected {
+        /// From whom.
+        from: Address,
+        /// Why.
+        why: Reject,
+    },
+    /// It found a lie.
+    Reported(Evidence),
+}
