@@ -51,8 +51,8 @@ impl fmt::Display for TakeError {
             Self::Used(path) => write!(
                 f,
                 "this trusted device has been started before ({} exists). Its counter was lost \
-                 when it stopped; started again it could certify two messages at one position. This \
-                 replica stays out until a new membership admits a new device identity for it",
+                 when it stopped; started again it could certify two messages at one position. \
+                 This replica stays out until a new membership admits a new device identity for it",
                 path.display()
             ),
             Self::NotAdmitted(path) => write!(
