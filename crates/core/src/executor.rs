@@ -86,7 +86,8 @@ impl Executor {
         Bytes::from(self.service.query(operation))
     }
 
-    /// Executes the next slot; `reply` gets each envelope's client with its results.
+    /// Executes the next slot; `reply` gets each client's replies, one at a time, as soon as there
+    /// is one: together they may be larger than what a host wants to hold.
     ///
     /// # Panics
     /// If the slot is not the next one: the core or its host is broken.
@@ -94,7 +95,7 @@ impl Executor {
         &mut self,
         slot: Slot,
         batch: &Batch,
-        mut reply: impl FnMut(ClientId, Vec<Reply>),
+        mut reply: impl FnMut(&ClientId, Reply),
     ) {
         assert_eq!(slot, self.executed.next(), "slots are executed in order, each once");
         self.executed = slot;
@@ -102,7 +103,6 @@ impl Executor {
         let mut index = 0;
         for envelope in &batch.envelopes {
             self.sessions.begin(envelope.client, envelope.floor, slot);
-            let mut replies = Vec::with_capacity(envelope.requests.len());
             for request in &envelope.requests {
                 let context = Context::new(slot, index, self.time, envelope.client, batch.digest);
                 let (service, requests) = (&mut self.service, &mut self.requests);
@@ -110,10 +110,9 @@ impl Executor {
                     *requests += 1;
                     service.execute(&context, &request.operation)
                 });
-                replies.push(Reply { number: request.number, outcome });
+                reply(&envelope.client, Reply { number: request.number, outcome });
                 index += 1;
             }
-            reply(envelope.client, replies);
         }
     }
 

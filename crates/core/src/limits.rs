@@ -19,7 +19,7 @@ pub const CHECKPOINT_SLOTS: u64 = 64;
 /// its client sends it to every replica.
 pub const ENVELOPE_INLINE_BYTES: usize = 16 << 10;
 
-/// The largest envelope. Holds the largest request and its header.
+/// The largest envelope, without its authentication. Holds the largest request and its header.
 pub const ENVELOPE_BYTES_MAX: usize = OPERATION_BYTES_MAX + 1024;
 
 /// The largest operation of one request.
@@ -70,6 +70,9 @@ pub const PENDING_BYTES_MAX: usize = 32 << 20;
 
 /// Of the pending bytes, the share that one client may fill.
 pub const PENDING_CLIENT_BYTES_MAX: usize = 4 << 20;
+
+/// Of the pending envelopes, the share that one client may fill.
+pub const PENDING_CLIENT_ENVELOPES_MAX: usize = 512;
 
 /// The largest message between two nodes. Holds the largest NEW-VIEW: f + 1 = 32 VIEW-CHANGEs of
 /// [`WINDOW_SLOTS`] headers of about 250 bytes.

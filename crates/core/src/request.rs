@@ -46,6 +46,8 @@ pub enum RequestAuth {
 impl RequestAuth {
     /// Bytes of one entry of [`RequestAuth::Macs`].
     pub const MAC_BYTES: usize = 16;
+    /// The most bytes that an authentication takes on the wire.
+    pub const BYTES_MAX: usize = 1 + 4 + Self::MAC_BYTES * REPLICAS_MAX;
 }
 
 impl fmt::Debug for RequestAuth {
@@ -64,13 +66,13 @@ pub struct Draft {
     pub client: ClientId,
     /// The client has the result of every number below this one, or has given it up.
     pub floor: u64,
-    /// In the order in which they are to run. Never empty.
+    /// In the order in which they are to run: by ascending number. Never empty.
     pub requests: Vec<Request>,
 }
 
 impl Draft {
-    /// Bytes of an envelope beside its operations: header, count and a signature.
-    pub const HEADER_BYTES: usize = 32 + 8 + 4 + 1 + 64;
+    /// Authenticated bytes of an envelope beside its requests: header and count.
+    pub const HEADER_BYTES: usize = 32 + 8 + 4;
     /// Bytes of a request beside its operation.
     pub const REQUEST_HEADER_BYTES: usize = 12;
 
@@ -99,7 +101,8 @@ impl Draft {
         to.array(&body);
         encode_auth(&auth, &mut to);
         let Self { client, floor, requests } = self;
-        Envelope { client, floor, requests, auth, digest, wire: to.into_bytes() }
+        let (body_bytes, wire) = (body.len(), to.into_bytes());
+        Envelope { client, floor, requests, auth, digest, body_bytes, wire }
     }
 }
 
@@ -133,14 +136,16 @@ pub struct Envelope {
     pub auth: RequestAuth,
     /// Names the authenticated bytes: everything but `auth`.
     pub digest: Digest,
+    body_bytes: usize,
     wire: Bytes,
 }
 
 impl Envelope {
-    /// Size on the wire.
+    /// Authenticated bytes, which is what all limits count: they are the same whatever
+    /// authenticates them.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.wire.len()
+    pub const fn len(&self) -> usize {
+        self.body_bytes
     }
 
     /// Never; an envelope holds at least one request.
@@ -151,8 +156,21 @@ impl Envelope {
 
     /// Whether it is ordered by digest and sent to all replicas by its client.
     #[must_use]
-    pub fn is_large(&self) -> bool {
-        self.wire.len() > ENVELOPE_INLINE_BYTES
+    pub const fn is_large(&self) -> bool {
+        self.body_bytes > ENVELOPE_INLINE_BYTES
+    }
+
+    /// The lowest and the highest number in it.
+    #[must_use]
+    pub fn range(&self) -> (u64, u64) {
+        let number = |request: Option<&Request>| request.map_or(0, |request| request.number);
+        (number(self.requests.first()), number(self.requests.last()))
+    }
+
+    /// Whether it asks for this number.
+    #[must_use]
+    pub fn asks(&self, number: u64) -> bool {
+        self.requests.binary_search_by_key(&number, |request| request.number).is_ok()
     }
 }
 
@@ -195,7 +213,8 @@ impl Wire for Envelope {
         let floor = from.u64()?;
         let requests = from.sequence(ENVELOPE_REQUESTS_MAX)?;
         let body = from.since(start);
-        if requests.is_empty() {
+        let ascending = requests.is_sorted_by(|a: &Request, b| a.number < b.number);
+        if requests.is_empty() || !ascending || body.len() > ENVELOPE_BYTES_MAX {
             return Err(Malformed);
         }
         let auth = match from.u8()? {
@@ -203,10 +222,7 @@ impl Wire for Envelope {
             1 => RequestAuth::Macs(from.bytes(RequestAuth::MAC_BYTES * REPLICAS_MAX)?),
             _ => return Err(Malformed),
         };
-        let wire = from.since(start);
-        if wire.len() > ENVELOPE_BYTES_MAX {
-            return Err(Malformed);
-        }
-        Ok(Self { client, floor, requests, auth, digest: digest_of(&body), wire })
+        let (digest, body_bytes, wire) = (digest_of(&body), body.len(), from.since(start));
+        Ok(Self { client, floor, requests, auth, digest, body_bytes, wire })
     }
 }

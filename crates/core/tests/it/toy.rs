@@ -92,7 +92,7 @@ pub fn run(executor: &mut Executor, batch: &Batch) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let outcome = |reply: Reply| reply.outcome;
     let slot = executor.executed().next();
-    executor.execute(slot, batch, |_, replies| outcomes.extend(replies.into_iter().map(outcome)));
+    executor.execute(slot, batch, |_, reply| outcomes.push(outcome(reply)));
     outcomes
 }
 

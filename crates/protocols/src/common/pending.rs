@@ -13,7 +13,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::{
     BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_INLINE_BYTES, PENDING_BYTES_MAX,
-    PENDING_CLIENT_BYTES_MAX, PENDING_ENVELOPES_MAX,
+    PENDING_CLIENT_BYTES_MAX, PENDING_CLIENT_ENVELOPES_MAX, PENDING_ENVELOPES_MAX,
 };
 use pentarchy_core::request::Envelope;
 
@@ -23,8 +23,8 @@ struct Waiting {
     envelope: Arc<Envelope>,
     /// Order of arrival.
     arrival: u64,
-    /// Those of its numbers that executed through another envelope; nearly always none.
-    settled: Vec<u64>,
+    /// Its numbers that are not settled, if some are; nearly always none is.
+    open: Option<Vec<u64>>,
     /// Rounds of retransmission that it has been waiting for.
     ticks: u8,
 }
@@ -54,13 +54,9 @@ impl Pending {
             return false;
         }
         let waiting = self.clients.entry(envelope.client).or_default();
+        let crowded = waiting.len() >= PENDING_CLIENT_ENVELOPES_MAX;
         let held: usize = waiting.iter().map(|w| w.envelope.len()).sum();
-        let claimed = waiting.iter().any(|w| overlap(&w.envelope, &envelope))
-            && envelope.requests.iter().all(|request| {
-                let claims =
-                    |w: &Waiting| w.envelope.requests.iter().any(|r| r.number == request.number);
-                waiting.iter().any(claims)
-            });
+        let claimed = crowded || is_claimed(&envelope, waiting);
         if claimed || held + len > PENDING_CLIENT_BYTES_MAX {
             self.drop_if_empty(envelope.client);
             return false;
@@ -71,7 +67,11 @@ impl Pending {
         self.arrivals.push_back((arrival, digest));
         self.unproposed.push_back(digest);
         self.bytes += len;
-        waiting.push(Waiting { envelope, arrival, settled, ticks: 0 });
+        let open = (!settled.is_empty()).then(|| {
+            let numbers = envelope.requests.iter().map(|request| request.number);
+            numbers.filter(|number| !settled.contains(number)).collect()
+        });
+        waiting.push(Waiting { envelope, arrival, open, ticks: 0 });
         true
     }
 
@@ -233,30 +233,28 @@ impl Waiting {
     /// Settles the numbers that another envelope executed or its client has given up; true if
     /// none is left.
     fn settle(&mut self, executed: &Envelope) -> bool {
-        for request in &self.envelope.requests {
-            let number = request.number;
-            let done = number < executed.floor
-                || executed.requests.iter().any(|other| other.number == number);
-            if done && !self.settled.contains(&number) {
-                self.settled.push(number);
-            }
+        let (low, high) = self.envelope.range();
+        let (first, last) = executed.range();
+        if executed.floor <= low && (last < low || high < first) {
+            return false;
         }
-        self.settled.len() >= distinct_numbers(&self.envelope)
+        let envelope = &self.envelope;
+        let open = self.open.get_or_insert_with(|| {
+            envelope.requests.iter().map(|request| request.number).collect()
+        });
+        open.retain(|number| *number >= executed.floor && !executed.asks(*number));
+        open.is_empty()
     }
 }
 
-fn distinct_numbers(envelope: &Envelope) -> usize {
-    let numbers: alloc::collections::BTreeSet<u64> =
-        envelope.requests.iter().map(|request| request.number).collect();
-    numbers.len()
-}
-
-fn overlap(one: &Envelope, other: &Envelope) -> bool {
-    let range = |envelope: &Envelope| {
-        let numbers = || envelope.requests.iter().map(|request| request.number);
-        (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
+/// Whether each of its numbers is claimed by an envelope that waits already.
+fn is_claimed(envelope: &Envelope, waiting: &[Waiting]) -> bool {
+    let (low, high) = envelope.range();
+    let near = |w: &&Waiting| {
+        let (first, last) = w.envelope.range();
+        first <= high && low <= last
     };
-    let ((low, high), (other_low, other_high)) = (range(one), range(other));
-    let apart = high < other_low || other_high < low;
-    !apart && one.requests.iter().any(|a| other.requests.iter().any(|b| a.number == b.number))
+    let rivals: Vec<&Waiting> = waiting.iter().filter(near).collect();
+    let claims = |number: u64| rivals.iter().any(|w| w.envelope.asks(number));
+    !rivals.is_empty() && envelope.requests.iter().all(|request| claims(request.number))
 }

@@ -329,7 +329,10 @@ impl VotingClient {
         let mut held_back = Vec::new();
         let mut requests = Vec::new();
         let mut bytes = Draft::HEADER_BYTES;
-        for number in core::mem::take(&mut self.waiting) {
+        let mut waiting = core::mem::take(&mut self.waiting);
+        // A query that became a request comes behind younger numbers.
+        waiting.sort_unstable();
+        for number in waiting {
             if number - floor >= CLIENT_WINDOW {
                 held_back.push(number);
                 continue;

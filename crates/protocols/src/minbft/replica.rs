@@ -14,7 +14,7 @@ use pentarchy_core::auth::{AuthTag, Verified, Verifier};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
-use pentarchy_core::limits::{BATCH_INLINE_BYTES, WINDOW_SLOTS};
+use pentarchy_core::limits::{BATCH_INLINE_BYTES, BATCH_REQUESTS_MAX, WINDOW_SLOTS};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
@@ -344,7 +344,9 @@ fn requests<'a>(
 /// What every correct primary keeps to, whatever else the batch names.
 fn batch(verifier: &dyn Verifier, proposal: &Proposal) -> Result<(), Reject> {
     let inline: usize = proposal.whole().map(|envelope| envelope.len()).sum();
-    if inline > BATCH_INLINE_BYTES || proposal.whole().any(|envelope| envelope.is_large()) {
+    let requests_whole: usize = proposal.whole().map(|envelope| envelope.requests.len()).sum();
+    let too_much = inline > BATCH_INLINE_BYTES || requests_whole > BATCH_REQUESTS_MAX;
+    if too_much || proposal.whole().any(|envelope| envelope.is_large()) {
         return Err(Reject::OutOfBounds);
     }
     requests(verifier, proposal.whole())
