@@ -39,7 +39,8 @@ pub struct Host {
     commands: Vec<Command>,
     /// Operations that wait for room among the numbers, in order.
     held_back: VecDeque<Command>,
-    statuses: Vec<VecDeque<Completion>>,
+    /// Who waits for each replica's status.
+    statuses: Vec<Vec<Completion>>,
     /// Replicas to which a connection was opened or could not be.
     tried: ReplicaSet,
     desk: Desk,
@@ -88,7 +89,7 @@ impl Host {
             links,
             commands: Vec::new(),
             held_back: VecDeque::new(),
-            statuses: (0..members).map(|_| VecDeque::new()).collect(),
+            statuses: (0..members).map(|_| Vec::new()).collect(),
             tried: ReplicaSet::EMPTY,
             desk,
         };
@@ -133,11 +134,12 @@ impl Host {
         }
         self.tried = ReplicaSet(self.tried.0 | changes.opened.0 | changes.lost.0);
         self.on_commands(changes.opened, now_ms);
-        let now = self.clock.now();
         self.desk.wake_at = None;
-        self.desk.step(Event::Round { now });
+        self.desk.step(Event::Round { now: Millis(now_ms) });
         for (to, message) in self.desk.outgoing.drain(..) {
-            to.iter().for_each(|replica| self.links.send(replica, &message));
+            for replica in to.iter() {
+                self.links.send(replica, &message);
+            }
         }
         self.links.flush(now_ms, &mut changes);
         for replica in changes.lost.iter() {
@@ -163,8 +165,7 @@ impl Host {
             return Duration::ZERO;
         }
         let due_ms = self.links.next_ms().map(|at| at.saturating_sub(now_ms));
-        let now = self.clock.now();
-        let wake_ms = self.desk.wake_at.map(|at| at.0.saturating_sub(now.0));
+        let wake_ms = self.desk.wake_at.map(|at| at.0.saturating_sub(now_ms));
         let ready_ms = is_held_back.then_some(CONNECT_MS.saturating_sub(now_ms));
         let wait_ms = [due_ms, wake_ms, ready_ms].into_iter().flatten().min();
         Duration::from_millis(wait_ms.unwrap_or(SLEEP_MS).min(SLEEP_MS))
@@ -173,7 +174,7 @@ impl Host {
     /// Gives numbers to what was submitted, as far as the window allows, and asks for statuses.
     fn on_commands(&mut self, opened: ReplicaSet, now_ms: u64) {
         for replica in opened.iter() {
-            for _ in 0..self.statuses[usize::from(replica.0)].len() {
+            if !self.statuses[usize::from(replica.0)].is_empty() {
                 self.links.send(replica, &ToReplica::Status);
             }
         }
@@ -185,8 +186,13 @@ impl Host {
                         self.inbox.release(0, 1);
                         continue;
                     };
-                    waiting.push_back(done);
-                    self.links.send(replica, &ToReplica::Status);
+                    // One answer is for all who wait, so one question is enough.
+                    if waiting.is_empty() && !self.links.send(replica, &ToReplica::Status) {
+                        done.complete(Err(RequestError::Full));
+                        self.inbox.release(0, 1);
+                        continue;
+                    }
+                    waiting.push(done);
                 }
                 operation => self.held_back.push_back(operation),
             }
@@ -206,15 +212,14 @@ impl Desk {
         &mut self,
         from: ReplicaId,
         bytes: &Bytes,
-        statuses: &mut [VecDeque<Completion>],
+        statuses: &mut [Vec<Completion>],
     ) -> usize {
         match ToClient::from_bytes(bytes) {
             Ok(ToClient::Status(json)) => {
                 let waiting = &mut statuses[usize::from(from.0)];
-                waiting.pop_front().map_or(0, |done| {
-                    done.complete(Ok(json));
-                    1
-                })
+                let count = waiting.len();
+                waiting.drain(..).for_each(|done| done.complete(Ok(json.clone())));
+                count
             }
             Ok(message) => {
                 self.step(Event::Message { from, message });

@@ -141,14 +141,17 @@ impl Links {
         }
     }
 
-    /// Sends a message to a replica, if it is connected.
-    pub fn send(&mut self, to: ReplicaId, message: &ToReplica) {
+    /// Sends a message to a replica, if it is connected. False if it is and reads so slowly that
+    /// the message was dropped.
+    pub fn send(&mut self, to: ReplicaId, message: &ToReplica) -> bool {
         if let Some(Link { state: State::Open { connection }, .. }) =
             self.links.get_mut(usize::from(to.0))
             && connection.queue_with(|to| message.encode(to)).is_err()
         {
             debug!(replica = to.0, "the replica reads too slowly: message dropped");
+            return false;
         }
+        true
     }
 
     /// Writes what waits.

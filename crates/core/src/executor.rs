@@ -91,12 +91,7 @@ impl Executor {
     ///
     /// # Panics
     /// If the slot is not the next one: the core or its host is broken.
-    pub fn execute(
-        &mut self,
-        slot: Slot,
-        batch: &Batch,
-        mut reply: impl FnMut(&ClientId, Reply),
-    ) {
+    pub fn execute(&mut self, slot: Slot, batch: &Batch, mut reply: impl FnMut(&ClientId, Reply)) {
         assert_eq!(slot, self.executed.next(), "slots are executed in order, each once");
         self.executed = slot;
         self.time = self.time.max(batch.time);

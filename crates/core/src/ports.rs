@@ -167,7 +167,8 @@ pub mod client {
     pub enum Outcome {
         /// It was executed once, with this result.
         Done(Bytes),
-        /// It was executed once, but its result was too old to keep.
+        /// It is settled, but there is no result: it was executed once and the result was too old
+        /// to keep, or its client had given it up by raising its floor above it.
         Forgotten,
         /// Its number is beyond the window above the client's floor; it was not executed.
         Refused,

@@ -21,7 +21,7 @@ use bytes::Bytes;
 
 /// After this many milliseconds without an answer another source is asked. A late answer is still
 /// taken, so a slow link makes progress.
-const ASK_TIMEOUT_MS: u64 = 1_000;
+const ASK_TIMEOUT_MS: u64 = 400;
 
 /// Milliseconds for which a source is left alone after its first failure; doubled by each failure
 /// in a row.

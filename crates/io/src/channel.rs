@@ -13,6 +13,7 @@ use bytes::Bytes;
 use pentarchy_core::digest::Domain;
 use snow::{Builder, HandshakeState, TransportState};
 use std::fmt;
+use zeroize::Zeroizing;
 
 /// The Noise protocol. AES-GCM, because every machine that is worth a replica computes it in
 /// hardware.
@@ -72,7 +73,7 @@ impl std::error::Error for ChannelError {}
 /// What a node brings to every channel it opens or accepts.
 #[derive(Clone)]
 pub struct Identity {
-    secret: [u8; 32],
+    secret: Zeroizing<[u8; 32]>,
     prologue: [u8; 32],
 }
 
@@ -80,11 +81,12 @@ impl Identity {
     /// A node with this X25519 secret, in this group and epoch.
     #[must_use]
     pub fn new(secret: [u8; 32], domain: &Domain) -> Self {
+        let secret = Zeroizing::new(secret);
         Self { secret, prologue: domain.statement("channel").finish().0 }
     }
 
     fn builder(&self) -> Result<Builder<'_>, snow::Error> {
-        Builder::new(NOISE.parse()?).local_private_key(&self.secret)?.prologue(&self.prologue)
+        Builder::new(NOISE.parse()?).local_private_key(&*self.secret)?.prologue(&self.prologue)
     }
 }
 

@@ -4,8 +4,8 @@ use pentarchy_core::ids::Millis;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A host's clock. Two readings with two uses: [`Clock::now`] is proposed to the group as agreed
-/// time and follows the system's clock; [`Clock::elapsed_ms`] times what happens in this process
-/// and does not care whether someone sets the system's clock.
+/// time and follows the system's clock, and nothing else may depend on it; [`Clock::elapsed_ms`]
+/// times what happens in this process and does not care whether someone sets the system's clock.
 #[derive(Debug)]
 pub struct Clock {
     started: Instant,

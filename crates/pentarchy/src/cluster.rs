@@ -72,11 +72,13 @@ impl Builder {
         let addresses = listeners.iter().map(address).collect::<std::io::Result<Vec<_>>>()?;
         let NewCluster { config, replicas, group_secret, .. } =
             NewCluster::generate(&addresses, &self.options);
+        let resolved = node::addresses(&config)?;
         let mut cluster = LocalCluster { config, replicas: Vec::with_capacity(n) };
         for ((id, secrets), listener) in (0..).zip(replicas).zip(listeners) {
             let listen = Listen::Bound(listener);
+            let (config, addresses) = (&cluster.config, resolved.clone());
             let replica =
-                node::replica(&cluster.config, id, secrets, &group_secret, listen, service())?;
+                node::replica(config, id, secrets, &group_secret, addresses, listen, service())?;
             cluster.replicas.push(Some(replica.spawn()?));
         }
         Ok(cluster)

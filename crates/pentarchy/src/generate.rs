@@ -20,12 +20,14 @@ pub struct GroupOptions {
     pub request_auth: RequestMode,
     /// How long everyone waits.
     pub timeouts: Timeouts,
-    /// Whether only the two clients made here are admitted.
+    /// Whether only the clients made here are admitted.
     pub closed: bool,
+    /// Gateways to make a key for, each its own.
+    pub gateways: usize,
 }
 
 impl Default for GroupOptions {
-    /// MinBFT, one fault, signatures, open to every client.
+    /// MinBFT, one fault, signatures, open to every client, one gateway.
     fn default() -> Self {
         Self {
             protocol: "minbft".to_owned(),
@@ -33,6 +35,7 @@ impl Default for GroupOptions {
             request_auth: RequestMode::Signature,
             timeouts: Timeouts::default(),
             closed: false,
+            gateways: 1,
         }
     }
 }
@@ -57,8 +60,9 @@ pub struct NewCluster {
     pub group_secret: GroupSecret,
     /// For the operator's own questions.
     pub client_key: KeyPair,
-    /// For the Redis gateway.
-    pub gateway_key: KeyPair,
+    /// One for each Redis gateway: two that share a key are one client to the replicas and disturb
+    /// each other.
+    pub gateway_keys: Vec<KeyPair>,
 }
 
 impl NewCluster {
@@ -68,7 +72,8 @@ impl NewCluster {
     pub fn generate(addresses: &[String], options: &GroupOptions) -> Self {
         let replicas: Vec<ReplicaSecrets> =
             addresses.iter().map(|_| ReplicaSecrets::generate()).collect();
-        let (client_key, gateway_key) = (KeyPair::generate(), KeyPair::generate());
+        let client_key = KeyPair::generate();
+        let gateway_keys: Vec<_> = (0..options.gateways).map(|_| KeyPair::generate()).collect();
         let entries = addresses.iter().zip(&replicas).map(|(address, secrets)| ReplicaEntry {
             address: address.clone(),
             key: secrets.key.public(),
@@ -80,7 +85,8 @@ impl NewCluster {
         let mut group = [0; 16];
         group.copy_from_slice(&random[..16]);
         let admission = if options.closed {
-            Admission::Only(vec![client_key.client_id(), gateway_key.client_id()])
+            let keys = std::iter::once(&client_key).chain(&gateway_keys);
+            Admission::Only(keys.map(KeyPair::client_id).collect())
         } else {
             Admission::Open
         };
@@ -94,18 +100,20 @@ impl NewCluster {
             replicas: entries.collect(),
         };
         let group_secret = GroupSecret::generate();
-        Self { config, replicas, group_secret, client_key, gateway_key }
+        Self { config, replicas, group_secret, client_key, gateway_keys }
     }
 
-    /// Writes `cluster.toml`, `client.key`, `gateway.key` and one folder of secrets for each
-    /// replica. Overwrites nothing.
+    /// Writes `cluster.toml`, `client.key`, `gateway-1.key` and so on, and one folder of secrets
+    /// for each replica. Overwrites nothing.
     ///
     /// # Errors
     /// [`ConfigError`] naming the file or folder that could not be made.
     pub fn write(&self, root: &Path) -> Result<(), ConfigError> {
         files::write_new(&root.join("cluster.toml"), 0o644, self.config.render().as_bytes())?;
         self.client_key.save(&root.join("client.key"))?;
-        self.gateway_key.save(&root.join("gateway.key"))?;
+        for (number, key) in (1..).zip(&self.gateway_keys) {
+            key.save(&root.join(gateway_key_name(number)))?;
+        }
         for (id, secrets) in self.replicas.iter().enumerate() {
             let folder = root.join(format!("replica-{id}"));
             files::make_private_folder(&folder)?;
@@ -115,6 +123,12 @@ impl NewCluster {
         }
         Ok(())
     }
+}
+
+/// The file with the key of a gateway, counted from 1.
+#[must_use]
+pub fn gateway_key_name(number: usize) -> String {
+    format!("gateway-{number}.key")
 }
 
 impl ReplicaSecrets {

@@ -12,6 +12,7 @@ use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::request_auth::{BadMemberKey, ClientSigner};
 use pentarchy_crypto::secret_file::SecretFileError;
 use pentarchy_crypto::verifier::{BadVerifier, GroupVerifier, RequestMode};
+use pentarchy_protocols::Entry;
 use pentarchy_replica::{Access, HostLimits, Listen, Replica, ReplicaConfig};
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::identity::TakeError;
@@ -76,13 +77,16 @@ pub enum StartError {
 /// what it promised.
 ///
 /// # Errors
-/// [`StartError`]; a file that is missing or open to others uses nothing up.
+/// [`StartError`]; a configuration that no replica can run under, and a file that is missing or
+/// open to others, use nothing up.
 pub fn take_secrets(
     config: &ClusterConfig,
     id: u16,
     folder: &Path,
 ) -> Result<(ReplicaSecrets, GroupSecret), StartError> {
     let membership = config.membership();
+    protocol(config)?;
+    membership.check_hybrid()?;
     let member = membership
         .members
         .get(usize::from(id))
@@ -91,12 +95,20 @@ pub fn take_secrets(
     if key.public() != member.key {
         return Err(pentarchy_replica::StartError::WrongKey(ReplicaId(id)).into());
     }
+    // For its check of every member's key: what follows uses the identity up.
+    ClientSigner::macs(key.clone(), &membership)?;
     let group_secret = GroupSecret::load(&folder.join("group-secret"))?;
     let device = DeviceIdentity::take(&folder.join("device"), member)?;
     Ok((ReplicaSecrets { key, device }, group_secret))
 }
 
-/// Assembles a replica that listens and does nothing until it is run.
+fn protocol(config: &ClusterConfig) -> Result<&'static Entry, StartError> {
+    protocols::find(&config.protocol).ok_or_else(|| StartError::Protocol(config.protocol.clone()))
+}
+
+/// Assembles a replica that listens and does nothing until it is run. `addresses` are those of all
+/// replicas, from [`addresses`]: resolved by the caller, before it took the secrets, because names
+/// fail to resolve now and then and the secrets can be taken only once.
 ///
 /// # Errors
 /// [`StartError`].
@@ -105,12 +117,12 @@ pub fn replica(
     id: u16,
     secrets: ReplicaSecrets,
     group_secret: &GroupSecret,
+    addresses: Vec<SocketAddr>,
     listen: Listen,
     service: Box<dyn Service>,
 ) -> Result<Replica, StartError> {
     let ReplicaSecrets { key, device } = secrets;
-    let entry = protocols::find(&config.protocol)
-        .ok_or_else(|| StartError::Protocol(config.protocol.clone()))?;
+    let entry = protocol(config)?;
     let membership = Arc::new(config.membership());
     membership.check_hybrid()?;
     let me = ReplicaId(id);
@@ -128,7 +140,7 @@ pub fn replica(
     let start = entry.start;
     Ok(Replica::new(ReplicaConfig {
         me,
-        addresses: addresses(config)?,
+        addresses,
         listen,
         core: Box::new(move |out| start(setup, out)),
         service,

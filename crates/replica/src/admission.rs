@@ -6,9 +6,11 @@ use crate::unit::Unit;
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ids::ClientId;
+use pentarchy_core::limits::CLIENT_REPLIES_BYTES_MAX;
 use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The envelopes of a round, which are checked together, and who asked for the status.
@@ -17,7 +19,7 @@ pub struct Admission {
     fresh: Vec<Arc<Envelope>>,
     /// Envelopes that wait in the core, as of the first envelope of the round.
     waiting: Option<usize>,
-    asked_status: Vec<ClientId>,
+    asked_status: BTreeSet<ClientId>,
 }
 
 impl Admission {
@@ -35,11 +37,11 @@ impl Admission {
                 self.on_request(client, envelope, now_ms, unit, network);
             }
             Ok(ToReplica::Query { number, operation }) => {
-                let result = unit.executor.query(&operation);
-                answer(&client, &ToClient::Answer { number, result }, now_ms, network);
+                on_query(client, number, &operation, now_ms, unit, network);
             }
-            Ok(ToReplica::Status) if self.asked_status.contains(&client) => {}
-            Ok(ToReplica::Status) => self.asked_status.push(client),
+            Ok(ToReplica::Status) => {
+                self.asked_status.insert(client);
+            }
             Err(_) => {
                 network.counters.client_malformed += 1;
                 disconnect(&client, now_ms, "malformed message", network);
@@ -68,7 +70,8 @@ impl Admission {
             network.counters.client_busy += 1;
             let number = envelope.requests.iter().map(|request| request.number).min();
             let busy = ToClient::Busy { number: number.unwrap_or_default() };
-            return answer(&client, &busy, now_ms, network);
+            answer(&client, &busy, now_ms, network);
+            return;
         }
         self.fresh.push(envelope);
     }
@@ -81,34 +84,87 @@ impl Admission {
         network: &mut Network,
     ) -> Result<(), Fatal> {
         self.waiting = None;
-        let all_good = {
-            let envelopes: Vec<&Envelope> = self.fresh.iter().map(AsRef::as_ref).collect();
-            envelopes.is_empty() || unit.verifier.envelopes(&envelopes)
-        };
-        for envelope in self.fresh.drain(..) {
-            if all_good || unit.verifier.envelope(&envelope) {
-                if let Some(request) = unit.answer_settled(envelope, network) {
-                    unit.step(CoreEvent::Input(request), network)?;
-                }
-            } else {
-                network.counters.client_bad_auth += 1;
-                disconnect(&envelope.client, now_ms, "request not authentic", network);
+        let mut fresh = std::mem::take(&mut self.fresh);
+        if !is_authentic(&fresh, unit) {
+            fresh = separate(fresh, now_ms, unit, network);
+        }
+        for envelope in fresh {
+            if let Some(request) = unit.answer_settled(envelope, network) {
+                unit.step(CoreEvent::Input(request), network)?;
             }
         }
         Ok(())
     }
 
-    /// Whether someone asked for the status since the last call, and who.
-    pub fn take_asked_status(&mut self) -> Vec<ClientId> {
+    /// Who asked for the status since the last call.
+    pub fn take_asked_status(&mut self) -> BTreeSet<ClientId> {
         std::mem::take(&mut self.asked_status)
+    }
+
+    /// Has a client answered in the next round.
+    pub fn ask_status_again(&mut self, client: ClientId) {
+        self.asked_status.insert(client);
     }
 }
 
-/// Sends a message to a client that is connected.
-pub fn answer(client: &ClientId, message: &ToClient, now_ms: u64, network: &mut Network) {
-    if let Some(token) = network.clients.token(client) {
-        network.send_client(token, now_ms, message);
+fn is_authentic(envelopes: &[Arc<Envelope>], unit: &Unit) -> bool {
+    let envelopes: Vec<&Envelope> = envelopes.iter().map(AsRef::as_ref).collect();
+    envelopes.is_empty() || unit.verifier.envelopes(&envelopes)
+}
+
+/// Finds the clients whose envelopes are not all authentic, and disconnects them. Each sent its own
+/// envelopes over its own channel, so none of what such a client said is worth another check.
+fn separate(
+    fresh: Vec<Arc<Envelope>>,
+    now_ms: u64,
+    unit: &Unit,
+    network: &mut Network,
+) -> Vec<Arc<Envelope>> {
+    let mut by_client: BTreeMap<ClientId, Vec<Arc<Envelope>>> = BTreeMap::new();
+    for envelope in fresh {
+        by_client.entry(envelope.client).or_default().push(envelope);
     }
+    let mut good = Vec::new();
+    for (client, envelopes) in by_client {
+        if !network.clients.contains(&client) {
+            continue;
+        }
+        if is_authentic(&envelopes, unit) {
+            good.extend(envelopes);
+        } else {
+            network.counters.client_bad_auth += 1;
+            disconnect(&client, now_ms, "request not authentic", network);
+        }
+    }
+    good
+}
+
+/// Answers a query, unless so much waits for the client that it would not be read soon, or the
+/// result is larger than an ordered one may be.
+fn on_query(
+    client: ClientId,
+    number: u64,
+    operation: &[u8],
+    now_ms: u64,
+    unit: &Unit,
+    network: &mut Network,
+) {
+    if network.client_queued_bytes(&client) >= network.limits().query_queue_bytes {
+        network.counters.client_queries_dropped += 1;
+        return;
+    }
+    network.counters.client_queries += 1;
+    let result = unit.executor.query(operation);
+    if result.len() > CLIENT_REPLIES_BYTES_MAX {
+        network.counters.client_queries_dropped += 1;
+        return;
+    }
+    answer(&client, &ToClient::Answer { number, result }, now_ms, network);
+}
+
+/// Sends a message to a client, if it is connected. False if it is and cannot take it.
+pub fn answer(client: &ClientId, message: &ToClient, now_ms: u64, network: &mut Network) -> bool {
+    network.clients.token(client).is_none_or(|token| network.send_client(token, now_ms, message))
 }
 
 fn disconnect(client: &ClientId, now_ms: u64, reason: &'static str, network: &mut Network) {

@@ -1,9 +1,10 @@
 //! The connected clients, and the replies that a round collects for them.
 
+use crate::config::HostLimits;
 use pentarchy_core::ids::{ClientId, View};
-use pentarchy_core::limits::{BATCH_REQUESTS_MAX, MESSAGE_BYTES_MAX};
+use pentarchy_core::limits::BATCH_REQUESTS_MAX;
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// Bytes of results in one message, unless one result alone is larger.
 const REPLIES_BYTES: usize = 1 << 20;
@@ -11,23 +12,30 @@ const REPLIES_BYTES: usize = 1 << 20;
 /// What a reply takes beside its result, at most.
 const REPLY_HEADER_BYTES: usize = 16;
 
-/// The largest result that fits a message.
-const RESULT_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 64;
-
 /// Clients by key.
-#[derive(Default)]
 pub struct Clients {
     clients: HashMap<ClientId, Client>,
-    /// Clients with replies.
-    answered: Vec<ClientId>,
+    /// Clients with replies, in the order in which they are sent them.
+    answered: VecDeque<ClientId>,
+    /// Bytes of all collected replies.
+    bytes: usize,
+    limits: HostLimits,
 }
 
 struct Client {
     token: usize,
-    replies: Vec<Reply>,
+    /// When it was last heard of.
+    heard_ms: u64,
+    replies: VecDeque<Reply>,
+    /// Their bytes.
+    bytes: usize,
 }
 
 impl Clients {
+    pub fn new(limits: HostLimits) -> Self {
+        Self { clients: HashMap::new(), answered: VecDeque::new(), bytes: 0, limits }
+    }
+
     pub fn len(&self) -> usize {
         self.clients.len()
     }
@@ -43,50 +51,71 @@ impl Clients {
 
     /// Takes note that a client is connected; gives the token of the connection that this one
     /// replaces.
-    pub fn up(&mut self, id: ClientId, token: usize) -> Option<usize> {
-        let old = self.clients.insert(id, Client { token, replies: Vec::new() });
-        old.map(|old| old.token)
+    pub fn up(&mut self, id: ClientId, token: usize, now_ms: u64) -> Option<usize> {
+        let client = Client { token, heard_ms: now_ms, replies: VecDeque::new(), bytes: 0 };
+        let old = self.clients.insert(id, client)?;
+        self.bytes -= old.bytes;
+        Some(old.token)
     }
 
     /// Takes note that a connection is over.
     pub fn down(&mut self, id: &ClientId, token: usize) {
-        if self.clients.get(id).is_some_and(|client| client.token == token) {
-            self.clients.remove(id);
+        if self.token(id) == Some(token)
+            && let Some(client) = self.clients.remove(id)
+        {
+            self.bytes -= client.bytes;
         }
     }
 
-    /// Collects replies for a client, if it is connected. One that is not asks again and is then
-    /// answered from the client table.
-    pub fn reply(&mut self, id: &ClientId, replies: Vec<Reply>) {
-        let Some(client) = self.clients.get_mut(id) else { return };
+    /// Takes note that a client said something.
+    pub fn heard(&mut self, id: &ClientId, now_ms: u64) {
+        if let Some(client) = self.clients.get_mut(id) {
+            client.heard_ms = now_ms;
+        }
+    }
+
+    /// The token of the client that is silent for longest, and since when it is.
+    pub fn most_silent(&self) -> Option<(usize, u64)> {
+        let client = self.clients.values().min_by_key(|client| client.heard_ms)?;
+        Some((client.token, client.heard_ms))
+    }
+
+    /// Collects a reply for a client, if it is connected. False if that would be too many bytes: it
+    /// is then dropped. Whoever is not answered asks again, and is then answered from the client
+    /// table.
+    #[must_use]
+    pub fn reply(&mut self, id: &ClientId, reply: Reply) -> bool {
+        let Some(client) = self.clients.get_mut(id) else { return true };
+        let is_crowded = self.bytes > self.limits.clients_queue_bytes
+            && client.bytes > self.limits.client_share_bytes();
+        if is_crowded || client.bytes > self.limits.client_queue_bytes {
+            return false;
+        }
         if client.replies.is_empty() {
-            self.answered.push(*id);
-            client.replies = replies;
-        } else {
-            client.replies.extend(replies);
+            self.answered.push_back(*id);
         }
+        client.bytes += bytes_of(&reply);
+        self.bytes += bytes_of(&reply);
+        client.replies.push_back(reply);
+        true
     }
 
-    /// Makes messages of what was collected. Says how many results were too large to be sent; their
-    /// requests were executed, and their clients are told just that.
-    pub fn drain(&mut self, view: View, mut send: impl FnMut(usize, &ToClient)) -> u64 {
-        let mut too_large = 0;
-        for id in self.answered.drain(..) {
-            let Some(client) = self.clients.get_mut(&id) else { continue };
-            let mut replies = std::mem::take(&mut client.replies);
-            for reply in &mut replies {
-                if bytes_of(reply) > RESULT_BYTES_MAX {
-                    reply.outcome = Outcome::Forgotten;
-                    too_large += 1;
-                }
+    /// Takes out as many replies as fit one message, with the token of their client.
+    pub fn next_message(&mut self, view: View) -> Option<(usize, ToClient)> {
+        while let Some(id) = self.answered.front() {
+            if let Some(client) = self.clients.get_mut(id)
+                && !client.replies.is_empty()
+            {
+                let count = prefix(&client.replies);
+                let replies: Vec<Reply> = client.replies.drain(..count).collect();
+                let bytes: usize = replies.iter().map(bytes_of).sum();
+                client.bytes -= bytes;
+                self.bytes -= bytes;
+                return Some((client.token, ToClient::Replies { view, replies }));
             }
-            while !replies.is_empty() {
-                let rest = replies.split_off(prefix(&replies));
-                send(client.token, &ToClient::Replies { view, replies });
-                replies = rest;
-            }
+            self.answered.pop_front();
         }
-        too_large
+        None
     }
 }
 
@@ -98,7 +127,7 @@ fn bytes_of(reply: &Reply) -> usize {
 }
 
 /// How many replies fit one message; at least one.
-fn prefix(replies: &[Reply]) -> usize {
+fn prefix(replies: &VecDeque<Reply>) -> usize {
     let mut bytes = 0;
     let fits = |reply: &&Reply| {
         bytes += bytes_of(reply);
@@ -112,44 +141,74 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    fn replies(count: u64, bytes: usize) -> Vec<Reply> {
+    fn collect(clients: &mut Clients, id: &ClientId, count: u64, bytes: usize) -> usize {
         let outcome = Outcome::Done(Bytes::from(vec![0; bytes]));
-        (0..count).map(|number| Reply { number, outcome: outcome.clone() }).collect()
+        let reply = |number| Reply { number, outcome: outcome.clone() };
+        (0..count).filter(|number| clients.reply(id, reply(*number))).count()
     }
 
-    fn drained(clients: &mut Clients) -> (Vec<(usize, usize)>, u64) {
+    fn drained(clients: &mut Clients) -> Vec<(usize, usize)> {
         let mut sent = Vec::new();
-        let too_large = clients.drain(View(0), |token, message| {
+        while let Some((token, message)) = clients.next_message(View(0)) {
             let ToClient::Replies { replies, .. } = message else { panic!("{message:?}") };
             sent.push((token, replies.len()));
-        });
-        (sent, too_large)
+        }
+        assert_eq!(clients.bytes, 0);
+        sent
     }
 
     #[test]
     fn a_rounds_replies_leave_in_as_few_messages_as_the_limits_allow() {
-        let (mut clients, id) = (Clients::default(), ClientId([1; 32]));
-        clients.up(id, 7);
-        clients.reply(&ClientId([2; 32]), replies(1, 1));
-        clients.reply(&id, replies(1500, 1));
-        clients.reply(&id, replies(1500, 1));
-        assert_eq!(drained(&mut clients), (vec![(7, 2048), (7, 952)], 0));
-        clients.reply(&id, replies(3, 600 << 10));
-        assert_eq!(drained(&mut clients), (vec![(7, 1), (7, 1), (7, 1)], 0));
-        clients.reply(&id, replies(1, MESSAGE_BYTES_MAX));
-        assert_eq!(drained(&mut clients), (vec![(7, 1)], 1));
-        assert_eq!(drained(&mut clients), (vec![], 0));
+        let (mut clients, id) = (Clients::new(HostLimits::default()), ClientId([1; 32]));
+        clients.up(id, 7, 0);
+        assert_eq!(collect(&mut clients, &ClientId([2; 32]), 1, 1), 1);
+        assert_eq!(collect(&mut clients, &id, 3000, 1), 3000);
+        assert_eq!(drained(&mut clients), [(7, 2048), (7, 952)]);
+        assert_eq!(collect(&mut clients, &id, 3, 600 << 10), 3);
+        assert_eq!(drained(&mut clients), [(7, 1), (7, 1), (7, 1)]);
+        assert_eq!(drained(&mut clients), []);
+    }
+
+    #[test]
+    fn no_more_is_collected_than_a_client_and_all_together_may_have() {
+        let limits = HostLimits {
+            clients_max: 100,
+            client_queue_bytes: 10_000,
+            clients_queue_bytes: 20_000,
+            ..HostLimits::default()
+        };
+        let mut clients = Clients::new(limits);
+        let ids = [1, 2, 3].map(|id| ClientId([id; 32]));
+        ids.iter().zip(0..).for_each(|(id, token)| assert_eq!(clients.up(*id, token, 0), None));
+        let collected = ids.map(|id| collect(&mut clients, &id, 40, 1_000));
+        // The third still gets its share, which is less than one of these.
+        assert_eq!(collected, [10, 10, 1]);
+        clients.down(&ids[0], 0);
+        assert_eq!(drained(&mut clients).iter().map(|(_, count)| count).sum::<usize>(), 11);
+        assert_eq!(collect(&mut clients, &ids[2], 40, 1_000), 10);
     }
 
     #[test]
     fn the_newest_connection_of_a_client_is_the_one() {
-        let (mut clients, id) = (Clients::default(), ClientId([1; 32]));
-        assert_eq!(clients.up(id, 1), None);
-        assert_eq!(clients.up(id, 2), Some(1));
+        let (mut clients, id) = (Clients::new(HostLimits::default()), ClientId([1; 32]));
+        assert_eq!(clients.up(id, 1, 0), None);
+        assert_eq!(collect(&mut clients, &id, 1, 1), 1);
+        assert_eq!(clients.up(id, 2, 0), Some(1));
         clients.down(&id, 1);
-        clients.reply(&id, replies(1, 1));
-        assert_eq!(drained(&mut clients).0, [(2, 1)]);
+        assert_eq!(collect(&mut clients, &id, 1, 1), 1);
+        assert_eq!(drained(&mut clients), [(2, 1)]);
         clients.down(&id, 2);
         assert_eq!(clients.len(), 0);
+    }
+
+    #[test]
+    fn who_is_silent_for_longest_is_known() {
+        let mut clients = Clients::new(HostLimits::default());
+        assert_eq!(clients.most_silent(), None);
+        clients.up(ClientId([1; 32]), 1, 5);
+        clients.up(ClientId([2; 32]), 2, 6);
+        assert_eq!(clients.most_silent(), Some((1, 5)));
+        clients.heard(&ClientId([1; 32]), 7);
+        assert_eq!(clients.most_silent(), Some((2, 6)));
     }
 }

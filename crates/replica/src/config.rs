@@ -76,7 +76,8 @@ impl Access {
 /// Bounds of one host. The defaults are for one replica on one machine.
 #[derive(Clone, Copy, Debug)]
 pub struct HostLimits {
-    /// Clients connected at a time; further ones are refused.
+    /// Clients connected at a time; for a further one, the one that was silent for longest gives
+    /// way, unless that is less than a second.
     pub clients_max: usize,
     /// Connections whose other side has not said yet who it is. The oldest gives way, so that
     /// strangers who connect and stay silent cannot keep others out.
@@ -85,12 +86,18 @@ pub struct HostLimits {
     pub hello_ms: u64,
     /// Bytes read from one client in one round before the others get their turn.
     pub client_round_bytes: usize,
+    /// Bytes read from all clients in one round, before the peers get their turn again.
+    pub clients_round_bytes: usize,
     /// Bytes read from one peer in one round.
     pub peer_round_bytes: usize,
-    /// Bytes that wait for a client before its connection is closed.
+    /// Bytes that wait for a client before what else there is to say to it is dropped. If it reads
+    /// next to nothing for five seconds, it is then disconnected. Also the bytes of results that
+    /// one round collects for it.
     pub client_queue_bytes: usize,
-    /// Bytes that wait for all clients together; above it every client that does not keep up is
-    /// disconnected when there is something to say to it.
+    /// Bytes that wait for a client above which its queries are not answered; it has them ordered.
+    pub query_queue_bytes: usize,
+    /// Bytes that wait for all clients together; above it only those get more for whom less than
+    /// an equal share of it waits.
     pub clients_queue_bytes: usize,
     /// Bytes that wait for a peer before new messages to it are dropped.
     pub peer_queue_bytes: usize,
@@ -100,6 +107,13 @@ pub struct HostLimits {
     pub waiting_max: usize,
 }
 
+impl HostLimits {
+    /// Of [`Self::clients_queue_bytes`] what every client may use, whatever waits for the others.
+    pub(crate) const fn client_share_bytes(&self) -> usize {
+        self.clients_queue_bytes / if self.clients_max == 0 { 1 } else { self.clients_max }
+    }
+}
+
 impl Default for HostLimits {
     fn default() -> Self {
         Self {
@@ -107,8 +121,10 @@ impl Default for HostLimits {
             unknown_max: 64,
             hello_ms: 3_000,
             client_round_bytes: 256 << 10,
+            clients_round_bytes: 4 << 20,
             peer_round_bytes: 4 << 20,
             client_queue_bytes: 16 << 20,
+            query_queue_bytes: 4 << 20,
             clients_queue_bytes: 256 << 20,
             peer_queue_bytes: 64 << 20,
             transfer_queue_bytes: 4 << 20,

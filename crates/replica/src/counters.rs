@@ -23,8 +23,15 @@ pub struct Counters {
     pub client_bad_auth: u64,
     /// Envelopes that were not taken because too many wait.
     pub client_busy: u64,
-    /// Results that were too large to be sent.
-    pub results_too_large: u64,
+    /// Queries of clients that were executed.
+    pub client_queries: u64,
+    /// Queries that were not executed because too much waits for the client, or not answered
+    /// because the result is too large. The client has them ordered.
+    pub client_queries_dropped: u64,
+    /// Results and messages that were dropped because the client has too many. It asks again.
+    pub client_dropped: u64,
+    /// Clients that were disconnected, after they had been silent, to make room for another.
+    pub clients_evicted: u64,
     /// Clients that were disconnected because they did not read.
     pub clients_too_slow: u64,
     /// Messages to peers that were dropped because too much waited for the peer.

@@ -157,7 +157,7 @@ impl Replica {
         let next_ms = deadlines.into_iter().flatten().min().unwrap_or(u64::MAX);
         let mut wait_ms = next_ms.saturating_sub(now_ms).min(IDLE_MS);
         if let Some(at) = self.unit.transfer.wake_at() {
-            wait_ms = wait_ms.min(at.0.saturating_sub(self.clock.now().0));
+            wait_ms = wait_ms.min(at.0.saturating_sub(now_ms));
         }
         Duration::from_millis(wait_ms)
     }
@@ -166,7 +166,11 @@ impl Replica {
     fn read(&mut self, now_ms: u64) -> Result<(), Fatal> {
         let Self { network, unit, admission, ready, messages, .. } = self;
         network.take_ready(ready);
-        for token in ready.drain(..) {
+        for (index, token) in ready.iter().copied().enumerate() {
+            if network.has_read_enough() {
+                network.postpone(&ready[index..]);
+                break;
+            }
             match network.read(token, now_ms, messages) {
                 Some(Sender::Peer(id)) => {
                     for bytes in messages.drain(..) {
@@ -175,48 +179,40 @@ impl Replica {
                 }
                 Some(Sender::Client(id)) => {
                     for bytes in messages.drain(..) {
+                        // What it said before may have ended the connection.
+                        if network.clients.token(&id) != Some(token) {
+                            break;
+                        }
                         admission.on_client(id, &bytes, now_ms, unit, network);
                     }
                 }
                 None => messages.clear(),
             }
         }
+        ready.clear();
         Ok(())
     }
 
-    /// Tells the core that the round is over, and sends what was collected for clients.
+    /// Tells the core that the round is over, and sends what was collected for clients. Only the
+    /// core is told the time of day; everything else is timed by a clock that nobody can set.
     fn end_of_round(&mut self, now_ms: u64) -> Result<(), Fatal> {
         self.round_ms = now_ms;
         let now = self.clock.now();
         self.unit.step(CoreEvent::Input(Input::Round { now }), &mut self.network)?;
-        self.unit.on_round(now, &mut self.network)?;
-        self.send_replies(now_ms);
+        self.unit.on_round(&mut self.network)?;
+        self.network.send_replies(self.unit.core.status().view, now_ms);
         let asked = self.admission.take_asked_status();
         if !asked.is_empty() {
             let report = self.status();
             let json = Bytes::from(serde_json::to_vec(&report).unwrap_or_default());
             for client in asked {
-                answer(&client, &ToClient::Status(json.clone()), now_ms, &mut self.network);
+                let status = ToClient::Status(json.clone());
+                if !answer(&client, &status, now_ms, &mut self.network) {
+                    self.admission.ask_status_again(client);
+                }
             }
         }
         Ok(())
-    }
-
-    fn send_replies(&mut self, now_ms: u64) {
-        let view = self.unit.core.status().view;
-        let mut clients = std::mem::take(&mut self.network.clients);
-        let network = &mut self.network;
-        let mut too_slow = Vec::new();
-        let too_large = clients.drain(view, |token, message| {
-            if !network.try_send_client(token, message) {
-                too_slow.push(token);
-            }
-        });
-        self.network.clients = clients;
-        self.network.counters.results_too_large += too_large;
-        for token in too_slow {
-            self.network.close_slow(token, now_ms);
-        }
     }
 
     /// What this replica says of itself.

@@ -2,8 +2,14 @@
 //! something to write, so that a round costs what happened and not what is connected.
 
 use pentarchy_core::ids::{ClientId, ReplicaId};
-use pentarchy_io::connection::Connection;
+use pentarchy_io::connection::{Closed, Connection};
 use pentarchy_io::poll::Event;
+
+/// Who takes less than this in [`STALLED_MS`], although more waits, does not read.
+const DRAINED_BYTES_MIN: usize = 64 << 10;
+
+/// Milliseconds.
+const STALLED_MS: u64 = 5_000;
 
 /// Who is on the other side of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,10 +30,38 @@ pub struct Link {
     pub role: Role,
     /// When it is closed unless its role is settled.
     pub settle_by_ms: u64,
+    /// Bytes that wait for a client, as they are counted for all clients together.
+    pub counted: usize,
+    /// The client's queue was full, and is not tried again before the round is over.
+    pub is_full: bool,
     /// Bytes that waited for a client after the last flush.
-    pub backlog: usize,
+    backlog: usize,
+    /// Bytes that the client took since then.
+    drained: usize,
+    /// When it was last seen to keep up.
+    kept_up_ms: u64,
     is_ready: bool,
     is_dirty: bool,
+}
+
+impl Link {
+    /// Writes what waits, and takes note of whether the other side keeps up.
+    pub fn flush(&mut self, now_ms: u64) -> Result<(), Closed> {
+        let before = self.connection.queued_bytes();
+        let flushed = self.connection.flush();
+        let after = self.connection.queued_bytes();
+        self.drained += before.saturating_sub(after);
+        if self.backlog == 0 || after == 0 || self.drained >= DRAINED_BYTES_MIN {
+            (self.kept_up_ms, self.drained) = (now_ms, 0);
+        }
+        self.backlog = after;
+        flushed
+    }
+
+    /// Whether bytes wait that the other side does not read.
+    pub const fn is_stalled(&self, now_ms: u64) -> bool {
+        self.backlog > 0 && now_ms.saturating_sub(self.kept_up_ms) >= STALLED_MS
+    }
 }
 
 /// Connections by token, which is a place in a table; places are used again.
@@ -48,8 +82,18 @@ impl Links {
     /// Takes in a connection that was registered under [`Self::next_token`].
     pub fn add(&mut self, connection: Connection, role: Role, settle_by_ms: u64) -> usize {
         let token = self.next_token();
-        let (backlog, is_ready, is_dirty) = (0, false, false);
-        let link = Link { connection, role, settle_by_ms, backlog, is_ready, is_dirty };
+        let link = Link {
+            connection,
+            role,
+            settle_by_ms,
+            counted: 0,
+            is_full: false,
+            backlog: 0,
+            drained: 0,
+            kept_up_ms: 0,
+            is_ready: false,
+            is_dirty: false,
+        };
         match self.free.pop() {
             Some(token) => self.links[token] = Some(link),
             None => self.links.push(Some(link)),
@@ -114,6 +158,16 @@ impl Links {
                 into.push(token);
             }
         }
+    }
+
+    /// Has connections that were taken out to be read come first in the next round.
+    pub fn postpone(&mut self, tokens: &[usize]) {
+        for token in tokens {
+            if let Some(Some(link)) = self.links.get_mut(*token) {
+                link.is_ready = true;
+            }
+        }
+        self.ready.splice(0..0, tokens.iter().copied());
     }
 
     /// Moves the connections to flush to the end of `into`.

@@ -9,6 +9,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
 use pentarchy_core::ports::client::Reply;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
@@ -18,7 +19,7 @@ use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{self, Step, Transfer};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::authenticator::Authenticator;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tracing::{error, info, warn};
 
@@ -44,6 +45,8 @@ pub struct Unit {
     inward: VecDeque<CoreEvent>,
     effects: Vec<CoreEffect>,
     steps: Vec<Step>,
+    /// Questions about state that each peer asked in this round.
+    asked: BTreeMap<ReplicaId, usize>,
     /// The process's clock at the start of the round.
     now_ms: u64,
 }
@@ -80,6 +83,7 @@ impl Unit {
             inward: VecDeque::new(),
             effects,
             steps: Vec::new(),
+            asked: BTreeMap::new(),
             now_ms: 0,
         }
     }
@@ -90,7 +94,7 @@ impl Unit {
         self.drain(network)
     }
 
-    /// The clock by which timers are armed from now on.
+    /// The clock by which timers are armed and the transfer waits, from now on.
     pub const fn set_now(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
     }
@@ -207,10 +211,7 @@ impl Unit {
                 self.inward.extend(request.map(CoreEvent::Input));
             }
             Output::Execute { slot, batch } => {
-                let clients = &mut network.clients;
-                self.executor.execute(slot, &batch, |client, replies| {
-                    clients.reply(&client, replies);
-                });
+                self.executor.execute(slot, &batch, |client, reply| network.reply(client, reply));
             }
             Output::Checkpoint { slot } => {
                 let state = self.executor.checkpoint();
@@ -248,8 +249,8 @@ impl Unit {
         let replies: Vec<Reply> = numbers.filter_map(reply).collect();
         let is_new = replies.len() < envelope.requests.len();
         let settled = replies.iter().map(|reply| reply.number).collect();
-        if !replies.is_empty() {
-            network.clients.reply(&envelope.client, replies);
+        for reply in replies {
+            network.reply(&envelope.client, reply);
         }
         is_new.then_some(Input::Request { envelope, settled })
     }
@@ -262,7 +263,7 @@ impl Unit {
     ) -> Result<(), Fatal> {
         use transfer::Message::{AskChunk, AskManifest};
         let is_question = matches!(message, AskManifest { .. } | AskChunk { .. });
-        if is_question && network.peer_queued_bytes(peer) > network.limits().transfer_queue_bytes {
+        if is_question && !self.may_ask(peer, network) {
             network.counters.transfer_dropped += 1;
             return Ok(());
         }
@@ -271,9 +272,19 @@ impl Unit {
         self.drain(network)
     }
 
-    /// Time has passed for the transfer of state.
-    pub fn on_round(&mut self, now: Millis, network: &mut Network) -> Result<(), Fatal> {
-        self.transfer.on_round(now, &mut self.steps);
+    /// Whether a peer's question about state is answered. Who keeps to the protocol never has more
+    /// of them under way than are answered in a round.
+    fn may_ask(&mut self, peer: ReplicaId, network: &mut Network) -> bool {
+        let asked = self.asked.entry(peer).or_default();
+        *asked += 1;
+        *asked <= TRANSFER_CHUNKS_IN_FLIGHT
+            && network.peer_queued_bytes(peer) <= network.limits().transfer_queue_bytes
+    }
+
+    /// The round is over: time has passed for the transfer of state.
+    pub fn on_round(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        self.asked.clear();
+        self.transfer.on_round(Millis(self.now_ms), &mut self.steps);
         self.carry_out_transfer(network)?;
         self.drain(network)
     }

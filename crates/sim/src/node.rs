@@ -358,8 +358,11 @@ impl ReplicaNode {
     }
 
     fn execute(&mut self, slot: Slot, batch: Arc<Batch>, out: &mut Vec<Act>) {
-        let mut answers = Vec::new();
-        self.executor.execute(slot, &batch, |client, replies| answers.push((client, replies)));
+        let mut answers: Vec<(ClientId, Vec<Reply>)> = Vec::new();
+        self.executor.execute(slot, &batch, |client, reply| match answers.last_mut() {
+            Some((last, replies)) if last == client => replies.push(reply),
+            _ => answers.push((*client, vec![reply])),
+        });
         out.push(Act::Saw(Observation::Executed { slot, batch }));
         for (client, replies) in answers {
             self.reply(client, replies, out);

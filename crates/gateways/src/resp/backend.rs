@@ -1,9 +1,9 @@
 //! What executes commands.
 
+use super::budget::Share;
 use super::replies::Replies;
 use bytes::Bytes;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
 
 /// What a gateway hands commands to: a client of the replicas, or in tests a store of its own.
 pub trait Backend: Clone + Send + Sync + 'static {
@@ -20,8 +20,6 @@ pub trait Backend: Clone + Send + Sync + 'static {
 pub enum BackendError {
     /// Not executed: too much is outstanding.
     Busy,
-    /// Not executed: the replicas cannot be reached.
-    Unavailable,
     /// Not executed: too large.
     TooLarge,
     /// Executed once, but the result is no longer kept.
@@ -38,28 +36,28 @@ impl BackendError {
     pub const fn line(self) -> &'static str {
         match self {
             Self::Busy => "BUSY too many requests are outstanding; not executed, try again",
-            Self::Unavailable => "LOADING the replicas cannot be reached; not executed, try again",
             Self::TooLarge => "ERR command is larger than 1048576 bytes; not executed",
             Self::Forgotten => "ERR executed, but the reply is no longer kept",
-            Self::TimedOut => "ERR no reply in time; the command may or may not be executed",
+            Self::TimedOut => "ERR timed out waiting for the replicas; it may still be executed",
             Self::Closed => "ERR the gateway is closing; the command may or may not be executed",
         }
     }
 }
 
 /// The place of one reply. Dropping it completes it with [`BackendError::Closed`], so that no place
-/// stays empty and holds up the replies behind it.
+/// stays empty and holds up the replies behind it. Keeps the operation's share of what may be under
+/// way until then, also if its client was told meanwhile that the time is over.
 #[derive(Debug)]
 pub struct Completion {
     replies: Arc<Replies>,
-    budget: Arc<Semaphore>,
+    _share: Share,
     number: u64,
     completed: bool,
 }
 
 impl Completion {
-    pub(crate) const fn new(replies: Arc<Replies>, budget: Arc<Semaphore>, number: u64) -> Self {
-        Self { replies, budget, number, completed: false }
+    pub(crate) const fn new(replies: Arc<Replies>, share: Share, number: u64) -> Self {
+        Self { replies, _share: share, number, completed: false }
     }
 
     /// Says what came of the operation. Does not block.
@@ -71,7 +69,6 @@ impl Completion {
         if !self.completed {
             self.completed = true;
             self.replies.complete(self.number, result);
-            self.budget.add_permits(1);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 /// The setup of a gateway, with every bound that it keeps.
 #[derive(Clone, Debug)]
@@ -16,6 +17,13 @@ pub struct GatewayConfig {
     /// Commands of all connections that wait for the backend. Further ones wait for their turn.
     /// Keep it below what the backend takes without blocking.
     pub outstanding_max: usize,
+    /// Bytes of results of all connections that may be under way, as far as they can be foreseen
+    /// from each connection's results of late. Keep it well below what a replica queues for one
+    /// client. Results of up to 2 KiB are not counted.
+    pub results_bytes_max: usize,
+    /// How long a command may take. Then its client gets an error, while the backend may still have
+    /// it executed.
+    pub reply_timeout: Duration,
     /// Bytes of commands and of replies made here that wait in one connection. Further commands
     /// are left unread.
     pub pending_bytes_max: usize,
@@ -33,6 +41,8 @@ impl Default for GatewayConfig {
             connections_max: 10_000,
             pipeline_max: 1024,
             outstanding_max: 1920,
+            results_bytes_max: 8 << 20,
+            reply_timeout: Duration::from_secs(30),
             pending_bytes_max: 8 << 20,
             output_bytes_max: 64 << 20,
         }
@@ -83,6 +93,8 @@ impl GatewayConfig {
             (self.connections_max, "connections_max"),
             (self.pipeline_max, "pipeline_max"),
             (self.outstanding_max, "outstanding_max"),
+            (self.results_bytes_max, "results_bytes_max"),
+            (usize::from(!self.reply_timeout.is_zero()), "reply_timeout"),
             (self.pending_bytes_max, "pending_bytes_max"),
             (self.output_bytes_max, "output_bytes_max"),
         ];

@@ -1,11 +1,13 @@
 //! One client's connection: reads requests, hands them on, writes replies in order.
 
 use super::backend::{Backend, BackendError, Completion};
+use super::budget::Share;
 use super::encoder::{Encoder, Resp};
 use super::local::{self, Session};
 use super::parser::Parser;
 use super::replies::{Overflowed, Replies};
 use super::server::Shared;
+use super::sizes::{Sizes, faded};
 use bytes::{Buf, Bytes, BytesMut};
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_services::kv::command::{self, Args};
@@ -16,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 /// Bytes that one read asks for.
 const READ_BYTES: usize = 16 << 10;
@@ -37,9 +39,24 @@ const OPERATIONS_BYTES: usize = 16 << 10;
 enum Expected {
     /// Made here, but behind others.
     Local(Bytes),
-    /// The next result of the backend, to be rendered for this version. The operation took so many
-    /// bytes.
-    Result(Resp, usize),
+    /// The next result of the backend.
+    Result(Submitted),
+}
+
+/// What is known of an operation while the backend has it.
+#[derive(Clone, Copy)]
+struct Submitted {
+    command: &'static CommandInfo,
+    /// The version that its result is rendered for.
+    resp: Resp,
+    /// Its size in bytes.
+    length: usize,
+}
+
+/// An operation for which there is no share of the budget yet. No command is read behind it.
+struct Parked {
+    command: &'static CommandInfo,
+    operation: Bytes,
 }
 
 /// Why reading has stopped for now or for good.
@@ -49,7 +66,7 @@ enum Intake {
     Open,
     /// Enough of this connection's commands or replies wait.
     Full,
-    /// Enough of all connections' commands wait.
+    /// Enough of all connections' commands wait, and one of this connection's is parked.
     Starved,
     /// The client sent its last, or something that cannot be read.
     Closed,
@@ -65,6 +82,14 @@ pub(crate) struct Connection<B> {
     operations: BytesMut,
     output: BytesMut,
     intake: Intake,
+    parked: Option<Parked>,
+    /// A share of the budget for what is parked.
+    share: Option<Share>,
+    /// Since when there was no share for any command of this connection.
+    starved_since: Option<Instant>,
+    /// When the current round of work began.
+    now: Instant,
+    sizes: Sizes,
     expected: VecDeque<Expected>,
     /// Bytes of operations and of replies made here in `expected`.
     pending_bytes: usize,
@@ -91,6 +116,11 @@ impl<B: Backend> Connection<B> {
             operations: BytesMut::new(),
             output: BytesMut::new(),
             intake: Intake::Open,
+            parked: None,
+            share: None,
+            starved_since: None,
+            now: Instant::now(),
+            sizes: Sizes::default(),
             expected: VecDeque::new(),
             pending_bytes: 0,
             replies,
@@ -102,10 +132,12 @@ impl<B: Backend> Connection<B> {
 
     /// Serves until the client leaves and its last reply is written.
     pub async fn serve(mut self) -> io::Result<()> {
-        let budget = self.shared.budget.clone();
-        let mut permit = None;
+        let shared = self.shared.clone();
+        let mut timer = std::pin::pin!(tokio::time::sleep_until(self.now));
+        let mut armed = false;
         loop {
-            self.work(&budget, &mut permit)?;
+            self.now = Instant::now();
+            self.work()?;
             if self.intake == Intake::Closed && self.expected.is_empty() && self.output.is_empty() {
                 return Ok(());
             }
@@ -116,24 +148,38 @@ impl<B: Backend> Connection<B> {
                 (false, false) => None,
             };
             let waiting = interest.unwrap_or(Interest::READABLE);
+            // Deadlines only ever get later, so one that is set is never too late.
+            if !armed && let Some(deadline) = self.deadline() {
+                timer.as_mut().reset(deadline);
+                armed = true;
+            }
+            let bytes = self.parked.as_ref().map(|parked| self.sizes.expect(parked.command));
             tokio::select! {
                 () = self.replies.ready() => {}
-                granted = budget.acquire(), if self.intake == Intake::Starved => {
-                    permit = granted.ok();
+                granted = shared.budget.take(bytes.unwrap_or(0)), if bytes.is_some() => {
+                    self.share = granted;
+                }
+                () = &mut timer, if armed => {
+                    armed = false;
+                    self.replies.expire(Instant::now(), self.shared.config.reply_timeout);
                 }
                 ready = self.stream.ready(waiting), if interest.is_some() => self.read(ready?)?,
             }
         }
     }
 
+    /// When the first of the commands under way has to be given up.
+    fn deadline(&self) -> Option<Instant> {
+        let parked = self.starved_since.filter(|_| self.parked.is_some());
+        let oldest = [self.replies.oldest(), parked].into_iter().flatten().min()?;
+        oldest.checked_add(self.shared.config.reply_timeout)
+    }
+
     /// Does all that can be done without waiting.
-    fn work<'b>(
-        &mut self,
-        budget: &'b Arc<Semaphore>,
-        permit: &mut Option<SemaphorePermit<'b>>,
-    ) -> io::Result<()> {
+    fn work(&mut self) -> io::Result<()> {
         loop {
-            self.submit(budget, permit);
+            self.submit_while_allowed();
+            give_back(&mut self.input);
             self.render()?;
             let filled = self.output.len() >= WRITE_BYTES;
             let written = self.write()?;
@@ -170,28 +216,17 @@ impl<B: Backend> Connection<B> {
     }
 
     /// Takes requests out of the input as far as the bounds allow.
-    fn submit<'b>(&mut self, budget: &'b Arc<Semaphore>, permit: &mut Option<SemaphorePermit<'b>>) {
-        self.submit_while_allowed(budget, permit);
-        // Unused; another connection may need it.
-        *permit = None;
-        give_back(&mut self.input);
-    }
-
-    fn submit_while_allowed<'b>(
-        &mut self,
-        budget: &'b Arc<Semaphore>,
-        permit: &mut Option<SemaphorePermit<'b>>,
-    ) {
+    fn submit_while_allowed(&mut self) {
+        if let Some(Parked { command, operation }) = self.parked.take() {
+            self.submit(command, operation);
+        }
         while self.intake != Intake::Closed {
-            if self.is_full() {
-                self.intake = Intake::Full;
+            if self.parked.is_some() {
+                self.intake = Intake::Starved;
                 return;
             }
-            if permit.is_none() {
-                *permit = budget.try_acquire().ok();
-            }
-            if permit.is_none() {
-                self.intake = Intake::Starved;
+            if self.is_full() {
+                self.intake = Intake::Full;
                 return;
             }
             self.intake = Intake::Open;
@@ -208,7 +243,7 @@ impl<B: Backend> Connection<B> {
             let parser = std::mem::take(&mut self.parser);
             let args = parser.args(&request);
             if !args.is_empty() {
-                self.answer(&args, budget, permit);
+                self.answer(&args);
             }
             drop(args);
             self.parser = parser;
@@ -217,17 +252,12 @@ impl<B: Backend> Connection<B> {
     }
 
     /// Answers one command here, or hands it to the backend.
-    fn answer<'b>(
-        &mut self,
-        args: &Args<'_>,
-        budget: &'b Arc<Semaphore>,
-        permit: &mut Option<SemaphorePermit<'b>>,
-    ) {
+    fn answer(&mut self, args: &Args<'_>) {
         self.shared.counters.commands.fetch_add(1, Relaxed);
         if let Some(info) = registry::lookup(args[0]) {
             return match wrong_arity(info, args) {
                 Some(error) => self.reply_here(|_, out| out.error(&error.to_string())),
-                None => self.hand_on(args, budget, permit),
+                None => self.hand_on(info, args),
             };
         }
         let shared = self.shared.clone();
@@ -246,12 +276,7 @@ impl<B: Backend> Connection<B> {
         }
     }
 
-    fn hand_on<'b>(
-        &mut self,
-        args: &Args<'_>,
-        budget: &'b Arc<Semaphore>,
-        permit: &mut Option<SemaphorePermit<'b>>,
-    ) {
+    fn hand_on(&mut self, command: &'static CommandInfo, args: &Args<'_>) {
         let length = command::HEADER_BYTES
             + args.iter().map(|arg| command::ARGUMENT_HEADER_BYTES + arg.len()).sum::<usize>();
         if self.operations.capacity() < length {
@@ -259,15 +284,31 @@ impl<B: Backend> Connection<B> {
         }
         command::encode(args.iter().copied(), &mut self.operations);
         let operation = self.operations.split().freeze();
+        self.submit(command, operation);
+    }
+
+    /// Hands an operation to the backend if there is a share of the budget for it. Parks it
+    /// otherwise, or refuses it once there has been none for too long.
+    fn submit(&mut self, command: &'static CommandInfo, operation: Bytes) {
+        let bytes = self.sizes.expect(command);
+        let share = self.share.take().or_else(|| self.shared.budget.try_take(bytes));
+        let Some(share) = share else {
+            let since = *self.starved_since.get_or_insert(self.now);
+            if self.now.saturating_duration_since(since) < self.shared.config.reply_timeout {
+                self.parked = Some(Parked { command, operation });
+            } else {
+                self.shared.counters.failures.fetch_add(1, Relaxed);
+                self.reply_here(|_, out| out.error(BackendError::Busy.line()));
+            }
+            return;
+        };
+        self.starved_since = None;
+        let (resp, length) = (self.session.resp, operation.len());
         self.pending_bytes += length;
-        self.expected.push_back(Expected::Result(self.session.resp, length));
-        // The completion gives the permit back.
-        if let Some(permit) = permit.take() {
-            permit.forget();
-        }
-        let (number, waiting) = self.replies.open();
+        self.expected.push_back(Expected::Result(Submitted { command, resp, length }));
+        let (number, waiting) = self.replies.open(self.now);
         self.note_waiting(waiting);
-        let done = Completion::new(self.replies.clone(), budget.clone(), number);
+        let done = Completion::new(self.replies.clone(), share, number);
         self.backend.submit(operation, done);
     }
 
@@ -293,11 +334,11 @@ impl<B: Backend> Connection<B> {
                     self.pending_bytes -= reply.len();
                     self.output.extend_from_slice(reply);
                 }
-                Some(Expected::Result(resp, length)) => {
-                    let (resp, length) = (*resp, *length);
+                Some(Expected::Result(submitted)) => {
+                    let submitted = *submitted;
                     let Some(result) = self.next_result()? else { break };
-                    self.pending_bytes -= length;
-                    self.render_result(resp, result);
+                    self.pending_bytes -= submitted.length;
+                    self.render_result(submitted, result);
                 }
             }
             self.expected.pop_front();
@@ -322,12 +363,12 @@ impl<B: Backend> Connection<B> {
         self.replies_full = bytes > self.shared.config.output_bytes_max / 8;
     }
 
-    fn render_result(&mut self, resp: Resp, result: Result<Bytes, BackendError>) {
-        let mut out = Encoder::new(&mut self.output, resp);
+    fn render_result(&mut self, submitted: Submitted, result: Result<Bytes, BackendError>) {
+        let mut out = Encoder::new(&mut self.output, submitted.resp);
         match result {
             Ok(result) => {
-                let faded = self.result_bytes - self.result_bytes / 64;
-                self.result_bytes = faded.max(result.len());
+                self.result_bytes = faded(self.result_bytes).max(result.len());
+                self.sizes.note(submitted.command, result.len());
                 out.result(&result);
             }
             Err(error) => {

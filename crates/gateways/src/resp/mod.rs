@@ -10,6 +10,7 @@
 //! nesting and repeated parsing of partial input, and would not give Redis's errors.
 
 mod backend;
+mod budget;
 mod config;
 mod connection;
 mod encoder;
@@ -19,6 +20,7 @@ mod parser;
 mod replicated;
 mod replies;
 mod server;
+mod sizes;
 
 pub use backend::{Backend, BackendError, Completion};
 pub use config::{GatewayConfig, GatewayError};

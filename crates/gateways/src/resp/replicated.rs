@@ -18,10 +18,9 @@ impl From<RequestError> for BackendError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Forgotten => Self::Forgotten,
-            RequestError::Refused | RequestError::Full => Self::Busy,
+            RequestError::Refused | RequestError::Full | RequestError::Unreachable => Self::Busy,
             RequestError::TooLarge => Self::TooLarge,
             RequestError::TimedOut => Self::TimedOut,
-            RequestError::Unreachable => Self::Unavailable,
             RequestError::Closed => Self::Closed,
         }
     }

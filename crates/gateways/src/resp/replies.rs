@@ -4,7 +4,9 @@ use super::backend::BackendError;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 type Outcome = Result<Bytes, BackendError>;
 
@@ -25,10 +27,16 @@ pub(crate) struct Replies {
 struct State {
     /// Number of the first place.
     first: u64,
-    places: VecDeque<Option<Outcome>>,
+    places: VecDeque<Place>,
     /// Bytes in filled places.
     bytes: usize,
     overflowed: bool,
+}
+
+#[derive(Debug)]
+struct Place {
+    opened: Instant,
+    outcome: Option<Outcome>,
 }
 
 /// More results than allowed were waiting for their turn; some are lost.
@@ -46,25 +54,46 @@ impl Replies {
     }
 
     /// Opens a place behind all others. Says its number, and how many bytes wait in filled places.
-    pub fn open(&self) -> (u64, usize) {
+    pub fn open(&self, now: Instant) -> (u64, usize) {
         let mut state = self.lock();
-        state.places.push_back(None);
+        state.places.push_back(Place { opened: now, outcome: None });
         (state.first + state.places.len() as u64 - 1, state.bytes)
     }
 
-    /// Fills a place, once.
+    /// When the first place that is still empty was opened.
+    pub fn oldest(&self) -> Option<Instant> {
+        let state = self.lock();
+        state.places.iter().find(|place| place.outcome.is_none()).map(|place| place.opened)
+    }
+
+    /// Fills the places that were opened so long ago and are still empty. What comes for them later
+    /// is ignored.
+    pub fn expire(&self, now: Instant, timeout: Duration) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let old = |place: &&mut Place| now.saturating_duration_since(place.opened) >= timeout;
+        for place in state.places.iter_mut().take_while(old) {
+            if place.outcome.is_none() {
+                place.outcome = Some(Err(BackendError::TimedOut));
+                state.bytes += RESULT_COST;
+            }
+        }
+    }
+
+    /// Fills a place, unless it is filled.
     pub fn complete(&self, number: u64, outcome: Outcome) {
-        let mut state = self.lock();
+        let mut guard = self.lock();
+        let state = &mut *guard;
         let Some(index) = number.checked_sub(state.first) else { return };
+        let place = state.places.get_mut(index as usize);
+        let Some(place) = place.filter(|place| place.outcome.is_none()) else { return };
         state.bytes += RESULT_COST + outcome.as_ref().map_or(0, Bytes::len);
         state.overflowed |= state.bytes > self.bytes_max;
         let overflowed = state.overflowed;
         // After an overflow the connection is lost, so its results need not be kept.
         let outcome = if overflowed { Err(BackendError::Busy) } else { outcome };
-        if let Some(place) = state.places.get_mut(index as usize) {
-            *place = Some(outcome);
-        }
-        drop(state);
+        place.outcome = Some(outcome);
+        drop(guard);
         if index == 0 || overflowed {
             self.ready.notify_one();
         }
@@ -88,7 +117,9 @@ impl Replies {
         }
         let mut taken = 0;
         while taken < bytes_max {
-            let Some(outcome) = state.places.front_mut().and_then(Option::take) else { break };
+            let Some(outcome) = state.places.front_mut().and_then(|p| p.outcome.take()) else {
+                break;
+            };
             state.places.pop_front();
             state.first += 1;
             let bytes = RESULT_COST + outcome.as_ref().map_or(0, Bytes::len);
@@ -107,7 +138,7 @@ mod tests {
     #[test]
     fn results_leave_in_the_order_of_their_places() {
         let replies = Replies::new(10_000);
-        let numbers: Vec<_> = (0..4).map(|_| replies.open().0).collect();
+        let numbers: Vec<_> = (0..4).map(|_| replies.open(Instant::now()).0).collect();
         let mut taken = VecDeque::new();
         let bytes = |text: &'static str| Ok(Bytes::from_static(text.as_bytes()));
         replies.complete(numbers[1], bytes("b"));
@@ -126,11 +157,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_late_is_lost_alone() {
+        let replies = Replies::new(10_000);
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let numbers = [0, 0, 5].map(|late| replies.open(start + late * second).0);
+        assert_eq!(replies.oldest(), Some(start));
+        replies.complete(numbers[1], Ok(Bytes::new()));
+        let mut taken = VecDeque::new();
+        replies.expire(start + 9 * second, 10 * second);
+        replies.take(usize::MAX, &mut taken).unwrap();
+        assert!(taken.is_empty(), "the first has a second left");
+        replies.expire(start + 10 * second, 10 * second);
+        replies.complete(numbers[0], Ok(Bytes::from_static(b"too late")));
+        replies.take(usize::MAX, &mut taken).unwrap();
+        assert_eq!(taken, [Err(BackendError::TimedOut), Ok(Bytes::new())]);
+        assert_eq!(replies.oldest(), Some(start + 5 * second));
+        replies.complete(numbers[0], Ok(Bytes::from_static(b"too late")));
+        replies.complete(numbers[2], Ok(Bytes::from_static(b"in time")));
+        taken.clear();
+        replies.take(usize::MAX, &mut taken).unwrap();
+        assert_eq!(taken, [Ok(Bytes::from_static(b"in time"))]);
+        assert_eq!(replies.lock().bytes, 0);
+    }
+
+    #[test]
     fn too_many_bytes_are_an_overflow_and_are_not_kept() {
         let replies = Replies::new(1000);
-        let (first, second) = (replies.open().0, replies.open().0);
+        let now = Instant::now();
+        let (first, second) = (replies.open(now).0, replies.open(now).0);
         replies.complete(second, Ok(Bytes::from(vec![0; 1001])));
-        assert!(replies.lock().places.iter().flatten().all(Result::is_err));
+        assert!(
+            replies.lock().places.iter().filter_map(|p| p.outcome.as_ref()).all(Result::is_err)
+        );
         replies.complete(first, Ok(Bytes::new()));
         assert_eq!(replies.take(usize::MAX, &mut VecDeque::new()), Err(Overflowed));
     }

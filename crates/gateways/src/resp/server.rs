@@ -1,6 +1,7 @@
 //! Listens, and starts a task for each connection.
 
 use super::backend::Backend;
+use super::budget::Budget;
 use super::config::{GatewayConfig, GatewayError};
 use super::connection::Connection;
 use super::local::Session;
@@ -12,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// How long to wait after a connection could not be accepted, which is mostly for want of file
@@ -24,8 +24,8 @@ pub(crate) struct Shared {
     pub config: GatewayConfig,
     pub address: SocketAddr,
     pub started: Instant,
-    /// One permit for each command that may wait for the backend.
-    pub budget: Arc<Semaphore>,
+    /// What every command that waits for the backend has a share of.
+    pub budget: Budget,
     pub counters: Counters,
     clients: Mutex<BTreeMap<u64, Bytes>>,
 }
@@ -82,7 +82,7 @@ impl<B: Backend> Gateway<B> {
         let failed = |error| GatewayError::Listen(listen, error);
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let budget = Arc::new(Semaphore::new(config.outstanding_max.min(Semaphore::MAX_PERMITS)));
+        let budget = Budget::new(config.outstanding_max, config.results_bytes_max);
         let shared = Arc::new(Shared {
             config,
             address,

@@ -35,10 +35,9 @@ fn every_failure_and_every_lost_completion_has_its_reply() {
     let mut client = Client::connect(gateway.address);
     let errors = [
         (BackendError::Busy, "-BUSY "),
-        (BackendError::Unavailable, "-LOADING "),
         (BackendError::TooLarge, "-ERR command is larger"),
         (BackendError::Forgotten, "-ERR executed, but"),
-        (BackendError::TimedOut, "-ERR no reply in time"),
+        (BackendError::TimedOut, "-ERR timed out waiting"),
     ];
     client.send(&b"GET a\r\n".repeat(errors.len() + 2));
     for (error, _) in errors {

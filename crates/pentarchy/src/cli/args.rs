@@ -107,6 +107,10 @@ pub struct UpArgs {
     #[arg(long, default_value_t = 6379, value_name = "PORT",
         value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
+    /// Seconds after which a command without a reply gets an error; it may still be executed
+    #[arg(long, default_value_t = 30, value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub timeout: u64,
     /// Folder for keys and logs; made if absent
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
     pub data: PathBuf,
@@ -132,16 +136,23 @@ pub struct DownArgs {
 #[command(after_help = "Example:\n  \
     pentarchy init --hosts 10.0.0.1:7000,10.0.0.2:7000,10.0.0.3:7000 --out cluster\n\n\
     Then copy cluster.toml and one replica-N folder to each host, and start them:\n  \
-    pentarchy replica --config cluster.toml --id 0 --keys replica-0")]
+    pentarchy replica --config cluster.toml --id 0 --keys replica-0\n\n\
+    Replicas serve the clients whose keys are made here: client.key, for the operator, and one for\n\
+    each gateway. More public keys can be added to cluster.toml before the replicas start.")]
 pub struct InitArgs {
     #[command(flatten)]
     pub group: GroupArgs,
     /// Address of each replica, in the order of their ids
     #[arg(long, value_delimiter = ',', required = true, value_name = "HOST:PORT,...")]
     pub hosts: Vec<String>,
-    /// Admit only the two clients whose keys are made here
+    /// Gateways to make a key for: gateway-1.key and so on. Each gateway needs its own; two that
+    /// share one disturb each other and lose replies
+    #[arg(long, default_value_t = 1, value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub gateways: u16,
+    /// Serve every client that can reach a replica, not only those whose keys are made here
     #[arg(long)]
-    pub closed: bool,
+    pub open: bool,
     /// Folder to make
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -176,7 +187,7 @@ pub struct ReplicaArgs {
 
 /// `gateway`.
 #[derive(Args)]
-#[command(after_help = "Example:\n  pentarchy gateway --config cluster.toml --key gateway.key \
+#[command(after_help = "Example:\n  pentarchy gateway --config cluster.toml --key gateway-1.key \
     --listen 127.0.0.1:6379\n\n\
     The gateway counts the replicas' votes for its clients, who trust it as they would trust one \
     server, and asks\nthem for no password. So it listens on loopback addresses only: run one \
@@ -185,12 +196,16 @@ pub struct GatewayArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// The gateway's client key
+    /// The gateway's client key, which no other gateway may use at the same time
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
     /// Address for Redis clients
     #[arg(long, default_value = "127.0.0.1:6379", value_name = "IP:PORT")]
     pub listen: SocketAddr,
+    /// Seconds after which a command without a reply gets an error; it may still be executed
+    #[arg(long, default_value_t = 30, value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub timeout: u64,
     /// Stop when standard input ends, so that no child outlives its parent
     #[arg(long, hide = true)]
     pub leash: bool,
@@ -238,7 +253,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
     /// Faults to tolerate; by default drawn from the seed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=8))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=16))]
     pub f: Option<u64>,
     /// Requests of all clients together
     #[arg(long, default_value_t = 1000, value_name = "N",

@@ -135,7 +135,7 @@ fn lock(marker: &File) -> Result<(), TryLockError> {
 
 const RUNNING: &str = "cluster.json";
 const OWN_FILES: [&str; 6] =
-    [RUNNING, "cluster.json.new", "cluster.toml", "client.key", "gateway.key", "gateway.log"];
+    [RUNNING, "cluster.json.new", "cluster.toml", "client.key", "gateway-1.key", "gateway.log"];
 
 fn is_replica_folder(name: &str) -> bool {
     name.strip_prefix("replica-").is_some_and(|id| id.parse::<u16>().is_ok())

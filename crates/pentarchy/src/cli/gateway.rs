@@ -3,12 +3,12 @@
 use super::args::GatewayArgs;
 use super::failure::{Failure, Outcome};
 use super::stop::stop_signal;
-use bytes::Bytes;
 use pentarchy::config::ClusterConfig;
-use pentarchy::{Client, KeyPair, RequestError, node};
+use pentarchy::{Client, KeyPair, node};
 use pentarchy_client::OUTSTANDING_DEFAULT;
-use pentarchy_gateways::resp::{Backend, BackendError, Completion, Gateway, GatewayConfig};
+use pentarchy_gateways::resp::{Gateway, GatewayConfig};
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 /// Runs the command.
 pub fn run(args: &GatewayArgs) -> Outcome {
@@ -20,15 +20,16 @@ pub fn run(args: &GatewayArgs) -> Outcome {
         listen: args.listen,
         // The client frees a place a moment after it has said so; it must not block meanwhile.
         outstanding_max: OUTSTANDING_DEFAULT * 3 / 4,
+        reply_timeout: Duration::from_secs(args.timeout),
         ..GatewayConfig::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::Internal(format!("cannot start a runtime: {error}")))?;
-    runtime.block_on(serve(gateway, Voting(client), stop))
+    runtime.block_on(serve(gateway, client, stop))
 }
 
-async fn serve(config: GatewayConfig, backend: Voting, stop: Receiver<()>) -> Outcome {
+async fn serve(config: GatewayConfig, backend: Client, stop: Receiver<()>) -> Outcome {
     let gateway = Gateway::bind(config, backend);
     let gateway = gateway.await.map_err(|error| Failure::Usage(error.to_string()))?;
     let (stopped, wait) = tokio::sync::oneshot::channel::<()>();
@@ -43,25 +44,4 @@ async fn serve(config: GatewayConfig, backend: Voting, stop: Receiver<()>) -> Ou
         })
         .await;
     Ok(())
-}
-
-/// The replicated store: a result is what enough replicas agree on.
-#[derive(Clone)]
-struct Voting(Client);
-
-impl Backend for Voting {
-    fn submit(&self, operation: Bytes, done: Completion) {
-        self.0.submit_with(operation, |result| done.complete(result.map_err(explain)));
-    }
-}
-
-const fn explain(error: RequestError) -> BackendError {
-    match error {
-        RequestError::Forgotten => BackendError::Forgotten,
-        RequestError::Refused | RequestError::Full => BackendError::Busy,
-        RequestError::TooLarge => BackendError::TooLarge,
-        RequestError::TimedOut => BackendError::TimedOut,
-        RequestError::Unreachable => BackendError::Unavailable,
-        RequestError::Closed => BackendError::Closed,
-    }
 }

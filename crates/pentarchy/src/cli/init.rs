@@ -5,28 +5,38 @@ use super::failure::{Failure, Outcome};
 use super::say;
 use pentarchy::config::check_address;
 use pentarchy::files;
-use pentarchy::generate::{GroupOptions, NewCluster};
+use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
 use pentarchy::protocols;
 use std::collections::BTreeSet;
 
 /// Runs the command.
 pub fn run(args: &InitArgs) -> Outcome {
     check_hosts(args)?;
-    let options = GroupOptions { closed: args.closed, ..group_options(&args.group) };
+    let options = GroupOptions {
+        closed: !args.open,
+        gateways: usize::from(args.gateways),
+        ..group_options(&args.group)
+    };
     let cluster = NewCluster::generate(&args.hosts, &options);
     files::make_private_folder(&args.out)?;
     cluster.write(&args.out)?;
     let out = args.out.display();
     say(&format!("Made a {} cluster of {} in {out}.", args.group.protocol, args.hosts.len()));
+    say(match args.open {
+        true => "It is open: every client that can reach a replica is served.",
+        false => "It is closed: only the clients whose keys were made here are served.",
+    });
     say("Copy cluster.toml and one folder to each host, then start there:");
     for (id, host) in args.hosts.iter().enumerate() {
         say(&format!(
             "  {host}: pentarchy replica --config cluster.toml --id {id} --keys replica-{id}"
         ));
     }
-    say(&format!(
-        "  a gateway: pentarchy gateway --config {out}/cluster.toml --key {out}/gateway.key"
-    ));
+    for key in (1..=usize::from(args.gateways)).map(gateway_key_name) {
+        say(&format!(
+            "  a gateway: pentarchy gateway --config {out}/cluster.toml --key {out}/{key}"
+        ));
+    }
     say(&format!("  here: pentarchy status --config {out}/cluster.toml --key {out}/client.key"));
     Ok(())
 }

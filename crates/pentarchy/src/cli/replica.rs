@@ -24,7 +24,8 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     let own = addresses.get(usize::from(args.id)).copied().ok_or_else(|| {
         usage(node::StartError::NoSuchReplica { id: args.id, last: addresses.len() - 1 })
     })?;
-    // Before the secrets are taken: a taken port must not use up the device's only life.
+    // Names and port before the secrets: what may go better next time must not use up the
+    // device's only life.
     let listen = Listen::Bound(bind(args.listen.unwrap_or(own))?);
     let (secrets, group_secret) =
         node::take_secrets(&config, args.id, &args.keys).map_err(usage)?;
@@ -33,8 +34,8 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         ServiceChoice::Null => Box::new(Null::new()),
     };
     let replica =
-        node::replica(&config, args.id, secrets, &group_secret, listen, service).map_err(usage)?;
-    let running = replica.spawn().map_err(|error| {
+        node::replica(&config, args.id, secrets, &group_secret, addresses, listen, service);
+    let running = replica.map_err(usage)?.spawn().map_err(|error| {
         Failure::Internal(format!("cannot start the replica's thread: {error}"))
     })?;
     while !running.is_finished() {

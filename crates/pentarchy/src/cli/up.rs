@@ -10,7 +10,7 @@ use super::say;
 use super::supervisor::{Death, Supervisor, last_line};
 use super::table;
 use pentarchy::config::request_mode_name;
-use pentarchy::generate::NewCluster;
+use pentarchy::generate::{NewCluster, gateway_key_name};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs::OpenOptions;
@@ -58,6 +58,7 @@ fn detach(args: &UpArgs) -> Outcome {
         .arg("up")
         .args(["--background", "--protocol", &args.group.protocol])
         .args(["--f", &args.group.f.to_string(), "--port", &args.port.to_string()])
+        .args(["--timeout", &args.timeout.to_string()])
         .args(["--request-auth", request_mode_name(args.group.request_auth.into()), "--data"])
         .arg(&args.data)
         .stdin(Stdio::null())
@@ -120,7 +121,7 @@ fn start(
 ) -> Outcome {
     let gateway = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     start_replicas(args, n, supervisor)?;
-    start_gateway(&args.data, gateway, supervisor)?;
+    start_gateway(args, gateway, supervisor)?;
     if !wait_until_it_answers(gateway, supervisor, &mut signals)? {
         return Ok(());
     }
@@ -163,12 +164,24 @@ fn start_replicas(args: &UpArgs, n: usize, supervisor: &mut Supervisor) -> Outco
     Ok(())
 }
 
-fn start_gateway(root: &Path, address: SocketAddr, supervisor: &mut Supervisor) -> Outcome {
-    let address = address.to_string();
-    let (config, key) = (root.join("cluster.toml"), root.join("gateway.key"));
+fn start_gateway(args: &UpArgs, address: SocketAddr, supervisor: &mut Supervisor) -> Outcome {
+    let (root, address) = (&args.data, address.to_string());
+    let timeout = args.timeout.to_string();
+    let (config, key) = (root.join("cluster.toml"), root.join(gateway_key_name(1)));
     let (config, key) = (text(&config)?, text(&key)?);
-    let arguments = ["gateway", "--leash", "--config", config, "--key", key, "--listen", &address];
-    let folder = root.to_path_buf();
+    let arguments = [
+        "gateway",
+        "--leash",
+        "--config",
+        config,
+        "--key",
+        key,
+        "--listen",
+        &address,
+        "--timeout",
+        &timeout,
+    ];
+    let folder = root.clone();
     let part = Part { name: "gateway".to_owned(), pid: 0, address: address.clone(), folder };
     supervisor.start(part, root.join("gateway.log"), &arguments)
 }

@@ -11,6 +11,9 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// Bytes of a large value; with its key and what the encoding adds it is nearly 1 MiB.
+const LARGE: usize = (1 << 20) - 128;
+
 #[test]
 fn redis_tools_work_and_down_leaves_nothing() {
     let cluster = Cluster::up(&[]);
@@ -156,4 +159,37 @@ fn ctrl_c_stops_everything_and_a_stopped_folder_is_replaced() {
     }
     let status = run(&["status", "--data", text(&data)]);
     assert_eq!(status.status.code(), Some(1), "nothing runs: {}", stderr(&status));
+}
+
+#[test]
+fn many_large_reads_at_once_are_all_answered() {
+    let cluster = Cluster::up(&[]);
+    let mut connection = Connection::open(cluster.port);
+    let values: Vec<String> = ["a", "b", "c", "d"].map(|text| text.repeat(LARGE)).into();
+    for (key, value) in values.iter().enumerate() {
+        let stored = connection.call(&["SET", &format!("large:{key}"), value]);
+        assert_eq!(stored.as_deref(), Some("+OK"));
+    }
+    let keys: Vec<String> = (0..40).map(|read| format!("large:{}", read % 4)).collect();
+    for key in &keys {
+        connection.send(&["GET", key]);
+    }
+    for (read, _) in keys.iter().enumerate() {
+        let value = connection.receive().expect("a value");
+        assert!(value == values[read % 4], "{} bytes, read {read}", value.len());
+    }
+}
+
+#[test]
+fn without_a_quorum_commands_are_given_up() {
+    let cluster = Cluster::up(&["--timeout", "1"]);
+    for replica in 1..3 {
+        signal(cluster.replica_pid(replica), Signal::KILL);
+    }
+    let mut connection = Connection::open(cluster.port);
+    for _ in 0..2 {
+        let reply = connection.call(&["INCR", "count"]).expect("an error");
+        assert!(reply.starts_with("-ERR timed out") && reply.contains("may still"), "{reply}");
+    }
+    assert_eq!(connection.call(&["PING"]).as_deref(), Some("+PONG"));
 }

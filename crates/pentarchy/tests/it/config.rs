@@ -29,13 +29,14 @@ fn what_is_rendered_is_read_back_the_same() {
     for closed in [false, true] {
         let options = GroupOptions {
             closed,
+            gateways: 3,
             request_auth: pentarchy::RequestMode::Mac,
             ..GroupOptions::default()
         };
         let config = NewCluster::generate(&hosts, &options).config;
         let back = ClusterConfig::parse(Path::new("x"), &config.render()).unwrap();
         assert_eq!(back, config);
-        assert_eq!(matches!(back.admission, Admission::Only(keys) if keys.len() == 2), closed);
+        assert_eq!(matches!(back.admission, Admission::Only(keys) if keys.len() == 4), closed);
     }
 }
 
@@ -92,9 +93,11 @@ fn init_makes_what_every_host_needs_and_nothing_that_others_can_read() {
     let parent = tempfile::tempdir().unwrap();
     let out = parent.path().join("cluster");
     let hosts = HOSTS.join(",");
-    let output = run(&["init", "--hosts", &hosts, "--out", text(&out)]);
+    let output = run(&["init", "--gateways", "2", "--hosts", &hosts, "--out", text(&out)]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("pentarchy replica --config cluster.toml --id 2"));
+    let said = stdout(&output);
+    assert!(said.contains("pentarchy replica --config cluster.toml --id 2"), "{said}");
+    assert!(said.contains("It is closed") && said.contains("/gateway-2.key"), "{said}");
     let config = ClusterConfig::load(&out.join("cluster.toml")).unwrap();
     assert_eq!(config.replicas.len(), 3);
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -106,12 +109,28 @@ fn init_makes_what_every_host_needs_and_nothing_that_others_can_read() {
             assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
         }
     }
-    assert_eq!(mode(&out.join("client.key")), 0o600);
-    assert_eq!(mode(&out.join("gateway.key")), 0o600);
+    let Admission::Only(admitted) = &config.admission else { panic!("open unless asked for") };
+    let keys = ["client.key", "gateway-1.key", "gateway-2.key"].map(|name| out.join(name));
+    for (path, id) in keys.iter().zip(admitted) {
+        assert_eq!(mode(path), 0o600);
+        assert_eq!(pentarchy::KeyPair::load(path).unwrap().client_id(), *id);
+    }
+    assert_eq!(admitted.len(), keys.len());
 
     let again = run(&["init", "--hosts", &hosts, "--out", text(&out)]);
     assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
     assert_eq!(ClusterConfig::load(&out.join("cluster.toml")).unwrap(), config);
+}
+
+#[test]
+fn init_makes_an_open_group_only_if_asked() {
+    let parent = tempfile::tempdir().unwrap();
+    let out = parent.path().join("cluster");
+    let output = run(&["init", "--open", "--hosts", &HOSTS.join(","), "--out", text(&out)]);
+    assert!(stdout(&output).contains("It is open: every client"), "{}", stdout(&output));
+    let config = ClusterConfig::load(&out.join("cluster.toml")).unwrap();
+    assert_eq!(config.admission, Admission::Open);
+    assert!(out.join("gateway-1.key").exists() && !out.join("gateway-2.key").exists());
 }
 
 #[test]

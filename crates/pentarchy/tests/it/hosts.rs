@@ -27,7 +27,7 @@ impl Parts {
         let parent = tempfile::tempdir().expect("a temporary folder");
         let hosts = [(); 3].map(|()| format!("localhost:{}", free_port())).join(",");
         let out = parent.path().join("cluster");
-        let output = run(&["init", "--closed", "--hosts", &hosts, "--out", text(&out)]);
+        let output = run(&["init", "--hosts", &hosts, "--out", text(&out)]);
         assert!(output.status.success(), "{}", stderr(&output));
         Self { parent, children: Vec::new() }
     }
@@ -60,7 +60,7 @@ fn what_init_made_runs_admits_its_clients_and_never_runs_twice() {
     for id in 0..3 {
         parts.start_replica(id);
     }
-    let (config, key) = (parts.file("cluster.toml"), parts.file("gateway.key"));
+    let (config, key) = (parts.file("cluster.toml"), parts.file("gateway-1.key"));
     let port = free_port();
     let listen = format!("127.0.0.1:{port}");
     let gateway = ["gateway", "--config", text(&config), "--key", text(&key), "--listen", &listen];
@@ -89,7 +89,7 @@ fn what_init_made_runs_admits_its_clients_and_never_runs_twice() {
 }
 
 #[test]
-fn a_replica_that_cannot_listen_keeps_its_only_life() {
+fn a_replica_that_cannot_start_keeps_its_only_life() {
     let mut parts = Parts::init();
     let (config, keys) = (parts.file("cluster.toml"), parts.file("replica-0"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -106,6 +106,15 @@ fn a_replica_that_cannot_listen_keeps_its_only_life() {
         let said = stderr(&output);
         assert!(said.contains(message) && said.lines().count() == 1, "{said}");
     }
+    // Names that lead nowhere, or not yet; the reserved name never does.
+    let good = std::fs::read_to_string(&config).expect("it was made");
+    let unknown = good.replacen("address = \"localhost:", "address = \"nowhere.invalid:", 3);
+    assert_ne!(unknown, good);
+    std::fs::write(&config, unknown).expect("it can be changed");
+    let output = run(&[&common[..], &["--id", "0"]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("cannot resolve nowhere.invalid"), "{}", stderr(&output));
+    std::fs::write(&config, good).expect("it can be changed");
     parts.start_replica(0);
     let client = parts.file("client.key");
     eventually("it runs", || parts.status(&client).0.matches("unreachable").count() == 2);

@@ -16,14 +16,24 @@ impl Connection {
         Self(BufReader::new(stream))
     }
 
-    /// Sends a command and reads its answer: a simple string, an error, a number or a bulk string,
-    /// as text; `None` if there is no value.
+    /// Sends a command and reads its answer.
     pub fn call(&mut self, words: &[&str]) -> Option<String> {
+        self.send(words);
+        self.receive()
+    }
+
+    /// Sends a command.
+    pub fn send(&mut self, words: &[&str]) {
         let mut command = format!("*{}\r\n", words.len());
         for word in words {
             command.push_str(&format!("${}\r\n{word}\r\n", word.len()));
         }
         self.0.get_mut().write_all(command.as_bytes()).expect("the gateway reads");
+    }
+
+    /// Reads an answer: a simple string, an error, a number or a bulk string, as text; `None` if
+    /// there is no value.
+    pub fn receive(&mut self) -> Option<String> {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("the gateway answers");
         let (kind, rest) = line.trim_end().split_at(1);

@@ -9,8 +9,8 @@ use crate::error::StartError;
 use crate::links::{Link, Links, Role};
 use crate::peers::Peers;
 use bytes::Bytes;
-use pentarchy_core::ids::{ClientId, ReplicaId};
-use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::ids::{ClientId, ReplicaId, View};
+use pentarchy_core::ports::client::{Reply, ToClient};
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Closed;
@@ -55,8 +55,10 @@ pub struct Network {
     /// Connections that may still be [`Role::Unknown`], oldest first, with their deadlines.
     unknown: VecDeque<(u64, usize)>,
     unknown_count: usize,
-    /// Bytes that waited for clients after the last flush of each.
-    client_backlog: usize,
+    /// Bytes that wait for clients.
+    client_queued: usize,
+    /// Bytes that were read from clients in this round.
+    client_read: usize,
     scratch: Vec<u8>,
     tokens: Vec<usize>,
 }
@@ -81,11 +83,12 @@ impl Network {
             limits,
             links: Links::default(),
             peers,
-            clients: Clients::default(),
+            clients: Clients::new(limits),
             counters: Counters::default(),
             unknown: VecDeque::new(),
             unknown_count: 0,
-            client_backlog: 0,
+            client_queued: 0,
+            client_read: 0,
             scratch: vec![0; SCRATCH_BYTES],
             tokens: Vec::new(),
         })
@@ -115,9 +118,27 @@ impl Network {
         Ok(any)
     }
 
-    /// Moves the tokens of the connections to read to the end of `into`.
+    /// Moves the tokens of the connections to read to the end of `into`, peers first.
     pub fn take_ready(&mut self, into: &mut Vec<usize>) {
+        self.client_read = 0;
         self.links.take_ready(into);
+        into.sort_by_key(|token| !self.is_peer(*token));
+    }
+
+    fn is_peer(&mut self, token: usize) -> bool {
+        let link = self.links.get_mut(token);
+        link.is_some_and(|link| matches!(link.role, Role::Peer(_) | Role::Dialled(_)))
+    }
+
+    /// Whether enough was read from clients in this round. The rest is to be [put
+    /// off](Self::postpone).
+    pub const fn has_read_enough(&self) -> bool {
+        self.client_read >= self.limits.clients_round_bytes
+    }
+
+    /// Has connections that were not read come first in the next round.
+    pub fn postpone(&mut self, tokens: &[usize]) {
+        self.links.postpone(tokens);
     }
 
     /// Reads a connection, appends its messages, and says whose they are.
@@ -139,6 +160,10 @@ impl Network {
         }
         self.links.mark_ready(token);
         let sender = self.settle(token, now_ms, messages);
+        if let Some(Sender::Client(id)) = sender {
+            self.client_read += received.unwrap_or_default();
+            self.clients.heard(&id, now_ms);
+        }
         if let Err(closed) = received {
             self.on_closed(token, now_ms, closed);
         }
@@ -164,33 +189,75 @@ impl Network {
         link.map_or(0, |link| link.connection.queued_bytes())
     }
 
-    /// Queues a message for a client; false if it is too slow, and then its connection is to be
-    /// closed.
-    #[must_use]
-    pub fn try_send_client(&mut self, token: usize, message: &ToClient) -> bool {
-        let Some(link) = self.links.get_mut(token) else { return true };
+    /// Bytes that wait for a client.
+    pub fn client_queued_bytes(&mut self, id: &ClientId) -> usize {
+        let link = self.clients.token(id).and_then(|token| self.links.get_mut(token));
+        link.map_or(0, |link| link.connection.queued_bytes())
+    }
+
+    /// Collects a reply for a client until the end of the round.
+    pub fn reply(&mut self, id: &ClientId, reply: Reply) {
+        let collected = self.clients.reply(id, reply);
+        self.counters.client_dropped += u64::from(!collected);
+    }
+
+    /// Queues what was collected for clients.
+    pub fn send_replies(&mut self, view: View, now_ms: u64) {
+        while let Some((token, message)) = self.clients.next_message(view) {
+            self.send_client(token, now_ms, &message);
+        }
+    }
+
+    /// Queues a message for a client. False if too much waits for it: the message is dropped, the
+    /// client asks again if it has to, and if it does not read at all its connection is closed.
+    pub fn send_client(&mut self, token: usize, now_ms: u64, message: &ToClient) -> bool {
+        if self.queue_for_client(token, message) {
+            return true;
+        }
+        if self.links.get_mut(token).is_some_and(|link| !link.is_full) {
+            // One round can have more to say than the queue holds; what the system takes meanwhile
+            // makes room.
+            self.flush_link(token, now_ms);
+            if self.queue_for_client(token, message) {
+                return true;
+            }
+        }
+        self.counters.client_dropped += 1;
+        let Some(link) = self.links.get_mut(token) else { return false };
+        link.is_full = true;
+        if link.is_stalled(now_ms) {
+            self.counters.clients_too_slow += 1;
+            self.close(token, now_ms, "does not read");
+        } else {
+            self.links.mark_dirty(token);
+        }
+        false
+    }
+
+    fn queue_for_client(&mut self, token: usize, message: &ToClient) -> bool {
+        let Some(link) = self.links.get_mut(token) else { return false };
         // Many clients that each read a little too slowly must not fill the memory together.
-        if link.backlog > 0 && self.client_backlog > self.limits.clients_queue_bytes {
+        let is_crowded = self.client_queued >= self.limits.clients_queue_bytes
+            && link.counted >= self.limits.client_share_bytes();
+        if link.is_full || is_crowded {
             return false;
         }
         let queued = link.connection.queue_with(|to| message.encode(to)).is_ok();
         if queued {
+            self.count(token);
             self.links.mark_dirty(token);
         }
         queued
     }
 
-    /// Queues a message for a client; closes its connection if it is too slow.
-    pub fn send_client(&mut self, token: usize, now_ms: u64, message: &ToClient) {
-        if !self.try_send_client(token, message) {
-            self.close_slow(token, now_ms);
+    /// Brings [`Self::client_queued`] up to date.
+    fn count(&mut self, token: usize) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        if matches!(link.role, Role::Client(_)) {
+            self.client_queued -= link.counted;
+            link.counted = link.connection.queued_bytes();
+            self.client_queued += link.counted;
         }
-    }
-
-    /// Closes the connection of a client that does not read.
-    pub fn close_slow(&mut self, token: usize, now_ms: u64) {
-        self.counters.clients_too_slow += 1;
-        self.close(token, now_ms, "does not read");
     }
 
     /// Writes everything that waits, one system call per connection.
@@ -198,18 +265,21 @@ impl Network {
         let mut tokens = std::mem::take(&mut self.tokens);
         self.links.take_dirty(&mut tokens);
         for token in tokens.drain(..) {
-            let Some(link) = self.links.get_mut(token) else { continue };
-            let flushed = link.connection.flush();
-            if matches!(link.role, Role::Client(_)) {
-                self.client_backlog -= link.backlog;
-                link.backlog = link.connection.queued_bytes();
-                self.client_backlog += link.backlog;
-            }
-            if let Err(closed) = flushed {
-                self.on_closed(token, now_ms, closed);
+            if let Some(link) = self.links.get_mut(token) {
+                link.is_full = false;
+                self.flush_link(token, now_ms);
             }
         }
         self.tokens = tokens;
+    }
+
+    fn flush_link(&mut self, token: usize, now_ms: u64) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        let flushed = link.flush(now_ms);
+        self.count(token);
+        if let Err(closed) = flushed {
+            self.on_closed(token, now_ms, closed);
+        }
     }
 
     fn on_closed(&mut self, token: usize, now_ms: u64, closed: Closed) {
@@ -226,8 +296,8 @@ impl Network {
     /// Closes a connection and takes note of what that means.
     pub fn close(&mut self, token: usize, now_ms: u64, reason: &'static str) {
         let Some(link) = self.links.remove(token) else { return };
-        let Link { mut connection, role, backlog, .. } = link;
-        self.client_backlog -= backlog;
+        let Link { mut connection, role, counted, .. } = link;
+        self.client_queued -= counted;
         self.poller.deregister(connection.stream());
         match role {
             Role::Unknown => {

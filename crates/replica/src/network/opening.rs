@@ -6,6 +6,7 @@ use crate::peers::PeerState;
 use bytes::Bytes;
 use pentarchy_core::ids::{ClientId, Node, ReplicaId};
 use pentarchy_core::limits::{ENVELOPE_BYTES_MAX, FRAME_BYTES_MAX};
+use pentarchy_core::request::RequestAuth;
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::channel_public;
 use pentarchy_io::connection::{Connection, ConnectionLimits};
@@ -16,6 +17,9 @@ use tracing::{debug, info, warn};
 
 /// Connections accepted in one round. Each costs a handshake's worth of arithmetic.
 const ACCEPTS_MAX: usize = 16;
+
+/// A client that says nothing for so many milliseconds may have to make room for another.
+const SILENT_MS: u64 = 1_000;
 
 impl Network {
     /// Accepts, dials, and closes what took too long.
@@ -163,14 +167,28 @@ impl Network {
             }
             Node::Client(id) => {
                 let is_client = channel_public(&id.0)? == remote && self.access.admits(&id);
-                let has_room = self.clients.len() < self.limits.clients_max;
-                if !is_client || !has_room && !self.clients.contains(&id) {
+                if !is_client || !self.clients.contains(&id) && !self.make_room(now_ms) {
                     return None;
                 }
                 self.client_up(id, token, now_ms);
                 Some(Sender::Client(id))
             }
         }
+    }
+
+    /// Whether there is room for another client, if need be in place of one that says nothing:
+    /// whoever holds all places without using them must not keep the others out.
+    fn make_room(&mut self, now_ms: u64) -> bool {
+        if self.clients.len() < self.limits.clients_max {
+            return true;
+        }
+        let silent = self.clients.most_silent();
+        let silent = silent.filter(|(_, heard_ms)| now_ms.saturating_sub(*heard_ms) >= SILENT_MS);
+        if let Some((token, _)) = silent {
+            self.counters.clients_evicted += 1;
+            self.close(token, now_ms, "silent, and there are too many");
+        }
+        silent.is_some()
     }
 
     fn set_role(&mut self, token: usize, role: Role, limits: ConnectionLimits) {
@@ -191,11 +209,11 @@ impl Network {
     fn client_up(&mut self, id: ClientId, token: usize, now_ms: u64) {
         debug!(client = %id, "connected");
         let limits = ConnectionLimits {
-            message_bytes_max: ENVELOPE_BYTES_MAX + 64,
+            message_bytes_max: ENVELOPE_BYTES_MAX + RequestAuth::BYTES_MAX + 64,
             queue_bytes_max: self.limits.client_queue_bytes,
         };
         self.set_role(token, Role::Client(id), limits);
-        if let Some(old) = self.clients.up(id, token) {
+        if let Some(old) = self.clients.up(id, token, now_ms) {
             self.close(old, now_ms, "replaced by a newer connection");
         }
         if let Some(link) = self.links.get_mut(token) {

@@ -1,10 +1,12 @@
 //! What strangers and broken clients can do: be counted.
 
 use crate::cluster::{Cluster, Json, PATIENCE};
-use crate::tally::answer;
+use crate::tally::{LARGE, answer};
+use bytes::Bytes;
 use pentarchy_client::{Client, RequestError};
 use pentarchy_core::digest::Domain;
 use pentarchy_core::ids::{Epoch, GroupId, Node, ReplicaId};
+use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::{KeyPair, channel_public};
@@ -40,7 +42,13 @@ fn intrude(cluster: &Cluster, keys: &KeyPair, claim: Node) -> (TcpStream, Channe
 }
 
 fn send(stream: &mut TcpStream, channel: &mut Channel, message: &[u8]) {
-    let plain = [&(message.len() as u32).to_le_bytes(), message].concat();
+    send_all(stream, channel, &[message]);
+}
+
+/// Sends messages in one frame.
+fn send_all(stream: &mut TcpStream, channel: &mut Channel, messages: &[&[u8]]) {
+    let framed = |message: &&[u8]| [&(message.len() as u32).to_le_bytes(), *message].concat();
+    let plain: Vec<u8> = messages.iter().flat_map(framed).collect();
     let mut out = Vec::new();
     channel.write(&plain, &mut out).unwrap();
     stream.write_all(&out).unwrap();
@@ -137,6 +145,75 @@ fn a_client_that_vanishes_or_talks_nonsense_harms_nobody() {
     let client = cluster.client(1);
     cluster.await_status(&client, 0, |status| status.number("/counters/client_malformed") == 1);
     client.submit("present").wait_timeout(PATIENCE).unwrap();
+    cluster.stop();
+}
+
+#[test]
+fn queries_are_not_executed_for_a_client_that_is_gone_or_does_not_read() {
+    let cluster = Cluster::start(1);
+    let client = cluster.client(1);
+    let query = ToReplica::Query { number: 1, operation: Bytes::from_static(LARGE) }.to_bytes();
+    let counters = |status: &Json| {
+        let number = |name| status.number(&format!("/counters/{name}"));
+        (number("client_malformed"), number("client_queries"), number("client_queries_dropped"))
+    };
+    let mut queries: Vec<&[u8]> = vec![&query; 1000];
+    let keys = KeyPair::from_seed([4; 32]);
+    let (mut stream, mut channel) = intrude(&cluster, &keys, Node::Client(keys.client_id()));
+    send_all(&mut stream, &mut channel, &queries);
+    cluster.await_status(&client, 0, |status| {
+        let (_, executed, dropped) = counters(status);
+        assert!(executed < 50, "{executed}");
+        executed + dropped == 1000
+    });
+    let mut executed = 0;
+    cluster.await_status(&client, 0, |status| {
+        executed = counters(status).1;
+        true
+    });
+    queries[0] = &[9, 9, 9];
+    let keys = KeyPair::from_seed([5; 32]);
+    let (mut stream, mut channel) = intrude(&cluster, &keys, Node::Client(keys.client_id()));
+    send_all(&mut stream, &mut channel, &queries);
+    assert!(is_closed(&mut stream));
+    let dropped = 1000 - executed;
+    cluster.await_status(&client, 0, |status| counters(status) == (1, executed, dropped));
+    cluster.stop();
+}
+
+#[test]
+fn a_client_with_a_full_queue_misses_messages_and_stays_connected() {
+    let cluster = Cluster::with(1, Tuning::default(), &|config| {
+        config.limits.client_queue_bytes = 1 << 20;
+        config.limits.query_queue_bytes = usize::MAX;
+    });
+    let client = cluster.client(1);
+    let query = ToReplica::Query { number: 1, operation: Bytes::from_static(LARGE) }.to_bytes();
+    let keys = KeyPair::from_seed([4; 32]);
+    let (mut stream, mut channel) = intrude(&cluster, &keys, Node::Client(keys.client_id()));
+    send_all(&mut stream, &mut channel, &[&query[..]; 100]);
+    cluster.await_status(&client, 0, |status| status.number("/counters/client_queries") == 100);
+    cluster.await_status(&client, 0, |status| {
+        assert!(status.number("/counters/client_dropped") > 50);
+        assert_eq!(status.number("/counters/clients_too_slow"), 0);
+        status.number("/clients") == 2
+    });
+    cluster.stop();
+}
+
+#[test]
+fn clients_that_hold_all_places_in_silence_make_room() {
+    let cluster = Cluster::with(1, Tuning::default(), &|config| config.limits.clients_max = 2);
+    let _silent = [7, 8].map(|seed| {
+        let keys = KeyPair::from_seed([seed; 32]);
+        intrude(&cluster, &keys, Node::Client(keys.client_id()))
+    });
+    let client = cluster.client(1);
+    works(&cluster, &client, 1);
+    cluster.await_status(&client, 0, |status| {
+        assert_eq!(status.number("/clients"), 2);
+        status.number("/counters/clients_evicted") == 1
+    });
     cluster.stop();
 }
 

@@ -1,9 +1,10 @@
 //! What clients get.
 
 use crate::cluster::{Cluster, PATIENCE};
-use crate::tally::answer;
+use crate::tally::{Believer, LARGE, answer};
 use bytes::Bytes;
 use pentarchy_client::{Client, Completions, Pending, RequestError};
+use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_replica::Fatal;
@@ -92,6 +93,55 @@ fn a_replica_that_starts_late_fetches_the_state_and_answers_alike() {
     cluster.await_status(&client, 1, |status| status.number("/executed") == total);
     let both = Client::connect(cluster.client_config(2, 2)).unwrap();
     assert_eq!(both.query("").wait_timeout(PATIENCE), Ok(answer(total, b"")));
+    cluster.stop();
+}
+
+#[test]
+fn a_client_that_pipelines_large_results_gets_them_or_is_told_and_stays_connected() {
+    // What a round collects for one client, and how many results that is at least.
+    large_results(16 << 20, 16);
+    large_results(1 << 20, 1);
+}
+
+fn large_results(client_queue_bytes: usize, done_min: usize) {
+    let cluster = Cluster::with(1, Tuning::default(), &|config| {
+        config.limits.client_queue_bytes = client_queue_bytes;
+    });
+    let mut config = cluster.client_config(1, 1);
+    let core = Believer::new(config.keys.client_id(), cluster.membership.ids().collect(), 1);
+    config.core = Box::new(core.retrying(100));
+    let client = Client::connect(config).unwrap();
+    let pending: Vec<Pending> = (0..40).map(|_| client.submit(LARGE)).collect();
+    let mut done = 0;
+    for pending in pending {
+        match pending.wait_timeout(PATIENCE) {
+            Ok(result) => {
+                assert_eq!(result.len(), 8 + LARGE.len() + (1 << 20));
+                done += 1;
+            }
+            Err(error) => assert_eq!(error, RequestError::Forgotten),
+        }
+    }
+    assert!(done >= done_min, "{done}");
+    assert_eq!(client.submit("x").wait_timeout(PATIENCE), Ok(answer(41, b"x")));
+    cluster.await_status(&client, 0, |status| {
+        assert_eq!(status.number("/counters/clients_too_slow"), 0);
+        assert_eq!(status.number("/requests"), 41);
+        status.number("/clients") == 1
+    });
+    cluster.stop();
+}
+
+#[test]
+fn everyone_who_asks_for_the_status_is_answered() {
+    let cluster = Cluster::start(1);
+    let client = cluster.client(1);
+    for _ in 0..20 {
+        let asked: Vec<Pending> = (0..50).map(|_| client.status(ReplicaId(0))).collect();
+        for pending in asked {
+            assert!(pending.wait_timeout(PATIENCE).is_ok());
+        }
+    }
     cluster.stop();
 }
 

@@ -9,6 +9,9 @@ use pentarchy_core::service::{Context, SmallService};
 use pentarchy_core::wire::Malformed;
 use std::collections::BTreeMap;
 
+/// What an operation begins with whose answer is to be a MiB longer.
+pub const LARGE: &[u8] = b"large";
+
 /// Answers each operation with the operation and the number of operations so far.
 #[derive(Default)]
 pub struct Tally(u64);
@@ -16,10 +19,10 @@ pub struct Tally(u64);
 impl SmallService for Tally {
     fn execute(&mut self, _context: &Context, operation: &[u8]) -> Vec<u8> {
         self.0 += 1;
-        [&self.0.to_le_bytes(), operation].concat()
+        [&self.0.to_le_bytes(), operation, &padding(operation)].concat()
     }
-    fn query(&self, _operation: &[u8]) -> Vec<u8> {
-        self.0.to_le_bytes().to_vec()
+    fn query(&self, operation: &[u8]) -> Vec<u8> {
+        [&self.0.to_le_bytes()[..], &padding(operation)].concat()
     }
     fn save(&self) -> Vec<u8> {
         self.0.to_le_bytes().to_vec()
@@ -30,7 +33,12 @@ impl SmallService for Tally {
     }
 }
 
-/// Sends every request to all replicas, once per connection, and takes the outcome that `needed` of
+fn padding(operation: &[u8]) -> Vec<u8> {
+    vec![0; if operation.starts_with(LARGE) { 1 << 20 } else { 0 }]
+}
+
+/// Sends every request to all replicas, once per connection and then as often as it is told to, and
+/// takes the outcome that `needed` of
 /// them report.
 pub struct Believer {
     client: ClientId,
@@ -40,12 +48,20 @@ pub struct Believer {
     /// Outstanding numbers, with the votes for them.
     votes: BTreeMap<u64, Vec<Reply>>,
     drafts: Vec<Draft>,
+    /// Milliseconds after which everything is sent again.
+    retry_ms: u64,
+    retry_at: Millis,
 }
 
 impl Believer {
     pub fn new(client: ClientId, replicas: ReplicaSet, needed: usize) -> Self {
         let (waiting, votes, drafts) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Self { client, replicas, needed, waiting, votes, drafts }
+        let (retry_ms, retry_at) = (u64::MAX, Millis(u64::MAX));
+        Self { client, replicas, needed, waiting, votes, drafts, retry_ms, retry_at }
+    }
+
+    pub fn retrying(self, retry_ms: u64) -> Self {
+        Self { retry_ms, retry_at: Millis(0), ..self }
     }
 
     fn floor(&self) -> u64 {
@@ -89,7 +105,15 @@ impl ClientCore for Believer {
                 let again = self.drafts.iter().map(|draft| (to, draft.clone()));
                 out.extend(again.map(|(to, draft)| Effect::Request { to, draft }));
             }
-            Event::Round { now: Millis(_) } => {
+            Event::Round { now } => {
+                if self.retry_at <= now {
+                    self.retry_at = Millis(now.0 + self.retry_ms);
+                    let again = self.drafts.iter().cloned();
+                    out.extend(again.map(|draft| Effect::Request { to: self.replicas, draft }));
+                }
+                if self.retry_at < Millis(u64::MAX) {
+                    out.push(Effect::WakeAt(self.retry_at));
+                }
                 while !self.waiting.is_empty() {
                     let rest = self.waiting.split_off(self.waiting.len().min(512));
                     let requests = std::mem::replace(&mut self.waiting, rest);

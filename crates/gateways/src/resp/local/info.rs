@@ -51,7 +51,7 @@ fn stats(shared: &Shared) -> String {
         counters.connections.load(Relaxed),
         counters.rejected.load(Relaxed),
         counters.commands.load(Relaxed),
-        shared.config.outstanding_max.saturating_sub(shared.budget.available_permits()),
+        shared.config.outstanding_max.saturating_sub(shared.budget.commands_left()),
         counters.failures.load(Relaxed),
     )
 }
