@@ -137,8 +137,8 @@ pub struct DownArgs {
     pentarchy init --hosts 10.0.0.1:7000,10.0.0.2:7000,10.0.0.3:7000 --out cluster\n\n\
     Then copy cluster.toml and one replica-N folder to each host, and start them:\n  \
     pentarchy replica --config cluster.toml --id 0 --keys replica-0\n\n\
-    Replicas serve the clients whose keys are made here: client.key, for the operator, and one for\n\
-    each gateway. More public keys can be added to cluster.toml before the replicas start.")]
+    Replicas serve the clients whose keys are made here: client.key, for the operator, and one\n\
+    for each gateway. More public keys can be added to cluster.toml before the replicas start.")]
 pub struct InitArgs {
     #[command(flatten)]
     pub group: GroupArgs,
