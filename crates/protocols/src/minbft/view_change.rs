@@ -337,11 +337,15 @@ impl MinBft {
         digest: &Digest,
         out: &mut Effects<Self>,
     ) {
-        if view != self.view || view == self.entered {
+        if view != self.view {
             return;
         }
+        // Also after entering: others may need it still.
         if verified.author == self.me {
             self.own.acknowledge = Some(verified.clone());
+        }
+        if view == self.entered {
+            return;
         }
         let Some(opening) = &mut self.opening else {
             self.keep_early(verified.clone(), view);
