@@ -5,7 +5,7 @@ use crate::digest::{Digest, Domain};
 use crate::ids::{Millis, Node, ReplicaId, ReplicaSet, Slot, View};
 use crate::limits;
 use crate::membership::Membership;
-use crate::wire::Wire;
+use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -36,6 +36,41 @@ pub trait TimerName: Value + Copy {
 
 /// A timer's name as hosts know it: kind and subject.
 pub type TimerKey = (u8, u64);
+
+/// A message or a record of a core that has none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Nothing {}
+
+impl Wire for Nothing {
+    fn encode(&self, _to: &mut Writer) {
+        match *self {}
+    }
+    fn decode(_from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Err(Malformed)
+    }
+}
+
+impl Message for Nothing {
+    fn auth(&self) -> Auth {
+        match *self {}
+    }
+    fn statement(&self, _domain: &Domain) -> Digest {
+        match *self {}
+    }
+}
+
+/// The timer of a core that waits for nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NoTimer;
+
+impl TimerName for NoTimer {
+    fn to_key(self) -> TimerKey {
+        (0, 0)
+    }
+    fn from_key(_key: TimerKey) -> Self {
+        Self
+    }
+}
 
 /// A protocol core: one deterministic state machine, for one replica, for one epoch. Equal state
 /// and equal event give equal next state and equal effects, on every machine.

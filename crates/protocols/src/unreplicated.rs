@@ -3,52 +3,15 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::auth::{AuthTag, Verifier};
 use pentarchy_core::batch::{Item, Proposal};
-use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    self, Effects, Event, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName,
+    Effects, Event, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status,
 };
 use pentarchy_core::request::Envelope;
-use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
-
-/// There is nobody to talk to, to wait for, or to remember for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Nothing {}
-
-impl Wire for Nothing {
-    fn encode(&self, _to: &mut Writer) {
-        match *self {}
-    }
-    fn decode(_from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Err(Malformed)
-    }
-}
-
-impl protocol::Message for Nothing {
-    fn auth(&self) -> Auth {
-        match *self {}
-    }
-    fn statement(&self, _domain: &Domain) -> Digest {
-        match *self {}
-    }
-}
-
-/// No timer has a name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct NoTimer;
-
-impl TimerName for NoTimer {
-    fn to_key(self) -> TimerKey {
-        (0, 0)
-    }
-    fn from_key(_key: TimerKey) -> Self {
-        Self
-    }
-}
 
 /// The server.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -19,12 +19,12 @@ use pentarchy_core::mark;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Delay, Effects, Event, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName, Tuning,
+    Delay, Effects, Event, Nothing, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName,
+    Tuning,
 };
 use pentarchy_core::request::Envelope;
 use pentarchy_core::votes::Votes;
 use pentarchy_core::window::Window;
-use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// What a replica waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -55,20 +55,6 @@ impl TimerName for Timer {
             2 => Self::Resend,
             _ => Self::Clock,
         }
-    }
-}
-
-/// MinBFT keeps no records yet: it runs in memory mode, in which a replica that stops is gone for
-/// good and comes back only as a new incarnation.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Record {}
-
-impl Wire for Record {
-    fn encode(&self, _to: &mut Writer) {
-        match *self {}
-    }
-    fn decode(_from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Err(Malformed)
     }
 }
 
@@ -180,7 +166,8 @@ pub(super) struct OwnMessages {
 impl Protocol for MinBft {
     type Message = Message;
     type Timer = Timer;
-    type Record = Record;
+    // Memory mode: a replica that stops is gone for good, and comes back as a new incarnation.
+    type Record = Nothing;
     type Input = Input;
     type Output = Output;
 
@@ -234,7 +221,7 @@ impl Protocol for MinBft {
 
     fn start(
         setup: Setup,
-        _log: &mut dyn Iterator<Item = Record>,
+        _log: &mut dyn Iterator<Item = Nothing>,
         out: &mut Effects<Self>,
     ) -> Self {
         let Setup { me, membership, tuning } = setup;

@@ -9,7 +9,7 @@ use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Effects, Event, Message, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName, To,
+    Effects, Event, Message, NoTimer, Protocol, Reject, Rules, Setup, Status, To,
 };
 use pentarchy_core::request::{Draft, Envelope, RequestAuth};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
@@ -58,18 +58,6 @@ impl Message for Order {
     fn statement(&self, domain: &Domain) -> Digest {
         let mut hasher = domain.statement("order");
         hasher.u64(self.slot.0).u64(self.position).digest(&self.proposal.digest()).finish()
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct NoTimer;
-
-impl TimerName for NoTimer {
-    fn to_key(self) -> TimerKey {
-        (0, 0)
-    }
-    fn from_key(_: TimerKey) -> Self {
-        Self
     }
 }
 

@@ -23,8 +23,8 @@ pub(crate) struct Session {
     /// It said good-bye.
     pub quits: bool,
     pub(super) name: Vec<u8>,
-    pub(super) library: Vec<u8>,
-    pub(super) library_version: Vec<u8>,
+    pub(super) client_library: Vec<u8>,
+    pub(super) client_version: Vec<u8>,
     peer: SocketAddr,
     local: SocketAddr,
 }
@@ -36,8 +36,8 @@ impl Session {
             resp: Resp::Two,
             quits: false,
             name: Vec::new(),
-            library: Vec::new(),
-            library_version: Vec::new(),
+            client_library: Vec::new(),
+            client_version: Vec::new(),
             peer,
             local: shared.address,
         };
@@ -54,8 +54,8 @@ impl Session {
             self.peer,
             self.local,
             text(&self.name),
-            text(&self.library),
-            text(&self.library_version),
+            text(&self.client_library),
+            text(&self.client_version),
             self.resp.number(),
         )
     }
@@ -75,9 +75,9 @@ impl Session {
         shared: &Shared,
     ) -> Result<(), Error> {
         if is(what, "LIB-NAME") {
-            self.library = checked_name(value, "lib-name")?;
+            self.client_library = checked_name(value, "lib-name")?;
         } else if is(what, "LIB-VER") {
-            self.library_version = checked_name(value, "lib-ver")?;
+            self.client_version = checked_name(value, "lib-ver")?;
         } else {
             let what = String::from_utf8_lossy(&what[..what.len().min(64)]).into_owned();
             return Err(Error::other(format!("Unrecognized option '{what}'")));
