@@ -7,7 +7,8 @@ use std::io;
 /// Why there is no result for an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RequestError {
-    /// It was executed once, but its result is no longer kept.
+    /// It is settled, but there is no result: it was executed once and the result is not kept any
+    /// more, or another host with the same key gave its number up.
     Forgotten,
     /// It was not executed: its number was outside the client's window.
     Refused,
@@ -26,7 +27,9 @@ pub enum RequestError {
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Forgotten => "executed, but the result is no longer kept",
+            Self::Forgotten => {
+                "settled, but the result is no longer kept; it was executed at most once"
+            }
             Self::Refused => "not executed: the request number is outside the client's window",
             Self::TooLarge => "not sent: the operation is too large",
             Self::Full => "not sent: too many operations are outstanding",

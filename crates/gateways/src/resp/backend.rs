@@ -22,7 +22,7 @@ pub enum BackendError {
     Busy,
     /// Not executed: too large.
     TooLarge,
-    /// Executed once, but the result is no longer kept.
+    /// Settled: executed once with a result that is no longer kept, or given up before it ran.
     Forgotten,
     /// No result in time. May still be executed.
     TimedOut,
@@ -37,7 +37,9 @@ impl BackendError {
         match self {
             Self::Busy => "BUSY too many requests are outstanding; not executed, try again",
             Self::TooLarge => "ERR command is larger than 1048576 bytes; not executed",
-            Self::Forgotten => "ERR executed, but the reply is no longer kept",
+            Self::Forgotten => {
+                "ERR settled, but the reply is no longer kept; it was executed at most once"
+            }
             Self::TimedOut => "ERR timed out waiting for the replicas; it may still be executed",
             Self::Closed => "ERR the gateway is closing; the command may or may not be executed",
         }

@@ -36,7 +36,7 @@ fn every_failure_and_every_lost_completion_has_its_reply() {
     let errors = [
         (BackendError::Busy, "-BUSY "),
         (BackendError::TooLarge, "-ERR command is larger"),
-        (BackendError::Forgotten, "-ERR executed, but"),
+        (BackendError::Forgotten, "-ERR settled, but"),
         (BackendError::TimedOut, "-ERR timed out waiting"),
     ];
     client.send(&b"GET a\r\n".repeat(errors.len() + 2));
