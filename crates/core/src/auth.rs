@@ -3,7 +3,7 @@
 
 use crate::counter::{Position, Ui};
 use crate::digest::Digest;
-use crate::ids::{Node, ReplicaId};
+use crate::ids::ReplicaId;
 use crate::request::Envelope;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
@@ -120,14 +120,6 @@ pub struct Verified<M> {
     pub message: Arc<M>,
     /// The bytes it came in, to pass on unchanged.
     pub wire: Bytes,
-}
-
-impl<M> Verified<M> {
-    /// The author as a node.
-    #[must_use]
-    pub const fn node(&self) -> Node {
-        Node::Replica(self.author)
-    }
 }
 
 impl<M> Clone for Verified<M> {

@@ -1,6 +1,6 @@
 //! Who is in an epoch, with the keys by which their statements are checked.
 
-use crate::digest::{Domain, Hasher};
+use crate::digest::Domain;
 use crate::ids::{Epoch, GroupId, Incarnation, ReplicaId, View};
 use crate::limits::REPLICAS_MAX;
 use crate::quorum::Quorums;
@@ -99,16 +99,5 @@ impl Membership {
     #[must_use]
     pub fn domain(&self) -> Domain {
         Domain::new(&self.group, self.epoch)
-    }
-
-    /// Names this exact membership, keys included.
-    #[must_use]
-    pub fn fingerprint(&self) -> crate::digest::Digest {
-        let mut hasher = Hasher::new("pentarchy membership");
-        hasher.bytes(&self.group.0).u64(self.epoch.0).u64(self.f as u64);
-        for member in &self.members {
-            hasher.bytes(&member.key).u64(member.incarnation.0).bytes(&member.device_key);
-        }
-        hasher.finish()
     }
 }

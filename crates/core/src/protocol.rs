@@ -2,7 +2,7 @@
 
 use crate::auth::{Auth, AuthTag, Verified, Verifier};
 use crate::digest::{Digest, Domain};
-use crate::ids::{Millis, Node, ReplicaId, ReplicaSet, Slot, View};
+use crate::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use crate::limits;
 use crate::membership::Membership;
 use crate::wire::{Malformed, Reader, Wire, Writer};
@@ -367,13 +367,11 @@ pub enum Reject {
     OutOfBounds,
     /// An embedded certificate does not prove what it is there for.
     BadCertificate,
-    /// A limit of this replica was reached.
-    Full,
 }
 
 impl Reject {
     /// All reasons, for tables.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Malformed,
         Self::WrongAuthor,
         Self::WrongTag,
@@ -382,7 +380,6 @@ impl Reject {
         Self::BadRequest,
         Self::OutOfBounds,
         Self::BadCertificate,
-        Self::Full,
     ];
 
     /// For metrics and `status`.
@@ -397,7 +394,6 @@ impl Reject {
             Self::BadRequest => "bad_request",
             Self::OutOfBounds => "out_of_bounds",
             Self::BadCertificate => "bad_certificate",
-            Self::Full => "full",
         }
     }
 }
@@ -466,10 +462,4 @@ pub struct Status {
     pub view_changes: u64,
     /// Why the last view change began; empty if there was none.
     pub reason: &'static str,
-}
-
-/// A node as it appears in traces.
-#[must_use]
-pub const fn replica(id: u16) -> Node {
-    Node::Replica(ReplicaId(id))
 }

@@ -45,26 +45,9 @@ impl<T: PartialEq> Votes<T> {
         self.votes.iter().filter(|(_, what)| what == vote).count()
     }
 
-    /// Who said exactly this.
-    #[must_use]
-    pub fn supporters(&self, vote: &T) -> ReplicaSet {
-        self.votes.iter().filter(|(_, what)| what == vote).map(|(who, _)| *who).collect()
-    }
-
     /// Who has voted at all.
     #[must_use]
     pub const fn voters(&self) -> ReplicaSet {
         self.voters
-    }
-
-    /// What this replica said.
-    #[must_use]
-    pub fn of(&self, voter: ReplicaId) -> Option<&T> {
-        self.votes.iter().find(|(who, _)| *who == voter).map(|(_, what)| what)
-    }
-
-    /// All votes, in the order in which they came.
-    pub fn iter(&self) -> impl Iterator<Item = &(ReplicaId, T)> {
-        self.votes.iter()
     }
 }

@@ -66,11 +66,6 @@ impl<T: Default> Window<T> {
             .enumerate()
             .map(move |(index, value)| (Slot(low + 1 + index as u64), value))
     }
-
-    /// Changes every slot.
-    pub fn for_each_mut(&mut self, change: impl FnMut(&mut T)) {
-        self.slots.iter_mut().for_each(change);
-    }
 }
 
 #[cfg(test)]

@@ -196,10 +196,9 @@ impl MinBft {
         if verified.author == self.me {
             self.own.view_change = Some(verified.clone());
         }
-        let before = self.view_changes.len();
         let fresh = !self.view_changes.contains_key(&verified.author);
         self.view_changes.entry(verified.author).or_insert(verified);
-        if before < self.quorum() && self.view_changes.len() == self.quorum() {
+        if fresh && self.view_changes.len() == self.quorum() {
             // From now on the new primary could open its view.
             mark!("minbft/view_change_quorum");
             let doublings = self.doublings.saturating_sub(1);
