@@ -5,6 +5,7 @@ use crate::ids::{ClientId, Millis, Slot};
 use crate::wire::Malformed;
 use alloc::vec;
 use alloc::vec::Vec;
+use bytes::Bytes;
 
 /// What a service may know beside its own state. The same on every replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,16 @@ impl Context {
     }
 }
 
+/// What a service tells a client unasked: a message on a channel, an element that it waited for.
+/// Every replica sends it; the client believes `f + 1` equal copies.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Event {
+    /// Who is told.
+    pub client: ClientId,
+    /// What.
+    pub body: Bytes,
+}
+
 /// A deterministic state machine. Equal state and equal operation must give equal next state and
 /// equal result on every replica: no clock, no randomness, no hash-order iteration, no floats whose
 /// rounding depends on the machine.
@@ -59,6 +70,12 @@ pub trait Service: Send {
     /// Answers a read-only operation from the current state without changing it. An operation that
     /// would change state is answered as the service answers nonsense.
     fn query(&self, operation: &[u8]) -> Vec<u8>;
+
+    /// What the last executed operation tells clients unasked, in order. Called after each
+    /// execution. A service that tells nothing keeps this.
+    fn take_events(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
 
     /// How many sections the state has; at most [`crate::limits::SECTIONS_MAX`]. Constant.
     fn sections(&self) -> u32;
