@@ -38,7 +38,7 @@ impl ClientConfig {
         keys: KeyPair,
         core: Box<dyn ClientCore>,
     ) -> Self {
-        let signer = ClientSigner::signature(keys.clone(), membership.domain());
+        let signer = ClientSigner::signature(keys.clone(), membership.group_domain());
         Self { membership, addresses, keys, signer, core, outstanding_max: OUTSTANDING_DEFAULT }
     }
 }

@@ -70,7 +70,7 @@ impl Host {
         }
         let poller = Poller::new()?;
         let inbox = Arc::new(Inbox::new(poller.waker(WAKER)?, outstanding_max));
-        let identity = Identity::new(*keys.channel_secret(), &membership.domain());
+        let identity = Identity::new(*keys.channel_secret(), &membership.group_domain());
         let replicas = addresses.into_iter().zip(membership.members.iter().map(|m| m.key));
         let links = Links::new(identity, Node::Client(keys.client_id()), replicas)?;
         let desk = Desk {

@@ -74,6 +74,17 @@ pub const PENDING_CLIENT_BYTES_MAX: usize = 4 << 20;
 /// Of the pending envelopes, the share that one client may fill.
 pub const PENDING_CLIENT_ENVELOPES_MAX: usize = 512;
 
+/// Ends of past epochs that a replica keeps, to lead on who was away meanwhile. Each is some
+/// 50 bytes a member and 66 a signature, so 1024 of the largest group's are 6 MiB.
+pub const EPOCHS_KEPT: usize = 1024;
+
+/// Ends of epochs in one message; whoever needs more asks again.
+pub const HANDOVERS_SENT_MAX: usize = 64;
+
+/// A member's devices follow each other at most this often, by agreed time, so that a faulty
+/// replica cannot keep the group busy with changing epochs.
+pub const ADMISSION_INTERVAL_MILLIS: u64 = 2_000;
+
 /// The largest message between two nodes. Holds the largest NEW-VIEW: f + 1 = 32 VIEW-CHANGEs of
 /// [`WINDOW_SLOTS`] headers of about 250 bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;

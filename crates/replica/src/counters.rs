@@ -40,6 +40,10 @@ pub struct Counters {
     pub peer_unconnected: u64,
     /// Questions about state that were dropped because too much waited for the peer.
     pub transfer_dropped: u64,
+    /// Messages of peers that were in another epoch.
+    pub other_epoch: u64,
+    /// Epochs that began here.
+    pub epochs: u64,
     /// Records that the core asked to keep, and that nobody keeps in this host.
     pub records: u64,
     /// What the core reported about others.

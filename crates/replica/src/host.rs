@@ -2,16 +2,19 @@
 
 use crate::admission::{Admission, answer};
 use crate::config::ReplicaConfig;
+use crate::epochs::Succession;
 use crate::error::{Fatal, StartError};
 use crate::network::{Network, Sender};
 use crate::peers::Peers;
 use crate::status::{CatchUp, StatusReport, usage};
 use crate::unit::{Unit, UnitParts};
 use bytes::Bytes;
-use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::epochs::Epochs;
+use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{GroupId, Incarnation, ReplicaId};
-use pentarchy_core::membership::Membership;
+use pentarchy_core::ids::{GroupId, ReplicaId};
+use pentarchy_core::membership::Life;
+use pentarchy_core::outsider::Outsider;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_crypto::authenticator::Authenticator;
@@ -38,9 +41,8 @@ pub struct Replica {
     unit: Unit,
     admission: Admission,
     clock: Clock,
-    membership: Arc<Membership>,
     me: ReplicaId,
-    incarnation: Incarnation,
+    life: Life,
     /// When the core was last told that a round is over.
     round_ms: u64,
     ready: Vec<usize>,
@@ -54,21 +56,27 @@ impl Replica {
     /// # Errors
     /// [`StartError`]
     pub fn new(config: ReplicaConfig) -> Result<Self, StartError> {
-        let ReplicaConfig { me, membership, addresses, listen, core, service, .. } = config;
+        let ReplicaConfig { me, membership, addresses, listen, mut epochs, service, .. } = config;
         let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
         if member.key != config.keys.public() {
             return Err(StartError::WrongKey(me));
         }
         let peers = Peers::new(me, &membership, &addresses)?;
         let others = peers.others().collect();
-        let identity = Identity::new(*config.keys.channel_secret(), &membership.domain());
+        let identity = Identity::new(*config.keys.channel_secret(), &membership.group_domain());
         let network = Network::new(listen, identity, config.access, config.limits, peers)?;
-        let incarnation = config.usig.incarnation();
         let mut effects = Vec::new();
+        let following = Epochs::new(me, config.life, membership.clone());
+        let core: Box<dyn ReplicaCore> = if following.is_admitted() {
+            epochs.core(&membership, None, &mut effects)
+        } else {
+            Box::new(Outsider { rules: config.rules })
+        };
         let unit = Unit::new(UnitParts {
-            core: core(&mut effects),
-            executor: Executor::new(service),
-            verifier: config.verifier,
+            core,
+            executor: Executor::new(membership.clone(), service),
+            verifier: epochs.verifier(&membership),
+            succession: Succession::new(following, config.life, epochs, config.signer),
             authenticator: Authenticator::new(config.keys, config.usig),
             timeouts: config.timeouts,
             me,
@@ -80,9 +88,8 @@ impl Replica {
             unit,
             admission: Admission::default(),
             clock: Clock::default(),
-            membership,
             me,
-            incarnation,
+            life: config.life,
             round_ms: 0,
             ready: Vec::new(),
             messages: Vec::new(),
@@ -199,7 +206,7 @@ impl Replica {
         self.round_ms = now_ms;
         let now = self.clock.now();
         self.unit.step(CoreEvent::Input(Input::Round { now }), &mut self.network)?;
-        self.unit.on_round(&mut self.network)?;
+        self.unit.on_round(now, &mut self.network)?;
         self.network.send_replies(self.unit.core.status().view, now_ms);
         let asked = self.admission.take_asked_status();
         if !asked.is_empty() {
@@ -221,14 +228,15 @@ impl Replica {
         let core = self.unit.core.status();
         let executed = self.unit.executor.executed();
         let progress = self.unit.transfer.progress();
+        let membership = self.unit.succession.epochs.membership();
         let (cpu_micros, peak_rss_kib) = usage();
         StatusReport {
             replica: self.me.0,
             pid: std::process::id(),
             protocol: self.unit.core.rules().name,
-            group: hex(&self.membership.group),
-            epoch: self.membership.epoch.0,
-            incarnation: self.incarnation.0,
+            group: hex(&membership.group),
+            epoch: membership.epoch.0,
+            incarnation: self.life.incarnation.0,
             view: core.view.0,
             primary: core.primary.0,
             role: if core.primary == self.me { "primary" } else { "backup" },

@@ -13,6 +13,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Reject, TimerKey, To};
@@ -52,8 +53,8 @@ pub struct ReplicaNode {
 pub struct Parts {
     /// Which replica.
     pub id: ReplicaId,
-    /// Group size.
-    pub n: usize,
+    /// The group.
+    pub membership: Arc<Membership>,
     /// The keys.
     pub crypto: Arc<Crypto>,
     /// The clients, by index.
@@ -70,14 +71,15 @@ impl ReplicaNode {
     /// Puts a replica together and carries out its first effects.
     #[must_use]
     pub fn new(parts: Parts, out: &mut Vec<Act>) -> Self {
-        let Parts { id, n, crypto, clients, service, journal, core: (core, first) } = parts;
-        let mut others: ReplicaSet = (0..n as u16).map(ReplicaId).collect();
+        let Parts { id, membership, crypto, clients, service, journal, core: (core, first) } =
+            parts;
+        let mut others: ReplicaSet = membership.ids().collect();
         others.remove(id);
         let mut node = Self {
             id,
             others,
             core,
-            executor: Executor::new(service),
+            executor: Executor::new(membership, service),
             transfer: Transfer::new(id),
             device: SimDevice::new(id, crypto.clone()),
             crypto,

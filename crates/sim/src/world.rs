@@ -17,7 +17,7 @@ use crate::swarm::{Disturbance, Options, Target};
 use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, ReplicaId, ReplicaSet};
-use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::protocol::{Setup, TimerKey};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -169,14 +169,15 @@ impl World {
         for id in membership.ids() {
             let mut rng = self.rng.fork();
             let mut effects = Vec::new();
-            let (membership, tuning) = (membership.clone(), self.options.tuning);
-            let core = (factories.replica)(Setup { me: id, membership, tuning }, &mut effects);
+            let tuning = self.options.tuning;
+            let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning };
+            let core = (factories.replica)(setup, &mut effects);
             let journal = Journal::default();
             let service = (factories.service)(journal.clone());
-            let n = self.options.n;
             let (crypto, clients) = (crypto.clone(), clients.clone());
             let core = (core, effects);
-            let parts = Parts { id, n, crypto, clients, service, journal, core };
+            let membership = membership.clone();
+            let parts = Parts { id, membership, crypto, clients, service, journal, core };
             let mut acts = Vec::new();
             let node = ReplicaNode::new(parts, &mut acts);
             let faulty = self.options.byzantine.iter().find(|(who, _)| *who == id);
@@ -334,5 +335,6 @@ pub fn membership(seed: u64, n: usize, f: usize) -> Membership {
     };
     let mut group = [0; 16];
     group[..8].copy_from_slice(&seed.to_le_bytes());
-    Membership { group: GroupId(group), epoch: Epoch(0), f, members: (0..n).map(member).collect() }
+    let members = (0..n).map(member).collect();
+    Membership { group: GroupId(group), epoch: Epoch(0), f, members, base: Base::default() }
 }

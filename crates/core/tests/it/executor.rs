@@ -1,7 +1,6 @@
 //! Execution: at most once, and checkpoints that depend on the history alone.
 
 use crate::toy::{self, batch, done, run, write};
-use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
 use pentarchy_core::service::{Context, Service};
@@ -11,7 +10,7 @@ use pentarchy_core::wire::Malformed;
 
 #[test]
 fn a_request_runs_once_within_a_batch_and_across_batches() {
-    let mut executor = Executor::new(toy::Toy::boxed());
+    let mut executor = toy::fresh(toy::Toy::boxed());
     let twice = batch(1, &[(4, write(0, 9, 1)), (4, write(0, 9, 2)), (5, write(1, 9, 3))]);
     assert_eq!(run(&mut executor, &twice), [done(1), done(1), done(2)]);
     let again = batch(1, &[(5, write(1, 9, 4)), (3, write(2, 9, 5))]);
@@ -25,7 +24,7 @@ fn a_request_runs_once_within_a_batch_and_across_batches() {
 #[test]
 #[should_panic(expected = "in order")]
 fn a_slot_is_not_skipped() {
-    let mut executor = Executor::new(toy::Toy::boxed());
+    let mut executor = toy::fresh(toy::Toy::boxed());
     executor.execute(Slot(2), &batch(1, &[(1, write(0, 1, 1))]), |_, _| {});
 }
 
@@ -33,7 +32,7 @@ fn a_slot_is_not_skipped() {
 fn when_checkpoints_were_taken_does_not_show_in_their_digest() {
     let writes = [(0, 300_000, 1), (1, 5, 2), (0, 7, 3), (4, 600_000, 4)];
     let (_, _, at_the_end) = toy::executor(&writes);
-    let mut often = Executor::new(toy::Toy::boxed());
+    let mut often = toy::fresh(toy::Toy::boxed());
     for (number, (page, length, seed)) in (1..).zip(writes) {
         run(&mut often, &batch(1, &[(number, write(page, length, seed))]));
         often.checkpoint();
@@ -91,7 +90,7 @@ fn a_snapshot_that_does_not_fit_is_refused() {
 
 #[test]
 fn old_snapshots_go() {
-    let mut executor = Executor::new(toy::Toy::boxed());
+    let mut executor = toy::fresh(toy::Toy::boxed());
     for number in 0..2 * SNAPSHOTS_KEPT as u64 {
         run(&mut executor, &batch(1, &[(number, write(0, 1, 1))]));
         executor.checkpoint();
@@ -132,5 +131,5 @@ impl Service for Sprawling {
 #[test]
 #[should_panic(expected = "limits")]
 fn a_service_with_too_many_sections_is_not_started() {
-    let _ = Executor::new(Box::new(Sprawling));
+    let _ = toy::fresh(Box::new(Sprawling));
 }

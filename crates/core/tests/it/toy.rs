@@ -4,7 +4,8 @@ use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Millis, Slot};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, Millis, Slot};
+use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::ports::client::{Outcome, Reply};
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::service::{Context, Service};
@@ -101,9 +102,22 @@ pub fn done(count: u64) -> Outcome {
     Outcome::Done(Bytes::copy_from_slice(&count.to_le_bytes()))
 }
 
+/// The members of a group of three.
+pub fn membership() -> Arc<Membership> {
+    let member =
+        |id: u8| Member { key: [200 + id; 32], incarnation: Incarnation(1), device_key: [0; 32] };
+    let (group, epoch, base) = (GroupId([5; 16]), Epoch(0), Base::default());
+    Arc::new(Membership { group, epoch, f: 1, members: (0..3).map(member).collect(), base })
+}
+
+/// An executor that has executed nothing.
+pub fn fresh(service: Box<dyn Service>) -> Executor {
+    Executor::new(membership(), service)
+}
+
 /// An executor after a list of writes, each in its own slot, with a checkpoint at the end.
 pub fn executor(writes: &[(u8, u32, u8)]) -> (Executor, Slot, Digest) {
-    let mut executor = Executor::new(Toy::boxed());
+    let mut executor = fresh(Toy::boxed());
     for (number, (page, length, seed)) in (1..).zip(writes) {
         run(&mut executor, &batch(1, &[(number, write(*page, *length, *seed))]));
     }

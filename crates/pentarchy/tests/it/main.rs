@@ -5,6 +5,7 @@ mod cluster;
 mod config;
 mod example;
 mod hosts;
+mod rejoin;
 mod resp;
 mod sim;
 mod support;

@@ -52,8 +52,7 @@ mod tests;
 mod view_change;
 
 pub use certificate::{
-    CertifiedViewChange, Check, CheckpointProof, Entry, NewView, Prepared, Signature, Start,
-    ViewChange,
+    CertifiedViewChange, Check, CheckpointProof, Entry, NewView, Prepared, Start, ViewChange,
 };
 pub use message::{Message, Report};
 pub use replica::{MinBft, Timer};

@@ -91,11 +91,11 @@ impl Scene {
         };
         for id in membership.ids() {
             let mut effects = Vec::new();
-            let setup = Setup { me: id, membership: membership.clone(), tuning };
+            let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning };
             let core = (protocol.start)(setup, &mut effects);
             let parts = Parts {
                 id,
-                n,
+                membership: membership.clone(),
                 crypto: crypto.clone(),
                 clients: clients.clone(),
                 service: Box::new(Whole::new(TextService::default())),
