@@ -1,6 +1,6 @@
 //! The one command that says whether all is well, step by step, cheapest first.
 
-use crate::{Failure, tidy, wrap};
+use crate::{Failure, fuzz, tidy, wrap};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -11,7 +11,7 @@ pub const SEEDS: u64 = 200;
 /// A step's name and what it does; the number is that of the simulator's seeds.
 type Step = (&'static str, fn(&Path, u64) -> Result<(), Failure>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("format", |root, _| cargo(root, &["fmt", "--all", "--", "--check"], &[])),
     ("tidy", |root, _| tidy::tidy(root)),
     ("clippy", |root, _| {
@@ -30,6 +30,7 @@ const STEPS: [Step; 7] = [
         let what = ["--protocol", "minbft", "--seeds", &seeds];
         cargo(root, &[&run[..], &what[..]].concat(), &[])
     }),
+    ("fuzz", |root, _| fuzz::check(root)),
 ];
 
 /// Runs all steps, or one, and stops at the first that fails.
