@@ -72,7 +72,10 @@ pub trait Service: Send {
     fn query(&self, operation: &[u8]) -> Vec<u8>;
 
     /// What the last executed operation tells clients unasked, in order. Called after each
-    /// execution. A service that tells nothing keeps this.
+    /// execution. A client that is not in the client table is not told; one that does not
+    /// acknowledge for long is not told everything ([`crate::limits::CLIENT_EVENTS_MAX`],
+    /// [`crate::limits::CLIENT_EVENTS_BYTES_MAX`]), but learns that something is missing. A service
+    /// that tells nothing keeps this.
     fn take_events(&mut self) -> Vec<Event> {
         Vec::new()
     }

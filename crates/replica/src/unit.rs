@@ -7,8 +7,8 @@ use crate::timers::Timers;
 use bytes::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
-use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::executor::{Executor, Notice};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
 use pentarchy_core::ports::client::Reply;
 use pentarchy_core::ports::replica::{Input, Output};
@@ -211,7 +211,8 @@ impl Unit {
                 self.inward.extend(request.map(CoreEvent::Input));
             }
             Output::Execute { slot, batch } => {
-                self.executor.execute(slot, &batch, |client, reply| network.reply(client, reply));
+                let notify = |client: &ClientId, notice| network.notify(client, notice);
+                self.executor.execute(slot, &batch, notify);
             }
             Output::Checkpoint { slot } => {
                 let state = self.executor.checkpoint();
@@ -250,7 +251,7 @@ impl Unit {
         let is_new = replies.len() < envelope.requests.len();
         let settled = replies.iter().map(|reply| reply.number).collect();
         for reply in replies {
-            network.reply(&envelope.client, reply);
+            network.notify(&envelope.client, Notice::Reply(reply));
         }
         is_new.then_some(Input::Request { envelope, settled })
     }
