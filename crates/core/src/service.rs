@@ -103,6 +103,10 @@ pub trait SmallService: Send {
     fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8>;
     /// See [`Service::query`].
     fn query(&self, operation: &[u8]) -> Vec<u8>;
+    /// See [`Service::take_events`].
+    fn take_events(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
     /// The canonical bytes of the state.
     fn save(&self) -> Vec<u8>;
     /// The state whose bytes these are.
@@ -137,6 +141,9 @@ impl<S: SmallService> Service for Whole<S> {
     }
     fn query(&self, operation: &[u8]) -> Vec<u8> {
         self.inner.query(operation)
+    }
+    fn take_events(&mut self) -> Vec<Event> {
+        self.inner.take_events()
     }
     fn sections(&self) -> u32 {
         1

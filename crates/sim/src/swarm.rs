@@ -241,7 +241,7 @@ fn draw_workload(rng: &mut Rng) -> WorkloadOptions {
         large_ppm: *rng.pick(&[0, 0, 0, 5_000]),
         skip_ppm: *rng.pick(&[0, 0, 50_000]),
         tells_percent: *rng.pick(&[0, 5, 30]),
-        floods_ppm: *rng.pick(&[0, 0, 10_000]),
+        floods_ppm: *rng.pick(&[0, 0, 50_000]),
     }
 }
 
