@@ -208,6 +208,28 @@ mod tests {
     }
 
     #[test]
+    fn a_rounds_events_leave_behind_the_replies_in_runs_of_numbers() {
+        let (mut clients, id) = (Clients::new(HostLimits::default()), ClientId([1; 32]));
+        clients.up(id, 7, 0);
+        let mut tell = |number, bytes| {
+            let body = Bytes::from(vec![0; bytes]);
+            assert!(clients.notify(&id, Notice::Event { number, body }));
+        };
+        (3..6).for_each(|number| tell(number, 1));
+        (7..9).for_each(|number| tell(number, 600 << 10));
+        assert_eq!(collect(&mut clients, &id, 2, 1), 2);
+        let mut sent = Vec::new();
+        while let Some((_, message)) = clients.next_message(View(0)) {
+            sent.push(match message {
+                ToClient::Replies { replies, .. } => (0, replies.len()),
+                ToClient::Events { oldest: 0, first, events } => (first, events.len()),
+                other => panic!("{other:?}"),
+            });
+        }
+        assert_eq!((sent, clients.bytes), (vec![(0, 2), (3, 3), (7, 1), (8, 1)], 0));
+    }
+
+    #[test]
     fn no_more_is_collected_than_a_client_and_all_together_may_have() {
         let limits = HostLimits {
             clients_max: 100,

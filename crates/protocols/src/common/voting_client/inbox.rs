@@ -17,6 +17,9 @@ use super::{Bytes, Effect, Millis, Outcome, ReplicaId, ReplicaSet, Vec, vec};
 use alloc::collections::BTreeMap;
 use pentarchy_core::limits::{CLIENT_EVENTS_BYTES_MAX, CLIENT_EVENTS_MAX, EVENT_HEADER_BYTES};
 
+#[cfg(test)]
+mod tests;
+
 /// The longest time between two questions for events, in milliseconds.
 const ASK_MS_MAX: u64 = 5_000;
 
