@@ -7,9 +7,9 @@ use crate::epochs::Handover;
 use crate::ids::{ClientId, Millis, Slot};
 use crate::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
 use crate::membership::{Base, Membership};
-use crate::ports::client::Reply;
+use crate::ports::client::{Reply, ToClient};
 use crate::roster::Roster;
-use crate::service::{Context, Service};
+use crate::service::{Context, Event, Service};
 use crate::sessions::{Lookup, SESSION_SECTIONS, Sessions};
 use crate::snapshot::{Section, Snapshot};
 use crate::wire::{Malformed, Reader, Wire, Writer};
@@ -21,6 +21,20 @@ use bytes::Bytes;
 
 /// Sections before the service's own: the executor's header, then the client table.
 const OWN_SECTIONS: u32 = 1 + SESSION_SECTIONS;
+
+/// What execution has to say to a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// What came of its request.
+    Reply(Reply),
+    /// What the service tells it unasked.
+    Event {
+        /// Counts the client's events, from 1 on.
+        number: u64,
+        /// What.
+        body: Bytes,
+    },
+}
 
 /// A service with everything that replication adds to its state.
 pub struct Executor {
@@ -92,13 +106,25 @@ impl Executor {
         Bytes::from(self.service.query(operation))
     }
 
-    /// Executes the next slot; `reply` gets each client's replies, one at a time, as soon as there
-    /// is one: together they may be larger than what a host wants to hold.
+    /// What is kept of a client's events from this number on, and the lowest kept number.
+    #[must_use]
+    pub fn events(&self, client: &ClientId, from: u64) -> ToClient {
+        self.sessions.events(client, from)
+    }
+
+    /// Executes the next slot; `notify` gets replies and events, one at a time, as soon as there
+    /// is one: together they may be larger than what a host wants to hold. A request's events come
+    /// behind its reply.
     ///
     /// # Panics
     /// If the slot is not the next one, or lies behind the end of the epoch: the core or its host
     /// is broken.
-    pub fn execute(&mut self, slot: Slot, batch: &Batch, mut reply: impl FnMut(&ClientId, Reply)) {
+    pub fn execute(
+        &mut self,
+        slot: Slot,
+        batch: &Batch,
+        mut notify: impl FnMut(&ClientId, Notice),
+    ) {
         assert_eq!(slot, self.executed.next(), "slots are executed in order, each once");
         assert!(!self.roster.is_ending(), "{slot} lies behind the end of its epoch");
         self.executed = slot;
@@ -106,19 +132,28 @@ impl Executor {
         let mut index = 0;
         for envelope in &batch.envelopes {
             let member = self.roster.membership().member(&envelope.client);
-            self.sessions.begin(envelope.client, envelope.floor, slot);
+            self.sessions.begin(envelope.client, envelope.floor, envelope.events, slot);
             for request in &envelope.requests {
                 let context = Context::new(slot, index, self.time, envelope.client, batch.digest);
                 let (service, requests) = (&mut self.service, &mut self.requests);
                 let roster = &mut self.roster;
+                let mut events = Vec::new();
                 let outcome = self.sessions.settle(&envelope.client, request.number, || {
                     *requests += 1;
-                    match member {
-                        None => service.execute(&context, &request.operation),
-                        Some(member) => roster.execute(member, &context, &request.operation),
+                    if let Some(member) = member {
+                        return roster.execute(member, &context, &request.operation);
                     }
+                    let result = service.execute(&context, &request.operation);
+                    events = service.take_events();
+                    result
                 });
-                reply(&envelope.client, Reply { number: request.number, outcome });
+                let reply = Reply { number: request.number, outcome };
+                notify(&envelope.client, Notice::Reply(reply));
+                for Event { client, body } in events {
+                    if let Some(number) = self.sessions.emit(&client, body.clone()) {
+                        notify(&client, Notice::Event { number, body });
+                    }
+                }
                 index += 1;
             }
         }

@@ -259,7 +259,7 @@ mod tests {
 
     fn draft(client: ClientId) -> Draft {
         let request = Request { number: 1, operation: b"get".as_slice().into() };
-        Draft { client, floor: 1, requests: vec![request] }
+        Draft { client, floor: 1, events: None, requests: vec![request] }
     }
 
     #[test]

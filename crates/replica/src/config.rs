@@ -114,7 +114,8 @@ pub struct HostLimits {
     /// next to nothing for five seconds, it is then disconnected. Also the bytes of results that
     /// one round collects for it.
     pub client_queue_bytes: usize,
-    /// Bytes that wait for a client above which its queries are not answered; it has them ordered.
+    /// Bytes that wait for a client above which its queries are not answered, and it is not sent
+    /// again the events that it asks for; it has queries ordered, and asks for events again.
     pub query_queue_bytes: usize,
     /// Bytes that wait for all clients together; above it only those get more for whom less than
     /// an equal share of it waits.

@@ -53,7 +53,8 @@ impl Succession {
         let operation = Admission(self.life).to_bytes();
         let request = Request { number: self.asked, operation };
         let client = self.signer.client_id();
-        let draft = Draft { client, floor: self.asked, requests: vec![request] };
+        let requests = vec![request];
+        let draft = Draft { client, floor: self.asked, events: None, requests };
         Arc::new(self.signer.seal(draft))
     }
 }

@@ -8,8 +8,8 @@ use crate::timers::Timers;
 use bytes::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
-use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::executor::{Executor, Notice};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
 use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::Reply;
@@ -244,7 +244,8 @@ impl Unit {
             | Output::Fetch { .. }
                 if self.ended.is_some() => {}
             Output::Execute { slot, batch } => {
-                self.executor.execute(slot, &batch, |client, reply| network.reply(client, reply));
+                let notify = |client: &ClientId, notice| network.notify(client, notice);
+                self.executor.execute(slot, &batch, notify);
                 if self.executor.is_ending() {
                     self.on_ended(network);
                 }
@@ -286,7 +287,7 @@ impl Unit {
         let is_new = replies.len() < envelope.requests.len();
         let settled = replies.iter().map(|reply| reply.number).collect();
         for reply in replies {
-            network.reply(&envelope.client, reply);
+            network.notify(&envelope.client, Notice::Reply(reply));
         }
         is_new.then_some(Input::Request { envelope, settled })
     }

@@ -127,7 +127,7 @@ mod tests {
     fn an_envelope_convinces_only_as_its_client_made_it() {
         let crypto = Crypto::new(1, 3, 2);
         let requests = vec![Request { number: 1, operation: Bytes::from_static(b"x") }];
-        let draft = Draft { client: client_id(1, 0), floor: 1, requests };
+        let draft = Draft { client: client_id(1, 0), floor: 1, events: None, requests };
         let good = crypto.seal(draft.clone());
         assert!(crypto.envelope(&good));
         let mut stolen = draft;

@@ -5,6 +5,7 @@ use crate::checker::agreement::Agreement;
 use crate::checker::at_most_once::AtMostOnce;
 use crate::checker::checkpoint::{Checkpoints, Source};
 use crate::checker::counter_uniqueness::CounterUniqueness;
+use crate::checker::events::Events;
 use crate::checker::linearizability::{self, Seen};
 use crate::checker::validity::Validity;
 use crate::checker::{Broken, Verdict, acceptance, bounds};
@@ -32,6 +33,7 @@ pub struct Oracle {
     at_most_once: AtMostOnce,
     checkpoints: Checkpoints,
     counters: CounterUniqueness,
+    events_told: Events,
     history: Vec<Seen>,
     /// Places in the history of what is outstanding.
     open: BTreeMap<(ClientId, u64), usize>,
@@ -57,6 +59,7 @@ impl Oracle {
             at_most_once: AtMostOnce::default(),
             checkpoints: Checkpoints::default(),
             counters: CounterUniqueness::default(),
+            events_told: Events::default(),
             history: Vec::new(),
             open: BTreeMap::new(),
             events: 0,
@@ -109,6 +112,9 @@ impl Oracle {
                 self.checkpoints.state(replica, *slot, *state, Source::Installed)?;
             }
             Observation::Entered { view, .. } => self.highest_view = self.highest_view.max(*view),
+            Observation::Told { client, number, body } => {
+                self.events_told.told(replica, *client, *number, body)?;
+            }
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
             Observation::Reported(_) => self.reports += 1,
             Observation::Said { .. }
@@ -154,6 +160,17 @@ impl Oracle {
         }
         let load = bounds::Load { acts, packet_bytes, timers };
         bounds::check(replica, status, load, &self.tuning, self.n)
+    }
+
+    /// The checker of what clients are told unasked.
+    pub const fn events(&mut self) -> &mut Events {
+        &mut self.events_told
+    }
+
+    /// Whether a client has not been told everything yet.
+    #[must_use]
+    pub fn events_missing(&self) -> bool {
+        !self.events_told.is_complete()
     }
 
     /// A client submitted an operation.
@@ -215,6 +232,8 @@ impl Oracle {
             rejected: self.rejected,
             reports: self.reports,
             undecided: self.undecided,
+            told: self.events_told.heard_count(),
+            missed: self.events_told.missed_count(),
             ..Summary::default()
         }
     }

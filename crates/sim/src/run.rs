@@ -91,6 +91,10 @@ pub struct Summary {
     pub rejected: u64,
     /// Lies that were found.
     pub reports: u64,
+    /// Events that clients were told.
+    pub told: u64,
+    /// Events that clients were told they miss.
+    pub missed: u64,
     /// Keys whose history was too tangled to decide whether it is linearizable.
     pub undecided: u64,
     /// Replicas that crashed.
@@ -108,6 +112,7 @@ impl fmt::Display for Summary {
         let Self { seed, n, f, requests, executed, slots, stable, view, transfers, .. } = self;
         write!(out, "seed {seed:#x} n={n} f={f} requests={requests} executed={executed} ")?;
         write!(out, "slots={slots} stable={} view={} transfers={transfers} ", stable.0, view.0)?;
+        write!(out, "told={} missed={} ", self.told, self.missed)?;
         write!(out, "messages={} rejected={} ", self.messages, self.rejected)?;
         write!(out, "reports={} undecided={} ", self.reports, self.undecided)?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;

@@ -212,7 +212,9 @@ impl World {
             let setup = ClientSetup { client: *id, n, f, timeouts, start_floor: 1 };
             let core = (factories.client)(setup);
             let work = (self.options.workload.clone(), requests_each);
-            let mut node = ClientNode::new(*id, core, crypto.clone(), work, rng);
+            let who = (ids.clone(), index);
+            let mut node = ClientNode::new(who, core, crypto.clone(), work, rng);
+            node.listen(&mut self.client_acts);
             for replica in 0..n as u16 {
                 node.on_connected(ReplicaId(replica), &mut self.client_acts);
             }
@@ -257,8 +259,8 @@ impl World {
                 return self.timeout(replica, timer, arming);
             }
             Happening::Round(index) => return self.round(index),
-            Happening::ClientRound(index) => self.client_round(index),
-            Happening::Think(index) => self.think(index),
+            Happening::ClientRound(index) => return self.client_round(index),
+            Happening::Think(index) => return self.think(index),
             Happening::Disturb(index) => self.disturb(index),
             Happening::Mend(name) => self.network.mend(name),
             Happening::Heal => self.heal(),
@@ -277,6 +279,9 @@ impl World {
         if !self.healed || !self.clients.iter().all(Client::is_idle) {
             return false;
         }
+        if self.oracle.events_missing() {
+            return false;
+        }
         let mut executed = self.correct().map(|(_, replica)| replica.node.executor().executed());
         let first = executed.next();
         executed.all(|slot| Some(slot) == first)
@@ -284,7 +289,8 @@ impl World {
 
     fn check_liveness(&self, liveness: &Liveness) -> Verdict {
         if self.clients.iter().all(Client::is_idle) {
-            return liveness.check_level(self.now, self.last_completion, || self.stand());
+            let missing = self.oracle.events_missing();
+            return liveness.check_level(self.now, self.last_completion, missing, || self.stand());
         }
         let waiting = |(client, it): (usize, &Client)| {
             it.node.oldest().map(|(number, since)| Waiting { client, number, since })

@@ -1,9 +1,12 @@
 //! Execution: at most once, and checkpoints that depend on the history alone.
 
 use crate::toy::{self, batch, done, run, write};
+use pentarchy_core::Bytes;
+use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
-use pentarchy_core::service::{Context, Service};
+use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
+use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::{Section, Snapshot};
 use pentarchy_core::wire::Malformed;
@@ -132,4 +135,69 @@ impl Service for Sprawling {
 #[should_panic(expected = "limits")]
 fn a_service_with_too_many_sections_is_not_started() {
     let _ = toy::fresh(Box::new(Sprawling));
+}
+
+/// Tells every client whose first byte stands in the operation.
+#[derive(Default)]
+struct Herald(Vec<Event>);
+
+impl SmallService for Herald {
+    fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
+        let body = Bytes::from(vec![context.client.0[0], context.index as u8]);
+        let event = |id: &u8| Event { client: ClientId([*id; 32]), body: body.clone() };
+        self.0.extend(operation.iter().map(event));
+        Vec::new()
+    }
+    fn query(&self, _operation: &[u8]) -> Vec<u8> {
+        Vec::new()
+    }
+    fn take_events(&mut self) -> Vec<Event> {
+        core::mem::take(&mut self.0)
+    }
+    fn save(&self) -> Vec<u8> {
+        Vec::new()
+    }
+    fn load(&mut self, _bytes: &[u8]) -> Result<(), Malformed> {
+        Ok(())
+    }
+}
+
+fn notices(executor: &mut Executor, client: u8, requests: &[(u64, Vec<u8>)]) -> Vec<(u8, Notice)> {
+    let mut notices = Vec::new();
+    let slot = executor.executed().next();
+    executor.execute(slot, &batch(client, requests), |id, notice| notices.push((id.0[0], notice)));
+    notices
+}
+
+#[test]
+fn what_a_service_tells_clients_is_numbered_kept_and_told_once() {
+    let mut executor = toy::fresh(Box::new(Whole::new(Herald::default())));
+    let reply = |number| {
+        let outcome = Outcome::Done(Bytes::new());
+        Notice::Reply(Reply { number, outcome })
+    };
+    let event = |number, body: [u8; 2]| Notice::Event { number, body: body.to_vec().into() };
+    assert_eq!(notices(&mut executor, 1, &[(1, vec![])]), [(1, reply(1))]);
+    let requests = [(1, vec![1, 2, 1, 3]), (2, vec![1])];
+    let expected = [
+        (2, reply(1)),
+        (1, event(1, [2, 0])),
+        (2, event(1, [2, 0])),
+        (1, event(2, [2, 0])),
+        (2, reply(2)),
+        (1, event(3, [2, 1])),
+    ];
+    assert_eq!(notices(&mut executor, 2, &requests), expected, "nobody knows client 3");
+    let again = notices(&mut executor, 2, &requests);
+    assert_eq!(again, [(2, reply(1)), (2, reply(2))], "no event comes again");
+    let kept = |executor: &Executor| executor.events(&ClientId([1; 32]), 2);
+    let events = vec![Bytes::from_static(&[2, 0]), Bytes::from_static(&[2, 1])];
+    assert_eq!(kept(&executor), ToClient::Events { oldest: 1, first: 2, events });
+    let digest = executor.checkpoint();
+    let snapshot = executor.latest().unwrap().clone();
+    let mut other = toy::fresh(Box::new(Whole::new(Herald::default())));
+    other.install(snapshot).unwrap();
+    assert_eq!((kept(&other), other.checkpoint()), (kept(&executor), digest));
+    let next = |executor: &mut Executor| notices(executor, 1, &[(2, vec![1])]);
+    assert_eq!(next(&mut other), next(&mut executor));
 }

@@ -3,10 +3,10 @@
 use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::executor::Executor;
+use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, Millis, Slot};
 use pentarchy_core::membership::{Base, Member, Membership};
-use pentarchy_core::ports::client::{Outcome, Reply};
+use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::service::{Context, Service};
 use pentarchy_core::wire::Malformed;
@@ -82,7 +82,7 @@ pub fn batch(client: u8, requests: &[(u64, Vec<u8>)]) -> Batch {
         operation: Bytes::from(operation.clone()),
     };
     let requests = requests.iter().map(request).collect();
-    let draft = Draft { client: ClientId([client; 32]), floor: 0, requests };
+    let draft = Draft { client: ClientId([client; 32]), floor: 0, events: None, requests };
     let envelope = draft.seal(RequestAuth::Signature([0; 64]));
     let digest = envelope.digest;
     Batch { time: Millis(7), envelopes: vec![Arc::new(envelope)], digest }
@@ -91,9 +91,11 @@ pub fn batch(client: u8, requests: &[(u64, Vec<u8>)]) -> Batch {
 /// Executes the next slot and gives the outcomes.
 pub fn run(executor: &mut Executor, batch: &Batch) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    let outcome = |reply: Reply| reply.outcome;
     let slot = executor.executed().next();
-    executor.execute(slot, batch, |_, reply| outcomes.push(outcome(reply)));
+    executor.execute(slot, batch, |_, notice| match notice {
+        Notice::Reply(reply) => outcomes.push(reply.outcome),
+        Notice::Event { .. } => panic!("this service tells nothing"),
+    });
     outcomes
 }
 

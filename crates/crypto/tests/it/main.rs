@@ -39,7 +39,7 @@ fn membership() -> Arc<Membership> {
 
 fn draft(client: ClientId, number: u64) -> Draft {
     let operation = number.to_be_bytes().to_vec().into();
-    Draft { client, floor: 1, requests: vec![Request { number, operation }] }
+    Draft { client, floor: 1, events: None, requests: vec![Request { number, operation }] }
 }
 
 /// A device that gives each replica's certificates the bytes `[replica; _]`, and counts questions.

@@ -3,6 +3,7 @@
 mod bench;
 mod cluster;
 mod config;
+mod events;
 mod example;
 mod hosts;
 mod rejoin;

@@ -353,7 +353,7 @@ fn envelope(client: u8, numbers: &[u64], operation: &'static [u8]) -> Arc<Envelo
     let operation = Bytes::from_static(operation);
     let request = |number: &u64| Request { number: *number, operation: operation.clone() };
     let requests = numbers.iter().map(request).collect();
-    let draft = Draft { client: ClientId([client; 32]), floor: 0, requests };
+    let draft = Draft { client: ClientId([client; 32]), floor: 0, events: None, requests };
     Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
 }
 

@@ -9,8 +9,9 @@ use crate::error::StartError;
 use crate::links::{Link, Links, Role};
 use crate::peers::Peers;
 use bytes::Bytes;
+use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, ReplicaId, View};
-use pentarchy_core::ports::client::{Reply, ToClient};
+use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Closed;
@@ -195,9 +196,9 @@ impl Network {
         link.map_or(0, |link| link.connection.queued_bytes())
     }
 
-    /// Collects a reply for a client until the end of the round.
-    pub fn reply(&mut self, id: &ClientId, reply: Reply) {
-        let collected = self.clients.reply(id, reply);
+    /// Collects a reply or an event for a client until the end of the round.
+    pub fn notify(&mut self, id: &ClientId, notice: Notice) {
+        let collected = self.clients.notify(id, notice);
         self.counters.client_dropped += u64::from(!collected);
     }
 

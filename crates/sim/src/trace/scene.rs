@@ -128,7 +128,8 @@ impl Scene {
         let operation = Bytes::copy_from_slice(operation.as_bytes());
         let requests = vec![Request { number, operation }];
         let id = client_id(SEED, usize::from(client) - 1);
-        let envelope = Arc::new(self.crypto.seal(Draft { client: id, floor: 1, requests }));
+        let envelope =
+            Arc::new(self.crypto.seal(Draft { client: id, floor: 1, events: None, requests }));
         self.envelopes.insert((client, number), envelope.clone());
         self.submit(client, number, &envelope, to);
     }
@@ -300,6 +301,7 @@ impl Scene {
                 let replies: Vec<String> = replies.iter().map(reply).collect();
                 format!("-> {client}   Reply {}", replies.join(", "))
             }
+            Observation::Told { client, number, .. } => format!("-> {client}   Event {number}"),
             Observation::Checkpointed { slot, state } => format!("checkpoint at {slot} {state}"),
             Observation::Stable { slot, state } => format!("stable at {slot} {state}"),
             Observation::Fetching { slot, state } => format!("fetches {slot} {state}"),
