@@ -4,6 +4,7 @@ use crate::admission::{Admission, answer};
 use crate::config::ReplicaConfig;
 use crate::epochs::Succession;
 use crate::error::{Fatal, StartError};
+use crate::fault::{Fault, FaultSwitch};
 use crate::network::{Network, Sender};
 use crate::peers::Peers;
 use crate::status::{CatchUp, StatusReport, usage};
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 /// The longest a round waits for something to happen: how late a stop, or a core that only looks at
 /// the clock, may be.
@@ -43,6 +44,7 @@ pub struct Replica {
     clock: Clock,
     me: ReplicaId,
     life: Life,
+    faults: Option<FaultSwitch>,
     /// When the core was last told that a round is over.
     round_ms: u64,
     ready: Vec<usize>,
@@ -90,6 +92,7 @@ impl Replica {
             clock: Clock::default(),
             me,
             life: config.life,
+            faults: config.faults,
             round_ms: 0,
             ready: Vec::new(),
             messages: Vec::new(),
@@ -140,6 +143,7 @@ impl Replica {
         let mut happened = self.network.wait(timeout)?;
         let now_ms = self.clock.elapsed_ms();
         self.unit.set_now(now_ms);
+        self.misbehave(now_ms);
         if !std::mem::replace(&mut self.started, true) {
             info!(replica = self.me.0, protocol = self.unit.core.rules().name, "started");
             self.unit.begin(&mut self.network)?;
@@ -158,9 +162,22 @@ impl Replica {
         Ok(())
     }
 
+    /// Does what the fault switch says, if there is one.
+    fn misbehave(&mut self, now_ms: u64) {
+        let Some(switch) = &self.faults else { return };
+        let fault = switch.get();
+        if fault != self.unit.fault {
+            warn!(%fault, "misbehaving on command");
+            self.unit.fault = fault;
+        }
+        self.network.set_fault(fault, now_ms);
+        self.network.send_late(now_ms);
+    }
+
     fn timeout(&mut self) -> Duration {
         let now_ms = self.clock.elapsed_ms();
-        let deadlines = [self.unit.timers.next_ms(), self.network.next_ms()];
+        let deadlines =
+            [self.unit.timers.next_ms(), self.network.next_ms(), self.network.late_ms()];
         let next_ms = deadlines.into_iter().flatten().min().unwrap_or(u64::MAX);
         let mut wait_ms = next_ms.saturating_sub(now_ms).min(IDLE_MS);
         if let Some(at) = self.unit.transfer.wake_at() {
@@ -237,6 +254,7 @@ impl Replica {
             group: hex(&membership.group),
             epoch: membership.epoch.0,
             incarnation: self.life.incarnation.0,
+            fault: (self.unit.fault != Fault::None).then(|| self.unit.fault.to_string()),
             view: core.view.0,
             primary: core.primary.0,
             role: if core.primary == self.me { "primary" } else { "backup" },

@@ -31,6 +31,7 @@ pub mod config;
 pub mod counters;
 mod epochs;
 pub mod error;
+pub mod fault;
 pub mod host;
 mod links;
 mod network;

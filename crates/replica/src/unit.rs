@@ -3,10 +3,11 @@
 use crate::counters::Rejects;
 use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
+use crate::fault::{Fault, other_state, some_of};
 use crate::network::Network;
 use crate::timers::Timers;
 use bytes::Bytes;
-use pentarchy_core::auth::Verifier;
+use pentarchy_core::auth::{Auth, Verifier};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
@@ -52,6 +53,10 @@ pub struct Unit {
     steps: Vec<Step>,
     /// Questions about state that each peer asked in this round.
     asked: BTreeMap<ReplicaId, usize>,
+    /// How this replica misbehaves on command.
+    pub fault: Fault,
+    /// Certified statements since it equivocates.
+    turn: u64,
     /// The process's clock at the start of the round.
     pub now_ms: u64,
 }
@@ -91,6 +96,8 @@ impl Unit {
             effects: parts.effects,
             steps: Vec::new(),
             asked: BTreeMap::new(),
+            fault: Fault::None,
+            turn: 0,
             now_ms: 0,
         }
     }
@@ -211,10 +218,18 @@ impl Unit {
         let tag =
             self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?;
         let (wire, incoming) = self.core.seal(outgoing, tag);
-        if self.receivers(to).contains(self.me) {
+        let receivers = self.receivers(to);
+        if receivers.contains(self.me) {
             self.inward.push_back(CoreEvent::Message(incoming));
         }
-        self.relay(to, &wire, network);
+        let is_certified = matches!(outgoing.auth, Auth::Usig(_));
+        let shown = if self.fault == Fault::Equivocate && is_certified {
+            self.turn += 1;
+            some_of(receivers, self.turn)
+        } else {
+            receivers
+        };
+        self.relay(To::Set(shown), &wire, network);
         Ok(())
     }
 
@@ -251,7 +266,10 @@ impl Unit {
                 }
             }
             Output::Checkpoint { slot } => {
-                let state = self.executor.checkpoint();
+                let mut state = self.executor.checkpoint();
+                if self.fault == Fault::Equivocate {
+                    state = other_state(state);
+                }
                 self.inward.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
             }
             Output::Stable { slot, .. } => self.executor.stable(slot),

@@ -132,6 +132,7 @@ impl Cluster {
                 timeouts: Timeouts::default(),
                 access: Access::Open,
                 limits: HostLimits::default(),
+                faults: None,
             };
             change(&mut config);
             Replica::new(config).unwrap()
