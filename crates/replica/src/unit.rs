@@ -3,6 +3,7 @@
 use crate::counters::Rejects;
 use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
+use crate::meter::Meter;
 use crate::network::Network;
 use crate::timers::Timers;
 use bytes::Bytes;
@@ -23,6 +24,7 @@ use pentarchy_core::wire::{Reader, Wire};
 use pentarchy_crypto::authenticator::Authenticator;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 use tracing::{error, info, warn};
 
 /// First byte of a peer's message: bytes for [`ReplicaCore::open`] follow.
@@ -37,6 +39,7 @@ pub struct Unit {
     pub transfer: Transfer,
     pub timers: Timers,
     pub rejects: Rejects,
+    pub meter: Meter,
     pub verifier: Arc<dyn Verifier>,
     pub succession: Succession,
     /// Where this epoch ended for the executor, until the next one begins.
@@ -80,6 +83,7 @@ impl Unit {
             transfer: Transfer::new(me),
             timers: Timers::default(),
             rejects: Rejects::default(),
+            meter: Meter::default(),
             verifier: parts.verifier,
             succession: parts.succession,
             ended: None,
@@ -188,6 +192,7 @@ impl Unit {
             CoreEffect::Output(output) => self.output(output, network)?,
             CoreEffect::Report(Evidence { author, finding }) => {
                 network.counters.findings += 1;
+                *network.counters.findings_about.entry(author.0).or_default() += 1;
                 warn!(about = %author, ?finding, "finding");
             }
         }
@@ -244,8 +249,10 @@ impl Unit {
             | Output::Fetch { .. }
                 if self.ended.is_some() => {}
             Output::Execute { slot, batch } => {
+                let begun = Instant::now();
                 let notify = |client: &ClientId, notice| network.notify(client, notice);
                 self.executor.execute(slot, &batch, notify);
+                self.meter.executed(&batch, begun);
                 if self.executor.is_ending() {
                     self.on_ended(network);
                 }
