@@ -8,6 +8,7 @@ use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::CLIENT_REPLIES_BYTES_MAX;
 use pentarchy_core::ports::client::{ToClient, ToReplica};
+use pentarchy_core::ports::replica::Input;
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,6 +92,9 @@ impl Admission {
         }
         for envelope in fresh {
             if let Some(request) = unit.answer_settled(envelope, network) {
+                if let Input::Request { envelope, .. } = &request {
+                    unit.meter.admitted(envelope);
+                }
                 unit.step(CoreEvent::Input(request), network)?;
             }
         }

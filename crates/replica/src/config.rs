@@ -1,6 +1,5 @@
 //! What a replica is started with.
 
-use crate::fault::FaultSwitch;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
@@ -63,8 +62,6 @@ pub struct ReplicaConfig {
     pub access: Access,
     /// Bounds of this host.
     pub limits: HostLimits,
-    /// By which the replica can be made to misbehave. None for one that is meant to work.
-    pub faults: Option<FaultSwitch>,
 }
 
 /// Where to listen.

@@ -52,8 +52,46 @@ pub struct Counters {
     pub records: u64,
     /// What the core reported about others.
     pub findings: u64,
+    /// The same, by the replica whose doing it is.
+    pub findings_about: BTreeMap<u16, u64>,
     /// Times that this replica's own state was found to be wrong.
     pub diverged: u64,
+}
+
+/// What went over the sockets.
+#[derive(Clone, Copy, Default, Serialize, Debug)]
+pub struct Traffic {
+    /// To and from the other replicas.
+    pub peers: Flow,
+    /// To and from clients.
+    pub clients: Flow,
+}
+
+/// One side of [`Traffic`]. Bytes that leave are counted before encryption adds its few.
+#[derive(Clone, Copy, Default, Serialize, Debug)]
+pub struct Flow {
+    /// Bytes that were read.
+    pub bytes_in: u64,
+    /// Bytes that were written.
+    pub bytes_out: u64,
+    /// Messages that were read.
+    pub messages_in: u64,
+    /// Messages that were queued to be written.
+    pub messages_out: u64,
+}
+
+impl Traffic {
+    /// The side that peers or that others are on.
+    pub(crate) const fn of(&mut self, is_peer: bool) -> &mut Flow {
+        if is_peer { &mut self.peers } else { &mut self.clients }
+    }
+}
+
+impl Flow {
+    pub(crate) const fn came(&mut self, bytes: usize, messages: usize) {
+        self.bytes_in += bytes as u64;
+        self.messages_in += messages as u64;
+    }
 }
 
 /// Peers' messages that were refused, by reason.

@@ -45,17 +45,19 @@ pub struct Link {
 }
 
 impl Link {
-    /// Writes what waits, and takes note of whether the other side keeps up.
-    pub fn flush(&mut self, now_ms: u64) -> Result<(), Closed> {
+    /// Writes what waits, and takes note of whether the other side keeps up. Says how many bytes
+    /// were written, as they were before encryption.
+    pub fn flush(&mut self, now_ms: u64) -> (Result<(), Closed>, usize) {
         let before = self.connection.queued_bytes();
         let flushed = self.connection.flush();
         let after = self.connection.queued_bytes();
-        self.drained += before.saturating_sub(after);
+        let written = before.saturating_sub(after);
+        self.drained += written;
         if self.backlog == 0 || after == 0 || self.drained >= DRAINED_BYTES_MIN {
             (self.kept_up_ms, self.drained) = (now_ms, 0);
         }
         self.backlog = after;
-        flushed
+        (flushed, written)
     }
 
     /// Whether bytes wait that the other side does not read.
@@ -109,6 +111,10 @@ impl Links {
         Some(link)
     }
 
+    pub fn get(&self, token: usize) -> Option<&Link> {
+        self.links.get(token)?.as_ref()
+    }
+
     pub fn get_mut(&mut self, token: usize) -> Option<&mut Link> {
         self.links.get_mut(token)?.as_mut()
     }
@@ -147,6 +153,11 @@ impl Links {
     /// Whether there is something to read without waiting.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// Those that are to be read without waiting.
+    pub fn ready(&self) -> impl Iterator<Item = &Link> {
+        self.ready.iter().filter_map(|token| self.get(*token))
     }
 
     /// Moves the connections to read to the end of `into`.

@@ -5,6 +5,7 @@ use super::budget::Budget;
 use super::config::{GatewayConfig, GatewayError};
 use super::connection::Connection;
 use super::local::Session;
+use super::watch::Watch;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -98,6 +99,12 @@ impl<B: Backend> Gateway<B> {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// A window on this gateway for others.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch(self.shared.clone())
     }
 
     /// Serves until `shutdown` comes, then closes all connections. What they had submitted may

@@ -3,8 +3,8 @@
 use crate::bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use pentarchy::RequestMode;
-use std::net::SocketAddr;
+use pentarchy::{RequestMode, logging};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -42,6 +42,8 @@ pub enum Command {
     Gateway(GatewayArgs),
     /// Ask every replica how it is
     Status(StatusArgs),
+    /// Watch every replica live; in a pipe, print a table once
+    Top(TopArgs),
     /// Search for bugs: run a protocol under simulated faults, one run per seed
     Sim(SimArgs),
     /// Measure throughput, latency and cost of a protocol against an unreplicated server
@@ -69,6 +71,34 @@ impl From<AuthChoice> for RequestMode {
         match choice {
             AuthChoice::Signature => Self::Signature,
             AuthChoice::Mac => Self::Mac,
+        }
+    }
+}
+
+/// `--log-format`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// For programs: one JSON object a line
+    Json,
+}
+
+impl LogFormat {
+    /// As it is written on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+impl From<LogFormat> for logging::Format {
+    fn from(choice: LogFormat) -> Self {
+        match choice {
+            LogFormat::Text => Self::Text,
+            LogFormat::Json => Self::Json,
         }
     }
 }
@@ -111,6 +141,9 @@ pub struct UpArgs {
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
+    /// How replicas and gateway write their logs
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
     /// Folder for keys and logs; made if absent
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
     pub data: PathBuf,
@@ -180,6 +213,12 @@ pub struct ReplicaArgs {
     /// What is replicated; the same for all replicas of a group
     #[arg(long, value_enum, default_value = "kv", value_name = "NAME")]
     pub service: ServiceChoice,
+    /// Serve /metrics, /healthz and /readyz over HTTP here; a port alone means 127.0.0.1
+    #[arg(long, value_parser = parse_metrics, value_name = "[IP:]PORT")]
+    pub metrics: Option<SocketAddr>,
+    /// How the log on stderr is written
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
     /// Stop when standard input ends, so that no child outlives its parent
     #[arg(long, hide = true)]
     pub leash: bool,
@@ -206,6 +245,12 @@ pub struct GatewayArgs {
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
+    /// Serve /metrics, /healthz and /readyz over HTTP here; a port alone means 127.0.0.1
+    #[arg(long, value_parser = parse_metrics, value_name = "[IP:]PORT")]
+    pub metrics: Option<SocketAddr>,
+    /// How the log on stderr is written
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
     /// Stop when standard input ends, so that no child outlives its parent
     #[arg(long, hide = true)]
     pub leash: bool,
@@ -232,6 +277,26 @@ pub struct StatusArgs {
     /// Ask again every second until interrupted; with --json, one line each time
     #[arg(long)]
     pub watch: bool,
+}
+
+/// `top`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy top\n  \
+    pentarchy top --config cluster.toml --key client.key\n\n\
+    Keys: q ends. With --once, exit code 0 if all replicas are level, 1 if some are not.")]
+pub struct TopArgs {
+    /// Folder that was given to `up`
+    #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
+    pub data: PathBuf,
+    /// The cluster's public configuration, for a cluster that `up` did not start
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    pub config: Option<PathBuf>,
+    /// A client key; needed where only listed clients are admitted
+    #[arg(long, value_name = "FILE", requires = "config")]
+    pub key: Option<PathBuf>,
+    /// Print a table once and end
+    #[arg(long)]
+    pub once: bool,
 }
 
 /// `sim`.
@@ -262,6 +327,15 @@ pub struct SimArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where metrics are served. Other machines see it only if an address is named.
+fn parse_metrics(text: &str) -> Result<SocketAddr, String> {
+    let address = match text.parse::<u16>() {
+        Ok(port) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        Err(_) => text.parse().map_err(|_| "write a port, or an IP address and a port")?,
+    };
+    if address.port() == 0 { Err("port 0 is no port".to_owned()) } else { Ok(address) }
 }
 
 fn parse_seed(text: &str) -> Result<u64, String> {

@@ -2,6 +2,7 @@
 //! and [`supervisor`].
 
 pub mod args;
+mod child_log;
 mod down;
 pub mod failure;
 pub mod folder;
@@ -14,15 +15,15 @@ mod status;
 pub mod stop;
 pub mod supervisor;
 pub mod table;
+mod top;
 pub mod up;
 
 pub use args::Cli;
 
-use args::Command;
+use args::{Command, GatewayArgs, ReplicaArgs};
 use clap::CommandFactory as _;
 use failure::Outcome;
-use std::io::IsTerminal as _;
-use tracing_subscriber::EnvFilter;
+use pentarchy::logging;
 
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Outcome {
@@ -33,6 +34,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Replica(args) => replica::run(&args),
         Command::Gateway(args) => gateway::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Bench(args) => crate::bench::run(&args),
         Command::Completions { shell } => {
@@ -43,22 +45,15 @@ pub fn run(cli: Cli) -> Outcome {
     }
 }
 
-/// Sends the program's log to stderr, as `PENTARCHY_LOG` asks; warnings by default.
-pub fn logging() {
-    let filter = std::env::var("PENTARCHY_LOG").unwrap_or_default();
-    let filter = if filter.is_empty() { "warn".to_owned() } else { filter };
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let (filter, mistake) = match EnvFilter::try_new(&filter) {
-        Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new("warn"), Some(error)),
-    };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(colour)
-        .init();
-    if let Some(error) = mistake {
-        tracing::warn!("PENTARCHY_LOG is not understood ({error}); showing warnings");
+/// Starts the program's log. What runs for long says more than what ends soon.
+pub fn logging(cli: &Cli) {
+    match &cli.command {
+        Command::Replica(ReplicaArgs { log_format, .. })
+        | Command::Gateway(GatewayArgs { log_format, .. }) => {
+            logging::start((*log_format).into(), "info");
+            logging::report_dropped();
+        }
+        _ => logging::start(logging::Format::Text, "warn"),
     }
 }
 

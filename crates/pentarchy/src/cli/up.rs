@@ -59,6 +59,7 @@ fn detach(args: &UpArgs) -> Outcome {
         .args(["--background", "--protocol", &args.group.protocol])
         .args(["--f", &args.group.f.to_string(), "--port", &args.port.to_string()])
         .args(["--timeout", &args.timeout.to_string()])
+        .args(["--log-format", args.log_format.name()])
         .args(["--request-auth", request_mode_name(args.group.request_auth.into()), "--data"])
         .arg(&args.data)
         .stdin(Stdio::null())
@@ -120,8 +121,12 @@ fn start(
     mut signals: Signals,
 ) -> Outcome {
     let gateway = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    start_replicas(args, n, supervisor)?;
-    start_gateway(args, gateway, supervisor)?;
+    // Two for each replica: one to listen on, one for metrics; and one for the gateway's metrics.
+    let ports = replica_ports(2 * n + 1)?;
+    let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let (replicas, metrics) = addresses.split_at(n);
+    start_replicas(args, replicas, metrics, supervisor)?;
+    start_gateway(args, gateway, &metrics[n], supervisor)?;
     if !wait_until_it_answers(gateway, supervisor, &mut signals)? {
         return Ok(());
     }
@@ -146,25 +151,40 @@ fn start(
     Ok(())
 }
 
-fn start_replicas(args: &UpArgs, n: usize, supervisor: &mut Supervisor) -> Outcome {
-    let ports = replica_ports(n)?;
-    let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-    let cluster = NewCluster::generate(&addresses, &group_options(&args.group));
+/// Starts the replicas, each at its address and with its metrics at another.
+fn start_replicas(
+    args: &UpArgs,
+    addresses: &[String],
+    metrics: &[String],
+    supervisor: &mut Supervisor,
+) -> Outcome {
+    let cluster = NewCluster::generate(addresses, &group_options(&args.group));
     cluster.write(&args.data)?;
-    for (id, address) in addresses.into_iter().enumerate() {
+    for (id, (address, metrics)) in addresses.iter().zip(metrics).enumerate() {
         let folder = args.data.join(format!("replica-{id}"));
         let log = folder.join("replica.log");
-        let part = Part { name: format!("replica {id}"), pid: 0, address, folder: folder.clone() };
+        let part = part(format!("replica {id}"), address, metrics, &folder);
         let config = args.data.join("cluster.toml");
         let (config, folder) = (text(&config)?, text(&folder)?);
         let id = id.to_string();
         let arguments = ["replica", "--leash", "--config", config, "--id", &id, "--keys", folder];
+        let arguments = [&arguments[..], &sight(args, metrics)].concat();
         supervisor.start(part, log, &arguments)?;
     }
     Ok(())
 }
 
-fn start_gateway(args: &UpArgs, address: SocketAddr, supervisor: &mut Supervisor) -> Outcome {
+fn part(name: String, address: &str, metrics: &str, folder: &Path) -> Part {
+    let (address, metrics) = (address.to_owned(), Some(metrics.to_owned()));
+    Part { name, pid: 0, address, metrics, folder: folder.to_path_buf() }
+}
+
+fn start_gateway(
+    args: &UpArgs,
+    address: SocketAddr,
+    metrics: &str,
+    supervisor: &mut Supervisor,
+) -> Outcome {
     let (root, address) = (&args.data, address.to_string());
     let timeout = args.timeout.to_string();
     let (config, key) = (root.join("cluster.toml"), root.join(gateway_key_name(1)));
@@ -181,9 +201,14 @@ fn start_gateway(args: &UpArgs, address: SocketAddr, supervisor: &mut Supervisor
         "--timeout",
         &timeout,
     ];
-    let folder = root.clone();
-    let part = Part { name: "gateway".to_owned(), pid: 0, address: address.clone(), folder };
+    let arguments = [&arguments[..], &sight(args, metrics)].concat();
+    let part = part("gateway".to_owned(), &address, metrics, root);
     supervisor.start(part, root.join("gateway.log"), &arguments)
+}
+
+/// How a part shows what it does.
+const fn sight<'a>(args: &UpArgs, metrics: &'a str) -> [&'a str; 4] {
+    ["--metrics", metrics, "--log-format", args.log_format.name()]
 }
 
 fn text(path: &Path) -> Outcome<&str> {

@@ -8,5 +8,6 @@ mod example;
 mod hosts;
 mod rejoin;
 mod resp;
+mod sight;
 mod sim;
 mod support;

@@ -5,7 +5,7 @@ mod opening;
 
 use crate::clients::Clients;
 use crate::config::{Access, HostLimits, Listen};
-use crate::counters::Counters;
+use crate::counters::{Counters, Traffic};
 use crate::error::StartError;
 use crate::fault::Fault;
 use crate::links::{Link, Links, Role};
@@ -56,6 +56,7 @@ pub struct Network {
     pub peers: Peers,
     pub clients: Clients,
     pub counters: Counters,
+    pub traffic: Traffic,
     /// Connections that may still be [`Role::Unknown`], oldest first, with their deadlines.
     unknown: VecDeque<(u64, usize)>,
     unknown_count: usize,
@@ -90,6 +91,7 @@ impl Network {
             peers,
             clients: Clients::new(limits),
             counters: Counters::default(),
+            traffic: Traffic::default(),
             unknown: VecDeque::new(),
             unknown_count: 0,
             client_queued: 0,
@@ -122,6 +124,11 @@ impl Network {
             }
         }
         Ok(any)
+    }
+
+    /// Whether something that a peer sent was left unread for want of time.
+    pub fn has_unread(&self) -> bool {
+        self.links.ready().any(|link| matches!(link.role, Role::Peer(_)))
     }
 
     /// Moves the tokens of the connections to read to the end of `into`, peers first.
@@ -166,6 +173,9 @@ impl Network {
         }
         self.links.mark_ready(token);
         let sender = self.settle(token, now_ms, messages);
+        if let (Some(sender), Ok(bytes)) = (sender, &received) {
+            self.traffic.of(matches!(sender, Sender::Peer(_))).came(*bytes, messages.len());
+        }
         if let Some(Sender::Client(id)) = sender {
             self.client_read += received.unwrap_or_default();
             self.clients.heard(&id, now_ms);
@@ -191,14 +201,17 @@ impl Network {
         };
         let Some(link) = self.links.get_mut(token) else { return };
         match link.connection.queue_with(encode) {
-            Ok(()) => self.links.mark_dirty(token),
+            Ok(()) => {
+                self.traffic.peers.messages_out += 1;
+                self.links.mark_dirty(token);
+            }
             Err(_) => self.counters.peer_dropped += 1,
         }
     }
 
     /// Bytes that wait for a peer.
-    pub fn peer_queued_bytes(&mut self, id: ReplicaId) -> usize {
-        let link = self.peers.token(id).and_then(|token| self.links.get_mut(token));
+    pub fn peer_queued_bytes(&self, id: ReplicaId) -> usize {
+        let link = self.peers.token(id).and_then(|token| self.links.get(token));
         link.map_or(0, |link| link.connection.queued_bytes())
     }
 
@@ -206,6 +219,16 @@ impl Network {
     pub fn client_queued_bytes(&mut self, id: &ClientId) -> usize {
         let link = self.clients.token(id).and_then(|token| self.links.get_mut(token));
         link.map_or(0, |link| link.connection.queued_bytes())
+    }
+
+    /// Bytes that wait for all clients together.
+    pub const fn clients_queued_bytes(&self) -> usize {
+        self.client_queued
+    }
+
+    /// Connections whose other side has not said who it is.
+    pub const fn unknown_count(&self) -> usize {
+        self.unknown_count
     }
 
     /// Collects a reply or an event for a client until the end of the round.
@@ -265,6 +288,7 @@ impl Network {
         }
         let queued = link.connection.queue_with(|to| message.encode(to)).is_ok();
         if queued {
+            self.traffic.clients.messages_out += 1;
             self.count(token);
             self.links.mark_dirty(token);
         }
@@ -296,7 +320,9 @@ impl Network {
 
     fn flush_link(&mut self, token: usize, now_ms: u64) {
         let Some(link) = self.links.get_mut(token) else { return };
-        let flushed = link.flush(now_ms);
+        let (flushed, bytes) = link.flush(now_ms);
+        let is_peer = matches!(link.role, Role::Peer(_) | Role::Dialled(_));
+        self.traffic.of(is_peer).bytes_out += bytes as u64;
         self.count(token);
         if let Err(closed) = flushed {
             self.on_closed(token, now_ms, closed);

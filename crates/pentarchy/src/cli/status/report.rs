@@ -1,5 +1,6 @@
 //! What is known of a cluster: each replica's own words, and what follows from them together.
 
+use crate::cli::folder::{Part, Running};
 use pentarchy::config::ClusterConfig;
 use pentarchy::limits::CHECKPOINT_SLOTS;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,18 @@ pub struct ClusterReport {
     pub level: bool,
     /// By id.
     pub replicas: Vec<ReplicaReport>,
+    /// The gateway, of a cluster that `up` started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayReport>,
+}
+
+/// Where a gateway is.
+#[derive(Serialize)]
+pub struct GatewayReport {
+    /// Where Redis clients connect.
+    pub address: String,
+    /// Where it serves metrics, if it does.
+    pub metrics: Option<String>,
 }
 
 /// One replica.
@@ -30,6 +43,9 @@ pub struct ReplicaReport {
     pub id: u16,
     /// Where it should be.
     pub address: String,
+    /// Where it serves metrics, as far as is known here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
     /// Whether it answered.
     pub reachable: bool,
     /// Why it did not.
@@ -63,6 +79,29 @@ pub struct Known {
     pub view_change_reason: String,
     pub rejects: BTreeMap<String, u64>,
     pub counters: BTreeMap<String, Value>,
+    pub recent_view_changes: Vec<ViewChange>,
+    pub queues: BTreeMap<String, Fill>,
+    pub cpu_micros: u64,
+    pub rss_kib: u64,
+    pub uptime_ms: u64,
+}
+
+/// A view change that began.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub struct ViewChange {
+    pub view: u64,
+    pub reason: String,
+    /// When, by the replica's own `uptime_ms`.
+    pub uptime_ms: u64,
+}
+
+/// How full a table or queue is.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub struct Fill {
+    pub used: u64,
+    pub limit: u64,
 }
 
 /// How far a transfer of state has come.
@@ -89,7 +128,7 @@ impl ReplicaReport {
             Ok(parsed) => (None, parsed),
             Err(problem) => (Some(problem), Default::default()),
         };
-        Self { id, address, reachable, problem, known, answer }
+        Self { id, address, metrics: None, reachable, problem, known, answer }
     }
 }
 
@@ -111,7 +150,17 @@ impl ClusterReport {
                 && replica.known.catch_up.is_none()
                 && replica.known.behind < LEVEL_SLOTS
         });
-        Self { protocol: config.protocol.clone(), f: config.f, level, replicas }
+        let protocol = config.protocol.clone();
+        Self { protocol, f: config.f, level, replicas, gateway: None }
+    }
+
+    /// Adds where metrics are served, from what `up` says that it started.
+    pub fn locate(&mut self, running: &Running) {
+        for (replica, part) in self.replicas.iter_mut().zip(&running.replicas) {
+            replica.metrics.clone_from(&part.metrics);
+        }
+        let Part { address, metrics, .. } = running.gateway.clone();
+        self.gateway = Some(GatewayReport { address, metrics });
     }
 
     /// For programs.
