@@ -35,7 +35,7 @@
 //! | --- | --- |
 //! | [`Service`], [`SmallService`], [`Context`] | what to write |
 //! | [`Client`] | `call` waits, `submit` gives a future, `query` reads fast; many at a time |
-//! | [`Event`], [`ClientEvent`] | what a service tells a client unasked, and what the client hears |
+//! | [`Event`], [`ClientEvent`] | what a service tells clients unasked, and what they hear |
 //! | [`LocalCluster`] | a cluster inside this process |
 //! | [`config`], [`generate`], [`node`] | the parts of a cluster over several hosts |
 //! | [`services`] | services that are there already |

@@ -167,8 +167,8 @@ fn on_query(
     answer(&client, &ToClient::Answer { number, result }, now_ms, network);
 }
 
-/// Sends a client the events that it misses, unless so much waits for it that it would not read them
-/// soon; it asks again.
+/// Sends a client the events that it misses, unless so much waits for it that it would not read
+/// them soon; it asks again.
 fn on_resume(client: ClientId, from: u64, now_ms: u64, unit: &Unit, network: &mut Network) {
     if network.client_queued_bytes(&client) >= network.limits().query_queue_bytes {
         network.counters.client_resumes_dropped += 1;

@@ -32,7 +32,8 @@ pub struct Counters {
     pub client_resumes: u64,
     /// Times that it was not, because too much waits for it. It asks again.
     pub client_resumes_dropped: u64,
-    /// Results, events and messages that were dropped because the client has too many. It asks again.
+    /// Results, events and messages that were dropped because the client has too many. It asks
+    /// again.
     pub client_dropped: u64,
     /// Clients that were disconnected, after they had been silent, to make room for another.
     pub clients_evicted: u64,

@@ -100,6 +100,9 @@ impl Scene {
                     assert!(draft.requests.iter().all(|request| request.number < self.next));
                 }
                 Effect::Query { number, .. } => assert!(self.open.contains(&number)),
+                Effect::Resume { .. } | Effect::Event { .. } | Effect::EventsLost { .. } => {
+                    panic!("this client does not listen")
+                }
                 Effect::WakeAt(_) => {}
             }
         }

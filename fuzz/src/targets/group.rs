@@ -217,7 +217,8 @@ impl Group {
         if !self.asked.insert((client, number)) {
             return;
         }
-        let draft = Draft { client, floor: 0, requests: vec![Request { number, operation }] };
+        let requests = vec![Request { number, operation }];
+        let draft = Draft { client, floor: 0, events: None, requests };
         let message = ToReplica::Request(Arc::new(crypto().seal(draft)));
         let wire = message.to_bytes();
         if to & (1 << self.liar.0) != 0 {
