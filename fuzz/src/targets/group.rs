@@ -54,7 +54,7 @@ mod deed {
     pub const ROUND: u8 = 6;
     pub const FIRE: u8 = 7;
     pub const CLIENT: u8 = 8;
-    pub const REPEAT: u8 = 9;
+    /// All of these, and one more: the liar passes on what it was told.
     pub const KINDS: u8 = 10;
 }
 

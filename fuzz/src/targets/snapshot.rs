@@ -83,7 +83,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let clients = table.section(1);
     seeds.push([&[0, 1, 0][..], &clients].concat());
     let mut kv = Kv::default();
-    kv_commands::execute(&mut kv, kv_commands::SCRIPT.as_bytes());
+    let (filling, _) = kv_commands::SCRIPT.split_once("OBJECT").expect("before it is emptied");
+    kv_commands::execute(&mut kv, filling.as_bytes());
     let filled = (0..SECTIONS).map(|index| (index as u16, kv.section(index)));
     for (index, section) in filled.filter(|(_, section)| section.len() > 4).take(12) {
         seeds.push([&[1][..], &index.to_le_bytes(), &section].concat());
