@@ -1,5 +1,5 @@
-//! What replicas answer to a client. One of three lies as it likes; the others answer honestly, when
-//! the input lets them. The client believes nothing that only the liar said.
+//! What replicas answer to a client. One of three lies as it likes; the others answer honestly,
+//! when the input lets them. The client believes nothing that only the liar said.
 
 use crate::input::{Input, put_bytes};
 use pentarchy_core::Bytes;

@@ -72,11 +72,12 @@ fn node(id: ReplicaId, out: &mut Vec<Act>) -> ReplicaNode {
     let entry = pentarchy_protocols::find("minbft").expect("it is there");
     let membership = Arc::new(membership(SEED, usize::from(N), 1));
     let mut effects = Vec::new();
-    let core = (entry.start)(Setup { me: id, membership, tuning: TUNING }, &mut effects);
+    let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning: TUNING };
+    let core = (entry.start)(setup, &mut effects);
     let journal = Journal::default();
     let service = Box::new(Registers::new(journal.clone()));
-    let (n, crypto, clients) = (usize::from(N), crypto(), clients());
-    let parts = Parts { id, n, crypto, clients, service, journal, core: (core, effects) };
+    let (crypto, clients) = (crypto(), clients());
+    let parts = Parts { id, membership, crypto, clients, service, journal, core: (core, effects) };
     ReplicaNode::new(parts, out)
 }
 

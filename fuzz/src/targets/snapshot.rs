@@ -7,11 +7,14 @@ use crate::memory::bounded;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::limits::CLIENT_WINDOW;
+use pentarchy_core::membership::Membership;
 use pentarchy_core::service::Service;
 use pentarchy_core::sessions::{SESSION_SECTIONS, Sessions};
 use pentarchy_core::snapshot::{Section, Snapshot};
 use pentarchy_services::kv::{Kv, SECTIONS};
 use pentarchy_services::null::Null;
+use pentarchy_sim::world::membership;
+use std::sync::Arc;
 
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
@@ -53,6 +56,10 @@ fn store(index: u32, bytes: &[u8]) {
     assert_eq!((kv.len(), kv.state_bytes()), (0, 0), "an empty section takes all away");
 }
 
+fn members() -> Arc<Membership> {
+    Arc::new(membership(1, 3, 1))
+}
+
 /// A whole state of three sections that the input fills: header, one of the clients, the service.
 fn executor(index: u32, input: &mut Input<'_>) {
     let (header, clients, service) = (input.bytes(), input.bytes(), input.rest());
@@ -63,7 +70,7 @@ fn executor(index: u32, input: &mut Input<'_>) {
     let slot = header.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let snapshot = Snapshot::new(Slot(slot), sections);
     let digest = snapshot.digest;
-    let mut executor = Executor::new(Box::new(Null::default()));
+    let mut executor = Executor::new(members(), Box::new(Null::default()));
     if executor.install(snapshot).is_ok() {
         assert_eq!(executor.executed(), Slot(slot));
         assert_eq!(executor.latest().map(|kept| kept.digest), Some(digest));
@@ -89,8 +96,13 @@ pub fn seeds() -> Vec<Vec<u8>> {
     for (index, section) in filled.filter(|(_, section)| section.len() > 4).take(12) {
         seeds.push([&[1][..], &index.to_le_bytes(), &section].concat());
     }
-    let mut whole = vec![2, 1, 0, 16, 0, 5, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+    let mut whole = vec![2, 1, 0];
+    let mut executor = Executor::new(members(), Box::new(Null::default()));
+    executor.checkpoint();
+    let header = executor.latest().map(|kept| kept.sections[0].joined()).unwrap_or_default();
+    crate::input::put_bytes(&header, &mut whole);
     crate::input::put_bytes(&clients, &mut whole);
+    whole.extend_from_slice(&[0; 8]);
     seeds.push(whole);
     seeds
 }
