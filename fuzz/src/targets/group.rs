@@ -218,7 +218,8 @@ impl Group {
         if !self.asked.insert((client, number)) {
             return;
         }
-        let draft = Draft { client, floor: 0, requests: vec![Request { number, operation }] };
+        let requests = vec![Request { number, operation }];
+        let draft = Draft { client, floor: 0, events: None, requests };
         let message = ToReplica::Request(Arc::new(crypto().seal(draft)));
         let wire = message.to_bytes();
         if to & (1 << self.liar.0) != 0 {
@@ -311,6 +312,7 @@ impl Group {
             | Observation::Relayed { .. }
             | Observation::Certified { .. }
             | Observation::Replied { .. }
+            | Observation::Told { .. }
             | Observation::Entered { .. }
             | Observation::Rejected { .. } => {}
         }

@@ -35,7 +35,7 @@ fn sessions(index: u32, bytes: &[u8]) {
     assert_eq!(table.section(index), bytes, "one encoding of a table");
     let Some(client) = bytes.first_chunk().copied().map(ClientId) else { return };
     for (number, floor) in [(0, 0), (CLIENT_WINDOW, 1), (u64::MAX, u64::MAX - 1)] {
-        table.begin(client, floor, Slot(9));
+        table.begin(client, floor, Some(floor), Slot(9));
         table.settle(&client, number, || vec![1; 9]);
     }
     let again = table.section(index);
@@ -83,7 +83,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut table = Sessions::default();
     for id in [4, 5, 6, 7] {
         let client = ClientId([id; 32]);
-        table.begin(client, u64::from(id), Slot(3));
+        table.begin(client, u64::from(id), (id > 5).then_some(1), Slot(3));
+        table.emit(&client, vec![id; 4].into());
         table.settle(&client, 8, || vec![id; 5]);
         table.settle(&client, 10, || vec![0; 3 << 20]);
     }

@@ -55,6 +55,7 @@ fn drafts() -> Vec<Draft> {
     let of = |client: ClientId, numbers: std::ops::Range<u64>| Draft {
         client,
         floor: 1,
+        events: None,
         requests: numbers.map(request).collect(),
     };
     vec![

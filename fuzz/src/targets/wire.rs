@@ -55,11 +55,12 @@ pub fn round_trip<T: Wire + PartialEq + Debug>(bytes: &Bytes) {
 /// An envelope keeps the bytes it came in, so its parts are put together anew.
 fn envelope(bytes: &Bytes) {
     round_trip::<Envelope>(bytes);
-    let Ok(Envelope { client, floor, requests, auth, digest, .. }) = Envelope::from_bytes(bytes)
+    let Ok(Envelope { client, floor, events, requests, auth, digest, .. }) =
+        Envelope::from_bytes(bytes)
     else {
         return;
     };
-    let again = Draft { client, floor, requests }.seal(auth);
+    let again = Draft { client, floor, events, requests }.seal(auth);
     assert_eq!((again.digest, again.to_bytes()), (digest, bytes.clone()));
 }
 
