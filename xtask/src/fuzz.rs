@@ -228,7 +228,7 @@ impl<'a> Progress<'a> {
                 progress.per_second = number(value);
             } else if let Some(value) = line.strip_prefix("stat::peak_rss_mb:") {
                 progress.peak_mb = value.trim();
-            } else if line.starts_with('#') && line.contains(" DONE ") {
+            } else if line.starts_with('#') && line.contains("DONE") {
                 let mut words = line.split_whitespace();
                 while let Some(word) = words.next() {
                     match word {
