@@ -196,7 +196,7 @@ impl Channel {
     }
 
     /// Appends one encrypted frame to `out`. `plain` is a list of messages, each behind its `u32`
-    /// length.
+    /// length; for an empty list nothing is appended.
     ///
     /// # Errors
     /// [`ChannelError::Handshake`] before the channel is open, [`ChannelError::Exhausted`] at the
@@ -205,6 +205,9 @@ impl Channel {
         let State::Open(transport) = &mut self.session.state else {
             return Err(ChannelError::Handshake);
         };
+        if plain.is_empty() {
+            return Ok(());
+        }
         let length = sealed_bytes(plain.len());
         let header = u32::try_from(length).map_err(|_| ChannelError::Oversize)?;
         out.extend_from_slice(&header.to_le_bytes());
@@ -289,6 +292,10 @@ impl Reading<'_> {
 
 /// Decrypts a frame into a buffer of its own.
 fn decrypt(transport: &mut TransportState, frame: &[u8]) -> Result<Bytes, ChannelError> {
+    // A frame of nothing has no tag, so anyone could have sent it.
+    if frame.is_empty() {
+        return Err(ChannelError::Decrypt);
+    }
     // Each Noise message is decrypted in place behind the one before, over the room of whose tag.
     let mut plain = vec![0; frame.len()];
     let mut length = 0;
@@ -387,6 +394,15 @@ mod tests {
         a.write(&plain(&[&vec![0; CHUNK_BYTES_MAX]]), &mut wire).unwrap();
         b.read(&wire, &mut got, &mut Vec::new()).unwrap();
         assert_eq!(got.len(), 2);
+    }
+
+    #[test]
+    fn an_empty_frame_is_not_authentic() {
+        let (mut a, mut b) = open_pair();
+        let (mut wire, mut got) = (Vec::new(), Vec::new());
+        a.write(&[], &mut wire).unwrap();
+        assert!(wire.is_empty());
+        assert_eq!(b.read(&[0; 4], &mut got, &mut Vec::new()), Err(ChannelError::Decrypt));
     }
 
     #[test]
