@@ -4,7 +4,8 @@ use super::command::Args;
 use super::error::Error;
 use super::glob;
 use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
-use super::store::{Store, Value};
+use super::store::{Entry, Store};
+use super::value::Value;
 use super::strings::integer;
 use alloc::vec::Vec;
 use pentarchy_core::service::Context;
@@ -80,7 +81,7 @@ pub fn flush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outco
 
 pub fn rename(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let value = store.remove(args[1]).ok_or(Error::NO_SUCH_KEY)?;
-    store.insert(args[2], value);
+    store.put(args[2], value);
     out.ok();
     Ok(())
 }
@@ -91,7 +92,7 @@ pub fn renamenx(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Ou
     }
     let free = !store.contains(args[2]);
     if let Some(value) = free.then(|| store.remove(args[1])).flatten() {
-        store.insert(args[2], value);
+        store.put(args[2], value);
     }
     out.int(i64::from(free));
     Ok(())
@@ -122,16 +123,16 @@ pub fn copy(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
     if args[1] == args[2] {
         return Err(Error::SAME_OBJECT);
     }
-    let value = store.get(args[1]);
-    let value = value.filter(|_| replace || !store.contains(args[2]));
+    let entry = store.entry(args[1]);
+    let entry = entry.filter(|_| replace || !store.contains(args[2]));
     // A copy can be far larger than the command that asks for it, so it is counted before.
-    if value.is_some_and(|value| store.is_full(value.cost())) {
+    if entry.is_some_and(|entry| store.is_full(entry.value.cost())) {
         return Err(Error::OUT_OF_MEMORY);
     }
-    let value = value.cloned();
-    out.int(i64::from(value.is_some()));
-    if let Some(value) = value {
-        store.insert(args[2], value);
+    let entry: Option<Entry> = entry.cloned();
+    out.int(i64::from(entry.is_some()));
+    if let Some(entry) = entry {
+        store.put(args[2], entry);
     }
     Ok(())
 }

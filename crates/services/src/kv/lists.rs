@@ -4,7 +4,7 @@ use super::command::Args;
 use super::error::Error;
 use super::list::{End, List};
 use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
-use super::store::{Store, Value};
+use super::store::Store;
 use super::strings::{integer, select};
 
 type Outcome = Result<(), Error>;
@@ -50,34 +50,38 @@ pub fn lindex(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome 
 }
 
 pub fn lpush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    push(store, args, End::Left, Some(Value::empty_list), out)
+    push(store, args, End::Left, true, out)
 }
 
 pub fn rpush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    push(store, args, End::Right, Some(Value::empty_list), out)
+    push(store, args, End::Right, true, out)
 }
 
 pub fn lpushx(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    push(store, args, End::Left, None, out)
+    push(store, args, End::Left, false, out)
 }
 
 pub fn rpushx(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    push(store, args, End::Right, None, out)
+    push(store, args, End::Right, false, out)
 }
 
 fn push(
     store: &mut Store,
     args: &Args<'_>,
     end: End,
-    default: Option<fn() -> Value>,
+    create: bool,
     out: &mut ReplyWriter,
 ) -> Outcome {
-    let length = store.try_edit(args[1], default, |value| {
-        let list = value.as_list_mut()?;
+    let add = |list: &mut List| {
         args[2..].iter().for_each(|item| list.push(end, item));
-        Ok(list.len())
-    })?;
-    out.count(length.unwrap_or_default());
+        Ok((list.len(), true))
+    };
+    let length = if create {
+        store.upsert(args[1], add)?
+    } else {
+        store.edit(args[1], add)?.unwrap_or_default()
+    };
+    out.count(length);
     Ok(())
 }
 
@@ -91,7 +95,7 @@ pub fn rpop(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
 
 fn pop(store: &mut Store, args: &Args<'_>, name: &str, end: End, out: &mut ReplyWriter) -> Outcome {
     let Some(count) = args.get(2) else {
-        let item = store.try_edit(args[1], None, |value| Ok(value.as_list_mut()?.pop(end)))?;
+        let item = store.edit(args[1], |list: &mut List| Ok((list.pop(end), true)))?;
         out.optional(item.flatten().as_deref());
         return Ok(());
     };
@@ -107,10 +111,9 @@ fn pop(store: &mut Store, args: &Args<'_>, name: &str, end: End, out: &mut Reply
             let count = count.min(list.len());
             check_poppable(list, end, count)?;
             out.array(count);
-            store.try_edit(args[1], None, |value| {
-                let list = value.as_list_mut()?;
+            store.edit(args[1], |list: &mut List| {
                 (0..count).filter_map(|_| list.pop(end)).for_each(|item| out.bulk(&item));
-                Ok(())
+                Ok(((), true))
             })?;
         }
     }
@@ -135,9 +138,9 @@ fn check_poppable(list: &List, end: End, count: usize) -> Outcome {
 pub fn lset(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let list = store.list(args[1])?.ok_or(Error::NO_SUCH_KEY)?;
     let index = index_in(list, integer(args[2])?).ok_or(Error::INDEX_OUT_OF_RANGE)?;
-    store.try_edit(args[1], None, |value| {
-        value.as_list_mut()?.set(index, args[3]);
-        Ok(())
+    store.edit(args[1], |list: &mut List| {
+        list.set(index, args[3]);
+        Ok(((), true))
     })?;
     out.ok();
     Ok(())
@@ -150,19 +153,20 @@ pub fn lrem(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
         Ok(0) | Err(_) => usize::MAX,
         Ok(limit) => limit,
     };
-    let removed = store
-        .try_edit(args[1], None, |value| Ok(value.as_list_mut()?.remove(from, limit, args[3])))?;
+    let removed = store.edit(args[1], |list: &mut List| {
+        let removed = list.remove(from, limit, args[3]);
+        Ok((removed, removed > 0))
+    })?;
     out.count(removed.unwrap_or_default());
     Ok(())
 }
 
 pub fn ltrim(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let (start, end) = (integer(args[2])?, integer(args[3])?);
-    store.try_edit(args[1], None, |value| {
-        let list = value.as_list_mut()?;
+    store.edit(args[1], |list: &mut List| {
         let (from, to) = select(start, end, list.len()).unwrap_or_default();
         list.keep(from, to);
-        Ok(())
+        Ok(((), true))
     })?;
     out.ok();
     Ok(())
@@ -184,10 +188,9 @@ pub fn linsert(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Out
         out.int(-1);
         return Ok(());
     };
-    let length = store.try_edit(args[1], None, |value| {
-        let list = value.as_list_mut()?;
+    let length = store.edit(args[1], |list: &mut List| {
         list.insert(pivot + after, args[4]);
-        Ok(list.len())
+        Ok((list.len(), true))
     })?;
     out.count(length.unwrap_or_default());
     Ok(())
@@ -223,11 +226,11 @@ fn transfer(
         return Ok(());
     }
     store.list(target)?;
-    let item = store.try_edit(source, None, |value| Ok(value.as_list_mut()?.pop(from)))?.flatten();
+    let item = store.edit(source, |list: &mut List| Ok((list.pop(from), true)))?.flatten();
     if let Some(item) = &item {
-        store.try_edit(target, Some(Value::empty_list), |value| {
-            value.as_list_mut()?.push(to, item);
-            Ok(())
+        store.upsert(target, |list: &mut List| {
+            list.push(to, item);
+            Ok(((), true))
         })?;
     }
     out.optional(item.as_deref());

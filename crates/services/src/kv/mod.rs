@@ -11,16 +11,22 @@
 pub mod command;
 mod error;
 pub mod glob;
+mod hash;
 mod keys;
 mod list;
 mod lists;
 pub mod number;
+mod place;
+mod ranked;
 pub mod registry;
 pub mod reply;
 mod scan;
 mod sections;
+mod set;
+mod sorted;
 mod store;
 mod strings;
+mod value;
 
 pub use command::Command;
 pub use error::{Error, ErrorKind};
@@ -38,7 +44,7 @@ use reply::ReplyWriter;
 use store::{BUCKETS, Store};
 
 /// Sections of the state.
-pub const SECTIONS: u32 = BUCKETS as u32;
+pub const SECTIONS: u32 = BUCKETS as u32 + 1;
 
 /// The longest key.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
@@ -135,6 +141,7 @@ fn checked(args: &Args<'_>) -> Result<&'static Entry, Error> {
 impl Service for Kv {
     fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
         let mut out = ReplyWriter::default();
+        self.store.advance(context.time.0);
         let outcome = self.run(context, operation, &mut out);
         out.finish(outcome)
     }

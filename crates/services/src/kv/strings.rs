@@ -3,9 +3,10 @@
 use super::VALUE_BYTES_MAX;
 use super::command::Args;
 use super::error::Error;
-use super::number::{Spelled, parse_i64, write_i64};
+use super::number::{Spelled, parse_i64};
 use super::reply::ReplyWriter;
-use super::store::{Store, Value, overwrite};
+use super::store::{Store, overwrite};
+use alloc::vec::Vec;
 
 type Outcome = Result<(), Error>;
 
@@ -173,13 +174,12 @@ fn check_length(length: usize) -> Outcome {
 }
 
 pub fn append(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    let length = store.try_edit(args[1], Some(Value::empty_string), |value| {
-        let string = value.as_string_mut()?;
+    let length = store.upsert(args[1], |string: &mut Vec<u8>| {
         check_length(string.len() + args[2].len())?;
         string.extend_from_slice(args[2]);
-        Ok(string.len())
+        Ok((string.len(), true))
     })?;
-    out.count(length.unwrap_or_default());
+    out.count(length);
     Ok(())
 }
 
@@ -190,17 +190,16 @@ pub fn setrange(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Ou
     if patch.is_empty() {
         return strlen(store, args, out);
     }
-    let length = store.try_edit(args[1], Some(Value::empty_string), |value| {
-        let string = value.as_string_mut()?;
+    let length = store.upsert(args[1], |string: &mut Vec<u8>| {
         let end = offset.saturating_add(patch.len());
         check_length(end)?;
         if string.len() < end {
             string.resize(end, 0);
         }
         string[offset..end].copy_from_slice(patch);
-        Ok(string.len())
+        Ok((string.len(), true))
     })?;
-    out.count(length.unwrap_or_default());
+    out.count(length);
     Ok(())
 }
 
@@ -221,19 +220,14 @@ pub fn decrby(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outc
     add(store, args[1], by, out)
 }
 
-fn zero() -> Value {
-    let mut digits = alloc::vec::Vec::new();
-    write_i64(0, &mut digits);
-    Value::String(digits)
-}
-
 fn add(store: &mut Store, key: &[u8], by: i64, out: &mut ReplyWriter) -> Outcome {
-    let sum = store.try_edit(key, Some(zero), |value| {
-        let string = value.as_string_mut()?;
-        let sum = integer(string)?.checked_add(by).ok_or(Error::OVERFLOW)?;
+    let exists = store.contains(key);
+    let sum = store.upsert(key, |string: &mut Vec<u8>| {
+        let value = if exists { &string[..] } else { b"0" };
+        let sum = integer(value)?.checked_add(by).ok_or(Error::OVERFLOW)?;
         overwrite(string, Spelled::new(sum).as_bytes());
-        Ok(sum)
+        Ok((sum, true))
     })?;
-    out.int(sum.unwrap_or_default());
+    out.int(sum);
     Ok(())
 }
