@@ -1,19 +1,17 @@
 //! Commands on keys, whatever they hold.
 
+use super::arguments::{Outcome, integer, is};
 use super::command::Args;
 use super::error::Error;
 use super::glob;
+use super::number::parse_i64;
+use super::random::Dice;
 use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
 use super::store::{Entry, Store};
 use super::value::Value;
-use super::strings::integer;
+use alloc::format;
 use alloc::vec::Vec;
 use pentarchy_core::service::Context;
-
-type Outcome = Result<(), Error>;
-
-/// What [`Context::nonce`] is asked for.
-const RANDOM_KEY: u64 = 1;
 
 pub fn exists(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     out.count(args[1..].iter().filter(|key| store.contains(key)).count());
@@ -53,8 +51,7 @@ pub fn randomkey(
     _args: &Args<'_>,
     out: &mut ReplyWriter,
 ) -> Outcome {
-    let [a, b, c, d, e, f, g, h, ..] = context.nonce(RANDOM_KEY);
-    let position = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1;
+    let position = Dice::new(context).next() >> 1;
     let found = store.iter_from(position).next().or_else(|| store.iter_from(0).next());
     out.optional(found.map(|(_, key, _)| key));
     Ok(())
@@ -68,7 +65,7 @@ pub fn del(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome
 pub fn flush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let understood = match &args[1..] {
         [] => true,
-        [word] => word.eq_ignore_ascii_case(b"ASYNC") || word.eq_ignore_ascii_case(b"SYNC"),
+        [word] => is(word, "ASYNC") || is(word, "SYNC"),
         _ => false,
     };
     if !understood {
@@ -110,9 +107,9 @@ pub fn copy(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
     let mut replace = false;
     let mut words = args[3..].iter();
     while let Some(word) = words.next() {
-        if word.eq_ignore_ascii_case(b"REPLACE") {
+        if is(word, "REPLACE") {
             replace = true;
-        } else if word.eq_ignore_ascii_case(b"DB") {
+        } else if is(word, "DB") {
             if database(words.next().ok_or(Error::SYNTAX)?)? != 0 {
                 return Err(Error::NO_SUCH_DATABASE);
             }
@@ -134,5 +131,19 @@ pub fn copy(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
     if let Some(entry) = entry {
         store.put(args[2], entry);
     }
+    Ok(())
+}
+
+/// There is one database, so it changes places with itself only.
+pub fn swapdb(_store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let index = |arg: &[u8], which| {
+        let number = parse_i64(arg).and_then(|number| i32::try_from(number).ok());
+        number.ok_or_else(|| Error::other(format!("invalid {which} DB index")))
+    };
+    let (one, two) = (index(args[1], "first")?, index(args[2], "second")?);
+    if (one, two) != (0, 0) {
+        return Err(Error::NO_SUCH_DATABASE);
+    }
+    out.ok();
     Ok(())
 }

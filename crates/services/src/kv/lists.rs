@@ -1,13 +1,13 @@
 //! Commands on lists.
 
+use super::arguments::{Outcome, at_least, integer, is, numbered_keys, select, signed_count};
 use super::command::Args;
 use super::error::Error;
 use super::list::{End, List};
 use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
-use super::store::Store;
-use super::strings::{integer, select};
-
-type Outcome = Result<(), Error>;
+use super::store::{Store, Text};
+use super::zsets::pop_count;
+use alloc::vec::Vec;
 
 pub fn llen(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     out.count(store.list(args[1])?.map_or(0, List::len));
@@ -102,27 +102,37 @@ fn pop(store: &mut Store, args: &Args<'_>, name: &str, end: End, out: &mut Reply
     if args.len() > 3 {
         return Err(Error::wrong_arity(name));
     }
-    let count = integer(count).ok().and_then(|count| usize::try_from(count).ok());
-    let count = count.ok_or(Error::NOT_POSITIVE)?;
-    match store.list(args[1])? {
+    let count = at_least(count, 0, Error::NOT_POSITIVE)?;
+    match take(store, args[1], end, count, 5)? {
         None => out.nil_array(),
-        Some(_) if count == 0 => out.array(0),
-        Some(list) => {
-            let count = count.min(list.len());
-            check_poppable(list, end, count)?;
-            out.array(count);
-            store.edit(args[1], |list: &mut List| {
-                (0..count).filter_map(|_| list.pop(end)).for_each(|item| out.bulk(&item));
-                Ok(((), true))
-            })?;
+        Some(items) => {
+            out.array(items.len());
+            items.iter().for_each(|item| out.bulk(item));
         }
     }
     Ok(())
 }
 
+/// Takes elements from one end; `None` if there is no such key. The reply has so many bytes beside
+/// them.
+fn take(
+    store: &mut Store,
+    key: &[u8],
+    end: End,
+    count: usize,
+    frame: usize,
+) -> Result<Option<Vec<Text>>, Error> {
+    let Some(list) = store.list(key)? else { return Ok(None) };
+    let count = count.min(list.len());
+    check_poppable(list, end, count, frame)?;
+    store.edit(key, |list: &mut List| {
+        Ok(((0..count).filter_map(|_| list.pop(end)).collect(), count > 0))
+    })
+}
+
 /// Refuses to take what no reply could carry; afterwards it would be gone.
-fn check_poppable(list: &List, end: End, count: usize) -> Outcome {
-    let mut room = REPLY_BYTES_MAX.saturating_sub(5);
+fn check_poppable(list: &List, end: End, count: usize, frame: usize) -> Outcome {
+    let mut room = REPLY_BYTES_MAX.saturating_sub(frame);
     let mut fits = |item: &[u8]| {
         let rest = room.checked_sub(item.len() + 5);
         room = rest.unwrap_or_default();
@@ -173,9 +183,9 @@ pub fn ltrim(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outco
 }
 
 pub fn linsert(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    let after = if args[2].eq_ignore_ascii_case(b"AFTER") {
+    let after = if is(args[2], "AFTER") {
         1
-    } else if args[2].eq_ignore_ascii_case(b"BEFORE") {
+    } else if is(args[2], "BEFORE") {
         0
     } else {
         return Err(Error::SYNTAX);
@@ -206,9 +216,9 @@ pub fn lmove(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outco
 }
 
 fn end_named(word: &[u8]) -> Result<End, Error> {
-    if word.eq_ignore_ascii_case(b"LEFT") {
+    if is(word, "LEFT") {
         Ok(End::Left)
-    } else if word.eq_ignore_ascii_case(b"RIGHT") {
+    } else if is(word, "RIGHT") {
         Ok(End::Right)
     } else {
         Err(Error::SYNTAX)
@@ -234,5 +244,75 @@ fn transfer(
         })?;
     }
     out.optional(item.as_deref());
+    Ok(())
+}
+
+pub fn lmpop(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let (keys, rest) = numbered_keys(&args[1..])?.ok_or(Error::SYNTAX)?;
+    let (end, options) = rest.split_first().ok_or(Error::SYNTAX)?;
+    let (end, count) = (end_named(end)?, pop_count(options)?);
+    for key in keys {
+        let Some(items) = take(store, key, end, count, key.len() + 15)? else { continue };
+        out.array(2);
+        out.bulk(key);
+        out.array(items.len());
+        items.iter().for_each(|item| out.bulk(item));
+        return Ok(());
+    }
+    out.nil_array();
+    Ok(())
+}
+
+const NO_RANK: Error = Error::err(
+    "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use \
+     negative to start from the end of the list",
+);
+const NEGATIVE_COUNT: Error = Error::err("COUNT can't be negative");
+const NEGATIVE_LENGTH: Error = Error::err("MAXLEN can't be negative");
+
+pub fn lpos(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let (mut rank, mut count, mut length) = (1, None, 0);
+    for pair in args[3..].chunks(2) {
+        let &[name, value] = pair else { return Err(Error::SYNTAX) };
+        if is(name, "RANK") {
+            rank = signed_count(value)?;
+            if rank == 0 {
+                return Err(NO_RANK);
+            }
+        } else if is(name, "COUNT") {
+            count = Some(at_least(value, 0, NEGATIVE_COUNT)?);
+        } else if is(name, "MAXLEN") {
+            length = at_least(value, 0, NEGATIVE_LENGTH)?;
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    let list = store.list(args[1])?;
+    let unlimited = |limit: usize| if limit == 0 { usize::MAX } else { limit };
+    let skipped = usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    let (mut forward, mut backward) = (None, None);
+    if rank > 0 {
+        forward = list.map(|list| list.iter().enumerate());
+    } else {
+        backward = list.map(|list| list.iter().enumerate().rev());
+    }
+    let items = forward.into_iter().flatten().chain(backward.into_iter().flatten());
+    let equal = items.take(unlimited(length)).filter(|(_, item)| *item == args[2]);
+    let mut found = equal.skip(skipped).map(|(index, _)| index);
+    let Some(count) = count else {
+        match found.next() {
+            Some(index) => out.count(index),
+            None => out.nil(),
+        }
+        return Ok(());
+    };
+    let found: Vec<usize> = found.take(unlimited(count)).collect();
+    out.array(found.len());
+    for index in found {
+        out.count(index);
+        if out.overflowed() {
+            break;
+        }
+    }
     Ok(())
 }

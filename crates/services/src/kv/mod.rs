@@ -8,25 +8,38 @@
 //! sections in which a key changed, each as a whole: a list lies in one section, so a list of
 //! megabytes that changes all the time costs megabytes at every checkpoint.
 
+mod arguments;
+mod bits;
 pub mod command;
 mod error;
+mod expiry;
+mod float;
 pub mod glob;
 mod hash;
+mod hashes;
 mod keys;
 mod list;
 mod lists;
 pub mod number;
+mod object;
 mod place;
+mod random;
 mod ranked;
 pub mod registry;
 pub mod reply;
 mod scan;
 mod sections;
 mod set;
+mod set_algebra;
+mod sets;
 mod sorted;
 mod store;
 mod strings;
+mod table;
 mod value;
+mod zalgebra;
+mod zranges;
+mod zsets;
 
 pub use command::Command;
 pub use error::{Error, ErrorKind};
@@ -110,6 +123,7 @@ impl Kv {
             Handler::Grow(_) if self.store.is_full(0) => Err(Error::OUT_OF_MEMORY),
             Handler::Write(run) | Handler::Grow(run) => run(&mut self.store, &args, out),
             Handler::Drawn(run) => run(&self.store, context, &args, out),
+            Handler::Taken(run) => run(&mut self.store, context, &args, out),
         }
     }
 
@@ -119,9 +133,7 @@ impl Kv {
         let name = entry.info.name;
         match entry.handler {
             Handler::Read(run) => run(&self.store, &args, out),
-            Handler::Write(_) | Handler::Grow(_) | Handler::Drawn(_) => {
-                Err(Error::other(alloc::format!("'{name}' must be ordered, not queried")))
-            }
+            _ => Err(Error::other(alloc::format!("'{name}' must be ordered, not queried"))),
         }
     }
 }

@@ -185,7 +185,9 @@ mod tests {
                 let (from, to) = (rank / 2, rank);
                 assert!(ranked.range(from, to).eq(plain.iter().skip(from).take(to - from)));
                 let back = ranked.range(from, to).rev();
-                assert!(back.eq(plain.iter().take(to).skip(from).collect::<Vec<_>>().into_iter().rev()));
+                assert!(
+                    back.eq(plain.iter().take(to).skip(from).collect::<Vec<_>>().into_iter().rev())
+                );
                 assert!(ranked.blocks.iter().all(|block| (1..=BLOCK_MAX).contains(&block.len())));
                 assert!(ranked.blocks.len() <= 2 + 4 * ranked.len() / BLOCK_MIN);
             }

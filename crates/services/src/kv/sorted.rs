@@ -40,9 +40,14 @@ impl Ranking {
     }
 }
 
-/// Scores that are no NaN have an order, in which 0 and -0 are one.
+/// Scores that are no NaN have an order.
 pub fn compare(one: f64, two: f64) -> Ordering {
     one.partial_cmp(&two).unwrap_or(Ordering::Equal)
+}
+
+/// The score itself, and 0 for -0. Redis keeps -0 in large sorted sets and not in small ones.
+pub fn unsigned_zero(score: f64) -> f64 {
+    if score == 0.0 { 0.0 } else { score }
 }
 
 /// Byte strings with scores, in the order of the scores and, where they are equal, of the bytes.
@@ -81,7 +86,7 @@ impl Sorted {
 
     /// Adds a member or gives it another score, which is not NaN; its score before.
     pub fn set(&mut self, member: &[u8], score: f64) -> Option<f64> {
-        let place = (position_of(member), member);
+        let (place, score) = ((position_of(member), member), unsigned_zero(score));
         let found = self.members.find_mut(|scored| scored.key.place().cmp(&place));
         let old = found.map(|scored| core::mem::replace(&mut scored.score, score));
         match old {

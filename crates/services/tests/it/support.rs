@@ -10,8 +10,15 @@ pub fn context(slot: u64) -> Context {
 }
 
 pub fn run(kv: &mut Kv, words: &[&[u8]]) -> Reply {
+    run_at(kv, 0, words)
+}
+
+/// Runs a command at an agreed time in milliseconds.
+pub fn run_at(kv: &mut Kv, time: u64, words: &[&[u8]]) -> Reply {
     let operation = Command::new(words).to_operation();
-    Reply::decode(&kv.execute(&context(1), &operation)).expect("replies decode")
+    let mut context = context(1);
+    context.time = Millis(time);
+    Reply::decode(&kv.execute(&context, &operation)).expect("replies decode")
 }
 
 pub fn show(reply: &Reply) -> String {
@@ -23,9 +30,10 @@ pub fn show(reply: &Reply) -> String {
         Reply::Bulk(value) => format!("{:?}", text(value)),
         Reply::Nil => "nil".into(),
         Reply::NilArray => "nil[]".into(),
-        Reply::Array(items) => {
+        Reply::Array(items) | Reply::Set(items) | Reply::Map(items) | Reply::Pairs(items) => {
             format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(" "))
         }
+        Reply::Double(value) => format!(",{}", text(value)),
         Reply::Error(kind, message) => format!("-{} {}", kind.word(), text(message)),
     }
 }
@@ -108,6 +116,29 @@ pub fn random_command(dice: &mut Dice) -> Vec<&'static [u8]> {
         "COPY k k",
         "COPY k k REPLACE",
         "DBSIZE",
+        "HSET k v v v v",
+        "HDEL k v v",
+        "HINCRBY k v n",
+        "HGETALL k",
+        "SADD k v v v",
+        "SREM k v",
+        "SPOP k n",
+        "SMOVE k k v",
+        "SUNIONSTORE k k k",
+        "SMEMBERS k",
+        "ZADD k n v n v",
+        "ZADD k GT CH n v",
+        "ZINCRBY k n v",
+        "ZPOPMIN k n",
+        "ZRANGE k n n WITHSCORES",
+        "ZUNIONSTORE k 2 k k",
+        "ZREMRANGEBYSCORE k n n",
+        "EXPIRE k n",
+        "PEXPIREAT k n",
+        "PERSIST k",
+        "GETEX k PX n",
+        "SETBIT k n 1",
+        "DEL k k k",
     ];
     dice.pick(&shapes)
         .split(' ')
