@@ -1,12 +1,13 @@
-//! A key-value store with strings, counters and lists, under the names and rules of Redis 7.
+//! A key-value store with strings, lists, hashes, sets and sorted sets, and keys that end in agreed
+//! time, under the names and rules of Redis 7.
 //!
 //! An operation is a command ([`command`]), a result is a typed reply ([`reply`]); neither is RESP,
 //! which is a gateway's business. The commands and what is known of them are a table
 //! ([`registry`]).
 //!
-//! The state has [`SECTIONS`] sections, the keys divided by their hash. A checkpoint re-encodes the
-//! sections in which a key changed, each as a whole: a list lies in one section, so a list of
-//! megabytes that changes all the time costs megabytes at every checkpoint.
+//! The state has [`SECTIONS`] sections, the keys divided by their hash, and the clock. A checkpoint
+//! re-encodes the sections in which a key changed, each as a whole: a collection lies in one
+//! section, so one of megabytes that changes all the time costs megabytes at every checkpoint.
 
 mod arguments;
 mod bits;
@@ -66,8 +67,8 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// value fits in a reply. A value that is set in one piece is bounded by the operation it is in.
 pub const VALUE_BYTES_MAX: usize = OPERATION_BYTES_MAX - 64;
 
-/// What keys and values may cost unless told otherwise, in bytes. A key costs its bytes and 96, an
-/// element of a list its bytes and 32.
+/// What keys and values may cost unless told otherwise, in bytes. What a key and an element of each
+/// kind cost is in `docs/redis.md`.
 pub const STATE_BYTES_DEFAULT: u64 = 1 << 30;
 
 /// The most that keys and values may cost, so that a snapshot fits the chunks it may have.

@@ -11,7 +11,7 @@ use super::hash::Hash;
 use super::number::Spelled;
 use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
 use super::set::Set;
-use super::sorted::Sorted;
+use super::sorted::{self, Sorted};
 use super::store::Store;
 use alloc::vec::Vec;
 
@@ -146,7 +146,13 @@ pub fn zscan(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     begin(next, 2 * found.len(), out);
     for (member, score) in found {
         out.bulk(member);
-        out.bulk(float::spell(score).as_bytes());
+        // Redis keeps whole numbers as such in small sorted sets, and this is where it shows.
+        let whole = score as i64;
+        if whole.unsigned_abs() <= 1 << 62 && sorted::compare(whole as f64, score).is_eq() {
+            out.bulk(Spelled::new(whole).as_bytes());
+        } else {
+            out.bulk(float::spell(score).as_bytes());
+        }
     }
     Ok(())
 }

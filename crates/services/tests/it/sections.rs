@@ -137,4 +137,4 @@ fn the_encoding_of_a_section_has_not_moved() {
 
 /// First bytes of the hash of the sections above. If it changes, so did the snapshot's format, and
 /// replicas of the two versions cannot serve each other.
-const FORMAT: &str = "482174d2";
+const FORMAT: &str = "9b990672";
