@@ -44,10 +44,15 @@ pub fn select_some(start: i64, end: i64, length: usize) -> Option<(usize, usize)
     select(start, end, length)
 }
 
-/// The keys of a command that says how many there are, and the words behind them.
+/// Some words, and the words behind them.
+pub type Split<'a, 'b> = (&'b [&'a [u8]], &'b [&'a [u8]]);
+
+/// The keys of a command that says how many there are, and the words behind them; the error if
+/// there are not as many.
 pub fn numbered_keys<'a, 'b>(
     words: &'b [&'a [u8]],
-) -> Result<Option<(&'b [&'a [u8]], &'b [&'a [u8]])>, Error> {
+    otherwise: Error,
+) -> Result<Split<'a, 'b>, Error> {
     let count = at_least(words[0], 1, Error::NO_KEYS)?;
-    Ok(words[1..].split_at_checked(count))
+    words[1..].split_at_checked(count).ok_or(otherwise)
 }

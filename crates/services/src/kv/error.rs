@@ -95,7 +95,8 @@ impl Error {
     pub(crate) const KEY_TOO_LONG: Self = Self::err("key is longer than 65536 bytes");
     pub(crate) const MALFORMED: Self = Self::err("malformed operation");
     pub(crate) const REPLY_TOO_LARGE: Self = Self::err(
-        "reply is larger than 1048576 bytes; ask for less at a time (LRANGE, SCAN, a count, fewer keys)",
+        "reply is larger than 1048576 bytes; \
+         ask for less at a time (LRANGE, SCAN, a count, fewer keys)",
     );
 
     pub(crate) const fn err(message: &'static str) -> Self {

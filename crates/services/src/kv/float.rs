@@ -22,8 +22,9 @@ pub fn parse(text: &[u8]) -> Option<f64> {
     let value = parse_any(text)?;
     let mantissa = text.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or_default();
     let digits = mantissa.iter().any(u8::is_ascii_digit);
-    let lost = value == 0.0 && mantissa.iter().any(|byte| matches!(byte, b'1'..=b'9'));
-    (!lost && !(value.is_infinite() && digits)).then_some(value)
+    let lost = value.is_infinite() && digits
+        || value == 0.0 && mantissa.iter().any(|byte| matches!(byte, b'1'..=b'9'));
+    (!lost).then_some(value)
 }
 
 /// As [`parse`], with what is too large infinite and what is too small zero.

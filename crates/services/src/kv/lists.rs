@@ -248,7 +248,7 @@ fn transfer(
 }
 
 pub fn lmpop(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    let (keys, rest) = numbered_keys(&args[1..])?.ok_or(Error::SYNTAX)?;
+    let (keys, rest) = numbered_keys(&args[1..], Error::SYNTAX)?;
     let (end, options) = rest.split_first().ok_or(Error::SYNTAX)?;
     let (end, count) = (end_named(end)?, pop_count(options)?);
     for key in keys {

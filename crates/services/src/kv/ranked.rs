@@ -40,8 +40,7 @@ impl<T> Ranked<T> {
     /// The block and the offset in it of the first element that is not `before`; `before` holds
     /// for all elements up to some place and for none behind it.
     fn seek(&self, before: impl Fn(&T) -> bool) -> (usize, usize) {
-        let block =
-            self.blocks.partition_point(|block| block.last().is_some_and(|last| before(last)));
+        let block = self.blocks.partition_point(|block| block.last().is_some_and(&before));
         let offset = self.blocks.get(block).map_or(0, |block| block.partition_point(&before));
         (block, offset)
     }

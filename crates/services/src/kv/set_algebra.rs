@@ -95,7 +95,7 @@ fn keep(operator: Operator, store: &mut Store, args: &Args<'_>, out: &mut ReplyW
 }
 
 pub fn sintercard(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    let (keys, options) = numbered_keys(&args[1..])?.ok_or(Error::TOO_MANY_KEYS)?;
+    let (keys, options) = numbered_keys(&args[1..], Error::TOO_MANY_KEYS)?;
     let limit = limit(options)?;
     let sets = sets(store, keys)?;
     let mut count = 0;

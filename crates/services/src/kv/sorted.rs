@@ -2,7 +2,8 @@
 //! by score.
 //!
 //! Scores are IEEE 754 doubles and never NaN. What is done with them is comparison, addition and
-//! multiplication, one at a time, whose results the standard fixes to the bit; see [`super::float`].
+//! multiplication, one at a time, whose results the standard fixes to the bit; see
+//! [`super::float`].
 
 use super::place::{Key, Place, position_of};
 use super::ranked::Ranked;

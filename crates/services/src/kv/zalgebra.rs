@@ -126,7 +126,7 @@ impl<'a> Query<'a> {
             let message = format!("at least 1 input key is needed for '{name}' command");
             return Err(Error::other(message));
         }
-        let (keys, mut rest) = numbered_keys(words)?.ok_or(Error::SYNTAX)?;
+        let (keys, mut rest) = numbered_keys(words, Error::SYNTAX)?;
         let sources = keys.iter().map(|key| Source::of(store, key));
         let sources: Vec<_> = sources.collect::<Result<_, _>>()?;
         let mut weights = vec![1.0; sources.len()];
@@ -265,7 +265,7 @@ pub fn zintercard(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outc
     if integer(args[1])? < 1 {
         return Err(Error::other("at least 1 input key is needed for 'zintercard' command"));
     }
-    let (keys, options) = numbered_keys(&args[1..])?.ok_or(Error::SYNTAX)?;
+    let (keys, options) = numbered_keys(&args[1..], Error::SYNTAX)?;
     let sources = keys.iter().map(|key| Source::of(store, key));
     let mut sources: Vec<_> = sources.collect::<Result<_, _>>()?;
     sources.sort_by_key(|source| source.len());

@@ -7,7 +7,7 @@ use super::float;
 use super::hashes::with;
 use super::random::Dice;
 use super::reply::{ITEMS_MAX, REPLY_BYTES_MAX, ReplyWriter};
-use super::sorted::{Ranking, Sorted, unsigned_zero};
+use super::sorted::{Ranking, Sorted, compare, unsigned_zero};
 use super::store::Store;
 use alloc::vec::Vec;
 use pentarchy_core::service::Context;
@@ -111,7 +111,7 @@ fn add(
             last = new;
             let Some(new) = new else { continue };
             added += usize::from(old.is_none());
-            if old.is_none_or(|old| old < new || old > new) {
+            if old.is_none_or(|old| compare(old, new).is_ne()) {
                 updated += usize::from(old.is_some());
                 sorted.set(member, new);
             }
@@ -307,7 +307,7 @@ fn pop(
 }
 
 pub fn zmpop(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    let (keys, rest) = numbered_keys(&args[1..])?.ok_or(Error::SYNTAX)?;
+    let (keys, rest) = numbered_keys(&args[1..], Error::SYNTAX)?;
     let (end, options) = rest.split_first().ok_or(Error::SYNTAX)?;
     let max = match () {
         () if is(end, "MIN") => false,
