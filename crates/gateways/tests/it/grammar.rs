@@ -138,7 +138,7 @@ const SHAPES: &[&str] = &[
     "SET f1 f",
     "GET f1",
     "INCRBYFLOAT f1 u",
-    "INCRBYFLOAT l1 0.5",
+    "INCRBYFLOAT l1 u",
     // Bits.
     "SETBIT k i b",
     "SETBIT k i b",

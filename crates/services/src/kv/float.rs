@@ -242,7 +242,7 @@ mod tests {
         for text in ["inf", "1e21", "-1e400"] {
             assert_eq!(decimal(text), Err(NoDecimal::TooLarge), "{text}");
         }
-        let most = decimal("999999999999999999999").unwrap();
+        let most = decimal("600000000000000000000").unwrap();
         assert_eq!(most.plus(most), None);
     }
 }

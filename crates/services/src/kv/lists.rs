@@ -236,8 +236,15 @@ fn transfer(
         return Ok(());
     }
     store.list(target)?;
-    let item = store.edit(source, |list: &mut List| Ok((list.pop(from), true)))?.flatten();
-    if let Some(item) = &item {
+    let rotates = source == target;
+    let item = store.edit(source, |list: &mut List| {
+        let item = list.pop(from);
+        // In one step, so that a list of one element does not go meanwhile, and its deadline.
+        item.iter().filter(|_| rotates).for_each(|item| list.push(to, item));
+        Ok((item, true))
+    })?;
+    let item = item.flatten();
+    if let Some(item) = item.as_ref().filter(|_| !rotates) {
         store.upsert(target, |list: &mut List| {
             list.push(to, item);
             Ok(((), true))

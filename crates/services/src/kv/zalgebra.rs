@@ -184,11 +184,11 @@ impl<'a> Query<'a> {
                     }
                 }
             }
+            // Nothing times infinity counts as 0 in the first set, and in the sum.
             Operation::Inter => {
                 for (member, score) in first.iter() {
-                    let scores = others
-                        .iter()
-                        .map(|(other, weight)| Some(number(other.score(member)? * weight)));
+                    let scores =
+                        others.iter().map(|(other, weight)| Some(other.score(member)? * weight));
                     let combined =
                         scores.into_iter().try_fold(number(score * weight), |sum, score| {
                             Some(self.aggregate.of(sum, score?))

@@ -44,6 +44,10 @@ fn keys_end_at_their_deadline_and_not_before() {
          4000 COPY d e => :1
          8999 MGET d e => [\"1\" \"1\"]
          9000 MGET d e => [nil nil]
+         9000 RPUSH one x => :1
+         9000 EXPIRE one 10 => :1
+         9000 RPOPLPUSH one one => \"x\"
+         9000 TTL one => :10
          9000 SET k v EX 10 => OK
          9000 SET k w KEEPTTL => OK
          9000 TTL k => :10
