@@ -1,6 +1,7 @@
 //! `gateway`: a voting Redis gateway in the foreground.
 
 use super::args::GatewayArgs;
+use super::descriptors;
 use super::failure::{Failure, Outcome};
 use super::stop::stop_signal;
 use pentarchy::config::ClusterConfig;
@@ -13,6 +14,7 @@ use std::time::Duration;
 /// Runs the command.
 pub fn run(args: &GatewayArgs) -> Outcome {
     let config = ClusterConfig::load(&args.config)?;
+    descriptors::raise();
     let keys = KeyPair::load(&args.key).map_err(|error| Failure::Usage(error.to_string()))?;
     let stop = stop_signal(args.leash)?;
     let client = node::connect(&config, keys).map_err(|error| Failure::Usage(error.to_string()))?;
