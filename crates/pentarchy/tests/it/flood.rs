@@ -38,11 +38,13 @@ impl Attack<'_> {
         !self.stop.load(Relaxed)
     }
 
-    /// Connects as fast as it can and says nothing; holds this many connections.
+    /// Connects as fast as it can and says nothing; has this many connections at a time.
     fn silent(&self, address: &str, held: usize) {
+        let address = address.parse().expect("an address");
         let mut connections = VecDeque::new();
         while self.goes_on() {
-            if let Ok(stream) = TcpStream::connect(address) {
+            // Does not wait until the other side has taken it.
+            if let Ok(stream) = pentarchy_io::poll::TcpStream::connect(address) {
                 connections.push_back(stream);
             }
             if connections.len() > held {

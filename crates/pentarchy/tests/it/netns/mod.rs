@@ -138,6 +138,11 @@ impl Lab {
         needed("ip", &["-n", &name("router"), "link", "set", &port(host), "down"]);
     }
 
+    /// Undoes [`Self::unplug`].
+    pub fn plug(host: usize) {
+        needed("ip", &["-n", &name("router"), "link", "set", &port(host), "up"]);
+    }
+
     /// Starts the binary on a host, in a folder; gives the number for [`Self::kill`]. It ends when
     /// this process does, however that ends.
     pub fn start(&mut self, host: usize, folder: &Path, arguments: &[&str]) -> usize {

@@ -18,6 +18,9 @@ const REDIS: &str = "127.0.0.1:6379";
 /// More than a window of slots: who missed so much needs the state, not only messages.
 const BEYOND_WINDOW: usize = 400;
 
+/// Writes between two checkpoints, each a slot.
+const CHECKPOINT: usize = 64;
+
 /// A cluster as an operator sets it up: keys made in one place, and to each host what it needs.
 struct Site {
     lab: Lab,
@@ -81,10 +84,11 @@ impl Site {
     }
 
     /// Waits until all replicas are level, and have one state at one checkpoint above `slot`.
-    fn await_level(&self, what: &str, slot: u64) {
-        let mut last = Value::Null;
+    /// `meanwhile` is called again and again.
+    fn await_level(&self, what: &str, slot: u64, mut meanwhile: impl FnMut()) {
         let deadline = Instant::now() + PATIENCE;
         loop {
+            meanwhile();
             let (status, level) = self.status();
             assert_eq!(status["diverged"], false, "{what}: {status}");
             let replicas = status["replicas"].as_array().expect("a list");
@@ -94,8 +98,7 @@ impl Site {
             if level && is_one && first.1.is_string() && first.0.as_u64() > Some(slot) {
                 return;
             }
-            assert!(Instant::now() < deadline, "{what}: not level and of one state: {last}");
-            last = status;
+            assert!(Instant::now() < deadline, "{what}: not level and of one state: {status}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -214,7 +217,7 @@ impl Trial<'_> {
     /// Clients are served, and all replicas have one state at a checkpoint from after the healing.
     fn await_healed(&self, what: &str) {
         self.writer.await_more(what, 1);
-        self.site.await_level(what, self.site.highest());
+        self.site.await_level(what, self.site.highest(), || ());
     }
 
     /// Cut off for so long that the others close their connections: they have to be made anew.
@@ -270,6 +273,7 @@ fn hosts_may_be_cut_off_go_deaf_lose_packets_and_vanish() {
     });
     let written = writer.acknowledged.load(Relaxed);
     vanish(&mut site, vanished);
+    come_back(&mut site, vanished);
     let mut reader = connect().expect("the gateway listens");
     for index in 0..written {
         let (key, value) = pair(index);
@@ -290,4 +294,20 @@ fn vanish(site: &mut Site, host: usize) {
     });
     eprintln!("the primary's host vanished: served after {:.1?}", began.elapsed());
     site.await_given_up(host);
+}
+
+/// It is started again, with nothing but its folder, and becomes level unaided.
+fn come_back(site: &mut Site, host: usize) {
+    let before = site.highest();
+    Lab::plug(host);
+    let began = Instant::now();
+    site.replicas[host] = site.start_replica(host);
+    let mut connection = connect().expect("the gateway listens");
+    site.await_level("a vanished host came back", before, || {
+        for _ in 0..CHECKPOINT {
+            let reply = connection.call(&["SET", "came", "back"]);
+            assert_eq!(reply.as_deref(), Some("+OK"));
+        }
+    });
+    eprintln!("the vanished host was started again: level after {:.1?}", began.elapsed());
 }
