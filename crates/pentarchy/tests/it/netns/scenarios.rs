@@ -18,6 +18,9 @@ const REDIS: &str = "127.0.0.1:6379";
 /// More than a window of slots: who missed so much needs the state, not only messages.
 const BEYOND_WINDOW: usize = 400;
 
+/// Values that are asked for at a time.
+const PIPELINE: usize = 500;
+
 /// Writes between two checkpoints, each a slot.
 const CHECKPOINT: usize = 64;
 
@@ -275,9 +278,12 @@ fn hosts_may_be_cut_off_go_deaf_lose_packets_and_vanish() {
     vanish(&mut site, vanished);
     come_back(&mut site, vanished);
     let mut reader = connect().expect("the gateway listens");
-    for index in 0..written {
-        let (key, value) = pair(index);
-        assert_eq!(reader.call(&["GET", &key]), Some(value), "{key} of {written}");
+    for first in (0..written).step_by(PIPELINE) {
+        let some = first..written.min(first + PIPELINE);
+        some.clone().for_each(|index| reader.send(&["GET", &pair(index).0]));
+        for (key, value) in some.map(pair) {
+            assert_eq!(reader.receive(), Some(value), "{key} of {written}");
+        }
     }
     eprintln!("{written} writes, {} of them retried", writer.retried.load(Relaxed));
 }
