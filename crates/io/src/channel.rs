@@ -260,6 +260,8 @@ impl Session {
 impl Reading<'_> {
     fn on_frame(&mut self, frame: &[u8]) -> Result<(), ChannelError> {
         match &mut self.session.state {
+            // Nobody sends one, and it would be the only frame without a tag.
+            State::Open(_) if frame.is_empty() => Err(ChannelError::Decrypt),
             State::Open(transport) => {
                 let plain = decrypt(transport, frame)?;
                 self.session.is_guarded &= plain.is_empty();
@@ -422,6 +424,17 @@ mod tests {
             };
             let refused = b.read(&wire, &mut got, &mut Vec::new());
             assert_eq!(refused, Err(ChannelError::Decrypt), "attack {attack}");
+        }
+    }
+
+    #[test]
+    fn a_frame_without_a_tag_is_not_authentic() {
+        for length in [0, 1, TAG_BYTES as u32 - 1] {
+            let (mut a, mut b) = open_pair();
+            pass(&mut a, &mut b, &[b"hello"]);
+            let wire = [length.to_le_bytes().to_vec(), vec![0; length as usize]].concat();
+            let refused = b.read(&wire, &mut Vec::new(), &mut Vec::new());
+            assert_eq!(refused, Err(ChannelError::Decrypt), "{length} bytes");
         }
     }
 

@@ -15,6 +15,15 @@ pub struct Counters {
     pub hellos_refused: u64,
     /// Connections that were closed because there were too many.
     pub connections_refused: u64,
+    /// Attempts to connect to a peer that were ended by whoever listens at its address.
+    pub dials_refused: u64,
+    /// Times that a connection could not be accepted, mostly for want of file descriptors.
+    pub accepts_failed: u64,
+    /// Connections of known clients and peers that were closed because what came over them was too
+    /// large, not authentic (changed, repeated, of another session) or no list of messages.
+    pub frames_refused: u64,
+    /// Clients that were disconnected because they began to send something and did not end it.
+    pub frames_unfinished: u64,
     /// Messages of clients that could not be decoded.
     pub client_malformed: u64,
     /// Envelopes of someone else than the client that sent them.

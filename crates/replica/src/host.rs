@@ -15,7 +15,7 @@ use bytes::Bytes;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{GroupId, ReplicaId};
+use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::{CLIENTS_MAX, WINDOW_SLOTS};
 use pentarchy_core::membership::Life;
 use pentarchy_core::outsider::Outsider;
@@ -316,7 +316,7 @@ impl Replica {
             spreads: meter.spreads.clone(),
             pid: std::process::id(),
             protocol: self.unit.core.rules().name,
-            group: hex(&membership.group),
+            group: hex(&membership.group.0),
             epoch: membership.epoch.0,
             incarnation: self.life.incarnation.0,
             fault: (self.unit.fault != Fault::None).then(|| self.unit.fault.to_string()),
@@ -327,6 +327,7 @@ impl Replica {
             executed: executed.0,
             committed: core.committed.0,
             stable: core.stable.0,
+            state: self.unit.executor.snapshot(core.stable).map(|kept| hex(&kept.digest.0)),
             behind: core.peers_committed.max(core.stable).0.saturating_sub(executed.0),
             catch_up: progress.map(|progress| CatchUp {
                 slot: progress.slot.0,
@@ -377,8 +378,8 @@ impl Replica {
     }
 }
 
-fn hex(group: &GroupId) -> String {
-    group.0.iter().map(|byte| format!("{byte:02x}")).collect()
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A replica that runs on a thread of its own.

@@ -44,6 +44,9 @@ pub struct StatusReport {
     pub committed: u64,
     /// Last stable checkpoint.
     pub stable: u64,
+    /// Digest of the state at that checkpoint in hexadecimal digits, the same in all correct
+    /// replicas; none before the first checkpoint, and while the state is being fetched.
+    pub state: Option<String>,
     /// Slots that `f + 1` others committed and this one has not executed.
     pub behind: u64,
     /// How far the state it fetches has come; none if it fetches none.

@@ -20,6 +20,9 @@ use tokio::task::JoinSet;
 /// descriptors and would otherwise be tried again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Between two warnings that connections cannot be accepted.
+const ACCEPT_WARNING: Duration = Duration::from_secs(60);
+
 /// What connections share.
 pub(crate) struct Shared {
     pub config: GatewayConfig,
@@ -113,6 +116,7 @@ impl<B: Backend> Gateway<B> {
         tracing::info!(address = %self.shared.address, "Redis gateway listens");
         let mut connections = JoinSet::new();
         let mut next = 1;
+        let mut warned = None::<Instant>;
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             tokio::select! {
@@ -130,7 +134,11 @@ impl<B: Backend> Gateway<B> {
                         next += 1;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept a connection");
+                        if warned.is_none_or(|at| at.elapsed() >= ACCEPT_WARNING) {
+                            warned = Some(Instant::now());
+                            let what = "cannot accept connections; raise the limit of open files";
+                            tracing::warn!(%error, "{what} (ulimit -n)");
+                        }
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },

@@ -1,6 +1,7 @@
 //! `gateway`: a voting Redis gateway in the foreground.
 
 use super::args::GatewayArgs;
+use super::descriptors;
 use super::failure::{Failure, Outcome};
 use super::replica::{bind_metrics, no_metrics};
 use super::stop::stop_signal;
@@ -17,6 +18,7 @@ use std::time::Duration;
 /// Runs the command.
 pub fn run(args: &GatewayArgs) -> Outcome {
     let config = ClusterConfig::load(&args.config)?;
+    descriptors::raise();
     let keys = KeyPair::load(&args.key).map_err(|error| Failure::Usage(error.to_string()))?;
     let stop = stop_signal(args.leash)?;
     let metrics = args.metrics.map(bind_metrics).transpose()?;

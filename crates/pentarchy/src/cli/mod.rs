@@ -3,6 +3,7 @@
 
 pub mod args;
 mod child_log;
+mod descriptors;
 mod down;
 pub mod failure;
 pub mod folder;
@@ -22,11 +23,22 @@ pub use args::Cli;
 
 use args::{Command, GatewayArgs, ReplicaArgs};
 use clap::CommandFactory as _;
-use failure::Outcome;
+use failure::{Failure, Outcome};
 use pentarchy::logging;
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Outcome {
+    let outcome = run_command(cli);
+    if outcome.is_ok() && LOST_OUTPUT.load(Ordering::Relaxed) {
+        let what = "cannot write to standard output; what was written there is not complete";
+        return Err(Failure::Internal(what.to_owned()));
+    }
+    outcome
+}
+
+fn run_command(cli: Cli) -> Outcome {
     match cli.command {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => down::run(&args),
@@ -57,8 +69,21 @@ pub fn logging(cli: &Cli) {
     }
 }
 
+/// Whether something that was said did not reach standard output.
+static LOST_OUTPUT: AtomicBool = AtomicBool::new(false);
+
 /// Prints to standard output; a reader that has gone away (`| head`) is no error.
 pub fn say(text: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let mut out = std::io::stdout();
+    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+        LOST_OUTPUT.fetch_or(error.kind() != ErrorKind::BrokenPipe, Ordering::Relaxed);
+    }
+}
+
+/// Prints to standard error, where nothing can be done if that fails: the disk with the log may be
+/// full, which is no reason to stop.
+pub fn complain(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "pentarchy: {text}");
 }

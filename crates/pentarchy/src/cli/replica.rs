@@ -1,6 +1,7 @@
 //! `replica`: one replica in the foreground.
 
 use super::args::{ReplicaArgs, ServiceChoice};
+use super::descriptors;
 use super::failure::{Failure, Outcome};
 use super::stop::stop_signal;
 use pentarchy::Service;
@@ -19,6 +20,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Runs the command.
 pub fn run(args: &ReplicaArgs) -> Outcome {
     let config = ClusterConfig::load(&args.config)?;
+    descriptors::raise();
     let stop = stop_signal(args.leash)?;
     let addresses = node::addresses(&config).map_err(usage)?;
     let own = addresses.get(usize::from(args.id)).copied().ok_or_else(|| {

@@ -6,9 +6,9 @@ use super::failure::{Failure, Outcome};
 use super::folder::{Held, Part, Running};
 use super::init::{group_options, replicas_needed};
 use super::probe;
-use super::say;
 use super::supervisor::{Death, Supervisor, last_line};
 use super::table;
+use super::{complain, say};
 use pentarchy::config::request_mode_name;
 use pentarchy::generate::{NewCluster, gateway_key_name};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the background half says on stdout once the cluster answers.
+/// What the background half says on stdout once the cluster answers; else it says why it does not.
 const READY: &str = "ready";
 
 /// How long a cluster may take until it answers.
@@ -37,7 +37,15 @@ const REPLICA_PORTS: std::ops::Range<u16> = 17_000..32_000;
 pub fn run(args: &UpArgs) -> Outcome {
     // Before anything is touched.
     let n = replicas_needed(&args.group)?;
-    if args.detach { detach(args) } else { supervise(args, n) }
+    if args.detach {
+        return detach(args);
+    }
+    let outcome = supervise(args, n);
+    if let (true, Err(failure)) = (args.background, &outcome) {
+        // For who waits: the log may be on a disk that is full.
+        say(&failure.to_string());
+    }
+    outcome
 }
 
 /// Starts this program in the background and waits until it says that the cluster answers.
@@ -78,8 +86,10 @@ fn detach(args: &UpArgs) -> Outcome {
         return Ok(());
     }
     let code = child.wait().ok().and_then(|status| status.code());
-    let why = last_line(&log).unwrap_or_else(|| format!("it ended; log: {}", log.display()));
-    let why = why.strip_prefix("pentarchy: ").unwrap_or(&why).to_owned();
+    let why = match line.trim_end() {
+        "" => last_line(&log).unwrap_or_else(|| format!("it ended; log: {}", log.display())),
+        why => why.to_owned(),
+    };
     Err(if code == Some(2) { Failure::Usage(why) } else { Failure::Unwell(why) })
 }
 
@@ -106,7 +116,7 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
     held.retire();
     let killed = supervisor.stop();
     if !killed.is_empty() {
-        eprintln!("pentarchy: had to kill {}", killed.join(", "));
+        complain(&format!("had to kill {}", killed.join(", ")));
     }
     result
 }
@@ -145,7 +155,7 @@ fn start(
             break;
         }
         for death in supervisor.deaths() {
-            eprintln!("pentarchy: {}; {}", say_death(&death), consequence(supervisor, &running));
+            complain(&format!("{}; {}", say_death(&death), consequence(supervisor, &running)));
         }
     }
     Ok(())

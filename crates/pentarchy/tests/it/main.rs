@@ -3,9 +3,13 @@
 mod bench;
 mod cluster;
 mod config;
+mod edges;
 mod events;
 mod example;
+mod exhausted;
+mod flood;
 mod hosts;
+mod netns;
 mod rejoin;
 mod resp;
 mod sight;

@@ -2,6 +2,7 @@
 
 mod faulty;
 mod opening;
+mod strangers;
 
 use crate::clients::Clients;
 use crate::config::{Access, HostLimits, Listen};
@@ -19,11 +20,11 @@ use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Closed;
 use pentarchy_io::poll::{Poller, TcpListener, Token};
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tracing::{debug, info};
+use strangers::Strangers;
+use tracing::{debug, info, warn};
 
 /// The token of the listener; those of connections are small.
 const LISTENER: Token = Token(usize::MAX);
@@ -49,6 +50,12 @@ pub struct Network {
     listener: TcpListener,
     /// There may be more to accept.
     acceptable: bool,
+    /// Accepting failed, and is tried again at this time.
+    accept_again_ms: Option<u64>,
+    /// When it was last said that accepting failed.
+    accept_warned_ms: Option<u64>,
+    /// When frames that do not end are looked for.
+    sweep_ms: u64,
     identity: Identity,
     access: Access,
     limits: HostLimits,
@@ -57,9 +64,8 @@ pub struct Network {
     pub clients: Clients,
     pub counters: Counters,
     pub traffic: Traffic,
-    /// Connections that may still be [`Role::Unknown`], oldest first, with their deadlines.
-    unknown: VecDeque<(u64, usize)>,
-    unknown_count: usize,
+    /// Connections that are [`Role::Unknown`].
+    strangers: Strangers,
     /// Bytes that wait for clients.
     client_queued: usize,
     /// Bytes that were read from clients in this round.
@@ -84,6 +90,9 @@ impl Network {
             poller,
             listener,
             acceptable: false,
+            accept_again_ms: None,
+            accept_warned_ms: None,
+            sweep_ms: 0,
             identity,
             access,
             limits,
@@ -92,8 +101,7 @@ impl Network {
             clients: Clients::new(limits),
             counters: Counters::default(),
             traffic: Traffic::default(),
-            unknown: VecDeque::new(),
-            unknown_count: 0,
+            strangers: Strangers::default(),
             client_queued: 0,
             client_read: 0,
             scratch: vec![0; SCRATCH_BYTES],
@@ -119,7 +127,7 @@ impl Network {
         for event in self.poller.wait(timeout)? {
             any = true;
             match event.token() {
-                LISTENER => self.acceptable = true,
+                LISTENER => self.acceptable = self.accept_again_ms.is_none(),
                 _ => self.links.on_event(event),
             }
         }
@@ -177,6 +185,9 @@ impl Network {
             self.traffic.of(matches!(sender, Sender::Peer(_))).came(*bytes, messages.len());
         }
         if let Some(Sender::Client(id)) = sender {
+            if let Some(link) = self.links.get_mut(token) {
+                link.note_progress(now_ms, !messages.is_empty());
+            }
             self.client_read += received.unwrap_or_default();
             self.clients.heard(&id, now_ms);
         }
@@ -227,8 +238,8 @@ impl Network {
     }
 
     /// Connections whose other side has not said who it is.
-    pub const fn unknown_count(&self) -> usize {
-        self.unknown_count
+    pub fn unknown_count(&self) -> usize {
+        self.strangers.len()
     }
 
     /// Collects a reply or an event for a client until the end of the round.
@@ -331,12 +342,36 @@ impl Network {
 
     fn on_closed(&mut self, token: usize, now_ms: u64, closed: Closed) {
         match closed {
-            Closed::Channel(error) => self.close(token, now_ms, error.name()),
-            Closed::Remote => self.close(token, now_ms, "closed by the other side"),
+            Closed::Channel(error) => {
+                let link = self.links.get_mut(token);
+                let is_known = link.is_some_and(|link| link.role.is_settled());
+                self.counters.frames_refused += u64::from(is_known);
+                self.close(token, now_ms, error.name());
+            }
+            Closed::Remote => {
+                self.note_refused(token);
+                self.close(token, now_ms, "closed by the other side");
+            }
             Closed::Io(kind) => {
                 debug!(%kind, "connection broken");
                 self.close(token, now_ms, "broken");
             }
+        }
+    }
+
+    /// A peer that listens and hangs up does not know this replica, which an operator has to mend.
+    fn note_refused(&mut self, token: usize) {
+        let Some(Link { role: Role::Dialled(id), .. }) = self.links.get_mut(token) else { return };
+        let id = *id;
+        self.counters.dials_refused += 1;
+        if let Some(peer) = self.peers.get_mut(id)
+            && !std::mem::replace(&mut peer.has_refused, true)
+        {
+            warn!(
+                peer = id.0,
+                address = %peer.address,
+                "whoever listens there hangs up; do both replicas have the same cluster.toml?"
+            );
         }
     }
 
@@ -348,7 +383,7 @@ impl Network {
         self.poller.deregister(connection.stream());
         match role {
             Role::Unknown => {
-                self.unknown_count -= 1;
+                self.strangers.remove(token);
                 self.counters.handshakes_failed += 1;
                 debug!(reason, "stranger disconnected");
             }

@@ -8,7 +8,8 @@ use super::failure::{Failure, Outcome};
 use super::folder::{self, Running};
 use super::say;
 use pentarchy::config::ClusterConfig;
-use pentarchy::{Client, KeyPair, ReplicaId, node};
+use pentarchy::{Client, KeyPair, ReplicaId, RequestError, node};
+
 use report::{ClusterReport, ReplicaReport};
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -74,7 +75,10 @@ pub fn ask(config: &ClusterConfig, client: &Client) -> ClusterReport {
     let asked: Vec<_> = asked.into_iter().map(|id| (id, client.status(id))).collect();
     let replicas = asked.into_iter().zip(&config.replicas).map(|((id, pending), entry)| {
         let left = deadline.saturating_duration_since(Instant::now());
-        let answer = pending.wait_timeout(left).map_err(|error| error.to_string());
+        let answer = pending.wait_timeout(left).map_err(|error| match error {
+            RequestError::TimedOut => format!("no answer within {} s", LIMIT.as_secs()),
+            error => error.to_string(),
+        });
         ReplicaReport::new(id.0, &entry.address, answer.as_deref())
     });
     ClusterReport::new(config, replicas.collect())

@@ -18,8 +18,10 @@ pub struct ClusterReport {
     pub protocol: String,
     /// Faults tolerated.
     pub f: usize,
-    /// Whether all replicas are reachable, in one view, at work, and level.
+    /// Whether all replicas are reachable, in one view, at work, level, and of one state.
     pub level: bool,
+    /// Whether two replicas have different states at the same checkpoint: one of them is faulty.
+    pub diverged: bool,
     /// By id.
     pub replicas: Vec<ReplicaReport>,
     /// The gateway, of a cluster that `up` started.
@@ -69,6 +71,7 @@ pub struct Known {
     pub phase: String,
     pub executed: u64,
     pub stable: u64,
+    pub state: Option<String>,
     pub behind: u64,
     pub catch_up: Option<CatchUp>,
     pub incarnation: u64,
@@ -143,15 +146,17 @@ impl ClusterReport {
             replica.answer.insert("behind".to_owned(), behind.into());
         }
         let view = replicas.first().map(|replica| replica.known.view);
+        let diverged = diverged(&replicas);
         let level = replicas.iter().all(|replica| {
-            replica.reachable
+            !diverged
+                && replica.reachable
                 && Some(replica.known.view) == view
                 && replica.known.phase == "normal"
                 && replica.known.catch_up.is_none()
                 && replica.known.behind < LEVEL_SLOTS
         });
         let protocol = config.protocol.clone();
-        Self { protocol, f: config.f, level, replicas, gateway: None }
+        Self { protocol, f: config.f, level, diverged, replicas, gateway: None }
     }
 
     /// Adds where metrics are served, from what `up` says that it started.
@@ -172,6 +177,15 @@ impl ClusterReport {
     pub fn to_json_line(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// Compares the states of those replicas that have the same stable checkpoint.
+fn diverged(replicas: &[ReplicaReport]) -> bool {
+    let mut states = BTreeMap::new();
+    replicas.iter().any(|ReplicaReport { known, .. }| match &known.state {
+        Some(state) => states.entry(known.stable).or_insert(state) != &state,
+        None => false,
+    })
 }
 
 #[cfg(test)]
@@ -204,6 +218,24 @@ mod tests {
         assert!(!with(&answer(1, "catching-up", 100)));
         assert!(!with("[]"));
         assert!(!cluster([Ok(&good), Ok(&good), Err("gone")]).level);
+    }
+
+    #[test]
+    fn different_states_at_one_checkpoint_are_not_level() {
+        let answer = |stable: u64, state: &str| {
+            format!(
+                r#"{{"phase":"normal","executed":130,"behind":0,"stable":{stable},"state":{state}}}"#
+            )
+        };
+        let good = answer(128, r#""aa""#);
+        let with = |other: String| {
+            let report = cluster([Ok(&good), Ok(&good), Ok(&other)]);
+            (report.level, report.diverged)
+        };
+        assert_eq!(with(good.clone()), (true, false));
+        assert_eq!(with(answer(64, r#""bb""#)), (true, false), "another checkpoint");
+        assert_eq!(with(answer(128, "null")), (true, false), "not there yet");
+        assert_eq!(with(answer(128, r#""bb""#)), (false, true));
     }
 
     #[test]

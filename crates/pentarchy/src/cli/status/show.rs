@@ -28,6 +28,9 @@ pub fn table(report: &ClusterReport) -> String {
     for replica in &report.replicas {
         remarks(replica, &mut text);
     }
+    if report.diverged {
+        let _ = write!(text, "\n  states at one checkpoint differ: a replica is faulty");
+    }
     let verdict = if report.level { "level" } else { "NOT level" };
     let n = report.replicas.len();
     let _ = write!(
