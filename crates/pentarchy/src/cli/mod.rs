@@ -3,9 +3,11 @@
 
 pub mod args;
 mod child_log;
+mod demo;
 mod descriptors;
 mod down;
 pub mod failure;
+pub mod faults;
 pub mod folder;
 mod gateway;
 mod init;
@@ -45,6 +47,9 @@ fn run_command(cli: Cli) -> Outcome {
         Command::Init(args) => init::run(&args),
         Command::Replica(args) => replica::run(&args),
         Command::Gateway(args) => gateway::run(&args),
+        Command::Break(args) => faults::break_replica(&args),
+        Command::Heal(args) => faults::heal_replicas(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Sim(args) => sim::run(&args),

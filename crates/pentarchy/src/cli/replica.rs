@@ -3,6 +3,7 @@
 use super::args::{ReplicaArgs, ServiceChoice};
 use super::descriptors;
 use super::failure::{Failure, Outcome};
+use super::faults::{read_fault, warn_of_door};
 use super::stop::stop_signal;
 use pentarchy::Service;
 use pentarchy::config::ClusterConfig;
@@ -10,12 +11,13 @@ use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
 use pentarchy::services::null::Null;
 use pentarchy::{metrics, node};
 use pentarchy_replica::Listen;
+use pentarchy_replica::fault::FaultSwitch;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// How often a replica that ended by itself is noticed.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a replica that ended by itself is noticed, and its fault file is read.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the command.
 pub fn run(args: &ReplicaArgs) -> Outcome {
@@ -38,7 +40,12 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     };
     let replica =
         node::replica(&config, args.id, secrets, &group_secret, addresses, listen, service);
-    let replica = replica.map_err(usage)?;
+    let mut replica = replica.map_err(usage)?;
+    let switch = FaultSwitch::default();
+    if let Some(path) = &args.faults {
+        warn_of_door(path);
+        replica = replica.with_faults(switch.clone());
+    }
     if let Some(listener) = metrics_listener {
         metrics::server::serve(listener, replica.watch()).map_err(no_metrics)?;
     }
@@ -47,7 +54,11 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     })?;
     while !running.is_finished() {
         match stop.recv_timeout(LOOK) {
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(path) = &args.faults {
+                    switch.set(read_fault(path));
+                }
+            }
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
         }
     }

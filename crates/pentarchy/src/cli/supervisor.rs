@@ -22,6 +22,7 @@ pub struct Supervisor {
 struct Supervised {
     part: Part,
     log: PathBuf,
+    arguments: Vec<String>,
     /// Writes the log until the child has said its last words.
     writer: Option<JoinHandle<()>>,
     process: Child,
@@ -42,32 +43,23 @@ pub struct Death {
 impl Supervisor {
     /// Starts this program again with other arguments, on a leash. What it says goes to `log`.
     pub fn start(&mut self, part: Part, log: PathBuf, arguments: &[&str]) -> Outcome {
-        let cannot = |error: std::io::Error| {
-            Failure::Internal(format!("cannot start {}: {error}", part.name))
-        };
-        let program = std::env::current_exe().map_err(cannot)?;
-        let (reader, output) = std::io::pipe().map_err(cannot)?;
-        let writer = child_log::follow(reader, &log).map_err(cannot)?;
-        let mut process = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(output.try_clone().map_err(cannot)?)
-            .stderr(output)
-            // Away from the terminal's Ctrl-C: the parent says when to stop, and in which order.
-            .process_group(0)
-            .spawn()
-            .map_err(cannot)?;
-        let leash = process.stdin.take();
-        let part = Part { pid: process.id(), ..part };
-        self.children.push(Supervised {
-            part,
-            log,
-            writer: Some(writer),
-            process,
-            leash,
-            exited: None,
-        });
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self.children.push(Supervised::spawn(part, log, arguments)?);
         Ok(())
+    }
+
+    /// Starts again what has ended, and says what that was.
+    pub fn revive(&mut self) -> Outcome<Vec<String>> {
+        let mut names = Vec::new();
+        for child in &mut self.children {
+            child.death();
+            if child.exited.is_some() {
+                let (part, log) = (child.part.clone(), child.log.clone());
+                names.push(part.name.clone());
+                *child = Supervised::spawn(part, log, std::mem::take(&mut child.arguments))?;
+            }
+        }
+        Ok(names)
     }
 
     /// What runs, for `cluster.json`.
@@ -110,6 +102,27 @@ impl Supervisor {
 }
 
 impl Supervised {
+    fn spawn(part: Part, log: PathBuf, arguments: Vec<String>) -> Outcome<Self> {
+        let cannot = |error: std::io::Error| {
+            Failure::Internal(format!("cannot start {}: {error}", part.name))
+        };
+        let program = std::env::current_exe().map_err(cannot)?;
+        let (reader, output) = std::io::pipe().map_err(cannot)?;
+        let writer = child_log::follow(reader, &log).map_err(cannot)?;
+        let mut process = Command::new(program)
+            .args(&arguments)
+            .stdin(Stdio::piped())
+            .stdout(output.try_clone().map_err(cannot)?)
+            .stderr(output)
+            // Away from the terminal's Ctrl-C: the parent says when to stop, and in which order.
+            .process_group(0)
+            .spawn()
+            .map_err(cannot)?;
+        let leash = process.stdin.take();
+        let part = Part { pid: process.id(), ..part };
+        Ok(Self { part, log, arguments, writer: Some(writer), process, leash, exited: None })
+    }
+
     fn death(&mut self) -> Option<Death> {
         if self.exited.is_some() {
             return None;

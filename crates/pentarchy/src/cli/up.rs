@@ -3,6 +3,7 @@
 
 use super::args::{DATA_DEFAULT, UpArgs};
 use super::failure::{Failure, Outcome};
+use super::faults::fault_file;
 use super::folder::{Held, Part, Running};
 use super::init::{group_options, replicas_needed};
 use super::probe;
@@ -11,7 +12,7 @@ use super::table;
 use super::{complain, say};
 use pentarchy::config::request_mode_name;
 use pentarchy::generate::{NewCluster, gateway_key_name};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
@@ -103,7 +104,7 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
         // A session of its own: closing the terminal does not end it.
         let _ = rustix::process::setsid();
     }
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD])
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1])
         .map_err(|error| Failure::Internal(format!("cannot watch for signals: {error}")))?;
     let (held, replaced) = Held::take(&args.data)?;
     if replaced && !args.background {
@@ -143,7 +144,8 @@ fn start(
     let mut parts: Vec<Part> = supervisor.parts().cloned().collect();
     let gateway = parts.pop().ok_or_else(|| Failure::Internal("no gateway".to_owned()))?;
     let (protocol, f) = (args.group.protocol.clone(), args.group.f);
-    let running = Running { supervisor: std::process::id(), protocol, f, gateway, replicas: parts };
+    let mut running =
+        Running { supervisor: std::process::id(), protocol, f, gateway, replicas: parts };
     held.announce(&running)?;
     if args.background {
         say(READY);
@@ -151,14 +153,30 @@ fn start(
         report(args, &running);
     }
     for signal in &mut signals.forever() {
-        if signal != SIGCHLD {
-            break;
-        }
-        for death in supervisor.deaths() {
-            complain(&format!("{}; {}", say_death(&death), consequence(supervisor, &running)));
+        match signal {
+            SIGCHLD => {
+                for death in supervisor.deaths() {
+                    let consequence = consequence(supervisor, &running);
+                    complain(&format!("{}; {consequence}", say_death(&death)));
+                }
+            }
+            SIGUSR1 => revive(supervisor, &mut running, held)?,
+            _ => break,
         }
     }
     Ok(())
+}
+
+/// Starts again what has died, as `heal` asks.
+fn revive(supervisor: &mut Supervisor, running: &mut Running, held: &Held) -> Outcome {
+    for name in supervisor.revive()? {
+        complain(&format!("{name} is started again"));
+    }
+    let mut parts: Vec<Part> = supervisor.parts().cloned().collect();
+    if let Some(gateway) = parts.pop() {
+        (running.gateway, running.replicas) = (gateway, parts);
+    }
+    held.announce(running)
 }
 
 /// Starts the replicas, each at its address and with its metrics at another.
@@ -177,7 +195,9 @@ fn start_replicas(
         let config = args.data.join("cluster.toml");
         let (config, folder) = (text(&config)?, text(&folder)?);
         let id = id.to_string();
+        let faults = fault_file(&args.data.join(format!("replica-{id}")));
         let arguments = ["replica", "--leash", "--config", config, "--id", &id, "--keys", folder];
+        let arguments = [&arguments[..], &["--faults", text(&faults)?]].concat();
         let arguments = [&arguments[..], &sight(args, metrics)].concat();
         supervisor.start(part, log, &arguments)?;
     }

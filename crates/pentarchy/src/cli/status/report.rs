@@ -66,6 +66,8 @@ pub struct ReplicaReport {
 #[derive(Deserialize, Clone, Default)]
 #[serde(default)]
 pub struct Known {
+    pub epoch: u64,
+    pub fault: Option<String>,
     pub view: u64,
     pub role: String,
     pub phase: String,
@@ -87,6 +89,13 @@ pub struct Known {
     pub cpu_micros: u64,
     pub rss_kib: u64,
     pub uptime_ms: u64,
+}
+
+impl Known {
+    /// Whether it is at work and close to the others.
+    pub fn is_level(&self) -> bool {
+        self.phase == "normal" && self.catch_up.is_none() && self.behind < LEVEL_SLOTS
+    }
 }
 
 /// A view change that began.
@@ -151,9 +160,7 @@ impl ClusterReport {
             !diverged
                 && replica.reachable
                 && Some(replica.known.view) == view
-                && replica.known.phase == "normal"
-                && replica.known.catch_up.is_none()
-                && replica.known.behind < LEVEL_SLOTS
+                && replica.known.is_level()
         });
         let protocol = config.protocol.clone();
         Self { protocol, f: config.f, level, diverged, replicas, gateway: None }
