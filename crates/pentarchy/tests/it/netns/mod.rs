@@ -82,7 +82,8 @@ impl Lab {
         let rules = rules.join("\n");
         let text = format!(
             "table inet faults\ndelete table inet faults\ntable inet faults {{\n\
-             chain forward {{ type filter hook forward priority 0; policy accept;\n{rules}\n}}\n}}\n"
+             chain forward {{ type filter hook forward priority 0; }}\n\
+             chain forward {{\n{rules}\n}}\n}}\n"
         );
         let mut nft = Command::new("ip");
         nft.args(["netns", "exec", &name("router"), "nft", "-f", "-"]).stdin(Stdio::piped());
