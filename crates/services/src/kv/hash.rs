@@ -58,6 +58,12 @@ impl Hash {
         true
     }
 
+    /// Sets a field, if its place is behind all others.
+    pub fn push(&mut self, field: &[u8], value: &[u8]) -> bool {
+        let place = (position_of(field), field);
+        self.fields.last().is_none_or(|last| last.key.place() < place) && self.set(field, value)
+    }
+
     /// Whether it was there.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         let place = (position_of(field), field);

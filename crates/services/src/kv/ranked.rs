@@ -112,6 +112,10 @@ impl<T> Ranked<T> {
         }
     }
 
+    pub fn last(&self) -> Option<&T> {
+        self.blocks.last().and_then(|block| block.last())
+    }
+
     pub fn get(&self, rank: usize) -> Option<&T> {
         let (block, offset) = self.locate(rank);
         self.blocks.get(block)?.get(offset)

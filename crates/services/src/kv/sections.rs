@@ -139,14 +139,14 @@ fn decode_value(kind: u8, from: &mut Reader<'_>) -> Result<Value, Malformed> {
             let mut hash = Hash::default();
             for _ in 0..from.u32()? {
                 let field = next(from)?;
-                fresh(hash.set(&field, &next(from)?))?;
+                fresh(hash.push(&field, &next(from)?))?;
             }
             Ok(Value::Hash(hash))
         }
         SET => {
             let mut set = Set::default();
             for _ in 0..from.u32()? {
-                fresh(set.insert(&next(from)?))?;
+                fresh(set.push(&next(from)?))?;
             }
             Ok(Value::Set(set))
         }
@@ -155,7 +155,7 @@ fn decode_value(kind: u8, from: &mut Reader<'_>) -> Result<Value, Malformed> {
             for _ in 0..from.u32()? {
                 let member = next(from)?;
                 let score = f64::from_bits(from.u64()?);
-                fresh(!score.is_nan() && sorted.set(&member, score).is_none())?;
+                fresh(sorted.push(&member, score))?;
             }
             Ok(Value::Sorted(sorted))
         }
@@ -163,7 +163,7 @@ fn decode_value(kind: u8, from: &mut Reader<'_>) -> Result<Value, Malformed> {
     }
 }
 
-/// A member that is there twice, or is no member, was not written by [`encode`].
+/// A member that is there twice, or in another's place, was not written by [`encode`].
 const fn fresh(new: bool) -> Result<(), Malformed> {
     if new { Ok(()) } else { Err(Malformed) }
 }

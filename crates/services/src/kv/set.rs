@@ -47,6 +47,12 @@ impl Set {
         true
     }
 
+    /// Inserts a member, if its place is behind all others.
+    pub fn push(&mut self, member: &[u8]) -> bool {
+        let place = (position_of(member), member);
+        self.members.last().is_none_or(|last| last.place() < place) && self.insert(member)
+    }
+
     /// Whether it was there.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         let place = (position_of(member), member);

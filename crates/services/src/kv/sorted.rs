@@ -105,6 +105,14 @@ impl Sorted {
         old
     }
 
+    /// Adds a member, if its place among the members is behind all others and the score is one.
+    pub fn push(&mut self, member: &[u8], score: f64) -> bool {
+        let place = (position_of(member), member);
+        let behind = self.members.last().is_none_or(|last| last.key.place() < place);
+        let valid = !score.is_nan() && score.to_bits() == unsigned_zero(score).to_bits();
+        behind && valid && self.set(member, score).is_none()
+    }
+
     /// The score that a member had which is gone now.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let place = (position_of(member), member);

@@ -104,6 +104,35 @@ fn damaged_sections_are_refused() {
 }
 
 #[test]
+fn members_in_another_order_and_scores_that_are_none_are_refused() {
+    let mut kv = Kv::default();
+    run(&mut kv, &[b"SADD", b"k", b"a", b"b"]);
+    let index = (0..SECTIONS - 1).find(|index| kv.section(*index).len() > 4).unwrap();
+    let text = |bytes: &[u8]| [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat();
+    let mut refused = 0;
+    for (kind, value) in [(2u8, &b"\x01\0\0\0v"[..]), (3, b""), (4, &1.5f64.to_le_bytes())] {
+        for members in [["a", "b"], ["b", "a"], ["a", "a"]] {
+            let items: Vec<u8> = members
+                .iter()
+                .flat_map(|member| [&text(member.as_bytes())[..], value].concat())
+                .collect();
+            let head = [&1u32.to_le_bytes()[..], &text(b"k"), &[kind], &2u32.to_le_bytes()];
+            let section = [&head.concat()[..], &items].concat();
+            match kv.restore_section(index, &section) {
+                Ok(()) => assert_eq!(kv.section(index), section, "one encoding of a section"),
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert_eq!(refused, 6);
+    for score in [f64::NAN, -0.0] {
+        let head = [&1u32.to_le_bytes()[..], &text(b"k"), &[4], &1u32.to_le_bytes(), &text(b"a")];
+        let section = [&head.concat()[..], &score.to_le_bytes()].concat();
+        assert!(kv.restore_section(index, &section).is_err(), "{score}");
+    }
+}
+
+#[test]
 fn damaged_operations_always_get_a_reply() {
     let mut kv = Kv::default();
     let mut dice = Dice(3);
