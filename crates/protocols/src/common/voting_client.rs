@@ -92,7 +92,7 @@ pub struct VotingClient {
     /// By an ever growing key.
     drafts: BTreeMap<u64, Sent>,
     next_draft: u64,
-    /// The highest view that each replica reported.
+    /// The view that each replica reported last.
     views: Vec<View>,
     /// Replicas whose channel was opened since the last round.
     reconnected: ReplicaSet,
@@ -182,8 +182,8 @@ impl VotingClient {
         }
         match message {
             ToClient::Replies { view, replies } => {
-                let known = &mut self.views[usize::from(from.0)];
-                *known = view.max(*known);
+                // Not the highest ever: a new epoch begins with view 0 again.
+                self.views[usize::from(from.0)] = view;
                 replies.into_iter().for_each(|reply| self.on_reply(from, reply, out));
             }
             ToClient::Answer { number, result } => self.on_answer(from, number, result, out),
