@@ -57,7 +57,6 @@ fn connection_commands() {
             "MEMORY USAGE k",
             "-ERR MEMORY USAGE is not supported: the keys lie in the replicas' memory",
         ),
-        ("TIME", "[\"0\" \"0\"]"),
         ("GET", "-ERR wrong number of arguments for 'get' command"),
         ("SET k v", "+OK"),
         ("GET k", "\"v\""),

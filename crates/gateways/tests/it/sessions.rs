@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Runs a script: `1> WORDS` sends on the first connection and shows the reply, `1! WORDS` sends
-/// and waits until the connection is blocked, `1:` shows one more reply or message; ` | ` ends a line.
+/// and waits until the connection is blocked, `1:` shows one more reply or message. A ` | ` ends a
+/// line.
 fn play(address: SocketAddr, script: &str) -> Vec<String> {
     let mut observer = Client::connect(address);
     observer.ask("FLUSHALL");

@@ -69,17 +69,17 @@ impl Local {
 
     /// Goes on with a store that was made from the sections of this one, and is equal to it.
     pub fn restart_from_snapshot(&self) {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.state.lock().unwrap();
         let sections = |kv: &Kv| -> Vec<_> { (0..SECTIONS).map(|i| kv.section(i)).collect() };
-        let saved = sections(&state.0);
+        let saved = sections(&state.kv);
         let mut fresh = Kv::default();
         for (index, bytes) in (0..).zip(&saved) {
             fresh.restore_section(index, bytes).expect("what was saved is restored");
         }
         assert!(sections(&fresh) == saved, "a restored store has other sections");
-        assert_eq!(fresh.state_bytes(), state.0.state_bytes());
-        assert_eq!(fresh.len(), state.0.len());
-        state.0 = fresh;
+        assert_eq!(fresh.state_bytes(), state.kv.state_bytes());
+        assert_eq!(fresh.len(), state.kv.len());
+        state.kv = fresh;
     }
 }
 

@@ -91,7 +91,8 @@ impl Session {
     pub fn line(&self) -> String {
         let text = String::from_utf8_lossy;
         format!(
-            "id={} addr={} laddr={} name={} db=0 sub={} psub={} user=default lib-name={} lib-ver={} \
+            "id={} addr={} laddr={} name={} db=0 sub={} psub={} \
+             user=default lib-name={} lib-ver={} \
              resp={}\n",
             self.id,
             self.peer,
