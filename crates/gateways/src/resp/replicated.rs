@@ -33,6 +33,12 @@ impl Replicated {
         }));
         Ok(Self { client: Client::connect(config)?, sink })
     }
+
+    /// The client itself, to ask it how the replicas are.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
 }
 
 impl Backend for Replicated {

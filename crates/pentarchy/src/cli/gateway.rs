@@ -77,10 +77,11 @@ async fn serve(
     (n, f): (usize, usize),
     stop: Receiver<()>,
 ) -> Outcome {
-    let gateway = Gateway::bind(config, backend.clone());
+    let client = backend.client().clone();
+    let gateway = Gateway::bind(config, backend);
     let gateway = gateway.await.map_err(|error| Failure::Usage(error.to_string()))?;
     if let Some(listener) = metrics {
-        let source = GatewaySource::new(gateway.watch(), backend, n, f);
+        let source = GatewaySource::new(gateway.watch(), client, n, f);
         server::serve(listener, source).map_err(no_metrics)?;
     }
     let (stopped, wait) = tokio::sync::oneshot::channel::<()>();
