@@ -100,7 +100,7 @@ impl Error {
     pub(crate) const TOO_MANY_SESSIONS: Self =
         Self::err("too many gateways watch, wait or are subscribed; try again later");
     pub(crate) const SESSION_FULL: Self = Self::err(
-        "too much is watched, waited for or subscribed to; see the limits of a session in the manual",
+        "too much is watched, waited for or subscribed to; the manual has the limits of a session",
     );
     pub(crate) const TRANSACTION_REPLIES: Self = Self::err(
         "executed, but the reply does not fit: the replies of one EXEC are more than 1572864 bytes",
