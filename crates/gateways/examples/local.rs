@@ -9,22 +9,42 @@ use bytes::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, Slot};
 use pentarchy_core::service::{Context, Service};
-use pentarchy_gateways::resp::{Backend, Completion, Gateway, GatewayConfig};
+use pentarchy_gateways::resp::{
+    Backend, Completion, EventSink, Gateway, GatewayConfig, GatewayEvent,
+};
 use pentarchy_services::kv::Kv;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Clone, Default)]
-struct Local(Arc<Mutex<(Kv, Slot)>>);
+struct Local(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    kv: Kv,
+    slot: Slot,
+    sink: Option<EventSink>,
+}
 
 impl Backend for Local {
     fn submit(&self, operation: Bytes, done: Completion) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.1 = state.1.next();
-        let context = Context::new(state.1, 0, Millis(0), ClientId::default(), Digest::default());
-        let result = state.0.execute(&context, &operation);
+        state.slot = state.slot.next();
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = Millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let context = Context::new(state.slot, 0, time, ClientId::default(), Digest::default());
+        let result = state.kv.execute(&context, &operation);
+        let (events, sink) = (state.kv.take_events(), state.sink.clone());
         drop(state);
+        if let Some(sink) = sink {
+            events.into_iter().for_each(|event| sink(GatewayEvent::Event(event.body)));
+        }
         done.complete(Ok(result.into()));
+    }
+
+    fn on_event(&self, sink: EventSink) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).sink = Some(sink);
     }
 }
 

@@ -8,10 +8,12 @@ use bytes::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, Slot};
 use pentarchy_core::service::{Context, Service};
-use pentarchy_gateways::resp::{Backend, Completion, Gateway, GatewayConfig};
+use pentarchy_gateways::resp::{
+    Backend, Completion, EventSink, Gateway, GatewayConfig, GatewayEvent,
+};
 use pentarchy_services::kv::Kv;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -25,13 +27,23 @@ const STUCK: Duration = Duration::from_secs(20);
 
 /// A store without replication, emptied for each input.
 #[derive(Clone, Default)]
-struct Local(Arc<Mutex<Kv>>);
+struct Local(Arc<Mutex<Kv>>, Arc<OnceLock<EventSink>>);
 
 impl Backend for Local {
     fn submit(&self, operation: Bytes, done: Completion) {
         let context = Context::new(Slot(1), 0, Millis(0), ClientId::default(), Digest::default());
         let mut kv = self.0.lock().expect("the store does not panic");
-        done.complete(Ok(kv.execute(&context, &operation).into()));
+        let result = kv.execute(&context, &operation).into();
+        let events = kv.take_events();
+        drop(kv);
+        done.complete(Ok(result));
+        if let Some(sink) = self.1.get() {
+            events.into_iter().for_each(|event| sink(GatewayEvent::Event(event.body)));
+        }
+    }
+
+    fn on_event(&self, sink: EventSink) {
+        let _ = self.1.set(sink);
     }
 }
 

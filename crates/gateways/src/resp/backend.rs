@@ -1,18 +1,33 @@
 //! What executes commands.
 
 use super::budget::Share;
-use super::replies::Replies;
+use super::inbox::{Inbox, Outcome};
 use bytes::Bytes;
+use std::fmt;
 use std::sync::Arc;
 
-/// What a gateway hands commands to: a client of the replicas, or in tests a store of its own.
+/// Where a backend delivers what comes unasked.
+pub type EventSink = Arc<dyn Fn(GatewayEvent) + Send + Sync>;
+
+/// What a gateway hands operations to: a client of the replicas, or in tests a store of its own.
 pub trait Backend: Clone + Send + Sync + 'static {
-    /// Has an operation of [`pentarchy_services::kv::command`] ordered and executed, and completes
-    /// `done` with the result, at once or later, on any thread. Operations of one connection are
-    /// submitted in their order; whether those that are under way together also take effect in it
-    /// is up to the backend, and what clients of the gateway can rely on. Must not block: the
-    /// gateway keeps no more than its `outstanding_max` waiting.
+    /// Has an operation of [`pentarchy_services::kv`] ordered and executed, and completes `done`
+    /// with the result, at once or later, on any thread. Must not block: the gateway keeps no more
+    /// than its `outstanding_max` waiting, and a few of its own.
     fn submit(&self, operation: Bytes, done: Completion);
+
+    /// Delivers from now on what the service tells this client unasked, in order, on any thread.
+    /// Called once, before anything is submitted. The sink does not block.
+    fn on_event(&self, sink: EventSink);
+}
+
+/// What comes unasked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GatewayEvent {
+    /// The body of an event of the service.
+    Event(Bytes),
+    /// Some were lost.
+    Lost,
 }
 
 /// Why there is no result.
@@ -44,22 +59,40 @@ impl BackendError {
             Self::Closed => "ERR the gateway is closing; the command may or may not be executed",
         }
     }
+
+    /// Whether the operation may be executed later.
+    pub(crate) const fn is_open(self) -> bool {
+        matches!(self, Self::TimedOut | Self::Closed)
+    }
 }
 
-/// The place of one reply. Dropping it completes it with [`BackendError::Closed`], so that no place
-/// stays empty and holds up the replies behind it. Keeps the operation's share of what may be under
-/// way until then, also if its client was told meanwhile that the time is over.
-#[derive(Debug)]
+type Callback = Box<dyn FnOnce(Result<Bytes, BackendError>) + Send>;
+
+enum Target {
+    Connection(Arc<Inbox>, u64),
+    Callback(Callback),
+}
+
+/// The place of one result. Dropping it completes it with [`BackendError::Closed`], so that nobody
+/// waits for it in vain. Keeps the operation's share of what may be under way until then, also if
+/// its client was told meanwhile that the time is over.
 pub struct Completion {
-    replies: Arc<Replies>,
-    _share: Share,
-    number: u64,
-    completed: bool,
+    target: Option<Target>,
+    _share: Option<Share>,
 }
 
 impl Completion {
-    pub(crate) const fn new(replies: Arc<Replies>, share: Share, number: u64) -> Self {
-        Self { replies, _share: share, number, completed: false }
+    /// Completes what a connection began under this number.
+    pub(crate) const fn new(inbox: Arc<Inbox>, number: u64, share: Share) -> Self {
+        Self { target: Some(Target::Connection(inbox, number)), _share: Some(share) }
+    }
+
+    /// Calls back.
+    pub(crate) fn call(
+        callback: impl FnOnce(Result<Bytes, BackendError>) + Send + 'static,
+        share: Option<Share>,
+    ) -> Self {
+        Self { target: Some(Target::Callback(Box::new(callback))), _share: share }
     }
 
     /// Says what came of the operation. Does not block.
@@ -68,10 +101,19 @@ impl Completion {
     }
 
     fn finish(&mut self, result: Result<Bytes, BackendError>) {
-        if !self.completed {
-            self.completed = true;
-            self.replies.complete(self.number, result);
+        match self.target.take() {
+            None => {}
+            Some(Target::Connection(inbox, number)) => {
+                inbox.complete(number, Outcome::Result(result));
+            }
+            Some(Target::Callback(callback)) => callback(result),
         }
+    }
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completion").finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a gateway is set up, and why it may not start.
 
+use super::local::Password;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,8 +9,13 @@ use std::time::Duration;
 /// The setup of a gateway, with every bound that it keeps.
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
-    /// Where to listen. Loopback only.
+    /// Where to listen. Loopback only, unless there is a password.
     pub listen: SocketAddr,
+    /// What a client must say before anything else.
+    pub password: Option<Password>,
+    /// On how many replicas, beside one, what a reply acknowledges is executed at least. `WAIT`
+    /// says so.
+    pub copies: u32,
     /// Connections at a time. More are told so and closed.
     pub connections_max: usize,
     /// Commands of one connection that wait for their replies. Further ones are left unread.
@@ -27,9 +33,8 @@ pub struct GatewayConfig {
     /// Bytes of commands and of replies made here that wait in one connection. Further commands
     /// are left unread.
     pub pending_bytes_max: usize,
-    /// Bytes of replies of one connection that wait for their turn. Fewer commands are taken in
-    /// while replies are large; a connection whose replies still go over this, in a sudden burst of
-    /// large ones, is closed.
+    /// Bytes of published messages that wait in one connection. One whose client reads so slowly
+    /// that there are more is closed.
     pub output_bytes_max: usize,
 }
 
@@ -38,6 +43,8 @@ impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 6379).into(),
+            password: None,
+            copies: 0,
             connections_max: 10_000,
             pipeline_max: 1024,
             outstanding_max: 1920,
@@ -67,7 +74,7 @@ impl fmt::Display for GatewayError {
                 f,
                 "refusing to listen on {address}: the gateway asks for no password, and whoever \
                  reaches it can read and write everything. Listen on 127.0.0.1 or [::1] and run a \
-                 gateway beside each application, or reach it through a tunnel that authenticates"
+                 gateway beside each application, or give it a password with --password-file"
             ),
             Self::ZeroBound(name) => write!(f, "{name} must be at least 1"),
             Self::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
@@ -86,7 +93,7 @@ impl std::error::Error for GatewayError {
 
 impl GatewayConfig {
     pub(crate) fn check(&self) -> Result<(), GatewayError> {
-        if !self.listen.ip().is_loopback() {
+        if !self.listen.ip().is_loopback() && self.password.is_none() {
             return Err(GatewayError::NotLoopback(self.listen));
         }
         let bounds = [

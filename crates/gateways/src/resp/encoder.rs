@@ -111,6 +111,16 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// Something unasked of so many replies follows. Without a mark of its own in version 2.
+    pub fn push(&mut self, count: usize) {
+        self.header(if self.resp == Resp::Two { b'*' } else { b'>' }, count);
+    }
+
+    /// A reply that was made before.
+    pub fn written(&mut self, reply: &[u8]) {
+        self.to.put_slice(reply);
+    }
+
     /// A result of the store; an error in its place if it is not one, so that a reply is whole
     /// whatever comes.
     pub fn result(&mut self, encoded: &[u8]) {

@@ -1,16 +1,56 @@
 //! The backend that the gateway is for: a client of the replicas.
 
-use super::backend::{Backend, BackendError, Completion};
+use super::backend::{Backend, BackendError, Completion, EventSink, GatewayEvent};
 use bytes::Bytes;
-use pentarchy_client::{Client, RequestError};
+use pentarchy_client::{Client, ClientConfig, ClientEvent, ConnectError, RequestError};
+use std::sync::{Arc, OnceLock};
 
-/// Every command is ordered, reads too. Give the client an `outstanding_max` above the gateway's,
-/// so that it never has to block the gateway.
-impl Backend for Client {
+/// A client of the replicas. Every command is ordered, reads too.
+#[derive(Clone)]
+pub struct Replicated {
+    client: Client,
+    /// Known only once there is a gateway, after the client.
+    sink: Arc<OnceLock<EventSink>>,
+}
+
+impl Replicated {
+    /// Connects. Give the client an `outstanding_max` above the gateway's, so that it never has to
+    /// block the gateway. Whatever the configuration has as `on_event` is replaced.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    pub fn connect(mut config: ClientConfig) -> Result<Self, ConnectError> {
+        let sink = Arc::new(OnceLock::<EventSink>::new());
+        let told = sink.clone();
+        config.on_event = Some(Box::new(move |event| {
+            // Before there is a gateway nothing was asked for, so nothing is lost.
+            if let Some(sink) = told.get() {
+                sink(match event {
+                    ClientEvent::Event(body) => GatewayEvent::Event(body),
+                    ClientEvent::Lost => GatewayEvent::Lost,
+                });
+            }
+        }));
+        Ok(Self { client: Client::connect(config)?, sink })
+    }
+
+    /// The client itself, to ask it how the replicas are.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Backend for Replicated {
     fn submit(&self, operation: Bytes, done: Completion) {
-        self.submit_with(operation, move |result| {
-            done.complete(result.map_err(BackendError::from))
+        self.client.submit_with(operation, move |result| {
+            done.complete(result.map_err(BackendError::from));
         });
+    }
+
+    fn on_event(&self, sink: EventSink) {
+        // A second gateway over one client would be told nothing; each has a client of its own.
+        let _ = self.sink.set(sink);
     }
 }
 

@@ -4,6 +4,8 @@ use super::backend::Backend;
 use super::budget::Budget;
 use super::config::{GatewayConfig, GatewayError};
 use super::connection::Connection;
+use super::hub::{Hub, TICK};
+use super::inbox::Inbox;
 use super::local::Session;
 use super::watch::Watch;
 use bytes::Bytes;
@@ -15,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 /// How long to wait after a connection could not be accepted, which is mostly for want of file
 /// descriptors and would otherwise be tried again at once.
@@ -31,7 +34,17 @@ pub(crate) struct Shared {
     /// What every command that waits for the backend has a share of.
     pub budget: Budget,
     pub counters: Counters,
-    clients: Mutex<BTreeMap<u64, Bytes>>,
+    clients: Mutex<BTreeMap<u64, Peer>>,
+}
+
+/// A connection, as others see it.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub address: SocketAddr,
+    pub local: SocketAddr,
+    pub inbox: Arc<Inbox>,
+    /// As `CLIENT LIST` shows it.
+    line: Bytes,
 }
 
 /// What happened so far.
@@ -41,10 +54,12 @@ pub(crate) struct Counters {
     pub rejected: AtomicU64,
     pub commands: AtomicU64,
     pub failures: AtomicU64,
+    /// Connections whose command waits for an element now.
+    pub blocked: AtomicU64,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Bytes>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Peer>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -53,18 +68,31 @@ impl Shared {
         self.lock().len()
     }
 
+    fn register(&self, id: u64, peer: Peer) {
+        self.lock().insert(id, peer);
+    }
+
     /// Keeps the line that describes a client.
     pub fn describe(&self, id: u64, line: String) {
-        self.lock().insert(id, line.into());
+        if let Some(peer) = self.lock().get_mut(&id) {
+            peer.line = line.into();
+        }
     }
 
     pub fn forget(&self, id: u64) {
         self.lock().remove(&id);
     }
 
-    /// The lines that describe the clients.
-    pub fn descriptions(&self) -> Vec<Bytes> {
-        self.lock().values().cloned().collect()
+    /// The lines that describe clients.
+    pub fn descriptions(&self, wanted: impl Fn(u64) -> bool) -> Vec<Bytes> {
+        let clients = self.lock();
+        let wanted = clients.iter().filter(|(id, _)| wanted(**id));
+        wanted.map(|(_, peer)| peer.line.clone()).collect()
+    }
+
+    /// All connections.
+    pub fn peers(&self) -> Vec<(u64, Peer)> {
+        self.lock().iter().map(|(id, peer)| (*id, peer.clone())).collect()
     }
 }
 
@@ -72,6 +100,7 @@ impl Shared {
 pub struct Gateway<B> {
     listener: TcpListener,
     backend: B,
+    hub: Arc<Hub<B>>,
     shared: Arc<Shared>,
 }
 
@@ -95,7 +124,8 @@ impl<B: Backend> Gateway<B> {
             counters: Counters::default(),
             clients: Mutex::default(),
         });
-        Ok(Self { listener, backend, shared })
+        let hub = Hub::new(backend.clone());
+        Ok(Self { listener, backend, hub, shared })
     }
 
     /// Where it listens.
@@ -118,8 +148,11 @@ impl<B: Backend> Gateway<B> {
         let mut next = 1;
         let mut warned = None::<Instant>;
         let mut shutdown = std::pin::pin!(shutdown);
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                _ = ticks.tick() => self.hub.tick(),
                 () = &mut shutdown => break,
                 Some(ended) = connections.join_next() => {
                     if let Err(error) = ended {
@@ -161,8 +194,13 @@ impl<B: Backend> Gateway<B> {
         }
         // Replies leave as soon as they are made. Without it they leave later, which is no error.
         let _ = stream.set_nodelay(true);
+        let inbox = Arc::new(Inbox::new(self.shared.config.output_bytes_max));
         let session = Session::new(id, peer, &self.shared);
-        Some(Connection::new(stream, self.backend.clone(), self.shared.clone(), session))
+        let local = stream.local_addr().unwrap_or(self.shared.address);
+        let line = session.line().into();
+        self.shared.register(id, Peer { address: peer, local, inbox: inbox.clone(), line });
+        let (hub, backend) = (self.hub.clone(), self.backend.clone());
+        Some(Connection::new(stream, hub, backend, self.shared.clone(), session, inbox))
     }
 }
 

@@ -7,5 +7,6 @@ mod differential;
 mod grammar;
 mod pipelining;
 mod redis;
+mod sessions;
 mod support;
 mod tools;

@@ -4,50 +4,91 @@ use bytes::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, Slot};
 use pentarchy_core::service::{Context, Service};
-use pentarchy_gateways::resp::{Backend, Completion, Gateway, GatewayConfig};
+use pentarchy_gateways::resp::{
+    Backend, Completion, EventSink, Gateway, GatewayConfig, GatewayEvent,
+};
 use pentarchy_services::kv::{Kv, SECTIONS};
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
+use redis_protocol::resp3::decode::complete as resp3;
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A store without replication.
+/// A store without replication. Each clone with [`Local::client`] is another client of it.
 #[derive(Clone, Default)]
-pub struct Local(Arc<Mutex<(Kv, u64)>>);
+pub struct Local {
+    state: Arc<Mutex<State>>,
+    id: ClientId,
+}
+
+#[derive(Default)]
+struct State {
+    kv: Kv,
+    slot: u64,
+    time: u64,
+    sinks: BTreeMap<ClientId, EventSink>,
+}
 
 impl Local {
+    /// Another client of the same store.
+    pub fn client(&self, id: u8) -> Self {
+        Self { state: self.state.clone(), id: ClientId([id; 32]) }
+    }
+
+    /// Lets agreed time pass, in milliseconds.
+    pub fn pass(&self, millis: u64) {
+        self.state.lock().unwrap().time += millis;
+    }
+
     pub fn execute(&self, operation: &[u8]) -> Bytes {
-        let mut state = self.0.lock().unwrap();
-        state.1 += 1;
-        let slot = Slot(state.1);
+        let mut state = self.state.lock().unwrap();
+        state.slot += 1;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is right");
-        let time = Millis(now.as_millis() as u64);
-        let context = Context::new(slot, 0, time, ClientId::default(), Digest::default());
-        state.0.execute(&context, operation).into()
+        let (slot, time) = (Slot(state.slot), Millis(now.as_millis() as u64 + state.time));
+        let context = Context::new(slot, 0, time, self.id, Digest::default());
+        let result = state.kv.execute(&context, operation).into();
+        let events = state.kv.take_events();
+        let told: Vec<_> = events
+            .into_iter()
+            .filter_map(|event| Some((state.sinks.get(&event.client)?.clone(), event.body)))
+            .collect();
+        drop(state);
+        told.into_iter().for_each(|(sink, body)| sink(GatewayEvent::Event(body)));
+        result
+    }
+
+    /// Tells the gateway that events were lost.
+    pub fn lose(&self) {
+        let sink = self.state.lock().unwrap().sinks[&self.id].clone();
+        sink(GatewayEvent::Lost);
     }
 
     /// Goes on with a store that was made from the sections of this one, and is equal to it.
     pub fn restart_from_snapshot(&self) {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.state.lock().unwrap();
         let sections = |kv: &Kv| -> Vec<_> { (0..SECTIONS).map(|i| kv.section(i)).collect() };
-        let saved = sections(&state.0);
+        let saved = sections(&state.kv);
         let mut fresh = Kv::default();
         for (index, bytes) in (0..).zip(&saved) {
             fresh.restore_section(index, bytes).expect("what was saved is restored");
         }
         assert!(sections(&fresh) == saved, "a restored store has other sections");
-        assert_eq!(fresh.state_bytes(), state.0.state_bytes());
-        assert_eq!(fresh.len(), state.0.len());
-        state.0 = fresh;
+        assert_eq!(fresh.state_bytes(), state.kv.state_bytes());
+        assert_eq!(fresh.len(), state.kv.len());
+        state.kv = fresh;
     }
 }
 
 impl Backend for Local {
     fn submit(&self, operation: Bytes, done: Completion) {
         done.complete(Ok(self.execute(&operation)));
+    }
+    fn on_event(&self, sink: EventSink) {
+        self.state.lock().unwrap().sinks.insert(self.id, sink);
     }
 }
 
@@ -68,6 +109,9 @@ impl Held {
 impl Backend for Held {
     fn submit(&self, operation: Bytes, done: Completion) {
         self.arrived.send((operation, done)).expect("the test waits");
+    }
+    fn on_event(&self, sink: EventSink) {
+        self.local.on_event(sink);
     }
 }
 
@@ -131,6 +175,33 @@ impl Client {
                 0 => return None,
                 length => self.input.extend_from_slice(&more[..length]),
             }
+        }
+    }
+
+    /// The next reply or message in either version, as it was sent, without what differs by nature.
+    pub fn read_any(&mut self) -> String {
+        let length = loop {
+            // Each decoder refuses what only the other version has.
+            let two = decode(&self.input).ok().flatten().map(|(_, length)| length);
+            let three = || resp3::decode(&self.input).ok().flatten().map(|(_, length)| length);
+            if let Some(length) = two.or_else(three) {
+                break length;
+            }
+            let mut more = [0; 16 << 10];
+            match self.stream.read(&mut more).expect("a reply in time") {
+                0 => return "closed".into(),
+                length => self.input.extend_from_slice(&more[..length]),
+            }
+        };
+        let reply: Vec<u8> = self.input.drain(..length).collect();
+        let text = String::from_utf8_lossy(&reply).replace("\r\n", " ");
+        // The number of the connection.
+        match text.split_once("$2 id :") {
+            Some((before, after)) => {
+                let rest = after.split_once(' ').map_or("", |(_, rest)| rest);
+                format!("{before}$2 id {rest}")
+            }
+            None => text,
         }
     }
 

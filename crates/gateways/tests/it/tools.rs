@@ -1,22 +1,24 @@
-//! Redis's own tools, where they are installed.
+//! Redis's own tools, and its client for Python.
 
-use crate::support::local;
+use crate::support::{Local, config, local, start};
+use pentarchy_gateways::resp::{GatewayConfig, Password};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a tool; `None`, and a notice, if it is not installed.
-fn run(tool: &str, port: u16, args: &[&str]) -> Option<String> {
+/// Runs a tool.
+fn run(tool: &str, port: u16, args: &[&str]) -> String {
     let mut command = Command::new(tool);
     command.args(["-h", "127.0.0.1", "-p", &port.to_string()]).args(args);
-    let Output { status, stdout, stderr } = match command.output() {
-        Ok(output) => output,
-        Err(error) => {
-            eprintln!("SKIPPED: {tool} cannot be run: {error}");
-            return None;
-        }
-    };
+    let output = command.output().unwrap_or_else(|error| {
+        panic!(
+            "{tool} cannot be run: {error}. It comes with Debian's redis-tools; .ci/run installs it"
+        )
+    });
+    let Output { status, stdout, stderr } = output;
     let text = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{tool} {args:?}: {text}");
-    Some(text)
+    text
 }
 
 #[test]
@@ -31,7 +33,7 @@ fn redis_cli() {
         (&["--scan"], "list\nkey\n"),
         (&["INCR", "key"], "ERR value is not an integer or out of range\n\n"),
     ] {
-        let Some(text) = run("redis-cli", gateway.address.port(), args) else { return };
+        let text = run("redis-cli", gateway.address.port(), args);
         assert_eq!(text, wanted, "{args:?}");
     }
 }
@@ -41,9 +43,34 @@ fn redis_benchmark() {
     let gateway = local();
     let tests = "ping,set,get,incr,lpush,rpush,lpop,rpop,lrange_100,mset";
     let args = ["-t", tests, "-n", "20000", "-c", "50", "-P", "16", "-q"];
-    let Some(text) = run("redis-benchmark", gateway.address.port(), &args) else { return };
+    let text = run("redis-benchmark", gateway.address.port(), &args);
     println!("{}", text.replace('\r', "\n"));
     assert!(!text.contains("rror") && !text.contains("WARNING"), "{text}");
     let finished = text.matches("requests per second").count();
     assert!(finished >= 11, "{finished} tests finished: {text}");
+}
+
+/// What redis-py needs of a server, told by the script beside this file.
+#[test]
+fn redis_py() {
+    let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../python/bin/python3");
+    let python = if own.exists() { own.as_os_str() } else { OsStr::new("python3") };
+    let redis_py = Command::new(python).args(["-c", "import redis"]).output();
+    assert!(
+        redis_py.is_ok_and(|output| output.status.success()),
+        "{} cannot import redis: the Python package redis (redis-py) is missing. .ci/run installs \
+         it into target/python",
+        python.display()
+    );
+    let gateway = start(
+        GatewayConfig { password: Some(Password::new(b"secret")), ..config() },
+        Local::default(),
+    );
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/redis_py.py");
+    let output = Command::new(python)
+        .args([script, &gateway.address.port().to_string()])
+        .output()
+        .expect("python3 runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
 }

@@ -251,6 +251,10 @@ pub struct GatewayArgs {
     /// Address for Redis clients
     #[arg(long, default_value = "127.0.0.1:6379", value_name = "IP:PORT")]
     pub listen: SocketAddr,
+    /// File whose first line is the password that clients must say with AUTH. Without one the
+    /// gateway listens on loopback addresses only
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
     /// Seconds after which a command without a reply gets an error; it may still be executed
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]

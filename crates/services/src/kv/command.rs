@@ -1,5 +1,5 @@
-//! The encoding of an operation: a tag, so that later forms (several commands as one) have room,
-//! and a command as its arguments.
+//! The encoding of an operation that is one command: a tag, and the command as its arguments. Other
+//! tags are in [`super::session`].
 //!
 //! ```text
 //! operation := 0x00 count:u32 argument{count}        one command, its name first
@@ -13,7 +13,7 @@ use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// The tag of an operation that is one command.
-const ONE_COMMAND: u8 = 0;
+pub(crate) const ONE_COMMAND: u8 = 0;
 
 /// Bytes of an encoded operation before its first argument.
 pub const HEADER_BYTES: usize = 5;
@@ -92,9 +92,18 @@ impl<'a> Args<'a> {
             return Err(Malformed);
         }
         let (tag, rest) = operation.split_first().ok_or(Malformed)?;
-        let (count, mut rest) = split_u32(rest)?;
+        if *tag != ONE_COMMAND {
+            return Err(Malformed);
+        }
+        let (args, rest) = Self::split(rest)?;
+        if rest.is_empty() { Ok(args) } else { Err(Malformed) }
+    }
+
+    /// Decodes the command at the start, without a tag. Also says what follows it.
+    pub(crate) fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Malformed> {
+        let (count, mut rest) = split_u32(bytes)?;
         // Each argument takes at least its length, so a count beyond that is a lie.
-        if *tag != ONE_COMMAND || count == 0 || count > rest.len() / ARGUMENT_HEADER_BYTES {
+        if count == 0 || count > rest.len() / ARGUMENT_HEADER_BYTES {
             return Err(Malformed);
         }
         let mut args = Self::with_capacity(count);
@@ -104,7 +113,7 @@ impl<'a> Args<'a> {
             args.push(arg);
             rest = after;
         }
-        if rest.is_empty() { Ok(args) } else { Err(Malformed) }
+        Ok((args, rest))
     }
 }
 

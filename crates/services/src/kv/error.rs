@@ -94,6 +94,17 @@ impl Error {
     pub(crate) const INFINITE: Self = Self::err("increment would produce NaN or Infinity");
     pub(crate) const KEY_TOO_LONG: Self = Self::err("key is longer than 65536 bytes");
     pub(crate) const MALFORMED: Self = Self::err("malformed operation");
+    pub(crate) const NO_TIMEOUT: Self = Self::err("timeout is not a float or out of range");
+    pub(crate) const NEGATIVE_TIMEOUT: Self = Self::err("timeout is negative");
+    pub(crate) const TIMEOUT_OUT_OF_RANGE: Self = Self::err("timeout is out of range");
+    pub(crate) const TOO_MANY_SESSIONS: Self =
+        Self::err("too many gateways watch, wait or are subscribed; try again later");
+    pub(crate) const SESSION_FULL: Self = Self::err(
+        "too much is watched, waited for or subscribed to; the manual has the limits of a session",
+    );
+    pub(crate) const TRANSACTION_REPLIES: Self = Self::err(
+        "executed, but the reply does not fit: the replies of one EXEC are more than 1572864 bytes",
+    );
     pub(crate) const REPLY_TOO_LARGE: Self = Self::err(
         "reply is larger than 1048576 bytes; \
          ask for less at a time (LRANGE, SCAN, a count, fewer keys)",
@@ -141,3 +152,7 @@ fn quote(arg: &[u8], room: usize) -> String {
 
 const _: () = assert!(REPLY_BYTES_MAX == 1_048_576, "the message of REPLY_TOO_LARGE says so");
 const _: () = assert!(super::KEY_BYTES_MAX == 65_536, "the message of KEY_TOO_LONG says so");
+const _: () = assert!(
+    super::session::TRANSACTION_REPLIES_BYTES_MAX == 1_572_864,
+    "the message of TRANSACTION_REPLIES says so"
+);

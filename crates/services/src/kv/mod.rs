@@ -8,6 +8,7 @@
 //! The state has [`SECTIONS`] sections, the keys divided by their hash, and the clock. A checkpoint
 //! re-encodes the sections in which a key changed, each as a whole: a collection lies in one
 //! section, so one of megabytes that changes all the time costs megabytes at every checkpoint.
+//! One more section holds what connections watch, wait for and are subscribed to ([`session`]).
 
 mod arguments;
 mod bits;
@@ -30,6 +31,7 @@ pub mod registry;
 pub mod reply;
 mod scan;
 mod sections;
+pub mod session;
 mod set;
 mod set_algebra;
 mod sets;
@@ -51,14 +53,18 @@ pub use reply::Reply;
 use alloc::vec::Vec;
 use command::Args;
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
-use pentarchy_core::service::{Context, Service};
+use pentarchy_core::service::{Context, Event, Service};
 use pentarchy_core::wire::Malformed;
 use registry::{Entry, Handler};
 use reply::ReplyWriter;
+use session::Sessions;
 use store::{BUCKETS, Store};
 
 /// Sections of the state.
-pub const SECTIONS: u32 = BUCKETS as u32 + 1;
+pub const SECTIONS: u32 = BUCKETS as u32 + 2;
+
+/// The section that holds the sessions.
+const SESSIONS_SECTION: u32 = BUCKETS as u32 + 1;
 
 /// The longest key.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
@@ -77,6 +83,7 @@ pub const STATE_BYTES_MAX: u64 = 2 << 30;
 /// The store as a replicated service.
 pub struct Kv {
     store: Store,
+    sessions: Sessions,
 }
 
 impl Default for Kv {
@@ -91,7 +98,10 @@ impl Kv {
     /// replicas**, as it decides results.
     #[must_use]
     pub fn new(state_bytes_max: u64) -> Self {
-        Self { store: Store::new(state_bytes_max.min(STATE_BYTES_MAX)) }
+        let store = Store::new(state_bytes_max.min(STATE_BYTES_MAX));
+        let mut sessions = Sessions::default();
+        sessions.mark_changed();
+        Self { store, sessions }
     }
 
     /// How many keys there are.
@@ -115,21 +125,26 @@ impl Kv {
     fn run(
         &mut self,
         context: &Context,
-        operation: &[u8],
+        args: &Args<'_>,
         out: &mut ReplyWriter,
     ) -> Result<(), Error> {
-        let args = Args::parse(operation).map_err(|_| Error::MALFORMED)?;
-        match checked(&args)?.handler {
-            Handler::Read(run) => run(&self.store, &args, out),
+        match checked(args)?.handler {
+            Handler::Read(run) => run(&self.store, args, out),
             Handler::Grow(_) if self.store.is_full(0) => Err(Error::OUT_OF_MEMORY),
-            Handler::Write(run) | Handler::Grow(run) => run(&mut self.store, &args, out),
-            Handler::Drawn(run) => run(&self.store, context, &args, out),
-            Handler::Taken(run) => run(&mut self.store, context, &args, out),
+            Handler::Write(run) | Handler::Grow(run) => run(&mut self.store, args, out),
+            Handler::Drawn(run) => run(&self.store, context, args, out),
+            Handler::Taken(run) => run(&mut self.store, context, args, out),
         }
     }
 
     fn look(&self, operation: &[u8], out: &mut ReplyWriter) -> Result<(), Error> {
         let args = Args::parse(operation).map_err(|_| Error::MALFORMED)?;
+        if let Some(info) = session::entry(args[0]).map(|entry| &entry.info) {
+            return Err(Error::other(alloc::format!(
+                "'{}' must be ordered, not queried",
+                info.name
+            )));
+        }
         let entry = checked(&args)?;
         let name = entry.info.name;
         match entry.handler {
@@ -153,10 +168,27 @@ fn checked(args: &Args<'_>) -> Result<&'static Entry, Error> {
 
 impl Service for Kv {
     fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
-        let mut out = ReplyWriter::default();
         self.store.advance(context.time.0);
-        let outcome = self.run(context, operation, &mut out);
-        out.finish(outcome)
+        // What ended by now is changed before the operation sees it.
+        self.sessions.expire(context.time.0, &mut self.store);
+        self.settle(context);
+        match operation.split_first().filter(|_| operation.len() <= OPERATION_BYTES_MAX) {
+            Some((&session::PACK, bytes)) => self.run_pack(context, bytes),
+            Some((&session::TRANSACTION, bytes)) => self.run_transaction(context, bytes),
+            Some((&session::SESSION, bytes)) => self.run_session(context, bytes),
+            _ => {
+                let Ok(args) = Args::parse(operation) else {
+                    return Reply::from(&Error::MALFORMED).encode();
+                };
+                let reply = self.run_one(context, &args);
+                self.settle(context);
+                reply
+            }
+        }
+    }
+
+    fn take_events(&mut self) -> Vec<Event> {
+        self.sessions.take_events()
     }
 
     fn query(&self, operation: &[u8]) -> Vec<u8> {
@@ -170,14 +202,26 @@ impl Service for Kv {
     }
 
     fn section(&self, index: u32) -> Vec<u8> {
+        if index == SESSIONS_SECTION {
+            return session::encode(&self.sessions);
+        }
         sections::encode(&self.store, index as usize)
     }
 
     fn changed_sections(&mut self) -> Vec<u32> {
-        self.store.take_changed()
+        let mut changed = self.store.take_changed();
+        changed.extend(self.sessions.take_changed().then_some(SESSIONS_SECTION));
+        changed
     }
 
     fn restore_section(&mut self, index: u32, bytes: &[u8]) -> Result<(), Malformed> {
-        sections::restore(&mut self.store, index as usize, bytes)
+        let restored = if index == SESSIONS_SECTION {
+            session::restore(&mut self.sessions, &mut self.store, bytes)
+        } else {
+            sections::restore(&mut self.store, index as usize, bytes)
+        };
+        // That a key is there again is no change.
+        self.store.interest.take();
+        restored
     }
 }

@@ -53,7 +53,10 @@ impl CommandInfo {
 
     /// The keys among a command's words.
     pub fn keys_of<'a, 'b>(&self, words: &'b [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> + 'b {
-        let at = |index: i8| usize::try_from(index).unwrap_or(words.len().saturating_sub(1));
+        let at = |index: i8| {
+            usize::try_from(index)
+                .unwrap_or(words.len().saturating_sub(index.unsigned_abs().into()))
+        };
         let end = words.len().min(at(self.keys.last) + 1);
         let start = at(self.keys.first).min(end);
         let range = if self.keys.first == 0 { 0..0 } else { start..end };
@@ -103,12 +106,13 @@ pub(crate) fn entry(name: &[u8]) -> Option<&'static Entry> {
 /// What is known of the command of this name, in whatever case.
 #[must_use]
 pub fn lookup(name: &[u8]) -> Option<&'static CommandInfo> {
-    entry(name).map(|entry| &entry.info)
+    let special = || super::session::entry(name).map(|entry| &entry.info);
+    entry(name).map(|entry| &entry.info).or_else(special)
 }
 
-/// All commands, by name.
-pub fn all() -> impl ExactSizeIterator<Item = &'static CommandInfo> {
-    TABLE.iter().map(|entry| &entry.info)
+/// All commands, those of [`super::session`] last.
+pub fn all() -> impl Iterator<Item = &'static CommandInfo> {
+    TABLE.iter().map(|entry| &entry.info).chain(super::session::all())
 }
 
 #[cfg(test)]

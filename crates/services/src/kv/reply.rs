@@ -128,6 +128,12 @@ impl Reply {
     }
 }
 
+impl From<&Error> for Reply {
+    fn from(error: &Error) -> Self {
+        Self::Error(error.kind, Bytes::copy_from_slice(error.message.as_bytes()))
+    }
+}
+
 impl Reply {
     fn write_all(tag: u8, count: usize, items: &[Self], to: &mut ReplyWriter) {
         to.several(tag, count);

@@ -10,6 +10,7 @@
 use super::error::Error;
 use super::list::List;
 use super::place::{Key, POSITION_BITS, Place, position_of};
+use super::session::Interest;
 use super::value::{Kind, Value};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -77,6 +78,8 @@ pub struct Store {
     cost_max: u64,
     /// Agreed time of the last executed operation, in milliseconds.
     now: u64,
+    /// Keys whose changes somebody waits for.
+    pub interest: Interest,
     /// One bit for each bucket that may have changed since it was last asked, and for the clock.
     changed: [u64; CHANGED_WORDS],
 }
@@ -90,6 +93,7 @@ impl Store {
             cost: 0,
             cost_max,
             now: 0,
+            interest: Interest::default(),
             changed: [u64::MAX; CHANGED_WORDS],
         }
     }
@@ -116,8 +120,9 @@ impl Store {
 
     /// Every change of a key comes here: its value, its deadline, that it comes or goes. Called
     /// after it; never without one.
-    fn touch(&mut self, bucket: usize, _key: &[u8]) {
+    fn touch(&mut self, bucket: usize, key: &[u8]) {
         self.mark(bucket);
+        self.interest.touch(key);
     }
 
     const fn mark(&mut self, section: usize) {
@@ -173,6 +178,13 @@ impl Store {
     /// The list of a key, if there is a key.
     pub fn list(&self, key: &[u8]) -> Result<Option<&List>, Error> {
         self.read(key)
+    }
+
+    /// Removes a key that is due and still here.
+    pub fn purge(&mut self, key: &[u8]) {
+        if !self.contains(key) {
+            self.remove(key);
+        }
     }
 
     /// Replaces whatever a key holds, and when it ends; nothing is left if that is void.

@@ -5,4 +5,5 @@ mod expiry;
 mod model;
 mod null;
 mod sections;
+mod session;
 mod support;

@@ -12,7 +12,7 @@ fn all() -> impl Iterator<Item = &'static CommandInfo> {
 }
 
 fn count() -> usize {
-    registry::all().len() + TABLE.len()
+    registry::all().count() + TABLE.len()
 }
 
 fn find(name: &[u8]) -> Option<&'static CommandInfo> {

@@ -40,7 +40,8 @@ fn server(shared: &Shared) -> String {
 
 fn clients(shared: &Shared) -> String {
     let (connected, max) = (shared.connected(), shared.config.connections_max);
-    format!("connected_clients:{connected}\r\nmaxclients:{max}\r\n")
+    let blocked = shared.counters.blocked.load(Relaxed);
+    format!("connected_clients:{connected}\r\nmaxclients:{max}\r\nblocked_clients:{blocked}\r\n")
 }
 
 fn stats(shared: &Shared) -> String {
@@ -60,7 +61,7 @@ fn replication(_: &Shared) -> String {
     "role:master\r\nconnected_slaves:0\r\nreplicated_by:pentarchy\r\n".into()
 }
 
-fn settings(shared: &Shared) -> [(&'static str, String); 9] {
+fn settings(shared: &Shared) -> [(&'static str, String); 11] {
     [
         ("appendonly", "no".into()),
         ("bind", shared.address.ip().to_string()),
@@ -68,9 +69,11 @@ fn settings(shared: &Shared) -> [(&'static str, String); 9] {
         ("maxclients", shared.config.connections_max.to_string()),
         ("maxmemory", "0".into()),
         ("maxmemory-policy", "noeviction".into()),
+        ("notify-keyspace-events", String::new()),
         ("port", shared.address.port().to_string()),
         ("proto-max-bulk-len", OPERATION_BYTES_MAX.to_string()),
         ("save", String::new()),
+        ("timeout", "0".into()),
     ]
 }
 

@@ -1,25 +1,57 @@
 //! Commands that concern the connection or the gateway, and are answered here.
 
+mod auth;
 mod catalogue;
 mod client;
 mod info;
+mod refused;
 mod session;
 
-pub(crate) use session::Session;
+pub use auth::Password;
+pub(crate) use session::{Queued, Session, Transaction};
 
 use super::encoder::Encoder;
 use super::server::Shared;
+use pentarchy_services::kv::session::Topic;
 use pentarchy_services::kv::{CommandInfo, Error, registry::Keys};
 
-type Run = fn(&mut Session, &Shared, &[&[u8]], &mut Encoder<'_>);
+type RunHere = fn(&mut Session, &Shared, &[&[u8]], &mut Encoder<'_>);
+
+/// What is done with a command.
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    /// Answered at once.
+    Here(RunHere),
+    /// Concerns what the connection has under way.
+    Special(Special),
+}
+
+/// A command that concerns what a connection has under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Special {
+    Multi,
+    Exec,
+    Discard,
+    Watch,
+    Unwatch,
+    /// Begins (`true`) or ends subscriptions.
+    Subscribe(Topic, bool),
+    Reset,
+}
 
 /// A command that is answered here.
 pub(crate) struct Entry {
     pub info: CommandInfo,
     pub run: Run,
+    /// Also before the client has said its password.
+    pub open: bool,
+    /// Also while a version 2 connection is subscribed.
+    pub subscribed: bool,
+    /// Also in a transaction.
+    pub transacted: bool,
 }
 
-const fn entry(name: &'static str, arity: i8, run: Run, summary: &'static str) -> Entry {
+const fn entry_of(name: &'static str, arity: i8, run: Run, summary: &'static str) -> Entry {
     Entry {
         info: CommandInfo {
             name,
@@ -31,22 +63,84 @@ const fn entry(name: &'static str, arity: i8, run: Run, summary: &'static str) -
             summary,
         },
         run,
+        open: false,
+        subscribed: false,
+        transacted: true,
     }
 }
 
+const fn here(name: &'static str, arity: i8, run: RunHere, summary: &'static str) -> Entry {
+    entry_of(name, arity, Run::Here(run), summary)
+}
+
+const fn special(
+    name: &'static str,
+    arity: i8,
+    run: Special,
+    group: &'static str,
+    summary: &'static str,
+) -> Entry {
+    let mut entry = entry_of(name, arity, Run::Special(run), summary);
+    entry.info.group = group;
+    entry.subscribed = matches!(run, Special::Subscribe(..) | Special::Reset);
+    entry.open = matches!(run, Special::Reset);
+    if matches!(run, Special::Watch) {
+        entry.info.keys = Keys { first: 1, last: -1, step: 1 };
+    }
+    entry
+}
+
+/// Also before the client has said its password; not in a transaction.
+const fn open(mut entry: Entry) -> Entry {
+    entry.open = true;
+    entry.transacted = false;
+    entry
+}
+
+const fn subscribed(mut entry: Entry) -> Entry {
+    entry.subscribed = true;
+    entry
+}
+
+const fn subscription(
+    name: &'static str,
+    arity: i8,
+    (topic, begins): (Topic, bool),
+    summary: &'static str,
+) -> Entry {
+    special(name, arity, Special::Subscribe(topic, begins), "pubsub", summary)
+}
+
+const TRANSACTIONS: &str = "transactions";
+
 /// All of them, by name.
 static TABLE: &[Entry] = &[
-    entry("auth", -2, session::auth, "Refused: the gateway asks for no password"),
-    entry("client", -2, client::client, "Names and describes connections"),
-    entry("command", -1, catalogue::command, "Describes the commands"),
-    entry("config", -2, info::config, "Returns settings of the gateway"),
-    entry("echo", 2, session::echo, "Returns its argument"),
-    entry("hello", -1, session::hello, "Chooses the version of the protocol"),
-    entry("info", -1, info::info, "Describes the gateway"),
-    entry("ping", -1, session::ping, "Returns PONG, or its argument"),
-    entry("quit", -1, session::quit, "Closes the connection"),
-    entry("reset", 1, session::reset, "Brings the connection to its initial state"),
-    entry("select", 2, session::select, "Chooses database 0, the only one"),
+    open(here("auth", -2, auth::auth, "Says the password")),
+    here("client", -2, client::client, "Names and describes connections"),
+    here("command", -1, catalogue::command, "Describes the commands"),
+    here("config", -2, info::config, "Returns settings of the gateway"),
+    here("debug", -2, refused::debug, "Refused"),
+    special("discard", 1, Special::Discard, TRANSACTIONS, "Gives up a transaction"),
+    here("echo", 2, session::echo, "Returns its argument"),
+    special("exec", 1, Special::Exec, TRANSACTIONS, "Executes a transaction"),
+    open(here("hello", -1, auth::hello, "Chooses the version of the protocol")),
+    here("info", -1, info::info, "Describes the gateway"),
+    here("latency", -2, refused::latency, "Has nothing to tell: no latencies are kept"),
+    here("memory", -2, refused::memory, "Has nothing to tell: memory is the replicas'"),
+    special("multi", 1, Special::Multi, TRANSACTIONS, "Begins a transaction"),
+    subscribed(here("ping", -1, session::ping, "Returns PONG, or its argument")),
+    subscription("psubscribe", -2, (Topic::Pattern, true), "Subscribes to patterns"),
+    subscription("punsubscribe", -1, (Topic::Pattern, false), "Ends subscriptions to patterns"),
+    subscribed(open(here("quit", -1, session::quit, "Closes the connection"))),
+    special("reset", 1, Special::Reset, "connection", "Begins the connection anew"),
+    here("select", 2, session::select, "Chooses database 0, the only one"),
+    here("shutdown", -1, refused::shutdown, "Refused"),
+    here("slowlog", -2, refused::slowlog, "Has nothing to tell: no slow commands are kept"),
+    subscription("subscribe", -2, (Topic::Channel, true), "Subscribes to channels"),
+    subscription("unsubscribe", -1, (Topic::Channel, false), "Ends subscriptions to channels"),
+    special("unwatch", 1, Special::Unwatch, TRANSACTIONS, "Forgets what is watched"),
+    here("wait", 3, session::wait, "Tells how many replicas executed what was replied to"),
+    special("watch", -2, Special::Watch, TRANSACTIONS, "Has EXEC fail if a key changes"),
 ];
 
 /// The command of this name, in whatever case.

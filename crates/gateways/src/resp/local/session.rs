@@ -1,10 +1,14 @@
 //! The state of a connection and the commands that change it.
 
 use super::super::encoder::{Encoder, Resp};
+use super::super::inbox::Message;
 use super::super::server::Shared;
-use super::{fail, is};
+use super::{Entry, fail, is};
+use bytes::Bytes;
 use pentarchy_services::kv::number::parse_i64;
+use pentarchy_services::kv::session::Topic;
 use pentarchy_services::kv::{Error, database};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 /// Bytes of a name that a client gives itself or its library.
@@ -13,15 +17,50 @@ const NAME_BYTES_MAX: usize = 256;
 /// The version of Redis whose commands and errors are spoken. Clients choose features by it.
 pub(super) const REDIS_VERSION: &str = "7.0.15";
 
-const NO_PASSWORD: &str = "AUTH <password> called without any password configured for the default \
-                           user. Are you sure your configuration is correct?";
+/// A command of a transaction that is not executed yet.
+pub(crate) enum Queued {
+    /// As it is encoded.
+    Replicas(Bytes),
+    /// With its words.
+    Here(&'static Entry, Vec<Vec<u8>>),
+    /// There is nothing to forget by then.
+    Unwatch,
+}
 
-/// What a client said about itself.
+/// What came since `MULTI`.
+#[derive(Default)]
+pub(crate) struct Transaction {
+    pub queued: Vec<Queued>,
+    pub bytes: usize,
+    /// A command was refused, so none will be executed.
+    pub aborted: bool,
+}
+
+/// Which replies a client wants to see.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Replies {
+    #[default]
+    All,
+    None,
+    /// All but the one to the next command.
+    SkipNext,
+    /// All but the one to this command.
+    SkipThis,
+}
+
+/// What a client said about itself, and what it has begun.
 pub(crate) struct Session {
     pub id: u64,
     pub resp: Resp,
+    /// It may do everything.
+    pub authenticated: bool,
     /// It said good-bye.
     pub quits: bool,
+    pub transaction: Option<Transaction>,
+    /// It watches something.
+    pub watches: bool,
+    pub(super) replies: Replies,
+    subscriptions: BTreeSet<(Topic, Bytes)>,
     pub(super) name: Vec<u8>,
     pub(super) client_library: Vec<u8>,
     pub(super) client_version: Vec<u8>,
@@ -31,33 +70,101 @@ pub(crate) struct Session {
 
 impl Session {
     pub fn new(id: u64, peer: SocketAddr, shared: &Shared) -> Self {
-        let session = Self {
+        Self {
             id,
             resp: Resp::Two,
+            authenticated: shared.config.password.is_none(),
             quits: false,
+            transaction: None,
+            watches: false,
+            replies: Replies::All,
+            subscriptions: BTreeSet::new(),
             name: Vec::new(),
             client_library: Vec::new(),
             client_version: Vec::new(),
             peer,
             local: shared.address,
-        };
-        shared.describe(id, session.line());
-        session
+        }
     }
 
     /// As `CLIENT LIST` shows it.
-    pub(super) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let text = String::from_utf8_lossy;
         format!(
-            "id={} addr={} laddr={} name={} db=0 lib-name={} lib-ver={} resp={}\n",
+            "id={} addr={} laddr={} name={} db=0 sub={} psub={} \
+             user=default lib-name={} lib-ver={} \
+             resp={}\n",
             self.id,
             self.peer,
             self.local,
             text(&self.name),
+            self.count(Topic::Channel),
+            self.count(Topic::Pattern),
             text(&self.client_library),
             text(&self.client_version),
             self.resp.number(),
         )
+    }
+
+    fn count(&self, wanted: Topic) -> usize {
+        self.subscriptions.iter().filter(|(topic, _)| *topic == wanted).count()
+    }
+
+    /// Begins anew.
+    pub fn reset(&mut self, shared: &Shared) {
+        self.resp = Resp::Two;
+        self.authenticated = shared.config.password.is_none();
+        self.replies = Replies::All;
+        self.name.clear();
+        shared.describe(self.id, self.line());
+    }
+
+    /// A command begins: the one before may have asked not to see its reply.
+    pub fn skip_next(&mut self) {
+        self.replies = match self.replies {
+            Replies::SkipNext => Replies::SkipThis,
+            Replies::SkipThis => Replies::All,
+            other => other,
+        };
+    }
+
+    /// Whether the client does not want to see the reply to this command.
+    pub fn is_silent(&self) -> bool {
+        matches!(self.replies, Replies::None | Replies::SkipThis)
+    }
+
+    /// Whether it is subscribed in version 2, in which messages cannot be told from replies.
+    pub fn is_restricted(&self) -> bool {
+        self.resp == Resp::Two && !self.subscriptions.is_empty()
+    }
+
+    /// Channels and patterns.
+    pub fn subscriptions_len(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// All of them.
+    pub fn subscriptions(&self) -> Vec<(Topic, Bytes)> {
+        self.subscriptions.iter().cloned().collect()
+    }
+
+    /// Says whether it is new.
+    pub fn begin_subscription(&mut self, topic: Topic, name: &Bytes) -> bool {
+        self.subscriptions.insert((topic, name.clone()))
+    }
+
+    /// Says whether there was one.
+    pub fn end_subscription(&mut self, topic: Topic, name: &Bytes) -> bool {
+        self.subscriptions.remove(&(topic, name.clone()))
+    }
+
+    /// Whether it still wants a message.
+    pub fn is_subscribed(&self, message: &Message) -> bool {
+        let entry = match &message.pattern {
+            Some(pattern) => (Topic::Pattern, pattern.clone()),
+            None => (Topic::Channel, message.channel.clone()),
+        };
+        self.subscriptions.contains(&entry)
     }
 
     /// Takes a name if it fits on a line without spaces.
@@ -98,8 +205,14 @@ fn checked_name(name: &[u8], what: &str) -> Result<Vec<u8>, Error> {
     Ok(name.to_vec())
 }
 
-pub fn ping(_: &mut Session, _: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
+pub fn ping(session: &mut Session, _: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
     match args {
+        // A subscriber of version 2 reads nothing but arrays.
+        [_, rest @ ..] if rest.len() < 2 && session.is_restricted() => {
+            out.array(2);
+            out.text("pong");
+            out.bulk(rest.first().copied().unwrap_or_default());
+        }
         [_] => out.status("PONG"),
         [_, message] => out.bulk(message),
         _ => fail(out, &Error::wrong_arity("ping")),
@@ -115,11 +228,6 @@ pub fn quit(session: &mut Session, _: &Shared, _: &[&[u8]], out: &mut Encoder<'_
     out.ok();
 }
 
-pub fn auth(_: &mut Session, _: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
-    let refused = if args.len() > 3 { "syntax error" } else { NO_PASSWORD };
-    fail(out, &Error::other(refused));
-}
-
 pub fn select(_: &mut Session, _: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
     match database(args[1]) {
         Ok(0) => out.ok(),
@@ -128,73 +236,13 @@ pub fn select(_: &mut Session, _: &Shared, args: &[&[u8]], out: &mut Encoder<'_>
     }
 }
 
-pub fn reset(session: &mut Session, shared: &Shared, _: &[&[u8]], out: &mut Encoder<'_>) {
-    session.resp = Resp::Two;
-    session.name.clear();
-    shared.describe(session.id, session.line());
-    out.status("RESET");
-}
-
-pub fn hello(session: &mut Session, shared: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
-    match hello_options(session, args) {
-        Err(line) => out.error(&line),
-        Ok((resp, name)) => {
-            if let Some(Err(error)) = name.map(|name| session.set_name(name, shared)) {
-                return fail(out, &error);
-            }
-            session.resp = resp;
-            shared.describe(session.id, session.line());
-            out.switch(resp);
-            describe(session.id, resp, out);
+pub fn wait(_: &mut Session, shared: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
+    match (parse_i64(args[1]), parse_i64(args[2])) {
+        (Some(_), Some(timeout)) if timeout < 0 => {
+            fail(out, &Error::other("timeout is negative"));
         }
+        (Some(_), Some(_)) => out.int(shared.config.copies.into()),
+        (Some(_), None) => fail(out, &Error::other("timeout is not an integer or out of range")),
+        (None, _) => fail(out, &Error::other("value is not an integer or out of range")),
     }
-}
-
-/// The version and the name that are asked for, or the line of an error.
-fn hello_options<'a>(
-    session: &Session,
-    args: &[&'a [u8]],
-) -> Result<(Resp, Option<&'a [u8]>), String> {
-    let mut name = None;
-    let Some((version, mut rest)) = args[1..].split_first() else {
-        return Ok((session.resp, None));
-    };
-    let resp = match parse_i64(version) {
-        Some(2) => Resp::Two,
-        Some(3) => Resp::Three,
-        Some(_) => return Err("NOPROTO unsupported protocol version".into()),
-        None => return Err("ERR Protocol version is not an integer or out of range".into()),
-    };
-    loop {
-        match rest {
-            [] => return Ok((resp, name)),
-            [word, _, _, ..] if is(word, "AUTH") => return Err(format!("ERR {NO_PASSWORD}")),
-            [word, value, after @ ..] if is(word, "SETNAME") => {
-                name = Some(*value);
-                rest = after;
-            }
-            [word, ..] => {
-                let word = String::from_utf8_lossy(&word[..word.len().min(64)]);
-                return Err(format!("ERR Syntax error in HELLO option '{word}'"));
-            }
-        }
-    }
-}
-
-fn describe(id: u64, resp: Resp, out: &mut Encoder<'_>) {
-    out.map(7);
-    out.text("server");
-    out.text("redis");
-    out.text("version");
-    out.text(REDIS_VERSION);
-    out.text("proto");
-    out.int(resp.number());
-    out.text("id");
-    out.int(i64::try_from(id).unwrap_or(i64::MAX));
-    out.text("mode");
-    out.text("standalone");
-    out.text("role");
-    out.text("master");
-    out.text("modules");
-    out.array(0);
 }

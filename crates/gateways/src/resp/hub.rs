@@ -1,0 +1,571 @@
+//! The gateway's session with the replicas: what its connections watch, wait for and are
+//! subscribed to. See [`pentarchy_services::kv::session`].
+//!
+//! The session is opened when it is first needed and renewed while anything is registered under
+//! it. One update at a time is under way; what changes meanwhile goes with the next one. An update
+//! sets absolute counts, so one that may or may not have been executed is simply followed by
+//! another.
+
+use super::backend::{Backend, BackendError, Completion, GatewayEvent};
+use super::budget::Share;
+use super::inbox::{Closing, Inbox, Message, Outcome};
+use bytes::Bytes;
+use pentarchy_services::kv::session::{Answer, Notice, Request, Subscription, Topic};
+use pentarchy_services::kv::{Command, Reply, glob};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a session is renewed. A thirtieth of its lease.
+pub(crate) const TICK: Duration = Duration::from_secs(1);
+
+/// Ticks without anything registered after which the session is left to its end.
+const IDLE_TICKS: u32 = 10;
+
+/// How long it is repeated that something is to be forgotten whose registration may still be
+/// executed.
+const UNCERTAIN: Duration = Duration::from_secs(60);
+
+/// Bytes of names in one update.
+const UPDATE_BYTES: usize = 256 << 10;
+
+/// Tokens of each kind in one update.
+const UPDATE_TOKENS: usize = 4096;
+
+/// Events, and bytes of them, after which the replicas are told that they came. They keep a few
+/// thousand, and 2 MiB.
+const UNACKNOWLEDGED: (usize, usize) = (256, 256 << 10);
+
+/// Cancels under way at a time.
+const CANCELS: usize = 64;
+
+const NO_SESSION: &str = "ERR the gateway's session with the replicas had ended; try again";
+const LOST: &str = "ERR the gateway lost its session with the replicas while the command waited; \
+                    it may have taken an element";
+const NONSENSE: &str = "ERR the replicas run a service that is not the key-value store";
+
+/// Where an outcome goes.
+pub(crate) struct Ticket {
+    pub inbox: Arc<Inbox>,
+    pub number: u64,
+}
+
+impl Ticket {
+    fn give(&self, outcome: Outcome) {
+        self.inbox.complete(self.number, outcome);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Closed,
+    Opening,
+    Open(u64),
+}
+
+/// What was asked of the session.
+enum Asked {
+    Watch(Ticket, Share),
+    Block(u64, Share),
+    Cancel(u64),
+}
+
+/// Something to be forgotten, and until when to repeat that.
+type Forgotten = BTreeMap<u64, Instant>;
+
+struct State {
+    phase: Phase,
+    /// What waits for the session to be open.
+    queued: Vec<(Request, Asked)>,
+    idle_ticks: u32,
+    next_token: u64,
+    /// Blocking commands, by token.
+    waiters: BTreeMap<u64, Ticket>,
+    /// Connections that watch something.
+    watching: BTreeSet<u64>,
+    /// Connections that are subscribed, by name.
+    topics: BTreeMap<(Topic, Bytes), BTreeMap<u64, Arc<Inbox>>>,
+    /// Names whose count the replicas do not know yet.
+    dirty: BTreeSet<(Topic, Bytes)>,
+    /// Told when the next update is executed.
+    confirming: Vec<Ticket>,
+    forget_watches: Forgotten,
+    forget_waiters: Forgotten,
+    updating: bool,
+    version: u64,
+    cancels: VecDeque<u64>,
+    cancelling: usize,
+    /// Events, and bytes of them, since the last operation, which acknowledges them.
+    events: (usize, usize),
+}
+
+/// What is in an update, so that it can be put back.
+struct Update {
+    names: Vec<(Topic, Bytes)>,
+    confirming: Vec<Ticket>,
+    watches: Forgotten,
+    waiters: Forgotten,
+}
+
+/// Shared by all connections of a gateway.
+pub(crate) struct Hub<B> {
+    backend: B,
+    state: Mutex<State>,
+}
+
+impl<B: Backend> Hub<B> {
+    pub fn new(backend: B) -> Arc<Self> {
+        let state = State {
+            phase: Phase::Closed,
+            queued: Vec::new(),
+            idle_ticks: 0,
+            next_token: 0,
+            waiters: BTreeMap::new(),
+            watching: BTreeSet::new(),
+            topics: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            confirming: Vec::new(),
+            forget_watches: BTreeMap::new(),
+            forget_waiters: BTreeMap::new(),
+            updating: false,
+            version: 0,
+            cancels: VecDeque::new(),
+            cancelling: 0,
+            events: (0, 0),
+        };
+        let hub = Arc::new(Self { backend, state: Mutex::new(state) });
+        // The backend must not keep the hub, which keeps the backend.
+        let weak = Arc::downgrade(&hub);
+        hub.backend.on_event(Arc::new(move |event| {
+            if let Some(hub) = weak.upgrade() {
+                hub.on_event(event);
+            }
+        }));
+        hub
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in here panics half-way, so a poisoned state is a whole one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session under which a connection may have watched something.
+    pub fn instance(&self) -> Option<u64> {
+        match self.lock().phase {
+            Phase::Open(instance) => Some(instance),
+            Phase::Closed | Phase::Opening => None,
+        }
+    }
+
+    /// Has a connection watch keys.
+    pub fn watch(self: &Arc<Self>, id: u64, keys: Vec<Bytes>, ticket: Ticket, share: Share) {
+        let mut state = self.lock();
+        state.watching.insert(id);
+        state.forget_watches.remove(&id);
+        self.ask(state, Request::Watch { token: id, keys }, Asked::Watch(ticket, share));
+    }
+
+    /// What a connection watched was used up by the replicas.
+    pub fn watched(&self, id: u64) {
+        self.lock().watching.remove(&id);
+    }
+
+    /// Has a connection's watch forgotten.
+    pub fn unwatch(self: &Arc<Self>, id: u64, ticket: Ticket) {
+        let mut state = self.lock();
+        state.watching.remove(&id);
+        state.forget_watches.insert(id, Instant::now());
+        state.confirming.push(ticket);
+        self.update(state, false);
+    }
+
+    /// Has a blocking command executed, now or later. Says under which token.
+    pub fn block(self: &Arc<Self>, command: Command, ticket: Ticket, share: Share) -> u64 {
+        let mut state = self.lock();
+        state.next_token += 1;
+        let token = state.next_token;
+        state.waiters.insert(token, ticket);
+        self.ask(state, Request::Block { token, command }, Asked::Block(token, share));
+        token
+    }
+
+    /// Has a blocking command not wait any more; its outcome is then that nothing came.
+    pub fn cancel(self: &Arc<Self>, token: u64) {
+        let mut state = self.lock();
+        state.cancels.push_back(token);
+        self.cancel_more(state);
+    }
+
+    /// Nobody waits for a blocking command any more.
+    pub fn abandon(self: &Arc<Self>, token: u64) {
+        let mut state = self.lock();
+        if state.waiters.remove(&token).is_some() {
+            state.forget_waiters.insert(token, Instant::now());
+            self.update(state, false);
+        }
+    }
+
+    /// Changes a connection's subscriptions; `true` begins one.
+    pub fn subscribe(
+        self: &Arc<Self>,
+        id: u64,
+        changes: &[(Topic, Bytes, bool)],
+        ticket: Option<Ticket>,
+        inbox: &Arc<Inbox>,
+    ) {
+        let mut state = self.lock();
+        for (topic, name, begins) in changes {
+            let entry = (*topic, name.clone());
+            if *begins {
+                let connections = state.topics.entry(entry.clone()).or_default();
+                connections.insert(id, inbox.clone());
+            } else if let Some(connections) = state.topics.get_mut(&entry) {
+                connections.remove(&id);
+                if connections.is_empty() {
+                    state.topics.remove(&entry);
+                }
+            }
+            state.dirty.insert(entry);
+        }
+        state.confirming.extend(ticket);
+        self.update(state, false);
+    }
+
+    /// A connection is gone that watched something.
+    pub fn leave(self: &Arc<Self>, id: u64) {
+        let mut state = self.lock();
+        if state.watching.remove(&id) {
+            // Its last request may still be under way.
+            state.forget_watches.insert(id, Instant::now() + UNCERTAIN);
+            self.update(state, false);
+        }
+    }
+
+    /// To be called every [`TICK`].
+    pub fn tick(self: &Arc<Self>) {
+        let mut state = self.lock();
+        let registered = !(state.waiters.is_empty()
+            && state.watching.is_empty()
+            && state.topics.is_empty()
+            && state.forget_watches.is_empty()
+            && state.forget_waiters.is_empty());
+        state.idle_ticks = if registered { 0 } else { state.idle_ticks + 1 };
+        if state.idle_ticks > IDLE_TICKS && matches!(state.phase, Phase::Open(_)) {
+            state.phase = Phase::Closed;
+        }
+        self.update(state, registered);
+    }
+
+    fn on_event(self: &Arc<Self>, event: GatewayEvent) {
+        let mut state = self.lock();
+        match event {
+            GatewayEvent::Lost => {
+                tracing::warn!("events of the replicas were lost; subscribers are closed");
+                lose(&mut state);
+            }
+            GatewayEvent::Event(body) => {
+                match Notice::read(&body) {
+                    Ok(Notice::Served { token, reply }) => {
+                        if let Some(ticket) = state.waiters.remove(&token) {
+                            ticket.give(Outcome::Result(Ok(reply)));
+                        }
+                    }
+                    Ok(Notice::Message { channel, payload }) => deliver(&state, &channel, &payload),
+                    Err(_) => tracing::warn!("an event of the replicas cannot be read"),
+                }
+                let (events, bytes) = state.events;
+                state.events = (events + 1, bytes + body.len());
+                if state.events.0 >= UNACKNOWLEDGED.0 || state.events.1 >= UNACKNOWLEDGED.1 {
+                    self.update(state, true);
+                }
+            }
+        }
+    }
+
+    /// Asks something of the session, once it is open.
+    fn ask(self: &Arc<Self>, mut state: MutexGuard<'_, State>, request: Request, asked: Asked) {
+        state.idle_ticks = 0;
+        match state.phase {
+            Phase::Open(instance) => {
+                drop(state);
+                self.submit(instance, &request, asked);
+            }
+            Phase::Opening => state.queued.push((request, asked)),
+            Phase::Closed => {
+                state.queued.push((request, asked));
+                self.open(state);
+            }
+        }
+    }
+
+    fn open(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        state.phase = Phase::Opening;
+        drop(state);
+        let hub = self.clone();
+        let done = Completion::call(move |result| hub.opened(result), None);
+        self.backend.submit(Request::Open.to_operation(0), done);
+    }
+
+    fn opened(self: &Arc<Self>, result: Result<Bytes, BackendError>) {
+        let mut state = self.lock();
+        let answer = result.map(|result| Answer::read(&result));
+        let reply = match &answer {
+            Ok(Ok(Answer::Reply(reply))) => Reply::decode(reply).ok(),
+            _ => None,
+        };
+        let queued = std::mem::take(&mut state.queued);
+        if let Some(Reply::Int(instance)) = reply {
+            let instance = instance.unsigned_abs();
+            state.phase = Phase::Open(instance);
+            // All of an earlier session is forgotten.
+            state.version = 0;
+            state.dirty = state.topics.keys().cloned().collect();
+            self.update(state, false);
+            for (request, asked) in queued {
+                self.submit(instance, &request, asked);
+            }
+            return;
+        }
+        state.phase = Phase::Closed;
+        let confirming = std::mem::take(&mut state.confirming);
+        drop(state);
+        let outcome = match answer {
+            Err(error) => Outcome::Result(Err(error)),
+            Ok(Ok(Answer::Reply(reply))) => Outcome::Result(Ok(reply)),
+            Ok(_) => Outcome::Refused(NONSENSE),
+        };
+        confirming.iter().for_each(|ticket| ticket.give(outcome.clone()));
+        for (_, asked) in queued {
+            self.settle(asked, outcome.clone());
+        }
+    }
+
+    fn submit(self: &Arc<Self>, instance: u64, request: &Request, asked: Asked) {
+        let hub = self.clone();
+        let done = Completion::call(
+            move |result| {
+                let outcome = match result.map(|result| Answer::read(&result)) {
+                    Err(error) => Outcome::Result(Err(error)),
+                    Ok(Ok(Answer::Reply(reply))) => Outcome::Result(Ok(reply)),
+                    Ok(Ok(Answer::Waits)) => Outcome::Waits,
+                    Ok(Ok(Answer::NoSession)) => {
+                        hub.ended(instance);
+                        Outcome::Refused(NO_SESSION)
+                    }
+                    Ok(Err(_)) => Outcome::Refused(NONSENSE),
+                };
+                hub.settle(asked, outcome);
+            },
+            None,
+        );
+        self.backend.submit(request.to_operation(instance), done);
+    }
+
+    /// The replicas know nothing of this session.
+    fn ended(&self, instance: u64) {
+        let mut state = self.lock();
+        if state.phase == Phase::Open(instance) {
+            tracing::warn!("the session with the replicas had ended");
+            lose(&mut state);
+        }
+    }
+
+    fn settle(self: &Arc<Self>, asked: Asked, outcome: Outcome) {
+        let open = matches!(&outcome, Outcome::Result(Err(error)) if error.is_open());
+        match asked {
+            Asked::Watch(ticket, share) => {
+                drop(share);
+                ticket.give(outcome);
+            }
+            Asked::Block(token, share) => {
+                drop(share);
+                let mut state = self.lock();
+                if outcome == Outcome::Waits {
+                    match state.waiters.get(&token) {
+                        Some(ticket) => ticket.give(outcome),
+                        // Served already, or abandoned before it waited.
+                        None => {
+                            state.forget_waiters.insert(token, Instant::now());
+                            self.update(state, false);
+                        }
+                    }
+                    return;
+                }
+                if open {
+                    state.forget_waiters.insert(token, Instant::now() + UNCERTAIN);
+                }
+                if let Some(ticket) = state.waiters.remove(&token) {
+                    ticket.give(outcome);
+                }
+            }
+            Asked::Cancel(token) => {
+                let mut state = self.lock();
+                state.cancelling -= 1;
+                match outcome {
+                    Outcome::Result(Ok(reply)) if Reply::decode(&reply) == Ok(Reply::Int(0)) => {
+                        // It was served; the event says with what.
+                    }
+                    Outcome::Result(Ok(_)) => {
+                        if let Some(ticket) = state.waiters.remove(&token) {
+                            ticket.give(Outcome::Result(Ok(Reply::NilArray.encode().into())));
+                        }
+                    }
+                    failed => {
+                        state.forget_waiters.insert(token, Instant::now() + UNCERTAIN);
+                        if let Some(ticket) = state.waiters.remove(&token) {
+                            ticket.give(failed);
+                        }
+                    }
+                }
+                self.cancel_more(state);
+            }
+        }
+    }
+
+    fn cancel_more(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        let mut tokens = Vec::new();
+        while state.cancelling < CANCELS {
+            let Some(token) = state.cancels.pop_front() else { break };
+            if state.waiters.contains_key(&token) {
+                state.cancelling += 1;
+                tokens.push(token);
+            }
+        }
+        drop(state);
+        for token in tokens {
+            self.ask(self.lock(), Request::Cancel { token }, Asked::Cancel(token));
+        }
+    }
+
+    /// Sends what changed, or only that the gateway is alive, unless an update is under way.
+    fn update(self: &Arc<Self>, mut state: MutexGuard<'_, State>, alive: bool) {
+        let now = Instant::now();
+        let pending = !(state.dirty.is_empty() && state.confirming.is_empty())
+            || due(&state.forget_watches, now)
+            || due(&state.forget_waiters, now);
+        if state.updating || !(pending || alive) {
+            return;
+        }
+        let instance = match state.phase {
+            Phase::Open(instance) => instance,
+            Phase::Opening => return,
+            Phase::Closed => return self.open(state),
+        };
+        let update = take_update(&mut state);
+        state.updating = true;
+        state.version += 1;
+        state.events = (0, 0);
+        let request = Request::Update {
+            version: state.version,
+            subscriptions: update
+                .names
+                .iter()
+                .map(|entry| {
+                    let count = state.topics.get(entry).map_or(0, BTreeMap::len);
+                    let (topic, name) = entry.clone();
+                    Subscription { topic, name, count: u32::try_from(count).unwrap_or(u32::MAX) }
+                })
+                .collect(),
+            watches: update.watches.keys().copied().collect(),
+            waiters: update.waiters.keys().copied().collect(),
+        };
+        drop(state);
+        let hub = self.clone();
+        let done = Completion::call(move |result| hub.updated(instance, update, result), None);
+        self.backend.submit(request.to_operation(instance), done);
+    }
+
+    fn updated(
+        self: &Arc<Self>,
+        instance: u64,
+        update: Update,
+        result: Result<Bytes, BackendError>,
+    ) {
+        let outcome = match result.map(|result| Answer::read(&result)) {
+            Ok(Ok(Answer::Reply(reply))) => Outcome::Result(Ok(reply)),
+            Ok(Ok(Answer::NoSession)) => {
+                self.ended(instance);
+                Outcome::Refused(NO_SESSION)
+            }
+            Ok(_) => Outcome::Refused(NONSENSE),
+            Err(error) => Outcome::Result(Err(error)),
+        };
+        update.confirming.iter().for_each(|ticket| ticket.give(outcome.clone()));
+        let mut state = self.lock();
+        state.updating = false;
+        if matches!(outcome, Outcome::Result(Ok(_))) {
+            // What may still be registered is forgotten again with the next tick.
+            let now = Instant::now();
+            let again = |forgotten: Forgotten| forgotten.into_iter().filter(move |f| f.1 > now);
+            state.forget_watches.extend(again(update.watches));
+            state.forget_waiters.extend(again(update.waiters));
+            self.update(state, false);
+        } else if state.phase == Phase::Open(instance) {
+            // The next tick tries again.
+            state.dirty.extend(update.names);
+            state.forget_watches.extend(update.watches);
+            state.forget_waiters.extend(update.waiters);
+        }
+    }
+}
+
+/// Whether something is to be forgotten now and not only with the next tick.
+fn due(forgotten: &Forgotten, now: Instant) -> bool {
+    forgotten.values().any(|until| *until <= now)
+}
+
+/// Takes as much as one update may carry.
+fn take_update(state: &mut State) -> Update {
+    let mut bytes = 0;
+    let mut names = Vec::new();
+    while bytes < UPDATE_BYTES {
+        let Some(entry) = state.dirty.pop_first() else { break };
+        bytes += entry.1.len() + 16;
+        names.push(entry);
+    }
+    // Whoever is told must have all of its names in updates that were executed.
+    let whole = state.dirty.is_empty();
+    let confirming = if whole { std::mem::take(&mut state.confirming) } else { Vec::new() };
+    let take = |from: &mut Forgotten| {
+        let rest = from.keys().nth(UPDATE_TOKENS).copied();
+        let rest = rest.map(|first| from.split_off(&first)).unwrap_or_default();
+        std::mem::replace(from, rest)
+    };
+    let watches = take(&mut state.forget_watches);
+    let waiters = take(&mut state.forget_waiters);
+    Update { names, confirming, watches, waiters }
+}
+
+/// Ends the session for all who rely on it.
+fn lose(state: &mut State) {
+    state.phase = Phase::Closed;
+    for ticket in std::mem::take(&mut state.waiters).values() {
+        ticket.give(Outcome::Refused(LOST));
+    }
+    for connection in std::mem::take(&mut state.topics).values().flat_map(BTreeMap::values) {
+        connection.close(Closing::Lost);
+    }
+    state.dirty.clear();
+    state.watching.clear();
+    state.forget_watches.clear();
+    state.forget_waiters.clear();
+    state.cancels.clear();
+    state.confirming.drain(..).for_each(|ticket| ticket.give(Outcome::Refused(NO_SESSION)));
+}
+
+/// Gives a message to all connections that are subscribed to its channel.
+fn deliver(state: &State, channel: &Bytes, payload: &Bytes) {
+    let message = |pattern| Message { pattern, channel: channel.clone(), payload: payload.clone() };
+    let exact = state.topics.get(&(Topic::Channel, channel.clone()));
+    for connection in exact.into_iter().flat_map(BTreeMap::values) {
+        connection.push(message(None));
+    }
+    let patterns = state.topics.range((Topic::Pattern, Bytes::new())..);
+    for ((_, pattern), connections) in patterns {
+        if glob::matches(pattern, channel) {
+            for connection in connections.values() {
+                connection.push(message(Some(pattern.clone())));
+            }
+        }
+    }
+}
