@@ -72,3 +72,7 @@ pub trait Forger: Send {
 
 /// Makes a liar that is this replica.
 pub type MakeForger = fn(ReplicaId, &crate::membership::Membership) -> Box<dyn Forger>;
+
+/// Whether a message can never change what a replica of this status does. A search then counts it
+/// as lost; a wrong yes makes it miss things, and a no is always right.
+pub type IsSettled = fn(&crate::protocol::Status, &Bytes) -> bool;

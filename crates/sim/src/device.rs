@@ -10,6 +10,7 @@ use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Identifiers that a device remembers, to give them again.
@@ -45,10 +46,9 @@ impl SimDevice {
         }
     }
 
-    /// Where it stands: the last position and the last commitment.
-    #[must_use]
-    pub const fn stands(&self) -> (Position, Position) {
-        (self.last, self.committed)
+    /// Adds its whole state to a hash.
+    pub fn fingerprint(&self, mut hasher: &mut dyn Hasher) {
+        (self.last, self.committed, &self.in_view, &self.recent).hash(&mut hasher);
     }
 
     fn is_spent(&self, position: Position) -> bool {

@@ -87,13 +87,6 @@ impl Byzantine {
         Box::new(Self::new(me, membership))
     }
 
-    fn decode(wire: &Bytes) -> Result<(ReplicaId, AuthTag, Message), Malformed> {
-        let mut from = Reader::new(wire);
-        let said = (ReplicaId::decode(&mut from)?, AuthTag::decode(&mut from)?);
-        let message = Message::decode(&mut from)?;
-        from.finish().map(|()| (said.0, said.1, message))
-    }
-
     fn leads(&self, view: View) -> bool {
         self.membership.primary(view) == self.me
     }
@@ -264,9 +257,17 @@ impl Byzantine {
     }
 }
 
+/// Author, tag and content of a message.
+pub(super) fn decode(wire: &Bytes) -> Result<(ReplicaId, AuthTag, Message), Malformed> {
+    let mut from = Reader::new(wire);
+    let (author, tag) = (ReplicaId::decode(&mut from)?, AuthTag::decode(&mut from)?);
+    let message = Message::decode(&mut from)?;
+    from.finish().map(|()| (author, tag, message))
+}
+
 impl Forger for Byzantine {
     fn hear(&mut self, wire: &Bytes) {
-        let Ok((author, tag, message)) = Self::decode(wire) else { return };
+        let Ok((author, tag, message)) = decode(wire) else { return };
         if !self.membership.contains(author) {
             return;
         }

@@ -44,6 +44,7 @@
 mod byzantine;
 mod certificate;
 mod checkpoint;
+mod explore;
 mod message;
 mod ordering;
 mod replica;
@@ -56,5 +57,6 @@ pub use byzantine::Byzantine;
 pub use certificate::{
     CertifiedViewChange, Check, CheckpointProof, Entry, NewView, Prepared, Start, ViewChange,
 };
+pub use explore::{STARTS, is_settled};
 pub use message::{Message, Report};
 pub use replica::{MinBft, Timer};
