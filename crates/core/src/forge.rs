@@ -1,6 +1,6 @@
 //! What a Byzantine replica can say so that others believe it: each protocol lists the lies that
-//! make sense in it, and whoever searches for bugs chooses among them. A liar holds its own keys and
-//! reaches its device only through the device's interface; that is the fault model.
+//! make sense in it, and whoever searches for bugs chooses among them. A liar holds its own keys
+//! and reaches its device only through the device's interface; that is the fault model.
 
 use crate::counter::{Position, Refused, Ui};
 use crate::digest::Digest;

@@ -38,6 +38,8 @@ const fn mutant(name: &'static str, about: &'static str) -> Mutant {
 /// Every mutant. The first is used by this page and by the tests of the mechanism only.
 pub const MUTANTS: &[Mutant] = &[
     mutant("example.quorum-of-f", "f votes are enough in the example of the module page"),
+    mutant("sessions.runs-again", "a request that is ordered twice runs twice"),
+    mutant("device.certifies-twice", "a device gives its last position to another statement too"),
     mutant("device.not-bound-to-views", "a device may go back to a view that its replica left"),
     mutant("minbft.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it"),
 ];

@@ -1,11 +1,12 @@
-//! What a lying MinBFT replica can say: [`Byzantine`] hears what others say and makes of it whatever
-//! its own key and its own device can make convincing ([`pentarchy_core::forge`] is the interface
-//! by which searches use it). It holds no secret: signatures and certificates come from a
-//! [`Hand`], and the device behind that refuses what a device refuses.
+//! What a lying MinBFT replica can say: [`Byzantine`] hears what others say and makes of it
+//! whatever its own key and its own device can make convincing ([`pentarchy_core::forge`] is the interface
+//! by which searches use it). It holds no secret: signatures and certificates come from a [`Hand`], and
+//! the device behind that refuses what a device refuses.
 //!
 //! | lie | what it says |
 //! | --- | --- |
-//! | `prepare` | as primary: a batch of its choice (`choice` 0: none, `k`: the `k`-th envelope it knows) |
+//! | `prepare` | as primary: no request (`choice` 0) or the `choice`-th envelope that it knows |
+//! | `prepare-again` | another batch in the same slot, if its device lets it |
 //! | `prepare-skip` | the same, leaving out a slot |
 //! | `prepare-future` | a batch whose time has not come |
 //! | `commit` | to what the slot orders, whether it was asked to or has left the view |
@@ -87,6 +88,13 @@ impl Byzantine {
         Box::new(Self::new(me, membership))
     }
 
+    fn remember(&mut self, lie: &Lie) {
+        if self.told.len() >= TOLD_MAX {
+            self.told.clear();
+        }
+        self.told.insert(*lie);
+    }
+
     fn leads(&self, view: View) -> bool {
         self.membership.primary(view) == self.me
     }
@@ -118,6 +126,9 @@ impl Byzantine {
         let choices = self.knows.envelopes.len().min(CHOICES_MAX) as u64;
         for choice in 0..=choices {
             self.add(lies, "prepare", view, slot, choice);
+        }
+        for choice in (1..=choices).filter(|_| last > Slot(0)) {
+            self.add(lies, "prepare-again", view, last, choice);
         }
         for choice in 1..=choices {
             self.add(lies, "prepare-skip", view, slot.next(), choice);
@@ -180,7 +191,7 @@ impl Byzantine {
     fn compose(&self, lie: &Lie, hand: &dyn Hand) -> Option<Message> {
         let Lie { kind, view, slot, choice } = *lie;
         Some(match kind {
-            "prepare" | "prepare-skip" | "prepare-future" => {
+            "prepare" | "prepare-again" | "prepare-skip" | "prepare-future" => {
                 let index = choice.checked_sub(1).and_then(|index| usize::try_from(index).ok());
                 let envelope = index.map(|index| self.knows.envelopes.values().nth(index));
                 let items = match envelope {
@@ -317,8 +328,15 @@ impl Forger for Byzantine {
         let message = self.compose(lie, hand)?;
         let digest = message.statement(&self.membership.domain());
         let tag = match message.auth() {
-            Auth::Channel => AuthTag::Channel,
-            Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
+            Auth::Channel => {
+                self.remember(lie);
+                AuthTag::Channel
+            }
+            Auth::Signature => {
+                self.remember(lie);
+                AuthTag::Signature(hand.sign(&digest))
+            }
+            // The position is used up, which is memory enough.
             Auth::Usig(position) => {
                 let ui = hand.certify(position, &digest).ok()?;
                 self.used.insert(position);
@@ -331,10 +349,6 @@ impl Forger for Byzantine {
                 AuthTag::Usig(ui)
             }
         };
-        if self.told.len() >= TOLD_MAX {
-            self.told.clear();
-        }
-        self.told.insert(*lie);
         let mut to = Writer::default();
         self.me.encode(&mut to);
         tag.encode(&mut to);

@@ -6,8 +6,8 @@ use pentarchy_core::Bytes;
 use pentarchy_core::ids::View;
 use pentarchy_core::protocol::Status;
 
-/// Where explorations can begin, by name. `view-2`: views 1 and 2 failed; replica 0 proposed in view
-/// 0 what nobody else has heard of; replicas 1 and 2 wait for another request.
+/// Where explorations can begin, by name. `view-2`: views 1 and 2 failed; replica 0 proposed in
+/// view 0 what nobody else has heard of; replicas 1 and 2 wait for another request.
 pub const STARTS: [(&str, &str); 1] = [("view-2", include_str!("starts/view-2.txt"))];
 
 /// Whether a message can never change what a replica in this state does: it speaks of a view that

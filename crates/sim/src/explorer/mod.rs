@@ -1,5 +1,35 @@
-//! Explores, within budgets, everything that can happen to a small group: the cores that hosts run,
-//! every order of events, and one liar. [`Plan`] is the budgets; start at [`explore`].
+//! Explores, within budgets, everything that can happen to a small group: the cores and the host
+//! that the simulator runs, every order of events, and one liar. [`Plan`] is the budgets; start at
+//! [`explore`].
+//!
+//! # States and steps
+//! A state is every correct replica (core, device, armed timers, the batches that it executed, what
+//! is left of its budgets), what the liar knows and its device, and the messages under way. A step
+//! is: a client's request reaches a replica, a message arrives, a timer runs out, a wished state
+//! arrives, or the liar says something. The search is breadth first, states are known again by 128
+//! bits of their hash, and the run that is printed is a shortest one.
+//!
+//! # What needs no budget
+//! A message under way may stay so for ever, so every loss is covered; a replica to which nothing
+//! happens any more has crashed, so every crash is covered; and messages overtake each other at
+//! will. A message arrives at most once, unless its author sends it again.
+//!
+//! # What is left out, and why nothing is missed by it
+//! - *Steps that change nothing.* A message that has no effect now stays under way, as if it were
+//!   late. A message that can have no effect any more ([`Explored::is_settled`]) counts as lost.
+//! - *Equal steps.* What an event does to a replica's state is computed once; events at different
+//!   replicas commute, and their orders meet in one state.
+//! - *Alike clients.* The first request to arrive is that of the first client. Replicas are not
+//!   alike (each is the primary of other views), so there is no such reduction for them.
+//! - *The liar's waiting.* It hears at once what was sent to it, and makes a lie just before the lie
+//!   first arrives, or just before the next lie. Lies that correct replicas refuse are not told.
+//!
+//! # What is not explored
+//! - Time: clocks stand still, and any armed timer may run out, up to its budget. Rounds end after
+//!   each event, and a batch holds what [`Plan::tuning`] lets it hold.
+//! - Retransmission beyond [`Plan::resends`]; by default none, since nothing has to be lost.
+//! - Chunks of state transfer: a wished state comes whole, from a correct replica that has it.
+//! - Liveness, and clients that vote: the simulator asks for these.
 
 mod liar;
 mod plan;

@@ -17,6 +17,10 @@ pub struct Explored<'a> {
     pub is_settled: IsSettled,
 }
 
+/// Kinds of lies, whatever the protocol, that are told only if asked for: they concern liveness
+/// (retransmission, clocks), and here nothing is lost for ever and clocks stand still.
+pub const IDLE: [&str; 2] = ["report", "prepare-future"];
+
 /// The budgets. Everything that they do not bound is explored in every order: see the
 /// [module](super).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,7 +33,7 @@ pub struct Plan {
     pub liar: Option<ReplicaId>,
     /// Lies that it tells in one run.
     pub lies: u8,
-    /// Kinds of lies that it tells; all if this is empty.
+    /// Kinds of lies that it tells; all but [`IDLE`] if this is empty.
     pub alphabet: Vec<String>,
     /// Clients; each has one request, which may reach any replicas at any time.
     pub requests: u8,
@@ -70,6 +74,9 @@ impl Plan {
     /// Whether the liar may tell this kind of lie.
     #[must_use]
     pub fn tells(&self, kind: &str) -> bool {
-        self.alphabet.is_empty() || self.alphabet.iter().any(|known| known == kind)
+        match self.alphabet.is_empty() {
+            true => !IDLE.contains(&kind),
+            false => self.alphabet.iter().any(|known| known == kind),
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::device::SimDevice;
 use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
 use crate::service::{Journal, Registers};
 use pentarchy_core::Bytes;
+use pentarchy_core::auth::Verifier;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::Digest;
@@ -270,7 +271,9 @@ impl Replica {
     fn judge_log(&self, common: &Common, outcome: &mut Outcome) {
         let envelopes = self.log.iter().flat_map(|batch| &batch.envelopes);
         for envelope in envelopes {
-            if !common.envelopes.contains(&envelope.digest) {
+            // The digest does not cover who authenticated it.
+            let made = common.envelopes.contains(&envelope.digest);
+            if !made || !common.crypto.envelope(envelope) {
                 let detail = format!("{} executes {envelope:?}, which no client made", self.id);
                 outcome.broken = Some(Broken::new("validity", detail));
             }

@@ -3,6 +3,7 @@
 use super::Broken;
 use super::search::{Action, Found, Search, State};
 use core::fmt;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Figures of one exploration, and what it found.
@@ -18,6 +19,9 @@ pub struct Report {
     pub replica_states: usize,
     /// Different messages.
     pub messages: usize,
+    /// Lies that correct replicas accept, by kind, each counted once for each state of the liar in
+    /// which it can tell it.
+    pub lies: BTreeMap<&'static str, usize>,
     /// Most states that waited to be followed.
     pub waiting_max: usize,
     /// Whether everything within the budgets was explored.
@@ -78,6 +82,10 @@ impl fmt::Display for Report {
 pub fn report(mut search: Search<'_>, outcome: Result<bool, Found>, took: Duration) -> Report {
     let complete = *outcome.as_ref().unwrap_or(&false);
     let (states, depth) = (search.states(), search.depth);
+    let mut lies = BTreeMap::new();
+    for lie in &search.space.lies {
+        *lies.entry(lie.kind).or_default() += 1;
+    }
     let found = outcome.err().map(|found| Counterexample {
         steps: found.actions.len(),
         lines: lines(&mut search, &found.actions),
@@ -89,6 +97,7 @@ pub fn report(mut search: Search<'_>, outcome: Result<bool, Found>, took: Durati
         depth,
         replica_states: search.space.locals.len(),
         messages: search.space.messages.len(),
+        lies,
         waiting_max: search.waiting_max,
         complete,
         took,
@@ -134,7 +143,8 @@ fn changes<'s>(
             sent.push(flight.message());
         }
     }
-    lines.extend(sent.into_iter().map(|message| format!("says {}", search.space.describe(message))));
+    lines
+        .extend(sent.into_iter().map(|message| format!("says {}", search.space.describe(message))));
     let pairs = before.locals.iter().zip(&after.locals).filter(|(a, b)| a != b);
     for (a, b) in pairs {
         let (a, b) = (&search.space.locals[*a as usize], &search.space.locals[*b as usize]);

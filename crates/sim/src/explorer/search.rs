@@ -2,7 +2,7 @@
 
 use super::Broken;
 use super::plan::{Explored, Plan};
-use super::replica::{Kind, Sink};
+use super::replica::{Kind, Replica, Sink};
 use super::space::{Event, LiarId, LocalId, MessageId, Space, Step};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::protocol::TimerKey;
@@ -215,9 +215,9 @@ impl<'a> Search<'a> {
         if state.fresh.is_some() {
             return actions;
         }
-        let asked = self.correct(state).fold(0, |all, (_, local)| {
-            all | self.space.locals[local as usize].asked
-        });
+        let asked = self
+            .correct(state)
+            .fold(0, |all, (_, local)| all | self.space.locals[local as usize].asked);
         for (id, local) in self.correct(state) {
             let replica = &self.space.locals[local as usize];
             for request in 0..self.space.plan.requests {
@@ -247,7 +247,8 @@ impl<'a> Search<'a> {
     }
 
     /// A lie is made at the last moment: just before it first arrives somewhere, or just before
-    /// the next lie. Correct replicas cannot tell the difference, and the liar may have learnt more.
+    /// the next lie. Correct replicas cannot tell the difference, and the liar may have learnt
+    /// more.
     fn add_lies(&mut self, state: &State, actions: &mut Vec<Action>) {
         if state.lies > 0 && state.liar != NONE {
             let lies = self.space.lies_of(state.liar);
@@ -282,9 +283,8 @@ impl<'a> Search<'a> {
             next.fresh = None;
         }
         let space = &mut self.space;
-        next.flights.retain(|flight| {
-            flight.to() != id || !space.is_settled(step.next, flight.message())
-        });
+        next.flights
+            .retain(|flight| flight.to() != id || !space.is_settled(step.next, flight.message()));
         self.send(&mut next, &step);
         if step.executed {
             self.judge(&next)?;
@@ -326,21 +326,25 @@ impl<'a> Search<'a> {
 
     /// Two correct replicas never execute different batches in one slot.
     fn judge(&self, state: &State) -> Result<(), Broken> {
-        let logs: Vec<_> = self.correct(state).map(|(_, l)| &self.space.locals[l as usize]).collect();
+        let logs: Vec<_> =
+            self.correct(state).map(|(_, l)| &self.space.locals[l as usize]).collect();
         for (index, one) in logs.iter().enumerate() {
-            for other in &logs[index + 1..] {
-                let pairs = (1u64..).zip(one.log.iter().zip(&other.log));
-                for (slot, (a, b)) in pairs.filter(|(_, (a, b))| a.digest != b.digest) {
-                    let detail = format!(
-                        "slot {slot}: {} executed {:?}, {} executed {:?}",
-                        one.id, a.envelopes, other.id, b.envelopes
-                    );
-                    return Err(Broken::new("agreement", detail));
-                }
-            }
+            let others = &logs[index + 1..];
+            others.iter().try_for_each(|other| differs(one, other).map_or(Ok(()), Err))?;
         }
         Ok(())
     }
+}
+
+/// The first slot in which two replicas executed different batches.
+fn differs(one: &Replica, other: &Replica) -> Option<Broken> {
+    let mut pairs = (1u64..).zip(one.log.iter().zip(&other.log));
+    let (slot, (a, b)) = pairs.find(|(_, (a, b))| a.digest != b.digest)?;
+    let detail = format!(
+        "slot {slot}: {} executed {:?} ({}), {} executed {:?} ({})",
+        one.id, a.envelopes, a.digest, other.id, b.envelopes, b.digest
+    );
+    Some(Broken::new("agreement", detail))
 }
 
 /// Fingerprints are hashes already.

@@ -275,7 +275,7 @@ impl<'a> Space<'a> {
         if let Some(known) = self.told.get(&liar) {
             return known.clone();
         }
-        let mut all = Vec::new();
+        let mut all: Vec<Told> = Vec::new();
         for lie in self.liars[liar as usize].forger.lies() {
             if !self.plan.tells(lie.kind) {
                 continue;
@@ -287,7 +287,8 @@ impl<'a> Space<'a> {
                 self.device_broken = Some(Broken::new("counter_uniqueness", detail));
             }
             let message = self.keep_message(wire);
-            if self.messages[message as usize].incoming.is_some() {
+            let known = all.iter().any(|told| told.message == message);
+            if !known && self.messages[message as usize].incoming.is_some() {
                 let next = self.keep_liar(next);
                 self.lies.push(lie);
                 all.push(Told { lie: self.lies.len() as u32 - 1, message, next });
