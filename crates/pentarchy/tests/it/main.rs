@@ -5,6 +5,7 @@ mod cluster;
 mod config;
 mod edges;
 mod events;
+mod explore;
 mod example;
 mod exhausted;
 mod flood;

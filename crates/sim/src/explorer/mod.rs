@@ -12,7 +12,8 @@
 //! # What needs no budget
 //! A message under way may stay so for ever, so every loss is covered; a replica to which nothing
 //! happens any more has crashed, so every crash is covered; and messages overtake each other at
-//! will. A message arrives at most once, unless its author sends it again.
+//! will. A message has an effect at most once, unless it is sent again; two copies under way are
+//! one.
 //!
 //! # What is left out, and why nothing is missed by it
 //! - *Steps that change nothing.* A message that has no effect now stays under way, as if it were
@@ -21,7 +22,7 @@
 //!   replicas commute, and their orders meet in one state.
 //! - *Alike clients.* The first request to arrive is that of the first client. Replicas are not
 //!   alike (each is the primary of other views), so there is no such reduction for them.
-//! - *The liar's waiting.* It hears at once what was sent to it, and makes a lie just before the lie
+//! - *The liar's waiting.* It hears at once what was sent to it, and makes a lie just before that
 //!   first arrives, or just before the next lie. Lies that correct replicas refuse are not told.
 //!
 //! # What is not explored
