@@ -468,6 +468,9 @@ pub struct ExploreArgs {
     #[arg(long, default_value_t = 1_000_000, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub states: u32,
+    /// Follow the newest state first: long runs at once, but what is found is not a shortest run
+    #[arg(long)]
+    pub deep: bool,
     /// Where to begin: a name that the protocol knows, or a file of steps
     #[arg(long, value_name = "FILE|NAME")]
     pub start: Option<String>,

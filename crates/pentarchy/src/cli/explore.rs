@@ -55,6 +55,7 @@ fn plan(args: &ExploreArgs, entry: &Entry) -> Outcome<Plan> {
         timeouts: args.timeouts,
         resends: args.resends,
         states_max: args.states as usize,
+        deep: args.deep,
         start: args.start.as_deref().map_or(Ok(String::new()), |start| script(start, entry))?,
         ..default
     })
@@ -109,6 +110,7 @@ struct Json<'a> {
     states: usize,
     transitions: u64,
     depth: usize,
+    outcomes: usize,
     replica_states: usize,
     messages: usize,
     complete: bool,
@@ -138,6 +140,7 @@ fn to_json(args: &ExploreArgs, report: &Report) -> String {
         states: report.states,
         transitions: report.transitions,
         depth: report.depth,
+        outcomes: report.outcomes,
         replica_states: report.replica_states,
         messages: report.messages,
         complete: report.complete,

@@ -1,5 +1,5 @@
-//! What a lying MinBFT replica can say: [`Byzantine`] hears what others say and makes of it what its
-//! own key and its own device can make convincing. The interface by which searches use it is
+//! What a lying MinBFT replica can say: [`Byzantine`] hears what others say and makes of it what
+//! its own key and its own device can make convincing. The interface by which searches use it is
 //! [`pentarchy_core::forge`]. It holds no secret: signatures and certificates come from a [`Hand`],
 //! and the device behind that refuses what a device refuses.
 //!

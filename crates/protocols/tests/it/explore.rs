@@ -79,6 +79,25 @@ fn a_small_plan_is_explored_to_its_end() {
     assert!(once.depth >= 9, "three requests and six messages arrive: {once}");
 }
 
+/// What a reduced search leaves out leads to no view and no log that it does not see.
+#[test]
+fn reductions_miss_nothing() {
+    let with = |liar, lies, requests| Plan {
+        liar: Some(ReplicaId(liar)),
+        lies,
+        requests,
+        timeouts: 1,
+        ..Plan::default()
+    };
+    for plan in [with(1, 1, 2), with(0, 1, 1), with(2, 1, 1)] {
+        let (reduced, full) = (run(&plan, None), run(&Plan { reduced: false, ..plan }, None));
+        assert!(reduced.complete && full.complete, "{reduced}\n{full}");
+        assert!(reduced.states < full.states, "{reduced}\n{full}");
+        assert_eq!(reduced.outcomes, full.outcomes, "{reduced}\n{full}");
+        eprintln!("{reduced}\n{full}");
+    }
+}
+
 /// `docs/protocols/minbft.md`, "a sender's messages count in order, also after its VIEW-CHANGE".
 #[test]
 fn commitments_behind_a_view_change_are_found() {

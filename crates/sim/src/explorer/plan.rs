@@ -44,6 +44,11 @@ pub struct Plan {
     pub resends: u8,
     /// States after which the search stops.
     pub states_max: usize,
+    /// Whether to follow the newest state first: long runs at once, and no shortest one.
+    pub deep: bool,
+    /// Whether settled messages and early lies are left out. Off only to show that nothing is
+    /// missed by it.
+    pub reduced: bool,
     /// Steps to begin with, one a line; see [`super::start`].
     pub start: String,
 }
@@ -65,6 +70,8 @@ impl Default for Plan {
             timeouts: 2,
             resends: 0,
             states_max: 1_000_000,
+            deep: false,
+            reduced: true,
             start: String::new(),
         }
     }

@@ -146,6 +146,14 @@ impl Replica {
         sink.finish_128()
     }
 
+    /// Its view and its log, as a hash.
+    pub fn outcome(&self) -> u128 {
+        let mut sink = Sink::default();
+        let log: Vec<Digest> = self.log.iter().map(|batch| batch.digest).collect();
+        (self.core.status().view, log).hash(&mut sink);
+        sink.finish_128()
+    }
+
     /// One event, and the end of the round behind it. A panic inside is a broken invariant.
     pub fn step(&mut self, happening: Happening<'_>, common: &Common) -> Outcome {
         let mut outcome = Outcome::default();

@@ -17,6 +17,8 @@ pub struct Report {
     pub depth: usize,
     /// Different states of single replicas.
     pub replica_states: usize,
+    /// Different views and logs of the group, of the states that were followed.
+    pub outcomes: usize,
     /// Different messages.
     pub messages: usize,
     /// Lies that correct replicas accept, by kind, each counted once for each state of the liar in
@@ -69,8 +71,9 @@ impl fmt::Display for Report {
         )?;
         write!(
             out,
-            "  {} states of single replicas, {} messages, at most {} states waiting",
-            self.replica_states, self.messages, self.waiting_max
+            "  {} outcomes (views and logs), {} states of single replicas, {} messages, at most {} \
+             states waiting",
+            self.outcomes, self.replica_states, self.messages, self.waiting_max
         )?;
         let Some(found) = &self.found else { return Ok(()) };
         write!(out, "\n{} after {} steps:", found.broken, found.steps)?;
@@ -96,6 +99,7 @@ pub fn report(mut search: Search<'_>, outcome: Result<bool, Found>, took: Durati
         transitions: search.transitions,
         depth,
         replica_states: search.space.locals.len(),
+        outcomes: search.outcomes(),
         messages: search.space.messages.len(),
         lies,
         waiting_max: search.waiting_max,

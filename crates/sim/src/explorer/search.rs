@@ -7,7 +7,7 @@ use super::space::{Event, LiarId, LocalId, MessageId, Space, Step};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::protocol::TimerKey;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 /// The liar's place among the replicas' states, and that of no liar.
@@ -99,6 +99,8 @@ pub struct Search<'a> {
     seen: HashMap<u128, u32, BuildHasherDefault<Folded>>,
     /// How each state was first reached.
     parents: Vec<(u32, Option<Action>)>,
+    /// What was seen of the group from outside: views and logs.
+    outcomes: HashSet<[u128; REPLICAS]>,
     /// Steps taken.
     pub transitions: u64,
     /// Steps of the longest run.
@@ -139,6 +141,7 @@ impl<'a> Search<'a> {
             first,
             seen: HashMap::default(),
             parents: Vec::new(),
+            outcomes: HashSet::new(),
             transitions: 0,
             depth: 0,
             waiting_max: 0,
@@ -160,8 +163,12 @@ impl<'a> Search<'a> {
         self.seen.insert(first.fingerprint(), 0);
         self.parents.push((0, None));
         waiting.push_back((0, 0, first));
-        while let Some((place, depth, state)) = waiting.pop_front() {
-            self.depth = depth;
+        let deep = self.space.plan.deep;
+        while let Some((place, depth, state)) =
+            if deep { waiting.pop_back() } else { waiting.pop_front() }
+        {
+            self.depth = self.depth.max(depth);
+            self.outcomes.insert(state.locals.map(|local| self.space.outcome(local)));
             let actions = self.actions(&state);
             if let (Some(broken), Some(last)) = (self.space.device_broken.take(), actions.last()) {
                 return Err(Found { broken, actions: self.way_to(place, *last) });
@@ -196,6 +203,11 @@ impl<'a> Search<'a> {
         self.parents.len()
     }
 
+    /// Different views and logs of the whole group in the states that were followed.
+    pub fn outcomes(&self) -> usize {
+        self.outcomes.len()
+    }
+
     fn way_to(&self, mut place: u32, last: Action) -> Vec<Action> {
         let mut actions = vec![last];
         while let (parent, Some(action)) = self.parents[place as usize] {
@@ -208,11 +220,12 @@ impl<'a> Search<'a> {
 
     /// Everything that may happen next.
     pub fn actions(&mut self, state: &State) -> Vec<Action> {
-        let due = |flight: &&Flight| state.fresh.is_none_or(|fresh| fresh == flight.message());
+        let fresh = state.fresh.filter(|_| self.space.plan.reduced);
+        let due = |flight: &&Flight| fresh.is_none_or(|fresh| fresh == flight.message());
         let flights = state.flights.iter().filter(due);
         let mut actions: Vec<Action> = flights.map(|flight| Action::Deliver(*flight)).collect();
         self.add_lies(state, &mut actions);
-        if state.fresh.is_some() {
+        if fresh.is_some() {
             return actions;
         }
         let asked = self

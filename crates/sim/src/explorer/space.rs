@@ -82,6 +82,8 @@ pub struct Space<'a> {
     liars: Vec<Liar>,
     liar_ids: HashMap<u128, LiarId>,
     steps: HashMap<(LocalId, Event), Result<Step, Broken>>,
+    /// Each replica state's view and log, as a hash.
+    outcomes: Vec<u128>,
     is_settled: IsSettled,
     settled: HashMap<(LocalId, MessageId), bool>,
     heard: HashMap<(LiarId, MessageId), LiarId>,
@@ -124,6 +126,7 @@ impl<'a> Space<'a> {
             liars: Vec::new(),
             liar_ids: HashMap::new(),
             steps: HashMap::new(),
+            outcomes: Vec::new(),
             is_settled: explored.is_settled,
             settled: HashMap::new(),
             heard: HashMap::new(),
@@ -222,6 +225,7 @@ impl<'a> Space<'a> {
     fn keep_local(&mut self, replica: Replica) -> LocalId {
         let fingerprint = replica.fingerprint();
         *self.local_ids.entry(fingerprint).or_insert_with(|| {
+            self.outcomes.push(replica.outcome());
             self.locals.push(replica);
             self.locals.len() as LocalId - 1
         })
@@ -242,6 +246,9 @@ impl<'a> Space<'a> {
 
     /// Whether a message has no effect on a replica any more.
     pub fn is_settled(&mut self, local: LocalId, message: MessageId) -> bool {
+        if !self.plan.reduced {
+            return false;
+        }
         *self.settled.entry((local, message)).or_insert_with(|| {
             let status = self.locals[local as usize].core().status();
             (self.is_settled)(&status, &self.messages[message as usize].wire)
@@ -306,6 +313,11 @@ impl<'a> Space<'a> {
             (Some(incoming), Some(local)) => local.core().describe(incoming),
             _ => format!("{} bytes that are refused", kept.wire.len()),
         }
+    }
+
+    /// What is seen of a replica in this state from outside: its view, and what it executed.
+    pub fn outcome(&self, local: LocalId) -> u128 {
+        self.outcomes.get(local as usize).copied().unwrap_or_default()
     }
 
     /// Gives correct replicas their budgets again.
