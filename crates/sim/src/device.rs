@@ -67,6 +67,7 @@ impl Usig for SimDevice {
 
     fn begin_epoch(&mut self, _: &Membership) -> Result<(), Refused> {
         (self.last, self.committed) = (START, START);
+        self.in_view.clear();
         self.recent.clear();
         Ok(())
     }

@@ -12,6 +12,7 @@ use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_core::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +25,8 @@ const NOW: Millis = Millis(1_000);
 
 /// What is the same for all replicas of an exploration.
 pub struct Common {
-    /// Group size.
-    pub n: usize,
+    /// The group.
+    pub membership: Arc<Membership>,
     /// The keys.
     pub crypto: Arc<Crypto>,
     /// The clients.
@@ -192,7 +193,7 @@ impl Replica {
         let journal = Journal::default();
         let parts = Parts {
             id: self.id,
-            n: common.n,
+            membership: common.membership.clone(),
             crypto: common.crypto.clone(),
             clients: common.clients.clone(),
             service: Box::new(Registers::new(journal.clone())),

@@ -13,7 +13,6 @@ use pentarchy_core::Bytes;
 use pentarchy_core::erased::Incoming;
 use pentarchy_core::forge::{IsSettled, Lie};
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
-use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{Setup, TimerKey};
 use pentarchy_core::request::{Draft, Envelope, Request};
@@ -67,8 +66,6 @@ pub struct Kept {
 pub struct Space<'a> {
     /// What may happen.
     pub plan: &'a Plan,
-    /// The group.
-    pub membership: Arc<Membership>,
     /// What all replicas share.
     pub common: Common,
     requests: Vec<(Packet, Arc<Envelope>)>,
@@ -114,10 +111,10 @@ impl<'a> Space<'a> {
         let crypto = Arc::new(Crypto::new(SEED, n, clients.len()));
         let requests: Vec<_> = clients.iter().map(|client| request(&crypto, *client)).collect();
         let envelopes = requests.iter().map(|(_, envelope)| envelope.digest).collect();
+        let membership = Arc::new(membership(SEED, n, plan.f));
         let mut space = Self {
             plan,
-            membership: Arc::new(membership(SEED, n, plan.f)),
-            common: Common { n, crypto, clients, envelopes },
+            common: Common { membership, crypto, clients, envelopes },
             requests,
             locals: Vec::new(),
             local_ids: HashMap::new(),
@@ -134,15 +131,15 @@ impl<'a> Space<'a> {
             lies: Vec::new(),
             device_broken: None,
         };
-        let ids: Vec<ReplicaId> = space.membership.ids().collect();
+        let ids: Vec<ReplicaId> = space.common.membership.ids().collect();
         let started = ids.into_iter().map(|id| space.start(id, explored)).collect();
         (space, started)
     }
 
     fn start(&mut self, id: ReplicaId, explored: &Explored<'_>) -> (LocalId, Step) {
-        let (membership, tuning) = (self.membership.clone(), self.plan.tuning);
+        let (membership, tuning) = (self.common.membership.clone(), self.plan.tuning);
         let mut first = Vec::new();
-        let core = (explored.start)(Setup { me: id, membership, tuning }, &mut first);
+        let core = (explored.start)(Setup { me: id, membership, fetch: None, tuning }, &mut first);
         let budgets = (self.plan.timeouts, self.plan.resends);
         let (replica, outcome) = Replica::start(id, core, first, &self.common, budgets);
         let step = self.keep_step(replica, outcome, 0).expect("a start breaks nothing");
@@ -151,7 +148,8 @@ impl<'a> Space<'a> {
 
     /// The liar at the beginning: it knows every request already.
     pub fn first_liar(&mut self, id: ReplicaId, explored: &Explored<'_>) -> Option<LiarId> {
-        let mut liar = Liar::new(id, explored.forger?, &self.membership, &self.common.crypto);
+        let mut liar =
+            Liar::new(id, explored.forger?, &self.common.membership, &self.common.crypto);
         for (_, envelope) in &self.requests {
             liar.forger.hear_request(envelope);
         }
@@ -341,6 +339,6 @@ fn request(crypto: &Crypto, client: ClientId) -> (Packet, Arc<Envelope>) {
     let action = Action::Append(Bytes::copy_from_slice(&client.0[..1]));
     let operation = Operation { number, key, action }.to_bytes();
     let requests = vec![Request { number, operation }];
-    let envelope = Arc::new(crypto.seal(Draft { client, floor: 1, requests }));
+    let envelope = Arc::new(crypto.seal(Draft { client, floor: 1, events: None, requests }));
     (Packet::ToReplica(ToReplica::Request(envelope.clone()).to_bytes()), envelope)
 }
