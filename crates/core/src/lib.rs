@@ -17,14 +17,15 @@
 //! | [`window`], [`votes`] | bounded tables of slots and votes |
 //! | [`sessions`], [`service`], [`executor`], [`snapshot`] | execution, at-most-once, checkpoints |
 //! | [`transfer`] | how a replica that fell behind gets a checkpoint's state |
+//! | [`forge`] | what a Byzantine replica can make others believe, for searches |
 //! | [`limits`] | every bound in the system |
-//! | [`mod@mark`] | coverage marks |
+//! | [`mod@mark`], [`mod@mutant`] | coverage marks and seeded bugs, for tests |
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(any(test, feature = "marks"))]
+#[cfg(any(test, feature = "marks", feature = "mutants"))]
 extern crate std;
 
 pub mod auth;
@@ -34,10 +35,12 @@ pub mod digest;
 pub mod epochs;
 pub mod erased;
 pub mod executor;
+pub mod forge;
 pub mod ids;
 pub mod limits;
 pub mod mark;
 pub mod membership;
+pub mod mutant;
 pub mod outsider;
 pub mod ports;
 pub mod protocol;

@@ -5,6 +5,7 @@
 use crate::ids::{ClientId, Slot};
 use crate::limits::{CLIENT_REPLIES_BYTES_MAX, CLIENT_WINDOW, CLIENTS_MAX};
 use crate::limits::{EVENTS_BYTES_MAX, REPLIES_BYTES_MAX};
+use crate::mutant;
 use crate::ports::client::{Outcome, ToClient};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -289,7 +290,12 @@ impl Sessions {
     ) -> Outcome {
         let session = self.sessions.get_mut(client).expect("begin() made it");
         match session.lookup(number) {
-            Lookup::Settled(outcome) => outcome,
+            Lookup::Settled(outcome) => {
+                if mutant!("sessions.runs-again") {
+                    execute();
+                }
+                outcome
+            }
             Lookup::New => {
                 let index = session.index(number).expect("a new number is inside the window");
                 let before = session.bytes;

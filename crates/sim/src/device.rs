@@ -8,7 +8,9 @@ use pentarchy_core::counter::{Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
-use std::collections::VecDeque;
+use pentarchy_core::mutant;
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Identifiers that a device remembers, to give them again.
@@ -19,11 +21,14 @@ const REMEMBERED: usize = 8;
 const START: Position = Position::new(View(0), Position::COMMITMENT);
 
 /// The device of one replica.
+#[derive(Clone)]
 pub struct SimDevice {
     replica: ReplicaId,
     crypto: Arc<Crypto>,
     last: Position,
     committed: Position,
+    /// The last index in each view; a mutant looks at nothing else.
+    in_view: BTreeMap<View, u64>,
     recent: VecDeque<(Digest, Ui)>,
 }
 
@@ -31,7 +36,27 @@ impl SimDevice {
     /// A fresh device.
     #[must_use]
     pub const fn new(replica: ReplicaId, crypto: Arc<Crypto>) -> Self {
-        Self { replica, crypto, last: START, committed: START, recent: VecDeque::new() }
+        Self {
+            replica,
+            crypto,
+            last: START,
+            committed: START,
+            in_view: BTreeMap::new(),
+            recent: VecDeque::new(),
+        }
+    }
+
+    /// Adds its whole state to a hash.
+    pub fn fingerprint(&self, mut hasher: &mut dyn Hasher) {
+        (self.last, self.committed, &self.in_view, &self.recent).hash(&mut hasher);
+    }
+
+    fn is_spent(&self, position: Position) -> bool {
+        if mutant!("device.not-bound-to-views") {
+            let index = self.in_view.get(&position.view);
+            return index.is_some_and(|index| position.index <= *index);
+        }
+        if mutant!("device.certifies-twice") { position < self.last } else { position <= self.last }
     }
 }
 
@@ -42,6 +67,7 @@ impl Usig for SimDevice {
 
     fn begin_epoch(&mut self, _: &Membership) -> Result<(), Refused> {
         (self.last, self.committed) = (START, START);
+        self.in_view.clear();
         self.recent.clear();
         Ok(())
     }
@@ -51,13 +77,14 @@ impl Usig for SimDevice {
         if let Some((_, ui)) = self.recent.iter().find(same) {
             return Ok(*ui);
         }
-        if position <= self.last {
+        if self.is_spent(position) {
             return Err(Refused::Spent);
         }
         let committed = self.committed;
         let certificate = self.crypto.certify(self.replica, position, committed, digest);
         let ui = Ui { incarnation: INCARNATION, position, committed, certificate };
         self.last = position;
+        self.in_view.insert(position.view, position.index);
         if position.index >= Position::COMMITMENT {
             self.committed = position;
         }

@@ -9,6 +9,7 @@
 //! | [`network`], [`time`], [`adversary`] | what goes wrong |
 //! | [`checker`], [`oracle`] | what must hold nevertheless |
 //! | [`crypto`], [`device`], [`service`] | keys, trusted counters and the replicated registers |
+//! | [`explorer`] | everything that can happen to a small group, within budgets |
 //! | [`trace`] | golden traces: exact schedules in a small language |
 //! | [`audit`], [`rng`] | proof of determinism, and its only source of chance |
 
@@ -19,6 +20,7 @@ pub mod audit;
 pub mod checker;
 pub mod crypto;
 pub mod device;
+pub mod explorer;
 pub mod network;
 pub mod node;
 pub mod oracle;

@@ -71,6 +71,13 @@ impl ReplicaNode {
     /// Puts a replica together and carries out its first effects.
     #[must_use]
     pub fn new(parts: Parts, out: &mut Vec<Act>) -> Self {
+        let device = SimDevice::new(parts.id, parts.crypto.clone());
+        Self::with_device(parts, device, out)
+    }
+
+    /// Puts a replica together around a device that may have been used before.
+    #[must_use]
+    pub fn with_device(parts: Parts, device: SimDevice, out: &mut Vec<Act>) -> Self {
         let Parts { id, membership, crypto, clients, service, journal, core: (core, first) } =
             parts;
         let mut others: ReplicaSet = membership.ids().collect();
@@ -81,7 +88,7 @@ impl ReplicaNode {
             core,
             executor: Executor::new(membership, service),
             transfer: Transfer::new(id),
-            device: SimDevice::new(id, crypto.clone()),
+            device,
             crypto,
             clients,
             journal,
@@ -92,6 +99,25 @@ impl ReplicaNode {
         first.into_iter().for_each(|effect| node.carry_out(effect, out));
         node.run(out);
         node
+    }
+
+    /// Brings the executor to where it was after these batches, in the slots from 1 on.
+    pub fn replay(&mut self, log: &[Arc<Batch>]) {
+        for (slot, batch) in (1..).map(Slot).zip(log) {
+            self.executor.execute(slot, batch, |_, _| {});
+        }
+    }
+
+    /// Installs a state that came by another way than the transfer's messages.
+    pub fn on_snapshot(&mut self, snapshot: Snapshot, out: &mut Vec<Act>) {
+        self.install(snapshot, out);
+        self.run(out);
+    }
+
+    /// Takes the replica apart again.
+    #[must_use]
+    pub fn into_parts(self) -> (Box<dyn ReplicaCore>, SimDevice) {
+        (self.core, self.device)
     }
 
     /// The core, to look at.

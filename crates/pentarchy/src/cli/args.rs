@@ -53,6 +53,8 @@ pub enum Command {
     Top(TopArgs),
     /// Search for bugs: run a protocol under simulated faults, one run per seed
     Sim(SimArgs),
+    /// Search for bugs: every order of events in a small group, within budgets
+    Explore(ExploreArgs),
     /// Measure throughput, latency and cost of a protocol against an unreplicated server
     Bench(BenchArgs),
     /// Print a completion script for a shell
@@ -448,6 +450,59 @@ fn parse_metrics(text: &str) -> Result<SocketAddr, String> {
         Err(_) => text.parse().map_err(|_| "write a port, or an IP address and a port")?,
     };
     if address.port() == 0 { Err("port 0 is no port".to_owned()) } else { Ok(address) }
+}
+
+/// `explore`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy explore --protocol minbft --liar 2\n  \
+    pentarchy explore --protocol minbft --start view-2 --states 200000\n  \
+    pentarchy explore --liar 2 --lies 4 --alphabet commit,view-change,acknowledge \\\n    \
+    --variant device.not-bound-to-views\n\n\
+    Exit code 1 if a property is broken; the run that breaks it is printed. --variant needs a \
+    build\nwith --features mutants.")]
+pub struct ExploreArgs {
+    /// The protocol to explore
+    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    pub protocol: String,
+    /// States after which to stop; a million take about a gigabyte
+    #[arg(long, default_value_t = 1_000_000, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub states: u32,
+    /// Follow the newest state first: long runs at once, but what is found is not a shortest run
+    #[arg(long)]
+    pub deep: bool,
+    /// Where to begin: a name that the protocol knows, or a file of steps
+    #[arg(long, value_name = "FILE|NAME")]
+    pub start: Option<String>,
+    /// Seeded bug to switch on
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+    /// The replica that lies; none does if this is not given
+    #[arg(long, value_name = "ID")]
+    pub liar: Option<u16>,
+    /// Lies that it may tell
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub lies: u8,
+    /// Kinds of lies that it may tell; by default all that can change what is decided
+    #[arg(long, value_delimiter = ',', value_name = "KIND,...")]
+    pub alphabet: Vec<String>,
+    /// Clients, each with one request
+    #[arg(long, default_value_t = 2, value_name = "N",
+        value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub requests: u8,
+    /// Timeouts of each correct replica
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub timeouts: u8,
+    /// Reports by which each correct replica repairs loss
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub resends: u8,
+    /// Faults to tolerate
+    #[arg(long, default_value_t = 1, value_name = "N",
+        value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub f: u8,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn parse_seed(text: &str) -> Result<u64, String> {

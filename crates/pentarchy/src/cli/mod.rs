@@ -6,6 +6,7 @@ mod child_log;
 mod demo;
 mod descriptors;
 mod down;
+mod explore;
 pub mod failure;
 pub mod faults;
 pub mod folder;
@@ -53,6 +54,7 @@ fn run_command(cli: Cli) -> Outcome {
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Explore(args) => explore::run(&args),
         Command::Bench(args) => crate::bench::run(&args),
         Command::Completions { shell } => {
             let (mut command, name) = (Cli::command(), "pentarchy");

@@ -7,6 +7,7 @@ mod edges;
 mod events;
 mod example;
 mod exhausted;
+mod explore;
 mod flood;
 mod faults;
 mod hosts;

@@ -41,8 +41,10 @@
 //! digests; bodies are fetched by digest. Checkpoints are signed. REQUEST-VIEW-CHANGEs are signed
 //! and travel in VIEW-CHANGEs. Each has its reason on the protocol's page.
 
+mod byzantine;
 mod certificate;
 mod checkpoint;
+mod explore;
 mod message;
 mod ordering;
 mod replica;
@@ -51,8 +53,10 @@ mod resend;
 mod tests;
 mod view_change;
 
+pub use byzantine::Byzantine;
 pub use certificate::{
     CertifiedViewChange, Check, CheckpointProof, Entry, NewView, Prepared, Start, ViewChange,
 };
+pub use explore::{STARTS, is_settled};
 pub use message::{Message, Report};
 pub use replica::{MinBft, Timer};

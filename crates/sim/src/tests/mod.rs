@@ -2,6 +2,7 @@
 //! checker whose business it is.
 
 mod client;
+mod explore;
 pub mod naive;
 mod services;
 

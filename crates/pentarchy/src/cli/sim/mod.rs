@@ -28,11 +28,7 @@ const FAILURES_MAX: usize = 10;
 
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Outcome {
-    let known: Vec<_> = protocols::names().collect();
-    let entry = protocols::find(&args.protocol).ok_or_else(|| {
-        let (name, known) = (&args.protocol, known.join(", "));
-        Failure::Usage(format!("no protocol {name:?}; there is: {known}"))
-    })?;
+    let entry = protocol(&args.protocol)?;
     let seeds = seeds(args)?;
     let config = SimConfig {
         requests: args.requests,
@@ -67,6 +63,14 @@ pub fn run(args: &SimArgs) -> Outcome {
     }
 }
 
+/// The protocol of this name.
+pub(super) fn protocol(name: &str) -> Outcome<&'static pentarchy_protocols::Entry> {
+    protocols::find(name).ok_or_else(|| {
+        let known: Vec<_> = protocols::names().collect();
+        Failure::Usage(format!("no protocol {name:?}; there is: {}", known.join(", ")))
+    })
+}
+
 fn seeds(args: &SimArgs) -> Outcome<Range<u64>> {
     let first = args.seed.unwrap_or(0);
     let count = args.seeds.unwrap_or(if args.seed.is_some() { 1 } else { SEEDS_DEFAULT });
@@ -85,7 +89,7 @@ fn start_client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::Cl
 }
 
 /// Set by the first Ctrl-C; the second one ends the process.
-fn interrupted() -> Outcome<Arc<AtomicBool>> {
+pub(super) fn interrupted() -> Outcome<Arc<AtomicBool>> {
     let set = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_default(signal, set.clone())

@@ -1,0 +1,324 @@
+//! One correct replica between two events: its core and device, and what its host holds.
+
+use super::Broken;
+use crate::crypto::Crypto;
+use crate::device::SimDevice;
+use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
+use crate::service::{Journal, Registers};
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::counter::{Position, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::membership::Membership;
+use pentarchy_core::protocol::{Delay, TimerKey};
+use pentarchy_core::snapshot::Snapshot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// All clocks, always: an exploration has no time, only order.
+const NOW: Millis = Millis(1_000);
+
+/// What is the same for all replicas of an exploration.
+pub struct Common {
+    /// The group.
+    pub membership: Arc<Membership>,
+    /// The keys.
+    pub crypto: Arc<Crypto>,
+    /// The clients.
+    pub clients: Arc<[ClientId]>,
+    /// The envelopes that clients made: nothing else may be executed.
+    pub envelopes: BTreeSet<Digest>,
+}
+
+/// Which budget a timer draws on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// [`super::Plan::timeouts`].
+    Judge,
+    /// [`super::Plan::resends`].
+    Resend,
+    /// Waits for a clock, and clocks stand still.
+    Clock,
+}
+
+/// See the [module](self).
+pub struct Replica {
+    /// Which replica.
+    pub id: ReplicaId,
+    core: Box<dyn ReplicaCore>,
+    device: SimDevice,
+    /// Where its device stands: last position, last commitment. None before its first certificate.
+    stands: Option<(Position, Position)>,
+    /// Armed timers.
+    pub timers: BTreeMap<TimerKey, Kind>,
+    /// What it executed, from slot 1 on.
+    pub log: Vec<Arc<Batch>>,
+    /// The state that its core asked its host to fetch.
+    pub wish: Option<(Slot, Digest)>,
+    /// Requests that clients sent it, as a mask.
+    pub asked: u8,
+    /// What is left of [`super::Plan::timeouts`].
+    pub timeouts: u8,
+    /// What is left of [`super::Plan::resends`].
+    pub resends: u8,
+}
+
+/// What a replica consumes.
+pub enum Happening<'a> {
+    /// A packet arrives.
+    Packet(Address, &'a Packet),
+    /// A timer runs out.
+    Timeout(TimerKey),
+    /// A state that it wished for is there.
+    State(Snapshot),
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Outcome {
+    /// What it sent, and to whom.
+    pub sent: Vec<(ReplicaSet, Bytes)>,
+    /// A property that this step alone breaks.
+    pub broken: Option<Broken>,
+}
+
+impl Clone for Replica {
+    fn clone(&self) -> Self {
+        Self {
+            core: self.core.boxed_clone(),
+            device: self.device.clone(),
+            timers: self.timers.clone(),
+            log: self.log.clone(),
+            id: self.id,
+            stands: self.stands,
+            wish: self.wish,
+            asked: self.asked,
+            timeouts: self.timeouts,
+            resends: self.resends,
+        }
+    }
+}
+
+impl Replica {
+    /// A replica that was just started.
+    pub fn start(
+        id: ReplicaId,
+        core: Box<dyn ReplicaCore>,
+        first: Vec<CoreEffect>,
+        common: &Common,
+        budgets: (u8, u8),
+    ) -> (Self, Outcome) {
+        let device = SimDevice::new(id, common.crypto.clone());
+        let mut replica = Self {
+            id,
+            core,
+            device,
+            stands: None,
+            timers: BTreeMap::new(),
+            log: Vec::new(),
+            wish: None,
+            asked: 0,
+            timeouts: budgets.0,
+            resends: budgets.1,
+        };
+        let mut outcome = Outcome::default();
+        replica.with_node(common, first, &mut outcome, |_, _| {});
+        (replica, outcome)
+    }
+
+    /// The core, to look at.
+    pub fn core(&self) -> &dyn ReplicaCore {
+        &*self.core
+    }
+
+    /// All of it.
+    pub fn fingerprint(&self) -> u128 {
+        let mut sink = Sink::default();
+        self.core.fingerprint(&mut sink);
+        self.device.fingerprint(&mut sink);
+        let log: Vec<Digest> = self.log.iter().map(|batch| batch.digest).collect();
+        let host = (self.id, self.stands, &self.timers, log, self.wish);
+        (host, self.asked, self.timeouts, self.resends).hash(&mut sink);
+        sink.finish_128()
+    }
+
+    /// Its view and its log, as a hash.
+    pub fn outcome(&self) -> u128 {
+        let mut sink = Sink::default();
+        let log: Vec<Digest> = self.log.iter().map(|batch| batch.digest).collect();
+        (self.core.status().view, log).hash(&mut sink);
+        sink.finish_128()
+    }
+
+    /// One event, and the end of the round behind it. A panic inside is a broken invariant.
+    pub fn step(&mut self, happening: Happening<'_>, common: &Common) -> Outcome {
+        let mut outcome = Outcome::default();
+        let stepped = catch_unwind(AssertUnwindSafe(|| {
+            self.with_node(common, Vec::new(), &mut outcome, |node, out| match happening {
+                Happening::Packet(from, packet) => node.on_packet(from, packet, out),
+                Happening::Timeout(timer) => node.on_timeout(timer, out),
+                Happening::State(snapshot) => node.on_snapshot(snapshot, out),
+            });
+        }));
+        if let Err(panic) = stepped {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            let detail = format!("{}: {}", self.id, text.unwrap_or_else(|| "a panic".to_owned()));
+            outcome.broken = Some(Broken::new("invariants", detail));
+        }
+        outcome
+    }
+
+    /// The state of the executor after a slot, as a donor of state has it.
+    pub fn snapshot(&self, slot: Slot, common: &Common) -> Option<Snapshot> {
+        let log = self.log.get(..usize::try_from(slot.0).ok()?)?;
+        let (mut node, _) = self.node(common, Vec::new(), &mut Vec::new());
+        node.replay(log);
+        node.state();
+        node.executor().snapshot(slot).cloned()
+    }
+
+    /// The host around the core, as the simulator has it.
+    fn node(
+        &self,
+        common: &Common,
+        first: Vec<CoreEffect>,
+        acts: &mut Vec<Act>,
+    ) -> (ReplicaNode, Journal) {
+        let journal = Journal::default();
+        let parts = Parts {
+            id: self.id,
+            membership: common.membership.clone(),
+            crypto: common.crypto.clone(),
+            clients: common.clients.clone(),
+            service: Box::new(Registers::new(journal.clone())),
+            journal: journal.clone(),
+            core: (self.core.boxed_clone(), first),
+        };
+        (ReplicaNode::with_device(parts, self.device.clone(), acts), journal)
+    }
+
+    fn with_node(
+        &mut self,
+        common: &Common,
+        first: Vec<CoreEffect>,
+        outcome: &mut Outcome,
+        act: impl FnOnce(&mut ReplicaNode, &mut Vec<Act>),
+    ) {
+        let mut acts = Vec::new();
+        let (mut node, _) = self.node(common, first, &mut acts);
+        node.replay(&self.log);
+        node.drain_journal();
+        act(&mut node, &mut acts);
+        node.on_round(NOW, &mut acts);
+        let before = self.log.len();
+        acts.into_iter().for_each(|act| self.note(act, outcome));
+        if self.log.len() > before {
+            self.judge_log(common, outcome);
+        }
+        (self.core, self.device) = node.into_parts();
+    }
+
+    fn note(&mut self, act: Act, outcome: &mut Outcome) {
+        match act {
+            Act::Send { to: Address::Replica(to), packet: Packet::Protocol(wire) } => {
+                outcome.sent.push((ReplicaSet::from_iter([to]), wire));
+            }
+            // Replies decide nothing here; states are handed over in one step.
+            Act::Send { .. } => {}
+            Act::Arm { timer, after } => {
+                let kind = match after {
+                    Delay::Request { .. } | Delay::ViewChange { .. } => Kind::Judge,
+                    Delay::Resend => Kind::Resend,
+                    Delay::Millis(_) => Kind::Clock,
+                };
+                self.timers.insert(timer, kind);
+            }
+            Act::Disarm(timer) => {
+                self.timers.remove(&timer);
+            }
+            Act::Saw(seen) => self.saw(seen, outcome),
+        }
+    }
+
+    fn saw(&mut self, seen: Observation, outcome: &mut Outcome) {
+        match seen {
+            Observation::Executed { slot, batch } => {
+                assert_eq!(slot.0, self.log.len() as u64 + 1, "slots are executed in order");
+                self.log.push(batch);
+            }
+            Observation::Fetching { slot, state } => self.wish = Some((slot, state)),
+            Observation::Certified { ui, .. } => self.judge_certificate(&ui, outcome),
+            Observation::Diverged { slot } => {
+                let detail = format!("{} has another state than f + 1 replicas at {slot}", self.id);
+                outcome.broken = Some(Broken::new("agreement", detail));
+            }
+            _ => {}
+        }
+    }
+
+    /// Positions ascend, so each is certified once; and each certificate names the commitment
+    /// before it.
+    fn judge_certificate(&mut self, ui: &Ui, outcome: &mut Outcome) {
+        if let Some((last, committed)) = self.stands
+            && (ui.position <= last || ui.committed != committed)
+        {
+            let detail = format!("{} certifies {ui:?} after {last:?}, {committed:?}", self.id);
+            outcome.broken = Some(Broken::new("counter_uniqueness", detail));
+        }
+        let commits = ui.position.index >= Position::COMMITMENT;
+        let committed = if commits { ui.position } else { ui.committed };
+        self.stands = Some((ui.position, committed));
+    }
+
+    /// What ran came from clients, and ran once.
+    fn judge_log(&self, common: &Common, outcome: &mut Outcome) {
+        let envelopes = self.log.iter().flat_map(|batch| &batch.envelopes);
+        for envelope in envelopes {
+            // The digest does not cover who authenticated it.
+            let made = common.envelopes.contains(&envelope.digest);
+            if !made || !common.crypto.envelope(envelope) {
+                let detail = format!("{} executes {envelope:?}, which no client made", self.id);
+                outcome.broken = Some(Broken::new("validity", detail));
+            }
+        }
+        let (mut node, journal) = self.node(common, Vec::new(), &mut Vec::new());
+        node.replay(&self.log);
+        let ran = journal.lock().expect("no panic while writing").clone();
+        let mut seen = BTreeSet::new();
+        for (slot, client, number) in ran {
+            if !seen.insert((client, number)) {
+                let detail = format!("{} runs {client}#{number} again in {slot}", self.id);
+                outcome.broken = Some(Broken::new("at_most_once", detail));
+            }
+        }
+    }
+}
+
+/// Collects what is hashed, so that a good hash can be taken of it.
+#[derive(Default)]
+pub struct Sink(Vec<u8>);
+
+impl Sink {
+    /// The first half of the digest of everything written.
+    pub fn finish_128(&self) -> u128 {
+        let Digest(bytes) = Digest::of(&self.0);
+        let mut half = [0; 16];
+        half.copy_from_slice(&bytes[..16]);
+        u128::from_le_bytes(half)
+    }
+}
+
+impl Hasher for Sink {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+    fn finish(&self) -> u64 {
+        self.finish_128() as u64
+    }
+}
