@@ -132,7 +132,8 @@ pub fn other_notice(notice: Notice) -> Notice {
 
 /// Who is shown a statement that the counter certified: the receivers take turns.
 pub fn some_of(receivers: ReplicaSet, turn: u64) -> ReplicaSet {
-    let chosen = (0u64..).zip(receivers.iter()).filter(|(index, _)| (index + turn) % 2 == 0);
+    let chosen =
+        (0u64..).zip(receivers.iter()).filter(|(index, _)| (index + turn).is_multiple_of(2));
     chosen.map(|(_, id)| id).collect()
 }
 

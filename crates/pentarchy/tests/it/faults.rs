@@ -39,8 +39,7 @@ impl Cluster {
             self.work();
             let (status, code) = self.status();
             let states = states(&status);
-            code == Some(0)
-                && states.iter().all(|state| *state == states[0] && state.1.is_string())
+            code == Some(0) && states.iter().all(|state| *state == states[0] && state.1.is_string())
         });
     }
 

@@ -204,12 +204,16 @@ fn one_liar_cannot_steer_to_another_primary() {
     assert_eq!(bench.core.primary(), ReplicaId(0));
     bench.reply_in(4, 1, 99, done(b""));
     assert_eq!(bench.core.primary(), ReplicaId(1), "both have reached view 1");
+    bench.reply_in(1, 0, 99, done(b""));
     bench.reply_in(0, 1, 99, done(b""));
-    assert_eq!(bench.core.primary(), ReplicaId(1), "an old reply takes nothing back");
-    bench.reply_in(u64::MAX, 2, 99, done(b""));
-    assert_eq!(bench.core.primary(), ReplicaId(1), "view 4 mod 3");
+    assert_eq!(bench.core.primary(), ReplicaId(1), "one replica takes nothing back");
+    bench.reply_in(u64::MAX, 1, 99, done(b""));
+    assert_eq!(bench.core.primary(), ReplicaId(1), "nor does it go ahead alone");
     bench.submit(1);
     assert_eq!(bench.sent(0), vec![(set(&[1]), 1, vec![1])]);
+    bench.reply_in(0, 0, 99, done(b""));
+    bench.reply_in(0, 2, 99, done(b""));
+    assert_eq!(bench.core.primary(), ReplicaId(0), "a new epoch begins with view 0 again");
 }
 
 #[test]
