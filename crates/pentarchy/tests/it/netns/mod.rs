@@ -165,6 +165,13 @@ impl Lab {
         on(host, arguments).current_dir(folder).output().expect("the binary starts")
     }
 
+    /// Runs another tool on a host to its end.
+    pub fn tool(host: usize, tool: &str, arguments: &[&str]) -> Output {
+        let namespace = name(host);
+        let arguments = [&["netns", "exec", &namespace, tool], arguments].concat();
+        Command::new("ip").args(arguments).output().expect("ip ran before")
+    }
+
     /// Connects from a host.
     pub fn connect(host: usize, to: SocketAddr) -> std::io::Result<TcpStream> {
         // A socket stays in the namespace in which it was made; the thread that made it goes.

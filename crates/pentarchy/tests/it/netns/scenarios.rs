@@ -74,7 +74,26 @@ impl Site {
     fn start_replica(&mut self, id: usize) -> usize {
         let (there, name, id_text) = (self.host(id), format!("replica-{id}"), id.to_string());
         let arguments = ["replica", "--config", "cluster.toml", "--id", &id_text, "--keys", &name];
-        self.lab.start(id, &there, &arguments)
+        // For replicas that are to lie; an operator leaves it out.
+        self.lab.start(id, &there, &[&arguments[..], &["--faults", "fault"]].concat())
+    }
+
+    /// Has a replica misbehave from now on.
+    fn misbehave(&self, id: usize, how: &str) {
+        std::fs::write(self.host(id).join("fault"), how).expect("the folder takes files");
+        eventually("the replica obeys", || {
+            let (status, _) = self.status();
+            let fault = &status["replicas"][id]["fault"];
+            fault.as_str().unwrap_or("none") == how
+        });
+    }
+
+    /// What a user of the gateway's host sees of redis-benchmark.
+    fn benchmark(&self, requests: &str, clients: &str) {
+        let options = ["-n", requests, "-c", clients, "-q", "-t", "set,get,incr,lpush,mset"];
+        let output = Lab::tool(GATEWAY, "redis-benchmark", &options);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && !said.contains("rror"), "{said}{}", stderr(&output));
     }
 
     /// `status --json`, asked from the gateway's host, and whether all is level.
@@ -286,6 +305,44 @@ fn hosts_may_be_cut_off_go_deaf_lose_packets_and_vanish() {
         }
     }
     eprintln!("{written} writes, {} of them retried", writer.retried.load(Relaxed));
+}
+
+/// What a person would do to see whether it holds.
+#[test]
+fn kill_heal_lie_heal_partition_heal() {
+    let Some(mut site) = Site::new() else { return };
+    eventually("the gateway listens", || connect().is_some());
+    let begun = Instant::now();
+    let level = |site: &Site, what: &str| {
+        let before = site.highest();
+        site.await_level(what, before, || site.benchmark("100", "1"));
+        eprintln!("{:.1?}: {what}", begun.elapsed());
+    };
+    site.benchmark("2000", "50");
+    level(&site, "the start");
+
+    let backup = (site.primary() + 1) % REPLICAS;
+    site.lab.kill(site.replicas[backup]);
+    site.benchmark("2000", "50");
+    site.replicas[backup] = site.start_replica(backup);
+    level(&site, "a backup was killed and came back");
+
+    let primary = site.primary();
+    site.misbehave(primary, "equivocate");
+    site.benchmark("100", "20");
+    site.misbehave(primary, "none");
+    level(&site, "the primary equivocated");
+    let (status, _) = site.status();
+    let refused = |id: usize| status["replicas"][id]["counters"]["diverged"] == 0;
+    assert!((0..REPLICAS).filter(|id| *id != primary).all(refused), "{status}");
+
+    let primary = site.primary();
+    site.lab.filter(&Lab::cut_off(primary));
+    site.benchmark("500", "20");
+    let (status, _) = site.status();
+    assert_eq!(status["replicas"][(primary + 1) % REPLICAS]["epoch"], 1, "{status}");
+    site.lab.filter(&[]);
+    level(&site, "the primary was cut off");
 }
 
 /// The primary's host is gone without a word to anybody.
