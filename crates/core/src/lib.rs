@@ -18,13 +18,13 @@
 //! | [`sessions`], [`service`], [`executor`], [`snapshot`] | execution, at-most-once, checkpoints |
 //! | [`transfer`] | how a replica that fell behind gets a checkpoint's state |
 //! | [`limits`] | every bound in the system |
-//! | [`mod@mark`] | coverage marks |
+//! | [`mod@mark`], [`mod@mutant`] | coverage marks and seeded bugs, for tests |
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(any(test, feature = "marks"))]
+#[cfg(any(test, feature = "marks", feature = "mutants"))]
 extern crate std;
 
 pub mod auth;
@@ -37,6 +37,7 @@ pub mod ids;
 pub mod limits;
 pub mod mark;
 pub mod membership;
+pub mod mutant;
 pub mod ports;
 pub mod protocol;
 pub mod quorum;

@@ -7,7 +7,8 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
-use std::collections::VecDeque;
+use pentarchy_core::mutant;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Identifiers that a device remembers, to give them again.
@@ -18,11 +19,14 @@ const REMEMBERED: usize = 8;
 const START: Position = Position::new(View(0), Position::COMMITMENT);
 
 /// The device of one replica.
+#[derive(Clone)]
 pub struct SimDevice {
     replica: ReplicaId,
     crypto: Arc<Crypto>,
     last: Position,
     committed: Position,
+    /// The last index in each view; a mutant looks at nothing else.
+    in_view: BTreeMap<View, u64>,
     recent: VecDeque<(Digest, Ui)>,
 }
 
@@ -30,7 +34,28 @@ impl SimDevice {
     /// A fresh device.
     #[must_use]
     pub const fn new(replica: ReplicaId, crypto: Arc<Crypto>) -> Self {
-        Self { replica, crypto, last: START, committed: START, recent: VecDeque::new() }
+        Self {
+            replica,
+            crypto,
+            last: START,
+            committed: START,
+            in_view: BTreeMap::new(),
+            recent: VecDeque::new(),
+        }
+    }
+
+    /// Where it stands: the last position and the last commitment.
+    #[must_use]
+    pub const fn stands(&self) -> (Position, Position) {
+        (self.last, self.committed)
+    }
+
+    fn is_spent(&self, position: Position) -> bool {
+        if mutant!("device.not-bound-to-views") {
+            let index = self.in_view.get(&position.view);
+            return index.is_some_and(|index| position.index <= *index);
+        }
+        position <= self.last
     }
 }
 
@@ -44,13 +69,14 @@ impl Usig for SimDevice {
         if let Some((_, ui)) = self.recent.iter().find(same) {
             return Ok(*ui);
         }
-        if position <= self.last {
+        if self.is_spent(position) {
             return Err(Refused::Spent);
         }
         let committed = self.committed;
         let certificate = self.crypto.certify(self.replica, position, committed, digest);
         let ui = Ui { incarnation: INCARNATION, position, committed, certificate };
         self.last = position;
+        self.in_view.insert(position.view, position.index);
         if position.index >= Position::COMMITMENT {
             self.committed = position;
         }

@@ -4,6 +4,7 @@
 mod arrows;
 mod limits;
 mod links;
+mod mutants;
 mod protocols;
 mod size;
 mod words;
@@ -39,7 +40,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 8] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 9] = [
     size::lines,
     size::functions,
     words::words,
@@ -48,6 +49,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 8] = [
     arrows::purity,
     protocols::protocols,
     limits::limits,
+    mutants::mutants,
 ];
 
 /// Applies all rules.

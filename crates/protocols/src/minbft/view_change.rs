@@ -18,6 +18,7 @@ use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::mark;
+use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, To};
 use pentarchy_core::votes::Votes;
@@ -356,10 +357,15 @@ impl MinBft {
         }
     }
 
+    /// How many must have found a NEW-VIEW valid, and then have committed to it.
+    fn agreed(&self) -> usize {
+        if mutant!("minbft.execute-on-new-view") { 1 } else { self.quorum() }
+    }
+
     /// Enters with the NEW-VIEW's certificate and acknowledgements by `f` others.
     fn try_enter(&mut self, out: &mut Effects<Self>) {
         let (Phase::Acknowledged, Some(opening)) = (self.phase, &self.opening) else { return };
-        let others = self.quorum() - 1;
+        let others = self.agreed() - 1;
         let Some(ui) = opening.message.tag.ui() else { return };
         if opening.acknowledgements.len() < others {
             return;
@@ -432,7 +438,7 @@ impl MinBft {
             self.own.enter = Some(verified.clone());
         }
         self.enters.cast(verified.author, digest);
-        if self.enters.count(&digest) == self.quorum() {
+        if self.enters.count(&digest) == self.agreed() {
             mark!("minbft/taken_over");
             let end = self.entry.as_ref().map_or(Slot(0), Entry::end);
             for slot in (self.window.low().0 + 1..=end.0).map(Slot) {
