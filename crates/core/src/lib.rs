@@ -17,6 +17,7 @@
 //! | [`window`], [`votes`] | bounded tables of slots and votes |
 //! | [`sessions`], [`service`], [`executor`], [`snapshot`] | execution, at-most-once, checkpoints |
 //! | [`transfer`] | how a replica that fell behind gets a checkpoint's state |
+//! | [`forge`] | what a Byzantine replica can make others believe, for searches |
 //! | [`limits`] | every bound in the system |
 //! | [`mod@mark`], [`mod@mutant`] | coverage marks and seeded bugs, for tests |
 
@@ -33,6 +34,7 @@ pub mod counter;
 pub mod digest;
 pub mod erased;
 pub mod executor;
+pub mod forge;
 pub mod ids;
 pub mod limits;
 pub mod mark;

@@ -18,6 +18,7 @@ pub mod unreplicated;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
+use pentarchy_core::forge::MakeForger;
 use pentarchy_core::protocol::{Protocol, Rules, Setup};
 
 /// Starts a replica core; its first effects are appended.
@@ -32,12 +33,24 @@ pub struct Entry {
     pub start: Start,
     /// Whether a user may run a service on it.
     pub for_users: bool,
+    /// Makes a replica that lies, for searches; none if nobody has written down how.
+    pub forger: Option<MakeForger>,
 }
 
 /// Every protocol.
 pub const PROTOCOLS: [Entry; 2] = [
-    Entry { rules: minbft::MinBft::RULES, start: start_minbft, for_users: true },
-    Entry { rules: unreplicated::Unreplicated::RULES, start: start_unreplicated, for_users: false },
+    Entry {
+        rules: minbft::MinBft::RULES,
+        start: start_minbft,
+        for_users: true,
+        forger: Some(minbft::Byzantine::boxed),
+    },
+    Entry {
+        rules: unreplicated::Unreplicated::RULES,
+        start: start_unreplicated,
+        for_users: false,
+        forger: None,
+    },
 ];
 
 /// The protocol of this name.

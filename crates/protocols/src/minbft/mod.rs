@@ -41,6 +41,7 @@
 //! digests; bodies are fetched by digest. Checkpoints are signed. REQUEST-VIEW-CHANGEs are signed
 //! and travel in VIEW-CHANGEs. Each has its reason on the protocol's page.
 
+mod byzantine;
 mod certificate;
 mod checkpoint;
 mod message;
@@ -51,6 +52,7 @@ mod resend;
 mod tests;
 mod view_change;
 
+pub use byzantine::Byzantine;
 pub use certificate::{
     CertifiedViewChange, Check, CheckpointProof, Entry, NewView, Prepared, Signature, Start,
     ViewChange,

@@ -1,0 +1,353 @@
+//! What a lying MinBFT replica can say: [`Byzantine`] hears what others say and makes of it whatever
+//! its own key and its own device can make convincing ([`pentarchy_core::forge`] is the interface
+//! by which searches use it). It holds no secret: signatures and certificates come from a
+//! [`Hand`], and the device behind that refuses what a device refuses.
+//!
+//! | lie | what it says |
+//! | --- | --- |
+//! | `prepare` | as primary: a batch of its choice (`choice` 0: none, `k`: the `k`-th envelope it knows) |
+//! | `prepare-skip` | the same, leaving out a slot |
+//! | `prepare-future` | a batch whose time has not come |
+//! | `commit` | to what the slot orders, whether it was asked to or has left the view |
+//! | `commit-other` | to another batch |
+//! | `ask` | for a view, without cause |
+//! | `view-change` | shows what its device says that it must |
+//! | `view-change-empty` | shows no PREPARE |
+//! | `view-change-more` | shows also what it did not commit to |
+//! | `view-change-stale` | shows the entry of an older view |
+//! | `new-view` | as primary: any quorum of VIEW-CHANGEs (`choice`: the set) |
+//! | `new-view-stale` | VIEW-CHANGEs for a lower view |
+//! | `acknowledge`, `enter` | whatever NEW-VIEW it heard of |
+//! | `checkpoint`, `checkpoint-false` | signs a state that others have, or none has |
+//! | `body` | gives a batch that somebody lacks |
+//! | `report` | pretends to lack everything, so that others send it |
+//!
+//! To whom a lie is sent, and how often, is up to who uses this. The device is the liar's own: a
+//! core that runs beside it must not share it.
+
+mod knowledge;
+
+use super::certificate::{CertifiedViewChange, NewView, Prepared, Signature, ViewChange};
+use super::message::{Message, Report, position, request_statement};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
+use knowledge::{Knowledge, is_commitment_to_slot};
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::{Auth, AuthTag};
+use pentarchy_core::batch::{Item, Proposal};
+use pentarchy_core::counter::Position;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::forge::{Forger, Hand, Lie};
+use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
+use pentarchy_core::membership::Membership;
+use pentarchy_core::protocol::Message as _;
+use pentarchy_core::request::Envelope;
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+
+/// Lies remembered, so as not to repeat them; then they may be repeated.
+const TOLD_MAX: usize = 1024;
+
+/// Envelopes that a lying primary chooses among.
+const CHOICES_MAX: usize = 4;
+
+/// See the [module](self).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Byzantine {
+    me: ReplicaId,
+    membership: Membership,
+    knows: Knowledge,
+    told: BTreeSet<Lie>,
+    /// Positions that its device has certified, of the last views.
+    used: BTreeSet<Position>,
+    /// What the device will name as the last commitment.
+    committed: Position,
+}
+
+impl Byzantine {
+    /// A liar that has heard nothing.
+    #[must_use]
+    pub fn new(me: ReplicaId, membership: &Membership) -> Self {
+        Self {
+            me,
+            membership: membership.clone(),
+            knows: Knowledge::default(),
+            told: BTreeSet::new(),
+            used: BTreeSet::new(),
+            committed: Position::new(View(0), Position::COMMITMENT),
+        }
+    }
+
+    /// The same behind the interface.
+    #[must_use]
+    pub fn boxed(me: ReplicaId, membership: &Membership) -> Box<dyn Forger> {
+        Box::new(Self::new(me, membership))
+    }
+
+    fn decode(wire: &Bytes) -> Result<(ReplicaId, AuthTag, Message), Malformed> {
+        let mut from = Reader::new(wire);
+        let said = (ReplicaId::decode(&mut from)?, AuthTag::decode(&mut from)?);
+        let message = Message::decode(&mut from)?;
+        from.finish().map(|()| (said.0, said.1, message))
+    }
+
+    fn leads(&self, view: View) -> bool {
+        self.membership.primary(view) == self.me
+    }
+
+    /// The last view in which its device certified something.
+    fn at(&self) -> View {
+        self.used.last().map_or(View(0), |position| position.view)
+    }
+
+    /// Views worth lying about: the one that others are in, the ones around it, and the own.
+    fn views(&self) -> BTreeSet<View> {
+        let high = self.knows.highest.max(self.at());
+        let low = View(high.0.saturating_sub(1));
+        [View(0), low, high, high.next()].into_iter().collect()
+    }
+
+    fn add(&self, lies: &mut Vec<Lie>, kind: &'static str, view: View, slot: Slot, choice: u64) {
+        let lie = Lie { kind, view, slot, choice };
+        if !self.told.contains(&lie) {
+            lies.push(lie);
+        }
+    }
+
+    fn add_prepares(&self, view: View, lies: &mut Vec<Lie>) {
+        let in_view = self.used.range(position(view, Slot(0))..position(view, Slot(u64::MAX)));
+        let last = in_view.last().filter(|position| is_commitment_to_slot(**position));
+        let last = last.map_or(Slot(0), |position| Slot(position.index - Position::COMMITMENT));
+        let slot = last.max(self.knows.taken_over(view)).max(self.knows.checkpoint.slot).next();
+        let choices = self.knows.envelopes.len().min(CHOICES_MAX) as u64;
+        for choice in 0..=choices {
+            self.add(lies, "prepare", view, slot, choice);
+        }
+        for choice in 1..=choices {
+            self.add(lies, "prepare-skip", view, slot.next(), choice);
+        }
+        self.add(lies, "prepare-future", view, slot, 0);
+    }
+
+    fn add_commits(&self, view: View, lies: &mut Vec<Lie>) {
+        let first = self.knows.checkpoint.slot.next();
+        for slot in (first.0..=self.knows.last_prepared(view).0).map(Slot) {
+            if !self.used.contains(&position(view, slot)) {
+                self.add(lies, "commit", view, slot, 0);
+                self.add(lies, "commit-other", view, slot, 0);
+            }
+        }
+    }
+
+    fn add_changes(&self, view: View, lies: &mut Vec<Lie>) {
+        let asked = self.knows.asks.iter().filter(|(id, ask)| **id != self.me && ask.0 >= view);
+        if view == View(0) || self.used.contains(&Position::new(view, Position::LEAVE)) {
+            return;
+        }
+        if asked.count() + 1 >= self.membership.quorums().weak() {
+            for kind in
+                ["view-change", "view-change-empty", "view-change-more", "view-change-stale"]
+            {
+                self.add(lies, kind, view, Slot(0), 0);
+            }
+        }
+    }
+
+    /// Each set of a quorum of the VIEW-CHANGEs for a view, as a mask of their authors.
+    fn quorums(&self, view: View) -> Vec<u64> {
+        let known = self.knows.changes.range((view, ReplicaId(0))..=(view, ReplicaId(u16::MAX)));
+        let authors: u64 = known.fold(0, |mask, ((_, id), _)| mask | 1 << (id.0 % 64));
+        let quorum = self.membership.quorums().hybrid_quorum() as u32;
+        let n = self.membership.n().min(8) as u32;
+        (1..1u64 << n).filter(|set| set & !authors == 0 && set.count_ones() == quorum).collect()
+    }
+
+    fn add_openings(&self, view: View, lies: &mut Vec<Lie>) {
+        if self.used.contains(&Position::new(view, Position::OPEN)) || view == View(0) {
+            return;
+        }
+        if !self.leads(view) {
+            if self.knows.openings.contains_key(&view) {
+                self.add(lies, "acknowledge", view, Slot(0), 0);
+            }
+            return;
+        }
+        for set in self.quorums(view) {
+            self.add(lies, "new-view", view, Slot(0), set);
+        }
+        for set in self.quorums(View(view.0 - 1)) {
+            self.add(lies, "new-view-stale", view, Slot(0), set);
+        }
+    }
+
+    /// What a lie says, and how it must convince.
+    fn compose(&self, lie: &Lie, hand: &dyn Hand) -> Option<Message> {
+        let Lie { kind, view, slot, choice } = *lie;
+        Some(match kind {
+            "prepare" | "prepare-skip" | "prepare-future" => {
+                let index = choice.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+                let envelope = index.map(|index| self.knows.envelopes.values().nth(index));
+                let items = match envelope {
+                    Some(known) => vec![Item::Whole(known?.clone())],
+                    None => Vec::new(),
+                };
+                let future = kind == "prepare-future";
+                let time = if future { Millis(u64::MAX / 2) } else { self.knows.time };
+                Message::Prepare { view, slot, proposal: Arc::new(Proposal::new(time, items)) }
+            }
+            "commit" => Message::Commit { view, slot, batch: self.knows.batch_at(view, slot)? },
+            "commit-other" => {
+                let right = self.knows.batch_at(view, slot)?;
+                let other = self.knows.proposals.keys().find(|digest| **digest != right)?;
+                Message::Commit { view, slot, batch: *other }
+            }
+            "ask" => Message::RequestViewChange { view },
+            "new-view" => self.new_view(view, view, choice),
+            "new-view-stale" => self.new_view(view, View(view.0 - 1), choice),
+            "acknowledge" => {
+                Message::Acknowledge { view, opening: self.knows.openings.get(&view)?.digest }
+            }
+            "enter" => Message::Enter { view, opening: self.knows.openings.get(&view)?.digest },
+            "checkpoint" => {
+                let mut states = self.knows.states.keys().filter(|(at, _)| *at == slot);
+                Message::Checkpoint { slot, state: states.next()?.1 }
+            }
+            "checkpoint-false" => Message::Checkpoint { slot, state: Digest::of(b"a lie") },
+            "body" => {
+                let wanted = self.knows.wanted.iter().nth(usize::try_from(choice).ok()?)?;
+                Message::Body(self.knows.proposals.get(wanted)?.clone())
+            }
+            "report" => Message::Report(Report { view, entered: true, ..Report::default() }),
+            _ => Message::ViewChange(Arc::new(self.view_change(kind, view, hand)?)),
+        })
+    }
+
+    fn view_change(&self, kind: &str, view: View, hand: &dyn Hand) -> Option<ViewChange> {
+        let statement = request_statement(&self.membership.domain(), view);
+        let own = (self.me, (view, Signature(hand.sign(&statement))));
+        let others = self.knows.asks.iter().filter(|(id, ask)| **id != self.me && ask.0 >= view);
+        let others = others.map(|(id, ask)| (*id, *ask));
+        let weak = self.membership.quorums().weak();
+        let requests = core::iter::once(own).chain(others).take(weak).collect();
+        let checkpoint = self.knows.checkpoint.clone();
+        let committed = self.committed.view;
+        let of =
+            if kind == "view-change-stale" { View(committed.0.checked_sub(1)?) } else { committed };
+        let entry = match of {
+            View(0) => None,
+            of => Some(self.knows.entry(of, &self.membership)?),
+        };
+        let after = entry.as_ref().map_or(Slot(0), super::Entry::end).max(checkpoint.slot);
+        let prepares = self.shown(kind, of, after);
+        Some(ViewChange { view, requests, checkpoint, entry, prepares })
+    }
+
+    fn shown(&self, kind: &str, of: View, after: Slot) -> Vec<Prepared> {
+        let named = Slot(self.committed.index.saturating_sub(Position::COMMITMENT));
+        let end = match kind {
+            "view-change-empty" => return Vec::new(),
+            "view-change-more" => self.knows.last_prepared(of),
+            _ => named,
+        };
+        self.knows.run_of_prepares(of, after, end)
+    }
+
+    fn new_view(&self, view: View, of: View, set: u64) -> Message {
+        let chosen = |id: &ReplicaId| set & (1 << (id.0 % 64)) != 0;
+        let ids = self.membership.ids().filter(chosen);
+        let members: Vec<CertifiedViewChange> =
+            ids.filter_map(|id| self.knows.changes.get(&(of, id)).cloned()).collect();
+        Message::NewView(Arc::new(NewView { view, members }))
+    }
+}
+
+impl Forger for Byzantine {
+    fn hear(&mut self, wire: &Bytes) {
+        let Ok((author, tag, message)) = Self::decode(wire) else { return };
+        if !self.membership.contains(author) {
+            return;
+        }
+        if let (Message::NewView(opening), AuthTag::Usig(ui)) = (&message, &tag) {
+            self.knows.note_opening(opening, *ui, &self.membership.domain());
+        }
+        self.knows.note(self.me, author, &tag, &message);
+    }
+
+    fn hear_request(&mut self, envelope: &Arc<Envelope>) {
+        self.knows.note_envelope(envelope);
+    }
+
+    fn lies(&self) -> Vec<Lie> {
+        let mut lies = Vec::new();
+        for view in self.views() {
+            if self.leads(view) && (view == View(0) || self.knows.openings.contains_key(&view)) {
+                self.add_prepares(view, &mut lies);
+            }
+            if !self.leads(view) {
+                self.add_commits(view, &mut lies);
+            }
+            self.add_changes(view, &mut lies);
+            self.add_openings(view, &mut lies);
+            let entered = self.used.contains(&Position::new(view, Position::COMMITMENT));
+            if self.knows.openings.contains_key(&view) && !entered {
+                self.add(&mut lies, "enter", view, Slot(0), 0);
+            }
+            if view > View(0) && view >= self.knows.highest {
+                self.add(&mut lies, "ask", view, Slot(0), 0);
+            }
+        }
+        for (slot, _) in self.knows.states.keys() {
+            self.add(&mut lies, "checkpoint", self.at(), *slot, 0);
+            self.add(&mut lies, "checkpoint-false", self.at(), *slot, 0);
+        }
+        for (choice, batch) in (0..).zip(&self.knows.wanted) {
+            if self.knows.proposals.contains_key(batch) {
+                self.add(&mut lies, "body", View(0), Slot(0), choice);
+            }
+        }
+        self.add(&mut lies, "report", self.knows.highest, Slot(0), 0);
+        lies
+    }
+
+    fn tell(&mut self, lie: &Lie, hand: &mut dyn Hand) -> Option<Bytes> {
+        let message = self.compose(lie, hand)?;
+        let digest = message.statement(&self.membership.domain());
+        let tag = match message.auth() {
+            Auth::Channel => AuthTag::Channel,
+            Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
+            Auth::Usig(position) => {
+                let ui = hand.certify(position, &digest).ok()?;
+                self.used.insert(position);
+                if self.used.len() > TOLD_MAX {
+                    self.used.pop_first();
+                }
+                if position.index >= Position::COMMITMENT {
+                    self.committed = position;
+                }
+                AuthTag::Usig(ui)
+            }
+        };
+        if self.told.len() >= TOLD_MAX {
+            self.told.clear();
+        }
+        self.told.insert(*lie);
+        let mut to = Writer::default();
+        self.me.encode(&mut to);
+        tag.encode(&mut to);
+        message.encode(&mut to);
+        let wire = to.into_bytes();
+        self.hear(&wire);
+        Some(wire)
+    }
+
+    fn fingerprint(&self, mut hasher: &mut dyn Hasher) {
+        self.hash(&mut hasher);
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Forger> {
+        Box::new(self.clone())
+    }
+}
