@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | [`run`], [`swarm`] | from a seed to a summary or a violation |
 //! | [`world`], [`node`], [`workload`] | replicas and clients as hosts put them |
-//! | [`network`], [`time`], [`adversary`] | what goes wrong |
+//! | [`network`], [`time`], [`adversary`], [`hostile`] | what goes wrong |
 //! | [`checker`], [`oracle`] | what must hold nevertheless |
 //! | [`crypto`], [`device`], [`service`] | keys, trusted counters and the replicated registers |
 //! | [`trace`] | golden traces: exact schedules in a small language |
@@ -19,9 +19,11 @@ pub mod audit;
 pub mod checker;
 pub mod crypto;
 pub mod device;
+pub mod hostile;
 pub mod network;
 pub mod node;
 pub mod oracle;
+mod quiet;
 pub mod rng;
 pub mod run;
 pub mod service;

@@ -6,14 +6,15 @@ use crate::rng::Rng;
 use crate::service::{Journal, Registers};
 use crate::swarm::{Options, SimConfig};
 use crate::world::{Log, World};
+use crate::quiet;
 use core::fmt;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::forge::MakeForger;
 use pentarchy_core::ids::{ClientId, Slot, View};
 use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::protocol::{Rules, Setup, Timeouts};
 use pentarchy_core::service::Service;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,6 +51,8 @@ pub struct Factories<'a> {
     pub client: &'a StartClient<'a>,
     /// What it replicates.
     pub service: &'a StartService<'a>,
+    /// Its liars, if somebody wrote down how to lie in it.
+    pub forger: Option<MakeForger>,
 }
 
 impl<'a> Factories<'a> {
@@ -60,9 +63,20 @@ impl<'a> Factories<'a> {
         replica: &'a StartReplica<'a>,
         client: &'a StartClient<'a>,
     ) -> Self {
-        Self { rules, replica, client, service: &|journal| Box::new(Registers::new(journal)) }
+        let service = &|journal| Box::new(Registers::new(journal)) as Box<dyn Service>;
+        Self { rules, replica, client, service, forger: None }
+    }
+
+    /// The same, with liars of this make.
+    #[must_use]
+    pub const fn with_forger(self, forger: Option<MakeForger>) -> Self {
+        Self { forger, ..self }
     }
 }
+
+/// The kinds of lies that replicas find, for [`Summary::found`].
+pub const FINDINGS: [&str; 5] =
+    ["two_checkpoints", "diverged_state", "mismatched_commit", "future_time", "oversize_batch"];
 
 /// What happened in one world.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -89,14 +103,20 @@ pub struct Summary {
     pub messages: u64,
     /// Packets that were refused.
     pub rejected: u64,
-    /// Lies that were found.
-    pub reports: u64,
+    /// Lies that were told by forgers.
+    pub lies: u64,
+    /// Lies that correct replicas found, by kind: see [`FINDINGS`].
+    pub found: [u64; FINDINGS.len()],
     /// Keys whose history was too tangled to decide whether it is linearizable.
     pub undecided: u64,
     /// Replicas that crashed.
     pub crashed: usize,
     /// What faulty replicas did.
     pub adversaries: Vec<&'static str>,
+    /// What hostile clients did.
+    pub hostile: Vec<&'static str>,
+    /// What else was to go wrong.
+    pub faults: Vec<&'static str>,
     /// Simulated time.
     pub simulated_ms: u64,
     /// The hash of all that happened.
@@ -109,8 +129,9 @@ impl fmt::Display for Summary {
         write!(out, "seed {seed:#x} n={n} f={f} requests={requests} executed={executed} ")?;
         write!(out, "slots={slots} stable={} view={} transfers={transfers} ", stable.0, view.0)?;
         write!(out, "messages={} rejected={} ", self.messages, self.rejected)?;
-        write!(out, "reports={} undecided={} ", self.reports, self.undecided)?;
+        write!(out, "lies={} found={:?} undecided={} ", self.lies, self.found, self.undecided)?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;
+        write!(out, "hostile={:?} faults={:?} ", self.hostile, self.faults)?;
         write!(out, "simulated={}ms audit={}", self.simulated_ms, self.audit)
     }
 }
@@ -179,12 +200,8 @@ pub fn run_options(
     log: Option<Log>,
 ) -> Result<Summary, Violation> {
     let world = options.to_string();
-    let run = AssertUnwindSafe(|| World::new(seed, options, factories, rng, log).run());
-    let outcome = catch_unwind(run).unwrap_or_else(|cause| {
-        let text = cause.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        Err(Broken::new(PANIC, text.unwrap_or_default()))
-    });
+    let run = || World::new(seed, options, factories, rng, log).run();
+    let outcome = quiet::catch(run).unwrap_or_else(|text| Err(Broken::new(PANIC, text)));
     match outcome {
         Ok(summary) => Ok(Summary { seed, ..summary }),
         Err(broken) => Err(Violation { seed, broken, world }),

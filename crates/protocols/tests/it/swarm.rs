@@ -7,6 +7,7 @@ use pentarchy_sim::run::{
     ClientSetup, Factories, Summary, Violation, run_many, run_seed, watch_seed,
 };
 use pentarchy_sim::swarm::SimConfig;
+use pentarchy_sim::world::log::{Event, What};
 
 fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
     let ClientSetup { client, n, f, timeouts, start_floor } = setup;
@@ -15,7 +16,7 @@ fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCo
 
 fn factories(protocol: &str) -> Factories<'static> {
     let entry = pentarchy_protocols::find(protocol).expect("a registered protocol");
-    Factories::new(entry.rules, &entry.start, &client)
+    Factories::new(entry.rules, &entry.start, &client).with_forger(entry.forger)
 }
 
 /// A number from the environment, decimal or hexadecimal.
@@ -44,7 +45,12 @@ fn sweep(protocol: &str, config: &SimConfig, default: u64) -> Vec<Summary> {
     let seeds = seeds(default);
     let alone = seeds.end - seeds.start == 1;
     if alone && std::env::var_os("WATCH").is_some() {
-        let log = Box::new(|line: &str| eprintln!("{line}"));
+        let log = Box::new(|event: &Event| {
+            // What is said stands there already; arrows are for tools.
+            if !matches!(event.what, What::Departs { .. }) {
+                eprintln!("{event}");
+            }
+        });
         let outcome = watch_seed(seeds.start, config, &factories(protocol), log);
         return outcome.map_or_else(|violation| panic!("{violation}"), |summary| vec![summary]);
     }

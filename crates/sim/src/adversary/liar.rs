@@ -9,10 +9,6 @@ use pentarchy_core::wire::Wire;
 pub struct Liar;
 
 impl Adversary for Liar {
-    fn name(&self) -> &'static str {
-        "liar"
-    }
-
     fn on_send(&mut self, to: Address, packet: Packet, rng: &mut Rng, out: &mut Vec<Departure>) {
         let packet = match ToClient::from_bytes(packet.bytes()) {
             Ok(truth) if matches!(to, Address::Client(_)) => {

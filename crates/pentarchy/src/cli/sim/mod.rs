@@ -39,7 +39,8 @@ pub fn run(args: &SimArgs) -> Outcome {
         f: args.f.and_then(|f| usize::try_from(f).ok()),
         ..SimConfig::default()
     };
-    let factories = Factories::new(entry.rules, &entry.start, &start_client);
+    let factories =
+        Factories::new(entry.rules, &entry.start, &start_client).with_forger(entry.forger);
     let interrupted = interrupted()?;
     let progress = progress(&seeds, args.json);
     let single = seeds.end - seeds.start == 1;
