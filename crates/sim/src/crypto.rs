@@ -124,8 +124,7 @@ impl Crypto {
         committed: Position,
         digest: &Digest,
     ) -> Certificate {
-        let numbers =
-            [position.view.0, position.index, committed.view.0, committed.index];
+        let numbers = [position.view.0, position.index, committed.view.0, committed.index];
         let mut certificate = [0; 32];
         let secret = &self.devices[usize::from(replica.0)];
         certificate[..16].copy_from_slice(&keyed(secret, 2, numbers, digest));
@@ -216,7 +215,8 @@ mod tests {
         let draft = Draft { client: client_id(1, 0), floor: 1, requests };
         let partial = crypto.seal_for(draft.clone(), ReplicaSet::from_iter([ReplicaId(1)]));
         let convinces = |envelope: &Envelope| {
-            [0, 1, 2].map(|me| Keys { crypto: crypto.clone(), me: ReplicaId(me) }.envelope(envelope))
+            [0, 1, 2]
+                .map(|me| Keys { crypto: crypto.clone(), me: ReplicaId(me) }.envelope(envelope))
         };
         assert_eq!(convinces(&partial), [false, true, false]);
         assert_eq!(convinces(&crypto.seal(draft.clone())), [true; 3]);

@@ -188,7 +188,9 @@ mod tests {
         device.create(at(0, 4), &a).unwrap();
         let second = device.create(at(0, 3), &b).unwrap();
         assert_eq!((first.position, first.committed), (second.position, second.committed));
-        assert!(device.verify(ReplicaId(0), &first, &a) && device.verify(ReplicaId(0), &second, &b));
+        assert!(
+            device.verify(ReplicaId(0), &first, &a) && device.verify(ReplicaId(0), &second, &b)
+        );
         assert_eq!(device.create(at(0, 2), &b), Err(Refused::Spent), "not before its beginning");
     }
 }

@@ -231,11 +231,11 @@ mod tests {
     }
 
     fn envelopes(harm: &Harm) -> Vec<Envelope> {
-        let envelope = |(_, packet): &(ReplicaId, Packet)| match ToReplica::from_bytes(packet.bytes())
-        {
-            Ok(ToReplica::Request(envelope)) => Some((*envelope).clone()),
-            _ => None,
-        };
+        let envelope =
+            |(_, packet): &(ReplicaId, Packet)| match ToReplica::from_bytes(packet.bytes()) {
+                Ok(ToReplica::Request(envelope)) => Some((*envelope).clone()),
+                _ => None,
+            };
         harm.packets.iter().filter_map(envelope).collect()
     }
 

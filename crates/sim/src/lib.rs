@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`run`], [`swarm`] | from a seed to a summary or a violation |
+//! | [`twins`] | every schedule of partitions around a replica that exists twice |
 //! | [`world`], [`node`], [`workload`] | replicas and clients as hosts put them |
 //! | [`network`], [`time`], [`adversary`], [`hostile`] | what goes wrong |
 //! | [`checker`], [`oracle`] | what must hold nevertheless |
@@ -30,6 +31,7 @@ pub mod service;
 pub mod swarm;
 pub mod time;
 pub mod trace;
+pub mod twins;
 pub mod workload;
 pub mod world;
 

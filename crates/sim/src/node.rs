@@ -54,7 +54,6 @@ pub struct ReplicaNode {
 /// A device; two copies of one replica may have the same one.
 pub type SharedDevice = Arc<Mutex<SimDevice>>;
 
-
 /// What a replica node is made of.
 pub struct Parts {
     /// Which replica.
@@ -321,9 +320,7 @@ impl ReplicaNode {
     fn authenticate(&mut self, outgoing: &Outgoing, out: &mut Vec<Act>) -> Option<AuthTag> {
         Some(match outgoing.auth {
             Auth::Channel => AuthTag::Channel,
-            Auth::Signature => {
-                AuthTag::Signature(self.keys.crypto.sign(self.id, &outgoing.digest))
-            }
+            Auth::Signature => AuthTag::Signature(self.keys.crypto.sign(self.id, &outgoing.digest)),
             Auth::Usig(position) => {
                 let digest = outgoing.digest;
                 let mut device = self.device.lock().expect("a device does not panic");

@@ -15,8 +15,8 @@ use crate::service::Operation;
 use crate::swarm::{Disturbance, Options};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
-use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
+use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::protocol::{Evidence, Finding, Reject, Status, Tuning};
 use pentarchy_core::wire::Wire;
 use std::collections::BTreeMap;
@@ -184,12 +184,7 @@ impl Oracle {
     ///
     /// # Errors
     /// If a bound is passed, or a client was refused.
-    pub fn bounds(
-        &mut self,
-        replica: ReplicaId,
-        status: &Status,
-        load: &bounds::Load,
-    ) -> Verdict {
+    pub fn bounds(&mut self, replica: ReplicaId, status: &Status, load: &bounds::Load) -> Verdict {
         if let Some(broken) = self.refused.take() {
             return Err(broken);
         }

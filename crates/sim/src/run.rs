@@ -2,11 +2,11 @@
 
 use crate::audit::Fingerprint;
 use crate::checker::Broken;
+use crate::quiet;
 use crate::rng::Rng;
 use crate::service::{Journal, Registers};
 use crate::swarm::{Options, SimConfig};
 use crate::world::{Log, World};
-use crate::quiet;
 use core::fmt;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::forge::MakeForger;
@@ -217,18 +217,28 @@ pub fn run_many(
     factories: &Factories<'_>,
     progress: impl FnMut(&Result<Summary, Violation>) -> bool + Send,
 ) {
-    let next = AtomicU64::new(seeds.start);
+    for_each(seeds, jobs, |seed| run_seed(seed, config, factories), progress);
+}
+
+/// Runs something for each number of a range, as [`run_many`] does for seeds.
+pub(crate) fn for_each(
+    numbers: Range<u64>,
+    jobs: usize,
+    run: impl Fn(u64) -> Result<Summary, Violation> + Sync,
+    progress: impl FnMut(&Result<Summary, Violation>) -> bool + Send,
+) {
+    let next = AtomicU64::new(numbers.start);
     let progress = Mutex::new(progress);
     let work = || {
         loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= numbers.end {
                 break;
             }
-            let outcome = run_seed(seed, config, factories);
+            let outcome = run(number);
             let mut progress = progress.lock().expect("progress does not panic");
             if !progress(&outcome) {
-                next.store(seeds.end, Ordering::Relaxed);
+                next.store(numbers.end, Ordering::Relaxed);
                 break;
             }
         }

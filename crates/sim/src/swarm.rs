@@ -203,7 +203,7 @@ impl Options {
             macs: rng.percent(10),
             hostile: Vec::new(),
             device: config.device,
-            watch_devices: true,
+            watch_devices: config.device == DeviceFault::None,
             round_us: rng.range(0, 3) * 50,
             busy_ppm: 0,
             stale_timer_ppm: 0,
@@ -267,9 +267,8 @@ impl Options {
         let mut ids: Vec<ReplicaId> = (0..self.n as u16).map(ReplicaId).collect();
         for _ in 0..rng.range(1, self.f as u64) {
             let index = rng.below(ids.len() as u64) as usize;
-            let behaviour = |rng: &mut Rng| {
-                Behaviour::draw(rng, self.n, self.clients, &self.timeouts)
-            };
+            let behaviour =
+                |rng: &mut Rng| Behaviour::draw(rng, self.n, self.clients, &self.timeouts);
             let mut behaviours = vec![behaviour(rng)];
             if rng.percent(25) {
                 behaviours.push(behaviour(rng));

@@ -35,8 +35,16 @@ pub use log::Log;
 /// Something that is going to happen.
 enum Happening {
     /// `from` is who says it, `to` the place that it comes to.
-    Arrive { from: Address, to: Address, packet: Packet },
-    Timeout { replica: usize, timer: TimerKey, arming: u64 },
+    Arrive {
+        from: Address,
+        to: Address,
+        packet: Packet,
+    },
+    Timeout {
+        replica: usize,
+        timer: TimerKey,
+        arming: u64,
+    },
     Round(usize),
     ClientRound(usize),
     Think(usize),

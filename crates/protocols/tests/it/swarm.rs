@@ -3,11 +3,16 @@
 //! and `WATCH=1` with it every single thing that happens there.
 
 use pentarchy_protocols::common::voting_client::VotingClient;
+use pentarchy_sim::device::DeviceFault;
+use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::{
-    ClientSetup, Factories, Summary, Violation, run_many, run_seed, watch_seed,
+    ClientSetup, FINDINGS, Factories, Summary, Violation, run_many, run_options, run_seed,
+    watch_seed,
 };
-use pentarchy_sim::swarm::SimConfig;
+use pentarchy_sim::swarm::{Options, SimConfig};
+use pentarchy_sim::twins::{run_schedules, schedules};
 use pentarchy_sim::world::log::{Event, What};
+use std::collections::BTreeSet;
 
 fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
     let ClientSetup { client, n, f, timeouts, start_floor } = setup;
@@ -107,6 +112,72 @@ fn equal_seeds_give_equal_worlds() {
         let run = || run_seed(seed, &SimConfig::default(), &factories("minbft"));
         assert_eq!(run(), run());
     }
+}
+
+/// The properties that the first seeds break with devices that lie, and with nobody watching the
+/// devices themselves.
+fn broken_by(device: DeviceFault, seeds: u64) -> BTreeSet<&'static str> {
+    let config = SimConfig { device, requests: 300, ..SimConfig::default() };
+    let broken = |seed| run_seed(seed, &config, &factories("minbft")).err();
+    (0..seeds).filter_map(broken).map(|violation| violation.broken.property).collect()
+}
+
+#[test]
+fn a_device_that_is_copied_or_set_back_breaks_agreement_and_is_noticed() {
+    for device in [DeviceFault::Clone, DeviceFault::RollBack] {
+        let broken = broken_by(device, 25);
+        assert!(broken.contains("agreement"), "{device:?}: {broken:?}");
+    }
+}
+
+#[test]
+fn a_device_that_lies_is_noticed_by_its_own_checker_first() {
+    let config = SimConfig { device: DeviceFault::Clone, requests: 300, ..SimConfig::default() };
+    let seen = (0..10).filter_map(|seed| {
+        let mut rng = Rng::new(seed);
+        let factories = factories("minbft");
+        let mut options = Options::draw(&mut rng, &config, &factories.rules);
+        options.watch_devices = true;
+        run_options(seed, options, &factories, rng, None).err()
+    });
+    let seen: BTreeSet<_> = seen.map(|violation| violation.broken.property).collect();
+    assert_eq!(seen, BTreeSet::from(["counter_uniqueness"]));
+}
+
+/// Every way to partition two rounds around a replica that exists twice; of three rounds, some.
+#[test]
+fn twins_break_nothing_unless_their_device_is_copied() {
+    let (config, factories) = (SimConfig::default(), factories("minbft"));
+    let all = schedules(2);
+    run_schedules(&all, 0..all.len() as u64, jobs(), &config, &factories, |outcome| {
+        outcome.as_ref().unwrap_or_else(|violation| panic!("{violation}"));
+        true
+    });
+    let config = SimConfig { device: DeviceFault::Clone, ..config };
+    let mut broken = BTreeSet::new();
+    run_schedules(&all, 0..all.len() as u64, jobs(), &config, &factories, |outcome| {
+        broken.extend(outcome.as_ref().err().map(|violation| violation.broken.property));
+        !broken.contains("agreement")
+    });
+    assert!(broken.contains("agreement"), "{broken:?}");
+}
+
+/// Lies that replicas report are told, and found, in the first few hundred seeds at the latest.
+#[test]
+fn each_kind_of_lie_that_can_be_found_is_provoked() {
+    let mut missing: BTreeSet<&str> = FINDINGS.into_iter().collect();
+    missing.remove("oversize_batch"); // Its door is closed to batches beyond the limits.
+    for seed in 0..400 {
+        let config = SimConfig { f: Some(1), requests: 300, ..SimConfig::default() };
+        let summary = run_seed(seed, &config, &factories("minbft"));
+        let summary = summary.unwrap_or_else(|violation| panic!("{violation}"));
+        let found = FINDINGS.iter().zip(summary.found).filter(|(_, count)| *count > 0);
+        found.for_each(|(name, _)| drop(missing.remove(name)));
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("not provoked: {missing:?}");
 }
 
 /// The checkers are worth something: a client that believes a single replica is caught with the

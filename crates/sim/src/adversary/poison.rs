@@ -41,9 +41,7 @@ impl Poison {
                 }
                 Message::Manifest { slot, manifest }
             }
-            Message::AskManifest { .. } => {
-                Message::AskManifest { slot: Slot(rng.below(1 << 40)) }
-            }
+            Message::AskManifest { .. } => Message::AskManifest { slot: Slot(rng.below(1 << 40)) },
             Message::AskChunk { slot, .. } => {
                 Message::AskChunk { slot, index: rng.next_u64() as u32 }
             }
@@ -55,11 +53,12 @@ impl Poison {
 impl Adversary for Poison {
     fn on_send(&mut self, to: Address, packet: Packet, rng: &mut Rng, out: &mut Vec<Departure>) {
         let packet = match &packet {
-            Packet::Transfer(bytes) if rng.chance(self.rate_ppm) => match Message::from_bytes(bytes)
-            {
-                Ok(truth) => Packet::Transfer(self.falsify(truth, rng).to_bytes()),
-                Err(_) => packet,
-            },
+            Packet::Transfer(bytes) if rng.chance(self.rate_ppm) => {
+                match Message::from_bytes(bytes) {
+                    Ok(truth) => Packet::Transfer(self.falsify(truth, rng).to_bytes()),
+                    Err(_) => packet,
+                }
+            }
             _ => packet,
         };
         out.push(Departure { after: 0, to, packet });

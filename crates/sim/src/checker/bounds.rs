@@ -1,8 +1,8 @@
 //! Nothing that can be seen from outside grows without limit.
 
 use super::{Broken, Stand, Verdict};
-use pentarchy_core::ids::ReplicaId;
 use crate::node::Packet;
+use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::{
     CHUNK_BYTES_MAX, CLIENTS_MAX, MESSAGE_BYTES_MAX, PENDING_ENVELOPES_MAX, SNAPSHOTS_KEPT,
     TRANSFER_CHUNKS_IN_FLIGHT,
@@ -172,7 +172,10 @@ pub(super) mod tests {
         broken(check(&status, Load { asks: TRANSFER_CHUNKS_IN_FLIGHT + 1, ..load.clone() }));
         broken(check(&status, Load { snapshots: SNAPSHOTS_KEPT + 1, ..load.clone() }));
         broken(check(&status, Load { sessions: CLIENTS_MAX + 1, ..load.clone() }));
-        broken(check(&Status { waiting: PENDING_ENVELOPES_MAX + 1, ..status.clone() }, load.clone()));
+        broken(check(
+            &Status { waiting: PENDING_ENVELOPES_MAX + 1, ..status.clone() },
+            load.clone(),
+        ));
         broken(check(&Status { stable: Slot(4), ..status.clone() }, load.clone()));
     }
 }
