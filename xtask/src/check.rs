@@ -1,6 +1,6 @@
 //! The one command that says whether all is well, step by step, cheapest first.
 
-use crate::{Failure, tidy, wrap};
+use crate::{Failure, fuzz, tidy, wrap};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -11,7 +11,7 @@ pub const SEEDS: u64 = 200;
 /// A step's name and what it does; the number is that of the simulator's seeds.
 type Step = (&'static str, fn(&Path, u64) -> Result<(), Failure>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("format", |root, _| cargo(root, &["fmt", "--all", "--", "--check"], &[])),
     ("tidy", |root, _| tidy::tidy(root)),
     ("clippy", |root, _| {
@@ -31,6 +31,7 @@ const STEPS: [Step; 8] = [
         cargo(root, &[&run[..], &what[..]].concat(), &[])
     }),
     ("audit", |root, _| audit(root)),
+    ("fuzz", |root, _| fuzz::check(root)),
 ];
 
 /// Seeds that are run once for each optimisation level.

@@ -1,7 +1,9 @@
 //! The project's own chores: `cargo xtask check` is the check, `cargo xtask fix` mends what a
-//! machine can mend, `cargo xtask tidy` and `cargo xtask tcb` are parts that also run alone.
+//! machine can mend, `cargo xtask fuzz` looks for inputs that break something, `cargo xtask tidy` and
+//! `cargo xtask tcb` are parts that also run alone.
 
 mod check;
+mod fuzz;
 mod tcb;
 mod tidy;
 mod tree;
@@ -17,6 +19,11 @@ usage: cargo xtask <command>
   check [--only STEP] [--seeds N]   everything that must hold; writes nothing but build files
                                     (N seeds for the simulator sweep; 200 if not given)
   fix                               formats, wraps comments, applies what clippy can apply
+  fuzz [TARGET] [--seconds N]       looks for inputs that break something, N seconds each target
+                                    (60 if not given); all targets if none is given
+  fuzz TARGET --input FILE          runs one input
+  fuzz [TARGET] --renew             makes the corpora anew, from what honest nodes say, what was
+                                    kept and what runs found
   tidy                              the rules that no other tool knows
   tcb                               counts the lines of the trusted counter";
 
@@ -46,6 +53,7 @@ fn run() -> Result<(), Failure> {
             check::check(&root, only.as_deref(), seeds.unwrap_or(check::SEEDS))
         }
         Some("fix") => finish(arguments).and_then(|()| check::fix(&root)),
+        Some("fuzz") => fuzz::command(&root, arguments),
         Some("tidy") => finish(arguments).and_then(|()| tidy::tidy(&root)),
         Some("tcb") => finish(arguments).and_then(|()| tcb::tcb(&root)),
         Some("help") => {

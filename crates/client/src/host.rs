@@ -1,7 +1,7 @@
 //! The client's thread: rounds of reading, stepping, writing.
 
 use crate::completion::Completion;
-use crate::config::ClientConfig;
+use crate::config::{ClientConfig, ClientEvent, OnEvent};
 use crate::error::{ConnectError, RequestError};
 use crate::inbox::{Command, Inbox};
 use crate::links::{Changes, Links};
@@ -56,11 +56,13 @@ struct Desk {
     /// Completed in this round.
     completed: usize,
     outgoing: Vec<(ReplicaSet, ToReplica)>,
+    on_event: Option<OnEvent>,
 }
 
 impl Host {
     pub fn new(config: ClientConfig) -> Result<(Self, Arc<Inbox>), ConnectError> {
-        let ClientConfig { membership, addresses, keys, signer, core, outstanding_max } = config;
+        let ClientConfig { membership, addresses, keys, signer, core, .. } = config;
+        let (outstanding_max, on_event) = (config.outstanding_max, config.on_event);
         let (members, given) = (membership.n(), addresses.len());
         if members != given {
             return Err(ConnectError::Addresses { members, addresses: given });
@@ -70,10 +72,11 @@ impl Host {
         }
         let poller = Poller::new()?;
         let inbox = Arc::new(Inbox::new(poller.waker(WAKER)?, outstanding_max));
-        let identity = Identity::new(*keys.channel_secret(), &membership.domain());
+        let identity = Identity::new(*keys.channel_secret(), &membership.group_domain());
         let replicas = addresses.into_iter().zip(membership.members.iter().map(|m| m.key));
         let links = Links::new(identity, Node::Client(keys.client_id()), replicas)?;
-        let desk = Desk {
+        let listens = on_event.is_some();
+        let mut desk = Desk {
             core,
             signer,
             numbers: Numbers::new(wall_micros()),
@@ -81,7 +84,11 @@ impl Host {
             wake_at: None,
             completed: 0,
             outgoing: Vec::new(),
+            on_event,
         };
+        if listens {
+            desk.step(Event::Listen);
+        }
         let host = Self {
             inbox: inbox.clone(),
             poller,
@@ -265,6 +272,19 @@ impl Desk {
                         Outcome::Forgotten => Err(RequestError::Forgotten),
                         Outcome::Refused => Err(RequestError::Refused),
                     });
+                }
+                Effect::Resume { to, from } => {
+                    self.outgoing.push((to, ToReplica::Resume { from }));
+                }
+                Effect::Event { body, .. } => {
+                    if let Some(on_event) = &mut self.on_event {
+                        on_event(ClientEvent::Event(body));
+                    }
+                }
+                Effect::EventsLost { .. } => {
+                    if let Some(on_event) = &mut self.on_event {
+                        on_event(ClientEvent::Lost);
+                    }
                 }
                 Effect::WakeAt(at) => {
                     self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));

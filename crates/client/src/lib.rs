@@ -16,6 +16,7 @@
 //! | [`Client`] | the handle |
 //! | [`ClientConfig`] | what it is connected with |
 //! | [`Pending`], [`Completions`] | two ways to wait: for one result, or for whatever comes next |
+//! | [`ClientEvent`] | what the service tells it unasked |
 //! | [`RequestError`] | why there is no result |
 
 #![forbid(unsafe_code)]
@@ -30,6 +31,6 @@ mod links;
 mod numbers;
 
 pub use completion::{Completions, Pending};
-pub use config::{ClientConfig, OUTSTANDING_DEFAULT};
+pub use config::{ClientConfig, ClientEvent, OUTSTANDING_DEFAULT, OnEvent};
 pub use error::{ConnectError, RequestError};
 pub use handle::Client;

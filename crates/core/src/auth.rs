@@ -54,6 +54,19 @@ impl AuthTag {
     }
 }
 
+/// An Ed25519 signature inside a message.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Signature(pub [u8; 64]);
+
+impl Wire for Signature {
+    fn encode(&self, to: &mut Writer) {
+        to.array(&self.0);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        from.array().map(Self)
+    }
+}
+
 impl fmt::Debug for AuthTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -10,6 +10,7 @@
 
 use crate::digest::Digest;
 use crate::ids::{Incarnation, ReplicaId, View};
+use crate::membership::Membership;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use core::fmt;
 
@@ -131,7 +132,7 @@ impl Wire for Ui {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Refused {
     /// The position is not above the last one, and it is not a repetition that the device still
-    /// remembers.
+    /// remembers; or the epoch is over.
     Spent,
     /// The device cannot be reached or has failed. Final: the replica stops.
     Unavailable,
@@ -148,11 +149,18 @@ impl fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-/// The trusted service. One device serves one replica in one epoch; a fresh device stands at
-/// position `0:2`, so that view 0 needs no opening.
+/// The trusted service. One device serves one replica, in one epoch after the other; in each it
+/// begins at position `0:2`, so that view 0 needs no opening. What it certifies names the epoch.
 pub trait Usig: Send {
     /// The life of this device.
     fn incarnation(&self) -> Incarnation;
+
+    /// Goes over to a later epoch, for good: nothing is certified in the ones before any more.
+    /// Nothing to do if it is in this epoch already.
+    ///
+    /// # Errors
+    /// [`Refused`] if the device was in a later one, or has failed.
+    fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused>;
 
     /// Certifies `digest` at `position`, which must be above every position before.
     ///

@@ -86,6 +86,14 @@ impl Domain {
         Self(hasher.finish())
     }
 
+    /// The domain of a group in all of its epochs.
+    #[must_use]
+    pub fn of_group(group: &GroupId) -> Self {
+        let mut hasher = Hasher::new("pentarchy group");
+        hasher.u64(crate::limits::WIRE_VERSION).bytes(&group.0);
+        Self(hasher.finish())
+    }
+
     /// Starts hashing a statement of the named kind within this domain.
     #[must_use]
     pub fn statement(&self, kind: &'static str) -> Hasher {

@@ -3,25 +3,44 @@
 
 use crate::batch::Batch;
 use crate::digest::Digest;
+use crate::epochs::Handover;
 use crate::ids::{ClientId, Millis, Slot};
 use crate::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
-use crate::ports::client::Reply;
-use crate::service::{Context, Service};
+use crate::membership::{Base, Membership};
+use crate::ports::client::{Reply, ToClient};
+use crate::roster::Roster;
+use crate::service::{Context, Event, Service};
 use crate::sessions::{Lookup, SESSION_SECTIONS, Sessions};
 use crate::snapshot::{Section, Snapshot};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
 /// Sections before the service's own: the executor's header, then the client table.
 const OWN_SECTIONS: u32 = 1 + SESSION_SECTIONS;
 
+/// What execution has to say to a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// What came of its request.
+    Reply(Reply),
+    /// What the service tells it unasked.
+    Event {
+        /// Counts the client's events, from 1 on.
+        number: u64,
+        /// What.
+        body: Bytes,
+    },
+}
+
 /// A service with everything that replication adds to its state.
 pub struct Executor {
     service: Box<dyn Service>,
     sessions: Sessions,
+    roster: Roster,
     executed: Slot,
     time: Millis,
     /// The sections as of the last checkpoint; what did not change since is shared.
@@ -31,17 +50,18 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// A service in its initial state.
+    /// A service in its initial state, for the members with which the group began.
     ///
     /// # Panics
     /// If the service has more than [`SECTIONS_MAX`] sections, which no peer could receive.
     #[must_use]
-    pub fn new(service: Box<dyn Service>) -> Self {
+    pub fn new(membership: Arc<Membership>, service: Box<dyn Service>) -> Self {
         assert!(service.sections() as usize <= SECTIONS_MAX, "a service keeps to its limits");
         let sections = (0..OWN_SECTIONS + service.sections()).map(|_| Section::default()).collect();
         Self {
             service,
             sessions: Sessions::default(),
+            roster: Roster::new(membership),
             executed: Slot(0),
             time: Millis(0),
             sections,
@@ -86,26 +106,54 @@ impl Executor {
         Bytes::from(self.service.query(operation))
     }
 
-    /// Executes the next slot; `reply` gets each client's replies, one at a time, as soon as there
-    /// is one: together they may be larger than what a host wants to hold.
+    /// What is kept of a client's events from this number on, and the lowest kept number.
+    #[must_use]
+    pub fn events(&self, client: &ClientId, from: u64) -> ToClient {
+        self.sessions.events(client, from)
+    }
+
+    /// Executes the next slot; `notify` gets replies and events, one at a time, as soon as there
+    /// is one: together they may be larger than what a host wants to hold. A request's events come
+    /// behind its reply.
     ///
     /// # Panics
-    /// If the slot is not the next one: the core or its host is broken.
-    pub fn execute(&mut self, slot: Slot, batch: &Batch, mut reply: impl FnMut(&ClientId, Reply)) {
+    /// If the slot is not the next one, or lies behind the end of the epoch: the core or its host
+    /// is broken.
+    pub fn execute(
+        &mut self,
+        slot: Slot,
+        batch: &Batch,
+        mut notify: impl FnMut(&ClientId, Notice),
+    ) {
         assert_eq!(slot, self.executed.next(), "slots are executed in order, each once");
+        assert!(!self.roster.is_ending(), "{slot} lies behind the end of its epoch");
         self.executed = slot;
         self.time = self.time.max(batch.time);
         let mut index = 0;
         for envelope in &batch.envelopes {
-            self.sessions.begin(envelope.client, envelope.floor, slot);
+            let member = self.roster.membership().member(&envelope.client);
+            self.sessions.begin(envelope.client, envelope.floor, envelope.events, slot);
             for request in &envelope.requests {
                 let context = Context::new(slot, index, self.time, envelope.client, batch.digest);
                 let (service, requests) = (&mut self.service, &mut self.requests);
+                let roster = &mut self.roster;
+                let mut events = Vec::new();
                 let outcome = self.sessions.settle(&envelope.client, request.number, || {
                     *requests += 1;
-                    service.execute(&context, &request.operation)
+                    if let Some(member) = member {
+                        return roster.execute(member, &context, &request.operation);
+                    }
+                    let result = service.execute(&context, &request.operation);
+                    events = service.take_events();
+                    result
                 });
-                reply(&envelope.client, Reply { number: request.number, outcome });
+                let reply = Reply { number: request.number, outcome };
+                notify(&envelope.client, Notice::Reply(reply));
+                for Event { client, body } in events {
+                    if let Some(number) = self.sessions.emit(&client, body.clone()) {
+                        notify(&client, Notice::Event { number, body });
+                    }
+                }
                 index += 1;
             }
         }
@@ -145,7 +193,28 @@ impl Executor {
         let mut to = Writer::default();
         self.executed.encode(&mut to);
         self.time.encode(&mut to);
+        self.roster.encode(&mut to);
         to.into_vec()
+    }
+
+    /// Whether the last executed slot was the last of its epoch.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.roster.is_ending()
+    }
+
+    /// How the epoch ends, if the last executed slot was its last. Takes a snapshot, with which
+    /// the next one begins.
+    pub fn handover(&mut self) -> Option<Handover> {
+        let lives = self.roster.next_lives()?;
+        let (slot, state) = (self.executed, self.checkpoint());
+        let epoch = self.roster.membership().epoch;
+        Some(Handover { epoch, base: Base { slot, state }, lives })
+    }
+
+    /// Goes on in this epoch. Its base may lie ahead: then it has to be installed.
+    pub fn begin_epoch(&mut self, membership: Arc<Membership>) {
+        self.roster.begin(membership);
     }
 
     /// Snapshots below a stable checkpoint may go.
@@ -188,6 +257,7 @@ impl Executor {
         let header = snapshot.sections[0].joined();
         let mut from = Reader::new(&header);
         let (executed, time) = (Slot::decode(&mut from)?, Millis::decode(&mut from)?);
+        let roster = self.roster.restored(&mut from)?;
         from.finish()?;
         if executed != snapshot.slot {
             return Err(Malformed);
@@ -204,7 +274,7 @@ impl Executor {
                 Some(index) => self.service.restore_section(index, &bytes)?,
             }
         }
-        (self.executed, self.time) = (executed, time);
+        (self.executed, self.time, self.roster) = (executed, time, roster);
         self.sections.clone_from(&snapshot.sections);
         self.changed_sections();
         self.snapshots.clear();

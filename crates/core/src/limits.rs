@@ -40,6 +40,23 @@ pub const CLIENT_REPLIES_BYTES_MAX: usize = 2 << 20;
 /// were idle for longest lose theirs, in every replica alike.
 pub const REPLIES_BYTES_MAX: usize = 256 << 20;
 
+/// Events that are kept for one client until it acknowledges them; the oldest give way first, in
+/// every replica alike. Also how far ahead of what it has delivered a client listens.
+pub const CLIENT_EVENTS_MAX: usize = 4096;
+
+/// Bytes of the events in [`CLIENT_EVENTS_MAX`], each counted with [`EVENT_HEADER_BYTES`], so that
+/// all of them fit into one message. Also the largest event: a larger one is lost at once, and
+/// those before it with it.
+pub const CLIENT_EVENTS_BYTES_MAX: usize = 2 << 20;
+
+/// What an event counts beside its body: what it takes in memory.
+pub const EVENT_HEADER_BYTES: usize = 32;
+
+/// Bytes of events that are kept for all clients together, counted alike. When there are more, the
+/// clients that were idle for longest lose theirs, in every replica alike. Not part of
+/// [`REPLIES_BYTES_MAX`], as who fills the one must not empty the other.
+pub const EVENTS_BYTES_MAX: usize = 256 << 20;
+
 /// Clients whose numbers and replies are remembered. The one that was idle for longest gives way,
 /// in every replica alike.
 pub const CLIENTS_MAX: usize = 4096;
@@ -73,6 +90,17 @@ pub const PENDING_CLIENT_BYTES_MAX: usize = 4 << 20;
 
 /// Of the pending envelopes, the share that one client may fill.
 pub const PENDING_CLIENT_ENVELOPES_MAX: usize = 512;
+
+/// Ends of past epochs that a replica keeps, to lead on who was away meanwhile. Each is some
+/// 50 bytes a member and 66 a signature, so 1024 of the largest group's are 6 MiB.
+pub const EPOCHS_KEPT: usize = 1024;
+
+/// Ends of epochs in one message; whoever needs more asks again.
+pub const HANDOVERS_SENT_MAX: usize = 64;
+
+/// A member's devices follow each other at most this often, by agreed time, so that a faulty
+/// replica cannot keep the group busy with changing epochs.
+pub const ADMISSION_INTERVAL_MILLIS: u64 = 2_000;
 
 /// The largest message between two nodes. Holds the largest NEW-VIEW: f + 1 = 32 VIEW-CHANGEs of
 /// [`WINDOW_SLOTS`] headers of about 250 bytes.
@@ -118,3 +146,5 @@ const _: () = assert!(ENVELOPE_BYTES_MAX < PENDING_CLIENT_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(32 * CHUNKS_MAX + 5 * SECTIONS_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(CLIENT_REPLIES_BYTES_MAX < REPLIES_BYTES_MAX);
+const _: () = assert!(CLIENT_EVENTS_BYTES_MAX + 1024 < FRAME_BYTES_MAX);
+const _: () = assert!(2 * CLIENT_EVENTS_BYTES_MAX < EVENTS_BYTES_MAX);

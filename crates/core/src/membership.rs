@@ -1,9 +1,11 @@
 //! Who is in an epoch, with the keys by which their statements are checked.
 
-use crate::digest::Domain;
-use crate::ids::{Epoch, GroupId, Incarnation, ReplicaId, View};
+use crate::digest::{Digest, Domain};
+use crate::epochs::Handover;
+use crate::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, Slot, View};
 use crate::limits::REPLICAS_MAX;
 use crate::quorum::Quorums;
+use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::vec::Vec;
 
 /// One replica of the group.
@@ -18,6 +20,60 @@ pub struct Member {
     pub device_key: [u8; 32],
 }
 
+/// One life of a member's trusted device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Life {
+    /// See [`Member::incarnation`].
+    pub incarnation: Incarnation,
+    /// See [`Member::device_key`].
+    pub device_key: [u8; 32],
+}
+
+impl Life {
+    /// Whether its certificates are MACs under the group's key, and not signatures.
+    #[must_use]
+    pub fn is_mac(&self) -> bool {
+        self.device_key == [0; 32]
+    }
+}
+
+impl Wire for Life {
+    fn encode(&self, to: &mut Writer) {
+        self.incarnation.encode(to);
+        to.array(&self.device_key);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { incarnation: Incarnation::decode(from)?, device_key: from.array()? })
+    }
+}
+
+impl Member {
+    /// The life of its device that the epoch admits.
+    #[must_use]
+    pub const fn life(&self) -> Life {
+        Life { incarnation: self.incarnation, device_key: self.device_key }
+    }
+}
+
+/// The state with which an epoch begins. The first one begins with nothing, at slot 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Base {
+    /// The last slot that was executed before.
+    pub slot: Slot,
+    /// Digest of the state after it.
+    pub state: Digest,
+}
+
+impl Wire for Base {
+    fn encode(&self, to: &mut Writer) {
+        self.slot.encode(to);
+        self.state.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { slot: Slot::decode(from)?, state: Digest::decode(from)? })
+    }
+}
+
 /// The members of one epoch, in the order of their ids.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Membership {
@@ -29,6 +85,8 @@ pub struct Membership {
     pub f: usize,
     /// The replicas; index is [`ReplicaId`].
     pub members: Vec<Member>,
+    /// With which state it begins.
+    pub base: Base,
 }
 
 /// A membership in which no protocol can be safe.
@@ -90,12 +148,43 @@ impl Membership {
         usize::from(id.0) < self.members.len()
     }
 
+    /// The member who asks as this client, if any: a member's requests are to the group itself.
+    #[must_use]
+    pub fn member(&self, client: &ClientId) -> Option<ReplicaId> {
+        let index = self.members.iter().position(|member| member.key == client.0)?;
+        u16::try_from(index).ok().map(ReplicaId)
+    }
+
+    /// The membership that follows on this one.
+    #[must_use]
+    pub fn after(&self, handover: &Handover) -> Self {
+        let next = |(member, life): (&Member, &Life)| Member {
+            key: member.key,
+            incarnation: life.incarnation,
+            device_key: life.device_key,
+        };
+        Self {
+            group: self.group,
+            epoch: self.epoch.next(),
+            f: self.f,
+            members: self.members.iter().zip(&handover.lives).map(next).collect(),
+            base: handover.base,
+        }
+    }
+
     /// All ids in order.
     pub fn ids(&self) -> impl Iterator<Item = ReplicaId> + use<> {
         (0..self.members.len() as u16).map(ReplicaId)
     }
 
-    /// What every statement in this epoch is bound to.
+    /// What clients' statements and channels are bound to: the group, in whatever epoch it is. A
+    /// request means the same in each, and is executed once in all of them.
+    #[must_use]
+    pub fn group_domain(&self) -> Domain {
+        Domain::of_group(&self.group)
+    }
+
+    /// What every statement of a replica in this epoch is bound to.
     #[must_use]
     pub fn domain(&self) -> Domain {
         Domain::new(&self.group, self.epoch)

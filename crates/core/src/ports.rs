@@ -105,7 +105,9 @@ pub mod client {
     use bytes::Bytes;
 
     use crate::ids::View;
-    use crate::limits::{BATCH_REQUESTS_MAX, FRAME_BYTES_MAX, OPERATION_BYTES_MAX};
+    use crate::limits::{
+        BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX, FRAME_BYTES_MAX, OPERATION_BYTES_MAX,
+    };
     use crate::request::Envelope;
     use alloc::sync::Arc;
 
@@ -123,6 +125,11 @@ pub mod client {
         },
         /// Say how you are.
         Status,
+        /// Send again what is kept of my events from this number on.
+        Resume {
+            /// The lowest number that the client was not given.
+            from: u64,
+        },
     }
 
     impl Wire for ToReplica {
@@ -138,6 +145,10 @@ pub mod client {
                     to.bytes(operation);
                 }
                 Self::Status => to.u8(2),
+                Self::Resume { from } => {
+                    to.u8(3);
+                    to.u64(*from);
+                }
             }
         }
         fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -148,6 +159,7 @@ pub mod client {
                     operation: from.bytes(OPERATION_BYTES_MAX)?,
                 }),
                 2 => Ok(Self::Status),
+                3 => Ok(Self::Resume { from: from.u64()? }),
                 _ => Err(Malformed),
             }
         }
@@ -222,6 +234,15 @@ pub mod client {
         },
         /// The replica's status as JSON, for people and tools. Nothing is decided by it.
         Status(Bytes),
+        /// What the service tells the client unasked: `events[i]` has the number `first + i`.
+        Events {
+            /// Every event below this number is gone here, for ever. 0 claims nothing.
+            oldest: u64,
+            /// The number of the first event.
+            first: u64,
+            /// Their bodies. May be empty in answer to [`ToReplica::Resume`].
+            events: Vec<Bytes>,
+        },
     }
 
     impl Wire for ToClient {
@@ -245,6 +266,12 @@ pub mod client {
                     to.u8(3);
                     to.bytes(json);
                 }
+                Self::Events { oldest, first, events } => {
+                    to.u8(4);
+                    to.u64(*oldest);
+                    to.u64(*first);
+                    to.sequence(events);
+                }
             }
         }
         fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -256,6 +283,11 @@ pub mod client {
                 1 => Ok(Self::Answer { number: from.u64()?, result: from.bytes(FRAME_BYTES_MAX)? }),
                 2 => Ok(Self::Busy { number: from.u64()? }),
                 3 => from.bytes(FRAME_BYTES_MAX).map(Self::Status),
+                4 => Ok(Self::Events {
+                    oldest: from.u64()?,
+                    first: from.u64()?,
+                    events: from.sequence(CLIENT_EVENTS_MAX)?,
+                }),
                 _ => Err(Malformed),
             }
         }
@@ -289,6 +321,9 @@ pub mod client {
         },
         /// A channel to a replica was opened or opened again.
         Connected(ReplicaId),
+        /// The application wants to be told events. Before anything else; without it they are
+        /// ignored, and replicas need not keep them.
+        Listen,
         /// All that had arrived was delivered: send what waits.
         Round {
             /// The host's clock. Never goes back.
@@ -321,6 +356,27 @@ pub mod client {
             number: u64,
             /// What came of it.
             outcome: Outcome,
+        },
+        /// Ask these replicas for the events from this number on.
+        Resume {
+            /// Who is asked.
+            to: ReplicaSet,
+            /// The lowest number that is missing.
+            from: u64,
+        },
+        /// Tell the application what the service told it. By ascending number, each once, and
+        /// without a gap that [`Self::EventsLost`] does not name.
+        Event {
+            /// Its number.
+            number: u64,
+            /// What the service said.
+            body: Bytes,
+        },
+        /// Tell the application that there are no copies any more of events below this number that
+        /// it was not told.
+        EventsLost {
+            /// The lowest number that may still come.
+            upto: u64,
         },
         /// Deliver a `Round` at this time at the latest.
         WakeAt(Millis),

@@ -299,6 +299,9 @@ pub struct Setup {
     pub me: ReplicaId,
     /// The group.
     pub membership: Arc<Membership>,
+    /// Whether execution has reached the state with which the epoch begins. If not, these vouch
+    /// for it, and the core begins by fetching it.
+    pub fetch: Option<ReplicaSet>,
     /// Sizes that change speed and memory, never meaning. Equal in all replicas of a group.
     pub tuning: Tuning,
 }

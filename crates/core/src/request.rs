@@ -66,13 +66,19 @@ pub struct Draft {
     pub client: ClientId,
     /// The client has the result of every number below this one, or has given it up.
     pub floor: u64,
+    /// The client was given, or has given up, every event below this number: replicas need not keep
+    /// them. None if it does not listen: nothing that there is so far need be kept.
+    pub events: Option<u64>,
     /// In the order in which they are to run: by ascending number. Never empty.
     pub requests: Vec<Request>,
 }
 
 impl Draft {
     /// Authenticated bytes of an envelope beside its requests: header and count.
-    pub const HEADER_BYTES: usize = 32 + 8 + 4;
+    #[must_use]
+    pub const fn header_bytes(events: Option<u64>) -> usize {
+        32 + 8 + if events.is_some() { 9 } else { 1 } + 4
+    }
     /// Bytes of a request beside its operation.
     pub const REQUEST_HEADER_BYTES: usize = 12;
 
@@ -82,6 +88,7 @@ impl Draft {
         let mut to = Writer::default();
         self.client.encode(&mut to);
         to.u64(self.floor);
+        encode_events(self.events, &mut to);
         to.sequence(&self.requests);
         to.into_bytes()
     }
@@ -100,14 +107,29 @@ impl Draft {
         let mut to = Writer::default();
         to.array(&body);
         encode_auth(&auth, &mut to);
-        let Self { client, floor, requests } = self;
+        let Self { client, floor, events, requests } = self;
         let (body_bytes, wire) = (body.len(), to.into_bytes());
-        Envelope { client, floor, requests, auth, digest, body_bytes, wire }
+        Envelope { client, floor, events, requests, auth, digest, body_bytes, wire }
     }
 }
 
 fn digest_of(body: &[u8]) -> Digest {
     Hasher::new("envelope").bytes(body).finish()
+}
+
+fn encode_events(events: Option<u64>, to: &mut Writer) {
+    to.u8(u8::from(events.is_some()));
+    if let Some(number) = events {
+        to.u64(number);
+    }
+}
+
+fn decode_events(from: &mut Reader<'_>) -> Result<Option<u64>, Malformed> {
+    match from.u8()? {
+        0 => Ok(None),
+        1 => from.u64().map(Some),
+        _ => Err(Malformed),
+    }
 }
 
 fn encode_auth(auth: &RequestAuth, to: &mut Writer) {
@@ -130,6 +152,8 @@ pub struct Envelope {
     pub client: ClientId,
     /// See [`Draft::floor`].
     pub floor: u64,
+    /// See [`Draft::events`].
+    pub events: Option<u64>,
     /// In the order in which they run.
     pub requests: Vec<Request>,
     /// The client's authentication of [`Self::digest`].
@@ -211,6 +235,7 @@ impl Wire for Envelope {
         let start = from.position();
         let client = ClientId::decode(from)?;
         let floor = from.u64()?;
+        let events = decode_events(from)?;
         let requests = from.sequence(ENVELOPE_REQUESTS_MAX)?;
         let body = from.since(start);
         let ascending = requests.is_sorted_by(|a: &Request, b| a.number < b.number);
@@ -223,6 +248,6 @@ impl Wire for Envelope {
             _ => return Err(Malformed),
         };
         let (digest, body_bytes, wire) = (digest_of(&body), body.len(), from.since(start));
-        Ok(Self { client, floor, requests, auth, digest, body_bytes, wire })
+        Ok(Self { client, floor, events, requests, auth, digest, body_bytes, wire })
     }
 }

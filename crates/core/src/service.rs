@@ -72,7 +72,10 @@ pub trait Service: Send {
     fn query(&self, operation: &[u8]) -> Vec<u8>;
 
     /// What the last executed operation tells clients unasked, in order. Called after each
-    /// execution. A service that tells nothing keeps this.
+    /// execution. A client that is not in the client table is not told; one that does not
+    /// acknowledge for long is not told everything ([`crate::limits::CLIENT_EVENTS_MAX`],
+    /// [`crate::limits::CLIENT_EVENTS_BYTES_MAX`]), but learns that something is missing. A service
+    /// that tells nothing keeps this.
     fn take_events(&mut self) -> Vec<Event> {
         Vec::new()
     }
@@ -100,6 +103,10 @@ pub trait SmallService: Send {
     fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8>;
     /// See [`Service::query`].
     fn query(&self, operation: &[u8]) -> Vec<u8>;
+    /// See [`Service::take_events`].
+    fn take_events(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
     /// The canonical bytes of the state.
     fn save(&self) -> Vec<u8>;
     /// The state whose bytes these are.
@@ -134,6 +141,9 @@ impl<S: SmallService> Service for Whole<S> {
     }
     fn query(&self, operation: &[u8]) -> Vec<u8> {
         self.inner.query(operation)
+    }
+    fn take_events(&mut self) -> Vec<Event> {
+        self.inner.take_events()
     }
     fn sections(&self) -> u32 {
         1

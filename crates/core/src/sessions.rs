@@ -3,12 +3,19 @@
 //! slots could execute a request again or never answer it.
 
 use crate::ids::{ClientId, Slot};
-use crate::limits::{CLIENT_REPLIES_BYTES_MAX, CLIENT_WINDOW, CLIENTS_MAX, REPLIES_BYTES_MAX};
-use crate::ports::client::Outcome;
+use crate::limits::{CLIENT_REPLIES_BYTES_MAX, CLIENT_WINDOW, CLIENTS_MAX};
+use crate::limits::{EVENTS_BYTES_MAX, REPLIES_BYTES_MAX};
+use crate::ports::client::{Outcome, ToClient};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bytes::Bytes;
+
+mod outbox;
+#[cfg(test)]
+mod tests;
+
+use outbox::Outbox;
 
 /// Sections into which the table is divided, so that a checkpoint re-encodes only the clients that
 /// were active.
@@ -38,6 +45,8 @@ struct Session {
     oldest_kept: usize,
     /// The last slot in which the client was active.
     active: Slot,
+    /// What it is told unasked.
+    outbox: Outbox,
 }
 
 /// What the table knows of a request.
@@ -60,6 +69,13 @@ pub struct Sessions {
     /// Bytes of kept results of all clients.
     bytes: usize,
     bytes_max: usize,
+    /// Bytes of kept events of all clients.
+    event_bytes: usize,
+    event_bytes_max: usize,
+    /// The first number of a new client's events: above those of every client that was forgotten,
+    /// so that one who comes back sees that something may be missing, and never sees a number
+    /// twice.
+    first_event: u64,
 }
 
 impl Default for Sessions {
@@ -143,6 +159,9 @@ impl Sessions {
             clients_max,
             bytes: 0,
             bytes_max: REPLIES_BYTES_MAX,
+            event_bytes: 0,
+            event_bytes_max: EVENTS_BYTES_MAX,
+            first_event: 1,
         }
     }
 
@@ -168,15 +187,20 @@ impl Sessions {
         }
     }
 
-    /// Begins the execution of a client's envelope in a slot: takes note of its floor, makes room.
-    pub fn begin(&mut self, client: ClientId, floor: u64, slot: Slot) {
+    /// Begins the execution of a client's envelope in a slot: takes note of its floor and of the
+    /// events that it acknowledges, makes room.
+    pub fn begin(&mut self, client: ClientId, floor: u64, events: Option<u64>, slot: Slot) {
         if !self.sessions.contains_key(&client) && self.sessions.len() >= self.clients_max {
             self.evict();
         }
         if self.bytes > self.bytes_max {
             self.forget_replies();
         }
-        let session = self.sessions.entry(client).or_default();
+        let first_event = self.first_event;
+        let session = self
+            .sessions
+            .entry(client)
+            .or_insert_with(|| Session { outbox: Outbox::new(first_event), ..Session::default() });
         if session.active != slot {
             self.by_activity.remove(&(session.active, client));
             self.by_activity.insert((slot, client));
@@ -185,6 +209,9 @@ impl Sessions {
         self.bytes -= session.bytes;
         session.raise_floor(floor);
         self.bytes += session.bytes;
+        self.event_bytes -= session.outbox.bytes();
+        session.outbox.acknowledge(events);
+        self.event_bytes += session.outbox.bytes();
         self.changed |= 1 << section_of(&client);
     }
 
@@ -192,8 +219,11 @@ impl Sessions {
         if let Some((_, client)) = self.by_activity.pop_first() {
             if let Some(session) = self.sessions.remove(&client) {
                 self.bytes -= session.bytes;
+                self.event_bytes -= session.outbox.bytes();
+                self.first_event = self.first_event.max(session.outbox.next());
             }
-            self.changed |= 1 << section_of(&client);
+            // The first section holds `first_event`.
+            self.changed |= 1 | (1 << section_of(&client));
         }
     }
 
@@ -211,6 +241,42 @@ impl Sessions {
                 self.changed |= 1 << section_of(client);
             }
         }
+    }
+
+    /// Keeps an event for a client and gives its number; none if the client is not remembered or
+    /// the event is too large to be kept.
+    pub fn emit(&mut self, client: &ClientId, body: Bytes) -> Option<u64> {
+        let session = self.sessions.get_mut(client)?;
+        self.event_bytes -= session.outbox.bytes();
+        let number = session.outbox.push(body);
+        self.event_bytes += session.outbox.bytes();
+        self.changed |= 1 << section_of(client);
+        if self.event_bytes > self.event_bytes_max {
+            self.forget_events();
+        }
+        number
+    }
+
+    /// Takes the events of the idlest clients until half of the limit is free.
+    fn forget_events(&mut self) {
+        for (_, client) in &self.by_activity {
+            if self.event_bytes <= self.event_bytes_max / 2 {
+                break;
+            }
+            let Some(session) = self.sessions.get_mut(client) else { continue };
+            if session.outbox.bytes() > 0 {
+                self.event_bytes -= session.outbox.bytes();
+                session.outbox.clear();
+                self.changed |= 1 << section_of(client);
+            }
+        }
+    }
+
+    /// What is kept of a client's events from this number on, as the client is told.
+    #[must_use]
+    pub fn events(&self, client: &ClientId, from: u64) -> ToClient {
+        let none = Outbox::new(self.first_event);
+        self.sessions.get(client).map_or(&none, |session| &session.outbox).since(from)
     }
 
     /// Executes a request unless it is settled, and says what came of it. [`Self::begin`] came
@@ -244,6 +310,9 @@ impl Sessions {
     #[must_use]
     pub fn section(&self, index: u32) -> Vec<u8> {
         let mut to = Writer::default();
+        if index == 0 {
+            to.u64(self.first_event);
+        }
         for (client, session) in self.sessions.range(section_range(index)) {
             client.encode(&mut to);
             to.u64(session.floor);
@@ -259,6 +328,7 @@ impl Sessions {
                     Entry::Forgotten => to.u8(2),
                 }
             }
+            session.outbox.encode(&mut to);
         }
         to.into_vec()
     }
@@ -274,11 +344,15 @@ impl Sessions {
             if let Some(session) = self.sessions.remove(&client) {
                 self.by_activity.remove(&(session.active, client));
                 self.bytes -= session.bytes;
+                self.event_bytes -= session.outbox.bytes();
             }
         }
         self.changed |= 1 << index;
         let bytes = Bytes::copy_from_slice(bytes);
         let mut from = Reader::new(&bytes);
+        if index == 0 {
+            self.first_event = from.u64()?;
+        }
         while from.remaining() > 0 {
             let client = ClientId::decode(&mut from)?;
             let session = decode_session(&mut from)?;
@@ -287,6 +361,7 @@ impl Sessions {
             }
             self.by_activity.insert((session.active, client));
             self.bytes += session.bytes;
+            self.event_bytes += session.outbox.bytes();
             self.sessions.insert(client, session);
         }
         Ok(())
@@ -313,6 +388,7 @@ fn decode_session(from: &mut Reader<'_>) -> Result<Session, Malformed> {
         .iter()
         .map(|entry| if let Entry::Done(result) = entry { result.len() } else { 0 })
         .sum();
+    session.outbox = Outbox::decode(from)?;
     Ok(session)
 }
 
@@ -326,107 +402,4 @@ fn section_range(index: u32) -> core::ops::RangeInclusive<ClientId> {
     first[0] = (index as u8) << 2;
     last[0] = first[0] | 3;
     ClientId(first)..=ClientId(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::vec;
-
-    fn client(id: u8) -> ClientId {
-        ClientId([id; 32])
-    }
-
-    fn run(table: &mut Sessions, number: u64, slot: u64) -> (Outcome, bool) {
-        let mut ran = false;
-        let outcome = table.settle(&client(1), number, || {
-            ran = true;
-            vec![slot as u8]
-        });
-        (outcome, ran)
-    }
-
-    #[test]
-    fn each_number_runs_once_in_any_order() {
-        let mut table = Sessions::default();
-        table.begin(client(1), 0, Slot(1));
-        let first = Outcome::Done(Bytes::from_static(&[1]));
-        assert_eq!(run(&mut table, 5, 1), (first.clone(), true));
-        assert_eq!(run(&mut table, 5, 2), (first, false));
-        assert_eq!(run(&mut table, 3, 2), (Outcome::Done(Bytes::from_static(&[2])), true));
-        table.begin(client(1), 6, Slot(3));
-        assert_eq!(run(&mut table, 5, 3), (Outcome::Forgotten, false));
-        assert_eq!(run(&mut table, 6 + CLIENT_WINDOW, 3), (Outcome::Refused, false));
-        assert_eq!(table.lookup(&client(1), 6), Lookup::New);
-    }
-
-    #[test]
-    fn old_replies_give_way_but_are_never_run_again() {
-        let mut table = Sessions::default();
-        table.begin(client(1), 0, Slot(1));
-        for number in 0..4 {
-            table.settle(&client(1), number, || vec![0; CLIENT_REPLIES_BYTES_MAX / 2]);
-        }
-        assert_eq!(run(&mut table, 1, 9), (Outcome::Forgotten, false));
-        assert!(matches!(run(&mut table, 2, 9), (Outcome::Done(_), false)));
-    }
-
-    #[test]
-    fn a_result_too_large_to_send_is_forgotten_and_takes_no_other_with_it() {
-        let mut table = Sessions::default();
-        table.begin(client(1), 0, Slot(1));
-        run(&mut table, 1, 1);
-        let large = || vec![0; CLIENT_REPLIES_BYTES_MAX + 1];
-        assert_eq!(table.settle(&client(1), 2, large), Outcome::Forgotten);
-        assert_eq!(run(&mut table, 2, 2), (Outcome::Forgotten, false));
-        assert_eq!(run(&mut table, 1, 2), (Outcome::Done(Bytes::from_static(&[1])), false));
-    }
-
-    #[test]
-    fn the_idlest_clients_lose_their_replies_first_and_restored_tables_agree() {
-        let mut table = Sessions { bytes_max: 100, ..Sessions::default() };
-        let mut copy = Sessions { bytes_max: 100, ..Sessions::default() };
-        for id in 1..=4 {
-            table.begin(client(id), 0, Slot(u64::from(id)));
-            table.settle(&client(id), 0, || vec![id; 30]);
-        }
-        for index in 0..SESSION_SECTIONS {
-            copy.restore_section(index, &table.section(index)).unwrap();
-        }
-        for table in [&mut table, &mut copy] {
-            table.begin(client(1), 0, Slot(5));
-            let kept =
-                |id| matches!(table.lookup(&client(id), 0), Lookup::Settled(Outcome::Done(_)));
-            assert_eq!([1, 2, 3, 4].map(kept), [false, false, false, true]);
-            assert_eq!(table.bytes, 30);
-        }
-    }
-
-    #[test]
-    fn a_known_client_may_jump_ahead_of_its_window_with_a_new_floor() {
-        let mut table = Sessions::default();
-        table.begin(client(1), 0, Slot(1));
-        let far = 10 * CLIENT_WINDOW;
-        assert_eq!(table.lookup(&client(1), far), Lookup::New, "the floor is in the envelope");
-        assert_eq!(run(&mut table, far, 1), (Outcome::Refused, false));
-        table.begin(client(1), far, Slot(2));
-        assert!(run(&mut table, far, 2).1);
-    }
-
-    #[test]
-    fn sections_restore_to_an_equal_table() {
-        let mut table = Sessions::with_capacity(3);
-        for id in [1, 1, 200, 7, 9] {
-            table.begin(client(id), 2, Slot(u64::from(id)));
-            table.settle(&client(id), 4, || vec![id; 3]);
-        }
-        assert_eq!(table.len(), 3, "the idlest client gave way");
-        let mut copy = Sessions::with_capacity(3);
-        for index in 0..SESSION_SECTIONS {
-            copy.restore_section(index, &table.section(index)).unwrap();
-        }
-        (table.changed, copy.changed) = (0, 0);
-        assert_eq!(copy, table);
-        assert_eq!(copy.restore_section(9, &table.section(50)), Err(Malformed));
-    }
 }

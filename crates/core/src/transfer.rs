@@ -412,7 +412,8 @@ impl Transfer {
         self.forget();
     }
 
-    fn forget(&mut self) {
+    /// Wants nothing any more.
+    pub fn forget(&mut self) {
         self.goal = None;
         self.chunks.clear();
         self.failures.clear();

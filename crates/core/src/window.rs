@@ -11,10 +11,10 @@ pub struct Window<T> {
 }
 
 impl<T: Default> Window<T> {
-    /// A window of `size` slots above slot 0.
+    /// A window of `size` slots above this one.
     #[must_use]
-    pub fn new(size: u64) -> Self {
-        Self { low: Slot(0), slots: (0..size).map(|_| T::default()).collect() }
+    pub fn new(low: Slot, size: u64) -> Self {
+        Self { low, slots: (0..size).map(|_| T::default()).collect() }
     }
 
     /// The low water mark: the highest slot that has left the window.
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_window_forgets_below_and_refuses_above() {
-        let mut window: Window<u32> = Window::new(4);
+        let mut window: Window<u32> = Window::new(Slot(0), 4);
         assert!(window.get_mut(Slot(0)).is_none() && window.get_mut(Slot(5)).is_none());
         for slot in 1..=4 {
             *window.get_mut(Slot(slot)).unwrap() = slot as u32;

@@ -2,9 +2,10 @@
 
 use crate::costs;
 use crate::keys::KeyPair;
-use pentarchy_core::auth::{Auth, AuthTag};
+use pentarchy_core::auth::{Auth, AuthTag, Signature};
 use pentarchy_core::counter::{Refused, Usig};
 use pentarchy_core::digest::Digest;
+use pentarchy_core::membership::Membership;
 use std::fmt;
 
 /// A replica's means to convince others: its key and its trusted counter.
@@ -19,6 +20,20 @@ impl Authenticator {
     #[must_use]
     pub fn new(keys: KeyPair, usig: Box<dyn Usig>) -> Self {
         Self { keys, usig }
+    }
+
+    /// Goes over to a later epoch.
+    ///
+    /// # Errors
+    /// [`Refused`] as for [`Usig::begin_epoch`]; the host must end the process.
+    pub fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+        self.usig.begin_epoch(membership)
+    }
+
+    /// Signs the statement with this digest under the replica's own key.
+    #[must_use]
+    pub fn sign(&self, digest: &Digest) -> Signature {
+        Signature(self.keys.sign(digest))
     }
 
     /// Authenticates the statement with this digest.

@@ -66,7 +66,7 @@ enum Means {
 }
 
 impl ClientSigner {
-    /// Signs envelopes for the group and epoch of the domain.
+    /// Signs envelopes for the group whose [`Membership::group_domain`] this is.
     #[must_use]
     pub const fn signature(keys: KeyPair, domain: Domain) -> Self {
         Self { keys, domain, means: Means::Signature }
@@ -84,7 +84,7 @@ impl ClientSigner {
         };
         let members = membership.ids().zip(membership.members.iter().map(|member| &member.key));
         let pair_keys = members.map(key_with).collect::<Result<_, _>>()?;
-        Ok(Self { keys, domain: membership.domain(), means: Means::Macs(pair_keys) })
+        Ok(Self { keys, domain: membership.group_domain(), means: Means::Macs(pair_keys) })
     }
 
     /// Whose envelopes these are.

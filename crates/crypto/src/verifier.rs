@@ -61,6 +61,7 @@ impl std::error::Error for BadVerifier {}
 /// are as fast to check again as to look up.
 pub struct GroupVerifier {
     membership: Arc<Membership>,
+    /// Of the requests.
     domain: Domain,
     /// By replica; the points of [`Membership::members`] unpacked once.
     keys: Vec<VerifyingKey>,
@@ -100,16 +101,17 @@ impl GroupVerifier {
             (RequestMode::Mac, Some((me, keys))) => RequestCheck::Mac(PairKeys::new(me, keys)),
             (RequestMode::Mac, None) => return Err(BadVerifier::MacNeedsKeys),
         };
-        let domain = membership.domain();
+        let domain = membership.group_domain();
         let (clients, seen) = (None, Seen::default());
         Ok(Self { membership, domain, keys, usig, requests, clients, seen })
     }
 
-    /// Takes requests of these clients only. Every replica of a group must have the same list: a
-    /// lying replica could have any other client's requests ordered where only connections are
-    /// checked, and replicas that disagree would stop each other.
+    /// Takes requests of these clients and the members only. Every replica of a group must have the
+    /// same list: a lying replica could have any other client's requests ordered where only
+    /// connections are checked, and replicas that disagree would stop each other.
     #[must_use]
-    pub fn only(self, clients: BTreeSet<ClientId>) -> Self {
+    pub fn only(self, mut clients: BTreeSet<ClientId>) -> Self {
+        clients.extend(self.membership.members.iter().map(|member| ClientId(member.key)));
         Self { clients: Some(clients), ..self }
     }
 
@@ -244,6 +246,7 @@ mod tests {
     use crate::costs::costs;
     use crate::request_auth::ClientSigner;
     use pentarchy_core::ids::{Epoch, GroupId};
+    use pentarchy_core::membership::Base;
     use pentarchy_core::request::{Draft, Request};
 
     struct NoDevices;
@@ -256,14 +259,19 @@ mod tests {
 
     fn draft(client: ClientId) -> Draft {
         let request = Request { number: 1, operation: b"get".as_slice().into() };
-        Draft { client, floor: 1, requests: vec![request] }
+        Draft { client, floor: 1, events: None, requests: vec![request] }
     }
 
     #[test]
     fn an_envelope_is_checked_once() {
-        let membership =
-            Membership { group: GroupId::default(), epoch: Epoch(0), f: 0, members: Vec::new() };
-        let domain = membership.domain();
+        let membership = Membership {
+            group: GroupId::default(),
+            epoch: Epoch(0),
+            f: 0,
+            members: Vec::new(),
+            base: Base::default(),
+        };
+        let domain = membership.group_domain();
         let membership = Arc::new(membership);
         let verifier =
             GroupVerifier::new(membership, Arc::new(NoDevices), RequestMode::Signature, None)

@@ -1,14 +1,15 @@
 //! A whole cluster inside one process, for examples, tests and programs that embed one.
 
-use crate::generate::{GroupOptions, NewCluster};
+use crate::generate::{GroupOptions, NewCluster, ReplicaSecrets};
 use crate::node::{self, StartError};
 use crate::protocols;
 use crate::{Client, RequestMode};
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
-use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_replica::{Fatal, Listen, Running};
-use std::net::{Ipv4Addr, TcpListener};
+use pentarchy_trusted::DeviceIdentity;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 /// Replicas on threads of this process that talk over TCP on the loopback interface, with fresh
 /// keys on free ports. What it tolerates is faults of the replicas' code and machines one by one:
@@ -16,6 +17,9 @@ use std::net::{Ipv4Addr, TcpListener};
 /// group, write its files with [`NewCluster::write`] and run one replica per host.
 pub struct LocalCluster {
     config: crate::config::ClusterConfig,
+    addresses: Vec<SocketAddr>,
+    keys: Vec<KeyPair>,
+    group_secret: GroupSecret,
     replicas: Vec<Option<Running>>,
 }
 
@@ -72,14 +76,13 @@ impl Builder {
         let addresses = listeners.iter().map(address).collect::<std::io::Result<Vec<_>>>()?;
         let NewCluster { config, replicas, group_secret, .. } =
             NewCluster::generate(&addresses, &self.options);
-        let resolved = node::addresses(&config)?;
-        let mut cluster = LocalCluster { config, replicas: Vec::with_capacity(n) };
+        let addresses = node::addresses(&config)?;
+        let keys = replicas.iter().map(|secrets| secrets.key.clone()).collect();
+        let running = Vec::with_capacity(n);
+        let mut cluster = LocalCluster { config, addresses, keys, group_secret, replicas: running };
         for ((id, secrets), listener) in (0..).zip(replicas).zip(listeners) {
-            let listen = Listen::Bound(listener);
-            let (config, addresses) = (&cluster.config, resolved.clone());
-            let replica =
-                node::replica(config, id, secrets, &group_secret, addresses, listen, service())?;
-            cluster.replicas.push(Some(replica.spawn()?));
+            let running = cluster.run(id, secrets, Listen::Bound(listener), service())?;
+            cluster.replicas.push(Some(running));
         }
         Ok(cluster)
     }
@@ -106,7 +109,41 @@ impl LocalCluster {
         node::connect(&self.config, KeyPair::generate())
     }
 
-    /// Stops a replica for ever, as a crash would. Does nothing if it was stopped before.
+    fn run(
+        &self,
+        id: u16,
+        secrets: ReplicaSecrets,
+        listen: Listen,
+        service: Box<dyn Service>,
+    ) -> Result<Running, StartError> {
+        let Self { config, group_secret, .. } = self;
+        let addresses = self.addresses.clone();
+        let replica = node::replica(config, id, secrets, group_secret, addresses, listen, service)?;
+        Ok(replica.spawn()?)
+    }
+
+    /// Starts a replica that was stopped. It has lost its memory, so it comes with a trusted device
+    /// that begins a new life, and with a service in its initial state; the group admits it and
+    /// brings it level. Does nothing if it runs.
+    ///
+    /// # Errors
+    /// [`StartError`] if the system refuses.
+    ///
+    /// # Panics
+    /// If there is no replica of this number.
+    pub fn restart(&mut self, id: usize, service: Box<dyn Service>) -> Result<(), StartError> {
+        if self.replicas[id].is_none() {
+            let member = &self.config.membership().members[id];
+            let device = DeviceIdentity::next_life(member);
+            let secrets = ReplicaSecrets { key: self.keys[id].clone(), device };
+            let listen = Listen::Address(self.addresses[id]);
+            // There are at most 64 replicas.
+            self.replicas[id] = Some(self.run(id as u16, secrets, listen, service)?);
+        }
+        Ok(())
+    }
+
+    /// Stops a replica, as a crash would. Does nothing if it was stopped before.
     ///
     /// # Errors
     /// [`Fatal`] if it had ended by itself.

@@ -35,6 +35,7 @@
 //! | --- | --- |
 //! | [`Service`], [`SmallService`], [`Context`] | what to write |
 //! | [`Client`] | `call` waits, `submit` gives a future, `query` reads fast; many at a time |
+//! | [`Event`], [`ClientEvent`] | what a service tells a client unasked, and what the client hears |
 //! | [`LocalCluster`] | a cluster inside this process |
 //! | [`config`], [`generate`], [`node`] | the parts of a cluster over several hosts |
 //! | [`services`] | services that are there already |
@@ -49,11 +50,11 @@ pub mod node;
 pub mod protocols;
 
 pub use cluster::LocalCluster;
-pub use pentarchy_client::{Client, Completions, Pending, RequestError};
+pub use pentarchy_client::{Client, ClientEvent, Completions, Pending, RequestError};
 pub use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
 pub use pentarchy_core::limits;
 pub use pentarchy_core::protocol::Timeouts;
-pub use pentarchy_core::service::{Context, Service, SmallService, Whole};
+pub use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 pub use pentarchy_core::wire::Malformed;
 pub use pentarchy_crypto::keys::KeyPair;
 pub use pentarchy_crypto::verifier::RequestMode;

@@ -4,8 +4,10 @@ use crate::config::{Admission, ClusterConfig};
 use crate::generate::ReplicaSecrets;
 use crate::protocols;
 use pentarchy_client::{Client, ClientConfig, ConnectError};
-use pentarchy_core::ids::ReplicaId;
-use pentarchy_core::membership::{BadMembership, Membership};
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::membership::{BadMembership, Life, Membership};
 use pentarchy_core::protocol::{Setup, Tuning};
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
@@ -13,10 +15,10 @@ use pentarchy_crypto::request_auth::{BadMemberKey, ClientSigner};
 use pentarchy_crypto::secret_file::SecretFileError;
 use pentarchy_crypto::verifier::{BadVerifier, GroupVerifier, RequestMode};
 use pentarchy_protocols::Entry;
-use pentarchy_replica::{Access, HostLimits, Listen, Replica, ReplicaConfig};
+use pentarchy_replica::{Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig};
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::identity::TakeError;
-use pentarchy_trusted::{DeviceIdentity, InProcess};
+use pentarchy_trusted::{Check, DeviceIdentity, InProcess};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -49,7 +51,7 @@ pub enum StartError {
     /// A secret cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretFileError),
-    /// The trusted device's identity is used up, or another one than the group admits.
+    /// The trusted device's identity cannot be taken, or is another one than the group admits.
     #[error(transparent)]
     Identity(#[from] TakeError),
     /// The trusted device cannot be made.
@@ -72,9 +74,9 @@ pub enum StartError {
     Io(#[from] std::io::Error),
 }
 
-/// Reads a replica's secrets from its folder. **Uses up its device's identity**: whatever happens
-/// next, this replica cannot be started from this folder again, because it would have forgotten
-/// what it promised.
+/// Reads a replica's secrets from its folder. **Uses up its device's identity**: when this replica
+/// is started from this folder again, it has forgotten what it promised, and so it gets a device
+/// that begins a new life. The replica then asks the group to admit it.
 ///
 /// # Errors
 /// [`StartError`]; a configuration that no replica can run under, and a file that is missing or
@@ -98,7 +100,10 @@ pub fn take_secrets(
     // For its check of every member's key: what follows uses the identity up.
     ClientSigner::macs(key.clone(), &membership)?;
     let group_secret = GroupSecret::load(&folder.join("group-secret"))?;
-    let device = DeviceIdentity::take(&folder.join("device"), member)?;
+    let device = match DeviceIdentity::take(&folder.join("device"), member) {
+        Err(TakeError::Used(_)) => DeviceIdentity::next_life(member),
+        taken => taken?,
+    };
     Ok((ReplicaSecrets { key, device }, group_secret))
 }
 
@@ -126,32 +131,73 @@ pub fn replica(
     let membership = Arc::new(config.membership());
     membership.check_hybrid()?;
     let me = ReplicaId(id);
+    let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
     let usig = InProcess::open(&membership, me, device, Some(group_secret.as_bytes()))?;
-    let mut verifier = GroupVerifier::new(
-        membership.clone(),
-        usig.check(),
-        config.request_auth,
-        Some((me, &key)),
-    )?;
-    if let Admission::Only(clients) = &config.admission {
-        verifier = verifier.only(clients.iter().copied().collect());
-    }
-    let setup = Setup { me, membership: membership.clone(), tuning: Tuning::default() };
-    let start = entry.start;
+    let epochs = Epochs {
+        me,
+        entry,
+        key: key.clone(),
+        check: usig.check(),
+        request_auth: config.request_auth,
+        admission: config.admission.clone(),
+    };
+    // Later memberships have the same keys, so what can be checked once can be checked always.
+    epochs.try_verifier(&membership)?;
     Ok(Replica::new(ReplicaConfig {
         me,
         addresses,
         listen,
-        core: Box::new(move |out| start(setup, out)),
+        rules: entry.rules,
+        epochs: Box::new(epochs),
         service,
+        signer: signer(config, key.clone(), &membership)?,
         keys: key,
         usig: Box::new(usig),
-        verifier: Arc::new(verifier),
+        life,
         timeouts: config.timeouts,
         access: access(config),
         limits: HostLimits::default(),
         membership,
     })?)
+}
+
+/// Makes the parts of a replica that change with the epoch.
+struct Epochs {
+    me: ReplicaId,
+    entry: &'static Entry,
+    key: KeyPair,
+    check: Arc<Check>,
+    request_auth: RequestMode,
+    admission: Admission,
+}
+
+impl Epochs {
+    fn try_verifier(&self, membership: &Arc<Membership>) -> Result<GroupVerifier, BadVerifier> {
+        let check = Arc::new(self.check.for_epoch(membership));
+        let me = Some((self.me, &self.key));
+        let verifier = GroupVerifier::new(membership.clone(), check, self.request_auth, me)?;
+        Ok(match &self.admission {
+            Admission::Open => verifier,
+            Admission::Only(clients) => verifier.only(clients.iter().copied().collect()),
+        })
+    }
+}
+
+impl EpochFactory for Epochs {
+    fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
+        let verifier = self.try_verifier(membership);
+        Arc::new(verifier.expect("members keep their keys, which were checked at the start"))
+    }
+
+    fn core(
+        &mut self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+        effects: &mut Vec<CoreEffect>,
+    ) -> Box<dyn ReplicaCore> {
+        let (me, membership) = (self.me, membership.clone());
+        (self.entry.start)(Setup { me, membership, fetch, tuning: Tuning::default() }, effects)
+    }
 }
 
 fn access(config: &ClusterConfig) -> Access {
@@ -187,7 +233,7 @@ fn signer(
     membership: &Membership,
 ) -> Result<ClientSigner, BadMemberKey> {
     match config.request_auth {
-        RequestMode::Signature => Ok(ClientSigner::signature(keys, membership.domain())),
+        RequestMode::Signature => Ok(ClientSigner::signature(keys, membership.group_domain())),
         RequestMode::Mac => ClientSigner::macs(keys, membership),
     }
 }

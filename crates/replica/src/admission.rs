@@ -42,6 +42,7 @@ impl Admission {
             Ok(ToReplica::Status) => {
                 self.asked_status.insert(client);
             }
+            Ok(ToReplica::Resume { from }) => on_resume(client, from, now_ms, unit, network),
             Err(_) => {
                 network.counters.client_malformed += 1;
                 disconnect(&client, now_ms, "malformed message", network);
@@ -160,6 +161,17 @@ fn on_query(
         return;
     }
     answer(&client, &ToClient::Answer { number, result }, now_ms, network);
+}
+
+/// Sends a client the events that it misses, unless so much waits for it that it would not read them
+/// soon; it asks again.
+fn on_resume(client: ClientId, from: u64, now_ms: u64, unit: &Unit, network: &mut Network) {
+    if network.client_queued_bytes(&client) >= network.limits().query_queue_bytes {
+        network.counters.client_resumes_dropped += 1;
+        return;
+    }
+    network.counters.client_resumes += 1;
+    answer(&client, &unit.executor.events(&client, from), now_ms, network);
 }
 
 /// Sends a message to a client, if it is connected. False if it is and cannot take it.

@@ -1,23 +1,25 @@
-//! The connected clients, and the replies that a round collects for them.
+//! The connected clients, and the replies and events that a round collects for them.
 
 use crate::config::HostLimits;
+use bytes::Bytes;
+use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, View};
-use pentarchy_core::limits::BATCH_REQUESTS_MAX;
+use pentarchy_core::limits::{BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use std::collections::{HashMap, VecDeque};
 
-/// Bytes of results in one message, unless one result alone is larger.
+/// Bytes of results or events in one message, unless one alone is larger.
 const REPLIES_BYTES: usize = 1 << 20;
 
-/// What a reply takes beside its result, at most.
+/// What a reply takes beside its result, or an event beside its body, at most.
 const REPLY_HEADER_BYTES: usize = 16;
 
 /// Clients by key.
 pub struct Clients {
     clients: HashMap<ClientId, Client>,
-    /// Clients with replies, in the order in which they are sent them.
+    /// Clients with replies or events, in the order in which they are sent them.
     answered: VecDeque<ClientId>,
-    /// Bytes of all collected replies.
+    /// Bytes of all that was collected.
     bytes: usize,
     limits: HostLimits,
 }
@@ -27,7 +29,9 @@ struct Client {
     /// When it was last heard of.
     heard_ms: u64,
     replies: VecDeque<Reply>,
-    /// Their bytes.
+    /// Events by ascending number.
+    events: VecDeque<(u64, Bytes)>,
+    /// Bytes of both.
     bytes: usize,
 }
 
@@ -52,7 +56,8 @@ impl Clients {
     /// Takes note that a client is connected; gives the token of the connection that this one
     /// replaces.
     pub fn up(&mut self, id: ClientId, token: usize, now_ms: u64) -> Option<usize> {
-        let client = Client { token, heard_ms: now_ms, replies: VecDeque::new(), bytes: 0 };
+        let (replies, events) = (VecDeque::new(), VecDeque::new());
+        let client = Client { token, heard_ms: now_ms, replies, events, bytes: 0 };
         let old = self.clients.insert(id, client)?;
         self.bytes -= old.bytes;
         Some(old.token)
@@ -80,27 +85,38 @@ impl Clients {
         Some((client.token, client.heard_ms))
     }
 
-    /// Collects a reply for a client, if it is connected. False if that would be too many bytes: it
-    /// is then dropped. Whoever is not answered asks again, and is then answered from the client
-    /// table.
+    /// Collects a reply or an event for a client, if it is connected. False if that would be too
+    /// many bytes: it is then dropped. Who misses something asks for it, and then gets it from the
+    /// client table.
     #[must_use]
-    pub fn reply(&mut self, id: &ClientId, reply: Reply) -> bool {
+    pub fn notify(&mut self, id: &ClientId, notice: Notice) -> bool {
         let Some(client) = self.clients.get_mut(id) else { return true };
         let is_crowded = self.bytes > self.limits.clients_queue_bytes
             && client.bytes > self.limits.client_share_bytes();
         if is_crowded || client.bytes > self.limits.client_queue_bytes {
             return false;
         }
-        if client.replies.is_empty() {
+        if client.replies.is_empty() && client.events.is_empty() {
             self.answered.push_back(*id);
         }
-        client.bytes += bytes_of(&reply);
-        self.bytes += bytes_of(&reply);
-        client.replies.push_back(reply);
+        let bytes = match notice {
+            Notice::Reply(reply) => {
+                let bytes = bytes_of(&reply);
+                client.replies.push_back(reply);
+                bytes
+            }
+            Notice::Event { number, body } => {
+                let bytes = REPLY_HEADER_BYTES + body.len();
+                client.events.push_back((number, body));
+                bytes
+            }
+        };
+        client.bytes += bytes;
+        self.bytes += bytes;
         true
     }
 
-    /// Takes out as many replies as fit one message, with the token of their client.
+    /// Takes out as many replies, or events, as fit one message, with the token of their client.
     pub fn next_message(&mut self, view: View) -> Option<(usize, ToClient)> {
         while let Some(id) = self.answered.front() {
             if let Some(client) = self.clients.get_mut(id)
@@ -112,6 +128,14 @@ impl Clients {
                 client.bytes -= bytes;
                 self.bytes -= bytes;
                 return Some((client.token, ToClient::Replies { view, replies }));
+            }
+            if let Some(client) = self.clients.get_mut(id)
+                && let Some((first, events)) = take_run(&mut client.events)
+            {
+                let bytes: usize = events.iter().map(|body| REPLY_HEADER_BYTES + body.len()).sum();
+                client.bytes -= bytes;
+                self.bytes -= bytes;
+                return Some((client.token, ToClient::Events { oldest: 0, first, events }));
             }
             self.answered.pop_front();
         }
@@ -136,15 +160,29 @@ fn prefix(replies: &VecDeque<Reply>) -> usize {
     replies.iter().take(BATCH_REQUESTS_MAX).take_while(fits).count().max(1)
 }
 
+/// Takes events whose numbers follow each other, as many as fit one message; at least one if there
+/// is one.
+fn take_run(events: &mut VecDeque<(u64, Bytes)>) -> Option<(u64, Vec<Bytes>)> {
+    let first = events.front()?.0;
+    let mut bytes = 0;
+    let fits = |(expected, (number, body)): (u64, &(u64, Bytes))| {
+        bytes += REPLY_HEADER_BYTES + body.len();
+        expected == *number && (bytes <= REPLIES_BYTES || expected == first)
+    };
+    let count = (first..).zip(&*events).take(CLIENT_EVENTS_MAX).map(fits).take_while(|it| *it);
+    let count = count.count();
+    Some((first, events.drain(..count).map(|(_, body)| body).collect()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
 
     fn collect(clients: &mut Clients, id: &ClientId, count: u64, bytes: usize) -> usize {
         let outcome = Outcome::Done(Bytes::from(vec![0; bytes]));
         let reply = |number| Reply { number, outcome: outcome.clone() };
-        (0..count).filter(|number| clients.reply(id, reply(*number))).count()
+        let notice = |number| Notice::Reply(reply(number));
+        (0..count).filter(|number| clients.notify(id, notice(*number))).count()
     }
 
     fn drained(clients: &mut Clients) -> Vec<(usize, usize)> {
@@ -167,6 +205,28 @@ mod tests {
         assert_eq!(collect(&mut clients, &id, 3, 600 << 10), 3);
         assert_eq!(drained(&mut clients), [(7, 1), (7, 1), (7, 1)]);
         assert_eq!(drained(&mut clients), []);
+    }
+
+    #[test]
+    fn a_rounds_events_leave_behind_the_replies_in_runs_of_numbers() {
+        let (mut clients, id) = (Clients::new(HostLimits::default()), ClientId([1; 32]));
+        clients.up(id, 7, 0);
+        let mut tell = |number, bytes| {
+            let body = Bytes::from(vec![0; bytes]);
+            assert!(clients.notify(&id, Notice::Event { number, body }));
+        };
+        (3..6).for_each(|number| tell(number, 1));
+        (7..9).for_each(|number| tell(number, 600 << 10));
+        assert_eq!(collect(&mut clients, &id, 2, 1), 2);
+        let mut sent = Vec::new();
+        while let Some((_, message)) = clients.next_message(View(0)) {
+            sent.push(match message {
+                ToClient::Replies { replies, .. } => (0, replies.len()),
+                ToClient::Events { oldest: 0, first, events } => (first, events.len()),
+                other => panic!("{other:?}"),
+            });
+        }
+        assert_eq!((sent, clients.bytes), (vec![(0, 2), (3, 3), (7, 1), (8, 1)], 0));
     }
 
     #[test]

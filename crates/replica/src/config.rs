@@ -1,47 +1,70 @@
 //! What a replica is started with.
 
+use crate::fault::FaultSwitch;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
-use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
 use pentarchy_core::limits::PENDING_ENVELOPES_MAX;
-use pentarchy_core::membership::Membership;
-use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::membership::{Life, Membership};
+use pentarchy_core::protocol::{Rules, Timeouts};
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::request_auth::ClientSigner;
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Starts the protocol's core; its first effects are appended.
-pub type CoreFactory = Box<dyn FnOnce(&mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> + Send>;
+/// Makes what a replica needs anew in each epoch.
+pub trait EpochFactory: Send {
+    /// What checks others' statements in this epoch.
+    fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier>;
+
+    /// Starts the protocol's core; its first effects are appended. See [`Setup::fetch`]. Called
+    /// only for an epoch that admits this replica's device.
+    ///
+    /// [`Setup::fetch`]: pentarchy_core::protocol::Setup::fetch
+    fn core(
+        &mut self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+        effects: &mut Vec<CoreEffect>,
+    ) -> Box<dyn ReplicaCore>;
+}
 
 /// What a replica is started with.
 pub struct ReplicaConfig {
     /// Which replica this is.
     pub me: ReplicaId,
-    /// The group.
+    /// The group as it began.
     pub membership: Arc<Membership>,
     /// Where each replica listens, in the order of their ids.
     pub addresses: Vec<SocketAddr>,
     /// Where this one does.
     pub listen: Listen,
-    /// The protocol.
-    pub core: CoreFactory,
+    /// The protocol's rules.
+    pub rules: Rules,
+    /// The protocol's cores.
+    pub epochs: Box<dyn EpochFactory>,
     /// What is replicated, in its initial state.
     pub service: Box<dyn Service>,
     /// This replica's key; the membership names its public half.
     pub keys: KeyPair,
     /// This replica's trusted counter.
     pub usig: Box<dyn Usig>,
-    /// Checks what others authenticated.
-    pub verifier: Arc<dyn Verifier>,
+    /// Which life of it this is. If the membership admits another one, the replica begins by
+    /// asking the group to admit this one, and has no vote until then.
+    pub life: Life,
+    /// Authenticates that request, under [`Self::keys`].
+    pub signer: ClientSigner,
     /// The numbers behind symbolic delays.
     pub timeouts: Timeouts,
     /// Who may be a client.
     pub access: Access,
     /// Bounds of this host.
     pub limits: HostLimits,
+    /// By which the replica can be made to misbehave. None for one that is meant to work.
+    pub faults: Option<FaultSwitch>,
 }
 
 /// Where to listen.
@@ -94,7 +117,8 @@ pub struct HostLimits {
     /// next to nothing for five seconds, it is then disconnected. Also the bytes of results that
     /// one round collects for it.
     pub client_queue_bytes: usize,
-    /// Bytes that wait for a client above which its queries are not answered; it has them ordered.
+    /// Bytes that wait for a client above which its queries are not answered, and it is not sent
+    /// again the events that it asks for; it has queries ordered, and asks for events again.
     pub query_queue_bytes: usize,
     /// Bytes that wait for all clients together; above it only those get more for whom less than
     /// an equal share of it waits.

@@ -28,7 +28,11 @@ pub struct Counters {
     /// Queries that were not executed because too much waits for the client, or not answered
     /// because the result is too large. The client has them ordered.
     pub client_queries_dropped: u64,
-    /// Results and messages that were dropped because the client has too many. It asks again.
+    /// Times that a client asked for events and was sent what is kept, be it nothing.
+    pub client_resumes: u64,
+    /// Times that it was not, because too much waits for it. It asks again.
+    pub client_resumes_dropped: u64,
+    /// Results, events and messages that were dropped because the client has too many. It asks again.
     pub client_dropped: u64,
     /// Clients that were disconnected, after they had been silent, to make room for another.
     pub clients_evicted: u64,
@@ -40,6 +44,10 @@ pub struct Counters {
     pub peer_unconnected: u64,
     /// Questions about state that were dropped because too much waited for the peer.
     pub transfer_dropped: u64,
+    /// Messages of peers that were in another epoch.
+    pub other_epoch: u64,
+    /// Epochs that began here.
+    pub epochs: u64,
     /// Records that the core asked to keep, and that nobody keeps in this host.
     pub records: u64,
     /// What the core reported about others.

@@ -2,16 +2,20 @@
 
 use crate::admission::{Admission, answer};
 use crate::config::ReplicaConfig;
+use crate::epochs::Succession;
 use crate::error::{Fatal, StartError};
+use crate::fault::{Fault, FaultSwitch};
 use crate::network::{Network, Sender};
 use crate::peers::Peers;
 use crate::status::{CatchUp, StatusReport, usage};
 use crate::unit::{Unit, UnitParts};
 use bytes::Bytes;
-use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::epochs::Epochs;
+use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{GroupId, Incarnation, ReplicaId};
-use pentarchy_core::membership::Membership;
+use pentarchy_core::ids::{GroupId, ReplicaId};
+use pentarchy_core::membership::Life;
+use pentarchy_core::outsider::Outsider;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_crypto::authenticator::Authenticator;
@@ -23,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 /// The longest a round waits for something to happen: how late a stop, or a core that only looks at
 /// the clock, may be.
@@ -38,9 +42,9 @@ pub struct Replica {
     unit: Unit,
     admission: Admission,
     clock: Clock,
-    membership: Arc<Membership>,
     me: ReplicaId,
-    incarnation: Incarnation,
+    life: Life,
+    faults: Option<FaultSwitch>,
     /// When the core was last told that a round is over.
     round_ms: u64,
     ready: Vec<usize>,
@@ -54,21 +58,27 @@ impl Replica {
     /// # Errors
     /// [`StartError`]
     pub fn new(config: ReplicaConfig) -> Result<Self, StartError> {
-        let ReplicaConfig { me, membership, addresses, listen, core, service, .. } = config;
+        let ReplicaConfig { me, membership, addresses, listen, mut epochs, service, .. } = config;
         let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
         if member.key != config.keys.public() {
             return Err(StartError::WrongKey(me));
         }
         let peers = Peers::new(me, &membership, &addresses)?;
         let others = peers.others().collect();
-        let identity = Identity::new(*config.keys.channel_secret(), &membership.domain());
+        let identity = Identity::new(*config.keys.channel_secret(), &membership.group_domain());
         let network = Network::new(listen, identity, config.access, config.limits, peers)?;
-        let incarnation = config.usig.incarnation();
         let mut effects = Vec::new();
+        let following = Epochs::new(me, config.life, membership.clone());
+        let core: Box<dyn ReplicaCore> = if following.is_admitted() {
+            epochs.core(&membership, None, &mut effects)
+        } else {
+            Box::new(Outsider { rules: config.rules })
+        };
         let unit = Unit::new(UnitParts {
-            core: core(&mut effects),
-            executor: Executor::new(service),
-            verifier: config.verifier,
+            core,
+            executor: Executor::new(membership.clone(), service),
+            verifier: epochs.verifier(&membership),
+            succession: Succession::new(following, config.life, epochs, config.signer),
             authenticator: Authenticator::new(config.keys, config.usig),
             timeouts: config.timeouts,
             me,
@@ -80,9 +90,9 @@ impl Replica {
             unit,
             admission: Admission::default(),
             clock: Clock::default(),
-            membership,
             me,
-            incarnation,
+            life: config.life,
+            faults: config.faults,
             round_ms: 0,
             ready: Vec::new(),
             messages: Vec::new(),
@@ -133,6 +143,7 @@ impl Replica {
         let mut happened = self.network.wait(timeout)?;
         let now_ms = self.clock.elapsed_ms();
         self.unit.set_now(now_ms);
+        self.misbehave(now_ms);
         if !std::mem::replace(&mut self.started, true) {
             info!(replica = self.me.0, protocol = self.unit.core.rules().name, "started");
             self.unit.begin(&mut self.network)?;
@@ -151,9 +162,22 @@ impl Replica {
         Ok(())
     }
 
+    /// Does what the fault switch says, if there is one.
+    fn misbehave(&mut self, now_ms: u64) {
+        let Some(switch) = &self.faults else { return };
+        let fault = switch.get();
+        if fault != self.unit.fault {
+            warn!(%fault, "misbehaving on command");
+            self.unit.fault = fault;
+        }
+        self.network.set_fault(fault, now_ms);
+        self.network.send_late(now_ms);
+    }
+
     fn timeout(&mut self) -> Duration {
         let now_ms = self.clock.elapsed_ms();
-        let deadlines = [self.unit.timers.next_ms(), self.network.next_ms()];
+        let deadlines =
+            [self.unit.timers.next_ms(), self.network.next_ms(), self.network.late_ms()];
         let next_ms = deadlines.into_iter().flatten().min().unwrap_or(u64::MAX);
         let mut wait_ms = next_ms.saturating_sub(now_ms).min(IDLE_MS);
         if let Some(at) = self.unit.transfer.wake_at() {
@@ -199,7 +223,7 @@ impl Replica {
         self.round_ms = now_ms;
         let now = self.clock.now();
         self.unit.step(CoreEvent::Input(Input::Round { now }), &mut self.network)?;
-        self.unit.on_round(&mut self.network)?;
+        self.unit.on_round(now, &mut self.network)?;
         self.network.send_replies(self.unit.core.status().view, now_ms);
         let asked = self.admission.take_asked_status();
         if !asked.is_empty() {
@@ -221,14 +245,16 @@ impl Replica {
         let core = self.unit.core.status();
         let executed = self.unit.executor.executed();
         let progress = self.unit.transfer.progress();
+        let membership = self.unit.succession.epochs.membership();
         let (cpu_micros, peak_rss_kib) = usage();
         StatusReport {
             replica: self.me.0,
             pid: std::process::id(),
             protocol: self.unit.core.rules().name,
-            group: hex(&self.membership.group),
-            epoch: self.membership.epoch.0,
-            incarnation: self.incarnation.0,
+            group: hex(&membership.group),
+            epoch: membership.epoch.0,
+            incarnation: self.life.incarnation.0,
+            fault: (self.unit.fault != Fault::None).then(|| self.unit.fault.to_string()),
             view: core.view.0,
             primary: core.primary.0,
             role: if core.primary == self.me { "primary" } else { "backup" },

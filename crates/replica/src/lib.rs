@@ -21,7 +21,7 @@
 //! refused counter ends the run, and nothing leaves after it.
 //!
 //! **There is no log.** `Persist` is counted and otherwise without effect: a replica that stops has
-//! lost its state, and must come back under another incarnation of its trusted device.
+//! lost its state. It comes back with a device of another incarnation, which the group admits.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,9 @@ mod admission;
 mod clients;
 pub mod config;
 pub mod counters;
+mod epochs;
 pub mod error;
+pub mod fault;
 pub mod host;
 mod links;
 mod network;
@@ -38,7 +40,7 @@ pub mod status;
 mod timers;
 mod unit;
 
-pub use config::{Access, CoreFactory, HostLimits, Listen, ReplicaConfig};
+pub use config::{Access, EpochFactory, HostLimits, Listen, ReplicaConfig};
 pub use error::{Fatal, StartError};
 pub use host::{Replica, Running};
 pub use status::StatusReport;

@@ -21,6 +21,8 @@ pub struct StatusReport {
     pub epoch: u64,
     /// Life of its trusted counter.
     pub incarnation: u64,
+    /// How it misbehaves on command; none if it does not.
+    pub fault: Option<String>,
     /// The view it is in or wants to enter.
     pub view: u64,
     /// The primary of that view.

@@ -25,6 +25,12 @@ impl Timers {
         }
     }
 
+    /// Stops all.
+    pub fn clear(&mut self) {
+        self.deadlines.clear();
+        self.order.clear();
+    }
+
     /// Takes out the timer that ran out first, if one has.
     pub fn pop(&mut self, now_ms: u64) -> Option<TimerKey> {
         let (deadline_ms, timer) = *self.order.first()?;

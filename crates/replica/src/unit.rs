@@ -1,15 +1,18 @@
 //! The core, and what becomes of its effects.
 
 use crate::counters::Rejects;
+use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
+use crate::fault::{Fault, other_state, some_of};
 use crate::network::Network;
 use crate::timers::Timers;
 use bytes::Bytes;
-use pentarchy_core::auth::Verifier;
-use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
-use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::auth::{Auth, Verifier};
+use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
+use pentarchy_core::executor::{Executor, Notice};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
+use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::Reply;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
@@ -17,7 +20,7 @@ use pentarchy_core::request::Envelope;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{self, Step, Transfer};
-use pentarchy_core::wire::Wire;
+use pentarchy_core::wire::{Reader, Wire};
 use pentarchy_crypto::authenticator::Authenticator;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -36,19 +39,26 @@ pub struct Unit {
     pub timers: Timers,
     pub rejects: Rejects,
     pub verifier: Arc<dyn Verifier>,
-    authenticator: Authenticator,
+    pub succession: Succession,
+    /// Where this epoch ended for the executor, until the next one begins.
+    pub ended: Option<Base>,
+    pub authenticator: Authenticator,
     timeouts: Timeouts,
     me: ReplicaId,
-    others: ReplicaSet,
+    pub others: ReplicaSet,
     /// What the core sent to itself and what it is answered, in order. Delivered before anything
     /// from outside.
-    inward: VecDeque<CoreEvent>,
-    effects: Vec<CoreEffect>,
+    pub inward: VecDeque<CoreEvent>,
+    pub effects: Vec<CoreEffect>,
     steps: Vec<Step>,
     /// Questions about state that each peer asked in this round.
     asked: BTreeMap<ReplicaId, usize>,
+    /// How this replica misbehaves on command.
+    pub fault: Fault,
+    /// Certified statements since it equivocates.
+    turn: u64,
     /// The process's clock at the start of the round.
-    now_ms: u64,
+    pub now_ms: u64,
 }
 
 /// What a [`Unit`] is made of.
@@ -56,6 +66,7 @@ pub struct UnitParts {
     pub core: Box<dyn ReplicaCore>,
     pub executor: Executor,
     pub verifier: Arc<dyn Verifier>,
+    pub succession: Succession,
     pub authenticator: Authenticator,
     pub timeouts: Timeouts,
     pub me: ReplicaId,
@@ -67,23 +78,26 @@ pub struct UnitParts {
 impl Unit {
     /// The first effects wait for [`Self::begin`].
     pub fn new(parts: UnitParts) -> Self {
-        let UnitParts { core, executor, verifier, authenticator, timeouts, me, others, effects } =
-            parts;
+        let me = parts.me;
         Self {
-            core,
-            executor,
+            core: parts.core,
+            executor: parts.executor,
             transfer: Transfer::new(me),
             timers: Timers::default(),
             rejects: Rejects::default(),
-            verifier,
-            authenticator,
-            timeouts,
+            verifier: parts.verifier,
+            succession: parts.succession,
+            ended: None,
+            authenticator: parts.authenticator,
+            timeouts: parts.timeouts,
             me,
-            others,
+            others: parts.others,
             inward: VecDeque::new(),
-            effects,
+            effects: parts.effects,
             steps: Vec::new(),
             asked: BTreeMap::new(),
+            fault: Fault::None,
+            turn: 0,
             now_ms: 0,
         }
     }
@@ -107,10 +121,12 @@ impl Unit {
         network: &mut Network,
     ) -> Result<(), Fatal> {
         let refused = match bytes.first() {
-            Some(&PROTOCOL) => match self.core.open(&*self.verifier, peer, &bytes.slice(1..)) {
-                Ok(incoming) => return self.step(CoreEvent::Message(incoming), network),
+            Some(&PROTOCOL) => match self.open(peer, &bytes.slice(1..), network) {
+                Ok(Some(incoming)) => return self.step(CoreEvent::Message(incoming), network),
+                Ok(None) => return Ok(()),
                 Err(refused) => refused,
             },
+            Some(&EPOCHS) => return self.on_epochs(peer, &bytes.slice(1..), network),
             Some(&TRANSFER) => match transfer::Message::from_bytes(&bytes.slice(1..)) {
                 Ok(message) => return self.on_transfer(peer, message, network),
                 Err(_) => Reject::Malformed,
@@ -121,10 +137,27 @@ impl Unit {
         Ok(())
     }
 
+    /// Opens a protocol message; none if it is of another epoch.
+    fn open(
+        &mut self,
+        peer: ReplicaId,
+        bytes: &Bytes,
+        network: &mut Network,
+    ) -> Result<Option<Incoming>, Reject> {
+        let mut reader = Reader::new(bytes);
+        let epoch = Epoch::decode(&mut reader).map_err(|_| Reject::Malformed)?;
+        if epoch == self.succession.epoch() {
+            return self.core.open(&*self.verifier, peer, &bytes.slice(8..)).map(Some);
+        }
+        self.on_other_epoch(peer, epoch, network);
+        Ok(None)
+    }
+
     /// Delivers one event, and everything that the core then says to itself.
     pub fn step(&mut self, event: CoreEvent, network: &mut Network) -> Result<(), Fatal> {
         self.deliver(event, network)?;
-        self.drain(network)
+        self.drain(network)?;
+        self.begin_epoch(network)
     }
 
     fn drain(&mut self, network: &mut Network) -> Result<(), Fatal> {
@@ -185,10 +218,18 @@ impl Unit {
         let tag =
             self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?;
         let (wire, incoming) = self.core.seal(outgoing, tag);
-        if self.receivers(to).contains(self.me) {
+        let receivers = self.receivers(to);
+        if receivers.contains(self.me) {
             self.inward.push_back(CoreEvent::Message(incoming));
         }
-        self.relay(to, &wire, network);
+        let is_certified = matches!(outgoing.auth, Auth::Usig(_));
+        let shown = if self.fault == Fault::Equivocate && is_certified {
+            self.turn += 1;
+            some_of(receivers, self.turn)
+        } else {
+            receivers
+        };
+        self.relay(To::Set(shown), &wire, network);
         Ok(())
     }
 
@@ -199,6 +240,7 @@ impl Unit {
         for peer in receivers.iter() {
             network.send_peer(peer, |to| {
                 to.u8(PROTOCOL);
+                self.succession.epoch().encode(to);
                 to.array(wire);
             });
         }
@@ -210,11 +252,24 @@ impl Unit {
                 let request = self.answer_settled(envelope, network);
                 self.inward.extend(request.map(CoreEvent::Input));
             }
+            // Nothing is executed behind the end of an epoch, whatever its core still orders.
+            Output::Execute { .. }
+            | Output::Checkpoint { .. }
+            | Output::Stable { .. }
+            | Output::Fetch { .. }
+                if self.ended.is_some() => {}
             Output::Execute { slot, batch } => {
-                self.executor.execute(slot, &batch, |client, reply| network.reply(client, reply));
+                let notify = |client: &ClientId, notice| network.notify(client, notice);
+                self.executor.execute(slot, &batch, notify);
+                if self.executor.is_ending() {
+                    self.on_ended(network);
+                }
             }
             Output::Checkpoint { slot } => {
-                let state = self.executor.checkpoint();
+                let mut state = self.executor.checkpoint();
+                if self.fault == Fault::Equivocate {
+                    state = other_state(state);
+                }
                 self.inward.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
             }
             Output::Stable { slot, .. } => self.executor.stable(slot),
@@ -250,7 +305,7 @@ impl Unit {
         let is_new = replies.len() < envelope.requests.len();
         let settled = replies.iter().map(|reply| reply.number).collect();
         for reply in replies {
-            network.reply(&envelope.client, reply);
+            network.notify(&envelope.client, Notice::Reply(reply));
         }
         is_new.then_some(Input::Request { envelope, settled })
     }
@@ -281,8 +336,10 @@ impl Unit {
             && network.peer_queued_bytes(peer) <= network.limits().transfer_queue_bytes
     }
 
-    /// The round is over: time has passed for the transfer of state.
-    pub fn on_round(&mut self, network: &mut Network) -> Result<(), Fatal> {
+    /// The round is over: time has passed for epochs and for the transfer of state. `now` is the
+    /// time of day.
+    pub fn on_round(&mut self, now: Millis, network: &mut Network) -> Result<(), Fatal> {
+        self.on_succession_round(now, network)?;
         self.asked.clear();
         self.transfer.on_round(Millis(self.now_ms), &mut self.steps);
         self.carry_out_transfer(network)?;

@@ -200,7 +200,7 @@ mod tests {
     fn an_envelope_convinces_only_as_its_client_made_it() {
         let crypto = Crypto::new(1, 3, 2);
         let requests = vec![Request { number: 1, operation: Bytes::from_static(b"x") }];
-        let draft = Draft { client: client_id(1, 0), floor: 1, requests };
+        let draft = Draft { client: client_id(1, 0), floor: 1, events: None, requests };
         let good = crypto.seal(draft.clone());
         assert!(crypto.envelope(&good));
         let mut stolen = draft;
@@ -212,7 +212,7 @@ mod tests {
     fn macs_convince_only_those_for_whom_they_are() {
         let crypto = Arc::new(Crypto::new(1, 3, 1).with_macs(true));
         let requests = vec![Request { number: 1, operation: Bytes::from_static(b"x") }];
-        let draft = Draft { client: client_id(1, 0), floor: 1, requests };
+        let draft = Draft { client: client_id(1, 0), floor: 1, events: None, requests };
         let partial = crypto.seal_for(draft.clone(), ReplicaSet::from_iter([ReplicaId(1)]));
         let convinces = |envelope: &Envelope| {
             [0, 1, 2]

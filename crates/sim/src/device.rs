@@ -8,6 +8,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -99,6 +100,12 @@ impl SimDevice {
 impl Usig for SimDevice {
     fn incarnation(&self) -> Incarnation {
         INCARNATION
+    }
+
+    fn begin_epoch(&mut self, _: &Membership) -> Result<(), Refused> {
+        (self.last, self.committed) = (START, START);
+        self.recent.clear();
+        Ok(())
     }
 
     fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {

@@ -155,7 +155,8 @@ impl HostileClient {
             requests.push(Request { number: *number, operation: operation.to_bytes() });
             harm.asked.push(operation);
         }
-        Draft { client: self.id, floor, requests }
+        let events = self.rng.percent(20).then(|| self.rng.below(1_000));
+        Draft { client: self.id, floor, events, requests }
     }
 
     fn ask(&mut self, numbers: &[u64], to: ReplicaSet, harm: &mut Harm) {

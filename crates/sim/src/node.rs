@@ -11,8 +11,9 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
-use pentarchy_core::executor::Executor;
+use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Reject, TimerKey, To};
@@ -58,8 +59,8 @@ pub type SharedDevice = Arc<Mutex<SimDevice>>;
 pub struct Parts {
     /// Which replica.
     pub id: ReplicaId,
-    /// Group size.
-    pub n: usize,
+    /// The group.
+    pub membership: Arc<Membership>,
     /// The keys.
     pub crypto: Arc<Crypto>,
     /// The clients, by index.
@@ -80,15 +81,16 @@ impl ReplicaNode {
     /// Puts a replica together and carries out its first effects.
     #[must_use]
     pub fn new(parts: Parts, out: &mut Vec<Act>) -> Self {
-        let Parts { id, n, crypto, clients, service, journal, core, device, faulty } = parts;
+        let Parts { id, membership, crypto, clients, service, journal, core, device, faulty } =
+            parts;
         let (core, first) = core;
-        let mut others: ReplicaSet = (0..n as u16).map(ReplicaId).collect();
+        let mut others: ReplicaSet = membership.ids().collect();
         others.remove(id);
         let mut node = Self {
             id,
             others,
             core,
-            executor: Executor::new(service),
+            executor: Executor::new(membership, service),
             transfer: Transfer::new(id),
             device,
             keys: Keys { crypto, me: id },
@@ -206,6 +208,15 @@ impl ReplicaNode {
             ToReplica::Query { number, operation } => {
                 let answer = ToClient::Answer { number, result: self.executor.query(&operation) };
                 out.push(Act::Send { to: from, packet: Packet::ToClient(answer.to_bytes()) });
+                Ok(())
+            }
+            ToReplica::Resume { from: number } => {
+                if let Address::Client(index) = from
+                    && let Some(client) = self.clients.get(usize::from(index))
+                {
+                    let events = self.executor.events(client, number);
+                    out.push(Act::Send { to: from, packet: Packet::ToClient(events.to_bytes()) });
+                }
                 Ok(())
             }
             ToReplica::Status => Ok(()),
@@ -386,14 +397,27 @@ impl ReplicaNode {
 
     fn execute(&mut self, slot: Slot, batch: Arc<Batch>, out: &mut Vec<Act>) {
         let mut answers: Vec<(ClientId, Vec<Reply>)> = Vec::new();
-        self.executor.execute(slot, &batch, |client, reply| match answers.last_mut() {
-            Some((last, replies)) if last == client => replies.push(reply),
-            _ => answers.push((*client, vec![reply])),
+        let mut events: Vec<(ClientId, u64, Bytes)> = Vec::new();
+        self.executor.execute(slot, &batch, |client, notice| match (notice, answers.last_mut()) {
+            (Notice::Event { number, body }, _) => events.push((*client, number, body)),
+            (Notice::Reply(reply), Some((last, replies))) if last == client => replies.push(reply),
+            (Notice::Reply(reply), _) => answers.push((*client, vec![reply])),
         });
         out.push(Act::Saw(Observation::Executed { slot, batch }));
         for (client, replies) in answers {
             self.reply(client, replies, out);
         }
+        for (client, number, body) in events {
+            self.tell(client, number, body, out);
+        }
+    }
+
+    fn tell(&self, client: ClientId, number: u64, body: Bytes, out: &mut Vec<Act>) {
+        out.push(Act::Saw(Observation::Told { client, number, body: body.clone() }));
+        let Some(index) = self.clients.iter().position(|known| *known == client) else { return };
+        let message = ToClient::Events { oldest: 0, first: number, events: vec![body] };
+        let packet = Packet::ToClient(message.to_bytes());
+        out.push(Act::Send { to: Address::Client(index as u16), packet });
     }
 
     fn carry_out_transfer(&mut self, steps: Vec<transfer::Step>, out: &mut Vec<Act>) {

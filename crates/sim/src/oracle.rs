@@ -5,6 +5,7 @@ use crate::checker::agreement::Agreement;
 use crate::checker::at_most_once::AtMostOnce;
 use crate::checker::checkpoint::{Checkpoints, Source};
 use crate::checker::counter_uniqueness::CounterUniqueness;
+use crate::checker::events::Events;
 use crate::checker::linearizability::{self, Seen};
 use crate::checker::validity::Validity;
 use crate::checker::{Broken, Verdict, acceptance, bounds, evidence};
@@ -39,6 +40,7 @@ pub struct Oracle {
     at_most_once: AtMostOnce,
     checkpoints: Checkpoints,
     counters: CounterUniqueness,
+    events_told: Events,
     history: Vec<Seen>,
     /// Places in the history of what is outstanding.
     open: BTreeMap<(ClientId, u64), usize>,
@@ -73,6 +75,7 @@ impl Oracle {
             at_most_once: AtMostOnce::default(),
             checkpoints: Checkpoints::default(),
             counters: CounterUniqueness::default(),
+            events_told: Events::default(),
             history: Vec::new(),
             open: BTreeMap::new(),
             events: 0,
@@ -126,6 +129,9 @@ impl Oracle {
                 self.checkpoints.state(replica, *slot, *state, Source::Installed)?;
             }
             Observation::Entered { view, .. } => self.highest_view = self.highest_view.max(*view),
+            Observation::Told { client, number, body } => {
+                self.events_told.told(replica, *client, *number, body)?;
+            }
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
             Observation::Said { .. }
             | Observation::Relayed { .. }
@@ -196,6 +202,17 @@ impl Oracle {
         self.validity.submitted(client, operation.number, operation.to_bytes());
     }
 
+    /// The checker of what clients are told unasked.
+    pub const fn events(&mut self) -> &mut Events {
+        &mut self.events_told
+    }
+
+    /// Whether a client has not been told everything yet.
+    #[must_use]
+    pub fn events_missing(&self) -> bool {
+        !self.events_told.is_complete()
+    }
+
     /// A client submitted an operation.
     pub fn submitted(&mut self, client: ClientId, operation: Operation) {
         self.validity.submitted(client, operation.number, operation.to_bytes());
@@ -255,6 +272,8 @@ impl Oracle {
             rejected: self.rejected,
             found: self.found,
             undecided: self.undecided,
+            told: self.events_told.heard_count(),
+            missed: self.events_told.missed_count(),
             ..Summary::default()
         }
     }

@@ -107,6 +107,10 @@ pub struct Summary {
     pub lies: u64,
     /// Lies that correct replicas found, by kind: see [`FINDINGS`].
     pub found: [u64; FINDINGS.len()],
+    /// Events that clients were told.
+    pub told: u64,
+    /// Events that clients were told they miss.
+    pub missed: u64,
     /// Keys whose history was too tangled to decide whether it is linearizable.
     pub undecided: u64,
     /// Replicas that crashed.
@@ -128,6 +132,7 @@ impl fmt::Display for Summary {
         let Self { seed, n, f, requests, executed, slots, stable, view, transfers, .. } = self;
         write!(out, "seed {seed:#x} n={n} f={f} requests={requests} executed={executed} ")?;
         write!(out, "slots={slots} stable={} view={} transfers={transfers} ", stable.0, view.0)?;
+        write!(out, "told={} missed={} ", self.told, self.missed)?;
         write!(out, "messages={} rejected={} ", self.messages, self.rejected)?;
         write!(out, "lies={} found={:?} undecided={} ", self.lies, self.found, self.undecided)?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;

@@ -3,7 +3,7 @@
 
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Slot};
-use pentarchy_core::service::{Context, Service};
+use pentarchy_core::service::{Context, Event, Service};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,6 +13,9 @@ pub const SECTIONS: u32 = 8;
 
 /// Bytes of a register; what would grow it beyond starts it anew.
 const REGISTER_BYTES_MAX: usize = 512;
+
+/// The largest event.
+const TOLD_BYTES_MAX: u32 = 1 << 20;
 
 /// What one request asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,6 +35,15 @@ pub enum Action {
     },
     /// Adds to the value as a number; the result is the sum.
     Add(u64),
+    /// Tells a client this many events, each of this many bytes at least; the result is the value.
+    Tell {
+        /// Whom.
+        client: ClientId,
+        /// How many.
+        count: u8,
+        /// How large.
+        bytes: u32,
+    },
 }
 
 /// An operation on the wire: what, on which key, and the number under which its client sent it, by
@@ -69,6 +81,12 @@ impl Wire for Operation {
                 to.u8(4);
                 to.u64(*amount);
             }
+            Action::Tell { client, count, bytes } => {
+                to.u8(5);
+                client.encode(to);
+                to.u8(*count);
+                to.u32(*bytes);
+            }
         }
     }
 
@@ -81,6 +99,11 @@ impl Wire for Operation {
             2 => Action::Append(from.bytes(MAX)?),
             3 => Action::Cas { expected: from.bytes(MAX)?, new: from.bytes(MAX)? },
             4 => Action::Add(from.u64()?),
+            5 => Action::Tell {
+                client: ClientId::decode(from)?,
+                count: from.u8()?,
+                bytes: from.u32()?.min(TOLD_BYTES_MAX),
+            },
             _ => return Err(Malformed),
         };
         Ok(Self { number, key, action })
@@ -101,7 +124,7 @@ fn checksum<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
 /// Changes one register and gives the result: the sequential specification.
 pub fn apply(register: &mut Vec<u8>, action: &Action) -> Vec<u8> {
     match action {
-        Action::Get => register.clone(),
+        Action::Get | Action::Tell { .. } => register.clone(),
         Action::Put(value) => core::mem::replace(register, value.to_vec()),
         Action::Append(value) => {
             if !fits(register, value) {
@@ -137,7 +160,7 @@ pub fn apply(register: &mut Vec<u8>, action: &Action) -> Vec<u8> {
 #[must_use]
 pub fn may_give(register: &[u8], action: &Action, result: &[u8]) -> bool {
     match action {
-        Action::Get | Action::Put(_) => register == result,
+        Action::Get | Action::Put(_) | Action::Tell { .. } => register == result,
         Action::Cas { .. } => result.get(1..) == Some(register),
         Action::Append(value) => {
             let kept = if fits(register, value) { register } else { &[] };
@@ -150,6 +173,13 @@ pub fn may_give(register: &[u8], action: &Action, result: &[u8]) -> bool {
     }
 }
 
+/// An event's body: no two are equal, so that one which is told twice shows.
+fn told(teller: &ClientId, number: u64, index: u8, bytes: u32) -> Bytes {
+    let mut body = [&teller.0[..8], &number.to_le_bytes(), &[index]].concat();
+    body.resize(body.len().max(bytes as usize), index);
+    Bytes::from(body)
+}
+
 /// What really ran on one replica, in order: slot, client and number. The world drains it.
 pub type Journal = Arc<Mutex<Vec<(Slot, ClientId, u64)>>>;
 
@@ -158,13 +188,15 @@ pub struct Registers {
     registers: BTreeMap<u16, Vec<u8>>,
     changed: u32,
     journal: Journal,
+    /// What the last operation tells clients.
+    events: Vec<Event>,
 }
 
 impl Registers {
     /// No register is set. What is executed is noted in the journal.
     #[must_use]
     pub const fn new(journal: Journal) -> Self {
-        Self { registers: BTreeMap::new(), changed: u32::MAX, journal }
+        Self { registers: BTreeMap::new(), changed: u32::MAX, journal, events: Vec::new() }
     }
 }
 
@@ -174,7 +206,10 @@ impl Service for Registers {
         let Ok(operation) = Operation::from_bytes(&bytes) else { return b"malformed".to_vec() };
         let entry = (context.slot, context.client, operation.number);
         self.journal.lock().expect("no panic while writing").push(entry);
-        if operation.action != Action::Get {
+        if let Action::Tell { client, count, bytes } = operation.action {
+            let body = |index| told(&context.client, operation.number, index, bytes);
+            self.events.extend((0..count).map(|index| Event { client, body: body(index) }));
+        } else if operation.action != Action::Get {
             self.changed |= 1 << (u32::from(operation.key) % SECTIONS);
         }
         apply(self.registers.entry(operation.key).or_default(), &operation.action)
@@ -188,6 +223,10 @@ impl Service for Registers {
             }
             _ => b"malformed".to_vec(),
         }
+    }
+
+    fn take_events(&mut self) -> Vec<Event> {
+        core::mem::take(&mut self.events)
     }
 
     fn sections(&self) -> u32 {

@@ -366,6 +366,8 @@ fn draw_workload(rng: &mut Rng) -> WorkloadOptions {
         queries_percent: *rng.pick(&[0, 50, 100]),
         large_ppm: *rng.pick(&[0, 0, 0, 5_000]),
         skip_ppm: *rng.pick(&[0, 0, 50_000]),
+        tells_percent: *rng.pick(&[0, 5, 30]),
+        floods_ppm: *rng.pick(&[0, 0, 50_000]),
     }
 }
 

@@ -130,6 +130,8 @@ impl Schedule {
                 queries_percent: 50,
                 large_ppm: 0,
                 skip_ppm: 0,
+                tells_percent: 5,
+                floods_ppm: 0,
             },
             byzantine: vec![(self.copied, vec![Behaviour::Twin])],
             disturbances: (0..).zip(&self.rounds).map(partition).collect(),

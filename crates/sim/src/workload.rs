@@ -25,6 +25,10 @@ pub struct WorkloadOptions {
     pub large_ppm: u32,
     /// Of a million numbers, how many are skipped.
     pub skip_ppm: u32,
+    /// Of a hundred operations, how many tell a client something unasked.
+    pub tells_percent: u32,
+    /// Of a million of those, how many tell it more than replicas keep.
+    pub floods_ppm: u32,
 }
 
 /// What a client does.
@@ -45,6 +49,15 @@ pub enum ClientAct {
         /// What came of it.
         outcome: Outcome,
     },
+    /// The application was told an event.
+    Heard {
+        /// Its number.
+        number: u64,
+        /// What.
+        body: Bytes,
+    },
+    /// The application was told that events below this number are missing.
+    Missed(u64),
 }
 
 /// A client.
@@ -52,6 +65,8 @@ pub struct ClientNode {
     id: ClientId,
     core: Box<dyn ClientCore>,
     crypto: Arc<Crypto>,
+    /// All clients, whom operations tell things.
+    clients: Arc<[ClientId]>,
     options: WorkloadOptions,
     rng: Rng,
     next_number: u64,
@@ -63,18 +78,27 @@ pub struct ClientNode {
 }
 
 impl ClientNode {
-    /// A client that will submit `requests` operations, from number 1.
+    /// The client with this index, which will submit `requests` operations, from number 1.
     #[must_use]
     pub fn new(
-        id: ClientId,
+        (clients, index): (Arc<[ClientId]>, usize),
         core: Box<dyn ClientCore>,
         crypto: Arc<Crypto>,
         (options, requests): (WorkloadOptions, u64),
         rng: Rng,
     ) -> Self {
-        let (outstanding, effects) = (BTreeMap::new(), Vec::new());
-        let left = requests;
-        Self { id, core, crypto, options, rng, next_number: 1, left, outstanding, effects }
+        Self {
+            id: clients[index],
+            core,
+            crypto,
+            clients,
+            options,
+            rng,
+            next_number: 1,
+            left: requests,
+            outstanding: BTreeMap::new(),
+            effects: Vec::new(),
+        }
     }
 
     /// Who it is.
@@ -130,6 +154,12 @@ impl ClientNode {
             let large = Bytes::from(value.repeat(3_400 + rng.below(3_000) as usize));
             return Operation { number, key, action: Action::Put(large) };
         }
+        if rng.percent(self.options.tells_percent) {
+            let client = *rng.pick(&self.clients);
+            let is_flood = rng.chance(self.options.floods_ppm);
+            let (count, bytes) = if is_flood { (5, 600 << 10) } else { (rng.range(1, 3) as u8, 0) };
+            return Operation { number, key, action: Action::Tell { client, count, bytes } };
+        }
         let action = if rng.percent(self.options.reads_percent) {
             Action::Get
         } else {
@@ -153,6 +183,11 @@ impl ClientNode {
         if let Ok(message) = ToClient::from_bytes(bytes) {
             self.step(Event::Message { from, message }, out);
         }
+    }
+
+    /// The application wants to be told events.
+    pub fn listen(&mut self, out: &mut Vec<ClientAct>) {
+        self.step(Event::Listen, out);
     }
 
     /// A channel was opened.
@@ -184,6 +219,12 @@ impl ClientNode {
                     assert!(waited, "{} completes {number} once", self.id);
                     out.push(ClientAct::Completed { number, outcome });
                 }
+                Effect::Resume { to, from } => {
+                    let bytes = ToReplica::Resume { from }.to_bytes();
+                    out.extend(to.iter().map(|to| send(to, bytes.clone())));
+                }
+                Effect::Event { number, body } => out.push(ClientAct::Heard { number, body }),
+                Effect::EventsLost { upto } => out.push(ClientAct::Missed(upto)),
                 Effect::WakeAt(time) => out.push(ClientAct::WakeAt(time)),
             }
         }

@@ -19,7 +19,7 @@ use crate::swarm::{Disturbance, Options, Target};
 use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, ReplicaId, ReplicaSet};
-use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::protocol::{Setup, TimerKey};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -194,8 +194,8 @@ impl World {
         for (place, id) in self.options.places().into_iter().enumerate() {
             let mut rng = self.rng.fork();
             let mut effects = Vec::new();
-            let (membership, tuning) = (membership.clone(), self.options.tuning);
-            let setup = Setup { me: id, membership: membership.clone(), tuning };
+            let tuning = self.options.tuning;
+            let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning };
             let core = (factories.replica)(setup, &mut effects);
             let journal = Journal::default();
             let behaviours = self.behaviours(id);
@@ -208,13 +208,14 @@ impl World {
             let device = self.device(place, id, crypto, &devices);
             devices.push(device.clone());
             let faulty = self.fault(&behaviours, &membership, id, factories, &mut rng);
-            let n = self.options.n;
             let core = (core, effects);
+            let membership = membership.clone();
             let (crypto, clients) = (crypto.clone(), clients.clone());
             let chain = faulty.is_some().then(|| {
                 Chain(behaviours.iter().filter_map(|behaviour| behaviour.build(&clients)).collect())
             });
-            let parts = Parts { id, n, crypto, clients, service, journal, core, device, faulty };
+            let parts =
+                Parts { id, membership, crypto, clients, service, journal, core, device, faulty };
             let mut acts = Vec::new();
             let node = ReplicaNode::new(parts, &mut acts);
             let replica = Replica {
@@ -286,14 +287,18 @@ impl World {
         ids: &Arc<[ClientId]>,
         factories: &Factories<'_>,
     ) {
-        for (index, id) in ids.iter().take(self.options.clients).enumerate() {
+        // Correct clients do not talk to hostile ones.
+        let correct: Arc<[ClientId]> = ids[..self.options.clients].into();
+        for (index, id) in correct.iter().enumerate() {
             let mut rng = self.rng.fork();
             let clock = Clock::random(&mut rng, self.options.skew_ms, self.options.drift_ppm);
             let Options { n, f, timeouts, requests_each, .. } = self.options;
             let setup = ClientSetup { client: *id, n, f, timeouts, start_floor: 1 };
             let core = (factories.client)(setup);
             let work = (self.options.workload.clone(), requests_each);
-            let mut node = ClientNode::new(*id, core, crypto.clone(), work, rng);
+            let who = (correct.clone(), index);
+            let mut node = ClientNode::new(who, core, crypto.clone(), work, rng);
+            node.listen(&mut self.client_acts);
             for replica in 0..n as u16 {
                 node.on_connected(ReplicaId(replica), &mut self.client_acts);
             }
@@ -354,8 +359,8 @@ impl World {
                 return self.timeout(replica, timer, arming);
             }
             Happening::Round(index) => return self.round(index),
-            Happening::ClientRound(index) => self.client_round(index),
-            Happening::Think(index) => self.think(index),
+            Happening::ClientRound(index) => return self.client_round(index),
+            Happening::Think(index) => return self.think(index),
             Happening::Harm(index) => self.harm(index),
             Happening::Disturb(index) => self.disturb(index),
             Happening::Mend(name) => self.network.mend(name),
@@ -375,6 +380,9 @@ impl World {
         if !self.healed || !self.clients.iter().all(Client::is_idle) {
             return false;
         }
+        if self.oracle.events_missing() {
+            return false;
+        }
         let mut executed = self.correct().map(|(_, replica)| replica.node.executor().executed());
         let first = executed.next();
         executed.all(|slot| Some(slot) == first)
@@ -382,7 +390,8 @@ impl World {
 
     fn check_liveness(&self, liveness: &Liveness) -> Verdict {
         if self.clients.iter().all(Client::is_idle) {
-            return liveness.check_level(self.now, self.last_completion, || self.stand());
+            let missing = self.oracle.events_missing();
+            return liveness.check_level(self.now, self.last_completion, missing, || self.stand());
         }
         let waiting = |(client, it): (usize, &Client)| {
             it.node.oldest().map(|(number, since)| Waiting { client, number, since })
@@ -438,5 +447,6 @@ pub fn membership(seed: u64, n: usize, f: usize) -> Membership {
     };
     let mut group = [0; 16];
     group[..8].copy_from_slice(&seed.to_le_bytes());
-    Membership { group: GroupId(group), epoch: Epoch(0), f, members: (0..n).map(member).collect() }
+    let members = (0..n).map(member).collect();
+    Membership { group: GroupId(group), epoch: Epoch(0), f, members, base: Base::default() }
 }

@@ -14,14 +14,17 @@ use pentarchy_crypto::verifier::UsigCheck;
 use std::fmt;
 
 /// Checks certificates of one kind, bound to one group and epoch.
+#[derive(Clone)]
 pub struct Check {
     context: Digest,
     keys: Keys,
 }
 
+#[derive(Clone)]
 enum Keys {
     Mac(GroupKey),
-    Signature(Vec<VerifyingKey>),
+    /// By replica; none for one whose key is unusable, and whose certificates are all wrong.
+    Signature(Vec<Option<VerifyingKey>>),
 }
 
 /// A device key that is no public key.
@@ -52,12 +55,27 @@ impl Check {
     /// [`BadDeviceKey`] for bytes that are no point of the curve, or one under which anyone can
     /// sign.
     pub fn signature(device_keys: &[[u8; 32]], context: Digest) -> Result<Self, BadDeviceKey> {
-        let unpack = |(index, bytes): (u16, &[u8; 32])| {
-            let key = VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak());
-            key.ok_or(BadDeviceKey { replica: ReplicaId(index) })
+        let check = |(index, bytes): (u16, &[u8; 32])| match unpack(bytes) {
+            None => Err(BadDeviceKey { replica: ReplicaId(index) }),
+            key => Ok(key),
         };
-        let keys = (0..).zip(device_keys).map(unpack).collect::<Result<_, _>>()?;
+        let keys = (0..).zip(device_keys).map(check).collect::<Result<_, _>>()?;
         Ok(Self { context, keys: Keys::Signature(keys) })
+    }
+
+    /// The same for a later epoch of the group. A member may have brought a key that is none: it
+    /// hurts nobody but itself.
+    #[must_use]
+    pub fn for_epoch(&self, membership: &Membership) -> Self {
+        let context = usig::context(&membership.domain());
+        let keys = match &self.keys {
+            Keys::Mac(key) => Keys::Mac(key.clone()),
+            Keys::Signature(_) => {
+                let keys = membership.members.iter().map(|member| unpack(&member.device_key));
+                Keys::Signature(keys.collect())
+            }
+        };
+        Self { context, keys }
     }
 
     /// Checks signatures under the device keys of a membership.
@@ -77,13 +95,18 @@ impl Check {
         match (&self.keys, &ui.certificate) {
             (Keys::Mac(key), Certificate::Mac(seal)) => key.is_sealed(&statement, seal),
             (Keys::Signature(keys), Certificate::Signature(signature)) => {
-                keys.get(usize::from(replica.0)).is_some_and(|key| {
+                keys.get(usize::from(replica.0)).and_then(Option::as_ref).is_some_and(|key| {
                     key.verify_strict(&statement, &Signature::from_bytes(signature)).is_ok()
                 })
             }
             _ => false,
         }
     }
+}
+
+/// A public key of the curve under which not anyone can sign.
+fn unpack(bytes: &[u8; 32]) -> Option<VerifyingKey> {
+    VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak())
 }
 
 impl UsigCheck for Check {

@@ -5,7 +5,7 @@
 //! memory: a second start under the same identity would count from the beginning again and could
 //! certify two messages at one position, which is the one thing that must not happen. So the file
 //! is used up by the first start. Its name ends in `.used` from then on, and a replica that lost
-//! its state needs a new identity and a new membership that admits it.
+//! its state begins a new life ([`DeviceIdentity::next_life`]), which its group has to admit.
 
 use ed25519_dalek::SigningKey;
 use pentarchy_core::ids::Incarnation;
@@ -52,7 +52,7 @@ impl fmt::Display for TakeError {
                 f,
                 "this trusted device has been started before ({} exists). Its counter was lost \
                  when it stopped; started again it could certify two messages at one position. \
-                 This replica stays out until a new membership admits a new device identity for it",
+                 The replica needs a device that begins a new life",
                 path.display()
             ),
             Self::NotAdmitted(path) => write!(
@@ -98,6 +98,16 @@ impl DeviceIdentity {
     #[must_use]
     pub fn generate_signature() -> Self {
         Self { incarnation: random_incarnation(), seed: Some(random_secret()) }
+    }
+
+    /// An identity for the next life of a member's device, of the same kind as the one before. It
+    /// exists in memory only: a device that is started once more begins yet another life.
+    ///
+    /// # Panics
+    /// If the operating system has no randomness to give.
+    #[must_use]
+    pub fn next_life(member: &Member) -> Self {
+        if member.life().is_mac() { Self::generate_mac() } else { Self::generate_signature() }
     }
 
     /// A chosen identity, for simulators and tests. With a seed it has a key of its own.

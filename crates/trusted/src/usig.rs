@@ -4,12 +4,13 @@
 //! that it calls. It depends on no state but its own, allocates nothing, and panics on no input.
 //! What it promises, for one device in one life (incarnation), under one key:
 //!
-//! 1. *Uniqueness.* No two certificates name the same position with different digests.
+//! 1. *Uniqueness.* No two certificates of one epoch name the same position with different digests.
 //! 2. *Order.* Fresh certificates are issued at ascending positions only.
 //! 3. *Memory.* Each certificate names the highest position with an index of at least
 //!    [`Position::COMMITMENT`] that was certified before it. Who leaves a view by a certificate
 //!    cannot hide what it committed to there, nor anywhere before.
-//! 4. *Binding.* A certificate is for one group, epoch, replica and life of its device.
+//! 4. *Binding.* A certificate is for one group, epoch, replica and life of its device. Epochs
+//!    ascend; within each, positions begin anew.
 //!
 //! Repeating the last few requests gives the same certificates again, so that a host that crashed
 //! before it had stored an answer can ask again. This cannot break 1 or 2, as nothing new is said.
@@ -18,7 +19,7 @@ use ed25519_dalek::{Signer, SigningKey};
 use hmac::{Hmac, KeyInit, Mac};
 use pentarchy_core::counter::{Certificate, Position, Refused, Ui};
 use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, View};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
@@ -124,6 +125,9 @@ impl Key {
 /// One device in one life. Whoever makes it must see to it that no other device was ever made with
 /// the same key, replica and incarnation.
 pub struct Device {
+    group: GroupId,
+    epoch: Epoch,
+    /// Of group and epoch.
     context: Digest,
     replica: ReplicaId,
     incarnation: Incarnation,
@@ -137,16 +141,34 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device that has certified nothing.
+    /// A device that has certified nothing, in an epoch of a group.
     #[must_use]
-    pub const fn new(
-        context: Digest,
+    pub fn new(
+        group: GroupId,
+        epoch: Epoch,
         replica: ReplicaId,
         incarnation: Incarnation,
         key: Key,
     ) -> Self {
-        let recent = [None; REPEATABLE];
-        Self { context, replica, incarnation, key, last: START, committed: START, recent }
+        let context = context(&Domain::new(&group, epoch));
+        let (last, committed, recent) = (START, START, [None; REPEATABLE]);
+        Self { group, epoch, context, replica, incarnation, key, last, committed, recent }
+    }
+
+    /// Goes over to a later epoch, where every position is free again. There is no way back.
+    ///
+    /// # Errors
+    /// [`Refused::Spent`] if the device was in a later one.
+    pub fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
+        if epoch < self.epoch {
+            return Err(Refused::Spent);
+        }
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            self.context = context(&Domain::new(&self.group, epoch));
+            (self.last, self.committed, self.recent) = (START, START, [None; REPEATABLE]);
+        }
+        Ok(())
     }
 
     /// The life of this device.

@@ -1,17 +1,19 @@
 //! Execution: at most once, and checkpoints that depend on the history alone.
 
 use crate::toy::{self, batch, done, run, write};
-use pentarchy_core::executor::Executor;
+use pentarchy_core::Bytes;
+use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
-use pentarchy_core::service::{Context, Service};
+use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
+use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::{Section, Snapshot};
 use pentarchy_core::wire::Malformed;
 
 #[test]
 fn a_request_runs_once_within_a_batch_and_across_batches() {
-    let mut executor = Executor::new(toy::Toy::boxed());
+    let mut executor = toy::fresh(toy::Toy::boxed());
     let twice = batch(1, &[(4, write(0, 9, 1)), (4, write(0, 9, 2)), (5, write(1, 9, 3))]);
     assert_eq!(run(&mut executor, &twice), [done(1), done(1), done(2)]);
     let again = batch(1, &[(5, write(1, 9, 4)), (3, write(2, 9, 5))]);
@@ -25,7 +27,7 @@ fn a_request_runs_once_within_a_batch_and_across_batches() {
 #[test]
 #[should_panic(expected = "in order")]
 fn a_slot_is_not_skipped() {
-    let mut executor = Executor::new(toy::Toy::boxed());
+    let mut executor = toy::fresh(toy::Toy::boxed());
     executor.execute(Slot(2), &batch(1, &[(1, write(0, 1, 1))]), |_, _| {});
 }
 
@@ -33,7 +35,7 @@ fn a_slot_is_not_skipped() {
 fn when_checkpoints_were_taken_does_not_show_in_their_digest() {
     let writes = [(0, 300_000, 1), (1, 5, 2), (0, 7, 3), (4, 600_000, 4)];
     let (_, _, at_the_end) = toy::executor(&writes);
-    let mut often = Executor::new(toy::Toy::boxed());
+    let mut often = toy::fresh(toy::Toy::boxed());
     for (number, (page, length, seed)) in (1..).zip(writes) {
         run(&mut often, &batch(1, &[(number, write(page, length, seed))]));
         often.checkpoint();
@@ -91,7 +93,7 @@ fn a_snapshot_that_does_not_fit_is_refused() {
 
 #[test]
 fn old_snapshots_go() {
-    let mut executor = Executor::new(toy::Toy::boxed());
+    let mut executor = toy::fresh(toy::Toy::boxed());
     for number in 0..2 * SNAPSHOTS_KEPT as u64 {
         run(&mut executor, &batch(1, &[(number, write(0, 1, 1))]));
         executor.checkpoint();
@@ -132,5 +134,70 @@ impl Service for Sprawling {
 #[test]
 #[should_panic(expected = "limits")]
 fn a_service_with_too_many_sections_is_not_started() {
-    let _ = Executor::new(Box::new(Sprawling));
+    let _ = toy::fresh(Box::new(Sprawling));
+}
+
+/// Tells every client whose first byte stands in the operation.
+#[derive(Default)]
+struct Herald(Vec<Event>);
+
+impl SmallService for Herald {
+    fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
+        let body = Bytes::from(vec![context.client.0[0], context.index as u8]);
+        let event = |id: &u8| Event { client: ClientId([*id; 32]), body: body.clone() };
+        self.0.extend(operation.iter().map(event));
+        Vec::new()
+    }
+    fn query(&self, _operation: &[u8]) -> Vec<u8> {
+        Vec::new()
+    }
+    fn take_events(&mut self) -> Vec<Event> {
+        core::mem::take(&mut self.0)
+    }
+    fn save(&self) -> Vec<u8> {
+        Vec::new()
+    }
+    fn load(&mut self, _bytes: &[u8]) -> Result<(), Malformed> {
+        Ok(())
+    }
+}
+
+fn notices(executor: &mut Executor, client: u8, requests: &[(u64, Vec<u8>)]) -> Vec<(u8, Notice)> {
+    let mut notices = Vec::new();
+    let slot = executor.executed().next();
+    executor.execute(slot, &batch(client, requests), |id, notice| notices.push((id.0[0], notice)));
+    notices
+}
+
+#[test]
+fn what_a_service_tells_clients_is_numbered_kept_and_told_once() {
+    let mut executor = toy::fresh(Box::new(Whole::new(Herald::default())));
+    let reply = |number| {
+        let outcome = Outcome::Done(Bytes::new());
+        Notice::Reply(Reply { number, outcome })
+    };
+    let event = |number, body: [u8; 2]| Notice::Event { number, body: body.to_vec().into() };
+    assert_eq!(notices(&mut executor, 1, &[(1, vec![])]), [(1, reply(1))]);
+    let requests = [(1, vec![1, 2, 1, 3]), (2, vec![1])];
+    let expected = [
+        (2, reply(1)),
+        (1, event(1, [2, 0])),
+        (2, event(1, [2, 0])),
+        (1, event(2, [2, 0])),
+        (2, reply(2)),
+        (1, event(3, [2, 1])),
+    ];
+    assert_eq!(notices(&mut executor, 2, &requests), expected, "nobody knows client 3");
+    let again = notices(&mut executor, 2, &requests);
+    assert_eq!(again, [(2, reply(1)), (2, reply(2))], "no event comes again");
+    let kept = |executor: &Executor| executor.events(&ClientId([1; 32]), 2);
+    let events = vec![Bytes::from_static(&[2, 0]), Bytes::from_static(&[2, 1])];
+    assert_eq!(kept(&executor), ToClient::Events { oldest: 1, first: 2, events });
+    let digest = executor.checkpoint();
+    let snapshot = executor.latest().unwrap().clone();
+    let mut other = toy::fresh(Box::new(Whole::new(Herald::default())));
+    other.install(snapshot).unwrap();
+    assert_eq!((kept(&other), other.checkpoint()), (kept(&executor), digest));
+    let next = |executor: &mut Executor| notices(executor, 1, &[(2, vec![1])]);
+    assert_eq!(next(&mut other), next(&mut executor));
 }

@@ -3,9 +3,10 @@
 use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Millis, Slot};
-use pentarchy_core::ports::client::{Outcome, Reply};
+use pentarchy_core::executor::{Executor, Notice};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, Millis, Slot};
+use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::service::{Context, Service};
 use pentarchy_core::wire::Malformed;
@@ -81,7 +82,7 @@ pub fn batch(client: u8, requests: &[(u64, Vec<u8>)]) -> Batch {
         operation: Bytes::from(operation.clone()),
     };
     let requests = requests.iter().map(request).collect();
-    let draft = Draft { client: ClientId([client; 32]), floor: 0, requests };
+    let draft = Draft { client: ClientId([client; 32]), floor: 0, events: None, requests };
     let envelope = draft.seal(RequestAuth::Signature([0; 64]));
     let digest = envelope.digest;
     Batch { time: Millis(7), envelopes: vec![Arc::new(envelope)], digest }
@@ -90,9 +91,11 @@ pub fn batch(client: u8, requests: &[(u64, Vec<u8>)]) -> Batch {
 /// Executes the next slot and gives the outcomes.
 pub fn run(executor: &mut Executor, batch: &Batch) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    let outcome = |reply: Reply| reply.outcome;
     let slot = executor.executed().next();
-    executor.execute(slot, batch, |_, reply| outcomes.push(outcome(reply)));
+    executor.execute(slot, batch, |_, notice| match notice {
+        Notice::Reply(reply) => outcomes.push(reply.outcome),
+        Notice::Event { .. } => panic!("this service tells nothing"),
+    });
     outcomes
 }
 
@@ -101,9 +104,22 @@ pub fn done(count: u64) -> Outcome {
     Outcome::Done(Bytes::copy_from_slice(&count.to_le_bytes()))
 }
 
+/// The members of a group of three.
+pub fn membership() -> Arc<Membership> {
+    let member =
+        |id: u8| Member { key: [200 + id; 32], incarnation: Incarnation(1), device_key: [0; 32] };
+    let (group, epoch, base) = (GroupId([5; 16]), Epoch(0), Base::default());
+    Arc::new(Membership { group, epoch, f: 1, members: (0..3).map(member).collect(), base })
+}
+
+/// An executor that has executed nothing.
+pub fn fresh(service: Box<dyn Service>) -> Executor {
+    Executor::new(membership(), service)
+}
+
 /// An executor after a list of writes, each in its own slot, with a checkpoint at the end.
 pub fn executor(writes: &[(u8, u32, u8)]) -> (Executor, Slot, Digest) {
-    let mut executor = Executor::new(Toy::boxed());
+    let mut executor = fresh(Toy::boxed());
     for (number, (page, length, seed)) in (1..).zip(writes) {
         run(&mut executor, &batch(1, &[(number, write(*page, *length, *seed))]));
     }

@@ -127,7 +127,7 @@ fn honest(_: ReplicaId, message: Message) -> Option<Message> {
 }
 
 fn fresh() -> Executor {
-    Executor::new(toy::Toy::boxed())
+    toy::fresh(toy::Toy::boxed())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::{Scalar, clamp_integer};
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, Epoch, ReplicaId};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, ReplicaId};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::request::{Envelope, RequestAuth};
 use pentarchy_core::wire::Wire;
@@ -31,7 +31,7 @@ fn verifier_of(membership: Arc<Membership>, mode: RequestMode, me: u16) -> Group
 }
 
 fn signed(number: u8) -> Envelope {
-    let signer = ClientSigner::signature(client(number), membership().domain());
+    let signer = ClientSigner::signature(client(number), membership().group_domain());
     signer.seal(draft(signer.client_id(), 1))
 }
 
@@ -103,10 +103,13 @@ fn each_mode_refuses_the_other() {
 }
 
 #[test]
-fn another_epoch_makes_an_envelope_worthless() {
+fn an_envelope_is_good_in_every_epoch_of_its_group_and_in_no_other_group() {
     let next = Arc::new(Membership { epoch: Epoch(2), ..(*membership()).clone() });
-    assert!(!verifier_of(next.clone(), RequestMode::Signature, 0).envelope(&signed(1)));
-    assert!(!verifier_of(next, RequestMode::Mac, 0).envelope(&maced(1)));
+    assert!(verifier_of(next.clone(), RequestMode::Signature, 0).envelope(&signed(1)));
+    assert!(verifier_of(next, RequestMode::Mac, 0).envelope(&maced(1)));
+    let other = Arc::new(Membership { group: GroupId([6; 16]), ..(*membership()).clone() });
+    assert!(!verifier_of(other.clone(), RequestMode::Signature, 0).envelope(&signed(1)));
+    assert!(!verifier_of(other, RequestMode::Mac, 0).envelope(&maced(1)));
 }
 
 #[test]
@@ -156,7 +159,7 @@ impl Crafty {
     /// A signature whose commitment is shifted by `offset`.
     fn sign(&self, offset: EdwardsPoint) -> Envelope {
         let draft = draft(ClientId(self.public), 1);
-        let statement = request_statement(&membership().domain(), &draft.digest());
+        let statement = request_statement(&membership().group_domain(), &draft.digest());
         let nonce = Scalar::from(0x0123_4567_89ab_cdef_u64);
         let commitment = (nonce * ED25519_BASEPOINT_POINT + offset).compress().to_bytes();
         let challenge = Sha512::new()
@@ -200,7 +203,7 @@ fn errors_that_cancel_out_do_not() {
 
 #[test]
 fn the_same_statement_covers_both_modes() {
-    let domain = membership().domain();
+    let domain = membership().group_domain();
     let digest = Digest([1; 32]);
     assert_eq!(
         request_statement(&domain, &digest),

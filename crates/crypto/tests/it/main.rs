@@ -8,7 +8,7 @@ mod replicas;
 use pentarchy_core::counter::{Certificate, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, View};
-use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::request::{Draft, Request};
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::verifier::UsigCheck;
@@ -28,12 +28,18 @@ fn membership() -> Arc<Membership> {
         device_key: if id == 2 { [2; 32] } else { [0; 32] },
     };
     let members = (0..3).map(member).collect();
-    Arc::new(Membership { group: GroupId([5; 16]), epoch: Epoch(1), f: 1, members })
+    Arc::new(Membership {
+        group: GroupId([5; 16]),
+        epoch: Epoch(1),
+        f: 1,
+        members,
+        base: Base::default(),
+    })
 }
 
 fn draft(client: ClientId, number: u64) -> Draft {
     let operation = number.to_be_bytes().to_vec().into();
-    Draft { client, floor: 1, requests: vec![Request { number, operation }] }
+    Draft { client, floor: 1, events: None, requests: vec![Request { number, operation }] }
 }
 
 /// A device that gives each replica's certificates the bytes `[replica; _]`, and counts questions.

@@ -28,6 +28,9 @@ impl Usig for Scripted {
     fn incarnation(&self) -> Incarnation {
         Incarnation(100)
     }
+    fn begin_epoch(&mut self, _: &Membership) -> Result<(), Refused> {
+        self.0
+    }
     fn create(&mut self, position: Position, _: &Digest) -> Result<Ui, Refused> {
         self.0.map(|()| Ui { position, ..ui(0, Certificate::Mac([0; 32])) })
     }

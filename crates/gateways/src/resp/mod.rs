@@ -24,4 +24,5 @@ mod sizes;
 
 pub use backend::{Backend, BackendError, Completion};
 pub use config::{GatewayConfig, GatewayError};
+pub use parser::{Parser, ProtocolError};
 pub use server::Gateway;

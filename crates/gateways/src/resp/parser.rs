@@ -24,7 +24,7 @@ const NUMBER_BYTES_MAX: usize = 64;
 
 /// Why a connection cannot go on. The line that follows the `-` in RESP.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ProtocolError(pub String);
+pub struct ProtocolError(pub String);
 
 fn refuse<T>(why: &str) -> Result<T, ProtocolError> {
     Err(ProtocolError(format!("ERR Protocol error: {why}")))
@@ -32,7 +32,7 @@ fn refuse<T>(why: &str) -> Result<T, ProtocolError> {
 
 /// The state of reading one request.
 #[derive(Default, Debug)]
-pub(crate) struct Parser {
+pub struct Parser {
     /// Where to go on in the buffer.
     at: usize,
     /// Words still to come, once the array's header was read.
@@ -51,6 +51,9 @@ impl Parser {
     /// Reads on. Says how many bytes of the buffer a whole request takes, or `None` if more must
     /// come first; the buffer must not lose bytes meanwhile. A request without words is nothing to
     /// answer.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] if no request can follow: the connection must end.
     pub fn parse(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
         let Some(first) = buffer.first() else { return Ok(None) };
         if *first != b'*' {
@@ -144,6 +147,7 @@ impl Parser {
     }
 
     /// The words of the request that [`Self::parse`] found in this buffer.
+    #[must_use]
     pub fn args<'a>(&'a self, buffer: &'a [u8]) -> Args<'a> {
         let typed = self.typed.iter().map(Vec::as_slice);
         self.words.iter().map(|word| &buffer[word.clone()]).chain(typed).collect()

@@ -164,8 +164,8 @@ pub struct InitArgs {
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     pentarchy replica --config cluster.toml --id 0 --keys replica-0\n\n\
-    State lives in memory. A replica that was stopped must not come back under the same keys: it \
-    would\nhave forgotten what it promised. The keys folder remembers that they were used.")]
+    State lives in memory. A replica that is started again has forgotten what it promised, so its \
+    \ntrusted device begins a new life; the group admits that and brings the replica level.")]
 pub struct ReplicaArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]

@@ -10,7 +10,7 @@ pub use error::ConfigError;
 pub use parse::check_address;
 
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation};
-use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_crypto::verifier::RequestMode;
 use std::path::Path;
@@ -89,6 +89,7 @@ impl ClusterConfig {
             incarnation: entry.incarnation,
             device_key: entry.device_key,
         });
-        Membership { group: self.group, epoch: Epoch(0), f: self.f, members: members.collect() }
+        let members = members.collect();
+        Membership { group: self.group, epoch: Epoch(0), f: self.f, members, base: Base::default() }
     }
 }

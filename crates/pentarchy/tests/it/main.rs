@@ -3,8 +3,10 @@
 mod bench;
 mod cluster;
 mod config;
+mod events;
 mod example;
 mod hosts;
+mod rejoin;
 mod resp;
 mod sim;
 mod support;

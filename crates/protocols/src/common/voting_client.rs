@@ -11,6 +11,9 @@
 //!   answer cannot be older. Where that fails, the query is ordered as a request with the same
 //!   number.
 //!
+//! * Events, which the service tells unasked, are believed like results, and given to the
+//!   application in the order of their numbers: see [`inbox`].
+//!
 //! Memory: for each of at most [`CLIENT_WINDOW`] outstanding numbers, the operation and one
 //! fingerprint per replica. Results are never kept: the reply that completes the quorum carries it.
 
@@ -29,10 +32,12 @@ use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::request::{Draft, Request};
 
 mod ballot;
+mod inbox;
 #[cfg(test)]
 mod tests;
 
 use ballot::{Ballot, Fingerprint};
+use inbox::Inbox;
 
 /// How long a query waits for the last of the `n` answers before it is ordered.
 pub const QUERY_WAIT_MS: u64 = 20;
@@ -95,6 +100,8 @@ pub struct VotingClient {
     next_deadline: Millis,
     /// Queries are ordered at once until then.
     queries_paused_until: Millis,
+    /// What the service tells unasked; none if the application does not want to know.
+    inbox: Option<Inbox>,
 }
 
 impl VotingClient {
@@ -119,6 +126,7 @@ impl VotingClient {
             reconnected: ReplicaSet::EMPTY,
             next_deadline: Millis(u64::MAX),
             queries_paused_until: Millis(0),
+            inbox: None,
         }
     }
 
@@ -181,6 +189,11 @@ impl VotingClient {
             ToClient::Answer { number, result } => self.on_answer(from, number, result, out),
             ToClient::Busy { number } => self.on_busy(from, number),
             ToClient::Status(_) => {}
+            ToClient::Events { oldest, first, events } => {
+                if let Some(inbox) = &mut self.inbox {
+                    inbox.on_events(from, (oldest, first, events), out);
+                }
+            }
         }
     }
 
@@ -237,6 +250,10 @@ impl VotingClient {
 
     fn on_round(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);
+        if let Some(inbox) = &mut self.inbox {
+            let wake_at = inbox.on_round(self.now, self.reconnected, self.replicas, out);
+            out.push(Effect::WakeAt(wake_at));
+        }
         self.greet(out);
         self.ask(out);
         if self.now >= self.next_deadline {
@@ -328,7 +345,8 @@ impl VotingClient {
         let floor = self.floor();
         let mut held_back = Vec::new();
         let mut requests = Vec::new();
-        let mut bytes = Draft::HEADER_BYTES;
+        let header_bytes = Draft::header_bytes(self.events());
+        let mut bytes = header_bytes;
         let mut waiting = core::mem::take(&mut self.waiting);
         // A query that became a request comes behind younger numbers.
         waiting.sort_unstable();
@@ -343,13 +361,18 @@ impl VotingClient {
             let size = Draft::REQUEST_HEADER_BYTES + operation.len();
             if bytes + size > ENVELOPE_BYTES_MAX || requests.len() == ENVELOPE_REQUESTS_MAX {
                 self.send_draft(core::mem::take(&mut requests), bytes, out);
-                bytes = Draft::HEADER_BYTES;
+                bytes = header_bytes;
             }
             bytes += size;
             requests.push(Request { number, operation });
         }
         self.send_draft(requests, bytes, out);
         self.waiting = held_back;
+    }
+
+    /// What envelopes acknowledge.
+    fn events(&self) -> Option<u64> {
+        self.inbox.as_ref().map(Inbox::next)
     }
 
     fn send_draft(&mut self, requests: Vec<Request>, bytes: usize, out: &mut Vec<Effect>) {
@@ -367,7 +390,7 @@ impl VotingClient {
         let deadline = Millis(self.now.0 + self.interval(1));
         self.next_deadline = self.next_deadline.min(deadline);
         let open = requests.len();
-        let draft = Draft { client, floor, requests };
+        let draft = Draft { client, floor, events: self.events(), requests };
         out.push(Effect::Request { to, draft: draft.clone() });
         self.drafts.insert(key, Sent { draft, open, to, deadline, attempts: 1, busy: false });
     }
@@ -383,6 +406,10 @@ impl ClientCore for VotingClient {
                 if self.replicas.contains(replica) {
                     self.reconnected.insert(replica);
                 }
+            }
+            Event::Listen => {
+                let (f, retry_ms) = (self.f, self.timeouts.client_retry_ms);
+                self.inbox.get_or_insert_with(|| Inbox::new(self.n, f, retry_ms));
             }
             Event::Round { now } => self.on_round(now, out),
         }

@@ -7,29 +7,16 @@ use super::message::{
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::Verifier;
+use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::{REPLICAS_MAX, WINDOW_SLOTS};
-use pentarchy_core::membership::Membership;
+use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 const SLOTS_MAX: usize = WINDOW_SLOTS as usize;
-
-/// An Ed25519 signature.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Signature(pub [u8; 64]);
-
-impl Wire for Signature {
-    fn encode(&self, to: &mut Writer) {
-        to.array(&self.0);
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        from.array().map(Self)
-    }
-}
 
 /// What a certificate is checked with.
 #[derive(Clone, Copy)]
@@ -66,8 +53,8 @@ impl<'a> Check<'a> {
 }
 
 /// `f + 1` signatures over one state at one slot: at least one correct replica had that state
-/// there. Slot 0 needs none; it is the initial state.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+/// there. The state with which the epoch begins needs none.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct CheckpointProof {
     /// The slot.
     pub slot: Slot,
@@ -78,13 +65,20 @@ pub struct CheckpointProof {
 }
 
 impl CheckpointProof {
+    /// The state with which an epoch begins.
+    #[must_use]
+    pub const fn initial(base: Base) -> Self {
+        Self { slot: base.slot, state: base.state, signatures: Vec::new() }
+    }
+
     /// Checks that a quorum vouches.
     ///
     /// # Errors
     /// [`Reject::BadCertificate`] if it does not.
     pub fn validate(&self, check: Check<'_>) -> Result<(), Reject> {
-        if self.slot == Slot(0) {
-            let initial = self.state == Digest::default() && self.signatures.is_empty();
+        let base = check.membership.base;
+        if self.slot <= base.slot {
+            let initial = *self == Self::initial(base);
             return if initial { Ok(()) } else { Err(Reject::BadCertificate) };
         }
         let statement = checkpoint_statement(&check.domain, self.slot, &self.state);

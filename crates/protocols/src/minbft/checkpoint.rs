@@ -1,12 +1,13 @@
 //! Checkpoints: signed states, stable ones, and falling behind (MinBFT section 4, garbage
 //! collection).
 
-use super::certificate::{CheckpointProof, Signature};
+use super::certificate::CheckpointProof;
 use super::message::Message;
 use super::replica::MinBft;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use pentarchy_core::auth::Signature;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot};

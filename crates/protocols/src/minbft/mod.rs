@@ -54,8 +54,7 @@ mod view_change;
 
 pub use byzantine::Byzantine;
 pub use certificate::{
-    CertifiedViewChange, Check, CheckpointProof, Entry, NewView, Prepared, Signature, Start,
-    ViewChange,
+    CertifiedViewChange, Check, CheckpointProof, Entry, NewView, Prepared, Start, ViewChange,
 };
 pub use message::{Message, Report};
 pub use replica::{MinBft, Timer};

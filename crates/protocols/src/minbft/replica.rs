@@ -1,6 +1,6 @@
 //! The replica: its state, and where each event goes.
 
-use super::certificate::{Check, CheckpointProof, Entry, Signature};
+use super::certificate::{Check, CheckpointProof, Entry};
 use super::checkpoint::Checkpoints;
 use super::message::{Message, Report};
 use super::view_change::Opening;
@@ -10,7 +10,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{AuthTag, Verified, Verifier};
+use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
@@ -224,7 +224,7 @@ impl Protocol for MinBft {
         _log: &mut dyn Iterator<Item = Nothing>,
         out: &mut Effects<Self>,
     ) -> Self {
-        let Setup { me, membership, tuning } = setup;
+        let Setup { me, membership, fetch, tuning } = setup;
         membership.check_hybrid().expect("a host checks the membership before it starts a core");
         assert!(membership.contains(me), "a replica is a member of its group");
         assert!(tuning.window_slots <= WINDOW_SLOTS, "certificates are bounded by WINDOW_SLOTS");
@@ -233,6 +233,7 @@ impl Protocol for MinBft {
             "ordering goes on while a checkpoint gathers votes"
         );
         let n = membership.n();
+        let base = membership.base;
         let mut replica = Self {
             me,
             tuning,
@@ -251,17 +252,17 @@ impl Protocol for MinBft {
             doublings: 0,
             view_changes_count: 0,
             reason: "",
-            window: Window::new(tuning.window_slots),
+            window: Window::new(base.slot, tuning.window_slots),
             bodies: Bodies::default(),
             pending: Pending::default(),
-            committed: Slot(0),
-            next_slot: Slot(1),
+            committed: if fetch.is_none() { base.slot } else { Slot(0) },
+            next_slot: base.slot.next(),
             in_flight: 0,
             looping: 0,
             clock_wait: None,
             request_timer: None,
             checkpoints: Checkpoints::new(n),
-            stable: CheckpointProof::default(),
+            stable: CheckpointProof::initial(base),
             reports: vec![None; n],
             answered: ReplicaSet::EMPTY,
             served: vec![0; n],
@@ -269,6 +270,9 @@ impl Protocol for MinBft {
             ticks: 0,
             membership,
         };
+        if let Some(from) = fetch {
+            out.output(Output::Fetch { slot: base.slot, state: base.state, from });
+        }
         // A first report tells the others where this replica is, and draws theirs.
         replica.arm_resend(out);
         replica

@@ -14,7 +14,7 @@ use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
 };
-use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
     Effect, Effects, Event, Message as _, Protocol, Reject, Setup, To, Tuning,
@@ -92,7 +92,7 @@ impl Group {
         let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
         let members = vec![member; 2 * f + 1];
         let (group, epoch) = (GroupId([7; 16]), Epoch(0));
-        let membership = Arc::new(Membership { group, epoch, f, members });
+        let membership = Arc::new(Membership { group, epoch, f, members, base: Base::default() });
         let tuning = Tuning {
             checkpoint_slots: 4,
             window_slots: 16,
@@ -108,7 +108,7 @@ impl Group {
         };
         for me in membership.ids() {
             let mut out = Effects::default();
-            let setup = Setup { me, membership: membership.clone(), tuning };
+            let setup = Setup { me, membership: membership.clone(), fetch: None, tuning };
             let core = MinBft::start(setup, &mut core::iter::empty(), &mut out);
             let start = Position::new(View(0), Position::COMMITMENT);
             let device = Device { id: me, last: start, committed: start };
@@ -353,7 +353,7 @@ fn envelope(client: u8, numbers: &[u64], operation: &'static [u8]) -> Arc<Envelo
     let operation = Bytes::from_static(operation);
     let request = |number: &u64| Request { number: *number, operation: operation.clone() };
     let requests = numbers.iter().map(request).collect();
-    let draft = Draft { client: ClientId([client; 32]), floor: 0, requests };
+    let draft = Draft { client: ClientId([client; 32]), floor: 0, events: None, requests };
     Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
 }
 

@@ -6,14 +6,14 @@
 //! rested on, and what a view took over executes only once a quorum has committed to it.
 
 use super::certificate::{
-    CertifiedViewChange, Entry, NewView, Prepared, Signature, Start, ViewChange, batch_shown,
+    CertifiedViewChange, Entry, NewView, Prepared, Start, ViewChange, batch_shown,
 };
 use super::message::Message;
 use super::replica::{MinBft, OwnMessages, Phase, SlotState, Timer};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::Verified;
+use pentarchy_core::auth::{Signature, Verified};
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};

@@ -97,14 +97,18 @@ fn minbft_survives_faults() {
     let changed = summaries.iter().filter(|summary| summary.view.0 > 0).count();
     let larger = summaries.iter().filter(|summary| summary.f > 1).count();
     let transfers: u64 = summaries.iter().map(|summary| summary.transfers).sum();
+    let told: u64 = summaries.iter().map(|summary| summary.told).sum();
+    let missed: u64 = summaries.iter().map(|summary| summary.missed).sum();
     eprintln!(
-        "{} worlds, {changed} with view changes, {larger} with f > 1, {transfers} transfers",
+        "{} worlds, {changed} with view changes, {larger} with f > 1, {transfers} transfers, {told} \
+         events told and {missed} missed",
         summaries.len()
     );
     if summaries.len() >= 30 {
         assert!(changed * 2 >= summaries.len(), "{changed} of {}", summaries.len());
         assert!(larger * 5 >= summaries.len(), "{larger} of {}", summaries.len());
         assert!(transfers > 0, "no state was transferred");
+        assert!(told > 0 && missed > 0, "{told} events told, {missed} missed");
     }
 }
 
@@ -214,6 +218,6 @@ fn a_client_that_believes_one_replica_is_found() {
     let factories = Factories { client: &credulous, ..factories("minbft") };
     let found = (0..200).find_map(|seed| run_seed(seed, &SimConfig::default(), &factories).err());
     let violation = found.expect("200 worlds hold a liar");
-    let known = ["linearizability", "no_refusal"];
+    let known = ["linearizability", "no_refusal", "events"];
     assert!(known.contains(&violation.broken.property), "{violation}");
 }

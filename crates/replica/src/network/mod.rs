@@ -1,16 +1,20 @@
 //! Sockets: who is connected, what they said, and what is queued for them.
 
+mod faulty;
 mod opening;
 
 use crate::clients::Clients;
 use crate::config::{Access, HostLimits, Listen};
 use crate::counters::Counters;
 use crate::error::StartError;
+use crate::fault::Fault;
 use crate::links::{Link, Links, Role};
 use crate::peers::Peers;
 use bytes::Bytes;
+use faulty::Faulty;
+use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, ReplicaId, View};
-use pentarchy_core::ports::client::{Reply, ToClient};
+use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Closed;
@@ -61,6 +65,7 @@ pub struct Network {
     client_read: usize,
     scratch: Vec<u8>,
     tokens: Vec<usize>,
+    faulty: Faulty,
 }
 
 impl Network {
@@ -91,6 +96,7 @@ impl Network {
             client_read: 0,
             scratch: vec![0; SCRATCH_BYTES],
             tokens: Vec::new(),
+            faulty: Faulty::default(),
         })
     }
 
@@ -172,6 +178,13 @@ impl Network {
 
     /// Queues a message for a peer; drops it if the peer is not connected or too slow.
     pub fn send_peer(&mut self, id: ReplicaId, encode: impl FnOnce(&mut Writer)) {
+        match self.faulty.fault {
+            Fault::None => self.send_peer_now(id, encode),
+            _ => self.send_peer_faultily(id, encode),
+        }
+    }
+
+    fn send_peer_now(&mut self, id: ReplicaId, encode: impl FnOnce(&mut Writer)) {
         let Some(token) = self.peers.token(id) else {
             self.counters.peer_unconnected += 1;
             return;
@@ -195,9 +208,10 @@ impl Network {
         link.map_or(0, |link| link.connection.queued_bytes())
     }
 
-    /// Collects a reply for a client until the end of the round.
-    pub fn reply(&mut self, id: &ClientId, reply: Reply) {
-        let collected = self.clients.reply(id, reply);
+    /// Collects a reply or an event for a client until the end of the round.
+    pub fn notify(&mut self, id: &ClientId, notice: Notice) {
+        let notice = self.told(notice);
+        let collected = self.clients.notify(id, notice);
         self.counters.client_dropped += u64::from(!collected);
     }
 
@@ -211,6 +225,13 @@ impl Network {
     /// Queues a message for a client. False if too much waits for it: the message is dropped, the
     /// client asks again if it has to, and if it does not read at all its connection is closed.
     pub fn send_client(&mut self, token: usize, now_ms: u64, message: &ToClient) -> bool {
+        match self.faulty.fault {
+            Fault::None => self.send_client_now(token, now_ms, message),
+            _ => self.send_client_faultily(token, now_ms, message),
+        }
+    }
+
+    fn send_client_now(&mut self, token: usize, now_ms: u64, message: &ToClient) -> bool {
         if self.queue_for_client(token, message) {
             return true;
         }

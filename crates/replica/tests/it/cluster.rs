@@ -4,16 +4,20 @@ use crate::follow::Follow;
 use crate::tally::{Believer, Tally};
 use bytes::Bytes;
 use pentarchy_client::{Client, ClientConfig};
+use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::erased::Erased;
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
-use pentarchy_core::membership::{Member, Membership};
-use pentarchy_core::protocol::{Setup, Timeouts, Tuning};
+use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet};
+use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::protocol::{Protocol as _, Setup, Timeouts, Tuning};
 use pentarchy_core::service::Whole;
 use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
-use pentarchy_replica::{Access, HostLimits, Listen, Replica, ReplicaConfig, Running};
+use pentarchy_replica::{
+    Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, Running,
+};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -29,11 +33,37 @@ impl Usig for NoCounter {
     fn incarnation(&self) -> Incarnation {
         Incarnation(1)
     }
+    fn begin_epoch(&mut self, _: &Membership) -> Result<(), Refused> {
+        Ok(())
+    }
     fn create(&mut self, _position: Position, _digest: &Digest) -> Result<Ui, Refused> {
         Err(Refused::Unavailable)
     }
     fn verify(&self, _replica: ReplicaId, _ui: &Ui, _digest: &Digest) -> bool {
         false
+    }
+}
+
+/// Starts [`Follow`].
+struct Following {
+    me: ReplicaId,
+    tuning: Tuning,
+}
+
+impl EpochFactory for Following {
+    fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
+        let (membership, mode) = (membership.clone(), RequestMode::Signature);
+        Arc::new(GroupVerifier::new(membership, Arc::new(NoCounter), mode, None).unwrap())
+    }
+    fn core(
+        &mut self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+        effects: &mut Vec<CoreEffect>,
+    ) -> Box<dyn ReplicaCore> {
+        let (me, membership, tuning) = (self.me, membership.clone(), self.tuning);
+        let setup = Setup { me, membership, fetch, tuning };
+        Box::new(Erased::<Follow>::start(setup, effects))
     }
 }
 
@@ -80,31 +110,29 @@ impl Cluster {
         };
         let members = keys.iter().map(member).collect();
         let (group, epoch) = (GroupId([5; 16]), Epoch(1));
-        let membership = Arc::new(Membership { group, epoch, f: 0, members });
+        let membership =
+            Arc::new(Membership { group, epoch, f: 0, members, base: Base::default() });
         let listeners: Vec<_> =
             keys.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
         let prepared = membership.ids().zip(keys).zip(listeners).map(|((me, keys), listener)| {
-            let setup = Setup { me, membership: membership.clone(), tuning };
-            let verifier = GroupVerifier::new(
-                membership.clone(),
-                Arc::new(NoCounter),
-                RequestMode::Signature,
-                None,
-            );
+            let life = membership.members[usize::from(me.0)].life();
             let mut config = ReplicaConfig {
                 me,
                 membership: membership.clone(),
                 addresses: addresses.clone(),
                 listen: Listen::Bound(listener),
-                core: Box::new(move |out| Box::new(Erased::<Follow>::start(setup, out))),
+                rules: Follow::RULES,
+                epochs: Box::new(Following { me, tuning }),
                 service: Box::new(Whole::new(Tally::default())),
+                signer: ClientSigner::signature(keys.clone(), membership.group_domain()),
                 keys,
                 usig: Box::new(NoCounter),
-                verifier: Arc::new(verifier.unwrap()),
+                life,
                 timeouts: Timeouts::default(),
                 access: Access::Open,
                 limits: HostLimits::default(),
+                faults: None,
             };
             change(&mut config);
             Replica::new(config).unwrap()

@@ -27,7 +27,7 @@ fn works(cluster: &Cluster, client: &Client, count: u64) {
 
 /// Opens a channel by hand, as whoever has the key, and says who it claims to be.
 fn intrude(cluster: &Cluster, keys: &KeyPair, claim: Node) -> (TcpStream, Channel) {
-    let identity = Identity::new(*keys.channel_secret(), &cluster.membership.domain());
+    let identity = Identity::new(*keys.channel_secret(), &cluster.membership.group_domain());
     let remote = channel_public(&cluster.membership.members[0].key).unwrap();
     let mut stream = TcpStream::connect(cluster.addresses[0]).unwrap();
     let (mut out, mut buffer) = (Vec::new(), [0; 1024]);

@@ -99,7 +99,7 @@ impl ClientCore for Believer {
                 let outcome = pentarchy_core::ports::client::Outcome::Done(result);
                 self.vote(Reply { number, outcome }, out);
             }
-            Event::Message { .. } => {}
+            Event::Message { .. } | Event::Listen => {}
             Event::Connected(replica) => {
                 let to = ReplicaSet::from_iter([replica]);
                 let again = self.drafts.iter().map(|draft| (to, draft.clone()));
@@ -117,7 +117,8 @@ impl ClientCore for Believer {
                 while !self.waiting.is_empty() {
                     let rest = self.waiting.split_off(self.waiting.len().min(512));
                     let requests = std::mem::replace(&mut self.waiting, rest);
-                    let draft = Draft { client: self.client, floor: self.floor(), requests };
+                    let draft =
+                        Draft { client: self.client, floor: self.floor(), events: None, requests };
                     self.drafts.push(draft.clone());
                     out.push(Effect::Request { to: self.replicas, draft });
                 }

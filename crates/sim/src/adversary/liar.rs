@@ -5,7 +5,7 @@ use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use pentarchy_core::wire::Wire;
 
 /// Takes part in the protocol as it should, and lies to clients: about results, about the view,
-/// about being busy.
+/// about being busy, about events.
 pub struct Liar;
 
 impl Adversary for Liar {
@@ -33,7 +33,24 @@ fn lie(truth: ToClient, rng: &mut Rng) -> ToClient {
         ToClient::Answer { number, .. } => {
             ToClient::Answer { number, result: Bytes::from_static(b"a lie") }
         }
+        ToClient::Events { oldest, first, events } => lie_about_events(oldest, first, events, rng),
         other => other,
+    }
+}
+
+fn lie_about_events(oldest: u64, first: u64, mut events: Vec<Bytes>, rng: &mut Rng) -> ToClient {
+    match rng.below(4) {
+        0 => ToClient::Events { oldest: oldest + 1_000, first, events },
+        1 => ToClient::Events { oldest, first: first + rng.range(1, 10_000), events },
+        2 => {
+            let first = if rng.percent(20) { u64::MAX - rng.below(2) } else { first };
+            let events = (0..3).map(|_| Bytes::from_static(b"a lie")).collect();
+            ToClient::Events { oldest: u64::MAX, first, events }
+        }
+        _ => {
+            events.iter_mut().for_each(|body| *body = Bytes::from_static(b"a lie"));
+            ToClient::Events { oldest, first, events }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-use pentarchy_core::service::{Context, Service};
+use pentarchy_core::service::{Context, Event, Service};
 use pentarchy_core::wire::Malformed;
 
 /// A service whose host loses a write now and then, as a broken disk or memory does: the replica
@@ -27,6 +27,9 @@ impl Service for Rot {
     }
     fn query(&self, operation: &[u8]) -> Vec<u8> {
         self.inner.query(operation)
+    }
+    fn take_events(&mut self) -> Vec<Event> {
+        self.inner.take_events()
     }
     fn sections(&self) -> u32 {
         self.inner.sections()

@@ -1,5 +1,6 @@
 //! After the network has healed, every request completes within a stated time of its submission,
-//! and correct replicas become level within that time of the last completion.
+//! and correct replicas become level, and clients are told all events, within that time of the last
+//! completion.
 
 use super::{Broken, Stand, Verdict};
 use crate::time::Micros;
@@ -53,7 +54,8 @@ impl Liveness {
         Err(self.broken(now, &format!("these wait: {}", names.join(", ")), &stand()))
     }
 
-    /// All requests have completed, the last one at `since`, but replicas are not level.
+    /// All requests have completed, and something last reached a client at `since`, but replicas are
+    /// not level, or clients have not been told all events.
     ///
     /// # Errors
     /// If that has been so for too long.
@@ -61,12 +63,14 @@ impl Liveness {
         &self,
         now: Micros,
         since: Micros,
+        events_missing: bool,
         stand: impl FnOnce() -> Vec<Stand>,
     ) -> Verdict {
         if now <= since.max(self.healed) + self.allowed {
             return Ok(());
         }
-        Err(self.broken(now, "all is done but replicas are not level", &stand()))
+        let what = if events_missing { "clients miss events" } else { "replicas are not level" };
+        Err(self.broken(now, &format!("all is done but {what}"), &stand()))
     }
 
     /// Nothing more will ever happen, although not everything is done.
@@ -112,9 +116,11 @@ mod tests {
     #[test]
     fn replicas_that_stay_behind_are_found() {
         let liveness = Liveness::new(1_000_000, &Timeouts::default(), 10);
-        liveness.check_level(13_000_000, 5_000_000, stand).unwrap();
-        let broken = liveness.check_level(13_000_001, 5_000_000, stand).unwrap_err();
+        liveness.check_level(13_000_000, 5_000_000, true, stand).unwrap();
+        let broken = liveness.check_level(13_000_001, 5_000_000, false, stand).unwrap_err();
         assert!(broken.detail.contains("not level"), "{broken}");
+        let broken = liveness.check_level(13_000_001, 5_000_000, true, stand).unwrap_err();
+        assert!(broken.detail.contains("miss events"), "{broken}");
         assert_eq!(liveness.dead(0, &[]).property, PROPERTY);
     }
 }

@@ -73,6 +73,7 @@ mod tests {
         let mut checker = Validity::new(crypto.clone());
         checker.submitted(client, 1, Bytes::from_static(b"good"));
         let draft = |number, operation| Draft {
+            events: None,
             client,
             floor: 1,
             requests: vec![Request { number, operation: Bytes::from_static(operation) }],

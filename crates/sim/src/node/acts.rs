@@ -134,6 +134,15 @@ pub enum Observation {
         /// With what.
         replies: Vec<Reply>,
     },
+    /// It told a client an event.
+    Told {
+        /// Whom.
+        client: ClientId,
+        /// The event's number.
+        number: u64,
+        /// What.
+        body: Bytes,
+    },
     /// It took a checkpoint.
     Checkpointed {
         /// The slot.

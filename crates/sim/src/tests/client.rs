@@ -1,4 +1,5 @@
-//! A client for the naive protocol: asks everyone, believes f + 1, and never asks again.
+//! A client for the naive protocol: asks everyone, believes f + 1, and never asks again. With a flaw,
+//! the checkers are asked to name it.
 
 use crate::run::ClientSetup;
 use pentarchy_core::Bytes;
@@ -7,17 +8,46 @@ use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient
 use pentarchy_core::request::{Draft, Request};
 use std::collections::BTreeMap;
 
+/// What is wrong with a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// Nothing.
+    None,
+    /// Believes the first answer to a query.
+    Credulous,
+    /// Believes the first copy of an event.
+    Gullible,
+    /// Gives events on as they come.
+    Unordered,
+    /// Gives events on again when another copy comes.
+    Repeating,
+    /// Gives no event on.
+    Deaf,
+    /// Calls an event lost when the one behind it comes first.
+    Impatient,
+}
+
 pub struct NaiveClient {
     setup: ClientSetup,
     waiting: Vec<Request>,
     votes: BTreeMap<u64, Vec<(ReplicaId, Outcome)>>,
-    /// Believes the first answer to a query, which is a bug.
-    credulous: bool,
+    /// Copies of events, by number.
+    copies: BTreeMap<u64, Vec<(ReplicaId, Bytes)>>,
+    /// The number of the next event.
+    next_event: u64,
+    flaw: Flaw,
 }
 
 impl NaiveClient {
-    pub const fn new(setup: ClientSetup, credulous: bool) -> Self {
-        Self { setup, waiting: Vec::new(), votes: BTreeMap::new(), credulous }
+    pub const fn new(setup: ClientSetup, flaw: Flaw) -> Self {
+        Self {
+            setup,
+            waiting: Vec::new(),
+            votes: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            next_event: 1,
+            flaw,
+        }
     }
 
     fn all(&self) -> ReplicaSet {
@@ -28,12 +58,46 @@ impl NaiveClient {
         self.waiting.push(Request { number, operation });
         self.votes.insert(number, Vec::new());
     }
+
+    fn on_event(&mut self, from: ReplicaId, number: u64, body: Bytes, out: &mut Vec<Effect>) {
+        if number < self.next_event && self.flaw != Flaw::Repeating {
+            return;
+        }
+        let copies = self.copies.entry(number).or_default();
+        copies.retain(|(who, _)| *who != from);
+        copies.push((from, body.clone()));
+        let is_known = copies.iter().filter(|copy| copy.1 == body).count() > self.setup.f;
+        match self.flaw {
+            Flaw::Deaf => {}
+            Flaw::Unordered | Flaw::Repeating if is_known => {
+                self.next_event = self.next_event.max(number + 1);
+                out.push(Effect::Event { number, body });
+            }
+            Flaw::Impatient if is_known && number > self.next_event => {
+                out.push(Effect::EventsLost { upto: number });
+                self.next_event = number;
+                self.give_on(out);
+            }
+            _ => self.give_on(out),
+        }
+    }
+
+    fn give_on(&mut self, out: &mut Vec<Effect>) {
+        let needed = if self.flaw == Flaw::Gullible { 1 } else { self.setup.f + 1 };
+        while let Some(copies) = self.copies.get(&self.next_event) {
+            let equal = |body: &Bytes| copies.iter().filter(|copy| copy.1 == *body).count();
+            let known = copies.iter().find(|copy| equal(&copy.1) >= needed);
+            let Some((_, body)) = known.cloned() else { break };
+            out.push(Effect::Event { number: self.next_event, body });
+            self.next_event += 1;
+        }
+    }
 }
 
 impl ClientCore for NaiveClient {
     fn step(&mut self, event: Event, out: &mut Vec<Effect>) {
         match event {
-            Event::Query { number, operation } if self.credulous => {
+            Event::Query { number, operation } if self.flaw == Flaw::Credulous => {
                 self.votes.insert(number, Vec::new());
                 out.push(Effect::Query { to: self.all(), number, operation });
             }
@@ -58,10 +122,17 @@ impl ClientCore for NaiveClient {
                     }
                 }
             }
+            Event::Message { from, message: ToClient::Events { first, events, .. } } => {
+                for (index, body) in (0..).zip(events) {
+                    let number = first.saturating_add(index);
+                    self.on_event(from, number, body, out);
+                }
+            }
             Event::Round { .. } if !self.waiting.is_empty() => {
                 let floor = *self.votes.keys().next().expect("something waits");
                 let requests = core::mem::take(&mut self.waiting);
-                let draft = Draft { client: self.setup.client, floor, requests };
+                let (client, events) = (self.setup.client, Some(self.next_event));
+                let draft = Draft { client, floor, events, requests };
                 out.push(Effect::Request { to: self.all(), draft });
             }
             _ => {}

@@ -5,17 +5,20 @@ mod client;
 pub mod naive;
 mod services;
 
+use crate::adversary::Behaviour;
 use crate::checker::{
-    acceptance, agreement, at_most_once, bounds, checkpoint, linearizability, liveness, validity,
+    acceptance, agreement, at_most_once, bounds, checkpoint, events, linearizability, liveness,
+    validity,
 };
 use crate::rng::Rng;
 use crate::run::{Factories, PANIC, Summary, Violation, run_many, run_options, run_seed};
 use crate::service::{Journal, Registers};
 use crate::swarm::{Options, SimConfig};
 use crate::workload::WorkloadOptions;
-use client::NaiveClient;
+use client::{Flaw, NaiveClient};
 use naive::Naive;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
+use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::protocol::{Protocol, Setup};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +34,7 @@ pub fn start_correct(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn Replica
 
 fn factories<const BUG: u8>() -> Factories<'static> {
     Factories::new(Naive::<BUG>::RULES, &start::<BUG>, &|setup| {
-        Box::new(NaiveClient::new(setup, false))
+        Box::new(NaiveClient::new(setup, Flaw::None))
     })
 }
 
@@ -92,7 +95,8 @@ fn a_violation_says_seed_property_and_what_differed() {
 
 #[test]
 fn a_client_that_believes_one_answer_is_found_by_its_history() {
-    let credulous: &crate::run::StartClient<'_> = &|setup| Box::new(NaiveClient::new(setup, true));
+    let credulous: &crate::run::StartClient<'_> =
+        &|setup| Box::new(NaiveClient::new(setup, Flaw::Credulous));
     let factories = Factories { client: credulous, ..factories::<{ naive::CORRECT }>() };
     let mut rng = Rng::new(1);
     let mut options = Options::draw(&mut rng, &perfect(), &factories.rules);
@@ -102,6 +106,54 @@ fn a_client_that_believes_one_answer_is_found_by_its_history() {
     (options.workload.reads_percent, options.clients) = (50, 3);
     let violation = run_options(1, options, &factories, rng, None).unwrap_err();
     assert_eq!(violation.broken.property, linearizability::PROPERTY, "{violation}");
+}
+
+/// What the checkers say to a world in which much is told, to clients with a flaw, with a replica
+/// that lies to them.
+fn told(flaw: Flaw) -> Result<Summary, Violation> {
+    let client: &crate::run::StartClient<'_> = &|setup| Box::new(NaiveClient::new(setup, flaw));
+    let factories = Factories { client, ..factories::<{ naive::CORRECT }>() };
+    let mut rng = Rng::new(1);
+    let config = SimConfig { f: Some(1), ..perfect() };
+    let mut options = Options::draw(&mut rng, &config, &factories.rules);
+    options.network.jitter_us = 20_000;
+    options.workload.tells_percent = 50;
+    options.byzantine = vec![(ReplicaId(2), vec![Behaviour::Liar])];
+    run_options(1, options, &factories, rng, None)
+}
+
+#[test]
+fn each_flaw_of_a_client_that_is_told_things_is_named() {
+    let summary = told(Flaw::None).unwrap_or_else(|violation| panic!("{violation}"));
+    assert!(summary.told > 100 && summary.missed == 0, "{summary}");
+    for flaw in [Flaw::Gullible, Flaw::Unordered, Flaw::Repeating, Flaw::Impatient] {
+        let violation = told(flaw).unwrap_err();
+        assert_eq!(violation.broken.property, events::PROPERTY, "{flaw:?}: {violation}");
+    }
+    let violation = told(Flaw::Deaf).unwrap_err();
+    assert_eq!(violation.broken.property, liveness::PROPERTY, "{violation}");
+}
+
+#[test]
+fn services_that_tell_twice_or_differ_in_what_they_tell_are_found() {
+    let made = AtomicU64::new(0);
+    let twice = |journal: Journal| -> Box<dyn pentarchy_core::service::Service> {
+        Box::new(services::TellsTwice(Registers::new(journal)))
+    };
+    let otherwise = |journal: Journal| -> Box<dyn pentarchy_core::service::Service> {
+        let odd = made.fetch_add(1, Ordering::Relaxed) % 3 == 2;
+        Box::new(services::TellsOtherwise(Registers::new(journal), odd))
+    };
+    let services: [&crate::run::StartService<'_>; 2] = [&twice, &otherwise];
+    for service in services {
+        let factories = Factories { service, ..factories::<{ naive::CORRECT }>() };
+        let mut rng = Rng::new(1);
+        let config = SimConfig { f: Some(1), ..perfect() };
+        let mut options = Options::draw(&mut rng, &config, &factories.rules);
+        options.workload.tells_percent = 50;
+        let violation = run_options(1, options, &factories, rng, None).unwrap_err();
+        assert_eq!(violation.broken.property, events::PROPERTY, "{violation}");
+    }
 }
 
 #[test]

@@ -84,8 +84,8 @@ impl<const BUG: u8> Naive<BUG> {
         let slot = self.ordered;
         let mut items: Vec<Item> = self.waiting.drain(..).map(Item::Whole).collect();
         if let (FORGES, 5, Item::Whole(envelope)) = (BUG, slot.0, &items[0]) {
-            let (client, floor) = (envelope.client, envelope.floor);
-            let draft = Draft { client, floor, requests: envelope.requests.clone() };
+            let (client, floor, events) = (envelope.client, envelope.floor, envelope.events);
+            let draft = Draft { client, floor, events, requests: envelope.requests.clone() };
             items[0] = Item::Whole(Arc::new(draft.seal(RequestAuth::Signature([9; 64]))));
         }
         let position = if BUG == COUNTER_TWICE && slot.0 == 9 { 10 } else { slot.0 + 2 };

@@ -1,7 +1,8 @@
 //! Services with bugs.
 
 use crate::service::Registers;
-use pentarchy_core::service::{Context, Service};
+use pentarchy_core::Bytes;
+use pentarchy_core::service::{Context, Event, Service};
 use pentarchy_core::wire::Malformed;
 
 /// Runs everything twice.
@@ -9,6 +10,12 @@ pub struct Twice(pub Registers);
 
 /// Answers correctly, but writes other bytes into its checkpoints if it is the odd one.
 pub struct Odd(pub Registers, pub bool);
+
+/// Tells every event twice.
+pub struct TellsTwice(pub Registers);
+
+/// Tells something else if it is the odd one.
+pub struct TellsOtherwise(pub Registers, pub bool);
 
 macro_rules! forward {
     () => {
@@ -35,6 +42,39 @@ impl Service for Twice {
     fn section(&self, index: u32) -> Vec<u8> {
         self.0.section(index)
     }
+    fn take_events(&mut self) -> Vec<Event> {
+        self.0.take_events()
+    }
+    forward!();
+}
+
+impl Service for TellsTwice {
+    fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
+        self.0.execute(context, operation)
+    }
+    fn section(&self, index: u32) -> Vec<u8> {
+        self.0.section(index)
+    }
+    fn take_events(&mut self) -> Vec<Event> {
+        self.0.take_events().into_iter().flat_map(|event| [event.clone(), event]).collect()
+    }
+    forward!();
+}
+
+impl Service for TellsOtherwise {
+    fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
+        self.0.execute(context, operation)
+    }
+    fn section(&self, index: u32) -> Vec<u8> {
+        self.0.section(index)
+    }
+    fn take_events(&mut self) -> Vec<Event> {
+        let mut events = self.0.take_events();
+        if let (true, Some(event)) = (self.1, events.first_mut()) {
+            event.body = Bytes::from_static(b"odd");
+        }
+        events
+    }
     forward!();
 }
 
@@ -48,6 +88,9 @@ impl Service for Odd {
             bytes.extend_from_slice(b"odd");
         }
         bytes
+    }
+    fn take_events(&mut self) -> Vec<Event> {
+        self.0.take_events()
     }
     forward!();
 }

@@ -92,11 +92,11 @@ impl Scene {
         };
         for id in membership.ids() {
             let mut effects = Vec::new();
-            let setup = Setup { me: id, membership: membership.clone(), tuning };
+            let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning };
             let core = (protocol.start)(setup, &mut effects);
             let parts = Parts {
                 id,
-                n,
+                membership: membership.clone(),
                 crypto: crypto.clone(),
                 clients: clients.clone(),
                 service: Box::new(Whole::new(TextService::default())),
@@ -131,7 +131,8 @@ impl Scene {
         let operation = Bytes::copy_from_slice(operation.as_bytes());
         let requests = vec![Request { number, operation }];
         let id = client_id(SEED, usize::from(client) - 1);
-        let envelope = Arc::new(self.crypto.seal(Draft { client: id, floor: 1, requests }));
+        let envelope =
+            Arc::new(self.crypto.seal(Draft { client: id, floor: 1, events: None, requests }));
         self.envelopes.insert((client, number), envelope.clone());
         self.submit(client, number, &envelope, to);
     }
@@ -303,6 +304,7 @@ impl Scene {
                 let replies: Vec<String> = replies.iter().map(reply).collect();
                 format!("-> {client}   Reply {}", replies.join(", "))
             }
+            Observation::Told { client, number, .. } => format!("-> {client}   Event {number}"),
             Observation::Checkpointed { slot, state } => format!("checkpoint at {slot} {state}"),
             Observation::Stable { slot, state } => format!("stable at {slot} {state}"),
             Observation::Fetching { slot, state } => format!("fetches {slot} {state}"),

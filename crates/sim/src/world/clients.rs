@@ -2,33 +2,39 @@
 
 use super::log::{Place, What};
 use super::{AFTERMATH, Happening, World};
+use crate::checker::Verdict;
 use crate::node::{Address, Packet};
 use crate::time::Micros;
 use crate::workload::ClientAct;
 
 impl World {
-    pub(super) fn client_arrive(&mut self, from: Address, index: usize, packet: &Packet) {
-        let Address::Replica(from) = from else { return };
+    pub(super) fn client_arrive(
+        &mut self,
+        from: Address,
+        index: usize,
+        packet: &Packet,
+    ) -> Verdict {
+        let Address::Replica(from) = from else { return Ok(()) };
         if index >= self.clients.len() {
-            return; // What hostile clients are told does not matter.
+            return Ok(()); // What hostile clients are told does not matter.
         }
         self.audit.note(self.now, packet.kind(), 1_000 + index as u64, packet.bytes());
         let mut acts = core::mem::take(&mut self.client_acts);
         self.clients[index].node.on_packet(from, packet, &mut acts);
         self.client_round_by(index, self.now);
-        self.carry_out_client(index, acts);
+        self.carry_out_client(index, acts)
     }
 
-    pub(super) fn client_round(&mut self, index: usize) {
+    pub(super) fn client_round(&mut self, index: usize) -> Verdict {
         let client = &mut self.clients[index];
         if client.round_at != Some(self.now) {
-            return;
+            return Ok(());
         }
         client.round_at = None;
         let now = client.clock.read(self.now);
         let mut acts = core::mem::take(&mut self.client_acts);
         client.node.on_round(now, &mut acts);
-        self.carry_out_client(index, acts);
+        self.carry_out_client(index, acts)
     }
 
     pub(super) fn client_round_by(&mut self, index: usize, at: Micros) {
@@ -39,8 +45,9 @@ impl World {
         }
     }
 
-    pub(super) fn carry_out_client(&mut self, index: usize, mut acts: Vec<ClientAct>) {
+    pub(super) fn carry_out_client(&mut self, index: usize, mut acts: Vec<ClientAct>) -> Verdict {
         let from = Address::Client(index as u16);
+        let mut verdict = Ok(());
         for act in acts.drain(..) {
             match act {
                 ClientAct::Send { to, packet } => self.transmit(from, to, packet),
@@ -55,17 +62,35 @@ impl World {
                     });
                     self.oracle.completed(self.clients[index].node.id(), number, outcome);
                 }
+                ClientAct::Heard { number, body } => {
+                    self.last_completion = self.now;
+                    let id = self.clients[index].node.id();
+                    let place = Place::Client(index as u16);
+                    self.note(place, |_| What::Does(format!("hears event {number}")));
+                    verdict = verdict.and(self.oracle.events().heard(id, number, &body));
+                }
+                ClientAct::Missed(upto) => {
+                    self.last_completion = self.now;
+                    let id = self.clients[index].node.id();
+                    let place = Place::Client(index as u16);
+                    self.note(place, |_| What::Does(format!("misses events below {upto}")));
+                    verdict = verdict.and(self.oracle.events().missed(id, upto));
+                }
             }
         }
         self.client_acts = acts;
+        verdict
     }
 
     /// The application submits its next operation, or waits if enough are outstanding.
-    pub(super) fn think(&mut self, index: usize) {
+    pub(super) fn think(&mut self, index: usize) -> Verdict {
         let client = &mut self.clients[index];
         if client.node.left() == 0 {
-            return;
+            return Ok(());
         }
+        let next = self.now + 1 + self.rng.around(self.options.think_us);
+        self.schedule(next, Happening::Think(index));
+        let client = &mut self.clients[index];
         if client.node.outstanding() < self.options.outstanding {
             let mut acts = core::mem::take(&mut self.client_acts);
             let operation = client.node.submit(self.now, &mut acts);
@@ -75,10 +100,9 @@ impl World {
             let client = &self.clients[index];
             self.oracle.submitted(client.node.id(), operation);
             self.client_round_by(index, self.now);
-            self.carry_out_client(index, acts);
+            return self.carry_out_client(index, acts);
         }
-        let next = self.now + 1 + self.rng.around(self.options.think_us);
-        self.schedule(next, Happening::Think(index));
+        Ok(())
     }
 
     /// A hostile client does some harm.

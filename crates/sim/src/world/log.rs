@@ -122,6 +122,7 @@ impl World {
                 let numbers: Vec<u64> = replies.iter().map(|reply| reply.number).collect();
                 format!("replies to {client} {numbers:?}")
             }
+            Observation::Told { client, number, .. } => format!("tells {client} event {number}"),
             Observation::Certified { ui, .. } => format!("certifies {:?}", ui.position),
             Observation::Checkpointed { slot, state } => format!("has {state} at {slot}"),
             Observation::Stable { slot, state } => format!("believes {state} at {slot}"),

@@ -31,8 +31,7 @@ impl World {
         let id = match to {
             Address::Replica(id) => id,
             Address::Client(client) => {
-                self.client_arrive(from, usize::from(client), &packet);
-                return Ok(());
+                return self.client_arrive(from, usize::from(client), &packet);
             }
         };
         let index = usize::from(id.0);

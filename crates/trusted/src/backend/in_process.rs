@@ -10,8 +10,8 @@ use crate::identity::DeviceIdentity;
 use crate::usig::{self, Device, GroupKey, Key};
 use ed25519_dalek::SigningKey;
 use pentarchy_core::counter::{Position, Refused, Ui, Usig};
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
 use std::fmt;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl InProcess {
     /// [`BadDevice::WrongKind`] if the identity has a key of its own.
     pub fn mac(
         group_secret: &[u8; 32],
-        context: Digest,
+        (group, epoch): (GroupId, Epoch),
         me: ReplicaId,
         identity: DeviceIdentity,
     ) -> Result<Self, BadDevice> {
@@ -67,8 +67,10 @@ impl InProcess {
             return Err(BadDevice::WrongKind);
         }
         let key = Key::Group(GroupKey::new(group_secret));
+        let context = usig::context(&Domain::new(&group, epoch));
         let check = Arc::new(Check::mac(group_secret, context));
-        Ok(Self { device: Device::new(context, me, identity.incarnation(), key), check })
+        let device = Device::new(group, epoch, me, identity.incarnation(), key);
+        Ok(Self { device, check })
     }
 
     /// A device that certifies with a key of its own and checks others by `device_keys`, in the
@@ -78,13 +80,14 @@ impl InProcess {
     /// [`BadDevice`] if the identity has no key, or one of the others' is unusable.
     pub fn signature(
         device_keys: &[[u8; 32]],
-        context: Digest,
+        (group, epoch): (GroupId, Epoch),
         me: ReplicaId,
         identity: DeviceIdentity,
     ) -> Result<Self, BadDevice> {
         let key = Key::Own(SigningKey::from_bytes(identity.seed().ok_or(BadDevice::WrongKind)?));
+        let context = usig::context(&Domain::new(&group, epoch));
         let check = Check::signature(device_keys, context).map_err(BadDevice::Key)?;
-        let device = Device::new(context, me, identity.incarnation(), key);
+        let device = Device::new(group, epoch, me, identity.incarnation(), key);
         Ok(Self { device, check: Arc::new(check) })
     }
 
@@ -99,13 +102,13 @@ impl InProcess {
         identity: DeviceIdentity,
         group_secret: Option<&[u8; 32]>,
     ) -> Result<Self, BadDevice> {
-        let context = usig::context(&membership.domain());
+        let epoch = (membership.group, membership.epoch);
         let keys: Vec<[u8; 32]> = membership.members.iter().map(|m| m.device_key).collect();
         if keys.iter().any(|key| *key != [0; 32]) {
-            Self::signature(&keys, context, me, identity)
+            Self::signature(&keys, epoch, me, identity)
         } else {
             let secret = group_secret.ok_or(BadDevice::SecretMissing)?;
-            Self::mac(secret, context, me, identity)
+            Self::mac(secret, epoch, me, identity)
         }
     }
 
@@ -119,6 +122,11 @@ impl InProcess {
 impl Usig for InProcess {
     fn incarnation(&self) -> Incarnation {
         self.device.incarnation()
+    }
+    fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+        self.device.begin_epoch(membership.epoch)?;
+        self.check = Arc::new(self.check.for_epoch(membership));
+        Ok(())
     }
     fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
         self.device.create(position, digest)

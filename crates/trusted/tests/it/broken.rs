@@ -2,12 +2,13 @@
 //! law that finds it.
 
 use crate::contract::{Broken, contract};
-use crate::{CONTEXT, SECRET};
+use crate::{EPOCH, REPLICAS, SECRET, membership};
 use hmac::{Hmac, KeyInit, Mac};
 use pentarchy_core::counter::{Certificate, Position, Refused, Ui, Usig};
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Incarnation, ReplicaId};
-use pentarchy_trusted::usig::{Claim, REPEATABLE, START, statement};
+use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
+use pentarchy_core::membership::Membership;
+use pentarchy_trusted::usig::{Claim, REPEATABLE, START, context, statement};
 use sha2::Sha256;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,14 @@ enum Bug {
     SealsNoLife,
     /// Believes everything.
     Gullible,
+    /// Opens an earlier epoch again.
+    GoesBack,
+    /// Begins anew in the epoch in which it is.
+    BeginsAgain,
+    /// Goes on counting in a new epoch where it was in the old one.
+    NeverBegins,
+    /// Leaves the epoch out of what it seals.
+    SealsNoEpoch,
 }
 
 /// The reference once more, written independently and with a place for each bug.
@@ -50,6 +59,7 @@ struct Mutant {
     bug: Bug,
     replica: ReplicaId,
     incarnation: Incarnation,
+    epoch: Epoch,
     last: Position,
     committed: Position,
     granted: Vec<(Claim, Digest)>,
@@ -58,7 +68,8 @@ struct Mutant {
 impl Mutant {
     fn new(bug: Bug, replica: ReplicaId, incarnation: Incarnation) -> Self {
         let last = if bug == Bug::StartsBelow { Position::default() } else { START };
-        Self { bug, replica, incarnation, last, committed: START, granted: Vec::new() }
+        let epoch = EPOCH.1;
+        Self { bug, replica, incarnation, epoch, last, committed: START, granted: Vec::new() }
     }
 
     fn seal(&self, replica: ReplicaId, claim: &Claim, digest: &Digest) -> [u8; 32] {
@@ -71,7 +82,9 @@ impl Mutant {
             _ => {}
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&SECRET).unwrap();
-        mac.update(&statement(&CONTEXT, by, &sealed, digest));
+        let epoch = if self.bug == Bug::SealsNoEpoch { Epoch(0) } else { self.epoch };
+        let context = context(&Domain::new(&EPOCH.0, epoch));
+        mac.update(&statement(&context, by, &sealed, digest));
         mac.finalize().into_bytes().into()
     }
 
@@ -120,6 +133,21 @@ impl Usig for Mutant {
         self.incarnation
     }
 
+    fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+        let epoch = membership.epoch;
+        if epoch < self.epoch && self.bug != Bug::GoesBack {
+            return Err(Refused::Spent);
+        }
+        if epoch != self.epoch || self.bug == Bug::BeginsAgain {
+            self.epoch = epoch;
+            if self.bug != Bug::NeverBegins {
+                (self.last, self.committed) = (START, START);
+                self.granted.clear();
+            }
+        }
+        Ok(())
+    }
+
     fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
         if !self.is_fresh(position) {
             return self.repeat(position, digest);
@@ -152,7 +180,7 @@ fn broken_by(bug: Bug) -> Option<Broken> {
     let make = |replica, incarnation| -> Box<dyn Usig> {
         Box::new(Mutant::new(bug, replica, incarnation))
     };
-    contract(&make).err()
+    contract(&make, &membership(&[[0; 32]; REPLICAS as usize])).err()
 }
 
 #[test]
@@ -178,6 +206,10 @@ fn every_bug_is_found_by_the_law_that_is_there_for_it() {
         (Bug::SealsNoMemory, "binding"),
         (Bug::SealsNoLife, "binding"),
         (Bug::Gullible, "binding"),
+        (Bug::GoesBack, "epochs"),
+        (Bug::BeginsAgain, "epochs"),
+        (Bug::NeverBegins, "epochs"),
+        (Bug::SealsNoEpoch, "epochs"),
     ];
     for (bug, law) in expected {
         let broken = broken_by(bug).unwrap_or_else(|| panic!("{bug:?} was not found"));

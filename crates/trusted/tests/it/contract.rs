@@ -3,7 +3,8 @@
 
 use pentarchy_core::counter::{Certificate, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
+use pentarchy_core::membership::Membership;
 use pentarchy_trusted::usig::{REPEATABLE, START};
 
 /// Makes the device of a replica in one life. Devices of one factory belong to one group.
@@ -20,22 +21,23 @@ impl std::fmt::Display for Broken {
 }
 
 type Verdict = Result<(), String>;
-type Law = fn(Factory) -> Verdict;
+type Law = fn(Factory, &Membership) -> Verdict;
 
-const LAWS: [(&str, Law); 8] = [
-    ("start", start),
-    ("ascending", ascending),
-    ("spent", spent),
-    ("refusal", refusal),
-    ("repetition", repetition),
-    ("memory", memory),
-    ("binding", binding),
-    ("model", model),
+const LAWS: [(&str, Law); 9] = [
+    ("start", |make, _| start(make)),
+    ("ascending", |make, _| ascending(make)),
+    ("spent", |make, _| spent(make)),
+    ("refusal", |make, _| refusal(make)),
+    ("repetition", |make, _| repetition(make)),
+    ("memory", |make, _| memory(make)),
+    ("binding", |make, _| binding(make)),
+    ("epochs", epochs),
+    ("model", |make, _| model(make)),
 ];
 
-/// Runs every law.
-pub fn contract(make: Factory) -> Result<(), Broken> {
-    LAWS.iter().try_for_each(|(law, check)| check(make).map_err(|what| Broken(law, what)))
+/// Runs every law. `group` is the membership in whose epoch the devices are made.
+pub fn contract(make: Factory, group: &Membership) -> Result<(), Broken> {
+    LAWS.iter().try_for_each(|(law, check)| check(make, group).map_err(|what| Broken(law, what)))
 }
 
 const ME: ReplicaId = ReplicaId(1);
@@ -187,6 +189,27 @@ fn binding(make: Factory) -> Verdict {
     let theirs = reborn.create(at(0, 3), &digest(1)).map_err(|error| error.to_string())?;
     let posing = Ui { incarnation: LIFE, ..theirs };
     hold(!usig.verify(ME, &posing, &digest(1)), || "verifies for another life".to_owned())
+}
+
+fn epochs(make: Factory, group: &Membership) -> Verdict {
+    let later = |epochs: u64| {
+        let epoch = Epoch(group.epoch.0 + epochs);
+        Membership { epoch, ..group.clone() }
+    };
+    let begin = |usig: &mut dyn Usig, epochs: u64| usig.begin_epoch(&later(epochs));
+    let mut usig = make(ME, LIFE);
+    let old = grant(&mut *usig, at(3, 9), 1, START)?;
+    hold(begin(&mut *usig, 0) == Ok(()), || "refuses the epoch it is in".to_owned())?;
+    refuse(&mut *usig, at(3, 9), 2)?;
+    hold(begin(&mut *usig, 2) == Ok(()), || "refuses a later epoch".to_owned())?;
+    hold(!usig.verify(ME, &old, &digest(1)), || "believes an epoch that is over".to_owned())?;
+    refuse(&mut *usig, START, 2)?;
+    let new = grant(&mut *usig, at(0, 3), 2, START)?;
+    hold(!make(ME, LIFE).verify(ME, &new, &digest(2)), || "seals no epoch".to_owned())?;
+    for epochs in [0, 1] {
+        hold(begin(&mut *usig, epochs).is_err(), || format!("goes back to epoch + {epochs}"))?;
+    }
+    grant(&mut *usig, at(0, 4), 3, at(0, 3)).map(|_| ())
 }
 
 /// Identifiers that differ from this one in one number or one bit.

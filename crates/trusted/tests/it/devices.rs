@@ -1,10 +1,10 @@
 //! The contract for each device there is, and devices at work with keys and verifiers.
 
 use crate::contract::contract;
-use crate::{CONTEXT, REPLICAS, SECRET, device_keys, membership, signing};
+use crate::{EPOCH, REPLICAS, SECRET, device_keys, membership, signing};
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::counter::{Position, Ui, Usig};
-use pentarchy_core::digest::Digest;
+use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_crypto::authenticator::Authenticator;
@@ -12,21 +12,22 @@ use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::verifier::{GroupVerifier, RequestMode};
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::check::BadDeviceKey;
-use pentarchy_trusted::{Check, DeviceIdentity, InProcess};
+use pentarchy_trusted::{Check, DeviceIdentity, InProcess, usig};
 use std::sync::Arc;
 
 const DIGEST: Digest = Digest([3; 32]);
 
 fn mac_device(replica: ReplicaId, incarnation: Incarnation) -> InProcess {
     let identity = DeviceIdentity::chosen(incarnation, None);
-    InProcess::mac(&SECRET, CONTEXT, replica, identity).unwrap()
+    InProcess::mac(&SECRET, EPOCH, replica, identity).unwrap()
 }
 
 #[test]
 fn the_mac_device_keeps_the_contract() {
     let make =
         |replica, incarnation| -> Box<dyn Usig> { Box::new(mac_device(replica, incarnation)) };
-    contract(&make).unwrap_or_else(|broken| panic!("{broken}"));
+    contract(&make, &membership(&[[0; 32]; REPLICAS as usize]))
+        .unwrap_or_else(|broken| panic!("{broken}"));
 }
 
 #[test]
@@ -34,9 +35,9 @@ fn the_signing_device_keeps_the_contract() {
     let keys = device_keys();
     let make = |replica, incarnation| -> Box<dyn Usig> {
         let identity = signing(replica, incarnation);
-        Box::new(InProcess::signature(&keys, CONTEXT, replica, identity).unwrap())
+        Box::new(InProcess::signature(&keys, EPOCH, replica, identity).unwrap())
     };
-    contract(&make).unwrap_or_else(|broken| panic!("{broken}"));
+    contract(&make, &membership(&keys)).unwrap_or_else(|broken| panic!("{broken}"));
 }
 
 #[test]
@@ -44,9 +45,10 @@ fn certificates_are_bound_to_their_context() {
     let ui = mac_device(ReplicaId(0), Incarnation(1))
         .create(Position::new(View(0), 3), &DIGEST)
         .unwrap();
-    assert!(Check::mac(&SECRET, CONTEXT).check(ReplicaId(0), &ui, &DIGEST));
+    let context = usig::context(&Domain::new(&EPOCH.0, EPOCH.1));
+    assert!(Check::mac(&SECRET, context).check(ReplicaId(0), &ui, &DIGEST));
     assert!(!Check::mac(&SECRET, Digest([8; 32])).check(ReplicaId(0), &ui, &DIGEST));
-    assert!(!Check::mac(&[8; 32], CONTEXT).check(ReplicaId(0), &ui, &DIGEST));
+    assert!(!Check::mac(&[8; 32], context).check(ReplicaId(0), &ui, &DIGEST));
 }
 
 /// A replica as its host sees it: what it says, and what it believes.

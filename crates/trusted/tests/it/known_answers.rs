@@ -1,21 +1,21 @@
 //! The bytes under a certificate must not move. The answers were computed with Python's `hmac` and
-//! with OpenSSL, from the layout in the documentation alone.
+//! with OpenSSL (the domain with Python's `blake3`), from the layout in the documentation alone.
 
-use crate::{CONTEXT, SECRET};
+use crate::{EPOCH, SECRET};
 use pentarchy_core::counter::{Certificate, Position};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use pentarchy_crypto::secret_file::{from_hex, to_hex};
 use pentarchy_trusted::usig::{Claim, Device, GroupKey, Key, statement};
 
-const MAC: &str = "3ddcee82dc519067ed7404abe4dc4426c8cdc26f05da8304f1bc5a5b90cabb95";
+const MAC: &str = "7ddb43ebc7c3b3884aeb481c4837a7317dc370b4f7877d4cfbe7a9499ebdf1f5";
 const SEED: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
-const SIGNATURE: &str = "3240fb730413ecd5eac3b8aca30b214af178821c9dd4f848134d34bcdfd061da\
-                         79bbd9b2888f83a7a51c70a6112dd19b18bbe1e859cbe1441c838b59d34ff10f";
+const SIGNATURE: &str = "921e0aa653259a45699d187d04ae2bff20377f057704260165c6648b02af21e6\
+                         854f9762503911205842c3f3a014be382708e746ddf0ca89cdbd906618c77b08";
 
 /// Certifies `0..32` at 3:4 by replica 1 in life 5, having committed at 2:17.
 fn certificate(key: Key) -> Certificate {
-    let mut device = Device::new(CONTEXT, ReplicaId(1), Incarnation(5), key);
+    let mut device = Device::new(EPOCH.0, EPOCH.1, ReplicaId(1), Incarnation(5), key);
     device.create(Position::new(View(2), 17), &Digest([0; 32])).unwrap();
     let digest = Digest(std::array::from_fn(|index| index as u8));
     device.create(Position::new(View(3), 4), &digest).unwrap().certificate
@@ -38,7 +38,7 @@ fn a_signed_certificate_is_what_it_always_was() {
 fn every_field_has_its_own_place_in_the_statement() {
     let one = |position, committed, incarnation, replica, digest| {
         let claim = Claim { incarnation: Incarnation(incarnation), position, committed };
-        statement(&CONTEXT, ReplicaId(replica), &claim, &Digest([digest; 32]))
+        statement(&Digest([9; 32]), ReplicaId(replica), &claim, &Digest([digest; 32]))
     };
     let at = |view, index| Position::new(View(view), index);
     let statements = [

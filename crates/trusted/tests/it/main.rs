@@ -6,13 +6,12 @@ mod devices;
 mod identity;
 mod known_answers;
 
-use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
-use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_trusted::DeviceIdentity;
 
 const SECRET: [u8; 32] = [7; 32];
-const CONTEXT: Digest = Digest([9; 32]);
+const EPOCH: (GroupId, Epoch) = (GroupId([5; 16]), Epoch(1));
 const REPLICAS: u16 = 3;
 
 /// The identity of a signing device of this replica, in this life.
@@ -32,5 +31,6 @@ fn membership(device_keys: &[[u8; 32]]) -> Membership {
         device_key: *device_key,
     };
     let members = (0..).zip(device_keys).map(member).collect();
-    Membership { group: GroupId([5; 16]), epoch: Epoch(1), f: 1, members }
+    let (group, epoch) = EPOCH;
+    Membership { group, epoch, f: 1, members, base: Base::default() }
 }

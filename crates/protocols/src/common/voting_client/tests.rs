@@ -215,7 +215,7 @@ fn one_liar_cannot_steer_to_another_primary() {
 #[test]
 fn large_envelopes_go_to_all_at_once_and_the_largest_fits() {
     let mut bench = Bench::new(1);
-    let header = Draft::HEADER_BYTES + Draft::REQUEST_HEADER_BYTES;
+    let header = Draft::header_bytes(None) + Draft::REQUEST_HEADER_BYTES;
     bench.submit_bytes(1, ENVELOPE_INLINE_BYTES - header);
     assert_eq!(bench.sent(0), vec![(set(&[0]), 1, vec![1])]);
     bench.submit_bytes(2, ENVELOPE_INLINE_BYTES - header + 1);
@@ -234,7 +234,7 @@ fn the_size_is_computed_as_it_comes_out() {
         bench.submit_bytes(number, 1000);
     }
     let Effect::Request { draft, .. } = bench.round(0).remove(0) else { panic!("a request") };
-    let bytes = Draft::HEADER_BYTES + 3 * (Draft::REQUEST_HEADER_BYTES + 1000);
+    let bytes = Draft::header_bytes(None) + 3 * (Draft::REQUEST_HEADER_BYTES + 1000);
     assert_eq!(draft.seal(RequestAuth::Signature([0; 64])).len(), bytes);
 }
 

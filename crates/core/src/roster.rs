@@ -1,0 +1,97 @@
+//! The part of the replicated state that is about the group itself: which lives of the members'
+//! devices count, and when they were admitted.
+
+use crate::epochs::Admission;
+use crate::ids::{Epoch, Millis, ReplicaId};
+use crate::limits::{ADMISSION_INTERVAL_MILLIS, REPLICAS_MAX};
+use crate::membership::{Life, Member, Membership};
+use crate::service::Context;
+use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+/// See the module. Changes by ordered requests of members only.
+#[derive(Clone, Debug)]
+pub struct Roster {
+    /// Of the epoch in which slots are executed.
+    membership: Arc<Membership>,
+    /// What counts from the next epoch on; the same as now unless this one is ending.
+    lives: Vec<Life>,
+    /// By member.
+    admitted_at: Vec<Millis>,
+}
+
+impl Roster {
+    pub fn new(membership: Arc<Membership>) -> Self {
+        let lives = membership.members.iter().map(Member::life).collect();
+        let admitted_at = vec![Millis(0); membership.n()];
+        Self { membership, lives, admitted_at }
+    }
+
+    pub const fn membership(&self) -> &Arc<Membership> {
+        &self.membership
+    }
+
+    /// Whether a member was let in since the epoch began.
+    pub fn is_ending(&self) -> bool {
+        !self.membership.members.iter().map(Member::life).eq(self.lives.iter().copied())
+    }
+
+    /// Whose lives the next epoch admits, if this one is ending.
+    pub fn next_lives(&self) -> Option<Vec<Life>> {
+        self.is_ending().then(|| self.lives.clone())
+    }
+
+    /// A member's request. The answer is for people: what counts is the epoch that follows.
+    pub fn execute(&mut self, member: ReplicaId, context: &Context, operation: &[u8]) -> Vec<u8> {
+        let answer = match Admission::from_bytes(&Bytes::copy_from_slice(operation)) {
+            Ok(Admission(life)) => self.admit(usize::from(member.0), context.time, life),
+            Err(Malformed) => "a member can only ask to be admitted",
+        };
+        answer.as_bytes().to_vec()
+    }
+
+    fn admit(&mut self, index: usize, now: Millis, life: Life) -> &'static str {
+        let known = self.lives[index];
+        let since = now.0.saturating_sub(self.admitted_at[index].0);
+        if known == life {
+            "admitted already"
+        } else if known.is_mac() != life.is_mac() {
+            "the group's devices are of another kind"
+        } else if since < ADMISSION_INTERVAL_MILLIS && self.admitted_at[index] != Millis(0) {
+            "admitted too recently; ask again"
+        } else {
+            self.lives[index] = life;
+            self.admitted_at[index] = now;
+            "admitted"
+        }
+    }
+
+    /// The next epoch.
+    pub fn begin(&mut self, membership: Arc<Membership>) {
+        self.lives = membership.members.iter().map(Member::life).collect();
+        self.membership = membership;
+    }
+
+    /// The roster of a snapshot, which must be of the epoch in which it is installed.
+    pub fn restored(&self, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let epoch = Epoch::decode(from)?;
+        let entries: Vec<(Life, Millis)> = from.sequence(REPLICAS_MAX)?;
+        let (lives, admitted_at): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
+        let same = self.membership.members.iter().map(Member::life).eq(lives.iter().copied());
+        if epoch != self.membership.epoch || !same {
+            return Err(Malformed);
+        }
+        Ok(Self { membership: self.membership.clone(), lives, admitted_at })
+    }
+
+    /// As the next slot will find it: if the epoch is ending, as the next one begins.
+    pub fn encode(&self, to: &mut Writer) {
+        let epoch = self.membership.epoch;
+        if self.is_ending() { epoch.next() } else { epoch }.encode(to);
+        let entries = self.lives.iter().copied().zip(self.admitted_at.iter().copied());
+        to.sequence(&entries.collect::<Vec<_>>());
+    }
+}

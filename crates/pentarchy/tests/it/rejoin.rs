@@ -1,0 +1,52 @@
+//! Replicas that lost their memory come back, one after the other, until nobody is left of those
+//! with whom the group began.
+
+use crate::support::{PATIENCE, eventually};
+use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
+use pentarchy::{Client, LocalCluster, Service};
+use pentarchy_core::ids::ReplicaId;
+use serde_json::Value;
+
+fn service() -> Box<dyn Service> {
+    Box::new(Kv::new(STATE_BYTES_DEFAULT))
+}
+
+fn call(client: &Client, words: &[&str]) -> Vec<u8> {
+    let pending = client.submit(Command::new(words).to_operation());
+    pending.wait_timeout(PATIENCE).expect("the group answers").to_vec()
+}
+
+fn status(client: &Client, id: u16) -> Value {
+    let asked = client.status(ReplicaId(id)).wait_timeout(PATIENCE);
+    asked.map_or(Value::Null, |json| serde_json::from_slice(&json).expect("JSON"))
+}
+
+#[test]
+fn a_group_outlives_the_memory_of_each_of_its_members() {
+    let mut cluster = LocalCluster::builder().start(service).expect("a cluster");
+    let client = cluster.client().expect("a client");
+    let value = "x".repeat(1000);
+    for number in 0..100 {
+        call(&client, &["SET", &format!("key-{number}"), &value]);
+    }
+    // The first view's primary last: the epoch then ends while the view changes.
+    for (epoch, id) in (1..).zip([2, 1, 0, 2]) {
+        cluster.kill(id).expect("it ran");
+        call(&client, &["INCR", "kills"]);
+        cluster.restart(id, service()).expect("it starts");
+        eventually("it is level in the next epoch", || {
+            let report = status(&client, id as u16);
+            call(&client, &["INCR", "polls"]);
+            report["epoch"] == epoch && report["phase"] == "normal" && report["behind"] == 0
+        });
+        assert_eq!(status(&client, id as u16)["counters"]["diverged"], 0);
+    }
+    // Two lives of the second generation alone know everything.
+    cluster.kill(1).expect("it ran");
+    let kills = call(&client, &["GET", "kills"]);
+    assert!(kills.ends_with(b"4"), "{kills:?}");
+    for number in 0..100 {
+        let read = call(&client, &["GET", &format!("key-{number}")]);
+        assert!(read.ends_with(value.as_bytes()), "key-{number}");
+    }
+}

@@ -1,0 +1,187 @@
+//! From epoch to epoch: what [`pentarchy_core::epochs`] asks of this host.
+
+use crate::config::EpochFactory;
+use crate::error::Fatal;
+use crate::network::Network;
+use crate::unit::Unit;
+use bytes::Bytes;
+use pentarchy_core::epochs::{Admission, Epochs, Message, Step};
+use pentarchy_core::erased::{CoreEvent, ReplicaCore};
+use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::membership::{Life, Membership};
+use pentarchy_core::outsider::Outsider;
+use pentarchy_core::protocol::Reject;
+use pentarchy_core::request::{Draft, Envelope, Request};
+use pentarchy_core::wire::Wire;
+use pentarchy_crypto::request_auth::ClientSigner;
+use std::sync::Arc;
+use tracing::{info, warn};
+
+/// First byte of a peer's message: an [`Message`] follows.
+pub const EPOCHS: u8 = 2;
+
+/// The epochs of one replica, and what makes the parts that change with them.
+pub struct Succession {
+    pub epochs: Epochs,
+    factory: Box<dyn EpochFactory>,
+    signer: ClientSigner,
+    life: Life,
+    /// The number of the last request to be admitted.
+    asked: u64,
+    steps: Vec<Step>,
+    /// To be started when the present event is dealt with.
+    next: Option<(Arc<Membership>, ReplicaSet)>,
+}
+
+impl Succession {
+    pub fn new(
+        epochs: Epochs,
+        life: Life,
+        factory: Box<dyn EpochFactory>,
+        signer: ClientSigner,
+    ) -> Self {
+        Self { epochs, factory, signer, life, asked: 0, steps: Vec::new(), next: None }
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.epochs.membership().epoch
+    }
+
+    /// A request under this replica's key to count by the device that it has now.
+    fn admission(&mut self, now: Millis) -> Arc<Envelope> {
+        self.asked = now.0.max(self.asked + 1);
+        let operation = Admission(self.life).to_bytes();
+        let request = Request { number: self.asked, operation };
+        let client = self.signer.client_id();
+        let requests = vec![request];
+        let draft = Draft { client, floor: self.asked, events: None, requests };
+        Arc::new(self.signer.seal(draft))
+    }
+}
+
+impl Unit {
+    /// A peer spoke about epochs.
+    pub fn on_epochs(
+        &mut self,
+        peer: ReplicaId,
+        bytes: &Bytes,
+        network: &mut Network,
+    ) -> Result<(), Fatal> {
+        match Message::from_bytes(bytes) {
+            Err(_) => self.rejects.add(Reject::Malformed),
+            Ok(Message::Admit(envelope)) => return self.on_admit(peer, envelope, network),
+            Ok(message) => {
+                let Succession { epochs, steps, .. } = &mut self.succession;
+                epochs.on_message(peer, message, &*self.verifier, steps);
+                self.carry_out_succession(network);
+            }
+        }
+        self.begin_epoch(network)
+    }
+
+    /// A message of another epoch came.
+    pub fn on_other_epoch(&mut self, peer: ReplicaId, epoch: Epoch, network: &mut Network) {
+        network.counters.other_epoch += 1;
+        let Succession { epochs, steps, .. } = &mut self.succession;
+        epochs.on_other_epoch(peer, epoch, steps);
+        self.carry_out_succession(network);
+    }
+
+    /// A member asks to be admitted: the group orders that like any client's request.
+    fn on_admit(
+        &mut self,
+        peer: ReplicaId,
+        envelope: Arc<Envelope>,
+        network: &mut Network,
+    ) -> Result<(), Fatal> {
+        let member = self.succession.epochs.membership().member(&envelope.client);
+        if member != Some(peer) || !self.verifier.envelope(&envelope) {
+            self.rejects.add(Reject::BadRequest);
+            return Ok(());
+        }
+        match self.answer_settled(envelope, network) {
+            Some(request) => self.step(CoreEvent::Input(request), network),
+            None => Ok(()),
+        }
+    }
+
+    /// The last executed slot was the last of its epoch.
+    pub fn on_ended(&mut self, network: &mut Network) {
+        let Some(handover) = self.executor.handover() else { return };
+        info!(epoch = %handover.epoch, slot = %handover.base.slot, "the epoch ends");
+        self.ended = Some(handover.base);
+        let Succession { epochs, steps, .. } = &mut self.succession;
+        epochs.on_ended(handover, |digest| self.authenticator.sign(digest), steps);
+        self.carry_out_succession(network);
+    }
+
+    /// Time has passed.
+    pub fn on_succession_round(&mut self, now: Millis, network: &mut Network) -> Result<(), Fatal> {
+        let Succession { epochs, steps, .. } = &mut self.succession;
+        epochs.on_round(Millis(self.now_ms), steps);
+        if steps.contains(&Step::AskAdmission) {
+            let message = Message::Admit(self.succession.admission(now));
+            self.tell(self.others, &message, network);
+        }
+        self.carry_out_succession(network);
+        self.begin_epoch(network)
+    }
+
+    fn carry_out_succession(&mut self, network: &mut Network) {
+        for step in std::mem::take(&mut self.succession.steps) {
+            match step {
+                Step::Send { to, message } => self.tell(to, &message, network),
+                Step::Begin { membership, sources } => {
+                    self.succession.next = Some((membership, sources));
+                }
+                Step::AskAdmission => {}
+            }
+        }
+    }
+
+    fn tell(&self, to: ReplicaSet, message: &Message, network: &mut Network) {
+        let bytes = message.to_bytes();
+        for peer in to.iter() {
+            network.send_peer(peer, |to| {
+                to.u8(EPOCHS);
+                to.array(&bytes);
+            });
+        }
+    }
+
+    /// Goes over to the next epoch, if its beginning is proved.
+    pub fn begin_epoch(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        let Some((membership, sources)) = self.succession.next.take() else { return Ok(()) };
+        let mine = self.ended.take();
+        if let Some(mine) = mine.filter(|mine| *mine != membership.base) {
+            network.counters.diverged += 1;
+            warn!(slot = %mine.slot, "this replica's state differs from the group's");
+        }
+        let fetch = (mine != Some(membership.base)).then_some(sources);
+        info!(epoch = %membership.epoch, slot = %membership.base.slot, "the epoch begins");
+        network.counters.epochs += 1;
+        self.authenticator.begin_epoch(&membership).map_err(Fatal::Counter)?;
+        self.executor.begin_epoch(membership.clone());
+        self.verifier = self.succession.factory.verifier(&membership);
+        self.timers.clear();
+        self.inward.clear();
+        self.transfer.forget();
+        self.core = self.start_core(&membership, fetch);
+        self.begin(network)
+    }
+
+    /// The core of an epoch, or none if the epoch does not admit this replica's device.
+    fn start_core(
+        &mut self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+    ) -> Box<dyn ReplicaCore> {
+        self.effects.clear();
+        if self.succession.epochs.is_admitted() {
+            self.succession.factory.core(membership, fetch, &mut self.effects)
+        } else {
+            warn!(epoch = %membership.epoch, "not admitted; asking the group to admit this device");
+            Box::new(Outsider { rules: self.core.rules() })
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! libFuzzer around one target, which the environment names. `cargo xtask fuzz` builds and runs it.
+
+#![no_main]
+
+use pentarchy_fuzz::{Run, find, targets};
+use std::sync::OnceLock;
+
+/// Before anything is run: prints the names of all targets, if that is all that is asked.
+fn list() {
+    if std::env::var_os("PENTARCHY_FUZZ_LIST").is_some() {
+        targets::ALL.iter().for_each(|target| println!("{}", target.name));
+        std::process::exit(0);
+    }
+}
+
+libfuzzer_sys::fuzz_target!(init: list(), |input: &[u8]| {
+    static TARGET: OnceLock<Run> = OnceLock::new();
+    let run = TARGET.get_or_init(|| {
+        let name = std::env::var("PENTARCHY_FUZZ_TARGET").unwrap_or_default();
+        find(&name).expect("PENTARCHY_FUZZ_TARGET names a target").run
+    });
+    run(input);
+});

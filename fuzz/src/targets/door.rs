@@ -1,0 +1,92 @@
+//! Bytes from a peer at the door of each protocol: with the true keys, and with a verifier that
+//! finds everything genuine, behind which the checks of shape, bounds and roles stand alone.
+
+use super::group;
+use crate::input::Input;
+use crate::memory::bounded;
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::{AuthTag, Verifier};
+use pentarchy_core::counter::Ui;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::ReplicaCore;
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::protocol::Setup;
+use pentarchy_core::request::Envelope;
+use pentarchy_core::wire::{Reader, Wire, Writer};
+use pentarchy_protocols::{PROTOCOLS, minbft};
+use pentarchy_sim::node::Packet;
+use pentarchy_sim::world::membership;
+use std::sync::Arc;
+
+/// Believes everyone.
+struct Gullible;
+
+impl Verifier for Gullible {
+    fn signature(&self, _: ReplicaId, _: &Digest, _: &[u8; 64]) -> bool {
+        true
+    }
+    fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
+        true
+    }
+    fn envelope(&self, _: &Envelope) -> bool {
+        true
+    }
+}
+
+thread_local! {
+    static CORES: Vec<Box<dyn ReplicaCore>> = cores();
+}
+
+/// One replica of each protocol.
+fn cores() -> Vec<Box<dyn ReplicaCore>> {
+    let start = |entry: &pentarchy_protocols::Entry| {
+        let n = entry.rules.replicas(1);
+        let membership = Arc::new(membership(group::SEED, n, (n - 1) / 2));
+        let setup = Setup { me: ReplicaId(0), membership, tuning: group::TUNING };
+        (entry.start)(setup, &mut Vec::new())
+    };
+    PROTOCOLS.iter().map(start).collect()
+}
+
+pub fn run(input: &[u8]) {
+    let mut input = Input::new(input);
+    let choice = usize::from(input.u8());
+    let peer = ReplicaId(u16::from(input.u8() % 4));
+    let wire = input.shared();
+    let crypto = group::crypto();
+    CORES.with(|cores| {
+        let core = &cores[choice % cores.len()];
+        let verifiers: [&dyn Verifier; 2] = [&*crypto, &Gullible];
+        for verifier in verifiers {
+            // What is opened is also held twice by the table in which it is checked.
+            if let Ok(incoming) = bounded(2 * wire.len(), || core.open(verifier, peer, &wire)) {
+                assert!(!core.describe(&incoming).is_empty());
+                assert_eq!(canonical(&wire), wire, "one encoding of each message");
+            }
+        }
+    });
+}
+
+/// The only protocol with messages is MinBFT.
+fn canonical(wire: &Bytes) -> Bytes {
+    let mut from = Reader::new(wire);
+    let author = ReplicaId::decode(&mut from).expect("it was opened");
+    let tag = AuthTag::decode(&mut from).expect("it was opened");
+    let message = minbft::Message::decode(&mut from).expect("it was opened");
+    let mut to = Writer::default();
+    author.encode(&mut to);
+    tag.encode(&mut to);
+    message.encode(&mut to);
+    to.into_bytes()
+}
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    let packets = group::recorded_packets();
+    let wires = packets.iter().filter_map(|packet| match packet {
+        Packet::Protocol(wire) => Some(wire),
+        _ => None,
+    });
+    let mut seeds: Vec<_> = wires.map(|wire| [&[0, wire[0]][..], wire].concat()).collect();
+    seeds.push([&[1, 0][..], &seeds[0][2..]].concat());
+    seeds
+}

@@ -1,0 +1,30 @@
+//! The targets.
+
+mod channel;
+mod client;
+mod door;
+mod files;
+mod group;
+mod kv_bytes;
+mod kv_commands;
+mod resp_gateway;
+mod resp_parser;
+mod snapshot;
+mod trace;
+mod transfer;
+mod verifier;
+mod wire;
+
+use crate::Target;
+
+macro_rules! targets {
+    ($($name:ident)*) => {
+        [$(Target { name: stringify!($name), run: $name::run, seeds: $name::seeds }),*]
+    };
+}
+
+/// All targets.
+pub const ALL: [Target; 14] = targets! {
+    wire door group transfer snapshot channel files resp_parser resp_gateway
+    kv_commands kv_bytes verifier client trace
+};

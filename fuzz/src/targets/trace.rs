@@ -1,0 +1,33 @@
+//! The language of golden traces. Only people who change the code write it, but a typing error
+//! must give a message, and what is printed must be stable.
+
+use pentarchy_sim::trace::{TracedProtocol, rewrite};
+
+const LINES_MAX: usize = 64;
+
+fn find(name: &str) -> Option<TracedProtocol<'static>> {
+    let entry = pentarchy_protocols::find(name)?;
+    Some(TracedProtocol { rules: entry.rules, start: &entry.start })
+}
+
+pub fn run(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if text.lines().count() > LINES_MAX {
+        return;
+    }
+    if let Ok(printed) = rewrite(text, &find) {
+        assert_eq!(rewrite(&printed, &find).as_ref(), Ok(&printed), "a second time");
+    }
+}
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    let texts = [
+        "group minbft n=3\nrequest c1 \"put a 1\" to r0\npending\nstabilize\n----\n\nstatus\n----\n",
+        "group minbft n=3 checkpoint=2 window=4 batch=2 in_flight=1\nrequest c1 \"append a 1\"\n\
+         deliver r0 r1\ndrop * r2 Prepare\nround r1\ntimers\nfire r1 2\nadvance 500\n----\n",
+        "# People\ngroup minbft n=3\ncrash r0\npartition r1 | r2\nheal\nagain c1 1\n\
+         fire r1\nstatus\n----\n",
+        "group unreplicated n=1\nrequest c2 \"get a\"\nstabilize\n----\n",
+    ];
+    texts.map(|text| text.as_bytes().to_vec()).to_vec()
+}

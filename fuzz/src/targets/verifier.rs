@@ -1,0 +1,166 @@
+//! What others made, checked under real keys: envelopes by signature and by MAC, statements by
+//! signature and by a device's certificate. Nothing that was changed is genuine, and a batch gets
+//! the verdict of its parts.
+
+use crate::input::{Input, put_bytes};
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::counter::Ui;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::request::{Draft, Envelope, Request};
+use pentarchy_core::wire::Wire;
+use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::request_auth::ClientSigner;
+use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
+use pentarchy_trusted::Check;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+const ENVELOPES_MAX: usize = 4;
+
+struct Group {
+    by_signature: GroupVerifier,
+    by_mac: GroupVerifier,
+    /// Every envelope that an honest client made.
+    genuine: BTreeSet<Vec<u8>>,
+}
+
+struct Devices(Check);
+
+impl UsigCheck for Devices {
+    fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
+        self.0.check(replica, ui, digest)
+    }
+}
+
+fn key(id: u8) -> KeyPair {
+    KeyPair::from_seed([id; 32])
+}
+
+fn members() -> Arc<Membership> {
+    let member = |id: u8| Member {
+        key: key(id).public(),
+        incarnation: Incarnation(1),
+        device_key: key(id + 10).public(),
+    };
+    let members = (1..=3).map(member).collect();
+    Arc::new(Membership { group: GroupId([5; 16]), epoch: Epoch(1), f: 1, members })
+}
+
+fn drafts() -> Vec<Draft> {
+    let request = |number| Request { number, operation: Bytes::from_static(b"get a") };
+    let of = |client: ClientId, numbers: std::ops::Range<u64>| Draft {
+        client,
+        floor: 1,
+        requests: numbers.map(request).collect(),
+    };
+    vec![
+        of(key(20).client_id(), 1..2),
+        of(key(20).client_id(), 2..5),
+        of(key(21).client_id(), 1..3),
+    ]
+}
+
+fn sealed(by_mac: bool) -> Vec<Envelope> {
+    let signer = |client: ClientId| {
+        let keys = [key(20), key(21)].into_iter().find(|keys| keys.client_id() == client);
+        let keys = keys.expect("a client of this group");
+        if by_mac {
+            ClientSigner::macs(keys, &members()).expect("good keys")
+        } else {
+            ClientSigner::signature(keys, members().domain())
+        }
+    };
+    drafts().into_iter().map(|draft| signer(draft.client).seal(draft)).collect()
+}
+
+fn group() -> &'static Group {
+    static GROUP: OnceLock<Group> = OnceLock::new();
+    GROUP.get_or_init(|| {
+        let verifier = |mode| {
+            let check = Check::signature_of(&members()).expect("good keys");
+            let me = Some((ReplicaId(0), &key(1)));
+            GroupVerifier::new(members(), Arc::new(Devices(check)), mode, me).expect("good keys")
+        };
+        let genuine = [false, true].into_iter().flat_map(sealed);
+        Group {
+            by_signature: verifier(RequestMode::Signature),
+            by_mac: verifier(RequestMode::Mac),
+            genuine: genuine.map(|envelope| envelope.to_bytes().to_vec()).collect(),
+        }
+    })
+}
+
+pub fn run(input: &[u8]) {
+    let mut input = Input::new(input);
+    match input.u8() % 4 {
+        0 => envelopes(&group().by_signature, false, &mut input),
+        1 => envelopes(&group().by_mac, true, &mut input),
+        2 => statement(&mut input),
+        _ => certificate(&mut input),
+    }
+}
+
+fn envelopes(verifier: &GroupVerifier, by_mac: bool, input: &mut Input<'_>) {
+    let mut envelopes = Vec::new();
+    while !input.is_empty() && envelopes.len() < ENVELOPES_MAX {
+        let bytes = Bytes::copy_from_slice(input.bytes());
+        envelopes.extend(Envelope::from_bytes(&bytes));
+    }
+    let all: Vec<&Envelope> = envelopes.iter().collect();
+    let together = verifier.envelopes(&all);
+    let verdicts: Vec<bool> = envelopes.iter().map(|one| verifier.envelope(one)).collect();
+    assert_eq!(together, verdicts.iter().all(|good| *good), "a batch and its parts");
+    for (envelope, good) in envelopes.iter().zip(verdicts) {
+        // A replica checks its own MAC only: the others' may differ in a genuine envelope.
+        if good && !by_mac {
+            assert!(group().genuine.contains(&envelope.to_bytes()[..]), "forged: {envelope:?}");
+        }
+    }
+}
+
+fn statement(input: &mut Input<'_>) {
+    let replica = ReplicaId(u16::from(input.u8() % 3));
+    let mut signature = [0; 64];
+    let bytes = input.rest();
+    let length = bytes.len().min(64);
+    signature[..length].copy_from_slice(&bytes[..length]);
+    let digest = Digest::of(b"statement");
+    let good = group().by_signature.signature(replica, &digest, &signature);
+    assert!(!good || signature == key(replica.0 as u8 + 1).sign(&digest), "forged");
+}
+
+fn certificate(input: &mut Input<'_>) {
+    let replica = ReplicaId(u16::from(input.u8() % 3));
+    let Ok(ui) = Ui::from_bytes(&input.shared()) else { return };
+    let good = group().by_signature.usig(replica, &Digest::of(b"statement"), &ui);
+    assert!(!good, "no device certified anything");
+}
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for (kind, by_mac) in [(0, false), (1, true)] {
+        let envelopes = sealed(by_mac);
+        let mut all = vec![kind];
+        for envelope in &envelopes {
+            put_bytes(&envelope.to_bytes(), &mut all);
+            let mut one = vec![kind];
+            put_bytes(&envelope.to_bytes(), &mut one);
+            seeds.push(one);
+        }
+        seeds.push(all);
+    }
+    seeds.push([&[2, 0][..], &key(1).sign(&Digest::of(b"statement"))].concat());
+    let position = pentarchy_core::counter::Position::new(pentarchy_core::ids::View(0), 3);
+    let certificates = [
+        pentarchy_core::counter::Certificate::Signature([7; 64]),
+        pentarchy_core::counter::Certificate::Mac([7; 32]),
+    ];
+    for certificate in certificates {
+        let ui = Ui { incarnation: Incarnation(1), position, committed: position, certificate };
+        seeds.push([&[3, 1][..], &ui.to_bytes()].concat());
+    }
+    seeds
+}

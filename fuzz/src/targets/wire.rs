@@ -1,0 +1,116 @@
+//! Values that cross a channel: the first byte says of which type. Decoding never panics, costs no
+//! more memory than the bytes justify, and accepts one encoding for each value only.
+
+use super::group;
+use crate::input::Input;
+use crate::memory::bounded;
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::AuthTag;
+use pentarchy_core::batch::Proposal;
+use pentarchy_core::counter::Ui;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::ports::client::{Outcome, Reply, ToClient, ToReplica};
+use pentarchy_core::request::{Draft, Envelope};
+use pentarchy_core::snapshot::Manifest;
+use pentarchy_core::transfer;
+use pentarchy_core::wire::Wire;
+use pentarchy_io::hello::Hello;
+use pentarchy_protocols::minbft;
+use pentarchy_sim::node::Packet;
+use std::fmt::Debug;
+
+type Check = fn(&Bytes);
+
+const TYPES: [Check; 10] = [
+    round_trip::<minbft::Message>,
+    round_trip::<ToReplica>,
+    round_trip::<ToClient>,
+    round_trip::<transfer::Message>,
+    envelope,
+    round_trip::<Proposal>,
+    round_trip::<Manifest>,
+    round_trip::<Ui>,
+    round_trip::<AuthTag>,
+    round_trip::<Hello>,
+];
+
+pub fn run(input: &[u8]) {
+    let mut input = Input::new(input);
+    let kind = usize::from(input.u8());
+    TYPES[kind % TYPES.len()](&input.shared());
+}
+
+pub fn round_trip<T: Wire + PartialEq + Debug>(bytes: &Bytes) {
+    let Ok(value) = bounded(bytes.len(), || T::from_bytes(bytes)) else { return };
+    let again = value.to_bytes();
+    assert_eq!(again, *bytes, "one encoding of {value:?}");
+    assert_eq!(T::from_bytes(&again), Ok(value));
+}
+
+/// An envelope keeps the bytes it came in, so its parts are put together anew.
+fn envelope(bytes: &Bytes) {
+    round_trip::<Envelope>(bytes);
+    let Ok(Envelope { client, floor, requests, auth, digest, .. }) = Envelope::from_bytes(bytes)
+    else {
+        return;
+    };
+    let again = Draft { client, floor, requests }.seal(auth);
+    assert_eq!((again.digest, again.to_bytes()), (digest, bytes.clone()));
+}
+
+/// What is said in honest groups, and one of everything that is not.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let of = |kind: u8, bytes: &[u8]| [&[kind][..], bytes].concat();
+    let mut seeds = Vec::new();
+    for packet in group::recorded_packets() {
+        match packet {
+            Packet::Protocol(wire) => {
+                let (tag, body) = group::divide(&wire);
+                seeds.push(of(0, &body));
+                seeds.push(of(8, &tag.to_bytes()));
+                if let AuthTag::Usig(ui) = tag {
+                    seeds.push(of(7, &ui.to_bytes()));
+                }
+                if let Ok(minbft::Message::Prepare { proposal, .. }) =
+                    minbft::Message::from_bytes(&body)
+                {
+                    seeds.push(of(5, &proposal.to_bytes()));
+                }
+            }
+            Packet::ToReplica(wire) => {
+                if let Ok(ToReplica::Request(envelope)) = ToReplica::from_bytes(&wire) {
+                    seeds.push(of(4, &envelope.to_bytes()));
+                }
+                seeds.push(of(1, &wire));
+            }
+            Packet::ToClient(wire) => seeds.push(of(2, &wire)),
+            Packet::Transfer(wire) => {
+                if let Ok(transfer::Message::Manifest { manifest, .. }) =
+                    transfer::Message::from_bytes(&wire)
+                {
+                    seeds.push(of(6, &manifest.to_bytes()));
+                }
+                seeds.push(of(3, &wire));
+            }
+        }
+    }
+    seeds.push(of(1, &ToReplica::Status.to_bytes()));
+    let query = ToReplica::Query { number: 7, operation: Bytes::from_static(b"get a") };
+    seeds.push(of(1, &query.to_bytes()));
+    let outcomes = [Outcome::Done(Bytes::from_static(b"x")), Outcome::Forgotten, Outcome::Refused];
+    let replies = (1..).zip(outcomes).map(|(number, outcome)| Reply { number, outcome }).collect();
+    let view = pentarchy_core::ids::View(1);
+    let answer = ToClient::Answer { number: 7, result: Bytes::from_static(b"1") };
+    let status = ToClient::Status(Bytes::from_static(b"{}"));
+    for message in
+        [ToClient::Replies { view, replies }, answer, ToClient::Busy { number: 3 }, status]
+    {
+        seeds.push(of(2, &message.to_bytes()));
+    }
+    seeds.push(of(3, &transfer::Message::Gone { slot: Slot(4) }.to_bytes()));
+    seeds.push(of(9, &[0, 1, 0]));
+    seeds.push(of(9, &[1; 33]));
+    seeds.sort();
+    seeds.dedup();
+    seeds
+}
