@@ -27,7 +27,7 @@
 
 mod knowledge;
 
-use super::certificate::{CertifiedViewChange, NewView, Prepared, Signature, ViewChange};
+use super::certificate::{CertifiedViewChange, NewView, Prepared, ViewChange};
 use super::message::{Message, Report, position, request_statement};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -37,7 +37,7 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use knowledge::{Knowledge, is_commitment_to_slot};
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag};
+use pentarchy_core::auth::{Auth, AuthTag, Signature};
 use pentarchy_core::batch::{Item, Proposal};
 use pentarchy_core::counter::Position;
 use pentarchy_core::digest::Digest;
@@ -74,7 +74,7 @@ impl Byzantine {
         Self {
             me,
             membership: membership.clone(),
-            knows: Knowledge::default(),
+            knows: Knowledge::new(membership.base),
             told: BTreeSet::new(),
             used: BTreeSet::new(),
             committed: Position::new(View(0), Position::COMMITMENT),

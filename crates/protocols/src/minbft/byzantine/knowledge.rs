@@ -1,18 +1,18 @@
 //! What a liar has heard.
 
 use super::super::certificate::{
-    CertifiedViewChange, CheckpointProof, Entry, NewView, Prepared, Signature, batch_shown,
+    CertifiedViewChange, CheckpointProof, Entry, NewView, Prepared, batch_shown,
 };
 use super::super::message::Message;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::AuthTag;
+use pentarchy_core::auth::{AuthTag, Signature};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
-use pentarchy_core::membership::Membership;
+use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
 
@@ -31,7 +31,7 @@ pub struct HeardOpening {
 }
 
 /// All that can be used again.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Knowledge {
     pub envelopes: BTreeMap<Digest, Arc<Envelope>>,
     pub proposals: BTreeMap<Digest, Arc<Proposal>>,
@@ -60,6 +60,24 @@ fn insert<K: Ord + Clone, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
 }
 
 impl Knowledge {
+    /// Nothing but the state with which the epoch begins.
+    pub const fn new(base: Base) -> Self {
+        Self {
+            envelopes: BTreeMap::new(),
+            proposals: BTreeMap::new(),
+            prepares: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            openings: BTreeMap::new(),
+            acknowledgements: BTreeMap::new(),
+            states: BTreeMap::new(),
+            checkpoint: CheckpointProof::initial(base),
+            wanted: BTreeSet::new(),
+            highest: View(0),
+            time: Millis(0),
+        }
+    }
+
     /// Takes note of a message.
     pub fn note(&mut self, me: ReplicaId, author: ReplicaId, tag: &AuthTag, message: &Message) {
         if author != me {
