@@ -271,7 +271,8 @@ impl Options {
                 |rng: &mut Rng| Behaviour::draw(rng, self.n, self.clients, &self.timeouts);
             let mut behaviours = vec![behaviour(rng)];
             if rng.percent(25) {
-                behaviours.push(behaviour(rng));
+                let second = behaviour(rng);
+                behaviours.extend(Some(second).filter(|it| it.name() != behaviours[0].name()));
             }
             if lies {
                 behaviours = vec![Behaviour::Twin];
