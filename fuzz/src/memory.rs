@@ -1,8 +1,8 @@
 //! What a decoder may allocate.
 
-/// Bytes of memory that one byte of input may cost. The most frugal element of a sequence takes 4
-/// bytes on the wire (an empty list of digests in a manifest) and 24 in memory, and vectors double.
-const PER_BYTE: usize = 64;
+/// Bytes of memory that one byte of input may cost. A count reserves room for its elements if there
+/// is a byte left for each, and the largest element, a certified message, takes some 200 bytes.
+const PER_BYTE: usize = 256;
 
 /// Bytes of memory that an input may cost however small it is.
 const ALWAYS: usize = 4 << 10;

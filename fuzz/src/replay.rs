@@ -1,7 +1,8 @@
-//! Runs every input that is kept.
+//! Runs every input that is kept, and writes those that honest nodes make.
 
-use crate::Target;
+use crate::{Target, targets};
 use std::fs;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -48,4 +49,19 @@ pub fn inputs(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
         (path, bytes)
     };
     paths.into_iter().map(read).collect()
+}
+
+/// Writes the seeds of all targets, each to a folder of its own in this one.
+///
+/// # Errors
+/// What the system says.
+pub fn write_seeds(folder: &Path) -> io::Result<()> {
+    for target in targets::ALL {
+        let folder = folder.join(target.name);
+        fs::create_dir_all(&folder)?;
+        for (number, seed) in (target.seeds)().iter().enumerate() {
+            fs::write(folder.join(format!("seed-{number:03}")), seed)?;
+        }
+    }
+    Ok(())
 }

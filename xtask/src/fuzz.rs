@@ -164,9 +164,7 @@ impl Fuzzer {
         let seeds = self.work.join("seeds");
         remove(&seeds)?;
         make(&seeds)?;
-        let seeds_path = seeds.to_string_lossy();
-        let run = ["run", "--quiet", "-p", "pentarchy-fuzz", "--bin", "seeds", "--", &seeds_path];
-        succeed(cargo(&self.root).args(run))?;
+        succeed(self.driver("").env("PENTARCHY_FUZZ_SEEDS", &seeds))?;
         for target in targets {
             let (kept, merged) = (self.corpus(target), self.work.join(target).join("merged"));
             let found = self.work.join(target).join("found");
@@ -175,8 +173,7 @@ impl Fuzzer {
             let mut command = self.driver(target);
             command.arg("-merge=1").args(RUN).arg(format!("-max_len={INPUT_BYTES_MAX}"));
             command.args([&merged, &seeds.join(target), &kept, &found]);
-            let mut quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
-            succeed(&mut quiet)?;
+            succeed(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
             let (inputs, bytes) = keep(&merged, &kept)?;
             println!("      {target:<13} {inputs} inputs, {bytes} bytes");
         }
@@ -231,7 +228,7 @@ impl<'a> Progress<'a> {
                 progress.per_second = number(value);
             } else if let Some(value) = line.strip_prefix("stat::peak_rss_mb:") {
                 progress.peak_mb = value.trim();
-            } else if line.starts_with('#') && line.contains(" DONE ") {
+            } else if line.starts_with('#') && line.contains("DONE") {
                 let mut words = line.split_whitespace();
                 while let Some(word) = words.next() {
                     match word {

@@ -1,6 +1,6 @@
 //! The project's own chores: `cargo xtask check` is the check, `cargo xtask fix` mends what a
-//! machine can mend, `cargo xtask fuzz` looks for inputs that break something, `cargo xtask tidy` and
-//! `cargo xtask tcb` are parts that also run alone.
+//! machine can mend, `cargo xtask fuzz` looks for inputs that break something, `cargo xtask tidy`
+//! and `cargo xtask tcb` are parts that also run alone.
 
 mod check;
 mod fuzz;

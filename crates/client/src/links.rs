@@ -13,7 +13,7 @@ use pentarchy_io::connection::{Closed, Connection, ConnectionLimits};
 use pentarchy_io::hello::Hello;
 use pentarchy_io::poll::{Poller, Token};
 use std::net::SocketAddr;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 /// Bytes that may wait for one replica. Beyond that what is sent is dropped; the core sends it
 /// again.
@@ -34,6 +34,8 @@ struct Link {
     key: [u8; 32],
     state: State,
     backoff: Backoff,
+    /// It hung up on us before it welcomed us, and that was said.
+    has_refused: bool,
 }
 
 enum State {
@@ -73,7 +75,7 @@ impl Links {
         let link = |(id, (address, key)): (u16, (SocketAddr, [u8; 32]))| {
             let key = channel_public(&key).ok_or(ConnectError::MemberKey(ReplicaId(id)))?;
             let state = State::Down { dial_at: 0 };
-            Ok(Link { address, key, state, backoff: Backoff::default() })
+            Ok(Link { address, key, state, backoff: Backoff::default(), has_refused: false })
         };
         let links = (0u16..).zip(replicas).map(link).collect::<Result<_, ConnectError>>()?;
         Ok(Self { identity, me, links, scratch: vec![0; 256 << 10], messages: Vec::new() })
@@ -180,8 +182,17 @@ impl Links {
     }
 
     fn on_closed(&mut self, index: usize, closed: Closed, now_ms: u64, changes: &mut Changes) {
-        match self.links[index].state {
+        let link = &mut self.links[index];
+        match &link.state {
             State::Open { .. } => info!(replica = index, %closed, "connection lost"),
+            State::Opening { connection, .. } if closed == Closed::Remote && !link.has_refused => {
+                let why = match connection.remote() {
+                    Some(_) => "cluster.toml there does not list this client's key, or it is full",
+                    None => "it is of another cluster, or overloaded",
+                };
+                warn!(replica = index, address = %link.address, "the replica hangs up: {why}");
+                link.has_refused = true;
+            }
             _ => debug!(replica = index, %closed, "cannot connect"),
         }
         self.lose(index, now_ms, changes);
@@ -208,6 +219,7 @@ impl Link {
             State::Opening { connection, .. } => {
                 self.state = State::Open { connection };
                 self.backoff.reset();
+                self.has_refused = false;
                 true
             }
             other => {

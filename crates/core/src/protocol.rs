@@ -457,7 +457,8 @@ pub struct Status {
     pub committed: Slot,
     /// The last stable checkpoint.
     pub stable: Slot,
-    /// The highest slot that any other replica reported as committed.
+    /// The highest slot that `f + 1` other replicas reported as committed, so that one of them is
+    /// correct; what fewer say may be a lie.
     pub peers_committed: Slot,
     /// Envelopes waiting to be ordered.
     pub waiting: usize,

@@ -353,10 +353,12 @@ impl Sessions {
         if index == 0 {
             self.first_event = from.u64()?;
         }
+        let mut last = None;
         while from.remaining() > 0 {
             let client = ClientId::decode(&mut from)?;
             let session = decode_session(&mut from)?;
-            if section_of(&client) != index || self.sessions.contains_key(&client) {
+            // In their order, each once: one table has one encoding.
+            if section_of(&client) != index || last.replace(client) >= Some(client) {
                 return Err(Malformed);
             }
             self.by_activity.insert((session.active, client));

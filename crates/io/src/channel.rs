@@ -196,7 +196,7 @@ impl Channel {
     }
 
     /// Appends one encrypted frame to `out`. `plain` is a list of messages, each behind its `u32`
-    /// length.
+    /// length; for an empty list nothing is appended.
     ///
     /// # Errors
     /// [`ChannelError::Handshake`] before the channel is open, [`ChannelError::Exhausted`] at the
@@ -205,6 +205,9 @@ impl Channel {
         let State::Open(transport) = &mut self.session.state else {
             return Err(ChannelError::Handshake);
         };
+        if plain.is_empty() {
+            return Ok(());
+        }
         let length = sealed_bytes(plain.len());
         let header = u32::try_from(length).map_err(|_| ChannelError::Oversize)?;
         out.extend_from_slice(&header.to_le_bytes());
@@ -257,6 +260,8 @@ impl Session {
 impl Reading<'_> {
     fn on_frame(&mut self, frame: &[u8]) -> Result<(), ChannelError> {
         match &mut self.session.state {
+            // Nobody sends one, and it would be the only frame without a tag.
+            State::Open(_) if frame.is_empty() => Err(ChannelError::Decrypt),
             State::Open(transport) => {
                 let plain = decrypt(transport, frame)?;
                 self.session.is_guarded &= plain.is_empty();
@@ -289,6 +294,10 @@ impl Reading<'_> {
 
 /// Decrypts a frame into a buffer of its own.
 fn decrypt(transport: &mut TransportState, frame: &[u8]) -> Result<Bytes, ChannelError> {
+    // A frame of nothing has no tag, so anyone could have sent it.
+    if frame.is_empty() {
+        return Err(ChannelError::Decrypt);
+    }
     // Each Noise message is decrypted in place behind the one before, over the room of whose tag.
     let mut plain = vec![0; frame.len()];
     let mut length = 0;
@@ -390,6 +399,15 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_frame_is_not_authentic() {
+        let (mut a, mut b) = open_pair();
+        let (mut wire, mut got) = (Vec::new(), Vec::new());
+        a.write(&[], &mut wire).unwrap();
+        assert!(wire.is_empty());
+        assert_eq!(b.read(&[0; 4], &mut got, &mut Vec::new()), Err(ChannelError::Decrypt));
+    }
+
+    #[test]
     fn a_changed_repeated_or_reordered_frame_is_not_authentic() {
         for attack in 0..3 {
             let (mut a, mut b) = open_pair();
@@ -406,6 +424,17 @@ mod tests {
             };
             let refused = b.read(&wire, &mut got, &mut Vec::new());
             assert_eq!(refused, Err(ChannelError::Decrypt), "attack {attack}");
+        }
+    }
+
+    #[test]
+    fn a_frame_without_a_tag_is_not_authentic() {
+        for length in [0, 1, TAG_BYTES as u32 - 1] {
+            let (mut a, mut b) = open_pair();
+            pass(&mut a, &mut b, &[b"hello"]);
+            let wire = [length.to_le_bytes().to_vec(), vec![0; length as usize]].concat();
+            let refused = b.read(&wire, &mut Vec::new(), &mut Vec::new());
+            assert_eq!(refused, Err(ChannelError::Decrypt), "{length} bytes");
         }
     }
 

@@ -235,6 +235,12 @@ impl Connection {
         self.plain.len() + self.wire.len() - self.written
     }
 
+    /// Bytes that have arrived of a frame that is not whole yet.
+    #[must_use]
+    pub fn unfinished_bytes(&self) -> usize {
+        self.channel.pending_bytes()
+    }
+
     /// Encrypts what waits, in as few frames as possible, and writes until nothing is left or the
     /// system takes no more.
     ///

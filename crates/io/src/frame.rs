@@ -53,6 +53,9 @@ impl Deframer {
             let (taken, rest) = input.split_at(input.len().min(wanted - self.partial.len()));
             self.partial.extend_from_slice(taken);
             input = rest;
+            if let Some(header) = self.partial.first_chunk() {
+                length(*header, frame_bytes_max(state))?;
+            }
             if self.partial.len() == wanted && wanted > LENGTH_BYTES || self.is_empty_frame() {
                 let frame = std::mem::take(&mut self.partial);
                 on_frame(state, &frame[LENGTH_BYTES..])?;
@@ -144,7 +147,7 @@ mod tests {
         assert_eq!(feed(&[0, 0]), Ok(()));
         assert_eq!(feed(&[7; 10]), Ok(()));
         assert_eq!(feed(&[11, 0, 0]), Ok(()));
-        assert_eq!(feed(&[0, 1]), Err(ChannelError::Oversize));
+        assert_eq!(feed(&[0]), Err(ChannelError::Oversize), "however its length was cut");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::{Client, RequestMode};
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
+use pentarchy_replica::fault::{Fault, FaultSwitch};
 use pentarchy_replica::{Fatal, Listen, Running};
 use pentarchy_trusted::DeviceIdentity;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -20,6 +21,7 @@ pub struct LocalCluster {
     addresses: Vec<SocketAddr>,
     keys: Vec<KeyPair>,
     group_secret: GroupSecret,
+    faults: Vec<FaultSwitch>,
     replicas: Vec<Option<Running>>,
 }
 
@@ -79,7 +81,9 @@ impl Builder {
         let addresses = node::addresses(&config)?;
         let keys = replicas.iter().map(|secrets| secrets.key.clone()).collect();
         let running = Vec::with_capacity(n);
-        let mut cluster = LocalCluster { config, addresses, keys, group_secret, replicas: running };
+        let faults = (0..n).map(|_| FaultSwitch::default()).collect();
+        let mut cluster =
+            LocalCluster { config, addresses, keys, group_secret, faults, replicas: running };
         for ((id, secrets), listener) in (0..).zip(replicas).zip(listeners) {
             let running = cluster.run(id, secrets, Listen::Bound(listener), service())?;
             cluster.replicas.push(Some(running));
@@ -119,7 +123,15 @@ impl LocalCluster {
         let Self { config, group_secret, .. } = self;
         let addresses = self.addresses.clone();
         let replica = node::replica(config, id, secrets, group_secret, addresses, listen, service)?;
-        Ok(replica.spawn()?)
+        Ok(replica.with_faults(self.faults[usize::from(id)].clone()).spawn()?)
+    }
+
+    /// Makes a replica misbehave, or stop misbehaving.
+    ///
+    /// # Panics
+    /// If there is no replica of this number.
+    pub fn set_fault(&self, id: usize, fault: Fault) {
+        self.faults[id].set(fault);
     }
 
     /// Starts a replica that was stopped. It has lost its memory, so it comes with a trusted device

@@ -20,14 +20,17 @@ pub fn make_private_folder(path: &Path) -> Result<(), ConfigError> {
 /// Writes a file that must not exist yet; `mode` are its permission bits.
 ///
 /// # Errors
-/// [`ConfigError`] naming the file.
+/// [`ConfigError`] naming the file; one that was begun is removed.
 pub fn write_new(path: &Path, mode: u32, contents: &[u8]) -> Result<(), ConfigError> {
-    let write = || -> std::io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-        file.write_all(contents)?;
-        file.sync_all()
-    };
-    write().map_err(|error| ConfigError::whole(path, format!("cannot write this file: {error}")))
+    let cannot = |error| ConfigError::whole(path, format!("cannot write this file: {error}"));
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(mode).open(path);
+    let mut file = file.map_err(cannot)?;
+    file.write_all(contents).and_then(|()| file.sync_all()).map_err(|error| {
+        // Best effort: the error that matters is the first one.
+        let _ = std::fs::remove_file(path);
+        cannot(error)
+    })
 }
 
 /// Reads a text file of at most `bytes_max` bytes.

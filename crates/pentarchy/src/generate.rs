@@ -103,13 +103,12 @@ impl NewCluster {
         Self { config, replicas, group_secret, client_key, gateway_keys }
     }
 
-    /// Writes `cluster.toml`, `client.key`, `gateway-1.key` and so on, and one folder of secrets
-    /// for each replica. Overwrites nothing.
+    /// Writes one folder of secrets for each replica, `client.key`, `gateway-1.key` and so on, and
+    /// `cluster.toml` last: where it is, all is there. Overwrites nothing.
     ///
     /// # Errors
     /// [`ConfigError`] naming the file or folder that could not be made.
     pub fn write(&self, root: &Path) -> Result<(), ConfigError> {
-        files::write_new(&root.join("cluster.toml"), 0o644, self.config.render().as_bytes())?;
         self.client_key.save(&root.join("client.key"))?;
         for (number, key) in (1..).zip(&self.gateway_keys) {
             key.save(&root.join(gateway_key_name(number)))?;
@@ -121,7 +120,7 @@ impl NewCluster {
             self.group_secret.save(&folder.join("group-secret"))?;
             secrets.device.save(&folder.join("device"))?;
         }
-        Ok(())
+        files::write_new(&root.join("cluster.toml"), 0o644, self.config.render().as_bytes())
     }
 }
 

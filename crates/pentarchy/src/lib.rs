@@ -35,10 +35,11 @@
 //! | --- | --- |
 //! | [`Service`], [`SmallService`], [`Context`] | what to write |
 //! | [`Client`] | `call` waits, `submit` gives a future, `query` reads fast; many at a time |
-//! | [`Event`], [`ClientEvent`] | what a service tells a client unasked, and what the client hears |
+//! | [`Event`], [`ClientEvent`] | what a service tells clients unasked, and what they hear |
 //! | [`LocalCluster`] | a cluster inside this process |
 //! | [`config`], [`generate`], [`node`] | the parts of a cluster over several hosts |
 //! | [`services`] | services that are there already |
+//! | [`metrics`], [`logging`] | what operators see |
 
 #![forbid(unsafe_code)]
 
@@ -46,6 +47,8 @@ pub mod cluster;
 pub mod config;
 pub mod files;
 pub mod generate;
+pub mod logging;
+pub mod metrics;
 pub mod node;
 pub mod protocols;
 
@@ -58,4 +61,5 @@ pub use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 pub use pentarchy_core::wire::Malformed;
 pub use pentarchy_crypto::keys::KeyPair;
 pub use pentarchy_crypto::verifier::RequestMode;
+pub use pentarchy_replica::fault::Fault;
 pub use pentarchy_services as services;

@@ -7,8 +7,9 @@ use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::logging();
-    match cli::run(cli::Cli::parse()) {
+    let cli = cli::Cli::parse();
+    cli::logging(&cli);
+    match cli::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

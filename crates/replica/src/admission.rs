@@ -8,6 +8,7 @@ use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::CLIENT_REPLIES_BYTES_MAX;
 use pentarchy_core::ports::client::{ToClient, ToReplica};
+use pentarchy_core::ports::replica::Input;
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,6 +92,9 @@ impl Admission {
         }
         for envelope in fresh {
             if let Some(request) = unit.answer_settled(envelope, network) {
+                if let Input::Request { envelope, .. } = &request {
+                    unit.meter.admitted(envelope);
+                }
                 unit.step(CoreEvent::Input(request), network)?;
             }
         }
@@ -163,8 +167,8 @@ fn on_query(
     answer(&client, &ToClient::Answer { number, result }, now_ms, network);
 }
 
-/// Sends a client the events that it misses, unless so much waits for it that it would not read them
-/// soon; it asks again.
+/// Sends a client the events that it misses, unless so much waits for it that it would not read
+/// them soon; it asks again.
 fn on_resume(client: ClientId, from: u64, now_ms: u64, unit: &Unit, network: &mut Network) {
     if network.client_queued_bytes(&client) >= network.limits().query_queue_bytes {
         network.counters.client_resumes_dropped += 1;

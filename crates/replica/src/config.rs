@@ -1,6 +1,5 @@
 //! What a replica is started with.
 
-use crate::fault::FaultSwitch;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
@@ -63,8 +62,6 @@ pub struct ReplicaConfig {
     pub access: Access,
     /// Bounds of this host.
     pub limits: HostLimits,
-    /// By which the replica can be made to misbehave. None for one that is meant to work.
-    pub faults: Option<FaultSwitch>,
 }
 
 /// Where to listen.
@@ -102,11 +99,14 @@ pub struct HostLimits {
     /// Clients connected at a time; for a further one, the one that was silent for longest gives
     /// way, unless that is less than a second.
     pub clients_max: usize,
-    /// Connections whose other side has not said yet who it is. The oldest gives way, so that
-    /// strangers who connect and stay silent cannot keep others out.
+    /// Connections whose other side has not said yet who it is. The oldest of those that
+    /// come from the place that most come from gives way, so that strangers who connect and stay
+    /// silent cannot keep others out.
     pub unknown_max: usize,
     /// Milliseconds to say who one is.
     pub hello_ms: u64,
+    /// Milliseconds for a client to end what it has begun to send: what arrived of it waits.
+    pub frame_ms: u64,
     /// Bytes read from one client in one round before the others get their turn.
     pub client_round_bytes: usize,
     /// Bytes read from all clients in one round, before the peers get their turn again.
@@ -144,6 +144,7 @@ impl Default for HostLimits {
             clients_max: 1024,
             unknown_max: 64,
             hello_ms: 3_000,
+            frame_ms: 60_000,
             client_round_bytes: 256 << 10,
             clients_round_bytes: 4 << 20,
             peer_round_bytes: 4 << 20,

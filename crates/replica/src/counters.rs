@@ -15,6 +15,15 @@ pub struct Counters {
     pub hellos_refused: u64,
     /// Connections that were closed because there were too many.
     pub connections_refused: u64,
+    /// Attempts to connect to a peer that were ended by whoever listens at its address.
+    pub dials_refused: u64,
+    /// Times that a connection could not be accepted, mostly for want of file descriptors.
+    pub accepts_failed: u64,
+    /// Connections of known clients and peers that were closed because what came over them was too
+    /// large, not authentic (changed, repeated, of another session) or no list of messages.
+    pub frames_refused: u64,
+    /// Clients that were disconnected because they began to send something and did not end it.
+    pub frames_unfinished: u64,
     /// Messages of clients that could not be decoded.
     pub client_malformed: u64,
     /// Envelopes of someone else than the client that sent them.
@@ -32,7 +41,8 @@ pub struct Counters {
     pub client_resumes: u64,
     /// Times that it was not, because too much waits for it. It asks again.
     pub client_resumes_dropped: u64,
-    /// Results, events and messages that were dropped because the client has too many. It asks again.
+    /// Results, events and messages that were dropped because the client has too many. It asks
+    /// again.
     pub client_dropped: u64,
     /// Clients that were disconnected, after they had been silent, to make room for another.
     pub clients_evicted: u64,
@@ -52,8 +62,46 @@ pub struct Counters {
     pub records: u64,
     /// What the core reported about others.
     pub findings: u64,
+    /// The same, by the replica whose doing it is.
+    pub findings_about: BTreeMap<u16, u64>,
     /// Times that this replica's own state was found to be wrong.
     pub diverged: u64,
+}
+
+/// What went over the sockets.
+#[derive(Clone, Copy, Default, Serialize, Debug)]
+pub struct Traffic {
+    /// To and from the other replicas.
+    pub peers: Flow,
+    /// To and from clients.
+    pub clients: Flow,
+}
+
+/// One side of [`Traffic`]. Bytes that leave are counted before encryption adds its few.
+#[derive(Clone, Copy, Default, Serialize, Debug)]
+pub struct Flow {
+    /// Bytes that were read.
+    pub bytes_in: u64,
+    /// Bytes that were written.
+    pub bytes_out: u64,
+    /// Messages that were read.
+    pub messages_in: u64,
+    /// Messages that were queued to be written.
+    pub messages_out: u64,
+}
+
+impl Traffic {
+    /// The side that peers or that others are on.
+    pub(crate) const fn of(&mut self, is_peer: bool) -> &mut Flow {
+        if is_peer { &mut self.peers } else { &mut self.clients }
+    }
+}
+
+impl Flow {
+    pub(crate) const fn came(&mut self, bytes: usize, messages: usize) {
+        self.bytes_in += bytes as u64;
+        self.messages_in += messages as u64;
+    }
 }
 
 /// Peers' messages that were refused, by reason.

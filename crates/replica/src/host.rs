@@ -7,13 +7,16 @@ use crate::error::{Fatal, StartError};
 use crate::fault::{Fault, FaultSwitch};
 use crate::network::{Network, Sender};
 use crate::peers::Peers;
-use crate::status::{CatchUp, StatusReport, usage};
+use crate::readiness::Settling;
+use crate::status::{CatchUp, Fill, StatusReport, usage};
 use crate::unit::{Unit, UnitParts};
+use crate::watch::Watch;
 use bytes::Bytes;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{GroupId, ReplicaId};
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::limits::{CLIENTS_MAX, WINDOW_SLOTS};
 use pentarchy_core::membership::Life;
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::ports::client::ToClient;
@@ -22,12 +25,13 @@ use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_crypto::costs::costs;
 use pentarchy_io::channel::Identity;
 use pentarchy_io::clock::Clock;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
-use tracing::{error, info, warn};
+use std::time::{Duration, Instant};
+use tracing::{error, error_span, info, warn};
 
 /// The longest a round waits for something to happen: how late a stop, or a core that only looks at
 /// the clock, may be.
@@ -50,6 +54,10 @@ pub struct Replica {
     ready: Vec<usize>,
     messages: Vec<Bytes>,
     started: bool,
+    settling: Settling,
+    watch: Watch,
+    /// Questions there that were answered.
+    answered: u64,
 }
 
 impl Replica {
@@ -92,11 +100,14 @@ impl Replica {
             clock: Clock::default(),
             me,
             life: config.life,
-            faults: config.faults,
+            faults: None,
             round_ms: 0,
             ready: Vec::new(),
             messages: Vec::new(),
             started: false,
+            settling: Settling::default(),
+            watch: Watch::default(),
+            answered: 0,
         })
     }
 
@@ -108,13 +119,31 @@ impl Replica {
         self.network.local_addr()
     }
 
+    /// A window on this replica for other threads.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        self.watch.clone()
+    }
+
+    /// Has it misbehave as the switch says. Never called for a replica that is meant to work.
+    #[must_use]
+    pub fn with_faults(mut self, switch: FaultSwitch) -> Self {
+        self.faults = Some(switch);
+        self
+    }
+
     /// Works until `stop` is set, which is noticed within 20 ms.
     ///
     /// # Errors
     /// [`Fatal`] if it must not go on. Then the process should end.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), Fatal> {
         while !stop.load(Ordering::Relaxed) {
-            self.round()?;
+            // Whatever is logged in here says whose it is.
+            let epoch = self.epoch();
+            let _span = error_span!("replica", replica = self.me.0, epoch).entered();
+            while self.epoch() == epoch && !stop.load(Ordering::Relaxed) {
+                self.round()?;
+            }
         }
         Ok(())
     }
@@ -138,18 +167,26 @@ impl Replica {
         Ok(Running { stop, thread })
     }
 
+    fn epoch(&self) -> u64 {
+        self.unit.succession.epochs.membership().epoch.0
+    }
+
     fn round(&mut self) -> Result<(), Fatal> {
         let timeout = self.timeout();
         let mut happened = self.network.wait(timeout)?;
+        let (begun, asked) = (Instant::now(), self.watch.asked());
         let now_ms = self.clock.elapsed_ms();
         self.unit.set_now(now_ms);
         self.misbehave(now_ms);
         if !std::mem::replace(&mut self.started, true) {
-            info!(replica = self.me.0, protocol = self.unit.core.rules().name, "started");
+            info!(protocol = self.unit.core.rules().name, "started");
             self.unit.begin(&mut self.network)?;
         }
         self.network.open(now_ms);
         self.read(now_ms)?;
+        let f = self.unit.succession.epochs.membership().f;
+        self.settling.on_round(now_ms, self.network.peers.connected().count() >= f);
+        self.unit.meter.begin(self.clock.now());
         self.admission.deliver(now_ms, &mut self.unit, &mut self.network)?;
         while let Some(timer) = self.unit.timers.pop(now_ms) {
             happened = true;
@@ -159,6 +196,14 @@ impl Replica {
             self.end_of_round(now_ms)?;
         }
         self.network.flush(now_ms);
+        if happened {
+            self.unit.meter.round(begun);
+        }
+        if asked > self.answered {
+            self.answered = asked;
+            let report = self.status();
+            self.watch.answer(asked, report);
+        }
         Ok(())
     }
 
@@ -224,7 +269,12 @@ impl Replica {
         let now = self.clock.now();
         self.unit.step(CoreEvent::Input(Input::Round { now }), &mut self.network)?;
         self.unit.on_round(now, &mut self.network)?;
-        self.network.send_replies(self.unit.core.status().view, now_ms);
+        let status = self.unit.core.status();
+        self.network.send_replies(status.view, now_ms);
+        if let Some(change) = self.unit.meter.observe(&status, now_ms) {
+            let slot = status.committed.0;
+            warn!(view = change.view, slot, reason = change.reason, "view change begins");
+        }
         let asked = self.admission.take_asked_status();
         if !asked.is_empty() {
             let report = self.status();
@@ -246,12 +296,27 @@ impl Replica {
         let executed = self.unit.executor.executed();
         let progress = self.unit.transfer.progress();
         let membership = self.unit.succession.epochs.membership();
-        let (cpu_micros, peak_rss_kib) = usage();
+        let (cpu_micros, rss_kib, peak_rss_kib) = usage();
+        let meter = &self.unit.meter;
         StatusReport {
             replica: self.me.0,
+            version: env!("CARGO_PKG_VERSION"),
+            n: membership.n(),
+            f: membership.f,
+            queues: self.queues(core.waiting, core.committed.0.saturating_sub(core.stable.0)),
+            peer_queues: self.peer_queues(),
+            unread: self.network.has_unread(),
+            settling_ms: self.settling.left_ms(self.clock.elapsed_ms()),
+            timers: self.unit.timers.len(),
+            traffic: self.network.traffic,
+            rounds: meter.rounds,
+            batches: meter.batches,
+            view_changes_by_reason: meter.view_changes.clone(),
+            recent_view_changes: meter.recent.iter().cloned().collect(),
+            spreads: meter.spreads.clone(),
             pid: std::process::id(),
             protocol: self.unit.core.rules().name,
-            group: hex(&membership.group),
+            group: hex(&membership.group.0),
             epoch: membership.epoch.0,
             incarnation: self.life.incarnation.0,
             fault: (self.unit.fault != Fault::None).then(|| self.unit.fault.to_string()),
@@ -262,7 +327,8 @@ impl Replica {
             executed: executed.0,
             committed: core.committed.0,
             stable: core.stable.0,
-            behind: core.peers_committed.0.saturating_sub(executed.0),
+            state: self.unit.executor.snapshot(core.stable).map(|kept| hex(&kept.digest.0)),
+            behind: core.peers_committed.max(core.stable).0.saturating_sub(executed.0),
             catch_up: progress.map(|progress| CatchUp {
                 slot: progress.slot.0,
                 chunks_total: progress.chunks_total,
@@ -280,14 +346,40 @@ impl Replica {
             counters: self.network.counters.clone(),
             costs: costs().into(),
             cpu_micros,
+            rss_kib,
             peak_rss_kib,
             uptime_ms: self.clock.elapsed_ms(),
         }
     }
+
+    /// How full everything is that has a bound.
+    fn queues(&self, waiting: usize, window: u64) -> BTreeMap<&'static str, Fill> {
+        let (network, limits) = (&self.network, self.network.limits());
+        let fill = |used: usize, limit: usize| Fill { used: used as u64, limit: limit as u64 };
+        let peer = self.peer_queues().into_values().max().unwrap_or(0) as usize;
+        BTreeMap::from([
+            ("waiting_envelopes", fill(waiting, limits.waiting_max)),
+            ("window_slots", Fill { used: window, limit: WINDOW_SLOTS }),
+            ("peer_send_bytes", fill(peer, limits.peer_queue_bytes)),
+            (
+                "clients_send_bytes",
+                fill(network.clients_queued_bytes(), limits.clients_queue_bytes),
+            ),
+            ("clients", fill(network.clients.len(), limits.clients_max)),
+            ("strangers", fill(network.unknown_count(), limits.unknown_max)),
+            ("sessions", fill(self.unit.executor.clients(), CLIENTS_MAX)),
+        ])
+    }
+
+    /// Bytes that wait for each connected peer.
+    fn peer_queues(&self) -> BTreeMap<u16, u64> {
+        let queued = |id: ReplicaId| (id.0, self.network.peer_queued_bytes(id) as u64);
+        self.network.peers.connected().map(queued).collect()
+    }
 }
 
-fn hex(group: &GroupId) -> String {
-    group.0.iter().map(|byte| format!("{byte:02x}")).collect()
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A replica that runs on a thread of its own.

@@ -12,7 +12,8 @@
 //! | `network` | sockets: who is connected, and what is queued for them |
 //! | `unit` | the core, and what becomes of its effects |
 //! | `admission` | clients' requests on their way to the core |
-//! | [`status`] | what a replica says of itself |
+//! | [`status`], [`watch`] | what a replica says of itself, and how other threads see it |
+//! | [`meter`], [`histogram`] | where time goes, and why views change |
 //!
 //! # What this host promises to a core
 //!
@@ -32,15 +33,20 @@ pub mod counters;
 mod epochs;
 pub mod error;
 pub mod fault;
+pub mod histogram;
 pub mod host;
 mod links;
+pub mod meter;
 mod network;
 mod peers;
+pub mod readiness;
 pub mod status;
 mod timers;
 mod unit;
+pub mod watch;
 
 pub use config::{Access, EpochFactory, HostLimits, Listen, ReplicaConfig};
 pub use error::{Fatal, StartError};
 pub use host::{Replica, Running};
 pub use status::StatusReport;
+pub use watch::Watch;

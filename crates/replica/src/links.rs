@@ -24,12 +24,17 @@ pub enum Role {
     Client(ClientId),
 }
 
+impl Role {
+    /// Whether the other side has proved who it is.
+    pub const fn is_settled(self) -> bool {
+        matches!(self, Self::Peer(_) | Self::Client(_))
+    }
+}
+
 /// One connection.
 pub struct Link {
     pub connection: Connection,
     pub role: Role,
-    /// When it is closed unless its role is settled.
-    pub settle_by_ms: u64,
     /// Bytes that wait for a client, as they are counted for all clients together.
     pub counted: usize,
     /// The client's queue was full, and is not tried again before the round is over.
@@ -40,22 +45,35 @@ pub struct Link {
     drained: usize,
     /// When it was last seen to keep up.
     kept_up_ms: u64,
+    /// Since when a frame has been arriving that is not whole yet.
+    unfinished_since_ms: Option<u64>,
     is_ready: bool,
     is_dirty: bool,
 }
 
 impl Link {
-    /// Writes what waits, and takes note of whether the other side keeps up.
-    pub fn flush(&mut self, now_ms: u64) -> Result<(), Closed> {
+    /// Takes note of whether a frame is arriving, and whether others were whole meanwhile.
+    pub fn note_progress(&mut self, now_ms: u64, has_messages: bool) {
+        self.unfinished_since_ms = match self.unfinished_since_ms {
+            _ if self.connection.unfinished_bytes() == 0 => None,
+            Some(since_ms) if !has_messages => Some(since_ms),
+            _ => Some(now_ms),
+        };
+    }
+
+    /// Writes what waits, and takes note of whether the other side keeps up. Says how many bytes
+    /// were written, as they were before encryption.
+    pub fn flush(&mut self, now_ms: u64) -> (Result<(), Closed>, usize) {
         let before = self.connection.queued_bytes();
         let flushed = self.connection.flush();
         let after = self.connection.queued_bytes();
-        self.drained += before.saturating_sub(after);
+        let written = before.saturating_sub(after);
+        self.drained += written;
         if self.backlog == 0 || after == 0 || self.drained >= DRAINED_BYTES_MIN {
             (self.kept_up_ms, self.drained) = (now_ms, 0);
         }
         self.backlog = after;
-        flushed
+        (flushed, written)
     }
 
     /// Whether bytes wait that the other side does not read.
@@ -80,17 +98,17 @@ impl Links {
     }
 
     /// Takes in a connection that was registered under [`Self::next_token`].
-    pub fn add(&mut self, connection: Connection, role: Role, settle_by_ms: u64) -> usize {
+    pub fn add(&mut self, connection: Connection, role: Role) -> usize {
         let token = self.next_token();
         let link = Link {
             connection,
             role,
-            settle_by_ms,
             counted: 0,
             is_full: false,
             backlog: 0,
             drained: 0,
             kept_up_ms: 0,
+            unfinished_since_ms: None,
             is_ready: false,
             is_dirty: false,
         };
@@ -109,8 +127,20 @@ impl Links {
         Some(link)
     }
 
+    pub fn get(&self, token: usize) -> Option<&Link> {
+        self.links.get(token)?.as_ref()
+    }
+
     pub fn get_mut(&mut self, token: usize) -> Option<&mut Link> {
         self.links.get_mut(token)?.as_mut()
+    }
+
+    /// Connections on which a frame has been arriving since this time or longer.
+    pub fn unfinished(&self, began_by_ms: u64) -> Vec<usize> {
+        let is_unfinished =
+            |link: &Link| link.unfinished_since_ms.is_some_and(|since_ms| since_ms <= began_by_ms);
+        let links = self.links.iter().enumerate();
+        links.filter(|(_, link)| link.as_ref().is_some_and(is_unfinished)).map(|(t, _)| t).collect()
     }
 
     /// Takes note of what the poller reported.
@@ -147,6 +177,11 @@ impl Links {
     /// Whether there is something to read without waiting.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// Those that are to be read without waiting.
+    pub fn ready(&self) -> impl Iterator<Item = &Link> {
+        self.ready.iter().filter_map(|token| self.get(*token))
     }
 
     /// Moves the connections to read to the end of `into`.

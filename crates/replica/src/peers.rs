@@ -14,6 +14,8 @@ pub struct Peer {
     pub key: [u8; 32],
     pub state: PeerState,
     pub backoff: Backoff,
+    /// It hung up on us before it was connected, and that was said.
+    pub has_refused: bool,
 }
 
 /// How it is connected.
@@ -54,6 +56,7 @@ impl Peers {
                 key: key.ok_or(StartError::MemberKey(id))?,
                 state: idle(me, id, 0),
                 backoff: Backoff::default(),
+                has_refused: false,
             })
         };
         let peers = membership.ids().map(peer).collect::<Result<_, StartError>>()?;
@@ -109,6 +112,7 @@ impl Peers {
         let old = self.token(id).filter(|old| *old != token);
         if let Some(peer) = self.get_mut(id) {
             peer.backoff.reset();
+            peer.has_refused = false;
             peer.state = PeerState::Up { token };
         }
         old

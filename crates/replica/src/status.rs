@@ -1,6 +1,7 @@
 //! What a replica says of itself, for people and tools. Nothing is decided by it.
 
-use crate::counters::Counters;
+use crate::counters::{Counters, Traffic};
+use crate::meter::{Spreads, ViewChange};
 use nix::sys::resource::{UsageWho, getrusage};
 use pentarchy_crypto::costs::Costs;
 use serde::Serialize;
@@ -11,6 +12,12 @@ use std::collections::BTreeMap;
 pub struct StatusReport {
     /// Its number.
     pub replica: u16,
+    /// Of its program.
+    pub version: &'static str,
+    /// Replicas in the group.
+    pub n: usize,
+    /// Faulty ones that the group tolerates.
+    pub f: usize,
     /// Its process.
     pub pid: u32,
     /// The protocol's name.
@@ -37,7 +44,10 @@ pub struct StatusReport {
     pub committed: u64,
     /// Last stable checkpoint.
     pub stable: u64,
-    /// Slots that others committed and this one has not executed.
+    /// Digest of the state at that checkpoint in hexadecimal digits, the same in all correct
+    /// replicas; none before the first checkpoint, and while the state is being fetched.
+    pub state: Option<String>,
+    /// Slots that `f + 1` others committed and this one has not executed.
     pub behind: u64,
     /// How far the state it fetches has come; none if it fetches none.
     pub catch_up: Option<CatchUp>,
@@ -55,6 +65,30 @@ pub struct StatusReport {
     pub view_changes: u64,
     /// Why the last one began.
     pub view_change_reason: &'static str,
+    /// View changes since the start, by the reason for which they began.
+    pub view_changes_by_reason: BTreeMap<&'static str, u64>,
+    /// The last few of them, oldest first.
+    pub recent_view_changes: Vec<ViewChange>,
+    /// How full everything is that has a bound, by name.
+    pub queues: BTreeMap<&'static str, Fill>,
+    /// Bytes that wait for each connected peer.
+    pub peer_queues: BTreeMap<u16, u64>,
+    /// Whether peers sent more than one round reads.
+    pub unread: bool,
+    /// Milliseconds until it can be told from what peers said whether the replica is level: after
+    /// the start, after a stall, and after it was cut off. 0 if it can be told now.
+    pub settling_ms: u64,
+    /// Timers that are armed.
+    pub timers: usize,
+    /// What went over the sockets.
+    pub traffic: Traffic,
+    /// Rounds of the host in which something happened.
+    pub rounds: u64,
+    /// Batches executed since the start.
+    pub batches: u64,
+    /// Durations and sizes, for those who watch; too long for who only asks.
+    #[serde(skip)]
+    pub spreads: Spreads,
     /// Peers' messages that were refused, by reason.
     pub rejects: BTreeMap<&'static str, u64>,
     /// What the host refused or lost.
@@ -63,10 +97,21 @@ pub struct StatusReport {
     pub costs: CostReport,
     /// Processor time of the process in user mode and in the system, in microseconds.
     pub cpu_micros: u64,
+    /// Memory of the process, in KiB.
+    pub rss_kib: u64,
     /// The most memory that the process ever had, in KiB.
     pub peak_rss_kib: u64,
     /// Time since the replica was started, in milliseconds.
     pub uptime_ms: u64,
+}
+
+/// How full a table or queue is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Fill {
+    /// What is in it.
+    pub used: u64,
+    /// What it holds at most.
+    pub limit: u64,
 }
 
 /// How far a transfer of state has come.
@@ -112,24 +157,28 @@ impl From<Costs> for CostReport {
     }
 }
 
-/// What the process has used: processor time in microseconds and peak memory in KiB. Zero where the
-/// system does not say.
+/// What the process has used: processor time in microseconds, memory and peak memory in KiB. Zero
+/// where the system does not say.
 #[must_use]
-pub fn usage() -> (u64, u64) {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return (0, 0) };
+pub fn usage() -> (u64, u64, u64) {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return (0, 0, 0) };
     let micros = |seconds: i64, micros: i64| {
         u64::try_from(seconds.saturating_mul(1_000_000).saturating_add(micros)).unwrap_or(0)
     };
     let (user, system) = (usage.user_time(), usage.system_time());
     let cpu = micros(user.tv_sec(), user.tv_usec()) + micros(system.tv_sec(), system.tv_usec());
-    (cpu, peak_resident_kib())
+    let (now, peak) = resident_kib();
+    (cpu, now, peak)
 }
 
 /// From the system's table of processes: `getrusage` would count what a parent had before it
 /// started this program.
-fn peak_resident_kib() -> u64 {
+fn resident_kib() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+    let kib = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        number.and_then(|number| number.parse().ok()).unwrap_or(0)
+    };
+    (kib("VmRSS:"), kib("VmHWM:"))
 }

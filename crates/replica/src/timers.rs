@@ -41,6 +41,11 @@ impl Timers {
         Some(timer)
     }
 
+    /// How many are armed.
+    pub fn len(&self) -> usize {
+        self.deadlines.len()
+    }
+
     /// When the next timer runs out.
     pub fn next_ms(&self) -> Option<u64> {
         self.order.first().map(|(deadline_ms, _)| *deadline_ms)

@@ -4,6 +4,7 @@ use crate::counters::Rejects;
 use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
 use crate::fault::{Fault, other_state, some_of};
+use crate::meter::Meter;
 use crate::network::Network;
 use crate::timers::Timers;
 use bytes::Bytes;
@@ -24,6 +25,7 @@ use pentarchy_core::wire::{Reader, Wire};
 use pentarchy_crypto::authenticator::Authenticator;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 use tracing::{error, info, warn};
 
 /// First byte of a peer's message: bytes for [`ReplicaCore::open`] follow.
@@ -38,6 +40,7 @@ pub struct Unit {
     pub transfer: Transfer,
     pub timers: Timers,
     pub rejects: Rejects,
+    pub meter: Meter,
     pub verifier: Arc<dyn Verifier>,
     pub succession: Succession,
     /// Where this epoch ended for the executor, until the next one begins.
@@ -85,6 +88,7 @@ impl Unit {
             transfer: Transfer::new(me),
             timers: Timers::default(),
             rejects: Rejects::default(),
+            meter: Meter::default(),
             verifier: parts.verifier,
             succession: parts.succession,
             ended: None,
@@ -195,6 +199,7 @@ impl Unit {
             CoreEffect::Output(output) => self.output(output, network)?,
             CoreEffect::Report(Evidence { author, finding }) => {
                 network.counters.findings += 1;
+                *network.counters.findings_about.entry(author.0).or_default() += 1;
                 warn!(about = %author, ?finding, "finding");
             }
         }
@@ -259,8 +264,10 @@ impl Unit {
             | Output::Fetch { .. }
                 if self.ended.is_some() => {}
             Output::Execute { slot, batch } => {
+                let begun = Instant::now();
                 let notify = |client: &ClientId, notice| network.notify(client, notice);
                 self.executor.execute(slot, &batch, notify);
+                self.meter.executed(&batch, begun);
                 if self.executor.is_ending() {
                     self.on_ended(network);
                 }

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`null`] | a service that does nothing, to measure ordering alone |
-//! | [`kv`] | strings, counters and lists under the names and rules of Redis |
+//! | [`kv`] | strings, lists, hashes, sets and sorted sets under the names and rules of Redis |
 //!
 //! A service never reads a clock, never draws randomness of its own and never iterates in hash
 //! order: equal state and equal operation give equal next state and equal result everywhere.

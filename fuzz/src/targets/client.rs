@@ -1,5 +1,5 @@
-//! What replicas answer to a client. One of three lies as it likes; the others answer honestly, when
-//! the input lets them. The client believes nothing that only the liar said.
+//! What replicas answer to a client. One of three lies as it likes; the others answer honestly,
+//! when the input lets them. The client believes nothing that only the liar said.
 
 use crate::input::{Input, put_bytes};
 use pentarchy_core::Bytes;
@@ -100,7 +100,8 @@ impl Scene {
                     assert!(draft.requests.iter().all(|request| request.number < self.next));
                 }
                 Effect::Query { number, .. } => assert!(self.open.contains(&number)),
-                Effect::WakeAt(_) => {}
+                Effect::Event { .. } | Effect::EventsLost { .. } => panic!("believed the liar"),
+                Effect::Resume { .. } | Effect::WakeAt(_) => {}
             }
         }
         assert_eq!(self.client.outstanding(), self.open.len());
@@ -129,6 +130,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
             .concat(),
         [&query[..], &late, &honest, &[5, 2]].concat(),
         [&submit[..], &said(ToClient::Busy { number: FIRST }), &late, &late, &honest].concat(),
+        [&submit[..], &said(ToClient::Events { oldest: 3, first: 4, events: vec![Bytes::new()] })]
+            .concat(),
         [&submit[..], &said(ToClient::Status(Bytes::new())), &honest].concat(),
     ]
 }

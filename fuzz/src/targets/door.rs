@@ -42,7 +42,7 @@ fn cores() -> Vec<Box<dyn ReplicaCore>> {
     let start = |entry: &pentarchy_protocols::Entry| {
         let n = entry.rules.replicas(1);
         let membership = Arc::new(membership(group::SEED, n, (n - 1) / 2));
-        let setup = Setup { me: ReplicaId(0), membership, tuning: group::TUNING };
+        let setup = Setup { me: ReplicaId(0), membership, fetch: None, tuning: group::TUNING };
         (entry.start)(setup, &mut Vec::new())
     };
     PROTOCOLS.iter().map(start).collect()

@@ -54,7 +54,7 @@ mod deed {
     pub const ROUND: u8 = 6;
     pub const FIRE: u8 = 7;
     pub const CLIENT: u8 = 8;
-    pub const REPEAT: u8 = 9;
+    /// All of these, and one more: the liar passes on what it was told.
     pub const KINDS: u8 = 10;
 }
 
@@ -72,11 +72,12 @@ fn node(id: ReplicaId, out: &mut Vec<Act>) -> ReplicaNode {
     let entry = pentarchy_protocols::find("minbft").expect("it is there");
     let membership = Arc::new(membership(SEED, usize::from(N), 1));
     let mut effects = Vec::new();
-    let core = (entry.start)(Setup { me: id, membership, tuning: TUNING }, &mut effects);
+    let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning: TUNING };
+    let core = (entry.start)(setup, &mut effects);
     let journal = Journal::default();
     let service = Box::new(Registers::new(journal.clone()));
-    let (n, crypto, clients) = (usize::from(N), crypto(), clients());
-    let parts = Parts { id, n, crypto, clients, service, journal, core: (core, effects) };
+    let (crypto, clients) = (crypto(), clients());
+    let parts = Parts { id, membership, crypto, clients, service, journal, core: (core, effects) };
     ReplicaNode::new(parts, out)
 }
 
@@ -217,7 +218,8 @@ impl Group {
         if !self.asked.insert((client, number)) {
             return;
         }
-        let draft = Draft { client, floor: 0, requests: vec![Request { number, operation }] };
+        let requests = vec![Request { number, operation }];
+        let draft = Draft { client, floor: 0, events: None, requests };
         let message = ToReplica::Request(Arc::new(crypto().seal(draft)));
         let wire = message.to_bytes();
         if to & (1 << self.liar.0) != 0 {
@@ -310,6 +312,7 @@ impl Group {
             | Observation::Relayed { .. }
             | Observation::Certified { .. }
             | Observation::Replied { .. }
+            | Observation::Told { .. }
             | Observation::Entered { .. }
             | Observation::Rejected { .. } => {}
         }

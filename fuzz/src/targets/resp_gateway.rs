@@ -62,8 +62,11 @@ pub fn run(input: &[u8]) {
     let bytes = input.rest();
     SERVED.with(|served| {
         *served.store.0.lock().expect("the store does not panic") = Kv::default();
-        let talk = tokio::time::timeout(STUCK, talk(served.address, bytes, step));
-        let replies = served.runtime.block_on(async { talk.await.expect("the gateway is stuck") });
+        let talk = async {
+            let replies = tokio::time::timeout(STUCK, talk(served.address, bytes, step));
+            replies.await.expect("the gateway is stuck")
+        };
+        let replies = served.runtime.block_on(talk);
         check(&replies);
     });
 }

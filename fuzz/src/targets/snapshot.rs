@@ -7,11 +7,14 @@ use crate::memory::bounded;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::limits::CLIENT_WINDOW;
+use pentarchy_core::membership::Membership;
 use pentarchy_core::service::Service;
 use pentarchy_core::sessions::{SESSION_SECTIONS, Sessions};
 use pentarchy_core::snapshot::{Section, Snapshot};
 use pentarchy_services::kv::{Kv, SECTIONS};
 use pentarchy_services::null::Null;
+use pentarchy_sim::world::membership;
+use std::sync::Arc;
 
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
@@ -32,7 +35,7 @@ fn sessions(index: u32, bytes: &[u8]) {
     assert_eq!(table.section(index), bytes, "one encoding of a table");
     let Some(client) = bytes.first_chunk().copied().map(ClientId) else { return };
     for (number, floor) in [(0, 0), (CLIENT_WINDOW, 1), (u64::MAX, u64::MAX - 1)] {
-        table.begin(client, floor, Slot(9));
+        table.begin(client, floor, Some(floor), Slot(9));
         table.settle(&client, number, || vec![1; 9]);
     }
     let again = table.section(index);
@@ -53,6 +56,10 @@ fn store(index: u32, bytes: &[u8]) {
     assert_eq!((kv.len(), kv.state_bytes()), (0, 0), "an empty section takes all away");
 }
 
+fn members() -> Arc<Membership> {
+    Arc::new(membership(1, 3, 1))
+}
+
 /// A whole state of three sections that the input fills: header, one of the clients, the service.
 fn executor(index: u32, input: &mut Input<'_>) {
     let (header, clients, service) = (input.bytes(), input.bytes(), input.rest());
@@ -63,7 +70,7 @@ fn executor(index: u32, input: &mut Input<'_>) {
     let slot = header.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let snapshot = Snapshot::new(Slot(slot), sections);
     let digest = snapshot.digest;
-    let mut executor = Executor::new(Box::new(Null::default()));
+    let mut executor = Executor::new(members(), Box::new(Null::default()));
     if executor.install(snapshot).is_ok() {
         assert_eq!(executor.executed(), Slot(slot));
         assert_eq!(executor.latest().map(|kept| kept.digest), Some(digest));
@@ -76,20 +83,27 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut table = Sessions::default();
     for id in [4, 5, 6, 7] {
         let client = ClientId([id; 32]);
-        table.begin(client, u64::from(id), Slot(3));
+        table.begin(client, u64::from(id), (id > 5).then_some(1), Slot(3));
+        table.emit(&client, vec![id; 4].into());
         table.settle(&client, 8, || vec![id; 5]);
         table.settle(&client, 10, || vec![0; 3 << 20]);
     }
     let clients = table.section(1);
     seeds.push([&[0, 1, 0][..], &clients].concat());
     let mut kv = Kv::default();
-    kv_commands::execute(&mut kv, kv_commands::SCRIPT.as_bytes());
+    let (filling, _) = kv_commands::SCRIPT.split_once("OBJECT").expect("before it is emptied");
+    kv_commands::execute(&mut kv, filling.as_bytes());
     let filled = (0..SECTIONS).map(|index| (index as u16, kv.section(index)));
     for (index, section) in filled.filter(|(_, section)| section.len() > 4).take(12) {
         seeds.push([&[1][..], &index.to_le_bytes(), &section].concat());
     }
-    let mut whole = vec![2, 1, 0, 16, 0, 5, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+    let mut whole = vec![2, 1, 0];
+    let mut executor = Executor::new(members(), Box::new(Null::default()));
+    executor.checkpoint();
+    let header = executor.latest().map(|kept| kept.sections[0].joined()).unwrap_or_default();
+    crate::input::put_bytes(&header, &mut whole);
     crate::input::put_bytes(&clients, &mut whole);
+    whole.extend_from_slice(&[0; 8]);
     seeds.push(whole);
     seeds
 }

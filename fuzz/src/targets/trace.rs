@@ -22,7 +22,8 @@ pub fn run(input: &[u8]) {
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let texts = [
-        "group minbft n=3\nrequest c1 \"put a 1\" to r0\npending\nstabilize\n----\n\nstatus\n----\n",
+        "group minbft n=3\nrequest c1 \"put a 1\" to r0\npending\nstabilize\n----\n\n\
+         status\n----\n",
         "group minbft n=3 checkpoint=2 window=4 batch=2 in_flight=1\nrequest c1 \"append a 1\"\n\
          deliver r0 r1\ndrop * r2 Prepare\nround r1\ntimers\nfire r1 2\nadvance 500\n----\n",
         "# People\ngroup minbft n=3\ncrash r0\npartition r1 | r2\nheal\nagain c1 1\n\

@@ -10,8 +10,9 @@ use pentarchy_core::service::{Context, SmallService, Whole};
 use pentarchy_core::snapshot::{Section, Snapshot};
 use pentarchy_core::transfer::{Message, Step, Transfer};
 use pentarchy_core::wire::{Malformed, Wire};
+use pentarchy_sim::world::membership;
 use std::collections::VecDeque;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 const SLOT: Slot = Slot(0);
 const STEPS_MAX: usize = 500;
@@ -36,7 +37,7 @@ impl SmallService for Blob {
 }
 
 fn executor(blob: Vec<u8>) -> Executor {
-    Executor::new(Box::new(Whole::new(Blob(blob))))
+    Executor::new(Arc::new(membership(1, 3, 1)), Box::new(Whole::new(Blob(blob))))
 }
 
 /// The state that is wanted.

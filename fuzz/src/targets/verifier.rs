@@ -8,7 +8,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
-use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::KeyPair;
@@ -46,7 +46,8 @@ fn members() -> Arc<Membership> {
         device_key: key(id + 10).public(),
     };
     let members = (1..=3).map(member).collect();
-    Arc::new(Membership { group: GroupId([5; 16]), epoch: Epoch(1), f: 1, members })
+    let base = Base::default();
+    Arc::new(Membership { group: GroupId([5; 16]), epoch: Epoch(1), f: 1, members, base })
 }
 
 fn drafts() -> Vec<Draft> {
@@ -54,6 +55,7 @@ fn drafts() -> Vec<Draft> {
     let of = |client: ClientId, numbers: std::ops::Range<u64>| Draft {
         client,
         floor: 1,
+        events: None,
         requests: numbers.map(request).collect(),
     };
     vec![
@@ -70,7 +72,7 @@ fn sealed(by_mac: bool) -> Vec<Envelope> {
         if by_mac {
             ClientSigner::macs(keys, &members()).expect("good keys")
         } else {
-            ClientSigner::signature(keys, members().domain())
+            ClientSigner::signature(keys, members().group_domain())
         }
     };
     drafts().into_iter().map(|draft| signer(draft.client).seal(draft)).collect()

@@ -5,10 +5,13 @@ use super::group;
 use crate::input::Input;
 use crate::memory::bounded;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::AuthTag;
+use pentarchy_core::auth::{AuthTag, Signature};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::counter::Ui;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::{Admission, Handover, Message, Proof};
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, Slot};
+use pentarchy_core::membership::{Base, Life};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient, ToReplica};
 use pentarchy_core::request::{Draft, Envelope};
 use pentarchy_core::snapshot::Manifest;
@@ -21,7 +24,7 @@ use std::fmt::Debug;
 
 type Check = fn(&Bytes);
 
-const TYPES: [Check; 10] = [
+const TYPES: [Check; 12] = [
     round_trip::<minbft::Message>,
     round_trip::<ToReplica>,
     round_trip::<ToClient>,
@@ -32,6 +35,8 @@ const TYPES: [Check; 10] = [
     round_trip::<Ui>,
     round_trip::<AuthTag>,
     round_trip::<Hello>,
+    round_trip::<Message>,
+    round_trip::<Admission>,
 ];
 
 pub fn run(input: &[u8]) {
@@ -50,11 +55,12 @@ pub fn round_trip<T: Wire + PartialEq + Debug>(bytes: &Bytes) {
 /// An envelope keeps the bytes it came in, so its parts are put together anew.
 fn envelope(bytes: &Bytes) {
     round_trip::<Envelope>(bytes);
-    let Ok(Envelope { client, floor, requests, auth, digest, .. }) = Envelope::from_bytes(bytes)
+    let Ok(Envelope { client, floor, events, requests, auth, digest, .. }) =
+        Envelope::from_bytes(bytes)
     else {
         return;
     };
-    let again = Draft { client, floor, requests }.seal(auth);
+    let again = Draft { client, floor, events, requests }.seal(auth);
     assert_eq!((again.digest, again.to_bytes()), (digest, bytes.clone()));
 }
 
@@ -110,7 +116,25 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds.push(of(3, &transfer::Message::Gone { slot: Slot(4) }.to_bytes()));
     seeds.push(of(9, &[0, 1, 0]));
     seeds.push(of(9, &[1; 33]));
+    seeds.extend(epochs_seeds().iter().map(|bytes| of(10, bytes)));
+    seeds.push(of(11, &Admission(life(4)).to_bytes()));
     seeds.sort();
     seeds.dedup();
     seeds
+}
+
+fn life(incarnation: u64) -> Life {
+    Life { incarnation: Incarnation(incarnation), device_key: [0; 32] }
+}
+
+/// What replicas say about the end of an epoch.
+fn epochs_seeds() -> Vec<Bytes> {
+    let base = Base { slot: Slot(8), state: Digest::of(b"state") };
+    let handover = Handover { epoch: Epoch(0), base, lives: vec![life(1), life(2), life(3)] };
+    let signature = Signature([7; 64]);
+    let signatures = vec![(ReplicaId(0), signature), (ReplicaId(2), signature)];
+    let proof = Proof { handover: handover.clone(), signatures };
+    let messages =
+        [Message::At(Epoch(1)), Message::Vote(handover, signature), Message::Proofs(vec![proof])];
+    messages.map(|message| message.to_bytes()).to_vec()
 }

@@ -209,3 +209,18 @@ fn events_beyond_the_limits_are_not_restored() {
     section.extend_from_slice(&[0; 4]);
     assert_eq!(table.restore_section(0, &section), Err(Malformed), "no number is left for it");
 }
+
+#[test]
+fn a_section_with_its_clients_in_another_order_is_refused() {
+    let only = |id| {
+        let mut table = Sessions::default();
+        table.begin(client(id), 0, None, Slot(1));
+        table.section(1)
+    };
+    let mut table = Sessions::default();
+    let ordered = [only(4), only(5)].concat();
+    assert_eq!(table.restore_section(1, &ordered), Ok(()));
+    assert_eq!(table.section(1), ordered);
+    assert_eq!(table.restore_section(1, &[only(5), only(4)].concat()), Err(Malformed));
+    assert_eq!(table.restore_section(1, &[only(4), only(4)].concat()), Err(Malformed));
+}

@@ -137,6 +137,16 @@ impl<'a> Encoder<'a> {
                     missing += count as usize;
                     self.array(count as usize);
                 }
+                Token::Set(count) => {
+                    missing += count as usize;
+                    self.set(count as usize);
+                }
+                Token::Map(count) => {
+                    missing += 2 * count as usize;
+                    self.map(count as usize);
+                }
+                Token::Pairs(count) => self.pairs(&mut tokens, count as usize)?,
+                Token::Double(text) => self.double(text),
                 Token::Error(kind, text) => {
                     self.to.put_u8(b'-');
                     self.to.put_slice(kind.word().as_bytes());
@@ -145,6 +155,33 @@ impl<'a> Encoder<'a> {
             }
         }
         tokens.is_empty().then_some(())
+    }
+
+    /// Pairs of single values: one array in RESP2, an array of arrays in RESP3.
+    fn pairs(&mut self, tokens: &mut Tokens<'_>, count: usize) -> Option<()> {
+        let flat = self.resp == Resp::Two;
+        self.array(if flat { 2 * count } else { count });
+        for _ in 0..count {
+            if !flat {
+                self.array(2);
+            }
+            for _ in 0..2 {
+                match tokens.read().ok()? {
+                    Token::Bulk(value) => self.bulk(value),
+                    Token::Double(text) => self.double(text),
+                    _ => return None,
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// A floating-point number in its spelling.
+    fn double(&mut self, text: &[u8]) {
+        match self.resp {
+            Resp::Two => self.bulk(text),
+            Resp::Three => self.line(b',', text),
+        }
     }
 
     fn header(&mut self, marker: u8, count: usize) {
@@ -201,6 +238,26 @@ mod tests {
         let three = rendered(&reply.encode(), Resp::Three);
         assert_eq!(three, format!("*9\r\n{body}_\r\n_\r\n*0\r\n-WRONGTYPE a  b\r\n"));
         assert_eq!(decode3(three.as_bytes()).unwrap().unwrap().1, three.len());
+    }
+
+    #[test]
+    fn sets_maps_pairs_and_floats_differ_by_version() {
+        let bulk = |text| Reply::Bulk(Bytes::from_static(text));
+        let double = || Reply::Double(Bytes::from_static(b"1.5"));
+        let reply = Reply::Array(vec![
+            Reply::Set(vec![bulk(b"a")]),
+            Reply::Map(vec![bulk(b"b"), Reply::Int(1)]),
+            Reply::Pairs(vec![bulk(b"c"), double(), bulk(b"d"), double()]),
+            double(),
+        ]);
+        for (resp, wanted) in [
+            (Resp::Two, "*4 *1 $1 a *2 $1 b :1 *4 $1 c $3 1.5 $1 d $3 1.5 $3 1.5 "),
+            (Resp::Three, "*4 ~1 $1 a %1 $1 b :1 *2 *2 $1 c ,1.5 *2 $1 d ,1.5 ,1.5 "),
+        ] {
+            assert_eq!(rendered(&reply.encode(), resp).replace("\r\n", " "), wanted);
+        }
+        let deep = Reply::Pairs(vec![bulk(b"a"), Reply::Array(vec![])]);
+        assert!(rendered(&deep.encode(), Resp::Two).starts_with("-ERR"));
     }
 
     #[test]

@@ -21,8 +21,10 @@ mod replicated;
 mod replies;
 mod server;
 mod sizes;
+mod watch;
 
 pub use backend::{Backend, BackendError, Completion};
 pub use config::{GatewayConfig, GatewayError};
 pub use parser::{Parser, ProtocolError};
 pub use server::Gateway;
+pub use watch::{Numbers, Watch};

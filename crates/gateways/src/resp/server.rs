@@ -5,6 +5,7 @@ use super::budget::Budget;
 use super::config::{GatewayConfig, GatewayError};
 use super::connection::Connection;
 use super::local::Session;
+use super::watch::Watch;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,6 +19,9 @@ use tokio::task::JoinSet;
 /// How long to wait after a connection could not be accepted, which is mostly for want of file
 /// descriptors and would otherwise be tried again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Between two warnings that connections cannot be accepted.
+const ACCEPT_WARNING: Duration = Duration::from_secs(60);
 
 /// What connections share.
 pub(crate) struct Shared {
@@ -100,12 +104,19 @@ impl<B: Backend> Gateway<B> {
         self.shared.address
     }
 
+    /// A window on this gateway for others.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch(self.shared.clone())
+    }
+
     /// Serves until `shutdown` comes, then closes all connections. What they had submitted may
     /// still be executed.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         tracing::info!(address = %self.shared.address, "Redis gateway listens");
         let mut connections = JoinSet::new();
         let mut next = 1;
+        let mut warned = None::<Instant>;
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             tokio::select! {
@@ -123,7 +134,11 @@ impl<B: Backend> Gateway<B> {
                         next += 1;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept a connection");
+                        if warned.is_none_or(|at| at.elapsed() >= ACCEPT_WARNING) {
+                            warned = Some(Instant::now());
+                            let what = "cannot accept connections; raise the limit of open files";
+                            tracing::warn!(%error, "{what} (ulimit -n)");
+                        }
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },

@@ -32,7 +32,7 @@ fn connection_commands() {
             "CONFIG SET save x",
             "-ERR CONFIG SET is not supported: the gateway is configured when it is started",
         ),
-        ("COMMAND COUNT", ":56"),
+        ("COMMAND COUNT", ":144"),
         ("COMMAND INFO get nonsense", "[[\"get\" :2 [+readonly +fast] :1 :1 :1 [] [] [] []] nil]"),
         (
             "COMMAND DOCS ping",

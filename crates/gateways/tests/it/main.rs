@@ -4,6 +4,8 @@
 mod bounds;
 mod commands;
 mod differential;
+mod grammar;
 mod pipelining;
+mod redis;
 mod support;
 mod tools;

@@ -5,14 +5,14 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, Slot};
 use pentarchy_core::service::{Context, Service};
 use pentarchy_gateways::resp::{Backend, Completion, Gateway, GatewayConfig};
-use pentarchy_services::kv::Kv;
+use pentarchy_services::kv::{Kv, SECTIONS};
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A store without replication.
 #[derive(Clone, Default)]
@@ -23,8 +23,25 @@ impl Local {
         let mut state = self.0.lock().unwrap();
         state.1 += 1;
         let slot = Slot(state.1);
-        let context = Context::new(slot, 0, Millis(0), ClientId::default(), Digest::default());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is right");
+        let time = Millis(now.as_millis() as u64);
+        let context = Context::new(slot, 0, time, ClientId::default(), Digest::default());
         state.0.execute(&context, operation).into()
+    }
+
+    /// Goes on with a store that was made from the sections of this one, and is equal to it.
+    pub fn restart_from_snapshot(&self) {
+        let mut state = self.0.lock().unwrap();
+        let sections = |kv: &Kv| -> Vec<_> { (0..SECTIONS).map(|i| kv.section(i)).collect() };
+        let saved = sections(&state.0);
+        let mut fresh = Kv::default();
+        for (index, bytes) in (0..).zip(&saved) {
+            fresh.restore_section(index, bytes).expect("what was saved is restored");
+        }
+        assert!(sections(&fresh) == saved, "a restored store has other sections");
+        assert_eq!(fresh.state_bytes(), state.0.state_bytes());
+        assert_eq!(fresh.len(), state.0.len());
+        state.0 = fresh;
     }
 }
 

@@ -62,7 +62,8 @@ impl Group {
         let id = id.to_string();
         let arguments = ["replica", "--leash", "--service", "null", "--config", text(&config)?];
         let arguments = [&arguments[..], &["--id", &id, "--keys", text(&folder)?]].concat();
-        let part = Part { name: format!("replica {id}"), pid: 0, address, folder: folder.clone() };
+        let name = format!("replica {id}");
+        let part = Part { name, pid: 0, address, metrics: None, folder: folder.clone() };
         self.logs.push(log.clone());
         self.supervisor.start(part, log, &arguments)
     }

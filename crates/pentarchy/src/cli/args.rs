@@ -1,12 +1,13 @@
 //! Every command and option, with its help text.
 
+use super::faults::Harm;
 use crate::bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use pentarchy::RequestMode;
+use pentarchy::{Fault, RequestMode, logging};
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::twins::ROUNDS_MAX;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -44,6 +45,14 @@ pub enum Command {
     Gateway(GatewayArgs),
     /// Ask every replica how it is
     Status(StatusArgs),
+    /// Break a replica of a cluster that `up` started, to see the others hold
+    Break(BreakArgs),
+    /// Undo what `break` did, and wait until the replica is level again
+    Heal(HealArgs),
+    /// Play a guided tour of what a cluster survives, in two minutes
+    Demo(DemoArgs),
+    /// Watch every replica live; in a pipe, print a table once
+    Top(TopArgs),
     /// Search for bugs: run a protocol under simulated faults, one run per seed
     Sim(SimArgs),
     /// Measure throughput, latency and cost of a protocol against an unreplicated server
@@ -71,6 +80,34 @@ impl From<AuthChoice> for RequestMode {
         match choice {
             AuthChoice::Signature => Self::Signature,
             AuthChoice::Mac => Self::Mac,
+        }
+    }
+}
+
+/// `--log-format`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// For programs: one JSON object a line
+    Json,
+}
+
+impl LogFormat {
+    /// As it is written on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+impl From<LogFormat> for logging::Format {
+    fn from(choice: LogFormat) -> Self {
+        match choice {
+            LogFormat::Text => Self::Text,
+            LogFormat::Json => Self::Json,
         }
     }
 }
@@ -113,6 +150,9 @@ pub struct UpArgs {
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
+    /// How replicas and gateway write their logs
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
     /// Folder for keys and logs; made if absent
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
     pub data: PathBuf,
@@ -182,6 +222,15 @@ pub struct ReplicaArgs {
     /// What is replicated; the same for all replicas of a group
     #[arg(long, value_enum, default_value = "kv", value_name = "NAME")]
     pub service: ServiceChoice,
+    /// Serve /metrics, /healthz and /readyz over HTTP here; a port alone means 127.0.0.1
+    #[arg(long, value_parser = parse_metrics, value_name = "[IP:]PORT")]
+    pub metrics: Option<SocketAddr>,
+    /// How the log on stderr is written
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+    /// Misbehave as this file says: for clusters that are made to be broken
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub faults: Option<PathBuf>,
     /// Stop when standard input ends, so that no child outlives its parent
     #[arg(long, hide = true)]
     pub leash: bool,
@@ -208,6 +257,12 @@ pub struct GatewayArgs {
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
+    /// Serve /metrics, /healthz and /readyz over HTTP here; a port alone means 127.0.0.1
+    #[arg(long, value_parser = parse_metrics, value_name = "[IP:]PORT")]
+    pub metrics: Option<SocketAddr>,
+    /// How the log on stderr is written
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
     /// Stop when standard input ends, so that no child outlives its parent
     #[arg(long, hide = true)]
     pub leash: bool,
@@ -234,6 +289,124 @@ pub struct StatusArgs {
     /// Ask again every second until interrupted; with --json, one line each time
     #[arg(long)]
     pub watch: bool,
+}
+
+/// `break`.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  pentarchy break 2 --kill\n  pentarchy break 0 --equivocate\n  \
+    pentarchy break 1 --slow 100\n\n\
+    Nothing but a cluster that `up` started has the door by which this is done."
+)]
+pub struct BreakArgs {
+    /// Which replica, from 0
+    pub replica: u16,
+    /// How
+    #[command(flatten)]
+    pub what: HarmArgs,
+    /// Also if more replicas are broken then than the group tolerates
+    #[arg(long)]
+    pub anyway: bool,
+    /// Folder that was given to `up`
+    #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
+    pub data: PathBuf,
+}
+
+/// What `break` does; exactly one.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub struct HarmArgs {
+    /// End its process at once; its memory is lost
+    #[arg(long)]
+    pub kill: bool,
+    /// Freeze its process
+    #[arg(long)]
+    pub pause: bool,
+    /// It says nothing any more
+    #[arg(long)]
+    pub silent: bool,
+    /// It tells different replicas different things, and clients something else
+    #[arg(long)]
+    pub equivocate: bool,
+    /// It changes a bit in all that it sends
+    #[arg(long)]
+    pub corrupt: bool,
+    /// It says everything this many milliseconds late
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub slow: Option<u32>,
+}
+
+impl HarmArgs {
+    /// As a value.
+    pub fn harm(&self) -> Harm {
+        match self {
+            Self { kill: true, .. } => Harm::Kill,
+            Self { pause: true, .. } => Harm::Pause,
+            Self { silent: true, .. } => Harm::Misbehave(Fault::Silent),
+            Self { equivocate: true, .. } => Harm::Misbehave(Fault::Equivocate),
+            Self { corrupt: true, .. } => Harm::Misbehave(Fault::Corrupt),
+            Self { slow, .. } => Harm::Misbehave(slow.map_or(Fault::None, Fault::Slow)),
+        }
+    }
+
+    /// What the replica does from now on, for people.
+    pub fn done(&self) -> String {
+        match self.harm() {
+            Harm::Kill => "is killed; its memory is lost".to_owned(),
+            Harm::Pause => "is frozen".to_owned(),
+            Harm::Misbehave(Fault::Silent) => "says nothing any more".to_owned(),
+            Harm::Misbehave(Fault::Equivocate) => {
+                "tells different replicas different things, and lies to clients".to_owned()
+            }
+            Harm::Misbehave(Fault::Corrupt) => "corrupts all that it sends".to_owned(),
+            Harm::Misbehave(Fault::Slow(ms)) => format!("says everything {ms} ms late"),
+            Harm::Misbehave(Fault::None) => "works".to_owned(),
+        }
+    }
+}
+
+/// `heal`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  pentarchy heal 2\n\n\
+    A replica that was killed has lost its memory: it starts again with a trusted device that begins \
+    \na new life, the group admits it, and it fetches the state. Exit code 1 if it is not level\n\
+    within a minute.")]
+pub struct HealArgs {
+    /// Which replicas; all that are broken unless told
+    pub replicas: Vec<u16>,
+    /// Folder that was given to `up`
+    #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
+    pub data: PathBuf,
+}
+
+/// `demo`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  pentarchy demo\n\n\
+    Starts a cluster of its own in a temporary folder and stops it in the end.")]
+pub struct DemoArgs {
+    /// Without pauses for the reader
+    #[arg(long)]
+    pub fast: bool,
+}
+
+/// `top`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy top\n  \
+    pentarchy top --config cluster.toml --key client.key\n\n\
+    Keys: q ends. With --once, exit code 0 if all replicas are level, 1 if some are not.")]
+pub struct TopArgs {
+    /// Folder that was given to `up`
+    #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
+    pub data: PathBuf,
+    /// The cluster's public configuration, for a cluster that `up` did not start
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    pub config: Option<PathBuf>,
+    /// A client key; needed where only listed clients are admitted
+    #[arg(long, value_name = "FILE", requires = "config")]
+    pub key: Option<PathBuf>,
+    /// Print a table once and end
+    #[arg(long)]
+    pub once: bool,
 }
 
 /// `sim`.
@@ -305,6 +478,15 @@ impl DeviceChoice {
             Self::Clone => " --device clone",
         }
     }
+}
+
+/// Where metrics are served. Other machines see it only if an address is named.
+fn parse_metrics(text: &str) -> Result<SocketAddr, String> {
+    let address = match text.parse::<u16>() {
+        Ok(port) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        Err(_) => text.parse().map_err(|_| "write a port, or an IP address and a port")?,
+    };
+    if address.port() == 0 { Err("port 0 is no port".to_owned()) } else { Ok(address) }
 }
 
 fn parse_seed(text: &str) -> Result<u64, String> {

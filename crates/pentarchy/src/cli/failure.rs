@@ -33,7 +33,7 @@ impl Failure {
     /// Says it on stderr and gives the exit code.
     pub fn report(&self) -> ExitCode {
         if !matches!(self, Self::NotWell) {
-            eprintln!("pentarchy: {self}");
+            super::complain(&self.to_string());
         }
         ExitCode::from(self.code())
     }

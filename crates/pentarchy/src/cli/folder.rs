@@ -38,6 +38,9 @@ pub struct Part {
     pub pid: u32,
     /// Where it listens.
     pub address: String,
+    /// Where it serves metrics, if it does.
+    #[serde(default)]
+    pub metrics: Option<String>,
     /// Where its secrets and its log are.
     pub folder: PathBuf,
 }
@@ -134,8 +137,15 @@ fn lock(marker: &File) -> Result<(), TryLockError> {
 }
 
 const RUNNING: &str = "cluster.json";
-const OWN_FILES: [&str; 6] =
-    [RUNNING, "cluster.json.new", "cluster.toml", "client.key", "gateway-1.key", "gateway.log"];
+const OWN_FILES: [&str; 7] = [
+    RUNNING,
+    "cluster.json.new",
+    "cluster.toml",
+    "client.key",
+    "gateway-1.key",
+    "gateway.log",
+    "gateway.log.1",
+];
 
 fn is_replica_folder(name: &str) -> bool {
     name.strip_prefix("replica-").is_some_and(|id| id.parse::<u16>().is_ok())

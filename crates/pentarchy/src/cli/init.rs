@@ -19,7 +19,11 @@ pub fn run(args: &InitArgs) -> Outcome {
     };
     let cluster = NewCluster::generate(&args.hosts, &options);
     files::make_private_folder(&args.out)?;
-    cluster.write(&args.out)?;
+    if let Err(error) = cluster.write(&args.out) {
+        // What is there is not whole, and the name is wanted for the next attempt.
+        let _ = std::fs::remove_dir_all(&args.out);
+        return Err(error.into());
+    }
     let out = args.out.display();
     say(&format!("Made a {} cluster of {} in {out}.", args.group.protocol, args.hosts.len()));
     say(match args.open {

@@ -2,8 +2,12 @@
 //! and [`supervisor`].
 
 pub mod args;
+mod child_log;
+mod demo;
+mod descriptors;
 mod down;
 pub mod failure;
+pub mod faults;
 pub mod folder;
 mod gateway;
 mod init;
@@ -14,25 +18,40 @@ mod status;
 pub mod stop;
 pub mod supervisor;
 pub mod table;
+mod top;
 pub mod up;
 
 pub use args::Cli;
 
-use args::Command;
+use args::{Command, GatewayArgs, ReplicaArgs};
 use clap::CommandFactory as _;
-use failure::Outcome;
-use std::io::IsTerminal as _;
-use tracing_subscriber::EnvFilter;
+use failure::{Failure, Outcome};
+use pentarchy::logging;
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Outcome {
+    let outcome = run_command(cli);
+    if outcome.is_ok() && LOST_OUTPUT.load(Ordering::Relaxed) {
+        let what = "cannot write to standard output; what was written there is not complete";
+        return Err(Failure::Internal(what.to_owned()));
+    }
+    outcome
+}
+
+fn run_command(cli: Cli) -> Outcome {
     match cli.command {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => down::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Replica(args) => replica::run(&args),
         Command::Gateway(args) => gateway::run(&args),
+        Command::Break(args) => faults::break_replica(&args),
+        Command::Heal(args) => faults::heal_replicas(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Bench(args) => crate::bench::run(&args),
         Command::Completions { shell } => {
@@ -43,27 +62,33 @@ pub fn run(cli: Cli) -> Outcome {
     }
 }
 
-/// Sends the program's log to stderr, as `PENTARCHY_LOG` asks; warnings by default.
-pub fn logging() {
-    let filter = std::env::var("PENTARCHY_LOG").unwrap_or_default();
-    let filter = if filter.is_empty() { "warn".to_owned() } else { filter };
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let (filter, mistake) = match EnvFilter::try_new(&filter) {
-        Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new("warn"), Some(error)),
-    };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(colour)
-        .init();
-    if let Some(error) = mistake {
-        tracing::warn!("PENTARCHY_LOG is not understood ({error}); showing warnings");
+/// Starts the program's log. What runs for long says more than what ends soon.
+pub fn logging(cli: &Cli) {
+    match &cli.command {
+        Command::Replica(ReplicaArgs { log_format, .. })
+        | Command::Gateway(GatewayArgs { log_format, .. }) => {
+            logging::start((*log_format).into(), "info");
+            logging::report_dropped();
+        }
+        _ => logging::start(logging::Format::Text, "warn"),
     }
 }
+
+/// Whether something that was said did not reach standard output.
+static LOST_OUTPUT: AtomicBool = AtomicBool::new(false);
 
 /// Prints to standard output; a reader that has gone away (`| head`) is no error.
 pub fn say(text: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let mut out = std::io::stdout();
+    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+        LOST_OUTPUT.fetch_or(error.kind() != ErrorKind::BrokenPipe, Ordering::Relaxed);
+    }
+}
+
+/// Prints to standard error, where nothing can be done if that fails: the disk with the log may be
+/// full, which is no reason to stop.
+pub fn complain(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "pentarchy: {text}");
 }

@@ -1,24 +1,28 @@
 //! `replica`: one replica in the foreground.
 
 use super::args::{ReplicaArgs, ServiceChoice};
+use super::descriptors;
 use super::failure::{Failure, Outcome};
+use super::faults::{read_fault, warn_of_door};
 use super::stop::stop_signal;
 use pentarchy::Service;
 use pentarchy::config::ClusterConfig;
-use pentarchy::node;
 use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
 use pentarchy::services::null::Null;
+use pentarchy::{metrics, node};
 use pentarchy_replica::Listen;
+use pentarchy_replica::fault::FaultSwitch;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// How often a replica that ended by itself is noticed.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a replica that ended by itself is noticed, and its fault file is read.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the command.
 pub fn run(args: &ReplicaArgs) -> Outcome {
     let config = ClusterConfig::load(&args.config)?;
+    descriptors::raise();
     let stop = stop_signal(args.leash)?;
     let addresses = node::addresses(&config).map_err(usage)?;
     let own = addresses.get(usize::from(args.id)).copied().ok_or_else(|| {
@@ -27,6 +31,7 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     // Names and port before the secrets: what may go better next time must not use up the
     // device's only life.
     let listen = Listen::Bound(bind(args.listen.unwrap_or(own))?);
+    let metrics_listener = args.metrics.map(bind_metrics).transpose()?;
     let (secrets, group_secret) =
         node::take_secrets(&config, args.id, &args.keys).map_err(usage)?;
     let service: Box<dyn Service> = match args.service {
@@ -35,12 +40,25 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     };
     let replica =
         node::replica(&config, args.id, secrets, &group_secret, addresses, listen, service);
-    let running = replica.map_err(usage)?.spawn().map_err(|error| {
+    let mut replica = replica.map_err(usage)?;
+    let switch = FaultSwitch::default();
+    if let Some(path) = &args.faults {
+        warn_of_door(path);
+        replica = replica.with_faults(switch.clone());
+    }
+    if let Some(listener) = metrics_listener {
+        metrics::server::serve(listener, replica.watch()).map_err(no_metrics)?;
+    }
+    let running = replica.spawn().map_err(|error| {
         Failure::Internal(format!("cannot start the replica's thread: {error}"))
     })?;
     while !running.is_finished() {
         match stop.recv_timeout(LOOK) {
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(path) = &args.faults {
+                    switch.set(read_fault(path));
+                }
+            }
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -51,6 +69,18 @@ fn bind(address: SocketAddr) -> Outcome<TcpListener> {
     TcpListener::bind(address).map_err(|error| {
         Failure::Usage(format!("cannot listen on {address}: {error}; name another with --listen"))
     })
+}
+
+/// Takes the port for metrics, before anything that cannot be taken back.
+pub fn bind_metrics(address: SocketAddr) -> Outcome<TcpListener> {
+    TcpListener::bind(address).map_err(|error| {
+        Failure::Usage(format!("cannot serve metrics on {address}: {error}; name another port"))
+    })
+}
+
+/// Metrics cannot be served although the port was there.
+pub fn no_metrics(error: std::io::Error) -> Failure {
+    Failure::Internal(format!("cannot serve metrics: {error}"))
 }
 
 fn usage(error: node::StartError) -> Failure {

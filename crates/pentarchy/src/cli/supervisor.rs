@@ -1,13 +1,13 @@
 //! The children of `up`. Each reads a pipe from this process as its standard input and stops when
 //! the pipe ends, so none outlives its parent, however the parent dies.
 
+use super::child_log;
 use super::failure::{Failure, Outcome};
 use super::folder::Part;
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a child gets to stop by itself.
@@ -22,6 +22,9 @@ pub struct Supervisor {
 struct Supervised {
     part: Part,
     log: PathBuf,
+    arguments: Vec<String>,
+    /// Writes the log until the child has said its last words.
+    writer: Option<JoinHandle<()>>,
     process: Child,
     leash: Option<ChildStdin>,
     exited: Option<ExitStatus>,
@@ -40,25 +43,23 @@ pub struct Death {
 impl Supervisor {
     /// Starts this program again with other arguments, on a leash. What it says goes to `log`.
     pub fn start(&mut self, part: Part, log: PathBuf, arguments: &[&str]) -> Outcome {
-        let cannot = |error: std::io::Error| {
-            Failure::Internal(format!("cannot start {}: {error}", part.name))
-        };
-        let program = std::env::current_exe().map_err(cannot)?;
-        let mut options = OpenOptions::new();
-        let output = options.create(true).append(true).mode(0o600).open(&log).map_err(cannot)?;
-        let mut process = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(output.try_clone().map_err(cannot)?)
-            .stderr(output)
-            // Away from the terminal's Ctrl-C: the parent says when to stop, and in which order.
-            .process_group(0)
-            .spawn()
-            .map_err(cannot)?;
-        let leash = process.stdin.take();
-        let part = Part { pid: process.id(), ..part };
-        self.children.push(Supervised { part, log, process, leash, exited: None });
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self.children.push(Supervised::spawn(part, log, arguments)?);
         Ok(())
+    }
+
+    /// Starts again what has ended, and says what that was.
+    pub fn revive(&mut self) -> Outcome<Vec<String>> {
+        let mut names = Vec::new();
+        for child in &mut self.children {
+            child.death();
+            if child.exited.is_some() {
+                let (part, log) = (child.part.clone(), child.log.clone());
+                names.push(part.name.clone());
+                *child = Supervised::spawn(part, log, std::mem::take(&mut child.arguments))?;
+            }
+        }
+        Ok(names)
     }
 
     /// What runs, for `cluster.json`.
@@ -94,20 +95,51 @@ impl Supervisor {
                 let _ = child.process.wait();
                 killed.push(child.part.name.clone());
             }
+            child.finish_log();
         }
         killed
     }
 }
 
 impl Supervised {
+    fn spawn(part: Part, log: PathBuf, arguments: Vec<String>) -> Outcome<Self> {
+        let cannot = |error: std::io::Error| {
+            Failure::Internal(format!("cannot start {}: {error}", part.name))
+        };
+        let program = std::env::current_exe().map_err(cannot)?;
+        let (reader, output) = std::io::pipe().map_err(cannot)?;
+        let writer = child_log::follow(reader, &log).map_err(cannot)?;
+        let mut process = Command::new(program)
+            .args(&arguments)
+            .stdin(Stdio::piped())
+            .stdout(output.try_clone().map_err(cannot)?)
+            .stderr(output)
+            // Away from the terminal's Ctrl-C: the parent says when to stop, and in which order.
+            .process_group(0)
+            .spawn()
+            .map_err(cannot)?;
+        let leash = process.stdin.take();
+        let part = Part { pid: process.id(), ..part };
+        Ok(Self { part, log, arguments, writer: Some(writer), process, leash, exited: None })
+    }
+
     fn death(&mut self) -> Option<Death> {
         if self.exited.is_some() {
             return None;
         }
         let status = self.process.try_wait().ok().flatten()?;
         self.exited = Some(status);
+        self.finish_log();
         let what = format!("{} (pid {}) ended: {status}", self.part.name, self.part.pid);
         Some(Death { what, last_words: last_line(&self.log), log: self.log.clone() })
+    }
+
+    /// Waits until the last words of a child that has ended are in its log.
+    fn finish_log(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            // A log that could not be written is only short.
+            let _ = writer.join();
+        }
     }
 
     /// Whether it ends within `limit`.

@@ -3,15 +3,16 @@
 
 use super::args::{DATA_DEFAULT, UpArgs};
 use super::failure::{Failure, Outcome};
+use super::faults::fault_file;
 use super::folder::{Held, Part, Running};
 use super::init::{group_options, replicas_needed};
 use super::probe;
-use super::say;
 use super::supervisor::{Death, Supervisor, last_line};
 use super::table;
+use super::{complain, say};
 use pentarchy::config::request_mode_name;
 use pentarchy::generate::{NewCluster, gateway_key_name};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
@@ -20,7 +21,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the background half says on stdout once the cluster answers.
+/// What the background half says on stdout once the cluster answers; else it says why it does not.
 const READY: &str = "ready";
 
 /// How long a cluster may take until it answers.
@@ -37,7 +38,15 @@ const REPLICA_PORTS: std::ops::Range<u16> = 17_000..32_000;
 pub fn run(args: &UpArgs) -> Outcome {
     // Before anything is touched.
     let n = replicas_needed(&args.group)?;
-    if args.detach { detach(args) } else { supervise(args, n) }
+    if args.detach {
+        return detach(args);
+    }
+    let outcome = supervise(args, n);
+    if let (true, Err(failure)) = (args.background, &outcome) {
+        // For who waits: the log may be on a disk that is full.
+        say(&failure.to_string());
+    }
+    outcome
 }
 
 /// Starts this program in the background and waits until it says that the cluster answers.
@@ -59,6 +68,7 @@ fn detach(args: &UpArgs) -> Outcome {
         .args(["--background", "--protocol", &args.group.protocol])
         .args(["--f", &args.group.f.to_string(), "--port", &args.port.to_string()])
         .args(["--timeout", &args.timeout.to_string()])
+        .args(["--log-format", args.log_format.name()])
         .args(["--request-auth", request_mode_name(args.group.request_auth.into()), "--data"])
         .arg(&args.data)
         .stdin(Stdio::null())
@@ -77,8 +87,10 @@ fn detach(args: &UpArgs) -> Outcome {
         return Ok(());
     }
     let code = child.wait().ok().and_then(|status| status.code());
-    let why = last_line(&log).unwrap_or_else(|| format!("it ended; log: {}", log.display()));
-    let why = why.strip_prefix("pentarchy: ").unwrap_or(&why).to_owned();
+    let why = match line.trim_end() {
+        "" => last_line(&log).unwrap_or_else(|| format!("it ended; log: {}", log.display())),
+        why => why.to_owned(),
+    };
     Err(if code == Some(2) { Failure::Usage(why) } else { Failure::Unwell(why) })
 }
 
@@ -92,7 +104,7 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
         // A session of its own: closing the terminal does not end it.
         let _ = rustix::process::setsid();
     }
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD])
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1])
         .map_err(|error| Failure::Internal(format!("cannot watch for signals: {error}")))?;
     let (held, replaced) = Held::take(&args.data)?;
     if replaced && !args.background {
@@ -105,7 +117,7 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
     held.retire();
     let killed = supervisor.stop();
     if !killed.is_empty() {
-        eprintln!("pentarchy: had to kill {}", killed.join(", "));
+        complain(&format!("had to kill {}", killed.join(", ")));
     }
     result
 }
@@ -120,15 +132,20 @@ fn start(
     mut signals: Signals,
 ) -> Outcome {
     let gateway = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    start_replicas(args, n, supervisor)?;
-    start_gateway(args, gateway, supervisor)?;
+    // Two for each replica: one to listen on, one for metrics; and one for the gateway's metrics.
+    let ports = replica_ports(2 * n + 1)?;
+    let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let (replicas, metrics) = addresses.split_at(n);
+    start_replicas(args, replicas, metrics, supervisor)?;
+    start_gateway(args, gateway, &metrics[n], supervisor)?;
     if !wait_until_it_answers(gateway, supervisor, &mut signals)? {
         return Ok(());
     }
     let mut parts: Vec<Part> = supervisor.parts().cloned().collect();
     let gateway = parts.pop().ok_or_else(|| Failure::Internal("no gateway".to_owned()))?;
     let (protocol, f) = (args.group.protocol.clone(), args.group.f);
-    let running = Running { supervisor: std::process::id(), protocol, f, gateway, replicas: parts };
+    let mut running =
+        Running { supervisor: std::process::id(), protocol, f, gateway, replicas: parts };
     held.announce(&running)?;
     if args.background {
         say(READY);
@@ -136,35 +153,68 @@ fn start(
         report(args, &running);
     }
     for signal in &mut signals.forever() {
-        if signal != SIGCHLD {
-            break;
-        }
-        for death in supervisor.deaths() {
-            eprintln!("pentarchy: {}; {}", say_death(&death), consequence(supervisor, &running));
+        match signal {
+            SIGCHLD => {
+                for death in supervisor.deaths() {
+                    let consequence = consequence(supervisor, &running);
+                    complain(&format!("{}; {consequence}", say_death(&death)));
+                }
+            }
+            SIGUSR1 => revive(supervisor, &mut running, held)?,
+            _ => break,
         }
     }
     Ok(())
 }
 
-fn start_replicas(args: &UpArgs, n: usize, supervisor: &mut Supervisor) -> Outcome {
-    let ports = replica_ports(n)?;
-    let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-    let cluster = NewCluster::generate(&addresses, &group_options(&args.group));
+/// Starts again what has died, as `heal` asks.
+fn revive(supervisor: &mut Supervisor, running: &mut Running, held: &Held) -> Outcome {
+    for name in supervisor.revive()? {
+        complain(&format!("{name} is started again"));
+    }
+    let mut parts: Vec<Part> = supervisor.parts().cloned().collect();
+    if let Some(gateway) = parts.pop() {
+        (running.gateway, running.replicas) = (gateway, parts);
+    }
+    held.announce(running)
+}
+
+/// Starts the replicas, each at its address and with its metrics at another.
+fn start_replicas(
+    args: &UpArgs,
+    addresses: &[String],
+    metrics: &[String],
+    supervisor: &mut Supervisor,
+) -> Outcome {
+    let cluster = NewCluster::generate(addresses, &group_options(&args.group));
     cluster.write(&args.data)?;
-    for (id, address) in addresses.into_iter().enumerate() {
+    for (id, (address, metrics)) in addresses.iter().zip(metrics).enumerate() {
         let folder = args.data.join(format!("replica-{id}"));
         let log = folder.join("replica.log");
-        let part = Part { name: format!("replica {id}"), pid: 0, address, folder: folder.clone() };
+        let part = part(format!("replica {id}"), address, metrics, &folder);
         let config = args.data.join("cluster.toml");
         let (config, folder) = (text(&config)?, text(&folder)?);
         let id = id.to_string();
+        let faults = fault_file(&args.data.join(format!("replica-{id}")));
         let arguments = ["replica", "--leash", "--config", config, "--id", &id, "--keys", folder];
+        let arguments = [&arguments[..], &["--faults", text(&faults)?]].concat();
+        let arguments = [&arguments[..], &sight(args, metrics)].concat();
         supervisor.start(part, log, &arguments)?;
     }
     Ok(())
 }
 
-fn start_gateway(args: &UpArgs, address: SocketAddr, supervisor: &mut Supervisor) -> Outcome {
+fn part(name: String, address: &str, metrics: &str, folder: &Path) -> Part {
+    let (address, metrics) = (address.to_owned(), Some(metrics.to_owned()));
+    Part { name, pid: 0, address, metrics, folder: folder.to_path_buf() }
+}
+
+fn start_gateway(
+    args: &UpArgs,
+    address: SocketAddr,
+    metrics: &str,
+    supervisor: &mut Supervisor,
+) -> Outcome {
     let (root, address) = (&args.data, address.to_string());
     let timeout = args.timeout.to_string();
     let (config, key) = (root.join("cluster.toml"), root.join(gateway_key_name(1)));
@@ -181,9 +231,14 @@ fn start_gateway(args: &UpArgs, address: SocketAddr, supervisor: &mut Supervisor
         "--timeout",
         &timeout,
     ];
-    let folder = root.clone();
-    let part = Part { name: "gateway".to_owned(), pid: 0, address: address.clone(), folder };
+    let arguments = [&arguments[..], &sight(args, metrics)].concat();
+    let part = part("gateway".to_owned(), &address, metrics, root);
     supervisor.start(part, root.join("gateway.log"), &arguments)
+}
+
+/// How a part shows what it does.
+const fn sight<'a>(args: &UpArgs, metrics: &'a str) -> [&'a str; 4] {
+    ["--metrics", metrics, "--log-format", args.log_format.name()]
 }
 
 fn text(path: &Path) -> Outcome<&str> {

@@ -36,7 +36,7 @@ pub struct TimeoutsTable {
 #[serde(deny_unknown_fields)]
 pub struct ClientsTable {
     /// Absent: anyone with a key.
-    pub allow: Option<Vec<Spanned<String>>>,
+    pub allow: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
 /// One `[[replica]]`.

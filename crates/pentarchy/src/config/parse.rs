@@ -27,11 +27,43 @@ impl ClusterConfig {
     /// [`ConfigError`] with line and column.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text).map_err(|error| match error.span() {
-            Some(span) => ConfigError::at(path, text, span, error.message().to_owned()),
-            None => ConfigError::whole(path, error.message()),
+            Some(span) => {
+                let message = advise(error.message(), &text[..span.start.min(text.len())]);
+                ConfigError::at(path, text, span, message)
+            }
+            None => ConfigError::whole(path, advise(error.message(), "")),
         })?;
         check(file).map_err(|Complaint(span, message)| ConfigError::at(path, text, span, message))
     }
+}
+
+/// What the parser says, in words that do not presume Rust, and what to do about it. `before` is
+/// the text before the place that is meant.
+fn advise(message: &str, before: &str) -> String {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let whole = "a whole number without quotes, sign or unit";
+    let whole =
+        if line.contains("_ms") { format!("{whole}, of milliseconds") } else { whole.into() };
+    let said = message.replace("expected u64", &format!("expected {whole}"));
+    let said = said.replace("expected usize", &format!("expected {whole}")).replace(" as i128", "");
+    let said = said.replace("expected a sequence", "expected double brackets: [[replica]]");
+    if line.contains("_ms") && said.starts_with("string values must be quoted") {
+        return format!("expected {whole}");
+    }
+    if said.starts_with("duplicate key") && line.starts_with('[') {
+        return format!(
+            "{said}: a table is written once, and replicas in double brackets: [[replica]]"
+        );
+    }
+    if said.starts_with("duplicate key") {
+        return format!("{said}: remove all but one");
+    }
+    if said.starts_with("missing field") {
+        return format!(
+            "{said}: take this file as `pentarchy init` made it, the same on every host"
+        );
+    }
+    said
 }
 
 fn check(file: File) -> Checked<ClusterConfig> {
@@ -162,11 +194,22 @@ fn millis(value: Option<&Spanned<u64>>, default: u64) -> Checked<u64> {
 
 fn admission(table: &ClientsTable) -> Checked<Admission> {
     let Some(keys) = &table.allow else { return Ok(Admission::Open) };
-    if let Some(extra) = keys.get(CLIENTS_MAX) {
+    if let Some(extra) = keys.get_ref().get(CLIENTS_MAX) {
         return complain(extra, format!("a group remembers at most {CLIENTS_MAX} clients"));
     }
-    let keys = keys.iter().map(|key| hex_array(key, "a client's public key").map(ClientId));
-    Ok(Admission::Only(keys.collect::<Checked<_>>()?))
+    if keys.get_ref().is_empty() {
+        return complain(keys, "nobody is listed; leave `allow` out to serve everyone");
+    }
+    let mut seen = BTreeSet::new();
+    let mut admitted = Vec::with_capacity(keys.get_ref().len());
+    for key in keys.get_ref() {
+        let id = ClientId(hex_array(key, "a client's public key")?);
+        if !seen.insert(id) {
+            return complain(key, "this client is listed twice: remove one of the two");
+        }
+        admitted.push(id);
+    }
+    Ok(Admission::Only(admitted))
 }
 
 fn hex_array<const N: usize>(text: &Spanned<String>, what: &str) -> Checked<[u8; N]> {

@@ -82,6 +82,44 @@ fn wrong_values_are_errors_with_line_and_column() {
 }
 
 #[test]
+fn wrong_units_repetitions_and_contradictions_say_what_to_do() {
+    let example = example();
+    let millis = "expected a whole number without quotes, sign or unit, of milliseconds";
+    let number = "expected a whole number without quotes, sign or unit";
+    let key = example.lines().find(|line| line.starts_with("key = ")).expect("a replica's key");
+    let key = key.trim_start_matches("key = ");
+    let (listed, twice) = (format!("allow = [{key}]"), format!("allow = [{key}, {key}]"));
+    let allow = example.lines().find(|line| line.starts_with("# allow")).expect("a comment");
+    let cases: [(&str, &str, &str, usize, &str); 12] = [
+        ("resend_ms = 50", "resend_ms = \"50ms\"", "resend_ms", 13, millis),
+        ("resend_ms = 50", "resend_ms = 0.05", "resend_ms", 13, millis),
+        ("resend_ms = 50", "resend_ms = -5", "resend_ms", 13, millis),
+        ("\nf = 1", "\nf = \"1\"", "f = \"1\"", 5, number),
+        ("\nf = 1", "\nf = 1\nf = 1", "f = 1", 1, "duplicate key: remove all but one"),
+        ("[timeouts]", "[timeouts", "[timeouts", 10, "unclosed table"),
+        ("[timeouts]", "[timeout]", "[timeout]", 2, "expected one of"),
+        ("[clients]", "[timeouts]", "[timeouts]", 2, "a table is written once"),
+        ("resend_ms = 50", "resend_ms = 50 ms", "resend_ms", 13, millis),
+        ("protocol = \"minbft\"", "protocol = minbft", "protocol =", 12, "quoted"),
+        (allow, "allow = []", "allow = []", 9, "nobody is listed; leave `allow` out"),
+        (allow, &twice, &twice, 78, "this client is listed twice: remove one of the two"),
+    ];
+    for (from, to, at, column, message) in cases {
+        let text = example.replacen(from, to, 1);
+        assert_ne!(text, example, "{from}");
+        let complaint = complaint(&text);
+        let place = format!("cluster.toml:{}:{column}: ", line_of(&text, at));
+        assert!(complaint.starts_with(&place), "{complaint}, not {place}");
+        assert!(complaint.contains(message), "{complaint}, not {message}");
+        assert_eq!(complaint.lines().count(), 1);
+    }
+    let single = complaint(&example.replace("\n[[replica]]", "\n[replica]"));
+    assert!(single.contains("double brackets: [[replica]]"), "{single}");
+    let good = example.replacen(allow, &listed, 1);
+    assert!(ClusterConfig::parse(Path::new("x"), &good).is_ok());
+}
+
+#[test]
 fn a_missing_key_says_which() {
     let text = example().replace("group = ", "# group = ");
     let complaint = complaint(&text);

@@ -3,13 +3,13 @@
 use crate::resp::Connection;
 use crate::support::{eventually, free_port, pentarchy, run, stderr, stdout, text};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// Processes that end with the test.
-struct Parts {
-    parent: TempDir,
-    children: Vec<Child>,
+pub struct Parts {
+    pub parent: TempDir,
+    pub children: Vec<Child>,
 }
 
 impl Drop for Parts {
@@ -23,31 +23,54 @@ impl Drop for Parts {
 
 impl Parts {
     /// Makes the files of a group that admits only the clients it was made with.
-    fn init() -> Self {
+    pub fn init() -> Self {
+        Self::init_with(&[])
+    }
+
+    /// With further options.
+    pub fn init_with(options: &[&str]) -> Self {
         let parent = tempfile::tempdir().expect("a temporary folder");
         let hosts = [(); 3].map(|()| format!("localhost:{}", free_port())).join(",");
         let out = parent.path().join("cluster");
-        let output = run(&["init", "--hosts", &hosts, "--out", text(&out)]);
+        let init = ["init", "--hosts", &hosts, "--out", text(&out)];
+        let output = run(&[&init, options].concat());
         assert!(output.status.success(), "{}", stderr(&output));
         Self { parent, children: Vec::new() }
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.parent.path().join("cluster").join(name)
     }
 
-    fn start(&mut self, arguments: &[&str]) {
-        let mut command = pentarchy(arguments);
-        self.children.push(command.stdin(Stdio::null()).spawn().expect("the binary starts"));
+    pub fn start(&mut self, arguments: &[&str]) {
+        self.spawn(pentarchy(arguments));
     }
 
-    fn start_replica(&mut self, id: usize) {
+    /// Starts something that ends with the test.
+    pub fn spawn(&mut self, mut command: Command) {
+        self.children.push(command.stdin(Stdio::null()).spawn().expect("it starts"));
+    }
+
+    pub fn start_replica(&mut self, id: usize) {
+        self.spawn(self.replica(id));
+    }
+
+    /// What starts a replica.
+    pub fn replica(&self, id: usize) -> Command {
         let (config, keys) = (self.file("cluster.toml"), self.file(&format!("replica-{id}")));
         let id = id.to_string();
-        self.start(&["replica", "--config", text(&config), "--id", &id, "--keys", text(&keys)]);
+        pentarchy(&["replica", "--config", text(&config), "--id", &id, "--keys", text(&keys)])
     }
 
-    fn status(&self, key: &Path) -> (String, Option<i32>) {
+    /// What starts the gateway on a port.
+    pub fn gateway(&self, port: u16) -> Command {
+        let (config, key) = (self.file("cluster.toml"), self.file("gateway-1.key"));
+        let listen = format!("127.0.0.1:{port}");
+        let files = ["--config", text(&config), "--key", text(&key)];
+        pentarchy(&[&["gateway"], &files[..], &["--listen", &listen]].concat())
+    }
+
+    pub fn status(&self, key: &Path) -> (String, Option<i32>) {
         let config = self.file("cluster.toml");
         let output = run(&["status", "--config", text(&config), "--key", text(key)]);
         (stdout(&output) + &stderr(&output), output.status.code())

@@ -3,10 +3,15 @@
 mod bench;
 mod cluster;
 mod config;
+mod edges;
 mod events;
 mod example;
+mod exhausted;
+mod flood;
 mod hosts;
+mod netns;
 mod rejoin;
 mod resp;
+mod sight;
 mod sim;
 mod support;

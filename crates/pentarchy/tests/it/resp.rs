@@ -11,6 +11,11 @@ impl Connection {
     /// Connects to a gateway on this machine.
     pub fn open(port: u16) -> Self {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the gateway listens");
+        Self::over(stream)
+    }
+
+    /// Takes over a stream that is connected to a gateway.
+    pub fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
         Self(BufReader::new(stream))

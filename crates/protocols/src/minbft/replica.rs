@@ -14,7 +14,7 @@ use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
-use pentarchy_core::limits::{BATCH_INLINE_BYTES, BATCH_REQUESTS_MAX, WINDOW_SLOTS};
+use pentarchy_core::limits::{BATCH_INLINE_BYTES, BATCH_REQUESTS_MAX, REPLICAS_MAX, WINDOW_SLOTS};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
@@ -325,12 +325,24 @@ impl Protocol for MinBft {
             phase,
             committed: self.committed,
             stable: self.stable.slot,
-            peers_committed: reported.max().unwrap_or_default(),
+            peers_committed: vouched(reported, self.membership.f),
             waiting: self.pending.len(),
             view_changes: self.view_changes_count,
             reason: self.reason,
         }
     }
+}
+
+/// The highest slot that at least `f + 1` of these reach; 0 if there are fewer.
+fn vouched(slots: impl Iterator<Item = Slot>, f: usize) -> Slot {
+    let (mut highest, mut count) = ([Slot(0); REPLICAS_MAX], 0);
+    for (place, slot) in highest.iter_mut().zip(slots) {
+        *place = slot;
+        count += 1;
+    }
+    let highest = &mut highest[..count];
+    highest.sort_unstable();
+    highest.iter().rev().nth(f).copied().unwrap_or_default()
 }
 
 fn requests<'a>(
@@ -459,5 +471,20 @@ impl MinBft {
             mark!("minbft/request_timeout");
             self.ask(self.view.next(), "a request was not ordered in time", out);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fewer_than_f_plus_one_say_does_not_count() {
+        let vouched = |slots: &[u64], f| vouched(slots.iter().copied().map(Slot), f).0;
+        assert_eq!(vouched(&[], 1), 0);
+        assert_eq!(vouched(&[u64::MAX], 1), 0, "one liar");
+        assert_eq!(vouched(&[7, u64::MAX], 1), 7);
+        assert_eq!(vouched(&[u64::MAX, 3, 9, u64::MAX], 2), 9);
+        assert_eq!(vouched(&[5], 0), 5);
     }
 }

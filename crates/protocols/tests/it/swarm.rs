@@ -100,8 +100,8 @@ fn minbft_survives_faults() {
     let told: u64 = summaries.iter().map(|summary| summary.told).sum();
     let missed: u64 = summaries.iter().map(|summary| summary.missed).sum();
     eprintln!(
-        "{} worlds, {changed} with view changes, {larger} with f > 1, {transfers} transfers, {told} \
-         events told and {missed} missed",
+        "{} worlds, {changed} with view changes, {larger} with f > 1, {transfers} transfers, \
+         {told} events told and {missed} missed",
         summaries.len()
     );
     if summaries.len() >= 30 {

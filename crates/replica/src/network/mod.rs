@@ -2,10 +2,11 @@
 
 mod faulty;
 mod opening;
+mod strangers;
 
 use crate::clients::Clients;
 use crate::config::{Access, HostLimits, Listen};
-use crate::counters::Counters;
+use crate::counters::{Counters, Traffic};
 use crate::error::StartError;
 use crate::fault::Fault;
 use crate::links::{Link, Links, Role};
@@ -19,11 +20,11 @@ use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Closed;
 use pentarchy_io::poll::{Poller, TcpListener, Token};
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tracing::{debug, info};
+use strangers::Strangers;
+use tracing::{debug, info, warn};
 
 /// The token of the listener; those of connections are small.
 const LISTENER: Token = Token(usize::MAX);
@@ -49,6 +50,12 @@ pub struct Network {
     listener: TcpListener,
     /// There may be more to accept.
     acceptable: bool,
+    /// Accepting failed, and is tried again at this time.
+    accept_again_ms: Option<u64>,
+    /// When it was last said that accepting failed.
+    accept_warned_ms: Option<u64>,
+    /// When frames that do not end are looked for.
+    sweep_ms: u64,
     identity: Identity,
     access: Access,
     limits: HostLimits,
@@ -56,9 +63,9 @@ pub struct Network {
     pub peers: Peers,
     pub clients: Clients,
     pub counters: Counters,
-    /// Connections that may still be [`Role::Unknown`], oldest first, with their deadlines.
-    unknown: VecDeque<(u64, usize)>,
-    unknown_count: usize,
+    pub traffic: Traffic,
+    /// Connections that are [`Role::Unknown`].
+    strangers: Strangers,
     /// Bytes that wait for clients.
     client_queued: usize,
     /// Bytes that were read from clients in this round.
@@ -83,6 +90,9 @@ impl Network {
             poller,
             listener,
             acceptable: false,
+            accept_again_ms: None,
+            accept_warned_ms: None,
+            sweep_ms: 0,
             identity,
             access,
             limits,
@@ -90,8 +100,8 @@ impl Network {
             peers,
             clients: Clients::new(limits),
             counters: Counters::default(),
-            unknown: VecDeque::new(),
-            unknown_count: 0,
+            traffic: Traffic::default(),
+            strangers: Strangers::default(),
             client_queued: 0,
             client_read: 0,
             scratch: vec![0; SCRATCH_BYTES],
@@ -117,11 +127,16 @@ impl Network {
         for event in self.poller.wait(timeout)? {
             any = true;
             match event.token() {
-                LISTENER => self.acceptable = true,
+                LISTENER => self.acceptable = self.accept_again_ms.is_none(),
                 _ => self.links.on_event(event),
             }
         }
         Ok(any)
+    }
+
+    /// Whether something that a peer sent was left unread for want of time.
+    pub fn has_unread(&self) -> bool {
+        self.links.ready().any(|link| matches!(link.role, Role::Peer(_)))
     }
 
     /// Moves the tokens of the connections to read to the end of `into`, peers first.
@@ -166,7 +181,13 @@ impl Network {
         }
         self.links.mark_ready(token);
         let sender = self.settle(token, now_ms, messages);
+        if let (Some(sender), Ok(bytes)) = (sender, &received) {
+            self.traffic.of(matches!(sender, Sender::Peer(_))).came(*bytes, messages.len());
+        }
         if let Some(Sender::Client(id)) = sender {
+            if let Some(link) = self.links.get_mut(token) {
+                link.note_progress(now_ms, !messages.is_empty());
+            }
             self.client_read += received.unwrap_or_default();
             self.clients.heard(&id, now_ms);
         }
@@ -191,14 +212,17 @@ impl Network {
         };
         let Some(link) = self.links.get_mut(token) else { return };
         match link.connection.queue_with(encode) {
-            Ok(()) => self.links.mark_dirty(token),
+            Ok(()) => {
+                self.traffic.peers.messages_out += 1;
+                self.links.mark_dirty(token);
+            }
             Err(_) => self.counters.peer_dropped += 1,
         }
     }
 
     /// Bytes that wait for a peer.
-    pub fn peer_queued_bytes(&mut self, id: ReplicaId) -> usize {
-        let link = self.peers.token(id).and_then(|token| self.links.get_mut(token));
+    pub fn peer_queued_bytes(&self, id: ReplicaId) -> usize {
+        let link = self.peers.token(id).and_then(|token| self.links.get(token));
         link.map_or(0, |link| link.connection.queued_bytes())
     }
 
@@ -206,6 +230,16 @@ impl Network {
     pub fn client_queued_bytes(&mut self, id: &ClientId) -> usize {
         let link = self.clients.token(id).and_then(|token| self.links.get_mut(token));
         link.map_or(0, |link| link.connection.queued_bytes())
+    }
+
+    /// Bytes that wait for all clients together.
+    pub const fn clients_queued_bytes(&self) -> usize {
+        self.client_queued
+    }
+
+    /// Connections whose other side has not said who it is.
+    pub fn unknown_count(&self) -> usize {
+        self.strangers.len()
     }
 
     /// Collects a reply or an event for a client until the end of the round.
@@ -265,6 +299,7 @@ impl Network {
         }
         let queued = link.connection.queue_with(|to| message.encode(to)).is_ok();
         if queued {
+            self.traffic.clients.messages_out += 1;
             self.count(token);
             self.links.mark_dirty(token);
         }
@@ -296,7 +331,9 @@ impl Network {
 
     fn flush_link(&mut self, token: usize, now_ms: u64) {
         let Some(link) = self.links.get_mut(token) else { return };
-        let flushed = link.flush(now_ms);
+        let (flushed, bytes) = link.flush(now_ms);
+        let is_peer = matches!(link.role, Role::Peer(_) | Role::Dialled(_));
+        self.traffic.of(is_peer).bytes_out += bytes as u64;
         self.count(token);
         if let Err(closed) = flushed {
             self.on_closed(token, now_ms, closed);
@@ -305,12 +342,36 @@ impl Network {
 
     fn on_closed(&mut self, token: usize, now_ms: u64, closed: Closed) {
         match closed {
-            Closed::Channel(error) => self.close(token, now_ms, error.name()),
-            Closed::Remote => self.close(token, now_ms, "closed by the other side"),
+            Closed::Channel(error) => {
+                let link = self.links.get_mut(token);
+                let is_known = link.is_some_and(|link| link.role.is_settled());
+                self.counters.frames_refused += u64::from(is_known);
+                self.close(token, now_ms, error.name());
+            }
+            Closed::Remote => {
+                self.note_refused(token);
+                self.close(token, now_ms, "closed by the other side");
+            }
             Closed::Io(kind) => {
                 debug!(%kind, "connection broken");
                 self.close(token, now_ms, "broken");
             }
+        }
+    }
+
+    /// A peer that listens and hangs up does not know this replica, which an operator has to mend.
+    fn note_refused(&mut self, token: usize) {
+        let Some(Link { role: Role::Dialled(id), .. }) = self.links.get_mut(token) else { return };
+        let id = *id;
+        self.counters.dials_refused += 1;
+        if let Some(peer) = self.peers.get_mut(id)
+            && !std::mem::replace(&mut peer.has_refused, true)
+        {
+            warn!(
+                peer = id.0,
+                address = %peer.address,
+                "whoever listens there hangs up; do both replicas have the same cluster.toml?"
+            );
         }
     }
 
@@ -322,7 +383,7 @@ impl Network {
         self.poller.deregister(connection.stream());
         match role {
             Role::Unknown => {
-                self.unknown_count -= 1;
+                self.strangers.remove(token);
                 self.counters.handshakes_failed += 1;
                 debug!(reason, "stranger disconnected");
             }

@@ -4,6 +4,7 @@ use super::{Network, Sender};
 use crate::links::Role;
 use crate::peers::PeerState;
 use bytes::Bytes;
+use nix::errno::Errno;
 use pentarchy_core::ids::{ClientId, Node, ReplicaId};
 use pentarchy_core::limits::{ENVELOPE_BYTES_MAX, FRAME_BYTES_MAX};
 use pentarchy_core::request::RequestAuth;
@@ -13,6 +14,7 @@ use pentarchy_io::connection::{Connection, ConnectionLimits};
 use pentarchy_io::hello::Hello;
 use pentarchy_io::poll::{TcpStream, Token};
 use std::io;
+use std::net::IpAddr;
 use tracing::{debug, info, warn};
 
 /// Connections accepted in one round. Each costs a handshake's worth of arithmetic.
@@ -21,9 +23,26 @@ const ACCEPTS_MAX: usize = 16;
 /// A client that says nothing for so many milliseconds may have to make room for another.
 const SILENT_MS: u64 = 1_000;
 
+/// Milliseconds to wait after a connection could not be accepted, which is mostly for want of file
+/// descriptors and would otherwise be tried again at once.
+const ACCEPT_PAUSE_MS: u64 = 100;
+
+/// Milliseconds that a stranger has to say who it is, although there are no descriptors left.
+const STRANGER_MS: u64 = 200;
+
+/// Milliseconds between two warnings that connections cannot be accepted.
+const ACCEPT_WARNING_MS: u64 = 60_000;
+
+/// Milliseconds between two searches for frames that do not end.
+const SWEEP_MS: u64 = 500;
+
 impl Network {
     /// Accepts, dials, and closes what took too long.
     pub fn open(&mut self, now_ms: u64) {
+        if self.accept_again_ms.is_some_and(|again_ms| again_ms <= now_ms) {
+            self.accept_again_ms = None;
+            self.acceptable = true;
+        }
         if self.acceptable {
             self.accept(now_ms);
         }
@@ -33,27 +52,36 @@ impl Network {
         while let Some(token) = self.peers.overdue(now_ms) {
             self.close(token, now_ms, "no answer");
         }
-        while let Some((deadline_ms, token)) = self.unknown.front().copied()
-            && deadline_ms <= now_ms
-        {
-            self.unknown.pop_front();
-            if self.is_unknown(token, deadline_ms) {
-                self.close(token, now_ms, "did not say who it is");
-            }
+        while let Some(token) = self.strangers.overdue(now_ms) {
+            self.close(token, now_ms, "did not say who it is");
+        }
+        if self.sweep_ms <= now_ms {
+            self.sweep_ms = now_ms + SWEEP_MS;
+            self.close_unfinished(now_ms);
+        }
+    }
+
+    /// Closes connections of clients that began to send something long ago and do not end it: what
+    /// has arrived of it takes memory.
+    fn close_unfinished(&mut self, now_ms: u64) {
+        let Some(began_by_ms) = now_ms.checked_sub(self.limits.frame_ms) else { return };
+        for token in self.links.unfinished(began_by_ms) {
+            self.counters.frames_unfinished += 1;
+            self.close(token, now_ms, "does not end what it began to send");
         }
     }
 
     /// When [`Self::open`] has something to do.
     pub fn next_ms(&self) -> Option<u64> {
-        let unknown = self.unknown.front().map(|(deadline_ms, _)| *deadline_ms);
-        self.peers.next_ms().into_iter().chain(unknown).min()
+        let deadlines = [self.peers.next_ms(), self.strangers.next_ms(), self.accept_again_ms];
+        deadlines.into_iter().flatten().min()
     }
 
     fn accept(&mut self, now_ms: u64) {
         for _ in 0..ACCEPTS_MAX {
             match self.listener.accept() {
-                Ok((stream, _)) => {
-                    if let Err(error) = self.accepted(stream, now_ms) {
+                Ok((stream, from)) => {
+                    if let Err(error) = self.accepted(stream, from.ip(), now_ms) {
                         debug!(%error, "cannot take over a connection");
                     }
                 }
@@ -63,39 +91,57 @@ impl Network {
                         return;
                     }
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    _ => {
-                        // Out of descriptors, most likely. The next connection tries again.
-                        warn!(%error, "cannot accept connections");
-                        self.acceptable = false;
-                        return;
-                    }
+                    _ if self.cannot_accept(&error, now_ms) => {}
+                    _ => return,
                 },
             }
         }
     }
 
-    fn accepted(&mut self, stream: TcpStream, now_ms: u64) -> io::Result<()> {
-        while self.unknown_count >= self.limits.unknown_max
-            && let Some((deadline_ms, token)) = self.unknown.pop_front()
-        {
-            if self.is_unknown(token, deadline_ms) {
-                self.counters.connections_refused += 1;
-                self.close(token, now_ms, "too many connections that do not say who they are");
-            }
+    /// Whether to try again at once. If descriptors have run out someone makes room, or a peer that
+    /// lost its connection could not come back while others hold all of them.
+    fn cannot_accept(&mut self, error: &io::Error, now_ms: u64) -> bool {
+        self.counters.accepts_failed += 1;
+        if self.accept_warned_ms.is_none_or(|warned_ms| warned_ms + ACCEPT_WARNING_MS <= now_ms) {
+            self.accept_warned_ms = Some(now_ms);
+            warn!(%error, "cannot accept connections; raise the limit of open files (ulimit -n)");
         }
+        let exhausted = [Errno::EMFILE, Errno::ENFILE].map(|errno| Some(errno as i32));
+        if exhausted.contains(&error.raw_os_error()) && self.free_descriptor(now_ms) {
+            return true;
+        }
+        self.acceptable = false;
+        self.accept_again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
+        false
+    }
+
+    /// Strangers make room first, but not before they had time to say who they are.
+    fn free_descriptor(&mut self, now_ms: u64) -> bool {
+        let oldest_ms = self.strangers.next_ms().map(|by_ms| by_ms - self.limits.hello_ms);
+        match oldest_ms {
+            Some(since_ms) if now_ms < since_ms + STRANGER_MS => false,
+            Some(_) => self.evict_stranger(now_ms),
+            None => self.evict_silent(now_ms),
+        }
+    }
+
+    /// Closes the stranger that is least welcome. False if there is none.
+    fn evict_stranger(&mut self, now_ms: u64) -> bool {
+        let Some(token) = self.strangers.least_welcome() else { return false };
+        self.counters.connections_refused += 1;
+        self.close(token, now_ms, "too many connections that do not say who they are");
+        true
+    }
+
+    fn accepted(&mut self, stream: TcpStream, from: IpAddr, now_ms: u64) -> io::Result<()> {
+        while self.strangers.len() >= self.limits.unknown_max && self.evict_stranger(now_ms) {}
         // Nothing large is accepted before the `Hello`; who sent that decides on what follows.
         let mut connection = Connection::accepted(stream, &self.identity, self.peer_limits())?;
         self.poller.register(connection.stream(), Token(self.links.next_token()))?;
         let settle_by_ms = now_ms + self.limits.hello_ms;
-        let token = self.links.add(connection, Role::Unknown, settle_by_ms);
-        self.unknown.push_back((settle_by_ms, token));
-        self.unknown_count += 1;
+        let token = self.links.add(connection, Role::Unknown);
+        self.strangers.add(token, from, settle_by_ms);
         Ok(())
-    }
-
-    fn is_unknown(&mut self, token: usize, deadline_ms: u64) -> bool {
-        let link = self.links.get_mut(token);
-        link.is_some_and(|link| link.role == Role::Unknown && link.settle_by_ms == deadline_ms)
     }
 
     fn peer_limits(&self) -> ConnectionLimits {
@@ -120,7 +166,7 @@ impl Network {
         // The queue is empty, so it takes this.
         let _ = connection.queue_with(|to| Hello(Node::Replica(me)).encode(to));
         let give_up_at_ms = now_ms + self.limits.hello_ms;
-        let token = self.links.add(connection, Role::Dialled(id), give_up_at_ms);
+        let token = self.links.add(connection, Role::Dialled(id));
         peer.state = PeerState::Dialled { token, give_up_at_ms };
         Ok(())
     }
@@ -179,9 +225,11 @@ impl Network {
     /// Whether there is room for another client, if need be in place of one that says nothing:
     /// whoever holds all places without using them must not keep the others out.
     fn make_room(&mut self, now_ms: u64) -> bool {
-        if self.clients.len() < self.limits.clients_max {
-            return true;
-        }
+        self.clients.len() < self.limits.clients_max || self.evict_silent(now_ms)
+    }
+
+    /// Closes the connection of the client that is silent for longest. False if none is for long.
+    fn evict_silent(&mut self, now_ms: u64) -> bool {
         let silent = self.clients.most_silent();
         let silent = silent.filter(|(_, heard_ms)| now_ms.saturating_sub(*heard_ms) >= SILENT_MS);
         if let Some((token, _)) = silent {
@@ -193,9 +241,9 @@ impl Network {
 
     fn set_role(&mut self, token: usize, role: Role, limits: ConnectionLimits) {
         let Some(link) = self.links.get_mut(token) else { return };
-        self.unknown_count -= usize::from(link.role == Role::Unknown);
         link.role = role;
         link.connection.set_limits(limits);
+        self.strangers.remove(token);
     }
 
     fn peer_up(&mut self, id: ReplicaId, token: usize, now_ms: u64) {

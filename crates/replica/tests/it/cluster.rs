@@ -132,7 +132,6 @@ impl Cluster {
                 timeouts: Timeouts::default(),
                 access: Access::Open,
                 limits: HostLimits::default(),
-                faults: None,
             };
             change(&mut config);
             Replica::new(config).unwrap()

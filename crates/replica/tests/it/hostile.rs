@@ -19,14 +19,21 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-fn works(cluster: &Cluster, client: &Client, count: u64) {
+pub fn works(cluster: &Cluster, client: &Client, count: u64) {
     let result = client.submit("still there?").wait_timeout(PATIENCE);
     assert_eq!(result, Ok(answer(count, b"still there?")));
     cluster.await_status(client, 0, |_| true);
 }
 
 /// Opens a channel by hand, as whoever has the key, and says who it claims to be.
-fn intrude(cluster: &Cluster, keys: &KeyPair, claim: Node) -> (TcpStream, Channel) {
+pub fn intrude(cluster: &Cluster, keys: &KeyPair, claim: Node) -> (TcpStream, Channel) {
+    let (mut stream, mut channel) = open(cluster, keys);
+    send(&mut stream, &mut channel, &Hello(claim).to_bytes());
+    (stream, channel)
+}
+
+/// Opens a channel by hand, and says nothing on it.
+fn open(cluster: &Cluster, keys: &KeyPair) -> (TcpStream, Channel) {
     let identity = Identity::new(*keys.channel_secret(), &cluster.membership.group_domain());
     let remote = channel_public(&cluster.membership.members[0].key).unwrap();
     let mut stream = TcpStream::connect(cluster.addresses[0]).unwrap();
@@ -37,11 +44,10 @@ fn intrude(cluster: &Cluster, keys: &KeyPair, claim: Node) -> (TcpStream, Channe
         let count = stream.read(&mut buffer).unwrap();
         channel.read(&buffer[..count], &mut Vec::new(), &mut Vec::new()).unwrap();
     }
-    send(&mut stream, &mut channel, &Hello(claim).to_bytes());
     (stream, channel)
 }
 
-fn send(stream: &mut TcpStream, channel: &mut Channel, message: &[u8]) {
+pub fn send(stream: &mut TcpStream, channel: &mut Channel, message: &[u8]) {
     send_all(stream, channel, &[message]);
 }
 
@@ -55,7 +61,7 @@ fn send_all(stream: &mut TcpStream, channel: &mut Channel, messages: &[&[u8]]) {
 }
 
 /// The other side hangs up.
-fn is_closed(stream: &mut TcpStream) -> bool {
+pub fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {

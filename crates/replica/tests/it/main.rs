@@ -2,6 +2,7 @@
 
 mod cluster;
 mod follow;
+mod frames;
 mod hostile;
 mod requests;
 mod tally;

@@ -82,14 +82,24 @@ impl Error {
     pub(crate) const DECREMENT_OVERFLOW: Self = Self::err("decrement would overflow");
     pub(crate) const STRING_TOO_LONG: Self =
         Self::err("string exceeds maximum allowed size (proto-max-bulk-len)");
-    pub(crate) const NO_EXPIRY: Self = Self::err("expiry is not supported yet");
+    pub(crate) const COUNT_OUT_OF_RANGE: Self = Self::err(
+        "value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+    );
+    pub(crate) const NO_KEYS: Self = Self::err("numkeys should be greater than 0");
+    pub(crate) const TOO_MANY_KEYS: Self =
+        Self::err("Number of keys can't be greater than number of args");
+    pub(crate) const NEGATIVE_LIMIT: Self = Self::err("LIMIT can't be negative");
+    pub(crate) const NO_COUNT: Self = Self::err("count should be greater than 0");
+    pub(crate) const NOT_A_FLOAT: Self = Self::err("value is not a valid float");
+    pub(crate) const INFINITE: Self = Self::err("increment would produce NaN or Infinity");
     pub(crate) const KEY_TOO_LONG: Self = Self::err("key is longer than 65536 bytes");
     pub(crate) const MALFORMED: Self = Self::err("malformed operation");
     pub(crate) const REPLY_TOO_LARGE: Self = Self::err(
-        "reply is larger than 1048576 bytes; ask for less at a time (LRANGE, SCAN, fewer keys)",
+        "reply is larger than 1048576 bytes; \
+         ask for less at a time (LRANGE, SCAN, a count, fewer keys)",
     );
 
-    const fn err(message: &'static str) -> Self {
+    pub(crate) const fn err(message: &'static str) -> Self {
         Self { kind: ErrorKind::Err, message: Cow::Borrowed(message) }
     }
 

@@ -1,18 +1,17 @@
 //! Commands on keys, whatever they hold.
 
+use super::arguments::{Outcome, integer, is};
 use super::command::Args;
 use super::error::Error;
 use super::glob;
+use super::number::parse_i64;
+use super::random::Dice;
 use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
-use super::store::{Store, Value};
-use super::strings::integer;
+use super::store::{Entry, Store};
+use super::value::Value;
+use alloc::format;
 use alloc::vec::Vec;
 use pentarchy_core::service::Context;
-
-type Outcome = Result<(), Error>;
-
-/// What [`Context::nonce`] is asked for.
-const RANDOM_KEY: u64 = 1;
 
 pub fn exists(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     out.count(args[1..].iter().filter(|key| store.contains(key)).count());
@@ -52,8 +51,7 @@ pub fn randomkey(
     _args: &Args<'_>,
     out: &mut ReplyWriter,
 ) -> Outcome {
-    let [a, b, c, d, e, f, g, h, ..] = context.nonce(RANDOM_KEY);
-    let position = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1;
+    let position = Dice::new(context).next() >> 1;
     let found = store.iter_from(position).next().or_else(|| store.iter_from(0).next());
     out.optional(found.map(|(_, key, _)| key));
     Ok(())
@@ -67,7 +65,7 @@ pub fn del(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome
 pub fn flush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let understood = match &args[1..] {
         [] => true,
-        [word] => word.eq_ignore_ascii_case(b"ASYNC") || word.eq_ignore_ascii_case(b"SYNC"),
+        [word] => is(word, "ASYNC") || is(word, "SYNC"),
         _ => false,
     };
     if !understood {
@@ -80,7 +78,7 @@ pub fn flush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outco
 
 pub fn rename(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let value = store.remove(args[1]).ok_or(Error::NO_SUCH_KEY)?;
-    store.insert(args[2], value);
+    store.put(args[2], value);
     out.ok();
     Ok(())
 }
@@ -91,7 +89,7 @@ pub fn renamenx(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Ou
     }
     let free = !store.contains(args[2]);
     if let Some(value) = free.then(|| store.remove(args[1])).flatten() {
-        store.insert(args[2], value);
+        store.put(args[2], value);
     }
     out.int(i64::from(free));
     Ok(())
@@ -109,9 +107,9 @@ pub fn copy(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
     let mut replace = false;
     let mut words = args[3..].iter();
     while let Some(word) = words.next() {
-        if word.eq_ignore_ascii_case(b"REPLACE") {
+        if is(word, "REPLACE") {
             replace = true;
-        } else if word.eq_ignore_ascii_case(b"DB") {
+        } else if is(word, "DB") {
             if database(words.next().ok_or(Error::SYNTAX)?)? != 0 {
                 return Err(Error::NO_SUCH_DATABASE);
             }
@@ -122,16 +120,30 @@ pub fn copy(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
     if args[1] == args[2] {
         return Err(Error::SAME_OBJECT);
     }
-    let value = store.get(args[1]);
-    let value = value.filter(|_| replace || !store.contains(args[2]));
+    let entry = store.entry(args[1]);
+    let entry = entry.filter(|_| replace || !store.contains(args[2]));
     // A copy can be far larger than the command that asks for it, so it is counted before.
-    if value.is_some_and(|value| store.is_full(value.cost())) {
+    if entry.is_some_and(|entry| store.is_full(entry.value.cost())) {
         return Err(Error::OUT_OF_MEMORY);
     }
-    let value = value.cloned();
-    out.int(i64::from(value.is_some()));
-    if let Some(value) = value {
-        store.insert(args[2], value);
+    let entry: Option<Entry> = entry.cloned();
+    out.int(i64::from(entry.is_some()));
+    if let Some(entry) = entry {
+        store.put(args[2], entry);
     }
+    Ok(())
+}
+
+/// There is one database, so it changes places with itself only.
+pub fn swapdb(_store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let index = |arg: &[u8], which| {
+        let number = parse_i64(arg).and_then(|number| i32::try_from(number).ok());
+        number.ok_or_else(|| Error::other(format!("invalid {which} DB index")))
+    };
+    let (one, two) = (index(args[1], "first")?, index(args[2], "second")?);
+    if (one, two) != (0, 0) {
+        return Err(Error::NO_SUCH_DATABASE);
+    }
+    out.ok();
     Ok(())
 }

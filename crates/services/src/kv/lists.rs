@@ -1,13 +1,13 @@
 //! Commands on lists.
 
+use super::arguments::{Outcome, at_least, integer, is, numbered_keys, select, signed_count};
 use super::command::Args;
 use super::error::Error;
 use super::list::{End, List};
 use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
-use super::store::{Store, Value};
-use super::strings::{integer, select};
-
-type Outcome = Result<(), Error>;
+use super::store::{Store, Text};
+use super::zsets::pop_count;
+use alloc::vec::Vec;
 
 pub fn llen(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     out.count(store.list(args[1])?.map_or(0, List::len));
@@ -50,34 +50,38 @@ pub fn lindex(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome 
 }
 
 pub fn lpush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    push(store, args, End::Left, Some(Value::empty_list), out)
+    push(store, args, End::Left, true, out)
 }
 
 pub fn rpush(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    push(store, args, End::Right, Some(Value::empty_list), out)
+    push(store, args, End::Right, true, out)
 }
 
 pub fn lpushx(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    push(store, args, End::Left, None, out)
+    push(store, args, End::Left, false, out)
 }
 
 pub fn rpushx(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    push(store, args, End::Right, None, out)
+    push(store, args, End::Right, false, out)
 }
 
 fn push(
     store: &mut Store,
     args: &Args<'_>,
     end: End,
-    default: Option<fn() -> Value>,
+    create: bool,
     out: &mut ReplyWriter,
 ) -> Outcome {
-    let length = store.try_edit(args[1], default, |value| {
-        let list = value.as_list_mut()?;
+    let add = |list: &mut List| {
         args[2..].iter().for_each(|item| list.push(end, item));
-        Ok(list.len())
-    })?;
-    out.count(length.unwrap_or_default());
+        Ok((list.len(), true))
+    };
+    let length = if create {
+        store.upsert(args[1], add)?
+    } else {
+        store.edit(args[1], add)?.unwrap_or_default()
+    };
+    out.count(length);
     Ok(())
 }
 
@@ -91,35 +95,44 @@ pub fn rpop(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
 
 fn pop(store: &mut Store, args: &Args<'_>, name: &str, end: End, out: &mut ReplyWriter) -> Outcome {
     let Some(count) = args.get(2) else {
-        let item = store.try_edit(args[1], None, |value| Ok(value.as_list_mut()?.pop(end)))?;
+        let item = store.edit(args[1], |list: &mut List| Ok((list.pop(end), true)))?;
         out.optional(item.flatten().as_deref());
         return Ok(());
     };
     if args.len() > 3 {
         return Err(Error::wrong_arity(name));
     }
-    let count = integer(count).ok().and_then(|count| usize::try_from(count).ok());
-    let count = count.ok_or(Error::NOT_POSITIVE)?;
-    match store.list(args[1])? {
+    let count = at_least(count, 0, Error::NOT_POSITIVE)?;
+    match take(store, args[1], end, count, 5)? {
         None => out.nil_array(),
-        Some(_) if count == 0 => out.array(0),
-        Some(list) => {
-            let count = count.min(list.len());
-            check_poppable(list, end, count)?;
-            out.array(count);
-            store.try_edit(args[1], None, |value| {
-                let list = value.as_list_mut()?;
-                (0..count).filter_map(|_| list.pop(end)).for_each(|item| out.bulk(&item));
-                Ok(())
-            })?;
+        Some(items) => {
+            out.array(items.len());
+            items.iter().for_each(|item| out.bulk(item));
         }
     }
     Ok(())
 }
 
+/// Takes elements from one end; `None` if there is no such key. The reply has so many bytes beside
+/// them.
+fn take(
+    store: &mut Store,
+    key: &[u8],
+    end: End,
+    count: usize,
+    frame: usize,
+) -> Result<Option<Vec<Text>>, Error> {
+    let Some(list) = store.list(key)? else { return Ok(None) };
+    let count = count.min(list.len());
+    check_poppable(list, end, count, frame)?;
+    store.edit(key, |list: &mut List| {
+        Ok(((0..count).filter_map(|_| list.pop(end)).collect(), count > 0))
+    })
+}
+
 /// Refuses to take what no reply could carry; afterwards it would be gone.
-fn check_poppable(list: &List, end: End, count: usize) -> Outcome {
-    let mut room = REPLY_BYTES_MAX.saturating_sub(5);
+fn check_poppable(list: &List, end: End, count: usize, frame: usize) -> Outcome {
+    let mut room = REPLY_BYTES_MAX.saturating_sub(frame);
     let mut fits = |item: &[u8]| {
         let rest = room.checked_sub(item.len() + 5);
         room = rest.unwrap_or_default();
@@ -135,9 +148,9 @@ fn check_poppable(list: &List, end: End, count: usize) -> Outcome {
 pub fn lset(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let list = store.list(args[1])?.ok_or(Error::NO_SUCH_KEY)?;
     let index = index_in(list, integer(args[2])?).ok_or(Error::INDEX_OUT_OF_RANGE)?;
-    store.try_edit(args[1], None, |value| {
-        value.as_list_mut()?.set(index, args[3]);
-        Ok(())
+    store.edit(args[1], |list: &mut List| {
+        list.set(index, args[3]);
+        Ok(((), true))
     })?;
     out.ok();
     Ok(())
@@ -150,28 +163,29 @@ pub fn lrem(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
         Ok(0) | Err(_) => usize::MAX,
         Ok(limit) => limit,
     };
-    let removed = store
-        .try_edit(args[1], None, |value| Ok(value.as_list_mut()?.remove(from, limit, args[3])))?;
+    let removed = store.edit(args[1], |list: &mut List| {
+        let removed = list.remove(from, limit, args[3]);
+        Ok((removed, removed > 0))
+    })?;
     out.count(removed.unwrap_or_default());
     Ok(())
 }
 
 pub fn ltrim(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let (start, end) = (integer(args[2])?, integer(args[3])?);
-    store.try_edit(args[1], None, |value| {
-        let list = value.as_list_mut()?;
+    store.edit(args[1], |list: &mut List| {
         let (from, to) = select(start, end, list.len()).unwrap_or_default();
         list.keep(from, to);
-        Ok(())
+        Ok(((), true))
     })?;
     out.ok();
     Ok(())
 }
 
 pub fn linsert(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    let after = if args[2].eq_ignore_ascii_case(b"AFTER") {
+    let after = if is(args[2], "AFTER") {
         1
-    } else if args[2].eq_ignore_ascii_case(b"BEFORE") {
+    } else if is(args[2], "BEFORE") {
         0
     } else {
         return Err(Error::SYNTAX);
@@ -184,10 +198,9 @@ pub fn linsert(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Out
         out.int(-1);
         return Ok(());
     };
-    let length = store.try_edit(args[1], None, |value| {
-        let list = value.as_list_mut()?;
+    let length = store.edit(args[1], |list: &mut List| {
         list.insert(pivot + after, args[4]);
-        Ok(list.len())
+        Ok((list.len(), true))
     })?;
     out.count(length.unwrap_or_default());
     Ok(())
@@ -203,9 +216,9 @@ pub fn lmove(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outco
 }
 
 fn end_named(word: &[u8]) -> Result<End, Error> {
-    if word.eq_ignore_ascii_case(b"LEFT") {
+    if is(word, "LEFT") {
         Ok(End::Left)
-    } else if word.eq_ignore_ascii_case(b"RIGHT") {
+    } else if is(word, "RIGHT") {
         Ok(End::Right)
     } else {
         Err(Error::SYNTAX)
@@ -223,13 +236,90 @@ fn transfer(
         return Ok(());
     }
     store.list(target)?;
-    let item = store.try_edit(source, None, |value| Ok(value.as_list_mut()?.pop(from)))?.flatten();
-    if let Some(item) = &item {
-        store.try_edit(target, Some(Value::empty_list), |value| {
-            value.as_list_mut()?.push(to, item);
-            Ok(())
+    let rotates = source == target;
+    let item = store.edit(source, |list: &mut List| {
+        let item = list.pop(from);
+        // In one step, so that a list of one element does not go meanwhile, and its deadline.
+        item.iter().filter(|_| rotates).for_each(|item| list.push(to, item));
+        Ok((item, true))
+    })?;
+    let item = item.flatten();
+    if let Some(item) = item.as_ref().filter(|_| !rotates) {
+        store.upsert(target, |list: &mut List| {
+            list.push(to, item);
+            Ok(((), true))
         })?;
     }
     out.optional(item.as_deref());
+    Ok(())
+}
+
+pub fn lmpop(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let (keys, rest) = numbered_keys(&args[1..], Error::SYNTAX)?;
+    let (end, options) = rest.split_first().ok_or(Error::SYNTAX)?;
+    let (end, count) = (end_named(end)?, pop_count(options)?);
+    for key in keys {
+        let Some(items) = take(store, key, end, count, key.len() + 15)? else { continue };
+        out.array(2);
+        out.bulk(key);
+        out.array(items.len());
+        items.iter().for_each(|item| out.bulk(item));
+        return Ok(());
+    }
+    out.nil_array();
+    Ok(())
+}
+
+const NO_RANK: Error = Error::err(
+    "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use \
+     negative to start from the end of the list",
+);
+const NEGATIVE_COUNT: Error = Error::err("COUNT can't be negative");
+const NEGATIVE_LENGTH: Error = Error::err("MAXLEN can't be negative");
+
+pub fn lpos(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let (mut rank, mut count, mut length) = (1, None, 0);
+    for pair in args[3..].chunks(2) {
+        let &[name, value] = pair else { return Err(Error::SYNTAX) };
+        if is(name, "RANK") {
+            rank = signed_count(value)?;
+            if rank == 0 {
+                return Err(NO_RANK);
+            }
+        } else if is(name, "COUNT") {
+            count = Some(at_least(value, 0, NEGATIVE_COUNT)?);
+        } else if is(name, "MAXLEN") {
+            length = at_least(value, 0, NEGATIVE_LENGTH)?;
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    let list = store.list(args[1])?;
+    let unlimited = |limit: usize| if limit == 0 { usize::MAX } else { limit };
+    let skipped = usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    let (mut forward, mut backward) = (None, None);
+    if rank > 0 {
+        forward = list.map(|list| list.iter().enumerate());
+    } else {
+        backward = list.map(|list| list.iter().enumerate().rev());
+    }
+    let items = forward.into_iter().flatten().chain(backward.into_iter().flatten());
+    let equal = items.take(unlimited(length)).filter(|(_, item)| *item == args[2]);
+    let mut found = equal.skip(skipped).map(|(index, _)| index);
+    let Some(count) = count else {
+        match found.next() {
+            Some(index) => out.count(index),
+            None => out.nil(),
+        }
+        return Ok(());
+    };
+    let found: Vec<usize> = found.take(unlimited(count)).collect();
+    out.array(found.len());
+    for index in found {
+        out.count(index);
+        if out.overflowed() {
+            break;
+        }
+    }
     Ok(())
 }

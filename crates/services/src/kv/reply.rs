@@ -10,9 +10,14 @@
 //!        | 5                      no array
 //!        | 6 count:u32 reply{count}
 //!        | 7 kind:u8 length:u32 bytes     error; integers are little-endian
+//!        | 8 count:u32 reply{2 count}     map, its fields and values in turn
+//!        | 9 count:u32 reply{count}       set
+//!        | 10 length:u32 bytes            floating-point number, as Redis spells it
+//!        | 11 count:u32 reply{2 count}    array of pairs, which RESP2 has flat
 //! ```
 
 use super::error::{Error, ErrorKind};
+use super::float;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
@@ -21,6 +26,9 @@ use pentarchy_core::wire::Malformed;
 /// The longest encoded reply. A read that would need more is answered with an error; a write that
 /// would is answered so before it changes anything.
 pub const REPLY_BYTES_MAX: usize = OPERATION_BYTES_MAX;
+
+/// More elements than any reply can carry.
+pub(crate) const ITEMS_MAX: usize = REPLY_BYTES_MAX / 5;
 
 /// Arrays within arrays that [`Reply::decode`] follows.
 const DEPTH_MAX: usize = 8;
@@ -44,6 +52,14 @@ pub enum Reply {
     Array(Vec<Self>),
     /// The command failed.
     Error(ErrorKind, Bytes),
+    /// Fields and values in turn.
+    Map(Vec<Self>),
+    /// Several results in no order.
+    Set(Vec<Self>),
+    /// A floating-point number in its spelling.
+    Double(Bytes),
+    /// Pairs, the first and the second of each in turn. RESP3 has an array for each.
+    Pairs(Vec<Self>),
 }
 
 impl Reply {
@@ -66,12 +82,24 @@ impl Reply {
             Token::Nil => Self::Nil,
             Token::NilArray => Self::NilArray,
             Token::Error(kind, text) => Self::Error(kind, Bytes::copy_from_slice(text)),
-            Token::Array(_) if depth == DEPTH_MAX => return Err(Malformed),
-            Token::Array(count) => {
-                let items = (0..count).map(|_| Self::build(tokens, depth + 1));
-                Self::Array(items.collect::<Result<_, _>>()?)
-            }
+            Token::Double(text) => Self::Double(Bytes::copy_from_slice(text)),
+            Token::Array(count) => Self::Array(Self::items(tokens, count, 1, depth)?),
+            Token::Set(count) => Self::Set(Self::items(tokens, count, 1, depth)?),
+            Token::Map(count) => Self::Map(Self::items(tokens, count, 2, depth)?),
+            Token::Pairs(count) => Self::Pairs(Self::items(tokens, count, 2, depth)?),
         })
+    }
+
+    fn items(
+        tokens: &mut Tokens<'_>,
+        count: u32,
+        each: usize,
+        depth: usize,
+    ) -> Result<Vec<Self>, Malformed> {
+        if depth == DEPTH_MAX {
+            return Err(Malformed);
+        }
+        (0..count as usize * each).map(|_| Self::build(tokens, depth + 1)).collect()
     }
 
     /// The encoding.
@@ -91,11 +119,19 @@ impl Reply {
             Self::Nil => to.nil(),
             Self::NilArray => to.nil_array(),
             Self::Error(kind, text) => to.text(7, Some(*kind as u8), text),
-            Self::Array(items) => {
-                to.array(items.len());
-                items.iter().for_each(|item| item.write(to));
-            }
+            Self::Double(text) => to.text(10, None, text),
+            Self::Array(items) => Self::write_all(6, items.len(), items, to),
+            Self::Set(items) => Self::write_all(9, items.len(), items, to),
+            Self::Map(items) => Self::write_all(8, items.len() / 2, items, to),
+            Self::Pairs(items) => Self::write_all(11, items.len() / 2, items, to),
         }
+    }
+}
+
+impl Reply {
+    fn write_all(tag: u8, count: usize, items: &[Self], to: &mut ReplyWriter) {
+        to.several(tag, count);
+        items.iter().for_each(|item| item.write(to));
     }
 }
 
@@ -118,6 +154,14 @@ pub enum Token<'a> {
     Array(u32),
     /// See [`Reply::Error`].
     Error(ErrorKind, &'a [u8]),
+    /// See [`Reply::Map`]; so many pairs of replies follow.
+    Map(u32),
+    /// See [`Reply::Set`]; so many replies follow.
+    Set(u32),
+    /// See [`Reply::Double`].
+    Double(&'a [u8]),
+    /// See [`Reply::Pairs`]; so many pairs of replies follow.
+    Pairs(u32),
 }
 
 /// Reads an encoded reply element by element, without an allocation.
@@ -150,10 +194,11 @@ impl<'a> Tokens<'a> {
             [3] => Token::Bulk(self.bytes()?),
             [4] => Token::Nil,
             [5] => Token::NilArray,
-            [6] => match u32::from_le_bytes(self.take()?) {
-                count if count as usize <= self.0.len() => Token::Array(count),
-                _ => return Err(Malformed),
-            },
+            [6] => Token::Array(self.count(1)?),
+            [8] => Token::Map(self.count(2)?),
+            [9] => Token::Set(self.count(1)?),
+            [10] => Token::Double(self.bytes()?),
+            [11] => Token::Pairs(self.count(2)?),
             [7] => {
                 let [kind] = self.take()?;
                 Token::Error(ErrorKind::from_byte(kind).ok_or(Malformed)?, self.bytes()?)
@@ -166,6 +211,11 @@ impl<'a> Tokens<'a> {
         let (head, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
         self.0 = rest;
         Ok(*head)
+    }
+
+    fn count(&mut self, each: usize) -> Result<u32, Malformed> {
+        let count = u32::from_le_bytes(self.take()?);
+        if count as usize <= self.0.len() / each { Ok(count) } else { Err(Malformed) }
     }
 
     fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
@@ -211,18 +261,44 @@ impl ReplyWriter {
     }
     /// So many replies follow; the caller writes them.
     pub fn array(&mut self, count: usize) {
+        self.several(6, count);
+    }
+    /// So many pairs of replies follow, a field and a value each.
+    pub fn map(&mut self, count: usize) {
+        self.several(8, count);
+    }
+    /// So many replies follow, in no order.
+    pub fn set(&mut self, count: usize) {
+        self.several(9, count);
+    }
+    /// So many pairs of replies follow.
+    pub fn pairs(&mut self, count: usize) {
+        self.several(11, count);
+    }
+    fn several(&mut self, tag: u8, count: usize) {
         match u32::try_from(count) {
             Ok(count) if self.room(5) => {
-                self.buffer.push(6);
+                self.buffer.push(tag);
                 self.buffer.extend_from_slice(&count.to_le_bytes());
             }
             _ => self.overflowed = true,
         }
     }
+    pub fn double(&mut self, value: f64) {
+        self.text(10, None, float::spell(value).as_bytes());
+    }
     pub fn optional(&mut self, value: Option<&[u8]>) {
         match value {
             Some(value) => self.bulk(value),
             None => self.nil(),
+        }
+    }
+
+    /// Appends what another writer wrote.
+    pub fn append(&mut self, other: &Self) {
+        self.overflowed |= other.overflowed;
+        if self.room(other.buffer.len()) {
+            self.buffer.extend_from_slice(&other.buffer);
         }
     }
 
@@ -283,6 +359,9 @@ mod tests {
             Reply::Nil,
             Reply::NilArray,
             Reply::Array(vec![Reply::Array(vec![])]),
+            Reply::Map(vec![Reply::Int(1), Reply::Nil]),
+            Reply::Set(vec![Reply::Int(1)]),
+            Reply::Pairs(vec![Reply::Int(1), Reply::Double(bytes(b"1.5"))]),
             Reply::Error(ErrorKind::WrongType, bytes(b"no")),
         ]);
         let encoded = reply.encode();

@@ -1,191 +1,100 @@
-//! Keys and values in buckets by hash.
+//! Keys and values in buckets by hash, and when keys end.
 //!
-//! Every key has a position, the upper 63 bits of its BLAKE3 hash. A bucket holds a run of
-//! positions and keeps its keys in their order, so that the order of the whole store is the order
-//! of positions: the same on every replica, not of a client's choosing, and a place in it is a
-//! number, which is what a `SCAN` cursor is. A bucket is a section of the snapshot.
+//! A bucket holds a run of positions ([`super::place`]) and keeps its keys in their order, so that
+//! the order of the whole store is the order of positions. A bucket is a section of the snapshot.
+//!
+//! A key whose deadline has come is due: every look-up passes it over, and whatever writes to it
+//! begins with removing it. Others that are due are removed a few with each operation
+//! ([`Store::advance`]). All of it follows from the order and its agreed time alone.
 
 use super::error::Error;
 use super::list::List;
+use super::place::{Key, POSITION_BITS, Place, position_of};
+use super::value::{Kind, Value};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use core::borrow::Borrow;
-use core::cmp::Ordering;
 use core::ops::Bound;
-use pentarchy_core::digest::Digest;
 
-/// Buckets, and so sections.
+/// Buckets, and so sections; the clock is one more.
 pub const BUCKETS: usize = 1024;
 
-/// Bits of a position; one less than a word, as some clients read cursors as signed.
-const POSITION_BITS: u32 = 63;
+/// Words of the bits for [`BUCKETS`] and the clock.
+const CHANGED_WORDS: usize = BUCKETS / 64 + 1;
 
 /// What a key costs beside its bytes and its value's: nodes, lengths, allocator.
 const KEY_COST: u64 = 96;
 
+/// What a deadline costs beside the bytes of its key, which it repeats.
+const DEADLINE_COST: u64 = 64;
+
 /// What an element of a list costs beside its bytes.
 pub const ITEM_COST: u64 = 32;
 
+/// Keys that are due and go with one operation. More than one operation can give a deadline to, so
+/// that they do not pile up for good.
+const SWEEP_KEYS: usize = 16;
+
 /// A byte string that does not grow.
 pub type Text = Box<[u8]>;
-
-/// What a key holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Value {
-    String(Vec<u8>),
-    List(List),
-}
-
-impl Value {
-    pub const fn type_name(&self) -> &'static str {
-        match self {
-            Self::String(_) => "string",
-            Self::List(_) => "list",
-        }
-    }
-
-    pub const fn empty_string() -> Self {
-        Self::String(Vec::new())
-    }
-
-    pub fn empty_list() -> Self {
-        Self::List(List::default())
-    }
-
-    pub const fn as_string(&self) -> Result<&Vec<u8>, Error> {
-        match self {
-            Self::String(string) => Ok(string),
-            Self::List(_) => Err(Error::WRONG_TYPE),
-        }
-    }
-
-    pub const fn as_list(&self) -> Result<&List, Error> {
-        match self {
-            Self::List(list) => Ok(list),
-            Self::String(_) => Err(Error::WRONG_TYPE),
-        }
-    }
-
-    pub const fn as_string_mut(&mut self) -> Result<&mut Vec<u8>, Error> {
-        match self {
-            Self::String(string) => Ok(string),
-            Self::List(_) => Err(Error::WRONG_TYPE),
-        }
-    }
-
-    pub const fn as_list_mut(&mut self) -> Result<&mut List, Error> {
-        match self {
-            Self::List(list) => Ok(list),
-            Self::String(_) => Err(Error::WRONG_TYPE),
-        }
-    }
-
-    /// Memory that the value takes, as the limit counts it: by its content, never by what an
-    /// allocator did, so that all replicas count alike. No less than its encoding.
-    pub const fn cost(&self) -> u64 {
-        match self {
-            Self::String(string) => string.len() as u64,
-            Self::List(list) => list.cost(),
-        }
-    }
-
-    fn is_empty_list(&self) -> bool {
-        matches!(self, Self::List(list) if list.is_empty())
-    }
-}
-
-/// A key's place in the order of the store.
-fn position_of(key: &[u8]) -> u64 {
-    let Digest([a, b, c, d, e, f, g, h, ..]) = Digest::of(key);
-    u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1
-}
 
 const fn bucket_of(position: u64) -> usize {
     (position >> (POSITION_BITS - BUCKETS.ilog2())) as usize
 }
 
-/// A stored key.
-#[derive(Clone, Debug)]
-pub struct Key {
-    position: u64,
-    bytes: Text,
+/// A value and when it ends.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    pub value: Value,
+    /// In milliseconds of agreed time; the key is due from then on.
+    pub deadline: Option<u64>,
 }
 
-/// A key as looked up: lets a borrowed one be compared with a stored one.
-trait Place {
-    fn place(&self) -> (u64, &[u8]);
-}
-
-impl Place for Key {
-    fn place(&self) -> (u64, &[u8]) {
-        (self.position, &self.bytes)
+impl Entry {
+    fn cost(&self, key: &[u8]) -> u64 {
+        let deadline = if self.deadline.is_some() { deadline_cost(key) } else { 0 };
+        KEY_COST + key.len() as u64 + self.value.cost() + deadline
     }
-}
 
-impl Place for (u64, &[u8]) {
-    fn place(&self) -> (u64, &[u8]) {
-        *self
+    fn is_due(&self, now: u64) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
     }
 }
 
-impl<'a> Borrow<dyn Place + 'a> for Key {
-    fn borrow(&self) -> &(dyn Place + 'a) {
-        self
-    }
+const fn deadline_cost(key: &[u8]) -> u64 {
+    DEADLINE_COST + key.len() as u64
 }
 
-impl PartialEq for dyn Place + '_ {
-    fn eq(&self, other: &Self) -> bool {
-        self.place() == other.place()
-    }
-}
-impl Eq for dyn Place + '_ {}
-impl PartialOrd for dyn Place + '_ {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for dyn Place + '_ {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.place().cmp(&other.place())
-    }
-}
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.place() == other.place()
-    }
-}
-impl Eq for Key {}
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.place().cmp(&other.place())
-    }
-}
-
-type Bucket = BTreeMap<Key, Value>;
+type Bucket = BTreeMap<Key, Entry>;
 
 /// All keys and values.
 pub struct Store {
     buckets: Vec<Bucket>,
+    /// The keys that have a deadline, the first to end first.
+    deadlines: BTreeSet<(u64, Key)>,
     keys: usize,
     cost: u64,
     cost_max: u64,
-    /// One bit for each bucket that may have changed since it was last asked.
-    changed: [u64; BUCKETS / 64],
+    /// Agreed time of the last executed operation, in milliseconds.
+    now: u64,
+    /// One bit for each bucket that may have changed since it was last asked, and for the clock.
+    changed: [u64; CHANGED_WORDS],
 }
 
 impl Store {
     pub fn new(cost_max: u64) -> Self {
-        let buckets = (0..BUCKETS).map(|_| Bucket::new()).collect();
-        Self { buckets, keys: 0, cost: 0, cost_max, changed: [u64::MAX; BUCKETS / 64] }
+        Self {
+            buckets: (0..BUCKETS).map(|_| Bucket::new()).collect(),
+            deadlines: BTreeSet::new(),
+            keys: 0,
+            cost: 0,
+            cost_max,
+            now: 0,
+            changed: [u64::MAX; CHANGED_WORDS],
+        }
     }
 
+    /// Keys, those that are due and still here included, as Redis counts.
     pub const fn len(&self) -> usize {
         self.keys
     }
@@ -200,120 +109,193 @@ impl Store {
         self.cost.saturating_add(more) >= self.cost_max
     }
 
-    pub fn get(&self, key: &[u8]) -> Option<&Value> {
+    /// Agreed time of the last executed operation, in milliseconds.
+    pub const fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Every change of a key comes here: its value, its deadline, that it comes or goes. Called
+    /// after it; never without one.
+    fn touch(&mut self, bucket: usize, _key: &[u8]) {
+        self.mark(bucket);
+    }
+
+    const fn mark(&mut self, section: usize) {
+        self.changed[section / 64] |= 1 << (section % 64);
+    }
+
+    /// An operation is going to be executed at this time. Removes some of the keys that are due.
+    pub fn advance(&mut self, now: u64) {
+        if now > self.now {
+            self.set_clock(now);
+        }
+        for _ in 0..SWEEP_KEYS {
+            let Some((deadline, key)) = self.deadlines.first() else { break };
+            if *deadline > self.now {
+                break;
+            }
+            let key = key.clone();
+            self.detach(key.place());
+        }
+    }
+
+    /// Sets the time, as a snapshot says.
+    pub const fn set_clock(&mut self, now: u64) {
+        self.now = now;
+        self.mark(BUCKETS);
+    }
+
+    /// What a key holds, unless it is due.
+    pub fn entry(&self, key: &[u8]) -> Option<&Entry> {
         let place = (position_of(key), key);
-        self.buckets[bucket_of(place.0)].get(&place as &dyn Place)
+        let entry = self.buckets[bucket_of(place.0)].get(&place as &dyn Place);
+        entry.filter(|entry| !entry.is_due(self.now))
+    }
+
+    pub fn get(&self, key: &[u8]) -> Option<&Value> {
+        self.entry(key).map(|entry| &entry.value)
     }
 
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.get(key).is_some()
+        self.entry(key).is_some()
+    }
+
+    /// The value of a key, if there is a key, which must be of this type.
+    pub fn read<K: Kind>(&self, key: &[u8]) -> Result<Option<&K>, Error> {
+        self.get(key).map(|value| K::of(value).ok_or(Error::WRONG_TYPE)).transpose()
     }
 
     /// The string of a key, if there is a key.
     pub fn string(&self, key: &[u8]) -> Result<Option<&[u8]>, Error> {
-        self.get(key).map(|value| value.as_string().map(|string| &string[..])).transpose()
+        self.read::<Vec<u8>>(key).map(|string| string.map(|string| &string[..]))
     }
 
     /// The list of a key, if there is a key.
     pub fn list(&self, key: &[u8]) -> Result<Option<&List>, Error> {
-        self.get(key).map(Value::as_list).transpose()
+        self.read(key)
     }
 
-    /// Replaces whatever a key holds, and says whether it held something.
-    pub fn insert(&mut self, key: &[u8], value: Value) -> bool {
-        self.remove_or_replace(key, Some(value)).is_some()
+    /// Replaces whatever a key holds, and when it ends; nothing is left if that is void.
+    pub fn put(&mut self, key: &[u8], entry: Entry) {
+        let place = (position_of(key), key);
+        self.detach(place);
+        if !entry.value.is_void() {
+            self.attach(place, entry);
+        }
     }
 
-    /// Sets a key to a string, in the room that a string had there before.
+    /// Sets a key to a string that does not end, in the room that a string had there before.
     pub fn set_string(&mut self, key: &[u8], string: &[u8]) {
-        let replaced = self.edit(key, None, |value| match value {
-            Value::String(old) => overwrite(old, string),
-            Value::List(_) => *value = Value::String(string.to_vec()),
-        });
-        if replaced.is_none() {
-            self.insert(key, Value::String(string.to_vec()));
+        self.set_string_until(key, string, None);
+    }
+
+    /// Sets a key to a string.
+    pub fn set_string_until(&mut self, key: &[u8], string: &[u8], deadline: Option<u64>) {
+        let place = (position_of(key), key);
+        let entry = self.buckets[bucket_of(place.0)].get_mut(&place as &dyn Place);
+        if let Some(Entry { value: Value::String(old), deadline: old_deadline }) = entry
+            && *old_deadline == deadline
+        {
+            self.cost = self.cost - old.len() as u64 + string.len() as u64;
+            overwrite(old, string);
+            self.touch(bucket_of(place.0), key);
+        } else {
+            self.put(key, Entry { value: Value::String(string.to_vec()), deadline });
         }
     }
 
-    pub fn remove(&mut self, key: &[u8]) -> Option<Value> {
-        self.remove_or_replace(key, None)
+    /// Removes a key; what it held unless it was due.
+    pub fn remove(&mut self, key: &[u8]) -> Option<Entry> {
+        let now = self.now;
+        self.detach((position_of(key), key)).filter(|entry| !entry.is_due(now))
     }
 
-    fn remove_or_replace(&mut self, key: &[u8], value: Option<Value>) -> Option<Value> {
-        let position = position_of(key);
-        let bucket = bucket_of(position);
-        let map = &mut self.buckets[bucket];
-        let new = value.as_ref().map(|value| cost(key, value));
-        let old = match value {
-            Some(value) => map.insert(Key { position, bytes: key.into() }, value),
-            None => map.remove(&(position, key) as &dyn Place),
-        };
-        if let Some(cost) = new {
-            self.cost += cost;
-            self.keys += 1;
-        }
-        if let Some(old) = &old {
-            self.cost -= cost(key, old);
-            self.keys -= 1;
-        }
-        if old.is_some() || new.is_some() {
-            self.mark(bucket);
-        }
-        old
+    /// Sets or clears when a key ends; whether there is such a key.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<u64>) -> bool {
+        let Some(mut entry) = self.remove(key) else { return false };
+        entry.deadline = deadline;
+        self.attach((position_of(key), key), entry);
+        true
     }
 
-    /// Changes a value in place; nothing if there is none and no default to begin with. A list
-    /// that becomes empty goes, and its key with it.
-    pub fn edit<R>(
+    /// Changes a value of this type in place; nothing if there is none. `change` says with its
+    /// result whether it changed something, and one that fails has not. A collection that becomes
+    /// void goes, and its key with it.
+    pub fn edit<K: Kind, R>(
         &mut self,
         key: &[u8],
-        default: Option<fn() -> Value>,
-        change: impl FnOnce(&mut Value) -> R,
-    ) -> Option<R> {
-        let result = self.try_edit(key, default, |value| Ok(change(value)));
-        result.expect("the change cannot fail")
-    }
-
-    /// [`Self::edit`] with a change that may refuse; one that does must have changed nothing.
-    pub fn try_edit<R>(
-        &mut self,
-        key: &[u8],
-        default: Option<fn() -> Value>,
-        change: impl FnOnce(&mut Value) -> Result<R, Error>,
+        change: impl FnOnce(&mut K) -> Result<(R, bool), Error>,
     ) -> Result<Option<R>, Error> {
         let place = (position_of(key), key);
         let bucket = bucket_of(place.0);
-        let Some(value) = self.buckets[bucket].get_mut(&place as &dyn Place) else {
-            let Some(default) = default else { return Ok(None) };
-            let mut value = default();
-            let result = change(&mut value)?;
-            if !value.is_empty_list() {
-                self.insert(key, value);
-            }
-            return Ok(Some(result));
+        let Some(entry) = self.buckets[bucket].get_mut(&place as &dyn Place) else {
+            return Ok(None);
         };
-        let before = value.cost();
-        let result = change(value)?;
-        self.cost = self.cost - before + value.cost();
-        let emptied = value.is_empty_list();
-        self.mark(bucket);
-        if emptied {
-            self.remove(key);
+        if entry.is_due(self.now) {
+            self.detach(place);
+            return Ok(None);
+        }
+        let before = entry.value.cost();
+        let kind = K::of_mut(&mut entry.value).ok_or(Error::WRONG_TYPE)?;
+        let (result, changed) = change(kind)?;
+        let void = entry.value.is_void();
+        self.cost = self.cost - before + entry.value.cost();
+        if void {
+            self.detach(place);
+        } else if changed {
+            self.touch(bucket, key);
         }
         Ok(Some(result))
     }
 
-    pub fn clear(&mut self) {
-        for bucket in 0..BUCKETS {
-            if !self.buckets[bucket].is_empty() {
-                self.buckets[bucket].clear();
-                self.mark(bucket);
-            }
+    /// [`Self::edit`], of an empty value if there is none.
+    pub fn upsert<K: Kind, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut K) -> Result<(R, bool), Error>,
+    ) -> Result<R, Error> {
+        if self.contains(key) {
+            let result = self.edit(key, change)?;
+            return Ok(result.expect("it was just there"));
         }
-        (self.keys, self.cost) = (0, 0);
+        let mut kind = K::default();
+        let (result, changed) = change(&mut kind)?;
+        if changed {
+            self.put(key, Entry { value: kind.wrap(), deadline: None });
+        }
+        Ok(result)
     }
 
-    /// Keys and values from a position on, with their positions, in order.
+    /// Puts an entry where there is none.
+    fn attach(&mut self, place: (u64, &[u8]), entry: Entry) {
+        let key = Key::at(place);
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.insert((deadline, key.clone()));
+        }
+        self.cost += entry.cost(place.1);
+        self.keys += 1;
+        let bucket = bucket_of(place.0);
+        self.buckets[bucket].insert(key, entry);
+        self.touch(bucket, place.1);
+    }
+
+    fn detach(&mut self, place: (u64, &[u8])) -> Option<Entry> {
+        let bucket = bucket_of(place.0);
+        let (key, entry) = self.buckets[bucket].remove_entry(&place as &dyn Place)?;
+        self.cost -= entry.cost(place.1);
+        self.keys -= 1;
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.remove(&(deadline, key));
+        }
+        self.touch(bucket, place.1);
+        Some(entry)
+    }
+
+    pub fn clear(&mut self) {
+        (0..BUCKETS).for_each(|bucket| self.clear_bucket(bucket));
+    }
+
+    /// Keys and values that are not due, from a position on, with their positions, in order.
     pub fn iter_from(&self, position: u64) -> impl Iterator<Item = (u64, &[u8], &Value)> {
         let start = bucket_of(position).min(BUCKETS);
         self.buckets[start..].iter().flat_map(move |bucket| {
@@ -321,51 +303,47 @@ impl Store {
             let from: &dyn Place = &from;
             bucket
                 .range::<dyn Place, _>((Bound::Included(from), Bound::Unbounded))
-                .map(|(key, value)| (key.position, &*key.bytes, value))
+                .filter(|(_, entry)| !entry.is_due(self.now))
+                .map(|(key, entry)| (key.position(), key.bytes(), &entry.value))
         })
     }
 
-    /// Keys and values of one bucket, in order.
-    pub fn bucket(&self, bucket: usize) -> impl ExactSizeIterator<Item = (&[u8], &Value)> {
-        self.buckets[bucket].iter().map(|(key, value)| (&*key.bytes, value))
+    /// Keys of one bucket and what they hold, those that are due included, in order.
+    pub fn bucket(&self, bucket: usize) -> impl ExactSizeIterator<Item = (&[u8], &Entry)> {
+        self.buckets[bucket].iter().map(|(key, entry)| (key.bytes(), entry))
     }
 
     /// Empties one bucket.
     pub fn clear_bucket(&mut self, bucket: usize) {
-        for (key, value) in core::mem::take(&mut self.buckets[bucket]) {
-            self.cost -= cost(&key.bytes, &value);
+        for (key, entry) in core::mem::take(&mut self.buckets[bucket]) {
+            self.cost -= entry.cost(key.bytes());
             self.keys -= 1;
+            self.touch(bucket, key.bytes());
+            if let Some(deadline) = entry.deadline {
+                self.deadlines.remove(&(deadline, key));
+            }
         }
-        self.mark(bucket);
     }
 
     /// Adds a key behind all others of a bucket, if that is where it belongs.
-    pub fn push(&mut self, bucket: usize, key: &[u8], value: Value) -> bool {
+    pub fn push(&mut self, bucket: usize, key: &[u8], entry: Entry) -> bool {
         let place = (position_of(key), key);
         let last = self.buckets[bucket].last_key_value();
         let behind = last.is_none_or(|(last, _)| last.place() < place);
-        if !behind || bucket_of(place.0) != bucket || value.is_empty_list() {
+        if !behind || bucket_of(place.0) != bucket || entry.value.is_void() {
             return false;
         }
-        self.insert(key, value);
+        self.attach(place, entry);
         true
     }
 
-    const fn mark(&mut self, bucket: usize) {
-        self.changed[bucket / 64] |= 1 << (bucket % 64);
-    }
-
-    /// The buckets that may have changed since the last call.
+    /// The buckets that may have changed since the last call, and [`BUCKETS`] for the clock.
     pub fn take_changed(&mut self) -> Vec<u32> {
         let changed = core::mem::take(&mut self.changed);
-        (0..BUCKETS as u32)
-            .filter(|bucket| changed[*bucket as usize / 64] >> (bucket % 64) & 1 == 1)
+        (0..=BUCKETS as u32)
+            .filter(|section| changed[*section as usize / 64] >> (section % 64) & 1 == 1)
             .collect()
     }
-}
-
-fn cost(key: &[u8], value: &Value) -> u64 {
-    KEY_COST + key.len() as u64 + value.cost()
 }
 
 /// Puts other bytes in a string's place, and gives back room if most of it would lie idle.

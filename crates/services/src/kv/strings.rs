@@ -1,28 +1,15 @@
 //! Commands on strings. A counter is a string that spells an integer.
 
 use super::VALUE_BYTES_MAX;
+use super::arguments::{Outcome, integer, is, select_some};
 use super::command::Args;
 use super::error::Error;
-use super::number::{Spelled, parse_i64, write_i64};
+use super::expiry::Expiry;
+use super::float::{Decimal, NoDecimal};
+use super::number::Spelled;
 use super::reply::ReplyWriter;
-use super::store::{Store, Value, overwrite};
-
-type Outcome = Result<(), Error>;
-
-pub fn integer(arg: &[u8]) -> Result<i64, Error> {
-    parse_i64(arg).ok_or(Error::NOT_AN_INTEGER)
-}
-
-/// Bytes or elements that `start` and `end` select, both inclusive and counted from the end where
-/// negative: from one index up to, but without, another.
-pub fn select(start: i64, end: i64, length: usize) -> Option<(usize, usize)> {
-    let length = i64::try_from(length).ok()?;
-    let from_end = |index: i64| if index < 0 { index + length } else { index };
-    let start = from_end(start).max(0);
-    let end = from_end(end).min(length - 1);
-    // Both are at least 0 and below the length once start <= end.
-    (start <= end).then(|| (start as usize, end as usize + 1))
-}
+use super::store::{Store, overwrite};
+use alloc::vec::Vec;
 
 pub fn get(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     out.optional(store.string(args[1])?);
@@ -50,10 +37,7 @@ pub fn getrange(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
     let string = store.string(args[1])?.unwrap_or_default();
     // An end before the start is nothing even where clamping would bring them together.
     let crossed = start < 0 && end < 0 && start > end;
-    // Other than for lists, an end before the first byte selects the first byte.
-    let length = i64::try_from(string.len()).unwrap_or(i64::MAX);
-    let end = if end < 0 { (end + length).max(0) } else { end };
-    match select(start, end, string.len()) {
+    match select_some(start, end, string.len()) {
         Some((from, to)) if !crossed => out.bulk(&string[from..to]),
         _ => out.bulk(&[]),
     }
@@ -62,58 +46,108 @@ pub fn getrange(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
 
 /// What may follow the value of a `SET`.
 #[derive(Default)]
-struct SetOptions {
+struct SetOptions<'a> {
     only_new: bool,
     only_old: bool,
     get: bool,
     keep_expiry: bool,
+    expiry: Option<Expiry<'a>>,
 }
 
-impl SetOptions {
-    fn parse(words: &[&[u8]]) -> Result<Self, Error> {
+impl<'a> SetOptions<'a> {
+    fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
         let mut options = Self::default();
-        let mut expires = false;
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-            if is("NX") && !options.only_old {
+        let mut rest = words;
+        while let Some((word, after)) = rest.split_first() {
+            rest = after;
+            if is(word, "NX") && !options.only_old {
                 options.only_new = true;
-            } else if is("XX") && !options.only_new {
+            } else if is(word, "XX") && !options.only_new {
                 options.only_old = true;
-            } else if is("GET") {
+            } else if is(word, "GET") {
                 options.get = true;
-            } else if is("KEEPTTL") && !expires {
+            } else if is(word, "KEEPTTL") && options.expiry.is_none() {
                 options.keep_expiry = true;
-            } else if ["EX", "PX", "EXAT", "PXAT"].iter().any(|name| is(name))
-                && !expires
-                && !options.keep_expiry
+            } else if !options.keep_expiry
+                && let Some((expiry, after)) = Expiry::parse(word, after, options.expiry)
             {
-                words.next().ok_or(Error::SYNTAX)?;
-                expires = true;
+                options.expiry = Some(expiry);
+                rest = after;
             } else {
                 return Err(Error::SYNTAX);
             }
         }
-        if expires { Err(Error::NO_EXPIRY) } else { Ok(options) }
+        Ok(options)
     }
 }
 
 pub fn set(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let (key, value) = (args[1], args[2]);
     let options = SetOptions::parse(&args[3..])?;
+    let expiry = options.expiry.map(|expiry| expiry.deadline(store, "set")).transpose()?;
     let conditional = options.only_new || options.only_old;
     if options.get {
         out.optional(store.string(key)?);
     }
-    if conditional && store.contains(key) == options.only_new {
+    let old = store.entry(key);
+    if conditional && old.is_some() == options.only_new {
         if !options.get {
             out.nil();
         }
         return Ok(());
     }
-    store.set_string(key, value);
+    let kept = old.and_then(|old| old.deadline).filter(|_| options.keep_expiry);
+    store.set_string_until(key, value, expiry.or(kept));
     if !options.get {
         out.ok();
+    }
+    Ok(())
+}
+
+pub fn setex(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    set_until(store, args, Expiry::seconds(args[2]), "setex", out)
+}
+
+pub fn psetex(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    set_until(store, args, Expiry::millis(args[2]), "psetex", out)
+}
+
+fn set_until(
+    store: &mut Store,
+    args: &Args<'_>,
+    expiry: Expiry<'_>,
+    name: &str,
+    out: &mut ReplyWriter,
+) -> Outcome {
+    let deadline = expiry.deadline(store, name)?;
+    store.set_string_until(args[1], args[3], Some(deadline));
+    out.ok();
+    Ok(())
+}
+
+pub fn getex(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let (mut persist, mut expiry) = (false, None);
+    let mut rest = &args[2..];
+    while let Some((word, after)) = rest.split_first() {
+        rest = after;
+        if is(word, "PERSIST") && expiry.is_none() {
+            persist = true;
+        } else if !persist && let Some((given, after)) = Expiry::parse(word, after, expiry) {
+            expiry = Some(given);
+            rest = after;
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    let Some(string) = store.string(args[1])? else {
+        out.nil();
+        return Ok(());
+    };
+    let deadline = expiry.map(|expiry| expiry.deadline(store, "getex")).transpose()?;
+    out.bulk(string);
+    let ends = store.entry(args[1]).is_some_and(|entry| entry.deadline.is_some());
+    if deadline.is_some() || (persist && ends) {
+        store.set_deadline(args[1], deadline);
     }
     Ok(())
 }
@@ -168,18 +202,17 @@ fn set_pairs(store: &mut Store, args: &Args<'_>) {
 }
 
 /// Refuses a string that no reply could carry.
-fn check_length(length: usize) -> Outcome {
+pub fn check_length(length: usize) -> Outcome {
     if length > VALUE_BYTES_MAX { Err(Error::STRING_TOO_LONG) } else { Ok(()) }
 }
 
 pub fn append(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
-    let length = store.try_edit(args[1], Some(Value::empty_string), |value| {
-        let string = value.as_string_mut()?;
+    let length = store.upsert(args[1], |string: &mut Vec<u8>| {
         check_length(string.len() + args[2].len())?;
         string.extend_from_slice(args[2]);
-        Ok(string.len())
+        Ok((string.len(), true))
     })?;
-    out.count(length.unwrap_or_default());
+    out.count(length);
     Ok(())
 }
 
@@ -190,17 +223,16 @@ pub fn setrange(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Ou
     if patch.is_empty() {
         return strlen(store, args, out);
     }
-    let length = store.try_edit(args[1], Some(Value::empty_string), |value| {
-        let string = value.as_string_mut()?;
+    let length = store.upsert(args[1], |string: &mut Vec<u8>| {
         let end = offset.saturating_add(patch.len());
         check_length(end)?;
         if string.len() < end {
             string.resize(end, 0);
         }
         string[offset..end].copy_from_slice(patch);
-        Ok(string.len())
+        Ok((string.len(), true))
     })?;
-    out.count(length.unwrap_or_default());
+    out.count(length);
     Ok(())
 }
 
@@ -221,19 +253,31 @@ pub fn decrby(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outc
     add(store, args[1], by, out)
 }
 
-fn zero() -> Value {
-    let mut digits = alloc::vec::Vec::new();
-    write_i64(0, &mut digits);
-    Value::String(digits)
+fn add(store: &mut Store, key: &[u8], by: i64, out: &mut ReplyWriter) -> Outcome {
+    let exists = store.contains(key);
+    let sum = store.upsert(key, |string: &mut Vec<u8>| {
+        let value = if exists { &string[..] } else { b"0" };
+        let sum = integer(value)?.checked_add(by).ok_or(Error::OVERFLOW)?;
+        overwrite(string, Spelled::new(sum).as_bytes());
+        Ok((sum, true))
+    })?;
+    out.int(sum);
+    Ok(())
 }
 
-fn add(store: &mut Store, key: &[u8], by: i64, out: &mut ReplyWriter) -> Outcome {
-    let sum = store.try_edit(key, Some(zero), |value| {
-        let string = value.as_string_mut()?;
-        let sum = integer(string)?.checked_add(by).ok_or(Error::OVERFLOW)?;
-        overwrite(string, Spelled::new(sum).as_bytes());
-        Ok(sum)
+pub fn incrbyfloat(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let decimal = |text: &[u8]| {
+        Decimal::parse(text).map_err(|reason| match reason {
+            NoDecimal::Malformed => Error::NOT_A_FLOAT,
+            NoDecimal::TooLarge => Error::INFINITE,
+        })
+    };
+    let old = store.string(args[1])?.map_or(Ok(Decimal::ZERO), decimal)?;
+    let sum = old.plus(decimal(args[2])?).ok_or(Error::INFINITE)?.spell();
+    store.upsert(args[1], |string: &mut Vec<u8>| {
+        overwrite(string, &sum);
+        Ok(((), true))
     })?;
-    out.int(sum.unwrap_or_default());
+    out.bulk(&sum);
     Ok(())
 }

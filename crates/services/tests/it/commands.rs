@@ -24,7 +24,7 @@ fn strings() {
          SET b 4 NX GET => \"3\"
          SET b 4 nx xx => -ERR syntax error
          SET b 4 KEEPTTL => OK
-         SET b 4 EX 10 => -ERR expiry is not supported yet
+         SET b 4 EX 0 => -ERR invalid expire time in 'set' command
          SET b 4 EX => -ERR syntax error
          SET b 4 SOON => -ERR syntax error
          SETNX b 1 => :0
@@ -234,7 +234,8 @@ fn queries_answer_reads_as_execution_does_and_refuse_the_rest() {
         command.resize(info.arity.unsigned_abs() as usize, b"0");
         let operation = Command::new(&command).to_operation();
         let queried = Reply::decode(&kv.query(&operation)).unwrap();
-        if info.is_read_only() && info.name != "randomkey" {
+        let drawn = ["randomkey", "hrandfield", "srandmember", "zrandmember"];
+        if info.is_read_only() && !drawn.contains(&info.name) {
             assert_eq!(queried, run(&mut kv, &command), "{}", info.name);
         } else {
             let wanted = format!("-ERR '{}' must be ordered, not queried", info.name);
@@ -303,4 +304,140 @@ fn a_full_store_refuses_more_and_lets_go() {
     assert_eq!(run(&mut kv, &[b"DEL", b"l"]), Reply::Int(1));
     assert_eq!(kv.state_bytes(), 0);
     assert_eq!(run(&mut kv, &words("SET a 1")), Reply::Ok);
+}
+
+#[test]
+fn what_is_taken_from_any_collection_fits_a_reply_or_stays() {
+    let mut kv = Kv::default();
+    let item = |i: u8| [&[i], &[b'x'; 600 << 10][..]].concat();
+    for i in 0..2 {
+        run(&mut kv, &[b"SADD", b"set", &item(i)]);
+        run(&mut kv, &[b"ZADD", b"sorted", b"1", &item(i)]);
+        run(&mut kv, &[b"HSET", b"hash", &[i], &item(i)]);
+        run(&mut kv, &[b"RPUSH", b"list", &item(i)]);
+    }
+    let cost = kv.state_bytes();
+    for command in [
+        "SPOP set 2",
+        "SMEMBERS set",
+        "SUNION set set",
+        "SRANDMEMBER set -2",
+        "SRANDMEMBER set -9223372036854775807",
+        "ZPOPMIN sorted 2",
+        "ZPOPMAX sorted 2",
+        "ZMPOP 1 sorted MIN COUNT 2",
+        "ZRANGE sorted 0 -1",
+        "ZUNION 1 sorted",
+        "LMPOP 1 list LEFT COUNT 2",
+        "HGETALL hash",
+        "HVALS hash",
+        "HRANDFIELD hash 2 WITHVALUES",
+        "ZRANDMEMBER sorted -1000000",
+    ] {
+        let reply = show(&run(&mut kv, &words(command)));
+        assert!(reply.starts_with("-ERR reply is larger than"), "{command}: {reply:.60}");
+        assert_eq!(kv.state_bytes(), cost, "{command}");
+    }
+    for command in ["SPOP set 1", "ZPOPMIN sorted", "LMPOP 1 list LEFT", "SPOP set", "DEL hash"] {
+        let reply = show(&run(&mut kv, &words(command)));
+        assert!(!reply.starts_with('-'), "{command}: {reply:.60}");
+    }
+    run(&mut kv, &words("DEL sorted list set"));
+    assert_eq!(kv.state_bytes(), 0);
+}
+
+#[test]
+fn what_a_short_command_makes_is_counted_before_it_is_kept() {
+    let mut kv = Kv::new(48_000);
+    for i in 0..100 {
+        let member = format!("member:{i}").into_bytes();
+        run(&mut kv, &[b"SADD", b"set", &member]);
+        run(&mut kv, &[b"ZADD", b"sorted", b"1", &member]);
+        run(&mut kv, &[b"HSET", b"hash", &member, &member]);
+    }
+    let cost = kv.state_bytes();
+    assert!((35_000..40_000).contains(&cost), "{cost}");
+    for command in [
+        "ZUNIONSTORE target 2 set sorted",
+        "ZINTERSTORE target 2 set sorted",
+        "ZRANGESTORE target sorted 0 -1",
+        "ZDIFFSTORE target 1 sorted",
+        "COPY hash target",
+    ] {
+        let reply = run(&mut kv, &words(command));
+        assert!(matches!(reply, Reply::Error(ErrorKind::OutOfMemory, _)), "{command}: {reply:?}");
+        assert_eq!(kv.state_bytes(), cost, "{command}");
+    }
+    assert_eq!(run(&mut kv, &words("SUNIONSTORE target set set")), Reply::Int(100));
+    let reply = run(&mut kv, &words("SUNIONSTORE other set target"));
+    assert!(matches!(reply, Reply::Error(ErrorKind::OutOfMemory, _)), "{reply:?}");
+    let count = |reply: Reply| match reply {
+        Reply::Pairs(items) | Reply::Array(items) => items.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(count(run(&mut kv, &words("ZUNION 2 set sorted"))), 100, "reading needs no room");
+}
+
+#[test]
+fn members_are_walked_as_keys_are() {
+    let mut kv = Kv::default();
+    let name = |i: usize| format!("member:{i}").into_bytes();
+    for i in 0..1000 {
+        run(&mut kv, &[b"SADD", b"s", &name(i)]);
+        run(&mut kv, &[b"HSET", b"h", &name(i), b"v"]);
+        run(&mut kv, &[b"ZADD", b"z", b"1.5", &name(i)]);
+    }
+    for (scan, key, each) in [(&b"SSCAN"[..], b"s", 1), (b"HSCAN", b"h", 2), (b"ZSCAN", b"z", 2)] {
+        let (mut cursor, mut seen) = (b"0".to_vec(), BTreeSet::new());
+        for round in 0.. {
+            let reply = run(&mut kv, &[scan, key, &cursor, b"COUNT", b"7", b"MATCH", b"mem*"]);
+            let Reply::Array(parts) = reply else { panic!("{reply:?}") };
+            let [Reply::Bulk(next), Reply::Array(items)] = &parts[..] else { panic!("{parts:?}") };
+            for item in items.chunks(each) {
+                assert!(seen.insert(show(&item[0])), "{item:?} twice");
+            }
+            for remove in [&b"SREM"[..], b"HDEL", b"ZREM"] {
+                run(&mut kv, &[remove, key, &name(500 + round)]);
+            }
+            cursor = next.to_vec();
+            if cursor == b"0" {
+                break;
+            }
+        }
+        assert!((0..500).all(|i| seen.contains(&format!("\"member:{i}\""))), "{key:?}");
+    }
+}
+
+#[test]
+fn what_is_drawn_is_spread_evenly() {
+    let mut kv = Kv::default();
+    run(&mut kv, &words("SADD s a b c d e f g h i j"));
+    let operation = Command::new(&["SRANDMEMBER", "s"]).to_operation();
+    let mut times = std::collections::BTreeMap::new();
+    for slot in 0..2000 {
+        *times.entry(kv.execute(&context(slot), &operation)).or_insert(0) += 1;
+    }
+    // 200 each on average, with a deviation of about 13.
+    assert!(times.len() == 10 && times.values().all(|n| (140..260).contains(n)), "{times:?}");
+}
+
+#[test]
+fn floats_are_added_in_decimal_and_scores_as_doubles() {
+    script(
+        "SET f 10.50 => OK
+         INCRBYFLOAT f 0.1 => \"10.6\"
+         INCRBYFLOAT f -5 => \"5.6\"
+         INCRBYFLOAT f 1e21 => -ERR increment would produce NaN or Infinity
+         INCRBYFLOAT f x => -ERR value is not a valid float
+         GET f => \"5.6\"
+         HINCRBYFLOAT h f 2.0e2 => \"200\"
+         HINCRBYFLOAT h f inf => -ERR value is NaN or Infinity
+         ZADD z 0.1 a => :1
+         ZINCRBY z 0.2 a => ,0.30000000000000004
+         ZADD z -inf b => :1
+         ZINCRBY z inf b => -ERR resulting score is not a number (NaN)
+         ZRANK z a WITHSCORE => [:1 ,0.30000000000000004]
+         ZRANK z none WITHSCORE => nil[]
+         ZREVRANK z a => :0",
+    );
 }

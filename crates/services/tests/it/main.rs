@@ -1,6 +1,7 @@
 //! Tests of the services through their one interface.
 
 mod commands;
+mod expiry;
 mod model;
 mod null;
 mod sections;

@@ -54,8 +54,8 @@ impl Liveness {
         Err(self.broken(now, &format!("these wait: {}", names.join(", ")), &stand()))
     }
 
-    /// All requests have completed, and something last reached a client at `since`, but replicas are
-    /// not level, or clients have not been told all events.
+    /// All requests have completed, and something last reached a client at `since`, but replicas
+    /// are not level, or clients have not been told all events.
     ///
     /// # Errors
     /// If that has been so for too long.

@@ -1,5 +1,5 @@
-//! A client for the naive protocol: asks everyone, believes f + 1, and never asks again. With a flaw,
-//! the checkers are asked to name it.
+//! A client for the naive protocol: asks everyone, believes f + 1, and never asks again. With a
+//! flaw, the checkers are asked to name it.
 
 use crate::run::ClientSetup;
 use pentarchy_core::Bytes;

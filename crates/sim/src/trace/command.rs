@@ -3,6 +3,7 @@
 use super::FindProtocol;
 use super::scene::{Scene, Side};
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::limits::WINDOW_SLOTS;
 use pentarchy_core::protocol::Tuning;
 
 /// Carries out one command and gives what it prints.
@@ -86,6 +87,16 @@ fn start(name: &str, options: &[&str], find: &FindProtocol<'_>) -> Result<Scene,
     }
     if !(1..=16).contains(&n) {
         return Err("a trace has 1 to 16 replicas".to_owned());
+    }
+    let (checkpoint, window) = (tuning.checkpoint_slots, tuning.window_slots);
+    let fits = checkpoint > 0 && window.is_multiple_of(checkpoint) && window / checkpoint > 1;
+    if !fits || window > WINDOW_SLOTS {
+        return Err(format!(
+            "a window is two or more checkpoints long, up to {WINDOW_SLOTS} slots"
+        ));
+    }
+    if tuning.batch_requests == 0 || tuning.proposals_in_flight == 0 {
+        return Err("batch and in_flight are at least 1".to_owned());
     }
     Ok(Scene::new(&protocol, n as usize, tuning))
 }

@@ -87,6 +87,10 @@ fn nonsense_is_refused_with_its_line() {
     assert_eq!(fails("# a comment\n\nstabilize\n----\n", "first command"), 3);
     fails("group other\n----\n", "no protocol");
     fails("group naive n=99\n----\n", "1 to 16");
+    fails("group naive checkpoint=0\n----\n", "two or more checkpoints");
+    fails("group naive checkpoint=4 window=4\n----\n", "two or more checkpoints");
+    fails("group naive window=512\n----\n", "two or more checkpoints");
+    fails("group naive batch=0\n----\n", "at least 1");
     fails("group naive\ndance\n----\n", "no such command");
     fails("group naive\nrequest c9 \"x\"\n----\n", "no client");
     fails("group naive\nfire r1\n----\n", "armed");

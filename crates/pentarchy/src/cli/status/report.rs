@@ -1,5 +1,6 @@
 //! What is known of a cluster: each replica's own words, and what follows from them together.
 
+use crate::cli::folder::{Part, Running};
 use pentarchy::config::ClusterConfig;
 use pentarchy::limits::CHECKPOINT_SLOTS;
 use serde::{Deserialize, Serialize};
@@ -17,10 +18,24 @@ pub struct ClusterReport {
     pub protocol: String,
     /// Faults tolerated.
     pub f: usize,
-    /// Whether all replicas are reachable, in one view, at work, and level.
+    /// Whether all replicas are reachable, in one view, at work, level, and of one state.
     pub level: bool,
+    /// Whether two replicas have different states at the same checkpoint: one of them is faulty.
+    pub diverged: bool,
     /// By id.
     pub replicas: Vec<ReplicaReport>,
+    /// The gateway, of a cluster that `up` started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayReport>,
+}
+
+/// Where a gateway is.
+#[derive(Serialize)]
+pub struct GatewayReport {
+    /// Where Redis clients connect.
+    pub address: String,
+    /// Where it serves metrics, if it does.
+    pub metrics: Option<String>,
 }
 
 /// One replica.
@@ -30,6 +45,9 @@ pub struct ReplicaReport {
     pub id: u16,
     /// Where it should be.
     pub address: String,
+    /// Where it serves metrics, as far as is known here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
     /// Whether it answered.
     pub reachable: bool,
     /// Why it did not.
@@ -48,11 +66,14 @@ pub struct ReplicaReport {
 #[derive(Deserialize, Clone, Default)]
 #[serde(default)]
 pub struct Known {
+    pub epoch: u64,
+    pub fault: Option<String>,
     pub view: u64,
     pub role: String,
     pub phase: String,
     pub executed: u64,
     pub stable: u64,
+    pub state: Option<String>,
     pub behind: u64,
     pub catch_up: Option<CatchUp>,
     pub incarnation: u64,
@@ -63,6 +84,36 @@ pub struct Known {
     pub view_change_reason: String,
     pub rejects: BTreeMap<String, u64>,
     pub counters: BTreeMap<String, Value>,
+    pub recent_view_changes: Vec<ViewChange>,
+    pub queues: BTreeMap<String, Fill>,
+    pub cpu_micros: u64,
+    pub rss_kib: u64,
+    pub uptime_ms: u64,
+}
+
+impl Known {
+    /// Whether it is at work and close to the others.
+    pub fn is_level(&self) -> bool {
+        self.phase == "normal" && self.catch_up.is_none() && self.behind < LEVEL_SLOTS
+    }
+}
+
+/// A view change that began.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub struct ViewChange {
+    pub view: u64,
+    pub reason: String,
+    /// When, by the replica's own `uptime_ms`.
+    pub uptime_ms: u64,
+}
+
+/// How full a table or queue is.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub struct Fill {
+    pub used: u64,
+    pub limit: u64,
 }
 
 /// How far a transfer of state has come.
@@ -89,7 +140,7 @@ impl ReplicaReport {
             Ok(parsed) => (None, parsed),
             Err(problem) => (Some(problem), Default::default()),
         };
-        Self { id, address, reachable, problem, known, answer }
+        Self { id, address, metrics: None, reachable, problem, known, answer }
     }
 }
 
@@ -104,14 +155,24 @@ impl ClusterReport {
             replica.answer.insert("behind".to_owned(), behind.into());
         }
         let view = replicas.first().map(|replica| replica.known.view);
+        let diverged = diverged(&replicas);
         let level = replicas.iter().all(|replica| {
-            replica.reachable
+            !diverged
+                && replica.reachable
                 && Some(replica.known.view) == view
-                && replica.known.phase == "normal"
-                && replica.known.catch_up.is_none()
-                && replica.known.behind < LEVEL_SLOTS
+                && replica.known.is_level()
         });
-        Self { protocol: config.protocol.clone(), f: config.f, level, replicas }
+        let protocol = config.protocol.clone();
+        Self { protocol, f: config.f, level, diverged, replicas, gateway: None }
+    }
+
+    /// Adds where metrics are served, from what `up` says that it started.
+    pub fn locate(&mut self, running: &Running) {
+        for (replica, part) in self.replicas.iter_mut().zip(&running.replicas) {
+            replica.metrics.clone_from(&part.metrics);
+        }
+        let Part { address, metrics, .. } = running.gateway.clone();
+        self.gateway = Some(GatewayReport { address, metrics });
     }
 
     /// For programs.
@@ -123,6 +184,15 @@ impl ClusterReport {
     pub fn to_json_line(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// Compares the states of those replicas that have the same stable checkpoint.
+fn diverged(replicas: &[ReplicaReport]) -> bool {
+    let mut states = BTreeMap::new();
+    replicas.iter().any(|ReplicaReport { known, .. }| match &known.state {
+        Some(state) => states.entry(known.stable).or_insert(state) != &state,
+        None => false,
+    })
 }
 
 #[cfg(test)]
@@ -155,6 +225,22 @@ mod tests {
         assert!(!with(&answer(1, "catching-up", 100)));
         assert!(!with("[]"));
         assert!(!cluster([Ok(&good), Ok(&good), Err("gone")]).level);
+    }
+
+    #[test]
+    fn different_states_at_one_checkpoint_are_not_level() {
+        let answer = |stable: u64, state: &str| {
+            format!(r#"{{"phase":"normal","executed":130,"stable":{stable},"state":{state}}}"#)
+        };
+        let good = answer(128, r#""aa""#);
+        let with = |other: String| {
+            let report = cluster([Ok(&good), Ok(&good), Ok(&other)]);
+            (report.level, report.diverged)
+        };
+        assert_eq!(with(good.clone()), (true, false));
+        assert_eq!(with(answer(64, r#""bb""#)), (true, false), "another checkpoint");
+        assert_eq!(with(answer(128, "null")), (true, false), "not there yet");
+        assert_eq!(with(answer(128, r#""bb""#)), (false, true));
     }
 
     #[test]

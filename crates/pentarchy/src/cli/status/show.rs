@@ -28,6 +28,9 @@ pub fn table(report: &ClusterReport) -> String {
     for replica in &report.replicas {
         remarks(replica, &mut text);
     }
+    if report.diverged {
+        let _ = write!(text, "\n  states at one checkpoint differ: a replica is faulty");
+    }
     let verdict = if report.level { "level" } else { "NOT level" };
     let n = report.replicas.len();
     let _ = write!(
@@ -64,8 +67,16 @@ fn remarks(replica: &ReplicaReport, text: &mut String) {
     if let Some(problem) = &replica.problem {
         remark(problem.clone());
     }
-    if let Some(what) = catching_up(known) {
+    if let Some(fault) = &known.fault {
+        remark(format!("misbehaves on command ({fault}); undo: pentarchy heal {}", replica.id));
+    }
+    if known.phase == "joining" {
+        remark("has lost its memory and asks the group to admit it again".to_owned());
+    } else if let Some(what) = catching_up(known) {
         remark(what);
+    }
+    if known.counters.get("diverged").is_some_and(|times| *times != 0) {
+        remark("ALARM: its state differed from the group's, and it took theirs".to_owned());
     }
     if known.view_changes > 0 {
         let reason = &known.view_change_reason;

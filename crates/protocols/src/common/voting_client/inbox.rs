@@ -3,10 +3,10 @@
 //!
 //! Copies get lost: a replica was not connected, fell behind and fetched a state, or dropped what a
 //! slow client did not read. So the client asks all replicas for what they keep, from the lowest
-//! number that it has not delivered: on each new connection, when a number waits for copies, and now
-//! and then although nothing seems to be missing, as it cannot know of an event of which no copy
-//! came. When `f + 1` replicas say that there are no copies any more, one of them is correct: the
-//! number is lost, and the application is told that.
+//! number that it has not delivered: on each new connection, when a number waits for copies, and
+//! now and then although nothing seems to be missing, as it cannot know of an event of which no
+//! copy came. When `f + 1` replicas say that there are no copies any more, one of them is correct:
+//! the number is lost, and the application is told that.
 //!
 //! Memory: numbers count only in a window of [`CLIENT_EVENTS_MAX`] above what was delivered. For
 //! each of them, one fingerprint per replica, and the body once `f + 1` vouch for it, so liars

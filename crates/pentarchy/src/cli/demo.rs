@@ -1,0 +1,258 @@
+//! `demo`: a guided tour. Real processes, real faults; what it prints is what it measured.
+
+use super::args::DemoArgs;
+use super::failure::{Failure, Outcome};
+use super::faults::{Harm, Patient};
+use super::say;
+use pentarchy::config::ClusterConfig;
+use pentarchy::services::kv::{Command as Words, Reply};
+use pentarchy::{Client, Fault, KeyPair, node};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Time to read what was printed.
+const PAUSE: Duration = Duration::from_secs(7);
+
+/// How long each fault is looked at.
+const WATCHED: Duration = Duration::from_secs(2);
+
+/// How long a write may take before the tour gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs the command.
+pub fn run(args: &DemoArgs) -> Outcome {
+    let tour = Tour::start(args.fast)?;
+    tour.play()
+}
+
+/// A cluster of its own, and a client that counts all the time.
+struct Tour {
+    data: PathBuf,
+    pause: Duration,
+}
+
+impl Drop for Tour {
+    fn drop(&mut self) {
+        let _ = this_program(&["down", "--data"], &self.data);
+        let _ = std::fs::remove_dir_all(self.data.parent().unwrap_or(&self.data));
+    }
+}
+
+impl Tour {
+    fn start(fast: bool) -> Outcome<Self> {
+        let name = format!("pentarchy-demo-{}", std::process::id());
+        let data = std::env::temp_dir().join(name).join("data");
+        let pause = if fast { Duration::ZERO } else { PAUSE };
+        let tour = Self { data, pause };
+        say(
+            "Three replicas, each in a process of its own, run the same store. One of them may fail",
+        );
+        say("in any way, also lie. A client believes an answer that two replicas give alike.\n");
+        // A port that is likely to be free; `up` takes the next free one.
+        if !this_program(&["up", "--detach", "--port", "16379", "--data"], &tour.data)? {
+            return Err(Failure::Unwell("the cluster did not start".to_owned()));
+        }
+        Ok(tour)
+    }
+
+    fn play(&self) -> Outcome {
+        let patient = Patient::of(&self.data)?;
+        let config = ClusterConfig::load(&self.data.join("cluster.toml"))?;
+        let counter = Counter::start(&config)?;
+        self.read("A client counts up a number in the store, one by one, all the time.");
+
+        let primary = self.primary(&patient);
+        let backup = (primary + 1) % 3;
+        self.scene(&patient, &counter, backup, Harm::Kill, &[
+            "A backup is killed. The other two agree without it.",
+            "It has lost its memory, so it must not go on under its old promises: its trusted counter \
+             begins a new life, the group admits that by an ordered request, and it fetches the state.",
+        ])?;
+        let primary = self.primary(&patient);
+        self.scene(&patient, &counter, primary, Harm::Kill, &[
+            "The primary is killed. The others wait for it a moment, then make another one primary.",
+            "It comes back as a backup.",
+        ])?;
+        let primary = self.primary(&patient);
+        self.scene(&patient, &counter, primary, Harm::Misbehave(Fault::Equivocate), &[
+            "The primary lies: it shows its statements to some and not to others, and gives clients \
+             and checkpoints other results. Its trusted counter keeps it from proving two orders.",
+            "Its lies are outvoted. Whoever missed something got it from the others.",
+        ])?;
+        let liar = (self.primary(&patient) + 1) % 3;
+        self.scene(
+            &patient,
+            &counter,
+            liar,
+            Harm::Misbehave(Fault::Corrupt),
+            &[
+                "A backup flips a bit in all that it sends.",
+                "What it said to replicas was refused, what it said to clients outvoted.",
+            ],
+        )?;
+        let primary = self.primary(&patient);
+        self.scene(
+            &patient,
+            &counter,
+            primary,
+            Harm::Pause,
+            &[
+                "The primary freezes, as a machine does that swaps.",
+                "It wakes up, finds that the group has moved on, and catches up.",
+            ],
+        )?;
+        self.verdict(&patient, counter)
+    }
+
+    fn primary(&self, patient: &Patient) -> u16 {
+        let report = patient.report();
+        let primary = report.replicas.iter().find(|replica| replica.known.role == "primary");
+        primary.map_or(0, |replica| replica.id)
+    }
+
+    /// Breaks a replica, looks on, and heals it.
+    fn scene(
+        &self,
+        patient: &Patient,
+        counter: &Counter,
+        id: u16,
+        harm: Harm,
+        [what, healed]: &[&str; 2],
+    ) -> Outcome {
+        say(&format!("\n$ pentarchy break {id} {}", flag(harm)));
+        say(what);
+        let before = counter.reset();
+        patient.harm(id, harm)?;
+        std::thread::sleep(WATCHED);
+        let (counted, gap) = (counter.acknowledged() - before, counter.longest_gap());
+        say(&format!(
+            "  meanwhile: {counted} more increments, the longest wait {} ms",
+            gap.as_millis()
+        ));
+        for replica in patient.report().replicas.iter().filter(|replica| replica.id != id) {
+            let known = &replica.known;
+            let reason = Some(&known.view_change_reason).filter(|reason| !reason.is_empty());
+            let reason = reason.map(|reason| format!(", since {reason}")).unwrap_or_default();
+            let place = format!("view {}, epoch {}", known.view, known.epoch);
+            say(&format!("  replica {}: {} in {place}{reason}", replica.id, known.role));
+        }
+        self.read("");
+        say(&format!("$ pentarchy heal {id}"));
+        let begun = Instant::now();
+        let replica = patient.heal(id)?;
+        let took = begun.elapsed().as_secs_f32();
+        say(&format!("  level again after {took:.1} s, in epoch {}", replica.known.epoch));
+        self.read(healed);
+        Ok(())
+    }
+
+    /// Compares what the client knows with what the group has.
+    fn verdict(&self, patient: &Patient, counter: Counter) -> Outcome {
+        let (acknowledged, stored) = counter.finish()?;
+        say(&format!(
+            "\nThe client was told of {acknowledged} increments; the store says {stored}."
+        ));
+        let report = patient.report();
+        if report.diverged || stored != acknowledged {
+            return Err(Failure::Unwell("that should not be: please report it".to_owned()));
+        }
+        say("Nothing was lost, nothing was counted twice, and the replicas' states are equal.");
+        say("Try it yourself: pentarchy up, pentarchy break --help, pentarchy top");
+        Ok(())
+    }
+
+    fn read(&self, text: &str) {
+        if !text.is_empty() {
+            say(text);
+        }
+        std::thread::sleep(self.pause);
+    }
+}
+
+fn flag(harm: Harm) -> String {
+    match harm {
+        Harm::Kill => "--kill".to_owned(),
+        Harm::Pause => "--pause".to_owned(),
+        Harm::Misbehave(fault) => format!("--{fault}"),
+    }
+}
+
+/// Runs another command of this program. True if it went well.
+fn this_program(arguments: &[&str], data: &Path) -> Outcome<bool> {
+    let cannot = |error| Failure::Internal(format!("cannot start this program again: {error}"));
+    let program = std::env::current_exe().map_err(cannot)?;
+    let mut command = Command::new(program);
+    command.args(arguments).arg(data).stdin(Stdio::null()).stdout(Stdio::null());
+    Ok(command.status().map_err(cannot)?.success())
+}
+
+/// Counts on a thread of its own.
+struct Counter {
+    shared: Arc<Shared>,
+    thread: JoinHandle<Outcome<u64>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    acknowledged: AtomicU64,
+    longest_micros: AtomicU64,
+}
+
+impl Counter {
+    fn start(config: &ClusterConfig) -> Outcome<Self> {
+        let client = node::connect(config, KeyPair::generate());
+        let client = client.map_err(|error| Failure::Usage(error.to_string()))?;
+        let shared = Arc::new(Shared::default());
+        let seen = shared.clone();
+        let thread = std::thread::spawn(move || count(&client, &seen));
+        Ok(Self { shared, thread })
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.shared.acknowledged.load(Ordering::Relaxed)
+    }
+
+    /// Forgets the longest gap, and says how far the count has come.
+    fn reset(&self) -> u64 {
+        self.shared.longest_micros.store(0, Ordering::Relaxed);
+        self.acknowledged()
+    }
+
+    fn longest_gap(&self) -> Duration {
+        Duration::from_micros(self.shared.longest_micros.load(Ordering::Relaxed))
+    }
+
+    /// What was acknowledged, and what is stored.
+    fn finish(self) -> Outcome<(u64, u64)> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let stored = self.thread.join();
+        let stored = stored.map_err(|_| Failure::Internal("the client panicked".to_owned()))??;
+        Ok((self.shared.acknowledged.load(Ordering::Relaxed), stored))
+    }
+}
+
+/// Increments until it is told to stop, then says what is stored.
+fn count(client: &Client, shared: &Shared) -> Outcome<u64> {
+    let increment = Words::new(&["INCRBY", "count", "1"]).to_operation();
+    while !shared.stop.load(Ordering::Relaxed) {
+        let begun = Instant::now();
+        let done = client.submit(increment.clone()).wait_timeout(PATIENCE);
+        done.map_err(|error| Failure::Unwell(format!("an increment failed: {error}")))?;
+        let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        shared.longest_micros.fetch_max(micros, Ordering::Relaxed);
+        shared.acknowledged.fetch_add(1, Ordering::Relaxed);
+    }
+    let read = Words::new(&["GET", "count"]).to_operation();
+    let read = client.submit(read).wait_timeout(PATIENCE);
+    let read = read.map_err(|error| Failure::Unwell(format!("a read failed: {error}")))?;
+    let stored = match Reply::decode(&read) {
+        Ok(Reply::Bulk(digits)) => std::str::from_utf8(&digits).ok().and_then(|d| d.parse().ok()),
+        _ => None,
+    };
+    stored.ok_or_else(|| Failure::Internal("the store gave no number".to_owned()))
+}

@@ -1,0 +1,218 @@
+//! `break` and `heal`: what can go wrong with a replica of a local cluster, on command.
+
+use super::args::{BreakArgs, HealArgs};
+use super::failure::{Failure, Outcome};
+use super::folder::{Part, Running};
+use super::status::{self, report::ReplicaReport};
+use super::{complain, say};
+use pentarchy::Client;
+use pentarchy::Fault;
+use pentarchy::config::ClusterConfig;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a command may take to have its effect.
+const EFFECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a healed replica may take to be level.
+const LEVEL_LIMIT: Duration = Duration::from_secs(60);
+
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Where a replica of a local cluster reads how to misbehave.
+pub fn fault_file(replica_folder: &Path) -> PathBuf {
+    replica_folder.join("fault")
+}
+
+/// What a replica's fault file says.
+pub fn read_fault(path: &Path) -> Fault {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.trim().parse().unwrap_or_default()
+}
+
+/// What can be done to a replica.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Harm {
+    Kill,
+    Pause,
+    Misbehave(Fault),
+}
+
+/// A cluster that `up` started, with what it takes to break it.
+pub struct Patient {
+    config: ClusterConfig,
+    client: Client,
+    data: PathBuf,
+}
+
+impl Patient {
+    pub fn of(data: &Path) -> Outcome<Self> {
+        let (config, _) = status::cluster(None, data)?;
+        let client = status::connect(&config, None)?;
+        Ok(Self { config, client, data: data.to_path_buf() })
+    }
+
+    /// As it is now: a replica that was started again is another process.
+    fn running(&self) -> Outcome<Running> {
+        let (_, running) = status::cluster(None, &self.data)?;
+        running.ok_or_else(|| Failure::Internal("nothing runs there".to_owned()))
+    }
+
+    fn part(&self, id: u16) -> Outcome<Part> {
+        let running = self.running()?;
+        let n = running.replicas.len();
+        running.replicas.into_iter().nth(usize::from(id)).ok_or_else(|| {
+            Failure::Usage(format!("there are replicas 0 to {}, and no replica {id}", n - 1))
+        })
+    }
+
+    /// What each replica says, and all together.
+    pub fn report(&self) -> status::report::ClusterReport {
+        status::ask(&self.config, &self.client)
+    }
+
+    fn replica(&self, id: u16) -> Option<ReplicaReport> {
+        self.report().replicas.into_iter().nth(usize::from(id))
+    }
+
+    /// Who is broken now, as far as it shows.
+    pub fn broken(&self) -> Vec<u16> {
+        let replicas = self.report().replicas.into_iter();
+        replicas
+            .filter(|replica| !replica.reachable || replica.known.fault.is_some())
+            .map(|replica| replica.id)
+            .collect()
+    }
+
+    /// Does it, and waits until it shows.
+    pub fn harm(&self, id: u16, harm: Harm) -> Outcome {
+        let part = self.part(id)?;
+        match harm {
+            Harm::Kill => {
+                send(&part, Signal::KILL)?;
+                self.await_effect("it is still there", || !is_alive(part.pid))
+            }
+            Harm::Pause => send(&part, Signal::STOP),
+            Harm::Misbehave(fault) => {
+                self.command(&part, fault)?;
+                let wanted = (fault != Fault::None).then(|| fault.to_string());
+                self.await_effect("it does not obey", || {
+                    self.replica(id).is_some_and(|replica| replica.known.fault == wanted)
+                })
+            }
+        }
+    }
+
+    fn command(&self, part: &Part, fault: Fault) -> Outcome {
+        let path = fault_file(&part.folder);
+        let draft = path.with_extension("new");
+        let written = std::fs::write(&draft, format!("{fault}\n"));
+        written
+            .and_then(|()| std::fs::rename(&draft, &path))
+            .map_err(|error| Failure::Internal(format!("cannot write {}: {error}", path.display())))
+    }
+
+    fn await_effect(&self, otherwise: &str, mut shows: impl FnMut() -> bool) -> Outcome {
+        let deadline = Instant::now() + EFFECT_LIMIT;
+        while !shows() {
+            if Instant::now() >= deadline {
+                let limit = EFFECT_LIMIT.as_secs();
+                return Err(Failure::Unwell(format!("{otherwise} after {limit} s")));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Undoes whatever was done to a replica and waits until it is level with the others.
+    pub fn heal(&self, id: u16) -> Outcome<ReplicaReport> {
+        let part = self.part(id)?;
+        self.command(&part, Fault::None)?;
+        if is_alive(part.pid) {
+            send(&part, Signal::CONT)?;
+        } else {
+            let supervisor = Part { pid: self.running()?.supervisor, ..part };
+            send(&supervisor, Signal::USR1)?;
+        }
+        let deadline = Instant::now() + LEVEL_LIMIT;
+        loop {
+            let report = self.report();
+            let mine = report.replicas.into_iter().nth(usize::from(id));
+            match mine.filter(|replica| replica.reachable && replica.known.fault.is_none()) {
+                Some(replica) if replica.known.is_level() => return Ok(replica),
+                _ if Instant::now() >= deadline => {
+                    return Err(Failure::Unwell(format!(
+                        "replica {id} is not level after {} s; see: pentarchy status --data {}",
+                        LEVEL_LIMIT.as_secs(),
+                        self.data.display()
+                    )));
+                }
+                _ => std::thread::sleep(LOOK),
+            }
+        }
+    }
+}
+
+/// `break`.
+pub fn break_replica(args: &BreakArgs) -> Outcome {
+    let patient = Patient::of(&args.data)?;
+    let broken = patient.broken();
+    let others = broken.iter().filter(|id| **id != args.replica).count();
+    if others >= patient.config.f && !args.anyway {
+        let names: Vec<String> = broken.iter().map(u16::to_string).collect();
+        return Err(Failure::Usage(format!(
+            "replica {} is broken already, and the group tolerates {}; heal it first: pentarchy \
+             heal {}, or see what happens with --anyway",
+            names.join(" and "),
+            patient.config.f,
+            names.join(" ")
+        )));
+    }
+    patient.harm(args.replica, args.what.harm())?;
+    let (id, done) = (args.replica, args.what.done());
+    say(&format!("Replica {id} {done}. Watch: pentarchy status. Undo: pentarchy heal {id}"));
+    Ok(())
+}
+
+/// `heal`.
+pub fn heal_replicas(args: &HealArgs) -> Outcome {
+    let patient = Patient::of(&args.data)?;
+    let replicas = if args.replicas.is_empty() { patient.broken() } else { args.replicas.clone() };
+    if replicas.is_empty() {
+        say("No replica is broken.");
+    }
+    for id in replicas {
+        let begun = Instant::now();
+        let replica = patient.heal(id)?;
+        let took = begun.elapsed().as_secs_f32();
+        let epoch = replica.known.epoch;
+        say(&format!("Replica {id} is level again after {took:.1} s, in epoch {epoch}."));
+    }
+    Ok(())
+}
+
+/// A process whose name is not in the file any more is not met: the folder's lock is held by its
+/// parent, which has not waited for it yet.
+fn send(part: &Part, signal: Signal) -> Outcome {
+    let pid = i32::try_from(part.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| Failure::Internal("cluster.json is damaged".to_owned()))?;
+    kill_process(pid, signal).map_err(|error| {
+        Failure::Unwell(format!("cannot reach {} (pid {}): {error}", part.name, part.pid))
+    })
+}
+
+/// Whether a process runs; one that has ended and was not waited for does not.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    state.is_some_and(|state| state != 'Z')
+}
+
+/// Warns on stderr that this replica obeys whoever can write the file.
+pub fn warn_of_door(path: &Path) {
+    complain(&format!(
+        "this replica misbehaves as {} says; start it without --faults to have it work",
+        path.display()
+    ));
+}

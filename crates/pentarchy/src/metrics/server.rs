@@ -1,0 +1,153 @@
+//! `/metrics`, `/healthz` and `/readyz` over HTTP, on a thread of its own.
+//!
+//! Whoever can connect may read: nothing here is secret, and nothing can be changed. Connections
+//! are few, short and small, so that a stranger cannot make the process busy.
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tracing::debug;
+
+/// Connections at a time; further ones wait in the listener's queue.
+const CONNECTIONS_MAX: usize = 16;
+
+/// How long a request's head may take, and how long a connection may be idle.
+const HEAD_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a connection may last.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(60);
+
+/// The largest head of a request.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// How long to wait after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What OpenMetrics calls its text format.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// All is well, or why not, line by line.
+pub type Verdict = Result<(), Vec<String>>;
+
+/// What is shown. Every method may block for a few seconds.
+pub trait Source: Send + Sync + 'static {
+    /// All metrics as text; none while there is nothing to say yet.
+    fn metrics(&self) -> Option<String>;
+    /// Whether the process does what it is there for at all. If not for long, start it anew.
+    fn alive(&self) -> Verdict;
+    /// Whether it can be counted on now.
+    fn ready(&self) -> Verdict;
+}
+
+/// Serves until the process ends.
+///
+/// # Errors
+/// What the system says.
+pub fn serve(listener: TcpListener, source: impl Source) -> std::io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(CONNECTIONS_MAX)
+        .build()?;
+    let thread = std::thread::Builder::new().name("metrics".to_owned());
+    thread.spawn(move || runtime.block_on(accept(listener, Arc::new(source))))?;
+    Ok(())
+}
+
+async fn accept(listener: TcpListener, source: Arc<impl Source>) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "cannot serve metrics"),
+    };
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Ok(place) = places.clone().acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let source = source.clone();
+                tokio::spawn(async move {
+                    let connection = tokio::time::timeout(CONNECTION_LIMIT, talk(stream, source));
+                    if connection.await.is_err() {
+                        debug!("a reader of metrics took too long");
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                debug!(%error, "cannot accept a reader of metrics");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn talk(stream: TcpStream, source: Arc<impl Source>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (is_get, path) = (request.method() == Method::GET, request.uri().path().to_owned());
+        let source = source.clone();
+        async move { Ok::<_, Infallible>(answer(is_get, path, source).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        debug!(%error, "a reader of metrics went away");
+    }
+}
+
+async fn answer(is_get: bool, path: String, source: Arc<impl Source>) -> Response<Full<Bytes>> {
+    if !is_get {
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
+        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET"));
+        return response;
+    }
+    // A source may block.
+    let answer = tokio::task::spawn_blocking(move || look(&path, &*source));
+    let failed = |_| text(StatusCode::INTERNAL_SERVER_ERROR, "failed\n".to_owned());
+    answer.await.unwrap_or_else(failed)
+}
+
+fn look(path: &str, source: &impl Source) -> Response<Full<Bytes>> {
+    match path {
+        "/metrics" => match source.metrics() {
+            Some(page) => {
+                let mut response = text(StatusCode::OK, page);
+                let kind = hyper::header::HeaderValue::from_static(OPEN_METRICS);
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+                response
+            }
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "no answer\n".to_owned()),
+        },
+        "/healthz" => say("alive", source.alive()),
+        "/readyz" => say("ready", source.ready()),
+        _ => text(StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz\n".to_owned()),
+    }
+}
+
+fn say(what: &str, verdict: Verdict) -> Response<Full<Bytes>> {
+    match verdict {
+        Ok(()) => text(StatusCode::OK, format!("{what}\n")),
+        Err(reasons) => {
+            let page = format!("not {what}\n{}\n", reasons.join("\n"));
+            text(StatusCode::SERVICE_UNAVAILABLE, page)
+        }
+    }
+}
+
+fn text(status: StatusCode, page: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(page)));
+    *response.status_mut() = status;
+    let kind = hyper::header::HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
