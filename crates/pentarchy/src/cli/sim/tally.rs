@@ -189,8 +189,8 @@ impl fmt::Display for Tally {
         self.one_seed(out)?;
         writeln!(
             out,
-            "  of 100 seeds, {} had f > 1, {} a Byzantine replica, {} a hostile client, {} a crash, \
-             {} a view change, {} a stable checkpoint, {} a state transfer",
+            "  of 100 seeds, {} had f > 1, {} a Byzantine replica, {} a hostile client, \
+             {} a crash, {} a view change, {} a stable checkpoint, {} a state transfer",
             share(self.with_f_above_1),
             share(self.with_byzantine),
             share(self.with_hostile_client),
