@@ -11,7 +11,7 @@ pub const SEEDS: u64 = 200;
 /// A step's name and what it does; the number is that of the simulator's seeds.
 type Step = (&'static str, fn(&Path, u64) -> Result<(), Failure>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("format", |root, _| cargo(root, &["fmt", "--all", "--", "--check"], &[])),
     ("tidy", |root, _| tidy::tidy(root)),
     ("clippy", |root, _| {
@@ -30,8 +30,28 @@ const STEPS: [Step; 8] = [
         let what = ["--protocol", "minbft", "--seeds", &seeds];
         cargo(root, &[&run[..], &what[..]].concat(), &[])
     }),
+    ("audit", |root, _| audit(root)),
     ("fuzz", |root, _| fuzz::check(root)),
 ];
+
+/// Seeds that are run once for each optimisation level.
+const AUDITED: &str = "12";
+
+/// The same seeds are the same runs, however the compiler was told to optimise.
+fn audit(root: &Path) -> Result<(), Failure> {
+    let of = |profile: &str| {
+        let run = ["run", "--quiet", "-p", "pentarchy", "--profile", profile, "--", "sim"];
+        let what = ["--seeds", AUDITED, "--requests", "200", "--json"];
+        let output = output(root, &[&run[..], &what[..]].concat())?;
+        let audit = output.lines().find(|line| line.trim_start().starts_with("\"audit\""));
+        audit.map(str::to_owned).ok_or_else(|| format!("no audit in what sim prints:\n{output}"))
+    };
+    let (debug, release) = (of("dev")?, of("release")?);
+    if debug == release {
+        return Ok(());
+    }
+    Err(format!("equal seeds are different runs:\n  dev    {debug}\n  release{release}"))
+}
 
 /// Runs all steps, or one, and stops at the first that fails.
 pub fn check(root: &Path, only: Option<&str>, seeds: u64) -> Result<(), Failure> {
@@ -82,10 +102,25 @@ fn deny(root: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+fn command() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs cargo and gives what it prints.
+fn output(root: &Path, arguments: &[&str]) -> Result<String, Failure> {
+    let output = command().current_dir(root).args(arguments).stderr(Stdio::inherit()).output();
+    match output {
+        Ok(output) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Ok(_) => Err(format!("cargo {} failed", arguments.join(" "))),
+        Err(error) => Err(format!("cannot run cargo: {error}")),
+    }
+}
+
 /// Runs cargo with its output going where ours goes.
 fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(program);
+    let mut command = command();
     command.current_dir(root).args(arguments).envs(environment.iter().copied());
     match command.status() {
         Ok(status) if status.success() => Ok(()),

@@ -228,6 +228,12 @@ impl Executor {
         self.snapshots.iter().find(|snapshot| snapshot.slot == slot)
     }
 
+    /// How many snapshots are kept: at most [`SNAPSHOTS_KEPT`].
+    #[must_use]
+    pub fn snapshots(&self) -> usize {
+        self.snapshots.len()
+    }
+
     /// The newest kept snapshot.
     #[must_use]
     pub fn latest(&self) -> Option<&Snapshot> {

@@ -1,13 +1,16 @@
 //! Keys of the simulated world. A signature is a keyed hash under a secret that only this module
 //! holds: as hard to forge as the real thing for everyone who has to go through [`Crypto`], and far
-//! cheaper. Adversaries are never handed one.
+//! cheaper. Adversaries are never handed one. The hash is the audit's: nobody here looks for
+//! collisions, and a cryptographic one would take a fifth of a run.
 
+use crate::audit::Audit;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
-use pentarchy_core::ids::{ClientId, Incarnation, ReplicaId};
+use pentarchy_core::ids::{ClientId, Incarnation, ReplicaId, ReplicaSet};
 use pentarchy_core::request::{Draft, Envelope, RequestAuth};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The life of every device in the simulation.
 pub const INCARNATION: Incarnation = Incarnation(1);
@@ -17,22 +20,36 @@ pub struct Crypto {
     replicas: Vec<Digest>,
     devices: Vec<Digest>,
     clients: BTreeMap<ClientId, Digest>,
+    /// Clients authenticate by MACs, one for each replica, instead of by signature.
+    macs: bool,
 }
 
 fn secret(kind: &'static str, seed: u64, index: usize) -> Digest {
     Hasher::new("simulated secret").bytes(kind.as_bytes()).u64(seed).u64(index as u64).finish()
 }
 
+/// The keyed hash of some numbers and a digest. The secret goes in first and last.
+fn keyed(secret: &Digest, kind: u8, numbers: [u64; 4], digest: &Digest) -> [u8; 16] {
+    let mut audit = Audit::default();
+    audit.note(numbers[0], kind, numbers[1], &secret.0);
+    audit.note(numbers[2], kind, numbers[3], &digest.0);
+    audit.note(0, kind, 0, &secret.0);
+    audit.digest().to_bytes()
+}
+
 fn signature(secret: &Digest, digest: &Digest) -> [u8; 64] {
-    let half = Hasher::new("simulated signature").digest(secret).digest(digest).finish();
     let mut signature = [0; 64];
-    signature[..32].copy_from_slice(&half.0);
+    signature[..16].copy_from_slice(&keyed(secret, 1, [0; 4], digest));
     signature[32..].copy_from_slice(&digest.0);
     signature
 }
 
+fn mac(secret: &Digest, replica: u16, digest: &Digest) -> [u8; RequestAuth::MAC_BYTES] {
+    keyed(secret, 3, [u64::from(replica), 0, 0, 0], digest)
+}
+
 impl Crypto {
-    /// The keys of a world with `n` replicas and this many clients.
+    /// The keys of a world with `n` replicas and this many clients, who sign.
     #[must_use]
     pub fn new(seed: u64, n: usize, clients: usize) -> Self {
         let client = |index| (client_id(seed, index), secret("client", seed, index));
@@ -40,7 +57,14 @@ impl Crypto {
             replicas: (0..n).map(|index| secret("replica", seed, index)).collect(),
             devices: (0..n).map(|index| secret("device", seed, index)).collect(),
             clients: (0..clients).map(client).collect(),
+            macs: false,
         }
+    }
+
+    /// The same keys, but clients use MACs.
+    #[must_use]
+    pub fn with_macs(self, macs: bool) -> Self {
+        Self { macs, ..self }
     }
 
     /// Signs as a replica.
@@ -49,15 +73,46 @@ impl Crypto {
         signature(&self.replicas[usize::from(replica.0)], digest)
     }
 
-    /// Signs as the draft's client.
+    /// Authenticates as the draft's client.
+    #[must_use]
+    pub fn seal(&self, draft: Draft) -> Envelope {
+        self.seal_for(draft, ReplicaSet(u64::MAX))
+    }
+
+    /// Authenticates as the draft's client, but if clients use MACs, only these replicas get one
+    /// that is right.
     ///
     /// # Panics
     /// If the client is not of this world.
     #[must_use]
-    pub fn seal(&self, draft: Draft) -> Envelope {
+    pub fn seal_for(&self, draft: Draft, to: ReplicaSet) -> Envelope {
         let secret = self.clients.get(&draft.client).expect("a client of this world");
-        let auth = RequestAuth::Signature(signature(secret, &draft.digest()));
-        draft.seal(auth)
+        let digest = draft.digest();
+        if !self.macs {
+            return draft.seal(RequestAuth::Signature(signature(secret, &digest)));
+        }
+        let entry = |id: u16| {
+            let mut entry = mac(secret, id, &digest);
+            entry[0] ^= u8::from(!to.contains(ReplicaId(id)));
+            entry
+        };
+        let macs: Vec<u8> = (0..self.replicas.len() as u16).flat_map(entry).collect();
+        draft.seal(RequestAuth::Macs(macs.into()))
+    }
+
+    /// Whether an envelope convinces this replica.
+    fn convinces(&self, me: ReplicaId, envelope: &Envelope) -> bool {
+        let Some(secret) = self.clients.get(&envelope.client) else { return false };
+        match &envelope.auth {
+            RequestAuth::Signature(signed) if !self.macs => {
+                signature(secret, &envelope.digest) == *signed
+            }
+            RequestAuth::Macs(macs) if self.macs => {
+                let entry = macs.chunks_exact(RequestAuth::MAC_BYTES).nth(usize::from(me.0));
+                entry == Some(&mac(secret, me.0, &envelope.digest)[..])
+            }
+            _ => false,
+        }
     }
 
     /// Seals as the device of a replica.
@@ -69,11 +124,11 @@ impl Crypto {
         committed: Position,
         digest: &Digest,
     ) -> Certificate {
-        let mut hasher = Hasher::new("simulated certificate");
-        hasher.digest(&self.devices[usize::from(replica.0)]).u64(INCARNATION.0);
-        hasher.u64(position.view.0).u64(position.index);
-        hasher.u64(committed.view.0).u64(committed.index).digest(digest);
-        Certificate::Mac(hasher.finish().0)
+        let numbers = [position.view.0, position.index, committed.view.0, committed.index];
+        let mut certificate = [0; 32];
+        let secret = &self.devices[usize::from(replica.0)];
+        certificate[..16].copy_from_slice(&keyed(secret, 2, numbers, digest));
+        Certificate::Mac(certificate)
     }
 }
 
@@ -83,6 +138,7 @@ pub fn client_id(seed: u64, index: usize) -> ClientId {
     ClientId(secret("client id", seed, index).0)
 }
 
+/// As nobody in particular: an envelope is its client's if it would convince anyone.
 impl Verifier for Crypto {
     fn signature(&self, replica: ReplicaId, digest: &Digest, signed: &[u8; 64]) -> bool {
         let secret = self.replicas.get(usize::from(replica.0));
@@ -96,13 +152,30 @@ impl Verifier for Crypto {
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {
-        let secret = self.clients.get(&envelope.client);
-        match (&envelope.auth, secret) {
-            (RequestAuth::Signature(signed), Some(secret)) => {
-                signature(secret, &envelope.digest) == *signed
-            }
-            _ => false,
-        }
+        let mut ids = (0..self.replicas.len() as u16).map(ReplicaId);
+        ids.any(|id| self.convinces(id, envelope))
+    }
+}
+
+/// What one replica can check.
+pub struct Keys {
+    /// All keys.
+    pub crypto: Arc<Crypto>,
+    /// Whose eyes these are.
+    pub me: ReplicaId,
+}
+
+impl Verifier for Keys {
+    fn signature(&self, replica: ReplicaId, digest: &Digest, signed: &[u8; 64]) -> bool {
+        self.crypto.signature(replica, digest, signed)
+    }
+
+    fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
+        self.crypto.usig(replica, digest, ui)
+    }
+
+    fn envelope(&self, envelope: &Envelope) -> bool {
+        self.crypto.convinces(self.me, envelope)
     }
 }
 
@@ -133,5 +206,39 @@ mod tests {
         let mut stolen = draft;
         stolen.client = client_id(1, 1);
         assert!(!crypto.envelope(&stolen.seal(good.auth)));
+    }
+
+    #[test]
+    fn macs_convince_only_those_for_whom_they_are() {
+        let crypto = Arc::new(Crypto::new(1, 3, 1).with_macs(true));
+        let requests = vec![Request { number: 1, operation: Bytes::from_static(b"x") }];
+        let draft = Draft { client: client_id(1, 0), floor: 1, events: None, requests };
+        let partial = crypto.seal_for(draft.clone(), ReplicaSet::from_iter([ReplicaId(1)]));
+        let convinces = |envelope: &Envelope| {
+            [0, 1, 2]
+                .map(|me| Keys { crypto: crypto.clone(), me: ReplicaId(me) }.envelope(envelope))
+        };
+        assert_eq!(convinces(&partial), [false, true, false]);
+        assert_eq!(convinces(&crypto.seal(draft.clone())), [true; 3]);
+        assert!(crypto.envelope(&partial), "its client made it");
+        assert_eq!(convinces(&Crypto::new(1, 3, 1).seal(draft)), [false; 3], "signed");
+    }
+
+    #[test]
+    fn certificates_cover_everything_that_they_say() {
+        let crypto = Crypto::new(1, 2, 0);
+        let at = |view, index| Position::new(pentarchy_core::ids::View(view), index);
+        let digest = Digest::of(b"a");
+        let all = [
+            crypto.certify(ReplicaId(0), at(1, 2), at(3, 4), &digest),
+            crypto.certify(ReplicaId(1), at(1, 2), at(3, 4), &digest),
+            crypto.certify(ReplicaId(0), at(2, 2), at(3, 4), &digest),
+            crypto.certify(ReplicaId(0), at(1, 3), at(3, 4), &digest),
+            crypto.certify(ReplicaId(0), at(1, 2), at(4, 4), &digest),
+            crypto.certify(ReplicaId(0), at(1, 2), at(3, 5), &digest),
+            crypto.certify(ReplicaId(0), at(1, 2), at(3, 4), &Digest::of(b"b")),
+        ];
+        let different: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
     }
 }

@@ -1,6 +1,7 @@
 //! The trusted counter of a simulated replica. Keeps the contract of
 //! [`pentarchy_core::counter::Usig`]: positions ascend, a repetition gives the same identifier, and
-//! each identifier names the last commitment before it.
+//! each identifier names the last commitment before it. Unless it is told to lie: then everything
+//! that rests on it may fall, and checkers must notice.
 
 use crate::crypto::{Crypto, INCARNATION};
 use pentarchy_core::auth::Verifier;
@@ -20,6 +21,21 @@ const REMEMBERED: usize = 8;
 /// from the beginning.
 const START: Position = Position::new(View(0), Position::COMMITMENT);
 
+/// States to which a lying device can be set back.
+const SNAPSHOTS: usize = 256;
+
+/// How devices of faulty replicas are, against the assumption of hybrid protocols.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DeviceFault {
+    /// They keep their contract.
+    #[default]
+    None,
+    /// Set back to an earlier state whenever a position is spent.
+    RollBack,
+    /// Copied: of two copies of a replica each has a device of its own.
+    Clone,
+}
+
 /// The device of one replica.
 #[derive(Clone)]
 pub struct SimDevice {
@@ -30,6 +46,8 @@ pub struct SimDevice {
     /// The last index in each view; a mutant looks at nothing else.
     in_view: BTreeMap<View, u64>,
     recent: VecDeque<(Digest, Ui)>,
+    /// The last position and commitment after each certificate, if this device can be set back.
+    earlier: Option<Vec<(Position, Position)>>,
 }
 
 impl SimDevice {
@@ -43,6 +61,7 @@ impl SimDevice {
             committed: START,
             in_view: BTreeMap::new(),
             recent: VecDeque::new(),
+            earlier: None,
         }
     }
 
@@ -51,12 +70,36 @@ impl SimDevice {
         (self.last, self.committed, &self.in_view, &self.recent).hash(&mut hasher);
     }
 
+    /// Where it stands: the last position and the last commitment.
+    #[must_use]
+    pub const fn stands(&self) -> (Position, Position) {
+        (self.last, self.committed)
+    }
+
     fn is_spent(&self, position: Position) -> bool {
         if mutant!("device.not-bound-to-views") {
             let index = self.in_view.get(&position.view);
             return index.is_some_and(|index| position.index <= *index);
         }
         if mutant!("device.certifies-twice") { position < self.last } else { position <= self.last }
+    }
+
+    /// The same device, but it lies if `fault` is [`DeviceFault::RollBack`].
+    #[must_use]
+    pub fn with(self, fault: DeviceFault) -> Self {
+        let earlier = (fault == DeviceFault::RollBack).then(|| vec![(START, START)]);
+        Self { earlier, ..self }
+    }
+
+    /// Goes back to before a position, if it can.
+    fn roll_back(&mut self, position: Position) {
+        let Some(earlier) = &mut self.earlier else { return };
+        while earlier.last().is_some_and(|(last, _)| *last >= position) {
+            earlier.pop();
+        }
+        if let Some(state) = earlier.last() {
+            (self.last, self.committed) = *state;
+        }
     }
 }
 
@@ -78,6 +121,9 @@ impl Usig for SimDevice {
             return Ok(*ui);
         }
         if self.is_spent(position) {
+            self.roll_back(position);
+        }
+        if self.is_spent(position) {
             return Err(Refused::Spent);
         }
         let committed = self.committed;
@@ -87,6 +133,12 @@ impl Usig for SimDevice {
         self.in_view.insert(position.view, position.index);
         if position.index >= Position::COMMITMENT {
             self.committed = position;
+        }
+        if let Some(earlier) = &mut self.earlier {
+            earlier.push((self.last, self.committed));
+            if earlier.len() > SNAPSHOTS {
+                earlier.remove(0);
+            }
         }
         self.recent.push_back((*digest, ui));
         if self.recent.len() > REMEMBERED {
@@ -139,5 +191,20 @@ mod tests {
         assert_eq!(committed(&mut device, at(2, 0)), Ok(at(0, 4)), "leaving commits to nothing");
         assert_eq!(committed(&mut device, at(2, 2)), Ok(at(0, 4)));
         assert_eq!(committed(&mut device, at(2, 3)), Ok(at(2, 2)));
+    }
+
+    #[test]
+    fn a_device_that_is_set_back_certifies_twice() {
+        let crypto = Arc::new(Crypto::new(3, 1, 0));
+        let mut device = SimDevice::new(ReplicaId(0), crypto).with(DeviceFault::RollBack);
+        let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
+        let first = device.create(at(0, 3), &a).unwrap();
+        device.create(at(0, 4), &a).unwrap();
+        let second = device.create(at(0, 3), &b).unwrap();
+        assert_eq!((first.position, first.committed), (second.position, second.committed));
+        assert!(
+            device.verify(ReplicaId(0), &first, &a) && device.verify(ReplicaId(0), &second, &b)
+        );
+        assert_eq!(device.create(at(0, 2), &b), Err(Refused::Spent), "not before its beginning");
     }
 }

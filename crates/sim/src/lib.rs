@@ -5,8 +5,9 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`run`], [`swarm`] | from a seed to a summary or a violation |
+//! | [`twins`] | every schedule of partitions around a replica that exists twice |
 //! | [`world`], [`node`], [`workload`] | replicas and clients as hosts put them |
-//! | [`network`], [`time`], [`adversary`] | what goes wrong |
+//! | [`network`], [`time`], [`adversary`], [`hostile`] | what goes wrong |
 //! | [`checker`], [`oracle`] | what must hold nevertheless |
 //! | [`crypto`], [`device`], [`service`] | keys, trusted counters and the replicated registers |
 //! | [`explorer`] | everything that can happen to a small group, within budgets |
@@ -21,15 +22,18 @@ pub mod checker;
 pub mod crypto;
 pub mod device;
 pub mod explorer;
+pub mod hostile;
 pub mod network;
 pub mod node;
 pub mod oracle;
+mod quiet;
 pub mod rng;
 pub mod run;
 pub mod service;
 pub mod swarm;
 pub mod time;
 pub mod trace;
+pub mod twins;
 pub mod workload;
 pub mod world;
 

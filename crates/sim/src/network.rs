@@ -1,5 +1,6 @@
 //! The network between the nodes: late, lossy, repeating, reordering and sometimes split, until it
-//! heals.
+//! heals. Replicas stand at places ([`crate::swarm::Options::places`]), and addresses of replicas
+//! mean places here: two copies of one replica can be in different parts.
 
 use crate::node::Address;
 use crate::rng::Rng;
@@ -36,6 +37,41 @@ pub struct Cut {
     pub clients: bool,
 }
 
+/// Places in parts that cannot speak to each other; clients reach all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Cells(pub u64);
+
+impl Cells {
+    /// Places that can be told apart.
+    pub const PLACES_MAX: usize = 16;
+
+    /// The part of a place.
+    #[must_use]
+    pub const fn of(self, place: u16) -> u64 {
+        (self.0 >> (4 * (place as u64 % Self::PLACES_MAX as u64))) & 15
+    }
+
+    /// The same, with a place in this part, which is below 16.
+    #[must_use]
+    pub const fn with(self, place: u16, part: u64) -> Self {
+        let shift = 4 * (place as u64 % Self::PLACES_MAX as u64);
+        Self((self.0 & !(15 << shift)) | (part << shift))
+    }
+
+    /// Any of them, with at most this many parts.
+    pub fn draw(rng: &mut Rng, places: usize, parts: u64) -> Self {
+        let place = |cells: Self, place| cells.with(place, rng.below(parts));
+        (0..places as u16).fold(Self(0), place)
+    }
+
+    const fn blocks(self, from: Address, to: Address) -> bool {
+        match (from, to) {
+            (Address::Replica(a), Address::Replica(b)) => self.of(a.0) != self.of(b.0),
+            _ => false,
+        }
+    }
+}
+
 impl Cut {
     fn blocks(&self, from: Address, to: Address) -> bool {
         match (from, to) {
@@ -55,6 +91,7 @@ impl Cut {
 pub struct Network {
     options: NetworkOptions,
     cuts: Vec<(u64, Cut)>,
+    partitions: Vec<(u64, Cells)>,
     rng: Rng,
 }
 
@@ -62,7 +99,7 @@ impl Network {
     /// A whole network.
     #[must_use]
     pub const fn new(options: NetworkOptions, rng: Rng) -> Self {
-        Self { options, cuts: Vec::new(), rng }
+        Self { options, cuts: Vec::new(), partitions: Vec::new(), rng }
     }
 
     /// Splits the network until [`Self::mend`] is called with the same name.
@@ -70,20 +107,28 @@ impl Network {
         self.cuts.push((name, cut));
     }
 
-    /// Ends a cut.
+    /// Partitions the network until [`Self::mend`] is called with the same name.
+    pub fn partition(&mut self, name: u64, cells: Cells) {
+        self.partitions.push((name, cells));
+    }
+
+    /// Ends a cut or a partition.
     pub fn mend(&mut self, name: u64) {
         self.cuts.retain(|(known, _)| *known != name);
+        self.partitions.retain(|(known, _)| *known != name);
     }
 
     /// From now on nothing is lost and nobody is cut off; messages still take their time.
     pub fn heal(&mut self) {
         self.cuts.clear();
+        self.partitions.clear();
         (self.options.loss_ppm, self.options.duplicate_ppm, self.options.straggle_ppm) = (0, 0, 0);
     }
 
     /// When a message that leaves now arrives: never, once or twice.
     pub fn arrivals(&mut self, now: Micros, from: Address, to: Address) -> [Option<Micros>; 2] {
-        if self.cuts.iter().any(|(_, cut)| cut.blocks(from, to)) {
+        let cut = self.cuts.iter().any(|(_, cut)| cut.blocks(from, to));
+        if cut || self.partitions.iter().any(|(_, cells)| cells.blocks(from, to)) {
             return [None, None];
         }
         let lost = self.rng.chance(self.options.loss_ppm);
@@ -131,6 +176,17 @@ mod tests {
         assert!(!passes(&mut network, CLIENT, A) && passes(&mut network, CLIENT, B));
         network.mend(2);
         assert!(passes(&mut network, A, B) && passes(&mut network, A, CLIENT));
+    }
+
+    #[test]
+    fn parts_cannot_speak_to_each_other() {
+        let mut network = Network::new(NetworkOptions::default(), Rng::new(1));
+        let third = Address::Replica(ReplicaId(2));
+        network.partition(7, Cells(0).with(0, 1).with(2, 1));
+        assert!(!passes(&mut network, A, B) && !passes(&mut network, B, A));
+        assert!(passes(&mut network, A, third) && passes(&mut network, CLIENT, B));
+        network.mend(7);
+        assert!(passes(&mut network, A, B));
     }
 
     #[test]

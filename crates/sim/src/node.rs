@@ -2,7 +2,7 @@
 //! around it, as any host puts them. What it does comes out as a list of [`Act`]s; who carries them
 //! out, and when, is the world's business, so the world and the trace runner share this file.
 
-use crate::crypto::Crypto;
+use crate::crypto::{Crypto, Keys};
 use crate::device::SimDevice;
 use crate::service::Journal;
 use pentarchy_core::Bytes;
@@ -24,11 +24,13 @@ use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{self, Transfer};
 use pentarchy_core::wire::Wire;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 mod acts;
+mod lies;
 
 pub use acts::{Act, Address, Observation, Packet};
+pub use lies::{Fault, Lying};
 
 /// Events that one event may cause inside one replica before something must be wrong.
 const CHAIN_MAX: usize = 100_000;
@@ -40,14 +42,18 @@ pub struct ReplicaNode {
     core: Box<dyn ReplicaCore>,
     executor: Executor,
     transfer: Transfer,
-    device: SimDevice,
-    crypto: Arc<Crypto>,
+    device: SharedDevice,
+    keys: Keys,
     clients: Arc<[ClientId]>,
     journal: Journal,
+    faulty: Option<Fault>,
     inbox: VecDeque<CoreEvent>,
     effects: Vec<CoreEffect>,
     steps: u64,
 }
+
+/// A device; two copies of one replica may have the same one.
+pub type SharedDevice = Arc<Mutex<SimDevice>>;
 
 /// What a replica node is made of.
 pub struct Parts {
@@ -65,21 +71,19 @@ pub struct Parts {
     pub journal: Journal,
     /// The core and its first effects.
     pub core: (Box<dyn ReplicaCore>, Vec<CoreEffect>),
+    /// Its trusted counter.
+    pub device: SharedDevice,
+    /// Whether it is faulty, and how.
+    pub faulty: Option<Fault>,
 }
 
 impl ReplicaNode {
     /// Puts a replica together and carries out its first effects.
     #[must_use]
     pub fn new(parts: Parts, out: &mut Vec<Act>) -> Self {
-        let device = SimDevice::new(parts.id, parts.crypto.clone());
-        Self::with_device(parts, device, out)
-    }
-
-    /// Puts a replica together around a device that may have been used before.
-    #[must_use]
-    pub fn with_device(parts: Parts, device: SimDevice, out: &mut Vec<Act>) -> Self {
-        let Parts { id, membership, crypto, clients, service, journal, core: (core, first) } =
+        let Parts { id, membership, crypto, clients, service, journal, core, device, faulty } =
             parts;
+        let (core, first) = core;
         let mut others: ReplicaSet = membership.ids().collect();
         others.remove(id);
         let mut node = Self {
@@ -89,9 +93,10 @@ impl ReplicaNode {
             executor: Executor::new(membership, service),
             transfer: Transfer::new(id),
             device,
-            crypto,
+            keys: Keys { crypto, me: id },
             clients,
             journal,
+            faulty,
             inbox: VecDeque::new(),
             effects: Vec::new(),
             steps: 0,
@@ -116,7 +121,7 @@ impl ReplicaNode {
 
     /// Takes the replica apart again.
     #[must_use]
-    pub fn into_parts(self) -> (Box<dyn ReplicaCore>, SimDevice) {
+    pub fn into_parts(self) -> (Box<dyn ReplicaCore>, SharedDevice) {
         (self.core, self.device)
     }
 
@@ -135,7 +140,7 @@ impl ReplicaNode {
     /// One line for traces about a message in its encoding.
     #[must_use]
     pub fn describe_wire(&self, wire: &Bytes) -> String {
-        match self.core.open(&*self.crypto, self.id, wire) {
+        match self.core.open(&self.keys, self.id, wire) {
             Ok(incoming) => self.core.describe(&incoming),
             Err(why) => format!("{} bytes that are {}", wire.len(), why.name()),
         }
@@ -187,6 +192,7 @@ impl ReplicaNode {
         self.transfer.on_round(now, &mut steps);
         self.carry_out_transfer(steps, out);
         self.feed(CoreEvent::Input(Input::Round { now }), out);
+        self.lie(out);
     }
 
     fn on_protocol(
@@ -195,7 +201,8 @@ impl ReplicaNode {
         wire: &Bytes,
         out: &mut Vec<Act>,
     ) -> Result<(), Reject> {
-        let incoming = self.core.open(&*self.crypto, peer, wire)?;
+        let incoming = self.core.open(&self.keys, peer, wire)?;
+        self.overhear(wire);
         self.feed(CoreEvent::Message(incoming), out);
         Ok(())
     }
@@ -237,9 +244,10 @@ impl ReplicaNode {
 
     fn on_request(&mut self, envelope: Arc<Envelope>, out: &mut Vec<Act>) -> Result<(), Reject> {
         let settled = self.settled(&envelope);
-        if settled.len() < envelope.requests.len() && !self.crypto.envelope(&envelope) {
+        if settled.len() < envelope.requests.len() && !self.keys.envelope(&envelope) {
             return Err(Reject::BadRequest);
         }
+        self.overhear_request(&envelope);
         self.admit(envelope, settled, out);
         self.run(out);
         Ok(())
@@ -260,7 +268,7 @@ impl ReplicaNode {
         if !settled.is_empty() {
             self.reply(envelope.client, settled, out);
         }
-        if new {
+        if new && !self.is_mute() {
             let input = Input::Request { envelope, settled: numbers };
             self.inbox.push_back(CoreEvent::Input(input));
         }
@@ -277,6 +285,9 @@ impl ReplicaNode {
 
     /// Law 1: one event at a time, and its effects in order before the next.
     fn feed(&mut self, event: CoreEvent, out: &mut Vec<Act>) {
+        if self.is_mute() {
+            return;
+        }
         self.inbox.push_back(event);
         self.run(out);
     }
@@ -289,7 +300,9 @@ impl ReplicaNode {
             self.steps += 1;
             let mut effects = core::mem::take(&mut self.effects);
             self.core.step(event, &mut effects);
-            self.core.assert_invariants();
+            if self.faulty.is_none() {
+                self.core.assert_invariants();
+            }
             effects.drain(..).for_each(|effect| self.carry_out(effect, out));
             self.effects = effects;
         }
@@ -321,28 +334,35 @@ impl ReplicaNode {
     }
 
     fn send(&mut self, to: To, outgoing: &Outgoing, out: &mut Vec<Act>) {
-        let tag = self.authenticate(outgoing, out);
+        let Some(tag) = self.authenticate(outgoing, out) else { return };
         let (wire, incoming) = self.core.seal(outgoing, tag);
         let (set, loops) = self.targets(to);
         out.push(Act::Saw(Observation::Said { to, incoming: incoming.clone() }));
+        self.overhear(&wire);
         self.transmit(set, &wire, out);
         if loops {
             self.inbox.push_back(CoreEvent::Message(incoming));
         }
     }
 
-    fn authenticate(&mut self, outgoing: &Outgoing, out: &mut Vec<Act>) -> AuthTag {
-        match outgoing.auth {
+    /// The tag that a message asks for. None if the device refuses, which it does to the faulty
+    /// only.
+    fn authenticate(&mut self, outgoing: &Outgoing, out: &mut Vec<Act>) -> Option<AuthTag> {
+        Some(match outgoing.auth {
             Auth::Channel => AuthTag::Channel,
-            Auth::Signature => AuthTag::Signature(self.crypto.sign(self.id, &outgoing.digest)),
+            Auth::Signature => AuthTag::Signature(self.keys.crypto.sign(self.id, &outgoing.digest)),
             Auth::Usig(position) => {
-                let ui = self.device.create(position, &outgoing.digest);
-                let ui = ui.unwrap_or_else(|why| panic!("{} at {position:?}: {why}", self.id));
                 let digest = outgoing.digest;
+                let mut device = self.device.lock().expect("a device does not panic");
+                let ui = match device.create(position, &digest) {
+                    Ok(ui) => ui,
+                    Err(_) if self.faulty.is_some() => return None,
+                    Err(why) => panic!("{} at {position:?}: {why}", self.id),
+                };
                 out.push(Act::Saw(Observation::Certified { ui, digest }));
                 AuthTag::Usig(ui)
             }
-        }
+        })
     }
 
     fn relay(&mut self, to: To, wire: &Bytes, out: &mut Vec<Act>) {
@@ -350,7 +370,7 @@ impl ReplicaNode {
         out.push(Act::Saw(Observation::Relayed { to, wire: wire.clone() }));
         self.transmit(set, wire, out);
         if loops {
-            let own = self.core.open(&*self.crypto, self.id, wire);
+            let own = self.core.open(&self.keys, self.id, wire);
             let own = own.unwrap_or_else(|why| panic!("{} relays {why:?} to itself", self.id));
             self.inbox.push_back(CoreEvent::Message(own));
         }

@@ -8,15 +8,17 @@ use crate::checker::counter_uniqueness::CounterUniqueness;
 use crate::checker::events::Events;
 use crate::checker::linearizability::{self, Seen};
 use crate::checker::validity::Validity;
-use crate::checker::{Broken, Verdict, acceptance, bounds};
+use crate::checker::{Broken, Verdict, acceptance, bounds, evidence};
 use crate::crypto::Crypto;
 use crate::node::{Address, Observation};
-use crate::run::Summary;
+use crate::run::{FINDINGS, Summary};
 use crate::service::Operation;
+use crate::swarm::{Disturbance, Options};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
+use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
 use pentarchy_core::ports::client::Outcome;
-use pentarchy_core::protocol::{Reject, Status, Tuning};
+use pentarchy_core::protocol::{Evidence, Finding, Reject, Status, Tuning};
 use pentarchy_core::wire::Wire;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +30,11 @@ pub const REFUSAL: &str = "no_refusal";
 pub struct Oracle {
     n: usize,
     tuning: Tuning,
+    /// Correct clocks are never further apart than they may be, and always looked at.
+    in_step: bool,
+    /// Some requests may convince some replicas only, so correct replicas may refuse each other.
+    abused_macs: bool,
+    watch_devices: bool,
     agreement: Agreement,
     validity: Validity,
     at_most_once: AtMostOnce,
@@ -43,17 +50,26 @@ pub struct Oracle {
     highest_view: View,
     transfers: u64,
     rejected: u64,
-    reports: u64,
+    found: [u64; FINDINGS.len()],
     undecided: u64,
 }
 
 impl Oracle {
     /// Nothing has been seen yet.
     #[must_use]
-    pub fn new(crypto: Arc<Crypto>, n: usize, tuning: Tuning) -> Self {
+    pub fn new(crypto: Arc<Crypto>, options: &Options) -> Self {
+        // A replica that slept knows only the time before.
+        let wrong = |(_, it): &(u64, Disturbance)| {
+            matches!(it, Disturbance::ClockJump(..) | Disturbance::Pause(..))
+        };
+        let drifted_ms = options.heal_at / 1_000 * options.drift_ppm / 1_000_000;
+        let slack_ms = options.skew_ms + drifted_ms + 1;
         Self {
-            n,
-            tuning,
+            n: options.n,
+            tuning: options.tuning,
+            in_step: slack_ms <= CLOCK_SKEW_MILLIS && !options.disturbances.iter().any(wrong),
+            abused_macs: options.abuses_macs(),
+            watch_devices: options.watch_devices,
             agreement: Agreement::default(),
             validity: Validity::new(crypto),
             at_most_once: AtMostOnce::default(),
@@ -67,7 +83,7 @@ impl Oracle {
             highest_view: View(0),
             transfers: 0,
             rejected: 0,
-            reports: 0,
+            found: [0; FINDINGS.len()],
             undecided: 0,
         }
     }
@@ -84,7 +100,8 @@ impl Oracle {
         audit: &mut Audit,
     ) -> Verdict {
         if let Observation::Certified { ui, digest } = seen {
-            return self.counters.certified(replica, ui, *digest);
+            let verdict = self.counters.certified(replica, ui, *digest);
+            return if self.watch_devices { verdict } else { Ok(()) };
         }
         if faulty {
             return Ok(());
@@ -116,11 +133,12 @@ impl Oracle {
                 self.events_told.told(replica, *client, *number, body)?;
             }
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
-            Observation::Reported(_) => self.reports += 1,
             Observation::Said { .. }
             | Observation::Relayed { .. }
             | Observation::Replied { .. }
             | Observation::Certified { .. }
+            | Observation::Lied { .. }
+            | Observation::Reported(_)
             | Observation::Rejected { .. } => {}
         }
         Ok(())
@@ -132,7 +150,30 @@ impl Oracle {
     /// If they are.
     pub fn refused(&mut self, by: ReplicaId, from: Address, correct: bool, why: Reject) -> Verdict {
         self.rejected += 1;
-        acceptance::refused(by, from, correct, why)
+        let excused = self.abused_macs && why == Reject::BadRequest;
+        acceptance::refused(by, from, correct && !excused, why)
+    }
+
+    /// A replica found a lie; `author_correct` says of whom. What faulty ones find is nothing.
+    ///
+    /// # Errors
+    /// If the author is correct.
+    pub fn reported(
+        &mut self,
+        by: ReplicaId,
+        faulty: bool,
+        found: &Evidence,
+        author_correct: bool,
+    ) -> Verdict {
+        let kind = match found.finding {
+            Finding::TwoCheckpoints { .. } => 0,
+            Finding::DivergedState { .. } => 1,
+            Finding::MismatchedCommit { .. } => 2,
+            Finding::FutureTime { .. } => 3,
+            Finding::OversizeBatch { .. } => 4,
+        };
+        self.found[kind] += 1;
+        evidence::reported(by, found, author_correct && !faulty, self.in_step)
     }
 
     /// What a correct replica's service ran.
@@ -145,21 +186,20 @@ impl Oracle {
         })
     }
 
-    /// How a correct replica stands after a step: acts, bytes of the largest packet, timers.
+    /// How a correct replica stands after a step.
     ///
     /// # Errors
     /// If a bound is passed, or a client was refused.
-    pub fn bounds(
-        &mut self,
-        replica: ReplicaId,
-        status: &Status,
-        (acts, packet_bytes, timers): (usize, usize, usize),
-    ) -> Verdict {
+    pub fn bounds(&mut self, replica: ReplicaId, status: &Status, load: &bounds::Load) -> Verdict {
         if let Some(broken) = self.refused.take() {
             return Err(broken);
         }
-        let load = bounds::Load { acts, packet_bytes, timers };
         bounds::check(replica, status, load, &self.tuning, self.n)
+    }
+
+    /// A hostile client asked for something: it may run, or anything else under that number.
+    pub fn may_run(&mut self, client: ClientId, operation: &Operation) {
+        self.validity.submitted(client, operation.number, operation.to_bytes());
     }
 
     /// The checker of what clients are told unasked.
@@ -230,7 +270,7 @@ impl Oracle {
             view: self.highest_view,
             transfers: self.transfers,
             rejected: self.rejected,
-            reports: self.reports,
+            found: self.found,
             undecided: self.undecided,
             told: self.events_told.heard_count(),
             missed: self.events_told.missed_count(),

@@ -2,18 +2,19 @@
 
 use crate::audit::Fingerprint;
 use crate::checker::Broken;
+use crate::quiet;
 use crate::rng::Rng;
 use crate::service::{Journal, Registers};
 use crate::swarm::{Options, SimConfig};
 use crate::world::{Log, World};
 use core::fmt;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::forge::MakeForger;
 use pentarchy_core::ids::{ClientId, Slot, View};
 use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::protocol::{Rules, Setup, Timeouts};
 use pentarchy_core::service::Service;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,6 +51,8 @@ pub struct Factories<'a> {
     pub client: &'a StartClient<'a>,
     /// What it replicates.
     pub service: &'a StartService<'a>,
+    /// Its liars, if somebody wrote down how to lie in it.
+    pub forger: Option<MakeForger>,
 }
 
 impl<'a> Factories<'a> {
@@ -60,9 +63,20 @@ impl<'a> Factories<'a> {
         replica: &'a StartReplica<'a>,
         client: &'a StartClient<'a>,
     ) -> Self {
-        Self { rules, replica, client, service: &|journal| Box::new(Registers::new(journal)) }
+        let service = &|journal| Box::new(Registers::new(journal)) as Box<dyn Service>;
+        Self { rules, replica, client, service, forger: None }
+    }
+
+    /// The same, with liars of this make.
+    #[must_use]
+    pub const fn with_forger(self, forger: Option<MakeForger>) -> Self {
+        Self { forger, ..self }
     }
 }
+
+/// The kinds of lies that replicas find, for [`Summary::found`].
+pub const FINDINGS: [&str; 5] =
+    ["two_checkpoints", "diverged_state", "mismatched_commit", "future_time", "oversize_batch"];
 
 /// What happened in one world.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -89,8 +103,10 @@ pub struct Summary {
     pub messages: u64,
     /// Packets that were refused.
     pub rejected: u64,
-    /// Lies that were found.
-    pub reports: u64,
+    /// Lies that were told by forgers.
+    pub lies: u64,
+    /// Lies that correct replicas found, by kind: see [`FINDINGS`].
+    pub found: [u64; FINDINGS.len()],
     /// Events that clients were told.
     pub told: u64,
     /// Events that clients were told they miss.
@@ -101,6 +117,10 @@ pub struct Summary {
     pub crashed: usize,
     /// What faulty replicas did.
     pub adversaries: Vec<&'static str>,
+    /// What hostile clients did.
+    pub hostile: Vec<&'static str>,
+    /// What else was to go wrong.
+    pub faults: Vec<&'static str>,
     /// Simulated time.
     pub simulated_ms: u64,
     /// The hash of all that happened.
@@ -114,8 +134,9 @@ impl fmt::Display for Summary {
         write!(out, "slots={slots} stable={} view={} transfers={transfers} ", stable.0, view.0)?;
         write!(out, "told={} missed={} ", self.told, self.missed)?;
         write!(out, "messages={} rejected={} ", self.messages, self.rejected)?;
-        write!(out, "reports={} undecided={} ", self.reports, self.undecided)?;
+        write!(out, "lies={} found={:?} undecided={} ", self.lies, self.found, self.undecided)?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;
+        write!(out, "hostile={:?} faults={:?} ", self.hostile, self.faults)?;
         write!(out, "simulated={}ms audit={}", self.simulated_ms, self.audit)
     }
 }
@@ -184,12 +205,8 @@ pub fn run_options(
     log: Option<Log>,
 ) -> Result<Summary, Violation> {
     let world = options.to_string();
-    let run = AssertUnwindSafe(|| World::new(seed, options, factories, rng, log).run());
-    let outcome = catch_unwind(run).unwrap_or_else(|cause| {
-        let text = cause.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        Err(Broken::new(PANIC, text.unwrap_or_default()))
-    });
+    let run = || World::new(seed, options, factories, rng, log).run();
+    let outcome = quiet::catch(run).unwrap_or_else(|text| Err(Broken::new(PANIC, text)));
     match outcome {
         Ok(summary) => Ok(Summary { seed, ..summary }),
         Err(broken) => Err(Violation { seed, broken, world }),
@@ -205,18 +222,28 @@ pub fn run_many(
     factories: &Factories<'_>,
     progress: impl FnMut(&Result<Summary, Violation>) -> bool + Send,
 ) {
-    let next = AtomicU64::new(seeds.start);
+    for_each(seeds, jobs, |seed| run_seed(seed, config, factories), progress);
+}
+
+/// Runs something for each number of a range, as [`run_many`] does for seeds.
+pub(crate) fn for_each(
+    numbers: Range<u64>,
+    jobs: usize,
+    run: impl Fn(u64) -> Result<Summary, Violation> + Sync,
+    progress: impl FnMut(&Result<Summary, Violation>) -> bool + Send,
+) {
+    let next = AtomicU64::new(numbers.start);
     let progress = Mutex::new(progress);
     let work = || {
         loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= numbers.end {
                 break;
             }
-            let outcome = run_seed(seed, config, factories);
+            let outcome = run(number);
             let mut progress = progress.lock().expect("progress does not panic");
             if !progress(&outcome) {
-                next.store(seeds.end, Ordering::Relaxed);
+                next.store(numbers.end, Ordering::Relaxed);
                 break;
             }
         }

@@ -2,7 +2,9 @@
 //! something (a lossy network, tiny windows, a dying primary) instead of a little of everything.
 
 use crate::adversary::Behaviour;
-use crate::network::NetworkOptions;
+use crate::device::DeviceFault;
+use crate::hostile::Hostility;
+use crate::network::{Cells, NetworkOptions};
 use crate::rng::Rng;
 use crate::time::Micros;
 use crate::workload::WorkloadOptions;
@@ -19,8 +21,11 @@ pub struct SimConfig {
     pub f: Option<usize>,
     /// Whether anything goes wrong at all: faults, loss, skew, pauses.
     pub faults: bool,
-    /// Whether replicas may be Byzantine.
+    /// Whether replicas and clients may be Byzantine.
     pub byzantine: bool,
+    /// How the devices of faulty replicas are. Unless they keep their contract, every world has
+    /// two copies of some replica, and checkers are expected to find something.
+    pub device: DeviceFault,
     /// The numbers behind delays.
     pub timeouts: Timeouts,
     /// After healing, each request must complete within this many request and view-change timeouts.
@@ -34,6 +39,7 @@ impl Default for SimConfig {
             f: None,
             faults: true,
             byzantine: true,
+            device: DeviceFault::None,
             timeouts: Timeouts::default(),
             liveness_timeouts: 50,
         }
@@ -69,13 +75,37 @@ pub enum Disturbance {
     },
     /// The group falls into two parts for a while.
     Split {
-        /// One part.
+        /// One part, by places: copies of one replica may be in different ones.
         part: ReplicaSet,
         /// The other part's messages arrive.
         one_way: bool,
         /// For how long.
         lasts: Micros,
     },
+    /// The group falls into several parts for a while.
+    Partition {
+        /// Who is where.
+        cells: Cells,
+        /// For how long.
+        lasts: Micros,
+    },
+    /// A replica's clock is set ahead.
+    ClockJump(Target, u64),
+}
+
+impl Disturbance {
+    /// Its name, for summaries.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crash(_) => "crash",
+            Self::Pause(..) => "pause",
+            Self::Isolate { .. } => "isolate",
+            Self::Split { .. } => "split",
+            Self::Partition { .. } => "partition",
+            Self::ClockJump(..) => "clock_jump",
+        }
+    }
 }
 
 /// Everything that a seed decides.
@@ -101,6 +131,16 @@ pub struct Options {
     pub network: NetworkOptions,
     /// How far clocks are apart.
     pub skew_ms: u64,
+    /// How much faster than others a clock may run before everything heals, in millionths.
+    pub drift_ppm: u64,
+    /// Clients authenticate by MACs.
+    pub macs: bool,
+    /// Clients that do harm, beside the others.
+    pub hostile: Vec<Hostility>,
+    /// See [`SimConfig::device`].
+    pub device: DeviceFault,
+    /// Whether the counters' own checker looks: without it others must notice a device that lies.
+    pub watch_devices: bool,
     /// A host's round ends at most this long after something came.
     pub round_us: Micros,
     /// Of a million envelopes, how many a host refuses because its tables are full.
@@ -109,13 +149,13 @@ pub struct Options {
     pub stale_timer_ppm: u32,
     /// What clients do.
     pub workload: WorkloadOptions,
-    /// Replicas that are faulty from the start.
-    pub byzantine: Vec<(ReplicaId, Behaviour)>,
+    /// Replicas that are faulty from the start, and how.
+    pub byzantine: Vec<(ReplicaId, Vec<Behaviour>)>,
     /// What happens when.
     pub disturbances: Vec<(Micros, Disturbance)>,
     /// When the network heals.
     pub heal_at: Micros,
-    /// See [`SimConfig::liveness_timeouts`].
+    /// See [`SimConfig::liveness_timeouts`]; 0 if liveness is not promised.
     pub liveness_timeouts: u64,
 }
 
@@ -130,7 +170,8 @@ impl fmt::Display for Options {
             "in_flight={} {network:?} byzantine={byzantine:?} ",
             tuning.proposals_in_flight
         )?;
-        write!(out, "skew={}ms busy={} ", self.skew_ms, self.busy_ppm)?;
+        write!(out, "skew={}ms drift={}ppm ", self.skew_ms, self.drift_ppm)?;
+        write!(out, "macs={} hostile={:?} busy={} ", self.macs, self.hostile, self.busy_ppm)?;
         write!(out, "disturbances={:?} heal_at={heal_at}", self.disturbances)
     }
 }
@@ -158,6 +199,11 @@ impl Options {
             timeouts: config.timeouts,
             network: NetworkOptions { latency_us: 50, jitter_us: 100, ..NetworkOptions::default() },
             skew_ms: 0,
+            drift_ppm: 0,
+            macs: rng.percent(10),
+            hostile: Vec::new(),
+            device: config.device,
+            watch_devices: config.device == DeviceFault::None,
             round_us: rng.range(0, 3) * 50,
             busy_ppm: 0,
             stale_timer_ppm: 0,
@@ -168,23 +214,86 @@ impl Options {
             liveness_timeouts: config.liveness_timeouts,
         };
         if config.faults {
-            options.draw_faults(rng, config.byzantine);
+            options.draw_network(rng);
+            if config.byzantine {
+                options.draw_replicas(rng);
+                options.draw_hostile(rng);
+            }
+            options.draw_disturbances(rng);
+        }
+        if options.abuses_macs() {
+            options.liveness_timeouts = 0;
         }
         options
     }
 
-    fn draw_faults(&mut self, rng: &mut Rng, byzantine: bool) {
+    /// Whether somebody may make requests that convince some replicas only: a client with partial
+    /// MACs, or a replica that spoils one in what it passes on. MACs are for those who fail by
+    /// accident; then liveness is not promised.
+    #[must_use]
+    pub fn abuses_macs(&self) -> bool {
+        let partial = self.hostile.contains(&Hostility::PartialMacs);
+        self.macs && (partial || !self.byzantine.is_empty())
+    }
+
+    /// Replicas and copies of them: wherever a core runs is a place, and the first `n` places are
+    /// the replicas in their order.
+    #[must_use]
+    pub fn places(&self) -> Vec<ReplicaId> {
+        let ids = (0..self.n as u16).map(ReplicaId);
+        ids.chain(self.twins()).collect()
+    }
+
+    fn twins(&self) -> impl Iterator<Item = ReplicaId> {
+        let twin = |(id, kinds): &(ReplicaId, Vec<Behaviour>)| {
+            kinds.contains(&Behaviour::Twin).then_some(*id)
+        };
+        self.byzantine.iter().filter_map(twin)
+    }
+
+    fn draw_network(&mut self, rng: &mut Rng) {
         self.network = draw_network(rng);
         self.skew_ms = *rng.pick(&[0, 20, 200, 400]);
+        self.drift_ppm = *rng.pick(&[0, 200, 5_000, 50_000]);
         self.busy_ppm = *rng.pick(&[0, 0, 1_000, 20_000]);
         self.stale_timer_ppm = *rng.pick(&[0, 50_000, 500_000]);
-        if byzantine && rng.percent(50) {
-            let mut ids: Vec<ReplicaId> = (0..self.n as u16).map(ReplicaId).collect();
-            for _ in 0..rng.range(1, self.f as u64) {
-                let index = rng.below(ids.len() as u64) as usize;
-                self.byzantine.push((ids.swap_remove(index), Behaviour::draw(rng, self.n)));
-            }
+    }
+
+    fn draw_replicas(&mut self, rng: &mut Rng) {
+        let lies = self.device != DeviceFault::None;
+        if !lies && rng.percent(35) {
+            return;
         }
+        let mut ids: Vec<ReplicaId> = (0..self.n as u16).map(ReplicaId).collect();
+        for _ in 0..rng.range(1, self.f as u64) {
+            let index = rng.below(ids.len() as u64) as usize;
+            let behaviour =
+                |rng: &mut Rng| Behaviour::draw(rng, self.n, self.clients, &self.timeouts);
+            let mut behaviours = vec![behaviour(rng)];
+            if rng.percent(25) {
+                let second = behaviour(rng);
+                behaviours.extend(Some(second).filter(|it| it.name() != behaviours[0].name()));
+            }
+            if lies {
+                behaviours = vec![Behaviour::Twin];
+            }
+            self.byzantine.push((ids.swap_remove(index), behaviours));
+        }
+    }
+
+    fn draw_hostile(&mut self, rng: &mut Rng) {
+        if rng.percent(60) {
+            return;
+        }
+        for _ in 0..rng.range(1, 3) {
+            self.hostile.push(Hostility::draw(rng));
+        }
+        if self.macs && rng.percent(50) {
+            self.hostile.push(Hostility::PartialMacs);
+        }
+    }
+
+    fn draw_disturbances(&mut self, rng: &mut Rng) {
         if rng.percent(75) {
             let at = rng.range(self.heal_at / 10, self.heal_at / 2);
             let lasts = rng.range(600_000, 2_500_000);
@@ -196,18 +305,36 @@ impl Options {
             let disturbance = self.draw_disturbance(rng, lasts);
             self.disturbances.push((at, disturbance));
         }
+        if self.twins().next().is_some() {
+            // Copies that see the same do the same.
+            for _ in 0..6 {
+                let at = rng.below(self.heal_at * 9 / 10);
+                let cells = Cells::draw(rng, self.places().len(), 2);
+                let lasts = rng.range(50_000, 800_000);
+                self.disturbances.push((at, Disturbance::Partition { cells, lasts }));
+            }
+        }
     }
 
     fn draw_disturbance(&self, rng: &mut Rng, lasts: Micros) -> Disturbance {
+        let places = self.places().len();
         if rng.percent(40) {
-            let part = ReplicaSet(rng.range(1, (1 << self.n) - 2));
+            let part = ReplicaSet(rng.range(1, (1 << places) - 2));
             return Disturbance::Split { part, one_way: rng.percent(40), lasts };
+        }
+        if rng.percent(15) {
+            let parts = rng.range(2, 4);
+            let cells = Cells::draw(rng, places, parts);
+            return Disturbance::Partition { cells, lasts };
         }
         let target = if rng.percent(30) {
             Target::Primary
         } else {
             Target::Replica(ReplicaId(rng.below(self.n as u64) as u16))
         };
+        if rng.percent(10) {
+            return Disturbance::ClockJump(target, rng.range(100, 3_000));
+        }
         draw_one(rng, target, lasts)
     }
 }

@@ -2,13 +2,15 @@
 //! that happens at a time, in the order of simulated time. Everything that is left open by the host
 //! contract is decided by one seed.
 
-use crate::adversary::Adversary;
+use crate::adversary::{Behaviour, Chain, Rot};
 use crate::audit::Audit;
 use crate::checker::liveness::{Liveness, Waiting};
 use crate::checker::{Stand, Verdict, bounds};
 use crate::crypto::{Crypto, client_id};
+use crate::device::{DeviceFault, SimDevice};
+use crate::hostile::HostileClient;
 use crate::network::{Cut, Network};
-use crate::node::{Act, Address, Packet, Parts, ReplicaNode};
+use crate::node::{Act, Address, Fault, Lying, Packet, Parts, ReplicaNode, SharedDevice};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
 use crate::run::{ClientSetup, Factories, Summary};
@@ -21,20 +23,32 @@ use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::protocol::{Setup, TimerKey};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 mod clients;
 mod disturb;
-mod log;
+pub mod log;
 mod replicas;
+
+pub use log::Log;
 
 /// Something that is going to happen.
 enum Happening {
-    Arrive { from: Address, to: Address, packet: Packet },
-    Timeout { replica: usize, timer: TimerKey, arming: u64 },
+    /// `from` is who says it, `to` the place that it comes to.
+    Arrive {
+        from: Address,
+        to: Address,
+        packet: Packet,
+    },
+    Timeout {
+        replica: usize,
+        timer: TimerKey,
+        arming: u64,
+    },
     Round(usize),
     ClientRound(usize),
     Think(usize),
+    Harm(usize),
     Disturb(usize),
     Mend(u64),
     Heal,
@@ -61,6 +75,7 @@ impl Ord for Scheduled {
 
 /// A replica in its place.
 struct Replica {
+    id: ReplicaId,
     node: ReplicaNode,
     clock: Clock,
     /// Armed timers, with the number of the arming.
@@ -68,7 +83,8 @@ struct Replica {
     round_at: Option<Micros>,
     paused_until: Micros,
     crashed: bool,
-    adversary: Option<Box<dyn Adversary>>,
+    /// What its host does, if it is faulty.
+    adversary: Option<Chain>,
     /// Drawn by the host: what is full, which stale timers fire, when rounds end.
     rng: Rng,
 }
@@ -90,6 +106,10 @@ impl Client {
 /// Simulated time between two looks at liveness.
 const LOOK_EVERY: Micros = 100_000;
 
+/// How long hostile clients go on after everything has healed, and how long a world goes on in
+/// which liveness is not promised.
+const AFTERMATH: Micros = 1_000_000;
+
 /// See the [module](self).
 pub struct World {
     options: Options,
@@ -99,20 +119,19 @@ pub struct World {
     network: Network,
     replicas: Vec<Replica>,
     clients: Vec<Client>,
+    hostile: Vec<HostileClient>,
     oracle: Oracle,
     audit: Audit,
     rng: Rng,
     healed: bool,
     last_completion: Micros,
     messages: u64,
+    lies: u64,
     traffic_max: u64,
     acts: Vec<Act>,
     client_acts: Vec<ClientAct>,
     log: Option<Log>,
 }
-
-/// Gets a line for each thing that happens.
-pub type Log = Box<dyn FnMut(&str)>;
 
 impl World {
     /// The world of a seed.
@@ -124,8 +143,13 @@ impl World {
         mut rng: Rng,
         log: Option<Log>,
     ) -> Self {
-        let crypto = Arc::new(Crypto::new(seed, options.n, options.clients));
-        let ids: Arc<[ClientId]> = (0..options.clients).map(|i| client_id(seed, i)).collect();
+        let clients = options.clients + options.hostile.len();
+        let crypto = Arc::new(Crypto::new(seed, options.n, clients).with_macs(options.macs));
+        let ids: Arc<[ClientId]> = (0..clients).map(|i| client_id(seed, i)).collect();
+        let traffic_max = bounds::traffic_max(
+            options.places().len(),
+            options.requests_each * options.clients as u64 + 4_000 * options.hostile.len() as u64,
+        );
         let network = Network::new(options.network.clone(), rng.fork());
         let mut world = Self {
             now: 0,
@@ -134,16 +158,15 @@ impl World {
             network,
             replicas: Vec::new(),
             clients: Vec::new(),
-            oracle: Oracle::new(crypto.clone(), options.n, options.tuning),
+            hostile: Vec::new(),
+            oracle: Oracle::new(crypto.clone(), &options),
             audit: Audit::default(),
             rng,
             healed: false,
             last_completion: 0,
             messages: 0,
-            traffic_max: bounds::traffic_max(
-                options.n,
-                options.requests_each * options.clients as u64,
-            ),
+            lies: 0,
+            traffic_max,
             acts: Vec::new(),
             client_acts: Vec::new(),
             log,
@@ -151,6 +174,7 @@ impl World {
         };
         world.add_replicas(seed, &crypto, &ids, factories);
         world.add_clients(&crypto, &ids, factories);
+        world.add_hostile(&crypto, &ids);
         for index in 0..world.options.disturbances.len() {
             world.schedule(world.options.disturbances[index].0, Happening::Disturb(index));
         }
@@ -166,37 +190,95 @@ impl World {
         factories: &Factories<'_>,
     ) {
         let membership = Arc::new(membership(seed, self.options.n, self.options.f));
-        for id in membership.ids() {
+        let mut devices: Vec<SharedDevice> = Vec::new();
+        for (place, id) in self.options.places().into_iter().enumerate() {
             let mut rng = self.rng.fork();
             let mut effects = Vec::new();
             let tuning = self.options.tuning;
             let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning };
             let core = (factories.replica)(setup, &mut effects);
             let journal = Journal::default();
-            let service = (factories.service)(journal.clone());
-            let (crypto, clients) = (crypto.clone(), clients.clone());
+            let behaviours = self.behaviours(id);
+            let mut service = (factories.service)(journal.clone());
+            for behaviour in &behaviours {
+                if let Behaviour::Rot { every } = behaviour {
+                    service = Box::new(Rot::new(service, *every));
+                }
+            }
+            let device = self.device(place, id, crypto, &devices);
+            devices.push(device.clone());
+            let faulty = self.fault(&behaviours, &membership, id, factories, &mut rng);
             let core = (core, effects);
             let membership = membership.clone();
-            let parts = Parts { id, membership, crypto, clients, service, journal, core };
+            let (crypto, clients) = (crypto.clone(), clients.clone());
+            let chain = faulty.is_some().then(|| {
+                Chain(behaviours.iter().filter_map(|behaviour| behaviour.build(&clients)).collect())
+            });
+            let parts =
+                Parts { id, membership, crypto, clients, service, journal, core, device, faulty };
             let mut acts = Vec::new();
             let node = ReplicaNode::new(parts, &mut acts);
-            let faulty = self.options.byzantine.iter().find(|(who, _)| *who == id);
             let replica = Replica {
+                id,
                 node,
-                clock: Clock::random(&mut rng, self.options.skew_ms),
+                clock: Clock::random(&mut rng, self.options.skew_ms, self.options.drift_ppm),
                 timers: BTreeMap::new(),
                 round_at: None,
                 paused_until: 0,
                 crashed: false,
-                adversary: faulty.map(|(_, behaviour)| behaviour.build()),
+                adversary: chain,
                 rng,
             };
             self.replicas.push(replica);
-            let index = usize::from(id.0);
-            let started = self.carry_out(index, acts);
+            let started = self.carry_out(place, acts);
             started.unwrap_or_else(|broken| panic!("at the start: {broken}"));
-            self.want_round(index);
+            self.want_round(place);
         }
+    }
+
+    fn behaviours(&self, id: ReplicaId) -> Vec<Behaviour> {
+        let faulty = self.options.byzantine.iter().find(|(who, _)| *who == id);
+        faulty.map(|(_, behaviours)| behaviours.clone()).unwrap_or_default()
+    }
+
+    /// The device at a place. Copies of one replica share one, unless devices can be copied too.
+    fn device(
+        &self,
+        place: usize,
+        id: ReplicaId,
+        crypto: &Arc<Crypto>,
+        devices: &[SharedDevice],
+    ) -> SharedDevice {
+        let fault = self.options.device;
+        if place >= self.options.n && fault != DeviceFault::Clone {
+            return devices[usize::from(id.0)].clone();
+        }
+        let faulty = !self.behaviours(id).is_empty();
+        let fault = if faulty { fault } else { DeviceFault::None };
+        Arc::new(Mutex::new(SimDevice::new(id, crypto.clone()).with(fault)))
+    }
+
+    fn fault(
+        &self,
+        behaviours: &[Behaviour],
+        membership: &Membership,
+        id: ReplicaId,
+        factories: &Factories<'_>,
+        rng: &mut Rng,
+    ) -> Option<Fault> {
+        if behaviours.is_empty() {
+            return None;
+        }
+        let lying = |behaviour: &Behaviour| match behaviour {
+            Behaviour::Forge { alone, rate_ppm } => factories.forger.map(|make| Lying {
+                forger: make(id, membership),
+                rng: rng.fork(),
+                alone: *alone,
+                rate_ppm: *rate_ppm,
+            }),
+            _ => None,
+        };
+        Some(Fault { lying: behaviours.iter().find_map(lying) })
     }
 
     fn add_clients(
@@ -205,14 +287,16 @@ impl World {
         ids: &Arc<[ClientId]>,
         factories: &Factories<'_>,
     ) {
-        for (index, id) in ids.iter().enumerate() {
+        // Correct clients do not talk to hostile ones.
+        let correct: Arc<[ClientId]> = ids[..self.options.clients].into();
+        for (index, id) in correct.iter().enumerate() {
             let mut rng = self.rng.fork();
-            let clock = Clock::random(&mut rng, self.options.skew_ms);
+            let clock = Clock::random(&mut rng, self.options.skew_ms, self.options.drift_ppm);
             let Options { n, f, timeouts, requests_each, .. } = self.options;
             let setup = ClientSetup { client: *id, n, f, timeouts, start_floor: 1 };
             let core = (factories.client)(setup);
             let work = (self.options.workload.clone(), requests_each);
-            let who = (ids.clone(), index);
+            let who = (correct.clone(), index);
             let mut node = ClientNode::new(who, core, crypto.clone(), work, rng);
             node.listen(&mut self.client_acts);
             for replica in 0..n as u16 {
@@ -224,6 +308,17 @@ impl World {
         }
     }
 
+    fn add_hostile(&mut self, crypto: &Arc<Crypto>, ids: &Arc<[ClientId]>) {
+        for (index, kind) in self.options.hostile.clone().into_iter().enumerate() {
+            let rng = self.rng.fork();
+            let names = (ids[self.options.clients + index], ids[0]);
+            let client = HostileClient::new(names, kind, crypto.clone(), self.options.n, rng);
+            self.hostile.push(client);
+            let at = self.rng.below(100_000);
+            self.schedule(at, Happening::Harm(index));
+        }
+    }
+
     /// Runs until everything is done, or a property is broken.
     ///
     /// # Errors
@@ -231,20 +326,25 @@ impl World {
     pub fn run(mut self) -> Result<Summary, crate::checker::Broken> {
         let Options { heal_at, timeouts, liveness_timeouts, .. } = self.options;
         let liveness = Liveness::new(heal_at, &timeouts, liveness_timeouts);
+        let promised = liveness_timeouts > 0;
         let mut next_look = heal_at;
         while let Some(Reverse(Scheduled(time, _, happening))) = self.queue.pop() {
             self.now = time;
             self.happen(happening)?;
-            if self.is_done() {
+            let over = !promised && time > heal_at + AFTERMATH;
+            if over || self.is_done() {
                 return self.finish();
             }
-            if time > next_look {
+            if promised && time > next_look {
                 next_look = time + LOOK_EVERY;
                 self.check_liveness(&liveness)?;
             }
             bounds::traffic(self.messages, self.queue.len(), self.traffic_max, || self.stand())?;
         }
-        Err(liveness.dead(self.now, &self.stand()))
+        if promised {
+            return Err(liveness.dead(self.now, &self.stand()));
+        }
+        self.finish()
     }
 
     fn schedule(&mut self, at: Micros, happening: Happening) {
@@ -261,6 +361,7 @@ impl World {
             Happening::Round(index) => return self.round(index),
             Happening::ClientRound(index) => return self.client_round(index),
             Happening::Think(index) => return self.think(index),
+            Happening::Harm(index) => self.harm(index),
             Happening::Disturb(index) => self.disturb(index),
             Happening::Mend(name) => self.network.mend(name),
             Happening::Heal => self.heal(),
@@ -272,7 +373,7 @@ impl World {
         let numbered = self.replicas.iter().enumerate();
         numbered
             .filter(|(_, replica)| !replica.crashed && replica.adversary.is_none())
-            .map(|(index, replica)| (ReplicaId(index as u16), replica))
+            .map(|(_, replica)| (replica.id, replica))
     }
 
     fn is_done(&self) -> bool {
@@ -309,12 +410,12 @@ impl World {
     }
 
     fn finish(mut self) -> Result<Summary, crate::checker::Broken> {
-        for (index, replica) in self.replicas.iter_mut().enumerate() {
+        for replica in &mut self.replicas {
             if !replica.crashed && replica.adversary.is_none() {
                 let slot = replica.node.executor().executed();
                 let state = replica.node.state();
-                self.oracle.ended(ReplicaId(index as u16), slot, state)?;
-                self.audit.note(self.now, 20, index as u64, &state.0);
+                self.oracle.ended(replica.id, slot, state)?;
+                self.audit.note(self.now, 20, u64::from(replica.id.0), &state.0);
             }
         }
         self.oracle.history()?;
@@ -322,10 +423,15 @@ impl World {
         summary.n = self.options.n;
         summary.f = self.options.f;
         summary.messages = self.messages;
+        summary.lies = self.lies;
         summary.simulated_ms = self.now / 1_000;
-        summary.crashed = self.replicas.iter().filter(|replica| replica.crashed).count();
-        let adversaries = self.replicas.iter().filter_map(|replica| replica.adversary.as_ref());
-        summary.adversaries = adversaries.map(|adversary| adversary.name()).collect();
+        let crashed = |it: &&Replica| it.crashed && it.adversary.is_none();
+        summary.crashed = self.replicas.iter().filter(crashed).count();
+        let kinds = self.options.byzantine.iter().flat_map(|(_, kinds)| kinds);
+        summary.adversaries = kinds.map(|kind| kind.name()).collect();
+        summary.hostile = self.options.hostile.iter().map(|kind| kind.name()).collect();
+        let faults = self.options.disturbances.iter();
+        summary.faults = faults.map(|(_, disturbance)| disturbance.name()).collect();
         summary.audit = self.audit.digest();
         Ok(summary)
     }

@@ -24,7 +24,7 @@ use pentarchy_sim::node::{Act, Address, Observation, Packet, Parts, ReplicaNode}
 use pentarchy_sim::service::{Journal, Registers};
 use pentarchy_sim::world::membership;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub use recorder::{divide, recorded_packets, seeds};
 
@@ -77,7 +77,9 @@ fn node(id: ReplicaId, out: &mut Vec<Act>) -> ReplicaNode {
     let journal = Journal::default();
     let service = Box::new(Registers::new(journal.clone()));
     let (crypto, clients) = (crypto(), clients());
-    let parts = Parts { id, membership, crypto, clients, service, journal, core: (core, effects) };
+    let device = Arc::new(Mutex::new(SimDevice::new(id, crypto.clone())));
+    let (core, faulty) = ((core, effects), None);
+    let parts = Parts { id, membership, crypto, clients, service, journal, core, device, faulty };
     ReplicaNode::new(parts, out)
 }
 
@@ -310,6 +312,7 @@ impl Group {
             }
             Observation::Said { .. }
             | Observation::Relayed { .. }
+            | Observation::Lied { .. }
             | Observation::Certified { .. }
             | Observation::Replied { .. }
             | Observation::Told { .. }

@@ -5,6 +5,8 @@ use crate::bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pentarchy::{Fault, RequestMode, logging};
+use pentarchy_sim::device::DeviceFault;
+use pentarchy_sim::twins::ROUNDS_MAX;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -416,7 +418,8 @@ pub struct TopArgs {
 /// `sim`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pentarchy sim --protocol minbft --seeds 10000\n  \
-    pentarchy sim --protocol minbft --seed 0x2a\n\n\
+    pentarchy sim --protocol minbft --seed 0x2a\n  \
+    pentarchy sim --twins 3\n\n\
     A failing seed prints the line that replays it. Exit code 1 if a seed failed.")]
 pub struct SimArgs {
     /// The protocol to run
@@ -438,9 +441,49 @@ pub struct SimArgs {
     #[arg(long, default_value_t = 1000, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub requests: u64,
+    /// Instead of seeds: every schedule of partitions of this many rounds (1 to 6; 15 times as many
+    /// with each) around three replicas of which one exists twice. --seed and --seeds choose some
+    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests"],
+        value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
+    pub twins: Option<u32>,
+    /// How the trusted devices of faulty replicas are; unless honest, violations are expected
+    #[arg(long, default_value = "honest")]
+    pub device: DeviceChoice,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `sim --device`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeviceChoice {
+    /// They keep their contract
+    Honest,
+    /// They can be set back
+    Rollback,
+    /// They can be copied
+    Clone,
+}
+
+impl From<DeviceChoice> for DeviceFault {
+    fn from(choice: DeviceChoice) -> Self {
+        match choice {
+            DeviceChoice::Honest => Self::None,
+            DeviceChoice::Rollback => Self::RollBack,
+            DeviceChoice::Clone => Self::Clone,
+        }
+    }
+}
+
+impl DeviceChoice {
+    /// What to add to a command line.
+    pub const fn argument(self) -> &'static str {
+        match self {
+            Self::Honest => "",
+            Self::Rollback => " --device rollback",
+            Self::Clone => " --device clone",
+        }
+    }
 }
 
 /// Where metrics are served. Other machines see it only if an address is named.

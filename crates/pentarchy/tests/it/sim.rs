@@ -27,3 +27,46 @@ fn an_unknown_protocol_is_a_usage_error() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("no protocol \"raft\"; there is: minbft"));
 }
+
+fn json(args: &[&str]) -> serde_json::Value {
+    let output = run(args);
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Two processes, and however many threads: memory is laid out anew each time, and seeds end in
+/// another order.
+#[test]
+fn two_processes_come_to_the_same_audit() {
+    let audit = |jobs, seed| {
+        let seeds = ["--seeds", "6", "--seed", seed, "--requests", "150", "--json", "--jobs", jobs];
+        json(&[&["sim"][..], &seeds].concat())["audit"].clone()
+    };
+    assert_eq!(audit("1", "3"), audit("4", "3"));
+    assert_ne!(audit("1", "3"), audit("1", "4"));
+}
+
+#[test]
+fn schedules_around_twins_are_counted_chosen_and_survived() {
+    let summary = json(&["sim", "--twins", "1", "--json"]);
+    assert_eq!((&summary["seeds"], &summary["twins"]), (&33.into(), &1.into()), "{summary}");
+    assert_eq!(summary["adversaries"]["twin"], 33);
+    let output = run(&["sim", "--twins", "1", "--seed", "32"]);
+    assert!(output.status.success() && stdout(&output).starts_with("seed 0x20 "));
+    let beyond = run(&["sim", "--twins", "1", "--seed", "33"]);
+    assert_eq!(beyond.status.code(), Some(2));
+    assert!(stderr(&beyond).contains("there are 33 schedules"), "{}", stderr(&beyond));
+}
+
+#[test]
+fn devices_that_are_copied_break_the_group_and_the_line_that_shows_it_is_printed() {
+    let lying = ["sim", "--device", "clone", "--requests", "300"];
+    let output = run(&[&lying[..], &["--seeds", "40"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("breaks agreement"), "{text}");
+    let replay = text.lines().find(|line| line.contains("pentarchy sim --protocol minbft --seed"));
+    let words: Vec<&str> = replay.expect("a line to paste").split_whitespace().skip(1).collect();
+    let words = words.split(|word| *word == "#").next().expect("what is not a comment");
+    assert_eq!(run(words).status.code(), Some(1), "{words:?}");
+}

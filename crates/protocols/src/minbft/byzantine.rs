@@ -23,8 +23,8 @@
 //! | `body` | gives a batch that somebody lacks |
 //! | `report` | pretends to lack everything, so that others send it |
 //!
-//! To whom a lie is sent, and how often, is up to who uses this. The device is the liar's own: a
-//! core that runs beside it must not share it.
+//! To whom a lie is sent, and how often, is up to who uses this. A core that runs beside the liar
+//! may share its device, if what that core says is heard here and it bears refusals.
 
 mod knowledge;
 
@@ -187,6 +187,17 @@ impl Byzantine {
         }
     }
 
+    /// Its device certified something: for a lie, or for a core that shares it.
+    fn note_certified(&mut self, position: Position) {
+        self.used.insert(position);
+        if self.used.len() > TOLD_MAX {
+            self.used.pop_first();
+        }
+        if position.index >= Position::COMMITMENT {
+            self.committed = self.committed.max(position);
+        }
+    }
+
     /// What a lie says, and how it must convince.
     fn compose(&self, lie: &Lie, hand: &dyn Hand) -> Option<Message> {
         let Lie { kind, view, slot, choice } = *lie;
@@ -282,6 +293,9 @@ impl Forger for Byzantine {
         if !self.membership.contains(author) {
             return;
         }
+        if let (true, AuthTag::Usig(ui)) = (author == self.me, &tag) {
+            self.note_certified(ui.position);
+        }
         if let (Message::NewView(opening), AuthTag::Usig(ui)) = (&message, &tag) {
             self.knows.note_opening(opening, *ui, &self.membership.domain());
         }
@@ -339,13 +353,7 @@ impl Forger for Byzantine {
             // The position is used up, which is memory enough.
             Auth::Usig(position) => {
                 let ui = hand.certify(position, &digest).ok()?;
-                self.used.insert(position);
-                if self.used.len() > TOLD_MAX {
-                    self.used.pop_first();
-                }
-                if position.index >= Position::COMMITMENT {
-                    self.committed = position;
-                }
+                self.note_certified(position);
                 AuthTag::Usig(ui)
             }
         };

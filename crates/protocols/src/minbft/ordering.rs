@@ -1,7 +1,7 @@
 //! Normal case: propose, commit, decide, execute in order (MinBFT section 4).
 
 use super::message::Message;
-use super::replica::{MinBft, Phase, SlotState, Timer};
+use super::replica::{ClockWait, MinBft, Phase, SlotState, Timer};
 use crate::common::bodies::Missing;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
@@ -162,11 +162,7 @@ impl MinBft {
         let Some(body) = self.bodies.get(&batch) else { return false };
         let time = body.time;
         if self.is_future(time) {
-            if self.clock_wait != Some(slot) {
-                mark!("minbft/future_time");
-                out.report(primary, Finding::FutureTime { slot, time });
-            }
-            self.wait_for_clock(slot, time, out);
+            self.wait_for_clock(slot, time, Some(primary), out);
             return false;
         }
         self.next_slot = slot.next();
@@ -180,11 +176,31 @@ impl MinBft {
     }
 
     /// Looks again when our clock has come near, and within a second in case it gets set.
-    pub(super) fn wait_for_clock(&mut self, slot: Slot, time: Millis, out: &mut Effects<Self>) {
-        if self.clock_wait.is_none_or(|waiting| waiting != slot) {
-            self.clock_wait = Some(slot);
+    pub(super) fn wait_for_clock(
+        &mut self,
+        slot: Slot,
+        time: Millis,
+        suspect: Option<ReplicaId>,
+        out: &mut Effects<Self>,
+    ) {
+        if self.clock_wait.is_none_or(|waiting| waiting.slot != slot) {
+            self.clock_wait = Some(ClockWait { slot, time, suspect });
             let early = time.0.saturating_sub(self.now.0.saturating_add(CLOCK_SKEW_MILLIS));
             out.arm(Timer::Clock, Delay::Millis(early.clamp(1, 1_000) as u32));
+        }
+    }
+
+    /// The host said the time. It may not have for a while, at the start or after a pause, so only
+    /// what is ahead of the clock even now is its proposer's doing.
+    pub(super) fn clock_moved(&mut self, out: &mut Effects<Self>) {
+        let Some(ClockWait { slot, time, suspect }) = self.clock_wait else { return };
+        if !self.is_future(time) {
+            out.disarm(Timer::Clock);
+            self.on_clock(out);
+        } else if let Some(primary) = suspect {
+            mark!("minbft/future_time");
+            out.report(primary, Finding::FutureTime { slot, time });
+            self.clock_wait = Some(ClockWait { slot, time, suspect: None });
         }
     }
 

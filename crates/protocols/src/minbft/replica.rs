@@ -73,6 +73,15 @@ pub(super) struct SlotState {
     pub decided: bool,
 }
 
+/// A proposal whose time is ahead of our clock.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct ClockWait {
+    pub slot: Slot,
+    pub time: Millis,
+    /// Who proposed it, until it was reported.
+    pub suspect: Option<ReplicaId>,
+}
+
 /// Where the replica stands in a view change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Phase {
@@ -135,7 +144,7 @@ pub struct MinBft {
     /// PREPAREs of this primary that have not come back by loopback.
     pub(super) looping: u64,
     /// The slot whose proposal waits for our clock.
-    pub(super) clock_wait: Option<Slot>,
+    pub(super) clock_wait: Option<ClockWait>,
     /// The arrival number for which the request timer runs.
     pub(super) request_timer: Option<u64>,
 
@@ -415,6 +424,7 @@ impl MinBft {
             Input::Request { envelope, settled } => self.on_request(envelope, settled, out),
             Input::Round { now } => {
                 self.now = self.now.max(now);
+                self.clock_moved(out);
                 self.propose(out);
             }
             Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),

@@ -205,19 +205,24 @@ impl Group {
         }
     }
 
-    fn deliver(&mut self, to: ReplicaId, wire: &Bytes) {
+    /// A message of the group's own, as the door would hand it on.
+    fn verified(&self, wire: &Bytes) -> Verified<Message> {
         let (author, (tag, body)) =
             <(ReplicaId, (Tagged, Body))>::from_bytes(wire).expect("our own encoding");
         let (Tagged(tag), Body(message)) = (tag, body);
         let digest = message.statement(&self.membership.domain());
+        Verified { author, tag, digest, message: Arc::new(message), wire: wire.clone() }
+    }
+
+    fn deliver(&mut self, to: ReplicaId, wire: &Bytes) {
+        let Verified { author, tag, digest, message, wire } = self.verified(wire);
         if let (Auth::Usig(position), AuthTag::Usig(ui)) = (message.auth(), &tag) {
             assert!(ui.position == position && Trusting.usig(author, &digest, ui));
         }
         match MinBft::validate(&self.membership, &Trusting, author, &tag, &message) {
             Err(reject) => self.rejects.push((author, reject)),
             Ok(()) => {
-                let message = Arc::new(message);
-                let verified = Verified { author, tag, digest, message, wire: wire.clone() };
+                let verified = Verified { author, tag, digest, message, wire };
                 self.step(to.0, Event::Message(verified));
                 self.round(to.0);
             }
@@ -575,6 +580,37 @@ fn an_acknowledgement_is_kept_by_who_needed_it_least() {
 }
 
 /// A new primary that is dead too: the next view comes by its own timer.
+/// A host may have been late to say the time: what it says next lets a proposal pass at once, or
+/// shows that it was its primary's doing.
+#[test]
+fn a_clock_that_was_not_looked_at_accuses_nobody_and_holds_nobody_up() {
+    let reported = |now: u64| {
+        let mut group = Group::new(1);
+        let mut out = Effects::default();
+        let (membership, tuning) = (group.membership.clone(), group.replicas[1].core.tuning);
+        let setup = Setup { me: ReplicaId(1), membership, fetch: None, tuning };
+        let mut late = MinBft::start(setup, &mut core::iter::empty(), &mut out);
+        out.drain().for_each(drop);
+        group.request(&[0], 1, 1, b"x");
+        let prepare = group.queue.iter().find(|(_, to, wire)| {
+            *to == ReplicaId(1) && matches!(&*group.verified(wire).message, Message::Prepare { .. })
+        });
+        let verified = group.verified(&prepare.expect("the primary proposes").2);
+        late.step(Event::Message(verified), &mut out);
+        assert!(!out.drain().any(|effect| matches!(effect, Effect::Report(_))));
+        late.step(Event::Input(Input::Round { now: Millis(now) }), &mut out);
+        late.step(Event::Input(Input::Round { now: Millis(now) }), &mut out);
+        let effects: Vec<_> = out.drain().collect();
+        let commits = effects.iter().filter(|effect| {
+            matches!(effect, Effect::Send { message: Message::Commit { .. }, .. })
+        });
+        let reports = effects.iter().filter(|effect| matches!(effect, Effect::Report(_)));
+        (commits.count(), reports.count())
+    };
+    assert_eq!(reported(1_000), (1, 0), "in step");
+    assert_eq!(reported(100), (0, 1), "the proposal is ahead, and is reported once");
+}
+
 #[test]
 fn two_dead_primaries_are_passed_over() {
     let mut group = Group::new(2);

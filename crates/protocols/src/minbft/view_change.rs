@@ -264,7 +264,7 @@ impl MinBft {
         let Some(time) = self.bodies.get(&batch).map(|batch| batch.time) else { return false };
         let future = self.is_future(time);
         if future {
-            self.wait_for_clock(slot, time, out);
+            self.wait_for_clock(slot, time, None, out);
         }
         !future
     }

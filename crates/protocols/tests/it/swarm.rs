@@ -3,10 +3,18 @@
 //! and `WATCH=1` with it every single thing that happens there.
 
 use pentarchy_protocols::common::voting_client::VotingClient;
+use pentarchy_sim::device::DeviceFault;
+use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::{
-    ClientSetup, Factories, Summary, Violation, run_many, run_seed, watch_seed,
+    ClientSetup, FINDINGS, Factories, Summary, Violation, run_many, run_options, run_seed,
+    watch_seed,
 };
-use pentarchy_sim::swarm::SimConfig;
+use pentarchy_sim::swarm::{Options, SimConfig};
+use pentarchy_sim::twins::{run_schedules, schedules};
+use pentarchy_sim::world::log::{Event, What};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 
 fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
     let ClientSetup { client, n, f, timeouts, start_floor } = setup;
@@ -15,7 +23,7 @@ fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCo
 
 fn factories(protocol: &str) -> Factories<'static> {
     let entry = pentarchy_protocols::find(protocol).expect("a registered protocol");
-    Factories::new(entry.rules, &entry.start, &client)
+    Factories::new(entry.rules, &entry.start, &client).with_forger(entry.forger)
 }
 
 /// A number from the environment, decimal or hexadecimal.
@@ -44,7 +52,12 @@ fn sweep(protocol: &str, config: &SimConfig, default: u64) -> Vec<Summary> {
     let seeds = seeds(default);
     let alone = seeds.end - seeds.start == 1;
     if alone && std::env::var_os("WATCH").is_some() {
-        let log = Box::new(|line: &str| eprintln!("{line}"));
+        let log = Box::new(|event: &Event| {
+            // What is said stands there already; arrows are for tools.
+            if !matches!(event.what, What::Departs { .. }) {
+                eprintln!("{event}");
+            }
+        });
         let outcome = watch_seed(seeds.start, config, &factories(protocol), log);
         return outcome.map_or_else(|violation| panic!("{violation}"), |summary| vec![summary]);
     }
@@ -105,6 +118,96 @@ fn equal_seeds_give_equal_worlds() {
         let run = || run_seed(seed, &SimConfig::default(), &factories("minbft"));
         assert_eq!(run(), run());
     }
+}
+
+/// Watching changes nothing, and everything that happens is in order of time.
+#[test]
+fn a_world_that_is_watched_is_the_same_world() {
+    let config = SimConfig { requests: 200, ..SimConfig::default() };
+    for seed in 0..4 {
+        let events = Rc::new(RefCell::new(Vec::new()));
+        let notes = events.clone();
+        let log = Box::new(move |event: &Event| notes.borrow_mut().push(event.clone()));
+        let watched = watch_seed(seed, &config, &factories("minbft"), log).unwrap();
+        assert_eq!(watched, run_seed(seed, &config, &factories("minbft")).unwrap());
+        let events = events.borrow();
+        assert!(events.is_sorted_by_key(|event| event.at));
+        let heals = events.iter().filter(|event| event.what == What::Heals).count();
+        let arrivals = events.iter().map(|event| match event.what {
+            What::Departs { arrivals, .. } => arrivals.iter().flatten().count() as u64,
+            _ => 0,
+        });
+        assert_eq!((heals, arrivals.sum::<u64>()), (1, watched.messages));
+    }
+}
+
+/// The properties that the first seeds break with devices that lie, and with nobody watching the
+/// devices themselves.
+fn broken_by(device: DeviceFault, seeds: u64) -> BTreeSet<&'static str> {
+    let config = SimConfig { device, requests: 300, ..SimConfig::default() };
+    let broken = |seed| run_seed(seed, &config, &factories("minbft")).err();
+    (0..seeds).filter_map(broken).map(|violation| violation.broken.property).collect()
+}
+
+#[test]
+fn a_device_that_is_copied_or_set_back_breaks_agreement_and_is_noticed() {
+    for device in [DeviceFault::Clone, DeviceFault::RollBack] {
+        let broken = broken_by(device, 25);
+        assert!(broken.contains("agreement"), "{device:?}: {broken:?}");
+    }
+}
+
+#[test]
+fn a_device_that_lies_is_noticed_by_its_own_checker_first() {
+    let config = SimConfig { device: DeviceFault::Clone, requests: 300, ..SimConfig::default() };
+    let seen = (0..10).filter_map(|seed| {
+        let mut rng = Rng::new(seed);
+        let factories = factories("minbft");
+        let mut options = Options::draw(&mut rng, &config, &factories.rules);
+        options.watch_devices = true;
+        run_options(seed, options, &factories, rng, None).err()
+    });
+    let seen: BTreeSet<_> = seen.map(|violation| violation.broken.property).collect();
+    assert_eq!(seen, BTreeSet::from(["counter_uniqueness"]));
+}
+
+/// Every way to partition two rounds around a replica that exists twice; of three rounds, some.
+#[test]
+fn twins_break_nothing_unless_their_device_is_copied() {
+    let (config, factories) = (SimConfig::default(), factories("minbft"));
+    let all = schedules(2);
+    run_schedules(&all, 0..all.len() as u64, jobs(), &config, &factories, |outcome| {
+        outcome.as_ref().unwrap_or_else(|violation| panic!("{violation}"));
+        true
+    });
+    let config = SimConfig { device: DeviceFault::Clone, ..config };
+    let mut broken = BTreeSet::new();
+    run_schedules(&all, 0..all.len() as u64, jobs(), &config, &factories, |outcome| {
+        broken.extend(outcome.as_ref().err().map(|violation| violation.broken.property));
+        !broken.contains("agreement")
+    });
+    assert!(broken.contains("agreement"), "{broken:?}");
+}
+
+/// Lies that replicas report are told, and found, in the first few hundred seeds at the latest.
+#[test]
+fn each_kind_of_lie_that_can_be_found_is_provoked() {
+    let mut missing: BTreeSet<&str> = FINDINGS.into_iter().collect();
+    // It takes megabytes of large envelopes, ordered by name, which no liar here collects.
+    missing.remove("oversize_batch");
+    for seed in 0..400 {
+        let config = SimConfig { f: Some(1), requests: 300, ..SimConfig::default() };
+        let summary = run_seed(seed, &config, &factories("minbft"));
+        let summary = summary.unwrap_or_else(|violation| panic!("{violation}"));
+        let found = FINDINGS.iter().zip(summary.found).filter(|(_, count)| *count > 0);
+        for (name, _) in found {
+            missing.remove(name);
+        }
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("not provoked: {missing:?}");
 }
 
 /// The checkers are worth something: a client that believes a single replica is caught with the

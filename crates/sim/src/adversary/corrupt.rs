@@ -15,10 +15,6 @@ impl Corrupt {
 }
 
 impl Adversary for Corrupt {
-    fn name(&self) -> &'static str {
-        "corrupt"
-    }
-
     fn on_send(&mut self, to: Address, packet: Packet, rng: &mut Rng, out: &mut Vec<Departure>) {
         let to_replica = matches!(to, Address::Replica(_));
         let packet = if to_replica && rng.chance(self.rate_ppm) {

@@ -3,23 +3,20 @@ use crate::time::Micros;
 
 /// Sends everything, but late, and in no order.
 pub struct Delayer {
+    least: Micros,
     up_to: Micros,
 }
 
 impl Delayer {
-    /// Holds each packet back by up to this long.
+    /// Holds each packet back for at least and at most this long.
     #[must_use]
-    pub const fn new(up_to: Micros) -> Self {
-        Self { up_to }
+    pub const fn new(least: Micros, up_to: Micros) -> Self {
+        Self { least, up_to }
     }
 }
 
 impl Adversary for Delayer {
-    fn name(&self) -> &'static str {
-        "delay"
-    }
-
     fn on_send(&mut self, to: Address, packet: Packet, rng: &mut Rng, out: &mut Vec<Departure>) {
-        out.push(Departure { after: rng.below(self.up_to + 1), to, packet });
+        out.push(Departure { after: rng.range(self.least, self.up_to), to, packet });
     }
 }

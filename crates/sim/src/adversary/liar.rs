@@ -9,10 +9,6 @@ use pentarchy_core::wire::Wire;
 pub struct Liar;
 
 impl Adversary for Liar {
-    fn name(&self) -> &'static str {
-        "liar"
-    }
-
     fn on_send(&mut self, to: Address, packet: Packet, rng: &mut Rng, out: &mut Vec<Departure>) {
         let packet = match ToClient::from_bytes(packet.bytes()) {
             Ok(truth) if matches!(to, Address::Client(_)) => {
@@ -44,8 +40,8 @@ fn lie(truth: ToClient, rng: &mut Rng) -> ToClient {
 
 fn lie_about_events(oldest: u64, first: u64, mut events: Vec<Bytes>, rng: &mut Rng) -> ToClient {
     match rng.below(4) {
-        0 => ToClient::Events { oldest: oldest + 1_000, first, events },
-        1 => ToClient::Events { oldest, first: first + rng.range(1, 10_000), events },
+        0 => ToClient::Events { oldest: oldest.saturating_add(1_000), first, events },
+        1 => ToClient::Events { oldest, first: first.saturating_add(rng.range(1, 10_000)), events },
         2 => {
             let first = if rng.percent(20) { u64::MAX - rng.below(2) } else { first };
             let events = (0..3).map(|_| Bytes::from_static(b"a lie")).collect();
@@ -64,5 +60,5 @@ fn false_reply(reply: Reply, rng: &mut Rng) -> Reply {
         1 => Outcome::Forgotten,
         _ => Outcome::Refused,
     };
-    Reply { number: reply.number + rng.below(2), outcome }
+    Reply { number: reply.number.wrapping_add(rng.below(2)), outcome }
 }

@@ -1,25 +1,33 @@
 //! Byzantine replicas: wrappers around honest ones at the same door. They hold no key and no
 //! device, so they can do to messages only what a faulty host can: keep, delay, repeat, redirect
-//! and spoil them. One file each.
+//! and spoil them. One file each. What takes a protocol's own messages is made up by its forger,
+//! and authenticated by the replica's own host ([`pentarchy_core::forge`]).
 
 use crate::node::{Address, Packet};
 use crate::rng::Rng;
 use crate::time::Micros;
-use pentarchy_core::ids::ReplicaSet;
+use pentarchy_core::ids::{ClientId, ReplicaSet};
+use pentarchy_core::protocol::Timeouts;
 
 mod corrupt;
 mod delay;
 mod liar;
+mod poison;
 mod replay;
+mod rot;
 mod selective;
 mod silent;
+mod starve;
 
 pub use corrupt::Corrupt;
 pub use delay::Delayer;
 pub use liar::Liar;
+pub use poison::Poison;
 pub use replay::Replay;
+pub use rot::Rot;
 pub use selective::Selective;
 pub use silent::Silent;
+pub use starve::Starve;
 
 /// A packet that leaves a faulty replica.
 pub struct Departure {
@@ -33,15 +41,34 @@ pub struct Departure {
 
 /// What a faulty replica's host does between its core and the network.
 pub trait Adversary: Send {
-    /// Its name, for summaries.
-    fn name(&self) -> &'static str;
-
     /// The honest replica inside wants to send this; what leaves is appended to `out`.
     fn on_send(&mut self, to: Address, packet: Packet, rng: &mut Rng, out: &mut Vec<Departure>);
 
     /// Whether a packet reaches the honest replica inside.
     fn hears(&mut self, _from: Address, _packet: &Packet, _rng: &mut Rng) -> bool {
         true
+    }
+}
+
+/// Several at once: what one lets pass goes through the next.
+#[derive(Default)]
+pub struct Chain(pub Vec<Box<dyn Adversary>>);
+
+impl Adversary for Chain {
+    fn on_send(&mut self, to: Address, packet: Packet, rng: &mut Rng, out: &mut Vec<Departure>) {
+        let mut departures = vec![Departure { after: 0, to, packet }];
+        for adversary in &mut self.0 {
+            for Departure { after, to, packet } in core::mem::take(&mut departures) {
+                let from = departures.len();
+                adversary.on_send(to, packet, rng, &mut departures);
+                departures[from..].iter_mut().for_each(|departure| departure.after += after);
+            }
+        }
+        out.append(&mut departures);
+    }
+
+    fn hears(&mut self, from: Address, packet: &Packet, rng: &mut Rng) -> bool {
+        self.0.iter_mut().all(|adversary| adversary.hears(from, packet, rng))
     }
 }
 
@@ -62,6 +89,8 @@ pub enum Behaviour {
     },
     /// See [`Delayer`].
     Delay {
+        /// By how much at least.
+        least: Micros,
         /// By how much at most.
         up_to: Micros,
     },
@@ -77,38 +106,104 @@ pub enum Behaviour {
     },
     /// See [`Liar`].
     Liar,
+    /// See [`Starve`].
+    Starve {
+        /// The client's index.
+        client: u16,
+    },
+    /// See [`Poison`].
+    Poison {
+        /// How often.
+        rate_ppm: u32,
+    },
+    /// See [`Rot`].
+    Rot {
+        /// How often.
+        every: u64,
+    },
+    /// Two copies of it with one identity and the one device between them (Bano et al., "Twins:
+    /// BFT systems made robust", 2021). Neither lies, and together they equivocate.
+    Twin,
+    /// Says what its protocol's forger makes up ([`pentarchy_core::forge`]).
+    Forge {
+        /// Nothing else.
+        alone: bool,
+        /// In how many of a million rounds.
+        rate_ppm: u32,
+    },
 }
 
+/// How many kinds of behaviour there are.
+pub const BEHAVIOURS: u64 = 11;
+
 impl Behaviour {
-    /// One of all of them, in a group of `n`.
+    /// One of all of them, in a group of `n` with this many clients.
     #[must_use]
-    pub fn draw(rng: &mut Rng, n: usize) -> Self {
-        match rng.below(6) {
+    pub fn draw(rng: &mut Rng, n: usize, clients: usize, timeouts: &Timeouts) -> Self {
+        match rng.below(BEHAVIOURS + 2) {
             0 => Self::Silent { to_clients_too: rng.percent(50) },
             1 => Self::Selective {
                 friends: ReplicaSet(rng.below(1 << n)),
                 answers_clients: rng.percent(50),
             },
-            2 => Self::Delay { up_to: rng.range(1_000, 2_000_000) },
+            2 if rng.percent(50) => {
+                // Just fast enough not to be suspected by those who wait for it alone.
+                let request = timeouts.request_ms * 1_000;
+                Self::Delay { least: request / 2, up_to: request * 95 / 100 }
+            }
+            2 => Self::Delay { least: 0, up_to: rng.range(1_000, 2_000_000) },
             3 => Self::Replay { repeat_ppm: rng.range(10_000, 200_000) as u32 },
             4 => Self::Corrupt { rate_ppm: rng.range(10_000, 1_000_000) as u32 },
-            _ => Self::Liar,
+            5 => Self::Liar,
+            6 => Self::Starve { client: rng.below(clients as u64) as u16 },
+            7 => Self::Poison { rate_ppm: rng.range(100_000, 1_000_000) as u32 },
+            8 => Self::Rot { every: *rng.pick(&[20, 100, 400]) },
+            9 => Self::Twin,
+            // What only this protocol's messages can do is the most of what can be done.
+            _ => Self::Forge {
+                alone: rng.percent(50),
+                rate_ppm: *rng.pick(&[1_000, 20_000, 300_000]),
+            },
         }
     }
 
-    /// The adversary that behaves so.
+    /// Its name, for summaries.
     #[must_use]
-    pub fn build(self) -> Box<dyn Adversary> {
+    pub const fn name(self) -> &'static str {
         match self {
+            Self::Silent { .. } => "silent",
+            Self::Selective { .. } => "selective",
+            Self::Delay { .. } => "delay",
+            Self::Replay { .. } => "replay",
+            Self::Corrupt { .. } => "corrupt",
+            Self::Liar => "liar",
+            Self::Starve { .. } => "starve",
+            Self::Poison { .. } => "poison",
+            Self::Rot { .. } => "rot",
+            Self::Twin => "twin",
+            Self::Forge { alone: true, .. } => "forge_alone",
+            Self::Forge { .. } => "forge",
+        }
+    }
+
+    /// What it does between core and network, if it does anything there.
+    #[must_use]
+    pub fn build(self, clients: &[ClientId]) -> Option<Box<dyn Adversary>> {
+        Some(match self {
             Self::Silent { to_clients_too } => Box::new(Silent::new(to_clients_too)),
             Self::Selective { friends, answers_clients } => {
                 Box::new(Selective::new(friends, answers_clients))
             }
-            Self::Delay { up_to } => Box::new(Delayer::new(up_to)),
+            Self::Delay { least, up_to } => Box::new(Delayer::new(least, up_to)),
             Self::Replay { repeat_ppm } => Box::new(Replay::new(repeat_ppm)),
             Self::Corrupt { rate_ppm } => Box::new(Corrupt::new(rate_ppm)),
             Self::Liar => Box::new(Liar),
-        }
+            Self::Starve { client } => {
+                Box::new(Starve::new(client, *clients.get(usize::from(client))?))
+            }
+            Self::Poison { rate_ppm } => Box::new(Poison::new(rate_ppm)),
+            Self::Rot { .. } | Self::Twin | Self::Forge { .. } => return None,
+        })
     }
 }
 

@@ -27,10 +27,6 @@ impl Replay {
 }
 
 impl Adversary for Replay {
-    fn name(&self) -> &'static str {
-        "replay"
-    }
-
     fn on_send(&mut self, to: Address, packet: Packet, rng: &mut Rng, out: &mut Vec<Departure>) {
         self.keep(&packet, rng);
         out.push(Departure { after: 0, to, packet });

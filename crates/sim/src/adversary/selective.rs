@@ -15,10 +15,6 @@ impl Selective {
 }
 
 impl Adversary for Selective {
-    fn name(&self) -> &'static str {
-        "selective"
-    }
-
     fn on_send(&mut self, to: Address, packet: Packet, _: &mut Rng, out: &mut Vec<Departure>) {
         let speaks = match to {
             Address::Replica(id) => self.friends.contains(id),

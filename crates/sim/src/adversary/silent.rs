@@ -14,10 +14,6 @@ impl Silent {
 }
 
 impl Adversary for Silent {
-    fn name(&self) -> &'static str {
-        "silent"
-    }
-
     fn on_send(&mut self, to: Address, packet: Packet, _: &mut Rng, out: &mut Vec<Departure>) {
         if matches!(to, Address::Client(_)) && !self.to_clients_too {
             out.push(Departure { after: 0, to, packet });

@@ -75,3 +75,64 @@ fn the_liar_never_tells_a_client_the_truth() {
     }
     assert_eq!(sends(&mut Liar, R1, &protocol(1))[0].packet, protocol(1));
 }
+
+#[test]
+fn the_slow_one_holds_everything_back_for_as_long_as_it_was_told() {
+    let mut adversary = Delayer::new(500, 900);
+    for _ in 0..50 {
+        let after = sends(&mut adversary, R1, &protocol(1))[0].after;
+        assert!((500..=900).contains(&after));
+    }
+}
+
+#[test]
+fn the_starved_client_is_not_heard_and_not_answered_and_nobody_else_is() {
+    let client = ClientId([42; 32]);
+    let mut adversary = Starve::new(0, client);
+    let mut rng = Rng::new(1);
+    let mut hears = |from, packet: &Packet| adversary.hears(from, packet, &mut rng);
+    let asks = Packet::ToReplica(Bytes::from_static(b"x"));
+    assert!(!hears(CLIENT, &asks) && hears(Address::Client(1), &asks));
+    let forward = Packet::Protocol(Bytes::from([&[9][..], &client.0, &[9]].concat()));
+    assert!(!hears(R1, &forward) && hears(R1, &protocol(42 ^ 1)));
+    let mut adversary = Starve::new(0, client);
+    assert!(sends(&mut adversary, CLIENT, &asks).is_empty());
+    assert_eq!(sends(&mut adversary, Address::Client(1), &asks).len(), 1);
+}
+
+#[test]
+fn the_poisoner_changes_each_answer_of_state_transfer_and_nothing_else() {
+    use pentarchy_core::ids::Slot;
+    use pentarchy_core::transfer::Message;
+    let mut adversary = Poison::new(1_000_000);
+    let mut rng = Rng::new(3);
+    let chunk = |byte| {
+        let message = Message::Chunk { slot: Slot(4), index: 2, bytes: Bytes::from(vec![byte; 9]) };
+        Packet::Transfer(message.to_bytes())
+    };
+    let mut changed = 0;
+    for byte in 0..100 {
+        let mut out = Vec::new();
+        adversary.on_send(R1, chunk(byte), &mut rng, &mut out);
+        changed += usize::from(out[0].packet != chunk(byte));
+    }
+    assert!(changed >= 99, "only the first can be its own stale one: {changed}");
+    assert_eq!(sends(&mut adversary, R1, &protocol(1))[0].packet, protocol(1));
+}
+
+#[test]
+fn several_at_once_do_what_each_does() {
+    let mut both = Chain(vec![Box::new(Delayer::new(5, 5)), Box::new(Delayer::new(7, 7))]);
+    assert_eq!(sends(&mut both, R1, &protocol(1))[0].after, 12);
+    let mut silent = Chain(vec![Box::new(Replay::new(1_000_000)), Box::new(Silent::new(true))]);
+    assert!(sends(&mut silent, R1, &protocol(1)).is_empty());
+    assert_eq!(sends(&mut Chain::default(), R1, &protocol(1)).len(), 1);
+}
+
+#[test]
+fn every_behaviour_is_drawn() {
+    let mut rng = Rng::new(1);
+    let draw = |_| Behaviour::draw(&mut rng, 3, 4, &Timeouts::default()).name();
+    let names: std::collections::BTreeSet<_> = (0..1_000).map(draw).collect();
+    assert_eq!(names.len() as u64, BEHAVIOURS + 1, "two ways to forge: {names:?}");
+}

@@ -1,8 +1,12 @@
 //! Nothing that can be seen from outside grows without limit.
 
 use super::{Broken, Stand, Verdict};
+use crate::node::Packet;
 use pentarchy_core::ids::ReplicaId;
-use pentarchy_core::limits::{MESSAGE_BYTES_MAX, PENDING_ENVELOPES_MAX};
+use pentarchy_core::limits::{
+    CHUNK_BYTES_MAX, CLIENTS_MAX, MESSAGE_BYTES_MAX, PENDING_ENVELOPES_MAX, SNAPSHOTS_KEPT,
+    TRANSFER_CHUNKS_IN_FLIGHT,
+};
 use pentarchy_core::protocol::{Status, Tuning};
 
 /// The name of the property.
@@ -12,15 +16,42 @@ pub const PROPERTY: &str = "bounds";
 /// oldest requests or views.
 pub const TIMERS_MAX: usize = 4096;
 
-/// What one replica did in one step.
-#[derive(Clone, Copy, Debug)]
+/// What one replica did in one step, and what it holds then.
+#[derive(Clone, Debug, Default)]
 pub struct Load {
     /// Acts that one event caused.
     pub acts: usize,
     /// Bytes of the largest packet.
     pub packet_bytes: usize,
+    /// Bytes of the largest packet of state transfer that holds a chunk.
+    pub chunk_bytes: usize,
+    /// Questions of state transfer.
+    pub asks: usize,
     /// Armed timers.
     pub timers: usize,
+    /// Snapshots that are kept.
+    pub snapshots: usize,
+    /// Clients that are remembered.
+    pub sessions: usize,
+}
+
+/// The first byte of a transfer message that asks for a chunk, and of one that holds one.
+const ASK_CHUNK: u8 = 2;
+const CHUNK: u8 = 3;
+
+impl Load {
+    /// Takes note of a packet.
+    pub fn note(&mut self, packet: &Packet) {
+        let bytes = packet.bytes();
+        self.packet_bytes = self.packet_bytes.max(bytes.len());
+        if let Packet::Transfer(bytes) = packet {
+            match bytes.first() {
+                Some(&ASK_CHUNK) => self.asks += 1,
+                Some(&CHUNK) => self.chunk_bytes = self.chunk_bytes.max(bytes.len()),
+                _ => {}
+            }
+        }
+    }
 }
 
 /// Acts that one event may cause: every slot of the window executed and answered, with a few
@@ -37,7 +68,7 @@ pub fn acts_max(tuning: &Tuning, n: usize) -> usize {
 pub fn check(
     replica: ReplicaId,
     status: &Status,
-    load: Load,
+    load: &Load,
     tuning: &Tuning,
     n: usize,
 ) -> Verdict {
@@ -45,7 +76,11 @@ pub fn check(
     let bounds = [
         ("acts in one step", load.acts, acts_max(tuning, n)),
         ("bytes of a packet", load.packet_bytes, MESSAGE_BYTES_MAX),
+        ("bytes of a chunk and its header", load.chunk_bytes, CHUNK_BYTES_MAX + 32),
+        ("chunks asked for", load.asks, TRANSFER_CHUNKS_IN_FLIGHT),
         ("armed timers", load.timers, TIMERS_MAX),
+        ("snapshots", load.snapshots, SNAPSHOTS_KEPT),
+        ("clients", load.sessions, CLIENTS_MAX),
         ("waiting envelopes", status.waiting, PENDING_ENVELOPES_MAX),
         ("slots above the stable checkpoint", ahead as usize, tuning.window_slots as usize),
     ];
@@ -109,17 +144,38 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn packets_of_transfers_are_known_by_their_first_byte() {
+        use pentarchy_core::transfer::Message;
+        use pentarchy_core::wire::Wire;
+        let mut load = Load::default();
+        let (slot, index) = (Slot(1), 4);
+        let bytes = pentarchy_core::Bytes::from(vec![0; CHUNK_BYTES_MAX]);
+        load.note(&Packet::Transfer(Message::AskChunk { slot, index }.to_bytes()));
+        load.note(&Packet::Transfer(Message::AskManifest { slot }.to_bytes()));
+        load.note(&Packet::Transfer(Message::Chunk { slot, index, bytes }.to_bytes()));
+        assert_eq!(load.asks, 1);
+        assert!((CHUNK_BYTES_MAX..CHUNK_BYTES_MAX + 32).contains(&load.chunk_bytes));
+    }
+
+    #[test]
     fn each_bound_is_watched() {
         let tuning = Tuning::default();
         let status = status();
-        let load = Load { acts: 10, packet_bytes: 1_000, timers: 2 };
-        let check = |status: &Status, load| check(ReplicaId(0), status, load, &tuning, 3);
-        check(&status, load).unwrap();
+        let load = Load { acts: 10, packet_bytes: 1_000, timers: 2, ..Load::default() };
+        let check = |status: &Status, load| check(ReplicaId(0), status, &load, &tuning, 3);
+        check(&status, load.clone()).unwrap();
         let broken = |verdict: Verdict| assert_eq!(verdict.unwrap_err().property, PROPERTY);
-        broken(check(&status, Load { acts: usize::MAX, ..load }));
-        broken(check(&status, Load { packet_bytes: MESSAGE_BYTES_MAX + 1, ..load }));
-        broken(check(&status, Load { timers: TIMERS_MAX + 1, ..load }));
-        broken(check(&Status { waiting: PENDING_ENVELOPES_MAX + 1, ..status.clone() }, load));
-        broken(check(&Status { stable: Slot(4), ..status.clone() }, load));
+        broken(check(&status, Load { acts: usize::MAX, ..load.clone() }));
+        broken(check(&status, Load { packet_bytes: MESSAGE_BYTES_MAX + 1, ..load.clone() }));
+        broken(check(&status, Load { timers: TIMERS_MAX + 1, ..load.clone() }));
+        broken(check(&status, Load { chunk_bytes: CHUNK_BYTES_MAX + 33, ..load.clone() }));
+        broken(check(&status, Load { asks: TRANSFER_CHUNKS_IN_FLIGHT + 1, ..load.clone() }));
+        broken(check(&status, Load { snapshots: SNAPSHOTS_KEPT + 1, ..load.clone() }));
+        broken(check(&status, Load { sessions: CLIENTS_MAX + 1, ..load.clone() }));
+        broken(check(
+            &Status { waiting: PENDING_ENVELOPES_MAX + 1, ..status.clone() },
+            load.clone(),
+        ));
+        broken(check(&Status { stable: Slot(4), ..status.clone() }, load.clone()));
     }
 }

@@ -8,6 +8,7 @@ pub mod bounds;
 pub mod checkpoint;
 pub mod counter_uniqueness;
 pub mod events;
+pub mod evidence;
 pub mod linearizability;
 pub mod liveness;
 pub mod validity;

@@ -16,7 +16,8 @@ pub const PROPERTY: &str = "validity";
 /// What clients submitted.
 pub struct Validity {
     crypto: Arc<Crypto>,
-    submitted: BTreeMap<(ClientId, u64), Bytes>,
+    /// A hostile client may have asked several things under one number.
+    submitted: BTreeMap<(ClientId, u64), Vec<Bytes>>,
 }
 
 impl Validity {
@@ -28,7 +29,7 @@ impl Validity {
 
     /// A client submitted an operation.
     pub fn submitted(&mut self, client: ClientId, number: u64, operation: Bytes) {
-        self.submitted.insert((client, number), operation);
+        self.submitted.entry((client, number)).or_default().push(operation);
     }
 
     /// A correct replica executed a batch.
@@ -46,7 +47,7 @@ impl Validity {
             }
             for request in &envelope.requests {
                 let asked = self.submitted.get(&(envelope.client, request.number));
-                if asked != Some(&request.operation) {
+                if !asked.is_some_and(|asked| asked.contains(&request.operation)) {
                     let (client, number) = (envelope.client, request.number);
                     let detail = format!("{slot} holds {client}#{number}, which nobody asked");
                     return Err(Broken::new(PROPERTY, detail));

@@ -18,7 +18,7 @@ use pentarchy_core::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// All clocks, always: an exploration has no time, only order.
 const NOW: Millis = Millis(1_000);
@@ -199,8 +199,10 @@ impl Replica {
             service: Box::new(Registers::new(journal.clone())),
             journal: journal.clone(),
             core: (self.core.boxed_clone(), first),
+            device: Arc::new(Mutex::new(self.device.clone())),
+            faulty: None,
         };
-        (ReplicaNode::with_device(parts, self.device.clone(), acts), journal)
+        (ReplicaNode::new(parts, acts), journal)
     }
 
     fn with_node(
@@ -221,7 +223,9 @@ impl Replica {
         if self.log.len() > before {
             self.judge_log(common, outcome);
         }
-        (self.core, self.device) = node.into_parts();
+        let (core, device) = node.into_parts();
+        self.core = core;
+        self.device = device.lock().expect("no panic while certifying").clone();
     }
 
     fn note(&mut self, act: Act, outcome: &mut Outcome) {

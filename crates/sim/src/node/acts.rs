@@ -5,7 +5,8 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::Incoming;
-use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
+use pentarchy_core::forge::Lie;
+use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::ports::client::Reply;
 use pentarchy_core::protocol::{Delay, Evidence, Reject, TimerKey, To};
 use std::sync::Arc;
@@ -104,6 +105,13 @@ pub enum Observation {
         to: To,
         /// The bytes.
         wire: Bytes,
+    },
+    /// It lied.
+    Lied {
+        /// To whom.
+        to: ReplicaSet,
+        /// What about.
+        lie: Lie,
     },
     /// Its device gave this identifier to the statement with this digest.
     Certified {

@@ -119,7 +119,7 @@ fn told(flaw: Flaw) -> Result<Summary, Violation> {
     let mut options = Options::draw(&mut rng, &config, &factories.rules);
     options.network.jitter_us = 20_000;
     options.workload.tells_percent = 50;
-    options.byzantine = vec![(ReplicaId(2), Behaviour::Liar)];
+    options.byzantine = vec![(ReplicaId(2), vec![Behaviour::Liar])];
     run_options(1, options, &factories, rng, None)
 }
 

@@ -3,6 +3,7 @@
 use super::TracedProtocol;
 use super::text_service::TextService;
 use crate::crypto::{Crypto, client_id};
+use crate::device::SimDevice;
 use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
 use crate::service::Journal;
 use crate::world::membership;
@@ -14,7 +15,7 @@ use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::service::Whole;
 use pentarchy_core::wire::Wire;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Keys, group and clients of all traces.
 const SEED: u64 = 1;
@@ -101,6 +102,8 @@ impl Scene {
                 service: Box::new(Whole::new(TextService::default())),
                 journal: Journal::default(),
                 core: (core, effects),
+                device: Arc::new(Mutex::new(SimDevice::new(id, crypto.clone()))),
+                faulty: None,
             };
             let mut acts = Vec::new();
             scene.nodes.push(ReplicaNode::new(parts, &mut acts));
@@ -310,7 +313,7 @@ impl Scene {
             Observation::Diverged { slot } => format!("diverged at {slot}"),
             Observation::Rejected { from, why } => format!("refuses {from:?}: {}", why.name()),
             Observation::Reported(evidence) => format!("reports {evidence:?}"),
-            Observation::Certified { .. } => return,
+            Observation::Certified { .. } | Observation::Lied { .. } => return,
         };
         let text = named(&text);
         match self.lines.iter_mut().find(|(who, known)| !who.is_empty() && *known == text) {

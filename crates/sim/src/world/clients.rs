@@ -1,6 +1,7 @@
 //! What happens to clients, and what their applications do.
 
-use super::{Happening, World};
+use super::log::{Place, What};
+use super::{AFTERMATH, Happening, World};
 use crate::checker::Verdict;
 use crate::node::{Address, Packet};
 use crate::time::Micros;
@@ -14,6 +15,9 @@ impl World {
         packet: &Packet,
     ) -> Verdict {
         let Address::Replica(from) = from else { return Ok(()) };
+        if index >= self.clients.len() {
+            return Ok(()); // What hostile clients are told does not matter.
+        }
         self.audit.note(self.now, packet.kind(), 1_000 + index as u64, packet.bytes());
         let mut acts = core::mem::take(&mut self.client_acts);
         self.clients[index].node.on_packet(from, packet, &mut acts);
@@ -53,20 +57,23 @@ impl World {
                 }
                 ClientAct::Completed { number, outcome } => {
                     self.last_completion = self.now;
-                    let id = self.clients[index].node.id();
-                    self.note(id, |_| format!("has its answer to {number}"));
+                    self.note(Place::Client(index as u16), |_| {
+                        What::Does(format!("has its answer to {number}"))
+                    });
                     self.oracle.completed(self.clients[index].node.id(), number, outcome);
                 }
                 ClientAct::Heard { number, body } => {
                     self.last_completion = self.now;
                     let id = self.clients[index].node.id();
-                    self.note(id, |_| format!("hears event {number}"));
+                    let place = Place::Client(index as u16);
+                    self.note(place, |_| What::Does(format!("hears event {number}")));
                     verdict = verdict.and(self.oracle.events().heard(id, number, &body));
                 }
                 ClientAct::Missed(upto) => {
                     self.last_completion = self.now;
                     let id = self.clients[index].node.id();
-                    self.note(id, |_| format!("misses events below {upto}"));
+                    let place = Place::Client(index as u16);
+                    self.note(place, |_| What::Does(format!("misses events below {upto}")));
                     verdict = verdict.and(self.oracle.events().missed(id, upto));
                 }
             }
@@ -87,13 +94,30 @@ impl World {
         if client.node.outstanding() < self.options.outstanding {
             let mut acts = core::mem::take(&mut self.client_acts);
             let operation = client.node.submit(self.now, &mut acts);
-            let (id, number) = (client.node.id(), operation.number);
-            self.note(id, |_| format!("submits {number}"));
+            let number = operation.number;
+            let place = Place::Client(index as u16);
+            self.note(place, |_| What::Does(format!("submits {number}")));
             let client = &self.clients[index];
             self.oracle.submitted(client.node.id(), operation);
             self.client_round_by(index, self.now);
             return self.carry_out_client(index, acts);
         }
         Ok(())
+    }
+
+    /// A hostile client does some harm.
+    pub(super) fn harm(&mut self, index: usize) {
+        if self.now > self.options.heal_at + AFTERMATH {
+            return;
+        }
+        let harm = self.hostile[index].act();
+        let id = self.hostile[index].id();
+        let from = Address::Client((self.clients.len() + index) as u16);
+        harm.asked.into_iter().for_each(|operation| self.oracle.may_run(id, &operation));
+        for (to, packet) in harm.packets {
+            self.transmit(from, Address::Replica(to), packet);
+        }
+        let next = self.now + 5_000 + self.rng.below(400_000);
+        self.schedule(next, Happening::Harm(index));
     }
 }

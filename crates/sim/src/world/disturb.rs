@@ -1,12 +1,13 @@
 //! What goes wrong in a world, and how it ends.
 
+use super::log::{Place, What};
 use super::{Cut, Disturbance, Happening, ReplicaId, ReplicaSet, Target, World};
 
 impl World {
     pub(super) fn disturb(&mut self, index: usize) {
         let (_, disturbance) = self.options.disturbances[index];
         self.audit.note(self.now, 12, index as u64, &[]);
-        self.note("world", |_| format!("{disturbance:?}"));
+        self.note(Place::World, |_| What::Disturbed(disturbance));
         match disturbance {
             Disturbance::Crash(target) => self.crash(target),
             Disturbance::Pause(target, lasts) => {
@@ -27,6 +28,14 @@ impl World {
                 let cut = Cut { from: part, to, both_ways: !one_way, clients: false };
                 self.cut(index as u64, cut, lasts);
             }
+            Disturbance::Partition { cells, lasts } => {
+                self.network.partition(index as u64, cells);
+                self.schedule(self.now + lasts, Happening::Mend(index as u64));
+            }
+            Disturbance::ClockJump(target, ms) => {
+                let index = self.resolve(target);
+                self.replicas[index].clock.jump(ms);
+            }
         }
     }
 
@@ -39,7 +48,8 @@ impl World {
     fn crash(&mut self, target: Target) {
         let index = self.resolve(target);
         let faulty = |replica: &&super::Replica| replica.crashed || replica.adversary.is_some();
-        let budget = self.replicas.iter().filter(faulty).count() < self.options.f;
+        let ids = self.replicas.iter().filter(faulty).map(|replica| replica.id);
+        let budget = ids.collect::<ReplicaSet>().len() < self.options.f;
         let replica = &mut self.replicas[index];
         if budget && replica.adversary.is_none() {
             replica.crashed = true;
@@ -58,8 +68,12 @@ impl World {
     }
 
     pub(super) fn heal(&mut self) {
-        self.note("world", |_| "heals".to_owned());
+        self.note(Place::World, |_| What::Heals);
         self.network.heal();
+        let (now, skew) = (self.now, self.options.skew_ms);
+        let clocks = self.replicas.iter_mut().map(|replica| &mut replica.clock);
+        let clocks = clocks.chain(self.clients.iter_mut().map(|client| &mut client.clock));
+        clocks.for_each(|clock| clock.discipline(now, skew));
         self.healed = true;
     }
 }

@@ -1,9 +1,11 @@
 //! What happens to replicas: packets, timers, rounds; and what comes of it.
 
+use super::log::What;
 use super::{Happening, World};
-use crate::adversary::Departure;
-use crate::checker::Verdict;
-use crate::node::{Act, Address, Observation, Packet};
+use crate::adversary::{Adversary as _, Departure};
+use crate::checker::{Verdict, bounds};
+use crate::node::{Act, Address, Observation, Packet, ReplicaNode};
+use crate::quiet;
 use crate::time::Micros;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::ports::client::{ToClient, ToReplica};
@@ -48,10 +50,26 @@ impl World {
             self.transmit(to, from, busy);
             return Ok(());
         }
-        let mut acts = core::mem::take(&mut self.acts);
-        self.replicas[index].node.on_packet(from, &packet, &mut acts);
+        let acts = self.drive(index, |node, acts| node.on_packet(from, &packet, acts));
         self.want_round(index);
         self.carry_out(index, acts)
+    }
+
+    /// Lets a replica do something. What becomes of the core of a faulty one is nobody's concern:
+    /// if it panics, the replica falls silent.
+    fn drive(
+        &mut self,
+        index: usize,
+        act: impl FnOnce(&mut ReplicaNode, &mut Vec<Act>),
+    ) -> Vec<Act> {
+        let mut acts = core::mem::take(&mut self.acts);
+        let replica = &mut self.replicas[index];
+        if replica.adversary.is_none() {
+            act(&mut replica.node, &mut acts);
+        } else if quiet::catch(|| act(&mut replica.node, &mut acts)).is_err() {
+            replica.crashed = true;
+        }
+        acts
     }
 
     pub(super) fn timeout(&mut self, index: usize, timer: TimerKey, arming: u64) -> Verdict {
@@ -68,9 +86,8 @@ impl World {
             _ => {}
         }
         self.audit.note(self.now, 10, index as u64, &timer.1.to_le_bytes());
-        self.note(ReplicaId(index as u16), |_| format!("timeout {timer:?}"));
-        let mut acts = core::mem::take(&mut self.acts);
-        self.replicas[index].node.on_timeout(timer, &mut acts);
+        self.note(self.place(index), |_| What::Timeout(timer));
+        let acts = self.drive(index, |node, acts| node.on_timeout(timer, acts));
         self.want_round(index);
         self.carry_out(index, acts)
     }
@@ -88,8 +105,8 @@ impl World {
         replica.round_at = None;
         let now = replica.clock.read(self.now);
         self.audit.note(self.now, 11, index as u64, &[]);
-        let mut acts = core::mem::take(&mut self.acts);
-        replica.node.on_round(now, &mut acts);
+        let acts = self.drive(index, |node, acts| node.on_round(now, acts));
+        let replica = &self.replicas[index];
         if let Some(time) = replica.node.wake_at() {
             // At least a millisecond on, or a wish that is due would be granted for ever.
             let at = replica.clock.when(time, self.now).max(self.now + 1_000);
@@ -113,18 +130,18 @@ impl World {
     }
 
     pub(super) fn carry_out(&mut self, index: usize, mut acts: Vec<Act>) -> Verdict {
-        let id = ReplicaId(index as u16);
+        let id = self.replicas[index].id;
         let faulty = self.replicas[index].adversary.is_some();
-        let count = acts.len();
-        let mut packet_bytes = 0;
+        let mut load = bounds::Load { acts: acts.len(), ..bounds::Load::default() };
         let mut verdict = Ok(());
+        let mut ran = false;
         for act in acts.drain(..) {
-            if let Act::Saw(seen) = &act {
-                self.note(id, |world| world.describe(id, seen));
+            if let (Act::Saw(seen), true) = (&act, self.log.is_some()) {
+                self.note(self.place(index), |world| world.describe(index, seen));
             }
             match act {
                 Act::Send { to, packet } => {
-                    packet_bytes = packet_bytes.max(packet.bytes().len());
+                    load.note(&packet);
                     self.send(index, to, packet);
                 }
                 Act::Arm { timer, after } => {
@@ -137,21 +154,30 @@ impl World {
                     let correct = !faulty && self.is_correct(from);
                     verdict = verdict.and(self.oracle.refused(id, from, correct, why));
                 }
+                Act::Saw(Observation::Reported(evidence)) => {
+                    let author = self.is_correct(Address::Replica(evidence.author));
+                    let found = self.oracle.reported(id, faulty, &evidence, author);
+                    verdict = verdict.and(found);
+                }
+                Act::Saw(Observation::Lied { .. }) => self.lies += 1,
                 Act::Saw(seen) => {
+                    ran |= matches!(seen, Observation::Executed { .. });
                     verdict = verdict.and(self.oracle.saw(id, faulty, &seen, &mut self.audit))
                 }
             }
         }
         self.acts = acts;
-        let replica = &self.replicas[index];
-        let ran = replica.node.drain_journal();
+        let node = &self.replicas[index].node;
+        let ran = if ran { node.drain_journal() } else { Vec::new() };
         verdict?;
         if faulty {
             return Ok(());
         }
         self.oracle.ran(id, ran)?;
-        let status = replica.node.core().status();
-        self.oracle.bounds(id, &status, (count, packet_bytes, replica.timers.len()))
+        load.timers = self.replicas[index].timers.len();
+        load.snapshots = node.executor().snapshots();
+        load.sessions = node.executor().clients();
+        self.oracle.bounds(id, &node.core().status(), &load)
     }
 
     pub(super) fn arm(&mut self, index: usize, timer: TimerKey, millis: u64) {
@@ -172,15 +198,40 @@ impl World {
         let mut departures = Vec::new();
         adversary.on_send(to, packet, &mut replica.rng, &mut departures);
         for Departure { after, to, packet } in departures {
-            for at in self.network.arrivals(self.now + after, from, to).into_iter().flatten() {
-                self.messages += 1;
-                self.schedule(at, Happening::Arrive { from, to, packet: packet.clone() });
-            }
+            self.transmit_at(self.now + after, from, to, packet);
         }
     }
 
     pub(super) fn transmit(&mut self, from: Address, to: Address, packet: Packet) {
-        let [first, second] = self.network.arrivals(self.now, from, to);
+        self.transmit_at(self.now, from, to, packet);
+    }
+
+    /// Sends a packet from a place, or a client, to wherever the addressee is.
+    fn transmit_at(&mut self, at: Micros, from: Address, to: Address, packet: Packet) {
+        if let Address::Replica(id) = to {
+            for copy in self.options.n..self.replicas.len() {
+                if self.replicas[copy].id == id {
+                    let copy = Address::Replica(ReplicaId(copy as u16));
+                    self.launch(at, from, copy, packet.clone());
+                }
+            }
+        }
+        self.launch(at, from, to, packet);
+    }
+
+    fn launch(&mut self, at: Micros, from: Address, to: Address, packet: Packet) {
+        let arrivals = self.network.arrivals(at, from, to);
+        let who = match from {
+            Address::Replica(place) => self.place(usize::from(place.0)),
+            Address::Client(index) => super::log::Place::Client(index),
+        };
+        let (kind, bytes) = (packet.kind(), packet.bytes().len());
+        self.note(who, |_| What::Departs { to, kind, bytes, arrivals });
+        let from = match from {
+            Address::Replica(place) => Address::Replica(self.replicas[usize::from(place.0)].id),
+            client => client,
+        };
+        let [first, second] = arrivals;
         if let Some(at) = second {
             self.messages += 1;
             self.schedule(at, Happening::Arrive { from, to, packet: packet.clone() });
@@ -194,7 +245,7 @@ impl World {
     pub(super) fn is_correct(&self, address: Address) -> bool {
         match address {
             Address::Replica(id) => self.replicas[usize::from(id.0)].adversary.is_none(),
-            Address::Client(_) => true,
+            Address::Client(index) => usize::from(index) < self.clients.len(),
         }
     }
 }

@@ -10,6 +10,7 @@ use pentarchy::protocols;
 use pentarchy_protocols::common::voting_client::VotingClient;
 use pentarchy_sim::run::{ClientSetup, Factories, Summary, Violation, run_many};
 use pentarchy_sim::swarm::SimConfig;
+use pentarchy_sim::twins::{run_schedules, schedules};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::IsTerminal as _;
@@ -29,24 +30,31 @@ const FAILURES_MAX: usize = 10;
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Outcome {
     let entry = protocol(&args.protocol)?;
-    let seeds = seeds(args)?;
     let config = SimConfig {
         requests: args.requests,
         f: args.f.and_then(|f| usize::try_from(f).ok()),
+        device: args.device.into(),
         ..SimConfig::default()
     };
-    let factories = Factories::new(entry.rules, &entry.start, &start_client);
+    let factories =
+        Factories::new(entry.rules, &entry.start, &start_client).with_forger(entry.forger);
+    let schedules = args.twins.map(schedules);
+    let seeds = seeds(args, schedules.as_ref().map(|all| all.len() as u64))?;
     let interrupted = interrupted()?;
     let progress = progress(&seeds, args.json);
     let single = seeds.end - seeds.start == 1;
-    let mut tally = Tally::new(&args.protocol, seeds.start);
+    let mut tally = Tally::new(&args.protocol, seeds.start, args.twins);
     let started = Instant::now();
-    run_many(seeds, jobs(args), &config, &factories, |outcome| {
+    let told = |outcome: &Result<Summary, Violation>| {
         progress.inc(1);
         report(args, outcome, single, &progress);
         tally.add(outcome, |seed| replay_line(args, seed));
         tally.failures() < FAILURES_MAX && !interrupted.load(Ordering::Relaxed)
-    });
+    };
+    match &schedules {
+        Some(all) => run_schedules(all, seeds, jobs(args), &config, &factories, told),
+        None => run_many(seeds, jobs(args), &config, &factories, told),
+    }
     progress.finish_and_clear();
     tally.finish(started.elapsed());
     if args.json {
@@ -71,12 +79,20 @@ pub(super) fn protocol(name: &str) -> Outcome<&'static pentarchy_protocols::Entr
     })
 }
 
-fn seeds(args: &SimArgs) -> Outcome<Range<u64>> {
+/// The seeds that are asked for; of `all` schedules if those are to be run.
+fn seeds(args: &SimArgs, all: Option<u64>) -> Outcome<Range<u64>> {
     let first = args.seed.unwrap_or(0);
-    let count = args.seeds.unwrap_or(if args.seed.is_some() { 1 } else { SEEDS_DEFAULT });
+    let default = all.map_or(SEEDS_DEFAULT, |all| all.saturating_sub(first));
+    let count = args.seeds.unwrap_or(if args.seed.is_some() { 1 } else { default });
     let end = first.checked_add(count);
     let end = end.ok_or_else(|| Failure::Usage("--seed and --seeds are too large".to_owned()))?;
-    Ok(first..end)
+    match all {
+        Some(all) if first >= all => {
+            Err(Failure::Usage(format!("there are {all} schedules; --seed counts them from 0")))
+        }
+        Some(all) => Ok(first..end.min(all)),
+        None => Ok(first..end),
+    }
 }
 
 fn jobs(args: &SimArgs) -> usize {
@@ -130,7 +146,10 @@ fn report(
 /// What to paste in order to see a seed again.
 fn replay_line(args: &SimArgs, seed: u64) -> String {
     let mut line = format!("pentarchy sim --protocol {} --seed {seed:#x}", args.protocol);
-    if args.requests != 1000 {
+    line.push_str(args.device.argument());
+    if let Some(rounds) = args.twins {
+        line = format!("{line} --twins {rounds}");
+    } else if args.requests != 1000 {
         line = format!("{line} --requests {}", args.requests);
     }
     if let Some(f) = args.f {

@@ -1,0 +1,282 @@
+//! Clients that do harm with keys of their own: what strangers may do to a group that lets them in.
+//! They write only to registers that no correct client uses, so that what correct clients see can
+//! be judged alone.
+
+use crate::crypto::Crypto;
+use crate::node::Packet;
+use crate::rng::Rng;
+use crate::service::{Action, Operation};
+use pentarchy_core::Bytes;
+use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
+use pentarchy_core::limits::CLIENT_WINDOW;
+use pentarchy_core::ports::client::ToReplica;
+use pentarchy_core::request::{Draft, Request, RequestAuth};
+use pentarchy_core::wire::Wire;
+use std::sync::Arc;
+
+/// The first register of hostile clients.
+const FIRST_KEY: u16 = 30_000;
+
+/// Envelopes that a flood sends at a time.
+const FLOOD: u64 = 48;
+
+/// What a hostile client does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hostility {
+    /// Sends each request to some replicas only, seldom to the primary.
+    Partial,
+    /// Gives one number to different requests, and sends them to different replicas.
+    Reuse,
+    /// Sends many requests at a time.
+    Flood,
+    /// Sends overlapping envelopes, in any order, with floors that jump.
+    Jump,
+    /// Sends what does not convince: in the name of others, spoilt, cut.
+    Forge,
+    /// Convinces some replicas and not others. Only MACs make that possible (the big-MAC attack,
+    /// Clement et al., 2009); liveness is not promised then.
+    PartialMacs,
+}
+
+impl Hostility {
+    /// One of those that are to be borne.
+    #[must_use]
+    pub fn draw(rng: &mut Rng) -> Self {
+        *rng.pick(&[Self::Partial, Self::Reuse, Self::Flood, Self::Jump, Self::Forge])
+    }
+
+    /// Its name, for summaries.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Partial => "partial",
+            Self::Reuse => "reuse",
+            Self::Flood => "flood",
+            Self::Jump => "jump",
+            Self::Forge => "forge",
+            Self::PartialMacs => "partial_macs",
+        }
+    }
+}
+
+/// What one act of a hostile client comes to.
+#[derive(Default)]
+pub struct Harm {
+    /// What it sends to whom.
+    pub packets: Vec<(ReplicaId, Packet)>,
+    /// What it asked for; any of it may run.
+    pub asked: Vec<Operation>,
+}
+
+/// A hostile client.
+pub struct HostileClient {
+    id: ClientId,
+    kind: Hostility,
+    crypto: Arc<Crypto>,
+    /// In whose name it forges.
+    victim: ClientId,
+    n: usize,
+    next_number: u64,
+    rng: Rng,
+}
+
+impl HostileClient {
+    /// A client of this name who does this, to `n` replicas.
+    #[must_use]
+    pub const fn new(
+        (id, victim): (ClientId, ClientId),
+        kind: Hostility,
+        crypto: Arc<Crypto>,
+        n: usize,
+        rng: Rng,
+    ) -> Self {
+        Self { id, kind, crypto, victim, n, next_number: 1, rng }
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub const fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// Does some harm.
+    pub fn act(&mut self) -> Harm {
+        let mut harm = Harm::default();
+        match self.kind {
+            Hostility::Partial => {
+                let (number, to) = (self.number(), self.some());
+                self.ask(&[number], to, &mut harm);
+            }
+            Hostility::Reuse => {
+                let number = self.number();
+                for id in 0..self.n as u16 {
+                    self.ask(&[number], ReplicaSet::from_iter([ReplicaId(id)]), &mut harm);
+                }
+            }
+            Hostility::Flood => {
+                for _ in 0..FLOOD {
+                    let (number, to) = (self.number(), self.some());
+                    self.ask(&[number], to, &mut harm);
+                }
+            }
+            Hostility::Jump => self.jump(&mut harm),
+            Hostility::Forge => self.forge(&mut harm),
+            Hostility::PartialMacs => {
+                let number = self.number();
+                let (draft, convinced) = (self.draft(&[number], &mut harm), self.some());
+                let envelope = Arc::new(self.crypto.seal_for(draft, convinced));
+                self.send(self.all(), &ToReplica::Request(envelope).to_bytes(), &mut harm);
+            }
+        }
+        harm
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    fn all(&self) -> ReplicaSet {
+        (0..self.n as u16).map(ReplicaId).collect()
+    }
+
+    fn some(&mut self) -> ReplicaSet {
+        ReplicaSet(self.rng.range(1, (1 << self.n) - 1))
+    }
+
+    /// Requests with these numbers, each with a content of its own.
+    fn draft(&mut self, numbers: &[u64], harm: &mut Harm) -> Draft {
+        let floor = self.next_number.saturating_sub(200).max(1);
+        let mut requests = Vec::new();
+        for number in numbers {
+            let value = Bytes::from(self.rng.next_u64().to_le_bytes().to_vec());
+            let key = FIRST_KEY + self.rng.below(8) as u16;
+            let operation = Operation { number: *number, key, action: Action::Put(value) };
+            requests.push(Request { number: *number, operation: operation.to_bytes() });
+            harm.asked.push(operation);
+        }
+        let events = self.rng.percent(20).then(|| self.rng.below(1_000));
+        Draft { client: self.id, floor, events, requests }
+    }
+
+    fn ask(&mut self, numbers: &[u64], to: ReplicaSet, harm: &mut Harm) {
+        let draft = self.draft(numbers, harm);
+        let envelope = Arc::new(self.crypto.seal(draft));
+        self.send(to, &ToReplica::Request(envelope).to_bytes(), harm);
+    }
+
+    fn send(&self, to: ReplicaSet, bytes: &Bytes, harm: &mut Harm) {
+        let to = to.iter().filter(|id| usize::from(id.0) < self.n);
+        harm.packets.extend(to.map(|id| (id, Packet::ToReplica(bytes.clone()))));
+    }
+
+    fn jump(&mut self, harm: &mut Harm) {
+        let first = self.next_number + self.rng.below(4);
+        self.next_number += 2;
+        let numbers: Vec<u64> = (first..first + self.rng.range(1, 6)).collect();
+        let mut draft = self.draft(&numbers, harm);
+        draft.floor = match self.rng.below(8) {
+            0 => {
+                self.next_number += 2 * CLIENT_WINDOW;
+                self.next_number
+            }
+            1 => 0,
+            2 => first + 2,
+            3 => first.saturating_sub(CLIENT_WINDOW + 2),
+            _ => draft.floor,
+        };
+        let to = self.some();
+        let envelope = Arc::new(self.crypto.seal(draft));
+        self.send(to, &ToReplica::Request(envelope).to_bytes(), harm);
+    }
+
+    fn forge(&mut self, harm: &mut Harm) {
+        let number = self.number();
+        let mut draft = self.draft(&[number], harm);
+        let good = self.crypto.seal(draft.clone());
+        let bytes = match self.rng.below(4) {
+            0 => {
+                draft.client = self.victim;
+                ToReplica::Request(Arc::new(draft.seal(good.auth))).to_bytes()
+            }
+            1 => {
+                let auth = RequestAuth::Signature([self.rng.next_u64() as u8; 64]);
+                ToReplica::Request(Arc::new(draft.seal(auth))).to_bytes()
+            }
+            2 => {
+                let auth = RequestAuth::Macs(Bytes::from(vec![9; 16 * self.n]));
+                ToReplica::Request(Arc::new(draft.seal(auth))).to_bytes()
+            }
+            _ => {
+                let whole = ToReplica::Request(Arc::new(good)).to_bytes();
+                whole.slice(..self.rng.below(whole.len() as u64) as usize)
+            }
+        };
+        let to = self.some();
+        self.send(to, &bytes, harm);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::client_id;
+    use pentarchy_core::auth::Verifier;
+    use pentarchy_core::request::Envelope;
+    use std::collections::BTreeSet;
+
+    fn client(kind: Hostility, macs: bool) -> (HostileClient, Arc<Crypto>) {
+        let crypto = Arc::new(Crypto::new(1, 3, 2).with_macs(macs));
+        let ids = (client_id(1, 1), client_id(1, 0));
+        (HostileClient::new(ids, kind, crypto.clone(), 3, Rng::new(5)), crypto)
+    }
+
+    fn envelopes(harm: &Harm) -> Vec<Envelope> {
+        let envelope =
+            |(_, packet): &(ReplicaId, Packet)| match ToReplica::from_bytes(packet.bytes()) {
+                Ok(ToReplica::Request(envelope)) => Some((*envelope).clone()),
+                _ => None,
+            };
+        harm.packets.iter().filter_map(envelope).collect()
+    }
+
+    #[test]
+    fn one_number_has_different_contents_at_different_replicas() {
+        let (mut client, crypto) = client(Hostility::Reuse, false);
+        let harm = client.act();
+        let sent = envelopes(&harm);
+        let contents: BTreeSet<_> = sent.iter().map(|it| it.digest).collect();
+        assert_eq!((sent.len(), contents.len(), harm.asked.len()), (3, 3, 3));
+        assert!(sent.iter().all(|it| it.range() == (1, 1) && crypto.envelope(it)));
+    }
+
+    #[test]
+    fn nothing_that_is_forged_convinces() {
+        let (mut client, crypto) = client(Hostility::Forge, false);
+        let mut seen = 0;
+        for _ in 0..100 {
+            let sent = envelopes(&client.act());
+            seen += sent.len();
+            assert!(!sent.iter().any(|it| crypto.envelope(it)));
+        }
+        assert!(seen > 50);
+    }
+
+    #[test]
+    fn floods_and_jumps_come_from_the_client_itself() {
+        for kind in [Hostility::Flood, Hostility::Jump, Hostility::Partial] {
+            let (mut client, crypto) = client(kind, false);
+            let sent: Vec<_> = (0..50).flat_map(|_| envelopes(&client.act())).collect();
+            assert!(sent.iter().all(|it| it.client == client.id() && crypto.envelope(it)));
+            assert_eq!(sent.len() > 1_000, kind == Hostility::Flood);
+        }
+    }
+
+    #[test]
+    fn with_macs_some_are_convinced_and_others_are_not() {
+        let (mut client, crypto) = client(Hostility::PartialMacs, true);
+        let keys = |me| crate::crypto::Keys { crypto: crypto.clone(), me: ReplicaId(me) };
+        let split = |it: &Envelope| keys(0).envelope(it) != keys(1).envelope(it);
+        assert!((0..20).any(|_| envelopes(&client.act()).iter().any(split)));
+    }
+}

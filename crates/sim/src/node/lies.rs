@@ -1,0 +1,104 @@
+//! What a faulty replica says beside, or instead of, what its core wants to say.
+
+use super::{Act, ReplicaNode, SharedDevice};
+use crate::crypto::Crypto;
+use crate::rng::Rng;
+use pentarchy_core::Bytes;
+use pentarchy_core::counter::{Position, Refused, Ui, Usig};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::forge::{Forger, Hand};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::request::Envelope;
+use std::sync::Arc;
+
+/// A replica that nobody relies on: its device may refuse, and then it says nothing.
+pub struct Fault {
+    /// What it makes up, if it does.
+    pub lying: Option<Lying>,
+}
+
+/// A liar in the place of a core, or beside one.
+pub struct Lying {
+    /// What it could say.
+    pub forger: Box<dyn Forger>,
+    /// Its choices.
+    pub rng: Rng,
+    /// The core inside hears nothing and says nothing.
+    pub alone: bool,
+    /// In how many of a million rounds it lies.
+    pub rate_ppm: u32,
+}
+
+/// Key and device of the liar, and of nobody else.
+struct Own<'a> {
+    id: ReplicaId,
+    crypto: &'a Crypto,
+    device: &'a SharedDevice,
+    certified: Vec<(Ui, Digest)>,
+}
+
+impl Hand for Own<'_> {
+    fn sign(&self, digest: &Digest) -> [u8; 64] {
+        self.crypto.sign(self.id, digest)
+    }
+
+    fn certify(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
+        let mut device = self.device.lock().expect("a device does not panic");
+        let ui = device.create(position, digest)?;
+        self.certified.push((ui, *digest));
+        Ok(ui)
+    }
+}
+
+impl ReplicaNode {
+    fn lying(&mut self) -> Option<&mut Lying> {
+        self.faulty.as_mut()?.lying.as_mut()
+    }
+
+    /// Whether the core inside is kept from everything.
+    pub(super) fn is_mute(&mut self) -> bool {
+        self.lying().is_some_and(|lying| lying.alone)
+    }
+
+    /// Lets the liar know what was said.
+    pub(super) fn overhear(&mut self, wire: &Bytes) {
+        if let Some(lying) = self.lying() {
+            lying.forger.hear(wire);
+        }
+    }
+
+    /// Lets the liar know what a client wants.
+    pub(super) fn overhear_request(&mut self, envelope: &Arc<Envelope>) {
+        if let Some(lying) = self.lying() {
+            lying.forger.hear_request(envelope);
+        }
+    }
+
+    /// Says something that is not so, now and then, to some of the others.
+    pub(super) fn lie(&mut self, out: &mut Vec<Act>) {
+        let others = self.others;
+        let Self { id, faulty, keys, device, .. } = self;
+        let Some(lying) = faulty.as_mut().and_then(|fault| fault.lying.as_mut()) else { return };
+        if !lying.rng.chance(lying.rate_ppm) {
+            return;
+        }
+        let lies = lying.forger.lies();
+        if lies.is_empty() {
+            return;
+        }
+        let lie = *lying.rng.pick(&lies);
+        let mut own = Own { id: *id, crypto: &keys.crypto, device, certified: Vec::new() };
+        let told = lying.forger.tell(&lie, &mut own);
+        let to = match lying.rng.percent(60) {
+            true => others,
+            false => ReplicaSet(lying.rng.next_u64() & others.0),
+        };
+        for (ui, digest) in own.certified {
+            out.push(Act::Saw(super::Observation::Certified { ui, digest }));
+        }
+        if let Some(wire) = told {
+            out.push(Act::Saw(super::Observation::Lied { to, lie }));
+            self.transmit(to, &wire, out);
+        }
+    }
+}
