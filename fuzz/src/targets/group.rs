@@ -173,7 +173,7 @@ impl Group {
             deed::FIRE => self.fire(input.u8(), input.u8()),
             deed::CLIENT => {
                 let (to, wire) = (input.u8(), Bytes::copy_from_slice(input.bytes()));
-                self.from_client(0, to, &wire);
+                self.client_said(0, to, &wire);
             }
             _ => {
                 let (to, at) = (input.u8(), usize::from(input.u8()));
@@ -227,10 +227,10 @@ impl Group {
         if to & (1 << self.liar.0) != 0 {
             self.heard.push((self.liar, Packet::ToReplica(wire.clone())));
         }
-        self.from_client(index as u16, to, &wire);
+        self.client_said(index as u16, to, &wire);
     }
 
-    fn from_client(&mut self, index: u16, to: u8, wire: &Bytes) {
+    fn client_said(&mut self, index: u16, to: u8, wire: &Bytes) {
         let packet = Packet::ToReplica(wire.clone());
         for id in self.correct().into_iter().filter(|id| to & (1 << id.0) != 0) {
             self.step(id, |node, out| node.on_packet(Address::Client(index), &packet, out));

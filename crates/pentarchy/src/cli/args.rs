@@ -374,9 +374,9 @@ impl HarmArgs {
 /// `heal`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy heal 2\n\n\
-    A replica that was killed has lost its memory: it starts again with a trusted device that begins \
-    \na new life, the group admits it, and it fetches the state. Exit code 1 if it is not level\n\
-    within a minute.")]
+    A replica that was killed has lost its memory: it starts again with a trusted device that\n\
+    begins a new life, the group admits it, and it fetches the state. Exit code 1 if it is not\n\
+    level within a minute.")]
 pub struct HealArgs {
     /// Which replicas; all that are broken unless told
     pub replicas: Vec<u16>,

@@ -23,6 +23,51 @@ const WATCHED: Duration = Duration::from_secs(2);
 /// How long a write may take before the tour gives up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A fault, and what to say about it.
+struct Scene {
+    of_primary: bool,
+    harm: Harm,
+    what: &'static str,
+    healed: &'static str,
+}
+
+const SCENES: [Scene; 5] = [
+    Scene {
+        of_primary: false,
+        harm: Harm::Kill,
+        what: "A backup is killed. The other two agree without it.",
+        healed: "It had lost its memory, so it must not go on under its old promises: its trusted\n\
+                 counter began a new life, the group admitted that by an ordered request, and it\n\
+                 fetched the state.",
+    },
+    Scene {
+        of_primary: true,
+        harm: Harm::Kill,
+        what: "The primary is killed. The others wait a moment, then make another one primary.",
+        healed: "It came back as a new member.",
+    },
+    Scene {
+        of_primary: true,
+        harm: Harm::Misbehave(Fault::Equivocate),
+        what: "The primary lies: it shows each statement to one replica and not to the other, and\n\
+               gives clients and checkpoints false results. Its trusted counter keeps it from\n\
+               proving two orders.",
+        healed: "Its lies were outvoted. Who missed something got it from the others, if slowly.",
+    },
+    Scene {
+        of_primary: false,
+        harm: Harm::Misbehave(Fault::Corrupt),
+        what: "A backup flips a bit in all that it sends.",
+        healed: "What it said to replicas was refused, what it said to clients outvoted.",
+    },
+    Scene {
+        of_primary: true,
+        harm: Harm::Pause,
+        what: "The primary freezes, as a machine does that swaps.",
+        healed: "It woke up, found that the group had moved on, and caught up.",
+    },
+];
+
 /// Runs the command.
 pub fn run(args: &DemoArgs) -> Outcome {
     let tour = Tour::start(args.fast)?;
@@ -48,10 +93,8 @@ impl Tour {
         let data = std::env::temp_dir().join(name).join("data");
         let pause = if fast { Duration::ZERO } else { PAUSE };
         let tour = Self { data, pause };
-        say(
-            "Three replicas, each in a process of its own, run the same store. One of them may fail",
-        );
-        say("in any way, also lie. A client believes an answer that two replicas give alike.\n");
+        say("Three replicas, each in a process of its own, run the same store. One of them may");
+        say("fail in any way, also lie. A client believes an answer that two give alike.\n");
         // A port that is likely to be free; `up` takes the next free one.
         if !this_program(&["up", "--detach", "--port", "16379", "--data"], &tour.data)? {
             return Err(Failure::Unwell("the cluster did not start".to_owned()));
@@ -65,46 +108,11 @@ impl Tour {
         let counter = Counter::start(&config)?;
         self.read("A client counts up a number in the store, one by one, all the time.");
 
-        let primary = self.primary(&patient);
-        let backup = (primary + 1) % 3;
-        self.scene(&patient, &counter, backup, Harm::Kill, &[
-            "A backup is killed. The other two agree without it.",
-            "It has lost its memory, so it must not go on under its old promises: its trusted counter \
-             begins a new life, the group admits that by an ordered request, and it fetches the state.",
-        ])?;
-        let primary = self.primary(&patient);
-        self.scene(&patient, &counter, primary, Harm::Kill, &[
-            "The primary is killed. The others wait for it a moment, then make another one primary.",
-            "It comes back as a backup.",
-        ])?;
-        let primary = self.primary(&patient);
-        self.scene(&patient, &counter, primary, Harm::Misbehave(Fault::Equivocate), &[
-            "The primary lies: it shows its statements to some and not to others, and gives clients \
-             and checkpoints other results. Its trusted counter keeps it from proving two orders.",
-            "Its lies are outvoted. Whoever missed something got it from the others.",
-        ])?;
-        let liar = (self.primary(&patient) + 1) % 3;
-        self.scene(
-            &patient,
-            &counter,
-            liar,
-            Harm::Misbehave(Fault::Corrupt),
-            &[
-                "A backup flips a bit in all that it sends.",
-                "What it said to replicas was refused, what it said to clients outvoted.",
-            ],
-        )?;
-        let primary = self.primary(&patient);
-        self.scene(
-            &patient,
-            &counter,
-            primary,
-            Harm::Pause,
-            &[
-                "The primary freezes, as a machine does that swaps.",
-                "It wakes up, finds that the group has moved on, and catches up.",
-            ],
-        )?;
+        for scene in &SCENES {
+            let primary = self.primary(&patient);
+            let id = if scene.of_primary { primary } else { (primary + 1) % 3 };
+            self.play_scene(&patient, &counter, id, scene)?;
+        }
         self.verdict(&patient, counter)
     }
 
@@ -115,14 +123,8 @@ impl Tour {
     }
 
     /// Breaks a replica, looks on, and heals it.
-    fn scene(
-        &self,
-        patient: &Patient,
-        counter: &Counter,
-        id: u16,
-        harm: Harm,
-        [what, healed]: &[&str; 2],
-    ) -> Outcome {
+    fn play_scene(&self, patient: &Patient, counter: &Counter, id: u16, scene: &Scene) -> Outcome {
+        let &Scene { harm, what, healed, .. } = scene;
         say(&format!("\n$ pentarchy break {id} {}", flag(harm)));
         say(what);
         let before = counter.reset();

@@ -67,7 +67,7 @@ impl Attack<'_> {
 
     /// Sends what is no protocol, on a new connection whenever it is hung up on.
     fn garbage(&self, address: &str) {
-        let garbage: Vec<u8> = (0..1u32 << 16).map(|byte| (byte * 193 >> 3) as u8).collect();
+        let garbage: Vec<u8> = (0..1u32 << 16).map(|byte| ((byte * 193) >> 3) as u8).collect();
         while self.goes_on() {
             let Ok(mut stream) = TcpStream::connect(address) else { continue };
             while !self.stop.load(Relaxed) && stream.write_all(&garbage).is_ok() {}
