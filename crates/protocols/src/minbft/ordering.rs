@@ -110,6 +110,7 @@ impl MinBft {
             }
             self.decide(slot);
             self.advance(out);
+            self.watch_gap(slot, out);
         }
     }
 

@@ -37,6 +37,8 @@ pub enum Timer {
     Resend,
     /// Our clock to reach a proposal's time.
     Clock,
+    /// A PREPARE that others have committed to.
+    Gap,
 }
 
 impl TimerName for Timer {
@@ -46,6 +48,7 @@ impl TimerName for Timer {
             Self::ViewChange(view) => (1, view.0),
             Self::Resend => (2, 0),
             Self::Clock => (3, 0),
+            Self::Gap => (4, 0),
         }
     }
     fn from_key((kind, subject): TimerKey) -> Self {
@@ -53,7 +56,8 @@ impl TimerName for Timer {
             0 => Self::Request(subject),
             1 => Self::ViewChange(View(subject)),
             2 => Self::Resend,
-            _ => Self::Clock,
+            3 => Self::Clock,
+            _ => Self::Gap,
         }
     }
 }
@@ -158,6 +162,11 @@ pub struct MinBft {
     pub(super) answered: ReplicaSet,
     /// Bodies and envelopes that each peer was sent since the last tick.
     pub(super) served: Vec<usize>,
+    /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
+    pub(super) resent: Vec<(usize, usize)>,
+    /// The slot whose PREPARE is waited for although others have it, and how often it was asked for
+    /// out of turn; counted only while its timer runs.
+    pub(super) gap: Option<(Slot, u8)>,
     pub(super) resend_armed: bool,
     /// Resend ticks since the start; rotates whom to ask.
     pub(super) ticks: u64,
@@ -275,6 +284,8 @@ impl Protocol for MinBft {
             reports: vec![None; n],
             answered: ReplicaSet::EMPTY,
             served: vec![0; n],
+            resent: vec![(0, 0); n],
+            gap: None,
             resend_armed: false,
             ticks: 0,
             membership,
@@ -416,6 +427,7 @@ impl MinBft {
             Timer::ViewChange(view) => self.on_view_change_timeout(view, out),
             Timer::Resend => self.on_resend(out),
             Timer::Clock => self.on_clock(out),
+            Timer::Gap => self.on_gap(out),
         }
     }
 

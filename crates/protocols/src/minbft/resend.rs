@@ -11,6 +11,12 @@ use pentarchy_core::limits::{RESEND_BYTES_MAX, RESEND_MESSAGES_MAX};
 use pentarchy_core::mark;
 use pentarchy_core::protocol::{Delay, Effects, To};
 
+/// How long a PREPARE that others have committed to may still be on its way.
+const GAP_MILLIS: u32 = 2;
+
+/// How often it is asked for out of turn; then ticks have to do.
+const GAP_ASKS: u8 = 4;
+
 impl MinBft {
     /// Sees to it that a report goes out within a tick.
     pub(super) fn arm_resend(&mut self, out: &mut Effects<Self>) {
@@ -88,6 +94,7 @@ impl MinBft {
         self.resend_armed = false;
         self.answered = ReplicaSet::EMPTY;
         self.served.iter_mut().for_each(|served| *served = 0);
+        self.resent.iter_mut().for_each(|resent| *resent = (0, 0));
         self.ticks += 1;
         self.check_behind(out);
         self.expire_asks();
@@ -137,9 +144,9 @@ impl MinBft {
         });
         if self.answered.insert(from) {
             self.answer_view(from, &report, out);
-            if stuck {
-                self.answer_slots(from, &report, out);
-            }
+        }
+        if stuck {
+            self.answer_slots(from, &report, out);
         }
         if !report.level.contains(self.me) {
             self.arm_resend(out);
@@ -183,25 +190,51 @@ impl MinBft {
     }
 
     /// Sends a peer PREPAREs that it lacks and own COMMITs for slots that it has not committed.
-    fn answer_slots(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
+    fn answer_slots(&mut self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let same_view = report.view == self.view && report.entered && self.phase == Phase::Entered;
         if !same_view {
             return;
         }
-        let (mut messages, mut bytes) = (0, 0);
+        let (messages, bytes) = &mut self.resent[usize::from(from.0)];
         let first = report.committed.max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
             let prepare = state.prepare.as_ref().filter(|_| slot > report.prepared);
             for message in prepare.into_iter().chain(&state.own_commit) {
-                messages += 1;
-                bytes += message.wire.len();
-                if messages > RESEND_MESSAGES_MAX || (messages > 1 && bytes > RESEND_BYTES_MAX) {
+                *messages += 1;
+                *bytes += message.wire.len();
+                if *messages > RESEND_MESSAGES_MAX || (*messages > 1 && *bytes > RESEND_BYTES_MAX) {
                     return;
                 }
                 mark!("minbft/slot_relayed");
                 out.relay(To::One(from), message);
             }
+        }
+    }
+
+    /// Somebody committed to a slot. If the PREPARE that this backup must commit to next has not
+    /// come, it may be that the primary shows each to some replicas only, and the next tick is
+    /// far. Messages overtake each other all the time, though, so it gets a moment.
+    pub(super) fn watch_gap(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if self.gap.is_none() && slot >= self.next_slot && self.lacks_next() {
+            self.gap = Some((self.next_slot, 0));
+            out.arm(Timer::Gap, Delay::Millis(GAP_MILLIS));
+        }
+    }
+
+    fn lacks_next(&self) -> bool {
+        let waits = self.phase == Phase::Entered && !self.is_primary();
+        waits && self.window.get(self.next_slot).is_some_and(|state| state.batch.is_none())
+    }
+
+    /// Tells the others where this replica is stuck: whoever hears that twice answers.
+    pub(super) fn on_gap(&mut self, out: &mut Effects<Self>) {
+        let Some((slot, asked)) = self.gap.take() else { return };
+        if slot == self.next_slot && self.lacks_next() && asked < GAP_ASKS {
+            mark!("minbft/gap");
+            out.send(To::Others, Message::Report(self.report()));
+            self.gap = Some((slot, asked + 1));
+            out.arm(Timer::Gap, Delay::Millis(GAP_MILLIS));
         }
     }
 
