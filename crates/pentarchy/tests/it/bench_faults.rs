@@ -21,14 +21,16 @@ fn json_of(words: &[&str], path: &Path) -> Value {
 }
 
 #[test]
-fn failover_breaks_another_primary_each_time() {
+fn failover_breaks_whoever_is_primary_then() {
     let folder = tempfile::tempdir().expect("a folder");
     for fault in ["kill", "pause"] {
         let words = ["bench", "failover", "--runs", "2", "--watch", "1", "--fault", fault];
         let json = json_of(&words, &folder.path().join("failover.json"));
         let runs = json["runs"].as_array().expect("a list");
         assert_eq!((runs.len(), &json["fault"]), (2, &fault.into()));
-        assert_ne!(runs[0]["primary"], runs[1]["primary"], "the first was replaced");
+        // Who was killed is admitted by a new epoch, which begins with the first view again.
+        let same = runs[0]["primary"] == runs[1]["primary"];
+        assert!(fault == "kill" || !same, "the first was replaced: {json}");
         assert!(runs.iter().all(|run| run["gap_ms"].as_f64() > Some(0.0)), "{json}");
     }
 }
