@@ -44,8 +44,7 @@ pub fn draw(panels: &[Panel]) -> String {
 
 impl Panel {
     fn draw(&self, svg: &mut String) {
-        let values = self.lines.iter().flat_map(|(_, points)| points.iter().map(|point| point.1));
-        let step_y = step(values.fold(0.0, f64::max), 4.0);
+        let step_y = step(self.max(), 4.0);
         let top = (self.max() / step_y).ceil().max(1.0) * step_y;
         let [left, above, right, below] = MARGIN;
         let (end, floor) = (WIDTH - right, HEIGHT - below);
@@ -53,27 +52,8 @@ impl Panel {
             |seconds: f64| left + (end - left) * (seconds / self.seconds.max(1e-9)).clamp(0.0, 1.0);
         let y = |value: f64| floor - (floor - above) * value / top;
         self.shade(svg, &x, above, floor);
-        for tick in ticks(top, step_y) {
-            let (at, label) = (y(tick), label(tick));
-            let _ = write!(
-                svg,
-                "<line x1=\"{left}\" x2=\"{end}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#ddd\"/>\n\
-                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>\n",
-                left - 6.0,
-                at + 4.0
-            );
-        }
-        for tick in ticks(self.seconds, step(self.seconds, 8.0)) {
-            let at = x(tick);
-            let _ = write!(
-                svg,
-                "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{floor}\" y2=\"{}\" stroke=\"#444\"/>\n\
-                 <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                floor + 4.0,
-                floor + 16.0,
-                label(tick)
-            );
-        }
+        grid(svg, ticks(top, step_y), &y);
+        scale(svg, ticks(self.seconds, step(self.seconds, 8.0)), &x);
         for (index, (name, points)) in self.lines.iter().enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
             let places: Vec<_> = points
@@ -132,6 +112,38 @@ impl Panel {
             escape(&self.title),
             floor + 30.0,
             escape(self.unit)
+        );
+    }
+}
+
+/// Lines across, with what they stand for.
+fn grid(svg: &mut String, ticks: impl Iterator<Item = f64>, y: &impl Fn(f64) -> f64) {
+    let [left, _, right, _] = MARGIN;
+    let end = WIDTH - right;
+    for tick in ticks {
+        let (at, label) = (y(tick), label(tick));
+        let _ = write!(
+            svg,
+            "<line x1=\"{left}\" x2=\"{end}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#ddd\"/>\n\
+             <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>\n",
+            left - 6.0,
+            at + 4.0
+        );
+    }
+}
+
+/// Marks on the time axis.
+fn scale(svg: &mut String, ticks: impl Iterator<Item = f64>, x: &impl Fn(f64) -> f64) {
+    let floor = HEIGHT - MARGIN[3];
+    for tick in ticks {
+        let at = x(tick);
+        let _ = write!(
+            svg,
+            "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{floor}\" y2=\"{}\" stroke=\"#444\"/>\n\
+             <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+            floor + 4.0,
+            floor + 16.0,
+            label(tick)
         );
     }
 }
