@@ -72,8 +72,8 @@ pub struct FailoverArgs {
     /// What happens to it
     #[arg(long, value_enum, default_value = "kill", value_name = "WHAT")]
     pub fault: PrimaryFault,
-    /// Seconds for which each run looks on before the primary is healed
-    #[arg(long, default_value = "3", value_name = "S", value_parser = parse_seconds)]
+    /// Seconds, at least 1, for which each run looks on before the primary is healed
+    #[arg(long, default_value = "3", value_name = "S", value_parser = parse_watch)]
     pub watch: Duration,
     #[command(flatten)]
     pub load: LoadArgs,
@@ -128,6 +128,15 @@ pub struct SoakArgs {
     /// Also write all samples to this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// Long enough that a group which has not replaced its primary yet is seen to be silent.
+fn parse_watch(text: &str) -> Result<Duration, String> {
+    let watch = parse_seconds(text)?;
+    if watch < Duration::from_secs(1) {
+        return Err("it takes a second to see whether a group answers again".to_owned());
+    }
+    Ok(watch)
 }
 
 fn parse_minutes(text: &str) -> Result<Duration, String> {

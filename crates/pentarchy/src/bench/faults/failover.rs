@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 /// Load before each fault.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// A group that answers is one that has answered this recently.
-const RECENT: Duration = Duration::from_millis(500);
+/// A group that answers is one that has answered this recently: a wait that is not over is not cut
+/// in two by the command to heal.
+const RECENT: Duration = Duration::from_millis(100);
 
 /// How long a group may take to answer again.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
