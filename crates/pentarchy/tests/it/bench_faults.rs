@@ -71,10 +71,13 @@ fn soak_samples_the_memory_of_every_replica() {
 /// Also a process that is killed leaves no cluster behind: its end of the leash is closed.
 #[test]
 fn no_cluster_outlives_the_command() {
+    // What a killed process could not remove goes with this.
+    let folder = tempfile::tempdir().expect("a folder");
     for (end, code) in [(Signal::INT, Some(1)), (Signal::KILL, None)] {
         let words = ["bench", "failover", "--watch", "3600"];
-        let bench = pentarchy(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        let bench = bench.expect("the binary starts");
+        let mut bench = pentarchy(&words);
+        bench.env("TMPDIR", folder.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let bench = bench.spawn().expect("the binary starts");
         let mut processes = Vec::new();
         eventually("three replicas and the gateway run", || {
             let supervisors = children(bench.id());
