@@ -1,6 +1,7 @@
 //! The options of `bench`.
 
 use super::case::{BASELINE, Case, Payload, System, Workload};
+use super::faults::args::FaultBench;
 use crate::cli::args::AuthChoice;
 use crate::cli::failure::{Failure, Outcome};
 use clap::Args;
@@ -16,12 +17,16 @@ const OUTSTANDING_MAX: usize = CLIENT_WINDOW as usize / 2;
 
 /// `bench`.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:\n  pentarchy bench --quick\n  \
     pentarchy bench --workload pipelined --payload 0/0,0/4096,4096/0 --json > all.json\n\n\
     Starts the group, the clients and the baseline on this machine. docs/benchmarks.md says what \
     each figure means.\nExit code 1 if something failed or was interrupted; what was measured \
     until then is printed.")]
 pub struct BenchArgs {
+    /// What is measured instead, under faults
+    #[command(subcommand)]
+    pub faults: Option<FaultBench>,
     /// The protocol to measure
     #[arg(long, default_value = "minbft", value_name = "NAME")]
     pub protocol: String,
@@ -158,14 +163,15 @@ impl BenchArgs {
 }
 
 /// A number from 1 to this.
-fn at_least_one(max: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
+pub fn at_least_one(max: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| (1..=max).contains(number));
         number.ok_or_else(|| format!("{text:?} is not a number from 1 to {max}"))
     }
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+/// A time in seconds.
+pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
     seconds
         .map(Duration::from_secs_f64)

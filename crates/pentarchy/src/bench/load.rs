@@ -103,7 +103,7 @@ impl Tally {
 }
 
 /// The word for an error in results.
-const fn error_name(error: RequestError) -> &'static str {
+pub const fn error_name(error: RequestError) -> &'static str {
     match error {
         RequestError::Forgotten => "forgotten",
         RequestError::Refused => "refused",

@@ -70,7 +70,16 @@ fn field(text: &str, name: &str) -> Option<String> {
 }
 
 fn memory_bytes(meminfo: &str) -> Option<u64> {
-    let kibibytes = field(meminfo, "MemTotal")?;
+    bytes(meminfo, "MemTotal")
+}
+
+/// The memory that a process has resident, in bytes. Absent if there is no such process.
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    bytes(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS")
+}
+
+fn bytes(text: &str, name: &str) -> Option<u64> {
+    let kibibytes = field(text, name)?;
     let kibibytes: u64 = kibibytes.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }

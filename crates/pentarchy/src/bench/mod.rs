@@ -9,11 +9,13 @@
 //! | [`measure`] | one measurement: group, warm-up, window |
 //! | [`group`], [`load`], [`counting`], [`status`] | replicas; clients; what both used |
 //! | [`sample`], [`stats`] | what a measurement found; figures over repeats |
+//! | [`faults`] | what faults cost: `bench failover` and so on |
 //! | [`report`], [`machine`] | JSON, CSV, table; where it was measured |
 
 mod args;
 mod case;
 mod counting;
+mod faults;
 mod group;
 mod interrupt;
 mod load;
@@ -27,8 +29,8 @@ mod status;
 pub use args::BenchArgs;
 
 use crate::cli::failure::{Failure, Outcome};
-use crate::cli::say;
 use crate::cli::stop::stop_signal;
+use crate::cli::{complain, say};
 use args::Plan;
 use case::Case;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -41,11 +43,12 @@ use std::io::IsTerminal as _;
 
 /// Runs the command.
 pub fn run(args: &BenchArgs) -> Outcome {
+    if let Some(command) = &args.faults {
+        return faults::run(command);
+    }
     let plan = args.plan()?;
     let (machine, program) = (Machine::here(), Program::this());
-    if !program.release {
-        eprintln!("pentarchy: this is a debug build; measure with a release build");
-    }
+    warn_of_debug(&program);
     let interrupt = Interrupt::new(stop_signal(false)?);
     let progress = progress(&plan);
     let mut cases = Vec::new();
@@ -65,6 +68,12 @@ pub fn run(args: &BenchArgs) -> Outcome {
         print(args, &plan, &cases, machine, program)?;
     }
     result
+}
+
+fn warn_of_debug(program: &Program) {
+    if !program.release {
+        complain("this is a debug build; measure with a release build");
+    }
 }
 
 /// Measures all systems in turn, `repeats` times, so that whatever drifts on this machine drifts

@@ -124,7 +124,7 @@ pub enum ServiceChoice {
 }
 
 /// What every way to make a cluster asks.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct GroupArgs {
     /// The protocol that the replicas run
     #[arg(long, default_value = "minbft", value_name = "NAME")]
@@ -164,6 +164,9 @@ pub struct UpArgs {
     /// Run as the background half of --detach: own session, one line on stdout when ready
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub background: bool,
+    /// Stop when standard input ends, so that no cluster outlives who made it for itself
+    #[arg(long, hide = true, requires = "background")]
+    pub leash: bool,
 }
 
 /// `down`.

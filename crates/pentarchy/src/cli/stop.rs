@@ -4,7 +4,7 @@ use super::failure::{Failure, Outcome};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read as _;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 /// A channel that yields once this process should stop. With `leash`, also when standard input
@@ -20,12 +20,16 @@ pub fn stop_signal(leash: bool) -> Outcome<Receiver<()>> {
         }
     });
     if leash {
-        thread::spawn(move || wait_for_end_of_leash(&sender));
+        thread::spawn(move || {
+            wait_for_end_of_leash();
+            let _ = sender.try_send(());
+        });
     }
     Ok(receiver)
 }
 
-fn wait_for_end_of_leash(sender: &SyncSender<()>) {
+/// Reads standard input to its end.
+pub fn wait_for_end_of_leash() {
     let mut buffer = [0; 64];
     let mut input = std::io::stdin().lock();
     loop {
@@ -35,5 +39,4 @@ fn wait_for_end_of_leash(sender: &SyncSender<()>) {
             Ok(_) | Err(_) => {}
         }
     }
-    let _ = sender.try_send(());
 }

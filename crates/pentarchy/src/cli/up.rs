@@ -1,24 +1,26 @@
 //! `up`: a cluster on this machine. A convenience over `init`, `replica` and `gateway`: it writes
 //! the same files and starts the same processes.
 
-use super::args::{DATA_DEFAULT, UpArgs};
+use super::args::{DATA_DEFAULT, GroupArgs, LogFormat, UpArgs};
 use super::failure::{Failure, Outcome};
 use super::faults::fault_file;
 use super::folder::{Held, Part, Running};
 use super::init::{group_options, replicas_needed};
 use super::probe;
+use super::stop::wait_for_end_of_leash;
 use super::supervisor::{Death, Supervisor, last_line};
 use super::table;
 use super::{complain, say};
 use pentarchy::config::request_mode_name;
 use pentarchy::generate::{NewCluster, gateway_key_name};
+use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What the background half says on stdout once the cluster answers; else it says why it does not.
@@ -51,6 +53,46 @@ pub fn run(args: &UpArgs) -> Outcome {
 
 /// Starts this program in the background and waits until it says that the cluster answers.
 fn detach(args: &UpArgs) -> Outcome {
+    let _: Child = in_background(args)?;
+    let running = super::folder::running(&args.data)?;
+    let running =
+        running.ok_or_else(|| Failure::Unwell("the cluster stopped at once".to_owned()))?;
+    report(args, &running);
+    Ok(())
+}
+
+/// A cluster that ends with the process that started it, however that ends. Dropping this stops the
+/// cluster and waits for it.
+pub struct Background {
+    process: Child,
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        // There is nobody to tell.
+        let _ = self.process.wait();
+    }
+}
+
+/// Starts a cluster in the background, in a folder that is to be made, and waits until it answers.
+pub fn on_a_leash(group: &GroupArgs, port: u16, data: &Path) -> Outcome<Background> {
+    let args = UpArgs {
+        group: group.clone(),
+        port,
+        timeout: 30,
+        log_format: LogFormat::Text,
+        data: data.to_path_buf(),
+        detach: false,
+        background: true,
+        leash: true,
+    };
+    replicas_needed(group)?;
+    Ok(Background { process: in_background(&args)? })
+}
+
+/// Starts the background half, and waits until it says that the cluster answers.
+fn in_background(args: &UpArgs) -> Outcome<Child> {
     let log = args.data.join("up.log");
     let (held, replaced) = Held::take(&args.data)?;
     if replaced {
@@ -71,7 +113,8 @@ fn detach(args: &UpArgs) -> Outcome {
         .args(["--log-format", args.log_format.name()])
         .args(["--request-auth", request_mode_name(args.group.request_auth.into()), "--data"])
         .arg(&args.data)
-        .stdin(Stdio::null())
+        .args(args.leash.then_some("--leash"))
+        .stdin(if args.leash { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(output)
         .spawn()
@@ -80,11 +123,7 @@ fn detach(args: &UpArgs) -> Outcome {
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line).map_err(cannot)?;
     if line.trim_end() == READY {
-        let running = super::folder::running(&args.data)?;
-        let running =
-            running.ok_or_else(|| Failure::Unwell("the cluster stopped at once".to_owned()))?;
-        report(args, &running);
-        return Ok(());
+        return Ok(child);
     }
     let code = child.wait().ok().and_then(|status| status.code());
     let why = match line.trim_end() {
@@ -106,6 +145,13 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
     }
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1])
         .map_err(|error| Failure::Internal(format!("cannot watch for signals: {error}")))?;
+    if args.leash {
+        std::thread::spawn(|| {
+            wait_for_end_of_leash();
+            // Only a process without permission to signal itself would go on.
+            let _ = kill_process(getpid(), Signal::TERM);
+        });
+    }
     let (held, replaced) = Held::take(&args.data)?;
     if replaced && !args.background {
         say(&replaces(&args.data));

@@ -1,6 +1,7 @@
 //! The binary and the library as their users see them.
 
 mod bench;
+mod bench_faults;
 mod cluster;
 mod config;
 mod edges;

@@ -1,0 +1,147 @@
+//! The options of `bench failover`, `bench faults` and `bench soak`.
+
+use crate::bench::args::{at_least_one, parse_seconds};
+use crate::cli::args::GroupArgs;
+use crate::cli::faults::Harm;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is measured under faults.
+#[derive(Subcommand)]
+pub enum FaultBench {
+    /// Measure how long clients wait when the primary dies or freezes
+    Failover(FailoverArgs),
+    /// Measure throughput before, during and after each kind of fault
+    Faults(TimelineArgs),
+    /// Watch the memory of replicas under load while one of them is frozen
+    Soak(SoakArgs),
+}
+
+/// The load.
+#[derive(Args, Clone, Copy)]
+pub struct LoadArgs {
+    /// Clients, each with its own key
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = at_least_one(100))]
+    pub clients: usize,
+    /// Operations that each client keeps outstanding
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = at_least_one(256))]
+    pub outstanding: usize,
+}
+
+/// What happens to the primary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PrimaryFault {
+    /// Its process ends at once; its memory is lost
+    Kill,
+    /// Its process is frozen, then goes on
+    Pause,
+}
+
+impl PrimaryFault {
+    /// The word on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Pause => "pause",
+        }
+    }
+
+    /// What is done to the replica.
+    pub const fn harm(self) -> Harm {
+        match self {
+            Self::Kill => Harm::Kill,
+            Self::Pause => Harm::Pause,
+        }
+    }
+}
+
+/// `bench failover`.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  pentarchy bench failover --runs 20 --fault kill --json f.json\n\n\
+    Each run breaks the primary under load, looks on, heals it, and waits until all replicas are \
+    \nlevel. Exit code 1 if an increment was lost or counted twice, or a client got no answer."
+)]
+pub struct FailoverArgs {
+    #[command(flatten)]
+    pub group: GroupArgs,
+    /// How often the primary is broken
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = at_least_one(1000))]
+    pub runs: usize,
+    /// What happens to it
+    #[arg(long, value_enum, default_value = "kill", value_name = "WHAT")]
+    pub fault: PrimaryFault,
+    /// Seconds, at least 1, for which each run looks on before the primary is healed
+    #[arg(long, default_value = "3", value_name = "S", value_parser = parse_watch)]
+    pub watch: Duration,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Also write all runs to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// `bench faults`.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  pentarchy bench faults --svg faults.svg --json faults.json\n\n\
+    One after the other: a backup killed, silent, corrupt, 100 ms slow; a primary that lies.\n\
+    Exit code 1 if an increment was lost or counted twice, or a client got no answer."
+)]
+pub struct TimelineArgs {
+    #[command(flatten)]
+    pub group: GroupArgs,
+    /// Seconds before, during and after each fault
+    #[arg(long, default_value = "5", value_name = "S", value_parser = parse_seconds)]
+    pub seconds_each: Duration,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Also draw the throughput to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Also write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// `bench soak`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  pentarchy bench soak --minutes 10 --svg soak.svg\n\n\
+    A backup is frozen from minute 1 on, or from the first tenth of the time if that is earlier.\n\
+    Exit code 1 if an increment was lost or counted twice, or a client got no answer.")]
+pub struct SoakArgs {
+    #[command(flatten)]
+    pub group: GroupArgs,
+    /// How long
+    #[arg(long, default_value = "10", value_name = "MINUTES", value_parser = parse_minutes)]
+    pub minutes: Duration,
+    /// Clients, each with its own key
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = at_least_one(100))]
+    pub clients: usize,
+    /// Operations that each client keeps outstanding
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = at_least_one(256))]
+    pub outstanding: usize,
+    /// Also draw the memory to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Also write all samples to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Long enough that a group which has not replaced its primary yet is seen to be silent.
+fn parse_watch(text: &str) -> Result<Duration, String> {
+    let watch = parse_seconds(text)?;
+    if watch < Duration::from_secs(1) {
+        return Err("it takes a second to see whether a group answers again".to_owned());
+    }
+    Ok(watch)
+}
+
+fn parse_minutes(text: &str) -> Result<Duration, String> {
+    let minutes = text.parse().ok().filter(|minutes| (0.1..=1440.0).contains(minutes));
+    minutes
+        .map(|minutes: f64| Duration::from_secs_f64(minutes * 60.0))
+        .ok_or_else(|| format!("{text:?} is not a number of minutes from 0.1 to 1440"))
+}

@@ -1,0 +1,103 @@
+//! A local cluster that lives as long as one measurement under faults.
+
+use crate::cli::args::GroupArgs;
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::faults::{Harm, Patient};
+use crate::cli::folder::{self, Part};
+use crate::cli::up::{self, Background, replica_ports};
+use pentarchy::config::ClusterConfig;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long the replicas may take to be level all together.
+const LEVEL_LIMIT: Duration = Duration::from_secs(60);
+
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Fresh processes with fresh keys, as `up` starts them, on a leash: they are stopped when this is
+/// dropped, and also if this process ends in any other way.
+pub struct Cluster {
+    /// What clients must know.
+    pub config: ClusterConfig,
+    patient: Patient,
+    data: PathBuf,
+    // In this order: the processes end before their folder is removed.
+    _processes: Background,
+    _folder: TempDir,
+}
+
+impl Cluster {
+    /// Starts one and waits until it answers.
+    pub fn start(group: &GroupArgs) -> Outcome<Self> {
+        let folder = tempfile::Builder::new().prefix("pentarchy-bench-").tempdir();
+        let folder = folder.map_err(|error| {
+            Failure::Internal(format!("cannot make a temporary folder: {error}"))
+        })?;
+        let data = folder.path().join("data");
+        let port = replica_ports(1)?[0];
+        let processes = up::on_a_leash(group, port, &data)?;
+        let config = ClusterConfig::load(&data.join("cluster.toml"))?;
+        let patient = Patient::of(&data)?;
+        Ok(Self { config, patient, data, _processes: processes, _folder: folder })
+    }
+
+    /// The replicas' processes, by id.
+    pub fn replicas(&self) -> Outcome<Vec<Part>> {
+        let running = folder::running(&self.data)?;
+        let running =
+            running.ok_or_else(|| Failure::Unwell("the cluster has stopped".to_owned()))?;
+        Ok(running.replicas)
+    }
+
+    /// Waits until all replicas are level with each other, and says which is primary.
+    pub fn level_primary(&self) -> Outcome<u16> {
+        let deadline = Instant::now() + LEVEL_LIMIT;
+        loop {
+            let report = self.patient.report();
+            if report.diverged {
+                let what = "two replicas have different states at one checkpoint: please report it";
+                return Err(Failure::Unwell(what.to_owned()));
+            }
+            let mut replicas = report.replicas.iter();
+            let primary = replicas.find(|replica| replica.known.role == "primary");
+            match primary.filter(|_| report.level) {
+                Some(primary) => return Ok(primary.id),
+                None if Instant::now() >= deadline => {
+                    let seconds = LEVEL_LIMIT.as_secs();
+                    let what = format!("the replicas are not level after {seconds} s");
+                    return Err(Failure::Unwell(what));
+                }
+                None => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    /// Breaks a replica.
+    pub fn harm(&self, id: u16, harm: Harm) -> Outcome {
+        self.patient.harm(id, harm)
+    }
+
+    /// Heals a replica and waits until it is level.
+    pub fn heal(&self, id: u16) -> Outcome {
+        self.patient.heal(id).map(|_| ())
+    }
+
+    /// The next replica after this one.
+    pub fn after(&self, id: u16) -> u16 {
+        (id + 1) % self.config.replicas.len() as u16
+    }
+}
+
+impl Drop for Cluster {
+    /// Wakes whoever is frozen: a process that is not awake does not see that it is to stop.
+    fn drop(&mut self) {
+        for part in self.replicas().unwrap_or_default() {
+            if let Some(pid) = i32::try_from(part.pid).ok().and_then(Pid::from_raw) {
+                // Whoever is dead needs no waking.
+                let _ = kill_process(pid, Signal::CONT);
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `bench failover`, `bench faults` and `bench soak` with real processes. What is checked is that
+//! nothing was lost and that every figure is there, not how good it is.
+
+use crate::support::{children, eventually, is_alive, pentarchy, run, signal, stderr, text};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Stdio;
+
+/// Runs a command that writes JSON to a file, and reads it.
+fn json_of(words: &[&str], path: &Path) -> Value {
+    let output = run(&[words, &["--json", text(path)]].concat());
+    assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+    let json: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
+    assert_eq!((&json["format"], &json["complete"]), (&1.into(), &true.into()));
+    let verdict = &json["verdict"];
+    assert!(verdict["acknowledged"].as_u64() > Some(0), "{verdict}");
+    assert_eq!(verdict["acknowledged"], verdict["stored"], "{verdict}");
+    assert_eq!((&verdict["uncured"], &verdict["wrong_clients"]), (&0.into(), &0.into()));
+    json
+}
+
+#[test]
+fn failover_breaks_whoever_is_primary_then() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for fault in ["kill", "pause"] {
+        let words = ["bench", "failover", "--runs", "2", "--watch", "1", "--fault", fault];
+        let json = json_of(&words, &folder.path().join("failover.json"));
+        let runs = json["runs"].as_array().expect("a list");
+        assert_eq!((runs.len(), &json["fault"]), (2, &fault.into()));
+        // Who was killed is admitted by a new epoch, which begins with the first view again.
+        let same = runs[0]["primary"] == runs[1]["primary"];
+        assert!(fault == "kill" || !same, "the first was replaced: {json}");
+        assert!(runs.iter().all(|run| run["gap_ms"].as_f64() > Some(0.0)), "{json}");
+    }
+}
+
+#[test]
+fn faults_draws_a_panel_for_each_fault() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let svg = folder.path().join("faults.svg");
+    let words = ["bench", "faults", "--seconds-each", "0.5", "--svg", text(&svg)];
+    let json = json_of(&words, &folder.path().join("faults.json"));
+    let timelines = json["timelines"].as_array().expect("a list");
+    assert_eq!(timelines.len(), 5);
+    let svg = std::fs::read_to_string(svg).expect("a picture");
+    for timeline in timelines {
+        let at = |name: &str| timeline[name].as_f64().expect("a number");
+        assert!(at("broken_at") < at("healed_at") && at("healed_at") <= at("level_at"));
+        assert!(timeline["before_ops"].as_f64() > Some(0.0), "{timeline}");
+        assert!(svg.contains(timeline["fault"].as_str().expect("a name")));
+    }
+}
+
+#[test]
+fn soak_samples_the_memory_of_every_replica() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let svg = folder.path().join("soak.svg");
+    let words = ["bench", "soak", "--minutes", "0.1", "--svg", text(&svg)];
+    let json = json_of(&words, &folder.path().join("soak.json"));
+    let replicas = json["replicas"].as_array().expect("a list");
+    assert_eq!(replicas.len(), 3);
+    assert_eq!(replicas.iter().filter(|replica| replica["frozen"] == true).count(), 1);
+    for replica in replicas {
+        assert!(replica["peak_bytes"].as_u64() > Some(1 << 20), "{replica}");
+        assert!(replica["samples"].as_array().map_or(0, Vec::len) >= 3, "{replica}");
+    }
+    assert!(std::fs::read_to_string(svg).expect("a picture").contains("(frozen)"));
+}
+
+/// Also a process that is killed leaves no cluster behind: its end of the leash is closed.
+#[test]
+fn no_cluster_outlives_the_command() {
+    // What a killed process could not remove goes with this.
+    let folder = tempfile::tempdir().expect("a folder");
+    for (end, code) in [(Signal::INT, Some(1)), (Signal::KILL, None)] {
+        let words = ["bench", "failover", "--watch", "3600"];
+        let mut bench = pentarchy(&words);
+        bench.env("TMPDIR", folder.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let bench = bench.spawn().expect("the binary starts");
+        let mut processes = Vec::new();
+        eventually("three replicas and the gateway run", || {
+            let supervisors = children(bench.id());
+            processes = supervisors.iter().flat_map(|pid| children(*pid)).collect();
+            processes.len() == 4
+        });
+        eventually("the first primary is broken", || !processes.iter().all(|pid| is_alive(*pid)));
+        signal(bench.id(), end);
+        let output = bench.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), code, "{}", stderr(&output));
+        eventually("all processes are gone", || !processes.iter().any(|pid| is_alive(*pid)));
+    }
+}
