@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A name that is not in the list does not compile; `cargo xtask tidy` sees to it that each is used
-//! in exactly one place. At most one mutant is on at a time: [`with`] for the calling thread, so
-//! that simulations side by side can run different ones, [`choose`] for all other threads.
+//! in exactly one place. At most one mutant is on at a time: `with` for the calling thread, so
+//! that simulations side by side can run different ones, `choose` for all other threads.
 
 /// Whether the seeded bug of this name is on.
 #[macro_export]

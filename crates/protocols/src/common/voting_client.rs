@@ -12,7 +12,7 @@
 //!   number.
 //!
 //! * Events, which the service tells unasked, are believed like results, and given to the
-//!   application in the order of their numbers: see [`inbox`].
+//!   application in the order of their numbers: see `inbox.rs`.
 //!
 //! Memory: for each of at most [`CLIENT_WINDOW`] outstanding numbers, the operation and one
 //! fingerprint per replica. Results are never kept: the reply that completes the quorum carries it.

@@ -55,7 +55,7 @@ const TOLD_MAX: usize = 1024;
 /// Envelopes that a lying primary chooses among.
 const CHOICES_MAX: usize = 4;
 
-/// See the [module](self).
+/// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Byzantine {
     me: ReplicaId,

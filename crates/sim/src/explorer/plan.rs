@@ -33,7 +33,7 @@ pub struct Plan {
     pub liar: Option<ReplicaId>,
     /// Lies that it tells in one run.
     pub lies: u8,
-    /// Kinds of lies that it tells; all but [`IDLE`] if this is empty.
+    /// Kinds of lies that it tells; all but those that change nothing if this is empty.
     pub alphabet: Vec<String>,
     /// Clients; each has one request, which may reach any replicas at any time.
     pub requests: u8,
@@ -49,7 +49,7 @@ pub struct Plan {
     /// Whether settled messages and early lies are left out. Off only to show that nothing is
     /// missed by it.
     pub reduced: bool,
-    /// Steps to begin with, one a line; see [`super::start`].
+    /// Steps to begin with, one a line; see `start.rs`.
     pub start: String,
 }
 
