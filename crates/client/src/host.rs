@@ -127,10 +127,13 @@ impl Host {
         let mut changes = Changes::default();
         let now_ms = self.clock.elapsed_ms();
         self.links.dial(&self.poller, now_ms, &mut changes);
-        let (desk, statuses) = (&mut self.desk, &mut self.statuses);
-        let mut answered = 0;
+        let (desk, statuses, inbox) = (&mut self.desk, &mut self.statuses, &self.inbox);
         self.links.receive(now_ms, &mut changes, |from, bytes| {
-            answered += desk.on_bytes(from, &bytes, statuses);
+            let Some(json) = desk.on_bytes(from, &bytes) else { return };
+            let waiting = std::mem::take(&mut statuses[usize::from(from.0)]);
+            // Whoever is answered may ask again at once.
+            inbox.release(0, waiting.len());
+            waiting.into_iter().for_each(|done| done.complete(Ok(json.clone())));
         });
         for replica in changes.opened.iter() {
             self.desk.step(Event::Connected(replica));
@@ -150,12 +153,11 @@ impl Host {
         }
         self.links.flush(now_ms, &mut changes);
         for replica in changes.lost.iter() {
-            for done in self.statuses[usize::from(replica.0)].drain(..) {
-                done.complete(Err(RequestError::Unreachable));
-                answered += 1;
-            }
+            let waiting = std::mem::take(&mut self.statuses[usize::from(replica.0)]);
+            self.inbox.release(0, waiting.len());
+            waiting.into_iter().for_each(|done| done.complete(Err(RequestError::Unreachable)));
         }
-        self.inbox.release(std::mem::take(&mut self.desk.completed), answered);
+        self.inbox.release(std::mem::take(&mut self.desk.completed), 0);
         Ok(true)
     }
 
@@ -214,29 +216,14 @@ impl Host {
 }
 
 impl Desk {
-    /// Takes a replica's message; says how many questions for its status that answers.
-    fn on_bytes(
-        &mut self,
-        from: ReplicaId,
-        bytes: &Bytes,
-        statuses: &mut [Vec<Completion>],
-    ) -> usize {
+    /// Takes a replica's message; gives what it says of itself, if it does.
+    fn on_bytes(&mut self, from: ReplicaId, bytes: &Bytes) -> Option<Bytes> {
         match ToClient::from_bytes(bytes) {
-            Ok(ToClient::Status(json)) => {
-                let waiting = &mut statuses[usize::from(from.0)];
-                let count = waiting.len();
-                waiting.drain(..).for_each(|done| done.complete(Ok(json.clone())));
-                count
-            }
-            Ok(message) => {
-                self.step(Event::Message { from, message });
-                0
-            }
-            Err(_) => {
-                debug!(replica = from.0, "malformed message");
-                0
-            }
+            Ok(ToClient::Status(json)) => return Some(json),
+            Ok(message) => self.step(Event::Message { from, message }),
+            Err(_) => debug!(replica = from.0, "malformed message"),
         }
+        None
     }
 
     fn on_command(&mut self, command: Command) {

@@ -34,18 +34,25 @@ const IDLE_REMINDERS: u64 = 5;
 const GRACE_MS: u64 = 300;
 
 /// What a member asks of the group, as the operation of a request under its own key: to count from
-/// now on by the device of this life.
+/// the next epoch on by the device of this life.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Admission(pub Life);
+pub struct Admission {
+    /// The epoch that it asks to end. In every other one it means nothing, so that nobody can have
+    /// a member's former life admitted again.
+    pub epoch: Epoch,
+    /// The life.
+    pub life: Life,
+}
 
 impl Wire for Admission {
     fn encode(&self, to: &mut Writer) {
         to.u8(0);
-        self.0.encode(to);
+        self.epoch.encode(to);
+        self.life.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         match from.u8()? {
-            0 => Life::decode(from).map(Self),
+            0 => Ok(Self { epoch: Epoch::decode(from)?, life: Life::decode(from)? }),
             _ => Err(Malformed),
         }
     }

@@ -4,10 +4,11 @@
 use crate::batch::Batch;
 use crate::digest::Digest;
 use crate::epochs::Handover;
-use crate::ids::{ClientId, Millis, Slot};
+use crate::ids::{ClientId, Millis, ReplicaId, Slot};
 use crate::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
 use crate::membership::{Base, Membership};
-use crate::ports::client::{Reply, ToClient};
+use crate::ports::client::{Outcome, Reply, ToClient};
+use crate::request::{Envelope, Request};
 use crate::roster::Roster;
 use crate::service::{Context, Event, Service};
 use crate::sessions::{Lookup, SESSION_SECTIONS, Sessions};
@@ -96,8 +97,12 @@ impl Executor {
 
     /// What is known of a request: order only what is new, answer the rest from here.
     #[must_use]
-    pub fn lookup(&self, client: &ClientId, number: u64) -> Lookup {
-        self.sessions.lookup(client, number)
+    pub fn lookup(&self, client: &ClientId, request: &Request) -> Lookup {
+        match self.roster.membership().member(client) {
+            None => self.sessions.lookup(client, request.number),
+            Some(member) if self.roster.is_open(member, &request.operation) => Lookup::New,
+            Some(_) => Lookup::Settled(Outcome::Forgotten),
+        }
     }
 
     /// Answers a read-only operation from the executed state.
@@ -131,18 +136,17 @@ impl Executor {
         self.time = self.time.max(batch.time);
         let mut index = 0;
         for envelope in &batch.envelopes {
-            let member = self.roster.membership().member(&envelope.client);
+            if let Some(member) = self.roster.membership().member(&envelope.client) {
+                index += self.govern(member, envelope, (slot, index), batch.digest, &mut notify);
+                continue;
+            }
             self.sessions.begin(envelope.client, envelope.floor, envelope.events, slot);
             for request in &envelope.requests {
                 let context = Context::new(slot, index, self.time, envelope.client, batch.digest);
                 let (service, requests) = (&mut self.service, &mut self.requests);
-                let roster = &mut self.roster;
                 let mut events = Vec::new();
                 let outcome = self.sessions.settle(&envelope.client, request.number, || {
                     *requests += 1;
-                    if let Some(member) = member {
-                        return roster.execute(member, &context, &request.operation);
-                    }
                     let result = service.execute(&context, &request.operation);
                     events = service.take_events();
                     result
@@ -157,6 +161,28 @@ impl Executor {
                 index += 1;
             }
         }
+    }
+
+    /// Executes a member's requests to the group. They need no place in the client table: each can
+    /// have its effect only once, and must not be forgotten with idle clients.
+    fn govern(
+        &mut self,
+        member: ReplicaId,
+        envelope: &Envelope,
+        (slot, first): (Slot, u32),
+        batch: Digest,
+        notify: &mut impl FnMut(&ClientId, Notice),
+    ) -> u32 {
+        let mut index = first;
+        for request in &envelope.requests {
+            self.requests += 1;
+            let context = Context::new(slot, index, self.time, envelope.client, batch);
+            let answer = self.roster.execute(member, &context, &request.operation);
+            let outcome = Outcome::Done(answer.into());
+            notify(&envelope.client, Notice::Reply(Reply { number: request.number, outcome }));
+            index += 1;
+        }
+        index - first
     }
 
     /// Takes a snapshot of the state after the last executed slot and gives its digest.

@@ -99,8 +99,9 @@ pub const EPOCHS_KEPT: usize = 1024;
 pub const HANDOVERS_SENT_MAX: usize = 64;
 
 /// A member's devices follow each other at most this often, by agreed time, so that a faulty
-/// replica cannot keep the group busy with changing epochs.
-pub const ADMISSION_INTERVAL_MILLIS: u64 = 2_000;
+/// replica cannot keep the group busy with changing epochs. Each takes the requests under way with
+/// it, so this is to be well above `f` times what a failover takes.
+pub const ADMISSION_INTERVAL_MILLIS: u64 = 5_000;
 
 /// The largest message between two nodes. Holds the largest NEW-VIEW: f + 1 = 32 VIEW-CHANGEs of
 /// [`WINDOW_SLOTS`] headers of about 250 bytes.
@@ -134,9 +135,9 @@ pub const CHUNKS_MAX: usize = 64 << 10;
 /// Chunks that a replica asks for at a time during state transfer.
 pub const TRANSFER_CHUNKS_IN_FLIGHT: usize = 8;
 
-/// Checkpoints whose snapshots a replica keeps to serve to others: the stable one and those taken
-/// since.
-pub const SNAPSHOTS_KEPT: usize = (WINDOW_SLOTS / CHECKPOINT_SLOTS) as usize + 1;
+/// Checkpoints whose snapshots a replica keeps to serve to others: the stable one, or the state with
+/// which the epoch began; those taken since; and the one with which the epoch ends.
+pub const SNAPSHOTS_KEPT: usize = (WINDOW_SLOTS / CHECKPOINT_SLOTS) as usize + 2;
 
 const _: () = assert!(WINDOW_SLOTS.is_multiple_of(CHECKPOINT_SLOTS));
 const _: () = assert!(WINDOW_SLOTS >= 2 * CHECKPOINT_SLOTS);

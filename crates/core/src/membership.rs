@@ -136,10 +136,12 @@ impl Membership {
         self.members.len()
     }
 
-    /// The one that proposes in a view.
+    /// The one that proposes in a view. Another one in each epoch, so that no member begins them
+    /// all.
     #[must_use]
     pub fn primary(&self, view: View) -> ReplicaId {
-        ReplicaId((view.0 % self.members.len() as u64) as u16)
+        let reign = view.0.wrapping_add(self.epoch.0);
+        ReplicaId((reign % self.members.len() as u64) as u16)
     }
 
     /// Whether a replica of this number exists.

@@ -213,9 +213,9 @@ pub mod client {
     /// What a replica says to a client over its channel.
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]
     pub enum ToClient {
-        /// Results of ordered requests. `view` is a hint to who is primary, not a claim.
+        /// Results of ordered requests.
         Replies {
-            /// The replica's view.
+            /// A hint to who is primary, not a claim: its id, as a number modulo the group's size.
             view: View,
             /// Results in the order of execution.
             replies: Vec<Reply>,

@@ -412,8 +412,12 @@ impl Transfer {
         self.forget();
     }
 
-    /// Wants nothing any more.
-    pub fn forget(&mut self) {
+    /// Wants nothing any more, for now: what was fetched may be part of what is wanted next.
+    pub fn give_up(&mut self) {
+        self.goal = None;
+    }
+
+    fn forget(&mut self) {
         self.goal = None;
         self.chunks.clear();
         self.failures.clear();

@@ -7,7 +7,7 @@
 //! correct primary (Clement et al., *Making Byzantine fault tolerant systems tolerate Byzantine
 //! faults*, NSDI 2009). It is for groups whose clients fail only by accident.
 //!
-//! Both cover the same statement: the envelope's digest, bound to format version, group and epoch.
+//! Both cover the same statement: the envelope's digest, bound to format version and group.
 
 use crate::costs;
 use crate::keys::{KeyPair, channel_public};

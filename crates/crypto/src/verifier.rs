@@ -202,6 +202,10 @@ impl Verifier for GroupVerifier {
         match &self.requests {
             RequestCheck::Signature => self.all_signed(envelopes),
             RequestCheck::Mac(pair_keys) => envelopes.iter().all(|envelope| {
+                // Who trusts clients to fail by accident only does not trust replicas so far.
+                if self.membership.member(&envelope.client).is_some() {
+                    return self.all_signed(&[envelope]);
+                }
                 let statement = request_auth::request_statement(&self.domain, &envelope.digest);
                 match &envelope.auth {
                     RequestAuth::Macs(macs) => {

@@ -2,7 +2,7 @@
 //!
 //! The handshake is Noise IK over X25519 (*The Noise Protocol Framework*, revision 34, section
 //! 7.5): the initiator knows the responder's static key and sends its own encrypted. The prologue
-//! is the group's domain, so that a channel of another group, epoch or format version never opens.
+//! is the group's domain, so that a channel of another group or format version never opens.
 //!
 //! The responder must not act on the initiator's identity before the first message inside the
 //! channel: the first handshake message can be a replay (same document, section 7.7). The hosts
@@ -38,7 +38,7 @@ const NONCES_MAX: u64 = 1 << 32;
 pub enum ChannelError {
     /// The other side announced more bytes than it may send.
     Oversize,
-    /// The handshake failed: another key, group, epoch or version, or no channel at all.
+    /// The handshake failed: another key, group or version, or no channel at all.
     Handshake,
     /// A frame was not encrypted by the other side, or not in this order.
     Decrypt,
@@ -78,7 +78,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A node with this X25519 secret, in this group and epoch.
+    /// A node with this X25519 secret, in this group.
     #[must_use]
     pub fn new(secret: [u8; 32], domain: &Domain) -> Self {
         let secret = Zeroizing::new(secret);

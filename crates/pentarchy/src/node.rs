@@ -101,7 +101,8 @@ pub fn take_secrets(
     ClientSigner::macs(key.clone(), &membership)?;
     let group_secret = GroupSecret::load(&folder.join("group-secret"))?;
     let device = match DeviceIdentity::take(&folder.join("device"), member) {
-        Err(TakeError::Used(_)) => DeviceIdentity::next_life(member),
+        // In a group that tolerates no fault nobody is left to admit it.
+        Err(TakeError::Used(_)) if config.f > 0 => DeviceIdentity::next_life(member),
         taken => taken?,
     };
     Ok((ReplicaSecrets { key, device }, group_secret))
@@ -150,7 +151,7 @@ pub fn replica(
         rules: entry.rules,
         epochs: Box::new(epochs),
         service,
-        signer: signer(config, key.clone(), &membership)?,
+        signer: ClientSigner::signature(key.clone(), membership.group_domain()),
         keys: key,
         usig: Box::new(usig),
         life,

@@ -50,7 +50,8 @@ impl Succession {
     /// A request under this replica's key to count by the device that it has now.
     fn admission(&mut self, now: Millis) -> Arc<Envelope> {
         self.asked = now.0.max(self.asked + 1);
-        let operation = Admission(self.life).to_bytes();
+        let (epoch, life) = (self.epoch(), self.life);
+        let operation = Admission { epoch, life }.to_bytes();
         let request = Request { number: self.asked, operation };
         let client = self.signer.client_id();
         let requests = vec![request];
@@ -165,7 +166,7 @@ impl Unit {
         self.verifier = self.succession.factory.verifier(&membership);
         self.timers.clear();
         self.inward.clear();
-        self.transfer.forget();
+        self.transfer.give_up();
         self.core = self.start_core(&membership, fetch);
         self.begin(network)
     }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::limits::{CLIENTS_MAX, WINDOW_SLOTS};
 use pentarchy_core::membership::Life;
 use pentarchy_core::outsider::Outsider;
@@ -125,7 +125,7 @@ impl Replica {
         self.watch.clone()
     }
 
-    /// Has it misbehave as the switch says. Never called for a replica that is meant to work.
+    /// Has it misbehave as the switch says: for replicas that are there to be tried out.
     #[must_use]
     pub fn with_faults(mut self, switch: FaultSwitch) -> Self {
         self.faults = Some(switch);
@@ -221,8 +221,12 @@ impl Replica {
 
     fn timeout(&mut self) -> Duration {
         let now_ms = self.clock.elapsed_ms();
-        let deadlines =
-            [self.unit.timers.next_ms(), self.network.next_ms(), self.network.late_ms()];
+        let deadlines = [
+            self.unit.timers.next_ms(),
+            self.network.next_ms(),
+            self.network.late_ms(),
+            Some(self.unit.succession.epochs.wake_at().0),
+        ];
         let next_ms = deadlines.into_iter().flatten().min().unwrap_or(u64::MAX);
         let mut wait_ms = next_ms.saturating_sub(now_ms).min(IDLE_MS);
         if let Some(at) = self.unit.transfer.wake_at() {
@@ -270,7 +274,8 @@ impl Replica {
         self.unit.step(CoreEvent::Input(Input::Round { now }), &mut self.network)?;
         self.unit.on_round(now, &mut self.network)?;
         let status = self.unit.core.status();
-        self.network.send_replies(status.view, now_ms);
+        // The client takes it modulo the group's size.
+        self.network.send_replies(View(u64::from(status.primary.0)), now_ms);
         if let Some(change) = self.unit.meter.observe(&status, now_ms) {
             let slot = status.committed.0;
             warn!(view = change.view, slot, reason = change.reason, "view change begins");
@@ -322,7 +327,11 @@ impl Replica {
             fault: (self.unit.fault != Fault::None).then(|| self.unit.fault.to_string()),
             view: core.view.0,
             primary: core.primary.0,
-            role: if core.primary == self.me { "primary" } else { "backup" },
+            role: match core.phase {
+                "joining" => "joining",
+                _ if core.primary == self.me => "primary",
+                _ => "backup",
+            },
             phase: core.phase,
             executed: executed.0,
             committed: core.committed.0,

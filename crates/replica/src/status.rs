@@ -34,7 +34,7 @@ pub struct StatusReport {
     pub view: u64,
     /// The primary of that view.
     pub primary: u16,
-    /// `primary` or `backup`.
+    /// `primary`, `backup`, or `joining` before the group has admitted it.
     pub role: &'static str,
     /// What the core is doing.
     pub phase: &'static str,

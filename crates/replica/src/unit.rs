@@ -17,7 +17,7 @@ use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::Reply;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
-use pentarchy_core::request::Envelope;
+use pentarchy_core::request::{Envelope, Request};
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{self, Step, Transfer};
@@ -296,19 +296,18 @@ impl Unit {
 
     /// Whether nothing in the envelope is left to be ordered.
     pub fn is_settled(&self, envelope: &Envelope) -> bool {
-        let lookup = |number| self.executor.lookup(&envelope.client, number);
-        envelope.requests.iter().all(|request| lookup(request.number) != Lookup::New)
+        let lookup = |request| self.executor.lookup(&envelope.client, request);
+        envelope.requests.iter().all(|request| lookup(request) != Lookup::New)
     }
 
     /// Answers from the client table what is settled, and gives the core what is left to be
     /// ordered.
     pub fn answer_settled(&self, envelope: Arc<Envelope>, network: &mut Network) -> Option<Input> {
-        let reply = |number: u64| match self.executor.lookup(&envelope.client, number) {
+        let reply = |request: &Request| match self.executor.lookup(&envelope.client, request) {
             Lookup::New => None,
-            Lookup::Settled(outcome) => Some(Reply { number, outcome }),
+            Lookup::Settled(outcome) => Some(Reply { number: request.number, outcome }),
         };
-        let numbers = envelope.requests.iter().map(|request| request.number);
-        let replies: Vec<Reply> = numbers.filter_map(reply).collect();
+        let replies: Vec<Reply> = envelope.requests.iter().filter_map(reply).collect();
         let is_new = replies.len() < envelope.requests.len();
         let settled = replies.iter().map(|reply| reply.number).collect();
         for reply in replies {
@@ -331,7 +330,8 @@ impl Unit {
         }
         self.transfer.on_message(peer, message, &self.executor, &mut self.steps);
         self.carry_out_transfer(network)?;
-        self.drain(network)
+        self.drain(network)?;
+        self.begin_epoch(network)
     }
 
     /// Whether a peer's question about state is answered. Who keeps to the protocol never has more
@@ -350,7 +350,8 @@ impl Unit {
         self.asked.clear();
         self.transfer.on_round(Millis(self.now_ms), &mut self.steps);
         self.carry_out_transfer(network)?;
-        self.drain(network)
+        self.drain(network)?;
+        self.begin_epoch(network)
     }
 
     fn carry_out_transfer(&mut self, network: &mut Network) -> Result<(), Fatal> {

@@ -17,7 +17,7 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Reject, TimerKey, To};
-use pentarchy_core::request::Envelope;
+use pentarchy_core::request::{Envelope, Request};
 use pentarchy_core::service::Service;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
@@ -254,11 +254,11 @@ impl ReplicaNode {
     }
 
     fn settled(&self, envelope: &Envelope) -> Vec<Reply> {
-        let known = |number| match self.executor.lookup(&envelope.client, number) {
-            Lookup::Settled(outcome) => Some(Reply { number, outcome }),
+        let known = |request: &Request| match self.executor.lookup(&envelope.client, request) {
+            Lookup::Settled(outcome) => Some(Reply { number: request.number, outcome }),
             Lookup::New => None,
         };
-        envelope.requests.iter().filter_map(|request| known(request.number)).collect()
+        envelope.requests.iter().filter_map(known).collect()
     }
 
     /// Answers what is settled from the client table and hands the rest to the core.

@@ -2,14 +2,20 @@
 
 use crate::toy::{self, batch, done, run, write};
 use pentarchy_core::Bytes;
+use pentarchy_core::epochs::Admission;
 use pentarchy_core::executor::{Executor, Notice};
-use pentarchy_core::ids::{ClientId, Slot};
-use pentarchy_core::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
+use pentarchy_core::ids::{ClientId, Epoch, Incarnation, Slot};
+use pentarchy_core::limits::{
+    ADMISSION_INTERVAL_MILLIS, CHECKPOINT_SLOTS, SECTIONS_MAX, SNAPSHOTS_KEPT, WINDOW_SLOTS,
+};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
+use pentarchy_core::request::Request;
 use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::{Section, Snapshot};
-use pentarchy_core::wire::Malformed;
+use pentarchy_core::wire::{Malformed, Wire as _};
+use std::sync::Arc;
 
 #[test]
 fn a_request_runs_once_within_a_batch_and_across_batches() {
@@ -21,7 +27,10 @@ fn a_request_runs_once_within_a_batch_and_across_batches() {
     let other = batch(2, &[(5, write(1, 9, 6))]);
     assert_eq!(run(&mut executor, &other), [done(4)], "numbers are a client's own");
     assert_eq!(executor.requests(), 4);
-    assert_eq!(executor.lookup(&ClientId([1; 32]), 3), Lookup::Settled(done(3)));
+    assert_eq!(
+        executor.lookup(&ClientId([1; 32]), &request(3, Bytes::new())),
+        Lookup::Settled(done(3))
+    );
 }
 
 #[test]
@@ -200,4 +209,69 @@ fn what_a_service_tells_clients_is_numbered_kept_and_told_once() {
     assert_eq!((kept(&other), other.checkpoint()), (kept(&executor), digest));
     let next = |executor: &mut Executor| notices(executor, 1, &[(2, vec![1])]);
     assert_eq!(next(&mut other), next(&mut executor));
+}
+
+fn request(number: u64, operation: Bytes) -> Request {
+    Request { number, operation }
+}
+
+/// Has a member ask for a life of its device, and goes over to the next epoch if that ends this
+/// one.
+fn admit(executor: &mut Executor, membership: &mut Arc<Membership>, operation: &Bytes) -> bool {
+    run(executor, &batch(201, &[(1, operation.to_vec())]));
+    let Some(handover) = executor.handover() else { return false };
+    *membership = Arc::new(membership.after(&handover));
+    executor.begin_epoch(membership.clone());
+    true
+}
+
+#[test]
+fn a_former_life_is_never_admitted_again_however_long_ago_it_was() {
+    let (mut executor, mut membership) = (toy::fresh(toy::Toy::boxed()), toy::membership());
+    let ask = |epoch, life| {
+        let life = Life { incarnation: Incarnation(life), device_key: [0; 32] };
+        Admission { epoch: Epoch(epoch), life }.to_bytes()
+    };
+    let (first, second) = (ask(0, 11), ask(1, 12));
+    let member = ClientId([201; 32]);
+    assert_eq!(executor.lookup(&member, &request(1, first.clone())), Lookup::New);
+    assert!(admit(&mut executor, &mut membership, &first));
+    assert!(!admit(&mut executor, &mut membership, &second), "too soon after the first");
+    toy::pass(&mut executor, 2 * ADMISSION_INTERVAL_MILLIS);
+    assert!(admit(&mut executor, &mut membership, &second));
+    toy::pass(&mut executor, 4 * ADMISSION_INTERVAL_MILLIS);
+    // There is no trace of a member in the client table that idle clients could be dropped from.
+    assert_eq!(executor.clients(), 1);
+    for old in [first, second] {
+        let known = executor.lookup(&member, &request(1, old.clone()));
+        assert_eq!(known, Lookup::Settled(Outcome::Forgotten), "it need not be ordered");
+        assert!(!admit(&mut executor, &mut membership, &old), "and changes nothing if it is");
+    }
+    assert_eq!(membership.members[1].incarnation, Incarnation(12));
+    assert_eq!(membership.epoch, Epoch(2));
+}
+
+#[test]
+fn a_key_that_nobody_attests_is_not_admitted() {
+    let (mut executor, mut membership) = (toy::fresh(toy::Toy::boxed()), toy::membership());
+    let life = Life { incarnation: Incarnation(9), device_key: [7; 32] };
+    let ask = Admission { epoch: Epoch(0), life }.to_bytes();
+    assert!(!admit(&mut executor, &mut membership, &ask));
+}
+
+#[test]
+fn the_state_with_which_an_epoch_began_is_kept_until_it_ends() {
+    let (mut executor, mut membership) = (toy::fresh(toy::Toy::boxed()), toy::membership());
+    let life = |number| Life { incarnation: Incarnation(number), device_key: [0; 32] };
+    let ask = |epoch, number| Admission { epoch: Epoch(epoch), life: life(number) }.to_bytes();
+    assert!(admit(&mut executor, &mut membership, &ask(0, 11)));
+    let base = executor.executed();
+    for slot in base.0 + 1..=base.0 + WINDOW_SLOTS {
+        toy::pass(&mut executor, ADMISSION_INTERVAL_MILLIS + slot);
+        if slot.is_multiple_of(CHECKPOINT_SLOTS) {
+            executor.checkpoint();
+        }
+    }
+    run(&mut executor, &batch(202, &[(1, ask(1, 12).to_vec())]));
+    assert!(executor.handover().is_some() && executor.snapshot(base).is_some());
 }

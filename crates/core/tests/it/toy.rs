@@ -99,6 +99,12 @@ pub fn run(executor: &mut Executor, batch: &Batch) -> Vec<Outcome> {
     outcomes
 }
 
+/// Lets agreed time pass.
+pub fn pass(executor: &mut Executor, time: u64) {
+    let batch = Batch { time: Millis(time), ..batch(1, &[]) };
+    executor.execute(executor.executed().next(), &batch, |_, _| {});
+}
+
 /// What a client gets for the write that was the `count`th.
 pub fn done(count: u64) -> Outcome {
     Outcome::Done(Bytes::copy_from_slice(&count.to_le_bytes()))

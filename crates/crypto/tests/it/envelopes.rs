@@ -103,6 +103,18 @@ fn each_mode_refuses_the_other() {
 }
 
 #[test]
+fn members_sign_what_they_ask_of_the_group_whatever_clients_do() {
+    let domain = membership().group_domain();
+    let signed = ClientSigner::signature(replica_key(1), domain);
+    let maced = ClientSigner::macs(replica_key(1), &membership()).unwrap();
+    let draft = || draft(ClientId(replica_key(1).public()), 1);
+    for mode in [RequestMode::Signature, RequestMode::Mac] {
+        assert!(verifier(mode, 0).envelope(&signed.seal(draft())));
+        assert!(!verifier(mode, 0).envelope(&maced.seal(draft())));
+    }
+}
+
+#[test]
 fn an_envelope_is_good_in_every_epoch_of_its_group_and_in_no_other_group() {
     let next = Arc::new(Membership { epoch: Epoch(2), ..(*membership()).clone() });
     assert!(verifier_of(next.clone(), RequestMode::Signature, 0).envelope(&signed(1)));

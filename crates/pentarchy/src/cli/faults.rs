@@ -192,8 +192,8 @@ pub fn heal_replicas(args: &HealArgs) -> Outcome {
     Ok(())
 }
 
-/// A process whose name is not in the file any more is not met: the folder's lock is held by its
-/// parent, which has not waited for it yet.
+/// The supervisor takes a process out of `cluster.json` when it has ended, before its number can be
+/// another's for long.
 fn send(part: &Part, signal: Signal) -> Outcome {
     let pid = i32::try_from(part.pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| Failure::Internal("cluster.json is damaged".to_owned()))?;

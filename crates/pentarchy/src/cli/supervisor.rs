@@ -56,7 +56,7 @@ impl Supervisor {
             if child.exited.is_some() {
                 let (part, log) = (child.part.clone(), child.log.clone());
                 names.push(part.name.clone());
-                *child = Supervised::spawn(part, log, std::mem::take(&mut child.arguments))?;
+                *child = Supervised::spawn(part, log, child.arguments.clone())?;
             }
         }
         Ok(names)
@@ -131,6 +131,8 @@ impl Supervised {
         self.exited = Some(status);
         self.finish_log();
         let what = format!("{} (pid {}) ended: {status}", self.part.name, self.part.pid);
+        // The number may soon be another process's.
+        self.part.pid = 0;
         Some(Death { what, last_words: last_line(&self.log), log: self.log.clone() })
     }
 

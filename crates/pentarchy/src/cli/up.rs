@@ -205,6 +205,7 @@ fn start(
                     let consequence = consequence(supervisor, &running);
                     complain(&format!("{}; {consequence}", say_death(&death)));
                 }
+                announce(supervisor, &mut running, held)?;
             }
             SIGUSR1 => revive(supervisor, &mut running, held)?,
             _ => break,
@@ -215,9 +216,15 @@ fn start(
 
 /// Starts again what has died, as `heal` asks.
 fn revive(supervisor: &mut Supervisor, running: &mut Running, held: &Held) -> Outcome {
-    for name in supervisor.revive()? {
-        complain(&format!("{name} is started again"));
+    match supervisor.revive() {
+        Ok(names) => names.iter().for_each(|name| complain(&format!("{name} is started again"))),
+        Err(failure) => complain(&failure.to_string()),
     }
+    announce(supervisor, running, held)
+}
+
+/// Says in `cluster.json` what runs now.
+fn announce(supervisor: &Supervisor, running: &mut Running, held: &Held) -> Outcome {
     let mut parts: Vec<Part> = supervisor.parts().cloned().collect();
     if let Some(gateway) = parts.pop() {
         (running.gateway, running.replicas) = (gateway, parts);

@@ -139,7 +139,8 @@ fn everyone_who_asks_for_the_status_is_answered() {
     for _ in 0..20 {
         let asked: Vec<Pending> = (0..50).map(|_| client.status(ReplicaId(0))).collect();
         for pending in asked {
-            assert!(pending.wait_timeout(PATIENCE).is_ok());
+            let answered = pending.wait_timeout(PATIENCE);
+            assert!(answered.is_ok(), "{answered:?}");
         }
     }
     cluster.stop();
