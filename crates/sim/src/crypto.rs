@@ -7,13 +7,31 @@ use crate::audit::Audit;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
-use pentarchy_core::ids::{ClientId, Incarnation, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Epoch, Incarnation, ReplicaId, ReplicaSet};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::request::{Draft, Envelope, RequestAuth};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The life of every device in the simulation.
+/// The life of every device with which a group begins.
 pub const INCARNATION: Incarnation = Incarnation(1);
+
+/// Which device certifies, in which of its lives and in which epoch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Certifier {
+    /// Whose device.
+    pub replica: ReplicaId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// The epoch in which it is.
+    pub epoch: Epoch,
+}
+
+/// The name under which a member of the group asks to be admitted: its public key.
+#[must_use]
+pub const fn member_id(replica: ReplicaId) -> ClientId {
+    ClientId([replica.0 as u8; 32])
+}
 
 /// All secrets of one world.
 pub struct Crypto {
@@ -29,34 +47,36 @@ fn secret(kind: &'static str, seed: u64, index: usize) -> Digest {
 }
 
 /// The keyed hash of some numbers and a digest. The secret goes in first and last.
-fn keyed(secret: &Digest, kind: u8, numbers: [u64; 4], digest: &Digest) -> [u8; 16] {
+fn keyed(secret: &Digest, kind: u8, numbers: [u64; 6], digest: &Digest) -> [u8; 16] {
     let mut audit = Audit::default();
     audit.note(numbers[0], kind, numbers[1], &secret.0);
     audit.note(numbers[2], kind, numbers[3], &digest.0);
-    audit.note(0, kind, 0, &secret.0);
+    audit.note(numbers[4], kind, numbers[5], &secret.0);
     audit.digest().to_bytes()
 }
 
 fn signature(secret: &Digest, digest: &Digest) -> [u8; 64] {
     let mut signature = [0; 64];
-    signature[..16].copy_from_slice(&keyed(secret, 1, [0; 4], digest));
+    signature[..16].copy_from_slice(&keyed(secret, 1, [0; 6], digest));
     signature[32..].copy_from_slice(&digest.0);
     signature
 }
 
 fn mac(secret: &Digest, replica: u16, digest: &Digest) -> [u8; RequestAuth::MAC_BYTES] {
-    keyed(secret, 3, [u64::from(replica), 0, 0, 0], digest)
+    keyed(secret, 3, [u64::from(replica), 0, 0, 0, 0, 0], digest)
 }
 
 impl Crypto {
-    /// The keys of a world with `n` replicas and this many clients, who sign.
+    /// The keys of a world with `n` replicas and this many clients, who sign. Members are clients
+    /// too, under their own keys.
     #[must_use]
     pub fn new(seed: u64, n: usize, clients: usize) -> Self {
         let client = |index| (client_id(seed, index), secret("client", seed, index));
+        let member = |index| (member_id(ReplicaId(index as u16)), secret("replica", seed, index));
         Self {
             replicas: (0..n).map(|index| secret("replica", seed, index)).collect(),
             devices: (0..n).map(|index| secret("device", seed, index)).collect(),
-            clients: (0..clients).map(client).collect(),
+            clients: (0..clients).map(client).chain((0..n).map(member)).collect(),
             macs: false,
         }
     }
@@ -115,20 +135,30 @@ impl Crypto {
         }
     }
 
-    /// Seals as the device of a replica.
+    /// Seals as a device.
     #[must_use]
     pub fn certify(
         &self,
-        replica: ReplicaId,
+        by: Certifier,
         position: Position,
         committed: Position,
         digest: &Digest,
     ) -> Certificate {
-        let numbers = [position.view.0, position.index, committed.view.0, committed.index];
+        let (view, index) = (position.view.0, position.index);
+        let (incarnation, epoch) = (by.incarnation.0, by.epoch.0);
+        let numbers = [view, index, committed.view.0, committed.index, incarnation, epoch];
         let mut certificate = [0; 32];
-        let secret = &self.devices[usize::from(replica.0)];
+        let secret = &self.devices[usize::from(by.replica.0)];
         certificate[..16].copy_from_slice(&keyed(secret, 2, numbers, digest));
         Certificate::Mac(certificate)
+    }
+
+    /// Whether this device gave the identifier to the statement with this digest.
+    #[must_use]
+    pub fn certified(&self, by: Certifier, digest: &Digest, ui: &Ui) -> bool {
+        usize::from(by.replica.0) < self.devices.len()
+            && ui.incarnation == by.incarnation
+            && self.certify(by, ui.position, ui.committed, digest) == ui.certificate
     }
 }
 
@@ -138,7 +168,8 @@ pub fn client_id(seed: u64, index: usize) -> ClientId {
     ClientId(secret("client id", seed, index).0)
 }
 
-/// As nobody in particular: an envelope is its client's if it would convince anyone.
+/// As nobody in particular: an envelope is its client's if it would convince anyone, and devices
+/// are as the group began.
 impl Verifier for Crypto {
     fn signature(&self, replica: ReplicaId, digest: &Digest, signed: &[u8; 64]) -> bool {
         let secret = self.replicas.get(usize::from(replica.0));
@@ -146,9 +177,8 @@ impl Verifier for Crypto {
     }
 
     fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
-        usize::from(replica.0) < self.devices.len()
-            && ui.incarnation == INCARNATION
-            && self.certify(replica, ui.position, ui.committed, digest) == ui.certificate
+        let by = Certifier { replica, incarnation: INCARNATION, epoch: Epoch(0) };
+        self.certified(by, digest, ui)
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {
@@ -157,12 +187,15 @@ impl Verifier for Crypto {
     }
 }
 
-/// What one replica can check.
+/// What one replica can check in an epoch.
+#[derive(Clone)]
 pub struct Keys {
     /// All keys.
     pub crypto: Arc<Crypto>,
     /// Whose eyes these are.
     pub me: ReplicaId,
+    /// Whose devices count.
+    pub membership: Arc<Membership>,
 }
 
 impl Verifier for Keys {
@@ -171,7 +204,11 @@ impl Verifier for Keys {
     }
 
     fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
-        self.crypto.usig(replica, digest, ui)
+        let Some(member) = self.membership.members.get(usize::from(replica.0)) else {
+            return false;
+        };
+        let (incarnation, epoch) = (member.incarnation, self.membership.epoch);
+        self.crypto.certified(Certifier { replica, incarnation, epoch }, digest, ui)
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {
@@ -215,8 +252,11 @@ mod tests {
         let draft = Draft { client: client_id(1, 0), floor: 1, events: None, requests };
         let partial = crypto.seal_for(draft.clone(), ReplicaSet::from_iter([ReplicaId(1)]));
         let convinces = |envelope: &Envelope| {
-            [0, 1, 2]
-                .map(|me| Keys { crypto: crypto.clone(), me: ReplicaId(me) }.envelope(envelope))
+            let membership = Arc::new(crate::world::membership(1, 3, 1));
+            [0, 1, 2].map(|me| {
+                let (crypto, membership) = (crypto.clone(), membership.clone());
+                Keys { crypto, me: ReplicaId(me), membership }.envelope(envelope)
+            })
         };
         assert_eq!(convinces(&partial), [false, true, false]);
         assert_eq!(convinces(&crypto.seal(draft.clone())), [true; 3]);
@@ -229,14 +269,27 @@ mod tests {
         let crypto = Crypto::new(1, 2, 0);
         let at = |view, index| Position::new(pentarchy_core::ids::View(view), index);
         let digest = Digest::of(b"a");
+        let by = Certifier { replica: ReplicaId(0), incarnation: INCARNATION, epoch: Epoch(0) };
         let all = [
-            crypto.certify(ReplicaId(0), at(1, 2), at(3, 4), &digest),
-            crypto.certify(ReplicaId(1), at(1, 2), at(3, 4), &digest),
-            crypto.certify(ReplicaId(0), at(2, 2), at(3, 4), &digest),
-            crypto.certify(ReplicaId(0), at(1, 3), at(3, 4), &digest),
-            crypto.certify(ReplicaId(0), at(1, 2), at(4, 4), &digest),
-            crypto.certify(ReplicaId(0), at(1, 2), at(3, 5), &digest),
-            crypto.certify(ReplicaId(0), at(1, 2), at(3, 4), &Digest::of(b"b")),
+            crypto.certify(by, at(1, 2), at(3, 4), &digest),
+            crypto.certify(
+                Certifier { replica: ReplicaId(1), ..by },
+                at(1, 2),
+                at(3, 4),
+                &digest,
+            ),
+            crypto.certify(
+                Certifier { incarnation: Incarnation(2), ..by },
+                at(1, 2),
+                at(3, 4),
+                &digest,
+            ),
+            crypto.certify(Certifier { epoch: Epoch(1), ..by }, at(1, 2), at(3, 4), &digest),
+            crypto.certify(by, at(2, 2), at(3, 4), &digest),
+            crypto.certify(by, at(1, 3), at(3, 4), &digest),
+            crypto.certify(by, at(1, 2), at(4, 4), &digest),
+            crypto.certify(by, at(1, 2), at(3, 5), &digest),
+            crypto.certify(by, at(1, 2), at(3, 4), &Digest::of(b"b")),
         ];
         let different: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());

@@ -3,11 +3,10 @@
 //! each identifier names the last commitment before it. Unless it is told to lie: then everything
 //! that rests on it may fall, and checkers must notice.
 
-use crate::crypto::{Crypto, INCARNATION};
-use pentarchy_core::auth::Verifier;
+use crate::crypto::{Certifier, Crypto, INCARNATION};
 use pentarchy_core::counter::{Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use std::collections::{BTreeMap, VecDeque};
@@ -36,10 +35,10 @@ pub enum DeviceFault {
     Clone,
 }
 
-/// The device of one replica.
+/// The device of one replica, in one life.
 #[derive(Clone)]
 pub struct SimDevice {
-    replica: ReplicaId,
+    by: Certifier,
     crypto: Arc<Crypto>,
     last: Position,
     committed: Position,
@@ -51,11 +50,21 @@ pub struct SimDevice {
 }
 
 impl SimDevice {
-    /// A fresh device.
+    /// The device with which a replica begins.
     #[must_use]
     pub const fn new(replica: ReplicaId, crypto: Arc<Crypto>) -> Self {
+        Self::reborn(replica, INCARNATION, crypto)
+    }
+
+    /// A fresh device of another life.
+    #[must_use]
+    pub const fn reborn(
+        replica: ReplicaId,
+        incarnation: Incarnation,
+        crypto: Arc<Crypto>,
+    ) -> Self {
         Self {
-            replica,
+            by: Certifier { replica, incarnation, epoch: Epoch(0) },
             crypto,
             last: START,
             committed: START,
@@ -67,7 +76,13 @@ impl SimDevice {
 
     /// Adds its whole state to a hash.
     pub fn fingerprint(&self, mut hasher: &mut dyn Hasher) {
-        (self.last, self.committed, &self.in_view, &self.recent).hash(&mut hasher);
+        (self.by, self.last, self.committed, &self.in_view, &self.recent).hash(&mut hasher);
+    }
+
+    /// Who certifies now.
+    #[must_use]
+    pub const fn certifier(&self) -> Certifier {
+        self.by
     }
 
     /// Where it stands: the last position and the last commitment.
@@ -105,11 +120,21 @@ impl SimDevice {
 
 impl Usig for SimDevice {
     fn incarnation(&self) -> Incarnation {
-        INCARNATION
+        self.by.incarnation
     }
 
-    fn begin_epoch(&mut self, _: &Membership) -> Result<(), Refused> {
+    fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+        if membership.epoch < self.by.epoch {
+            return Err(Refused::Spent);
+        }
+        if membership.epoch == self.by.epoch {
+            return Ok(());
+        }
+        self.by.epoch = membership.epoch;
         (self.last, self.committed) = (START, START);
+        if let Some(earlier) = &mut self.earlier {
+            *earlier = vec![(START, START)];
+        }
         self.in_view.clear();
         self.recent.clear();
         Ok(())
@@ -127,8 +152,8 @@ impl Usig for SimDevice {
             return Err(Refused::Spent);
         }
         let committed = self.committed;
-        let certificate = self.crypto.certify(self.replica, position, committed, digest);
-        let ui = Ui { incarnation: INCARNATION, position, committed, certificate };
+        let certificate = self.crypto.certify(self.by, position, committed, digest);
+        let ui = Ui { incarnation: self.by.incarnation, position, committed, certificate };
         self.last = position;
         self.in_view.insert(position.view, position.index);
         if position.index >= Position::COMMITMENT {
@@ -148,7 +173,8 @@ impl Usig for SimDevice {
     }
 
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
-        self.crypto.usig(replica, digest, ui)
+        let (incarnation, epoch) = (ui.incarnation, self.by.epoch);
+        self.crypto.certified(Certifier { replica, incarnation, epoch }, digest, ui)
     }
 }
 
@@ -191,6 +217,24 @@ mod tests {
         assert_eq!(committed(&mut device, at(2, 0)), Ok(at(0, 4)), "leaving commits to nothing");
         assert_eq!(committed(&mut device, at(2, 2)), Ok(at(0, 4)));
         assert_eq!(committed(&mut device, at(2, 3)), Ok(at(2, 2)));
+    }
+
+    #[test]
+    fn positions_are_free_again_in_a_later_epoch_and_there_is_no_way_back() {
+        let crypto = Arc::new(Crypto::new(3, 3, 0));
+        let mut device = SimDevice::new(ReplicaId(1), crypto);
+        let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
+        let first = crate::world::membership(3, 3, 1);
+        let second = Membership { epoch: Epoch(1), ..first.clone() };
+        let before = device.create(at(0, 9), &a).unwrap();
+        device.begin_epoch(&second).unwrap();
+        let after = device.create(at(0, 3), &b).unwrap();
+        assert!(device.verify(ReplicaId(1), &after, &b));
+        assert!(!device.verify(ReplicaId(1), &before, &a), "bound to its epoch");
+        device.begin_epoch(&second).unwrap();
+        assert_eq!(device.create(at(0, 3), &a), Err(Refused::Spent), "once in each epoch");
+        assert_eq!(device.begin_epoch(&first), Err(Refused::Spent));
+        assert_eq!(device.certifier().epoch, Epoch(1));
     }
 
     #[test]

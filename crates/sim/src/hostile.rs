@@ -275,7 +275,12 @@ mod tests {
     #[test]
     fn with_macs_some_are_convinced_and_others_are_not() {
         let (mut client, crypto) = client(Hostility::PartialMacs, true);
-        let keys = |me| crate::crypto::Keys { crypto: crypto.clone(), me: ReplicaId(me) };
+        let membership = Arc::new(crate::world::membership(1, 3, 1));
+        let keys = |me| crate::crypto::Keys {
+            crypto: crypto.clone(),
+            me: ReplicaId(me),
+            membership: membership.clone(),
+        };
         let split = |it: &Envelope| keys(0).envelope(it) != keys(1).envelope(it);
         assert!((0..20).any(|_| envelopes(&client.act()).iter().any(split)));
     }

@@ -10,10 +10,11 @@ use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot};
-use pentarchy_core::membership::Membership;
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Reject, TimerKey, To};
@@ -27,10 +28,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 mod acts;
+mod epochs;
 mod lies;
+mod usurp;
 
 pub use acts::{Act, Address, Observation, Packet};
+pub use epochs::{Beginning, NewCore};
 pub use lies::{Fault, Lying};
+pub use usurp::Usurping;
 
 /// Events that one event may cause inside one replica before something must be wrong.
 const CHAIN_MAX: usize = 100_000;
@@ -42,6 +47,7 @@ pub struct ReplicaNode {
     core: Box<dyn ReplicaCore>,
     executor: Executor,
     transfer: Transfer,
+    succession: epochs::Succession,
     device: SharedDevice,
     keys: Keys,
     clients: Arc<[ClientId]>,
@@ -59,7 +65,8 @@ pub type SharedDevice = Arc<Mutex<SimDevice>>;
 pub struct Parts {
     /// Which replica.
     pub id: ReplicaId,
-    /// The group.
+    /// The group as it began. It may not admit the life of the device: then there is a core that
+    /// takes part in nothing, and the replica asks the group to admit it.
     pub membership: Arc<Membership>,
     /// The keys.
     pub crypto: Arc<Crypto>,
@@ -86,14 +93,19 @@ impl ReplicaNode {
         let (core, first) = core;
         let mut others: ReplicaSet = membership.ids().collect();
         others.remove(id);
+        let incarnation = device.lock().expect("a device does not panic").incarnation();
+        let life = Life { incarnation, device_key: [0; 32] };
+        let following = Epochs::new(id, life, membership.clone());
+        let succession = epochs::Succession::new(following, life, membership.epoch);
         let mut node = Self {
             id,
             others,
             core,
-            executor: Executor::new(membership, service),
+            executor: Executor::new(membership.clone(), service),
             transfer: Transfer::new(id),
+            succession,
             device,
-            keys: Keys { crypto, me: id },
+            keys: Keys { crypto, me: id, membership },
             clients,
             journal,
             faulty,
@@ -146,10 +158,11 @@ impl ReplicaNode {
         }
     }
 
-    /// When the state transfer wants a round, if it does.
+    /// When it wants a round at the latest.
     #[must_use]
-    pub fn wake_at(&self) -> Option<Millis> {
-        self.transfer.wake_at()
+    pub fn wake_at(&self) -> Millis {
+        let at = self.succession.epochs.wake_at();
+        self.transfer.wake_at().map_or(at, |transfer| transfer.min(at))
     }
 
     /// Events that the core consumed.
@@ -171,12 +184,18 @@ impl ReplicaNode {
     /// A packet came.
     pub fn on_packet(&mut self, from: Address, packet: &Packet, out: &mut Vec<Act>) {
         let outcome = match (from, packet) {
-            (Address::Replica(peer), Packet::Protocol(wire)) => self.on_protocol(peer, wire, out),
+            (Address::Replica(peer), Packet::Protocol(epoch, wire)) => {
+                self.on_protocol(peer, *epoch, wire, out)
+            }
+            (Address::Replica(peer), Packet::Epochs(wire)) => self.on_epochs(peer, wire, out),
             (Address::Replica(peer), Packet::Transfer(wire)) => self.on_transfer(peer, wire, out),
             (Address::Client(_), Packet::ToReplica(wire)) => self.on_client(from, wire, out),
             _ => Err(Reject::WrongRole),
         };
-        if let Err(why) = outcome {
+        // Who is not admitted understands nothing of what the others say.
+        if let Err(why) = outcome
+            && self.succession.epochs.is_admitted()
+        {
             out.push(Act::Saw(Observation::Rejected { from, why }));
         }
     }
@@ -192,15 +211,22 @@ impl ReplicaNode {
         self.transfer.on_round(now, &mut steps);
         self.carry_out_transfer(steps, out);
         self.feed(CoreEvent::Input(Input::Round { now }), out);
+        self.on_succession_round(now, out);
         self.lie(out);
+        self.usurp(out);
     }
 
     fn on_protocol(
         &mut self,
         peer: ReplicaId,
+        epoch: Epoch,
         wire: &Bytes,
         out: &mut Vec<Act>,
     ) -> Result<(), Reject> {
+        if !self.is_of_epoch(epoch) {
+            self.on_other_epoch(peer, epoch, out);
+            return Ok(());
+        }
         let incoming = self.core.open(&self.keys, peer, wire)?;
         self.overhear(wire);
         self.feed(CoreEvent::Message(incoming), out);
@@ -268,9 +294,8 @@ impl ReplicaNode {
         if !settled.is_empty() {
             self.reply(envelope.client, settled, out);
         }
-        if new && !self.is_mute() {
-            let input = Input::Request { envelope, settled: numbers };
-            self.inbox.push_back(CoreEvent::Input(input));
+        if new {
+            self.queue(CoreEvent::Input(Input::Request { envelope, settled: numbers }));
         }
     }
 
@@ -312,7 +337,7 @@ impl ReplicaNode {
         match effect {
             CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, out),
             CoreEffect::Relay { to, wire } => self.relay(to, &wire, out),
-            // Replicas of this world do not restart, so nothing needs to be remembered.
+            // A replica that starts again has nothing: it comes back as a new life of its device.
             CoreEffect::Persist(_) => {}
             CoreEffect::Arm { timer, after } => out.push(Act::Arm { timer, after }),
             CoreEffect::Disarm(timer) => out.push(Act::Disarm(timer)),
@@ -359,7 +384,8 @@ impl ReplicaNode {
                     Err(_) if self.faulty.is_some() => return None,
                     Err(why) => panic!("{} at {position:?}: {why}", self.id),
                 };
-                out.push(Act::Saw(Observation::Certified { ui, digest }));
+                let epoch = device.certifier().epoch;
+                out.push(Act::Saw(Observation::Certified { epoch, ui, digest }));
                 AuthTag::Usig(ui)
             }
         })
@@ -378,7 +404,7 @@ impl ReplicaNode {
 
     fn transmit(&self, to: ReplicaSet, wire: &Bytes, out: &mut Vec<Act>) {
         for replica in to.iter() {
-            let packet = Packet::Protocol(wire.clone());
+            let packet = Packet::Protocol(self.epoch(), wire.clone());
             out.push(Act::Send { to: Address::Replica(replica), packet });
         }
     }
@@ -389,6 +415,11 @@ impl ReplicaNode {
                 let settled = self.settled(&envelope);
                 self.admit(envelope, settled, out);
             }
+            Output::Execute { .. }
+            | Output::Checkpoint { .. }
+            | Output::Stable { .. }
+            | Output::Fetch { .. }
+                if self.is_over() => {}
             Output::Execute { slot, batch } => self.execute(slot, batch, out),
             Output::Checkpoint { slot } => {
                 assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");
@@ -427,11 +458,14 @@ impl ReplicaNode {
             self.reply(client, replies, out);
         }
         for (client, number, body) in events {
-            self.tell(client, number, body, out);
+            self.inform(client, number, body, out);
+        }
+        if self.executor.is_ending() {
+            self.on_ended(out);
         }
     }
 
-    fn tell(&self, client: ClientId, number: u64, body: Bytes, out: &mut Vec<Act>) {
+    fn inform(&self, client: ClientId, number: u64, body: Bytes, out: &mut Vec<Act>) {
         out.push(Act::Saw(Observation::Told { client, number, body: body.clone() }));
         let Some(index) = self.clients.iter().position(|known| *known == client) else { return };
         let message = ToClient::Events { oldest: 0, first: number, events: vec![body] };

@@ -5,11 +5,12 @@ use crate::checker::agreement::Agreement;
 use crate::checker::at_most_once::AtMostOnce;
 use crate::checker::checkpoint::{Checkpoints, Source};
 use crate::checker::counter_uniqueness::CounterUniqueness;
+use crate::checker::epoch_handover::EpochHandover;
 use crate::checker::events::Events;
 use crate::checker::linearizability::{self, Seen};
 use crate::checker::validity::Validity;
 use crate::checker::{Broken, Verdict, acceptance, bounds, evidence};
-use crate::crypto::Crypto;
+use crate::crypto::{Crypto, member_id};
 use crate::node::{Address, Observation};
 use crate::run::{FINDINGS, Summary};
 use crate::service::Operation;
@@ -17,6 +18,7 @@ use crate::swarm::{Disturbance, Options};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
 use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
+use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::protocol::{Evidence, Finding, Reject, Status, Tuning};
 use pentarchy_core::wire::Wire;
@@ -40,6 +42,7 @@ pub struct Oracle {
     at_most_once: AtMostOnce,
     checkpoints: Checkpoints,
     counters: CounterUniqueness,
+    handover: EpochHandover,
     events_told: Events,
     history: Vec<Seen>,
     /// Places in the history of what is outstanding.
@@ -57,13 +60,15 @@ pub struct Oracle {
 impl Oracle {
     /// Nothing has been seen yet.
     #[must_use]
-    pub fn new(crypto: Arc<Crypto>, options: &Options) -> Self {
+    pub fn new(crypto: Arc<Crypto>, membership: &Membership, options: &Options) -> Self {
         // A replica that slept knows only the time before.
         let wrong = |(_, it): &(u64, Disturbance)| {
             matches!(it, Disturbance::ClockJump(..) | Disturbance::Pause(..))
         };
         let drifted_ms = options.heal_at / 1_000 * options.drift_ppm / 1_000_000;
         let slack_ms = options.skew_ms + drifted_ms + 1;
+        let mut validity = Validity::new(crypto);
+        options.byzantine.iter().for_each(|(id, _)| validity.trusts(member_id(*id)));
         Self {
             n: options.n,
             tuning: options.tuning,
@@ -71,10 +76,11 @@ impl Oracle {
             abused_macs: options.abuses_macs(),
             watch_devices: options.watch_devices,
             agreement: Agreement::default(),
-            validity: Validity::new(crypto),
+            validity,
             at_most_once: AtMostOnce::default(),
             checkpoints: Checkpoints::default(),
             counters: CounterUniqueness::default(),
+            handover: EpochHandover::new(membership.clone()),
             events_told: Events::default(),
             history: Vec::new(),
             open: BTreeMap::new(),
@@ -99,8 +105,8 @@ impl Oracle {
         seen: &Observation,
         audit: &mut Audit,
     ) -> Verdict {
-        if let Observation::Certified { ui, digest } = seen {
-            let verdict = self.counters.certified(replica, ui, *digest);
+        if let Observation::Certified { epoch, ui, digest } = seen {
+            let verdict = self.counters.certified(replica, *epoch, ui, *digest);
             return if self.watch_devices { verdict } else { Ok(()) };
         }
         if faulty {
@@ -109,6 +115,7 @@ impl Oracle {
         match seen {
             Observation::Executed { slot, batch } => {
                 audit.note(slot.0, 30, u64::from(replica.0), &batch.digest.0);
+                self.handover.executed(replica, *slot, batch)?;
                 if self.agreement.executed(replica, *slot, batch.digest)? {
                     self.validity.executed(*slot, batch)?;
                 }
@@ -126,11 +133,27 @@ impl Oracle {
             Observation::Installed { slot, state } => {
                 self.transfers += 1;
                 self.agreement.installed(replica, *slot);
+                self.handover.installed(replica, *slot);
                 self.checkpoints.state(replica, *slot, *state, Source::Installed)?;
             }
             Observation::Entered { view, .. } => self.highest_view = self.highest_view.max(*view),
             Observation::Told { client, number, body } => {
                 self.events_told.told(replica, *client, *number, body)?;
+            }
+            Observation::Asked { number, operation } => {
+                self.validity.submitted(member_id(replica), *number, operation.clone());
+            }
+            Observation::Ended(handover) => {
+                let Base { slot, state } = handover.base;
+                audit.note(slot.0, 32, u64::from(replica.0), &handover.to_bytes());
+                self.checkpoints.state(replica, slot, state, Source::Handed)?;
+                self.handover.ended(replica, handover)?;
+            }
+            Observation::Began(membership) => {
+                let Base { slot, state } = membership.base;
+                audit.note(membership.epoch.0, 33, u64::from(replica.0), &state.0);
+                self.handover.began(replica, membership)?;
+                self.checkpoints.state(replica, slot, state, Source::Handed)?;
             }
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
             Observation::Said { .. }
@@ -142,6 +165,11 @@ impl Oracle {
             | Observation::Rejected { .. } => {}
         }
         Ok(())
+    }
+
+    /// A correct replica lost its memory.
+    pub fn restarted(&mut self, replica: ReplicaId) {
+        self.handover.restarted(replica);
     }
 
     /// A replica refused a packet; `correct` if both ends are.
@@ -272,6 +300,7 @@ impl Oracle {
             rejected: self.rejected,
             found: self.found,
             undecided: self.undecided,
+            epochs: self.handover.epochs(),
             told: self.events_told.heard_count(),
             missed: self.events_told.missed_count(),
             ..Summary::default()

@@ -113,6 +113,10 @@ pub struct Summary {
     pub missed: u64,
     /// Keys whose history was too tangled to decide whether it is linearizable.
     pub undecided: u64,
+    /// How often a replica started again with nothing.
+    pub restarts: u64,
+    /// Epochs that began behind the first one.
+    pub epochs: u64,
     /// Replicas that crashed.
     pub crashed: usize,
     /// What faulty replicas did.
@@ -135,6 +139,7 @@ impl fmt::Display for Summary {
         write!(out, "told={} missed={} ", self.told, self.missed)?;
         write!(out, "messages={} rejected={} ", self.messages, self.rejected)?;
         write!(out, "lies={} found={:?} undecided={} ", self.lies, self.found, self.undecided)?;
+        write!(out, "restarts={} epochs={} ", self.restarts, self.epochs)?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;
         write!(out, "hostile={:?} faults={:?} ", self.hostile, self.faults)?;
         write!(out, "simulated={}ms audit={}", self.simulated_ms, self.audit)

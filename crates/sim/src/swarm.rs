@@ -60,6 +60,9 @@ pub enum Target {
 pub enum Disturbance {
     /// A replica stops for good, if that does not make more than `f` faulty ones.
     Crash(Target),
+    /// A replica loses its memory, if that does not make more than `f` faulty ones, and starts
+    /// again after a while.
+    Restart(Target, Micros),
     /// A replica does nothing for a while and then goes on with all that has come.
     Pause(Target, Micros),
     /// A replica is cut off from the others for a while.
@@ -99,6 +102,7 @@ impl Disturbance {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Crash(_) => "crash",
+            Self::Restart(..) => "restart",
             Self::Pause(..) => "pause",
             Self::Isolate { .. } => "isolate",
             Self::Split { .. } => "split",
@@ -147,6 +151,8 @@ pub struct Options {
     pub busy_ppm: u32,
     /// Of a million disarmed timers, how many fire nevertheless.
     pub stale_timer_ppm: u32,
+    /// Of a million ends of an epoch, how many cost a replica its memory.
+    pub restart_at_end_ppm: u32,
     /// What clients do.
     pub workload: WorkloadOptions,
     /// Replicas that are faulty from the start, and how.
@@ -207,6 +213,7 @@ impl Options {
             round_us: rng.range(0, 3) * 50,
             busy_ppm: 0,
             stale_timer_ppm: 0,
+            restart_at_end_ppm: 0,
             workload: draw_workload(rng),
             byzantine: Vec::new(),
             disturbances: Vec::new(),
@@ -220,6 +227,7 @@ impl Options {
                 options.draw_hostile(rng);
             }
             options.draw_disturbances(rng);
+            options.draw_restarts(rng);
         }
         if options.abuses_macs() {
             options.liveness_timeouts = 0;
@@ -313,6 +321,24 @@ impl Options {
                 let lasts = rng.range(50_000, 800_000);
                 self.disturbances.push((at, Disturbance::Partition { cells, lasts }));
             }
+        }
+    }
+
+    /// Some worlds in which replicas start again, most of them more than once.
+    fn draw_restarts(&mut self, rng: &mut Rng) {
+        if rng.percent(50) {
+            return;
+        }
+        self.restart_at_end_ppm = *rng.pick(&[0, 100_000, 500_000]);
+        for _ in 0..rng.range(1, 6) {
+            let at = rng.below(self.heal_at);
+            let target = if rng.percent(40) {
+                Target::Primary
+            } else {
+                Target::Replica(ReplicaId(rng.below(self.n as u64) as u16))
+            };
+            let after = *rng.pick(&[1, 20_000, 300_000, 1_500_000]);
+            self.disturbances.push((at, Disturbance::Restart(target, after)));
         }
     }
 

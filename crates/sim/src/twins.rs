@@ -124,6 +124,7 @@ impl Schedule {
             round_us: 50,
             busy_ppm: 0,
             stale_timer_ppm: 0,
+            restart_at_end_ppm: 0,
             workload: WorkloadOptions {
                 keys: 4,
                 reads_percent: 20,

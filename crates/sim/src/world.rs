@@ -6,11 +6,13 @@ use crate::adversary::{Behaviour, Chain, Rot};
 use crate::audit::Audit;
 use crate::checker::liveness::{Liveness, Waiting};
 use crate::checker::{Stand, Verdict, bounds};
-use crate::crypto::{Crypto, client_id};
+use crate::crypto::{Crypto, client_id, member_id};
 use crate::device::{DeviceFault, SimDevice};
 use crate::hostile::HostileClient;
 use crate::network::{Cut, Network};
-use crate::node::{Act, Address, Fault, Lying, Packet, Parts, ReplicaNode, SharedDevice};
+use crate::node::{
+    Act, Address, Fault, Lying, Packet, Parts, ReplicaNode, SharedDevice, Usurping,
+};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
 use crate::run::{ClientSetup, Factories, Summary};
@@ -18,8 +20,10 @@ use crate::service::Journal;
 use crate::swarm::{Disturbance, Options, Target};
 use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, ReplicaId, ReplicaSet};
+use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Setup, TimerKey};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -27,6 +31,7 @@ use std::sync::{Arc, Mutex};
 
 mod clients;
 mod disturb;
+mod lives;
 pub mod log;
 mod replicas;
 
@@ -49,6 +54,7 @@ enum Happening {
     ClientRound(usize),
     Think(usize),
     Harm(usize),
+    Restart(usize),
     Disturb(usize),
     Mend(u64),
     Heal,
@@ -83,10 +89,30 @@ struct Replica {
     round_at: Option<Micros>,
     paused_until: Micros,
     crashed: bool,
+    /// It is going to start again.
+    returns: bool,
+    /// It lost its memory, and has not been admitted with the state of its epoch since. Until
+    /// then it counts as faulty.
+    behind: bool,
+    /// Timers that were armed with a lower number are of an epoch or of a life that is over.
+    timers_from: u64,
     /// What its host does, if it is faulty.
     adversary: Option<Chain>,
     /// Drawn by the host: what is full, which stale timers fire, when rounds end.
     rng: Rng,
+}
+
+impl Replica {
+    /// Counts as one of the `f` that may be faulty: it does not work, is not meant to, or does not
+    /// remember what it promised.
+    const fn is_faulty(&self) -> bool {
+        self.crashed || self.behind || self.adversary.is_some()
+    }
+
+    /// Lost its memory, and is to have the group's again.
+    const fn is_away(&self) -> bool {
+        self.adversary.is_none() && (self.returns || (self.behind && !self.crashed))
+    }
 }
 
 /// A client in its place.
@@ -111,8 +137,14 @@ const LOOK_EVERY: Micros = 100_000;
 const AFTERMATH: Micros = 1_000_000;
 
 /// See the [module](self).
-pub struct World {
+pub struct World<'a> {
     options: Options,
+    factories: Factories<'a>,
+    crypto: Arc<Crypto>,
+    ids: Arc<[ClientId]>,
+    /// The group as it began.
+    membership: Arc<Membership>,
+    restarts: u64,
     now: Micros,
     sequence: u64,
     queue: BinaryHeap<Reverse<Scheduled>>,
@@ -133,13 +165,13 @@ pub struct World {
     log: Option<Log>,
 }
 
-impl World {
+impl<'a> World<'a> {
     /// The world of a seed.
     #[must_use]
     pub fn new(
         seed: u64,
         options: Options,
-        factories: &Factories<'_>,
+        factories: &Factories<'a>,
         mut rng: Rng,
         log: Option<Log>,
     ) -> Self {
@@ -150,8 +182,14 @@ impl World {
             options.places().len(),
             options.requests_each * options.clients as u64 + 4_000 * options.hostile.len() as u64,
         );
+        let first = Arc::new(membership(seed, options.n, options.f));
         let network = Network::new(options.network.clone(), rng.fork());
         let mut world = Self {
+            factories: *factories,
+            crypto: crypto.clone(),
+            ids: ids.clone(),
+            membership: first.clone(),
+            restarts: 0,
             now: 0,
             sequence: 0,
             queue: BinaryHeap::new(),
@@ -159,7 +197,7 @@ impl World {
             replicas: Vec::new(),
             clients: Vec::new(),
             hostile: Vec::new(),
-            oracle: Oracle::new(crypto.clone(), &options),
+            oracle: Oracle::new(crypto.clone(), &first, &options),
             audit: Audit::default(),
             rng,
             healed: false,
@@ -172,7 +210,7 @@ impl World {
             log,
             options,
         };
-        world.add_replicas(seed, &crypto, &ids, factories);
+        world.add_replicas();
         world.add_clients(&crypto, &ids, factories);
         world.add_hostile(&crypto, &ids);
         for index in 0..world.options.disturbances.len() {
@@ -182,42 +220,20 @@ impl World {
         world
     }
 
-    fn add_replicas(
-        &mut self,
-        seed: u64,
-        crypto: &Arc<Crypto>,
-        clients: &Arc<[ClientId]>,
-        factories: &Factories<'_>,
-    ) {
-        let membership = Arc::new(membership(seed, self.options.n, self.options.f));
+    fn add_replicas(&mut self) {
         let mut devices: Vec<SharedDevice> = Vec::new();
         for (place, id) in self.options.places().into_iter().enumerate() {
             let mut rng = self.rng.fork();
-            let mut effects = Vec::new();
-            let tuning = self.options.tuning;
-            let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning };
-            let core = (factories.replica)(setup, &mut effects);
-            let journal = Journal::default();
-            let behaviours = self.behaviours(id);
-            let mut service = (factories.service)(journal.clone());
-            for behaviour in &behaviours {
-                if let Behaviour::Rot { every } = behaviour {
-                    service = Box::new(Rot::new(service, *every));
-                }
-            }
-            let device = self.device(place, id, crypto, &devices);
+            let device = self.device(place, id, &devices);
             devices.push(device.clone());
-            let faulty = self.fault(&behaviours, &membership, id, factories, &mut rng);
-            let core = (core, effects);
-            let membership = membership.clone();
-            let (crypto, clients) = (crypto.clone(), clients.clone());
+            let behaviours = self.behaviours(id);
+            let faulty = self.fault(&behaviours, id, &mut rng);
             let chain = faulty.is_some().then(|| {
-                Chain(behaviours.iter().filter_map(|behaviour| behaviour.build(&clients)).collect())
+                let built = behaviours.iter().filter_map(|behaviour| behaviour.build(&self.ids));
+                Chain(built.collect())
             });
-            let parts =
-                Parts { id, membership, crypto, clients, service, journal, core, device, faulty };
             let mut acts = Vec::new();
-            let node = ReplicaNode::new(parts, &mut acts);
+            let node = self.node(id, device, faulty, &mut acts);
             let replica = Replica {
                 id,
                 node,
@@ -226,6 +242,9 @@ impl World {
                 round_at: None,
                 paused_until: 0,
                 crashed: false,
+                returns: false,
+                behind: false,
+                timers_from: 0,
                 adversary: chain,
                 rng,
             };
@@ -242,43 +261,35 @@ impl World {
     }
 
     /// The device at a place. Copies of one replica share one, unless devices can be copied too.
-    fn device(
-        &self,
-        place: usize,
-        id: ReplicaId,
-        crypto: &Arc<Crypto>,
-        devices: &[SharedDevice],
-    ) -> SharedDevice {
+    fn device(&self, place: usize, id: ReplicaId, devices: &[SharedDevice]) -> SharedDevice {
         let fault = self.options.device;
         if place >= self.options.n && fault != DeviceFault::Clone {
             return devices[usize::from(id.0)].clone();
         }
         let faulty = !self.behaviours(id).is_empty();
         let fault = if faulty { fault } else { DeviceFault::None };
-        Arc::new(Mutex::new(SimDevice::new(id, crypto.clone()).with(fault)))
+        Arc::new(Mutex::new(SimDevice::new(id, self.crypto.clone()).with(fault)))
     }
 
-    fn fault(
-        &self,
-        behaviours: &[Behaviour],
-        membership: &Membership,
-        id: ReplicaId,
-        factories: &Factories<'_>,
-        rng: &mut Rng,
-    ) -> Option<Fault> {
+    fn fault(&self, behaviours: &[Behaviour], id: ReplicaId, rng: &mut Rng) -> Option<Fault> {
         if behaviours.is_empty() {
             return None;
         }
         let lying = |behaviour: &Behaviour| match behaviour {
-            Behaviour::Forge { alone, rate_ppm } => factories.forger.map(|make| Lying {
-                forger: make(id, membership),
+            Behaviour::Forge { alone, rate_ppm } => self.factories.forger.map(|make| Lying {
+                forger: make(id, &self.membership),
                 rng: rng.fork(),
                 alone: *alone,
                 rate_ppm: *rate_ppm,
             }),
             _ => None,
         };
-        Some(Fault { lying: behaviours.iter().find_map(lying) })
+        let lying = behaviours.iter().find_map(lying);
+        let usurping = behaviours.iter().find_map(|behaviour| match behaviour {
+            Behaviour::Usurp { rate_ppm } => Some(Usurping::new(rng.fork(), *rate_ppm)),
+            _ => None,
+        });
+        Some(Fault { lying, usurping })
     }
 
     fn add_clients(
@@ -362,6 +373,7 @@ impl World {
             Happening::ClientRound(index) => return self.client_round(index),
             Happening::Think(index) => return self.think(index),
             Happening::Harm(index) => self.harm(index),
+            Happening::Restart(index) => return self.restart(index),
             Happening::Disturb(index) => self.disturb(index),
             Happening::Mend(name) => self.network.mend(name),
             Happening::Heal => self.heal(),
@@ -380,7 +392,7 @@ impl World {
         if !self.healed || !self.clients.iter().all(Client::is_idle) {
             return false;
         }
-        if self.oracle.events_missing() {
+        if self.oracle.events_missing() || self.replicas.iter().any(Replica::is_away) {
             return false;
         }
         let mut executed = self.correct().map(|(_, replica)| replica.node.executor().executed());
@@ -432,6 +444,7 @@ impl World {
         summary.hostile = self.options.hostile.iter().map(|kind| kind.name()).collect();
         let faults = self.options.disturbances.iter();
         summary.faults = faults.map(|(_, disturbance)| disturbance.name()).collect();
+        summary.restarts = self.restarts;
         summary.audit = self.audit.digest();
         Ok(summary)
     }
@@ -441,7 +454,7 @@ impl World {
 #[must_use]
 pub fn membership(seed: u64, n: usize, f: usize) -> Membership {
     let member = |index: usize| Member {
-        key: [index as u8; 32],
+        key: member_id(ReplicaId(index as u16)).0,
         incarnation: crate::crypto::INCARNATION,
         device_key: [0; 32],
     };

@@ -124,6 +124,12 @@ pub enum Behaviour {
     /// Two copies of it with one identity and the one device between them (Bano et al., "Twins:
     /// BFT systems made robust", 2021). Neither lies, and together they equivocate.
     Twin,
+    /// Abuses what replicas say to each other about epochs: asks for admission again and again,
+    /// votes for false handovers, says old things ([`crate::node::Usurping`]).
+    Usurp {
+        /// In how many of a million rounds.
+        rate_ppm: u32,
+    },
     /// Says what its protocol's forger makes up ([`pentarchy_core::forge`]).
     Forge {
         /// Nothing else.
@@ -134,7 +140,7 @@ pub enum Behaviour {
 }
 
 /// How many kinds of behaviour there are.
-pub const BEHAVIOURS: u64 = 11;
+pub const BEHAVIOURS: u64 = 12;
 
 impl Behaviour {
     /// One of all of them, in a group of `n` with this many clients.
@@ -159,6 +165,7 @@ impl Behaviour {
             7 => Self::Poison { rate_ppm: rng.range(100_000, 1_000_000) as u32 },
             8 => Self::Rot { every: *rng.pick(&[20, 100, 400]) },
             9 => Self::Twin,
+            10 => Self::Usurp { rate_ppm: *rng.pick(&[1_000, 20_000, 300_000]) },
             // What only this protocol's messages can do is the most of what can be done.
             _ => Self::Forge {
                 alone: rng.percent(50),
@@ -181,6 +188,7 @@ impl Behaviour {
             Self::Poison { .. } => "poison",
             Self::Rot { .. } => "rot",
             Self::Twin => "twin",
+            Self::Usurp { .. } => "usurp",
             Self::Forge { alone: true, .. } => "forge_alone",
             Self::Forge { .. } => "forge",
         }
@@ -202,7 +210,7 @@ impl Behaviour {
                 Box::new(Starve::new(client, *clients.get(usize::from(client))?))
             }
             Self::Poison { rate_ppm } => Box::new(Poison::new(rate_ppm)),
-            Self::Rot { .. } | Self::Twin | Self::Forge { .. } => return None,
+            Self::Rot { .. } | Self::Twin | Self::Usurp { .. } | Self::Forge { .. } => return None,
         })
     }
 }

@@ -28,7 +28,7 @@ impl Adversary for Starve {
         let names = |bytes: &[u8]| bytes.windows(id.len()).any(|window| window == id);
         match packet {
             // Whatever the protocol: an envelope names its client.
-            Packet::Protocol(bytes) => !names(bytes),
+            Packet::Protocol(_, bytes) => !names(bytes),
             _ => from != Address::Client(self.index),
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use pentarchy_core::Bytes;
-use pentarchy_core::ids::{ReplicaId, View};
+use pentarchy_core::ids::{Epoch, ReplicaId, View};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use pentarchy_core::wire::Wire;
 
@@ -9,7 +9,7 @@ const R2: Address = Address::Replica(ReplicaId(2));
 const CLIENT: Address = Address::Client(0);
 
 fn protocol(byte: u8) -> Packet {
-    Packet::Protocol(Bytes::from(vec![byte; 40]))
+    Packet::Protocol(Epoch(0), Bytes::from(vec![byte; 40]))
 }
 
 fn sends(adversary: &mut dyn Adversary, to: Address, packet: &Packet) -> Vec<Departure> {
@@ -93,7 +93,7 @@ fn the_starved_client_is_not_heard_and_not_answered_and_nobody_else_is() {
     let mut hears = |from, packet: &Packet| adversary.hears(from, packet, &mut rng);
     let asks = Packet::ToReplica(Bytes::from_static(b"x"));
     assert!(!hears(CLIENT, &asks) && hears(Address::Client(1), &asks));
-    let forward = Packet::Protocol(Bytes::from([&[9][..], &client.0, &[9]].concat()));
+    let forward = Packet::Protocol(Epoch(0), Bytes::from([&[9][..], &client.0, &[9]].concat()));
     assert!(!hears(R1, &forward) && hears(R1, &protocol(42 ^ 1)));
     let mut adversary = Starve::new(0, client);
     assert!(sends(&mut adversary, CLIENT, &asks).is_empty());

@@ -15,6 +15,8 @@ pub enum Source {
     Computed,
     /// It believes that a quorum vouches for it.
     Vouched,
+    /// An epoch ends or begins with it.
+    Handed,
     /// It was sent the state.
     Installed,
     /// The world compared everyone at the end.

@@ -4,17 +4,20 @@
 use super::{Broken, Verdict};
 use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use std::collections::BTreeMap;
 
 /// The name of the property.
 pub const PROPERTY: &str = "counter_uniqueness";
 
+/// A device in one of its lives, in one epoch.
+type Device = (ReplicaId, Incarnation, Epoch);
+
 /// What each device certified.
 #[derive(Default)]
 pub struct CounterUniqueness {
-    certified: BTreeMap<(ReplicaId, Incarnation, Position), Digest>,
-    last: BTreeMap<(ReplicaId, Incarnation), (Position, Position)>,
+    certified: BTreeMap<(Device, Position), Digest>,
+    last: BTreeMap<Device, (Position, Position)>,
 }
 
 impl CounterUniqueness {
@@ -22,13 +25,19 @@ impl CounterUniqueness {
     ///
     /// # Errors
     /// If it gave that position to another one, went back, or named the wrong last commitment.
-    pub fn certified(&mut self, replica: ReplicaId, ui: &Ui, digest: Digest) -> Verdict {
-        let (incarnation, position) = (ui.incarnation, ui.position);
-        if let Some(known) = self.certified.get(&(replica, incarnation, position)) {
+    pub fn certified(
+        &mut self,
+        replica: ReplicaId,
+        epoch: Epoch,
+        ui: &Ui,
+        digest: Digest,
+    ) -> Verdict {
+        let (device, position) = ((replica, ui.incarnation, epoch), ui.position);
+        if let Some(known) = self.certified.get(&(device, position)) {
             let detail = format!("{replica} certifies {known} and {digest} at {position:?}");
             return if *known == digest { Ok(()) } else { Err(Broken::new(PROPERTY, detail)) };
         }
-        if let Some((last, committed)) = self.last.get(&(replica, incarnation)) {
+        if let Some((last, committed)) = self.last.get(&device) {
             if position <= *last {
                 let detail = format!("{replica} certifies {position:?} after {last:?}");
                 return Err(Broken::new(PROPERTY, detail));
@@ -44,8 +53,8 @@ impl CounterUniqueness {
         }
         let commits = position.index >= Position::COMMITMENT;
         let committed = if commits { position } else { ui.committed };
-        self.last.insert((replica, incarnation), (position, committed));
-        self.certified.insert((replica, incarnation, position), digest);
+        self.last.insert(device, (position, committed));
+        self.certified.insert((device, position), digest);
         Ok(())
     }
 }
@@ -70,7 +79,7 @@ mod tests {
     fn a_device_that_lies_is_found() {
         let (a, b) = (Digest([1; 32]), Digest([2; 32]));
         let mut checker = CounterUniqueness::default();
-        let mut certify = |ui: Ui, digest| checker.certified(ReplicaId(0), &ui, digest);
+        let mut certify = |ui: Ui, digest| checker.certified(ReplicaId(0), Epoch(0), &ui, digest);
         certify(ui(0, 3, (0, 2)), a).unwrap();
         certify(ui(0, 3, (0, 2)), a).unwrap();
         assert_eq!(certify(ui(0, 3, (0, 2)), b).unwrap_err().property, PROPERTY);

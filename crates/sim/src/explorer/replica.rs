@@ -230,7 +230,7 @@ impl Replica {
 
     fn note(&mut self, act: Act, outcome: &mut Outcome) {
         match act {
-            Act::Send { to: Address::Replica(to), packet: Packet::Protocol(wire) } => {
+            Act::Send { to: Address::Replica(to), packet: Packet::Protocol(_, wire) } => {
                 outcome.sent.push((ReplicaSet::from_iter([to]), wire));
             }
             // Replies decide nothing here; states are handed over in one step.
@@ -246,6 +246,7 @@ impl Replica {
             Act::Disarm(timer) => {
                 self.timers.remove(&timer);
             }
+            Act::DisarmAll => self.timers.clear(),
             Act::Saw(seen) => self.saw(seen, outcome),
         }
     }

@@ -12,7 +12,7 @@ use crate::world::membership;
 use pentarchy_core::Bytes;
 use pentarchy_core::erased::Incoming;
 use pentarchy_core::forge::{IsSettled, Lie};
-use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, ReplicaSet};
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{Setup, TimerKey};
 use pentarchy_core::request::{Draft, Envelope, Request};
@@ -178,7 +178,7 @@ impl<'a> Space<'a> {
             }
             Event::Message(message) => {
                 let wire = &self.messages[message as usize].wire;
-                let packet = Packet::Protocol(wire.clone());
+                let packet = Packet::Protocol(Epoch(0), wire.clone());
                 let from = Address::Replica(author(wire));
                 replica.step(Happening::Packet(from, &packet), &self.common)
             }

@@ -4,9 +4,11 @@ use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::Handover;
 use pentarchy_core::erased::Incoming;
 use pentarchy_core::forge::Lie;
-use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::Reply;
 use pentarchy_core::protocol::{Delay, Evidence, Reject, TimerKey, To};
 use std::sync::Arc;
@@ -23,14 +25,16 @@ pub enum Address {
 /// What goes over a channel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Packet {
-    /// A protocol's message, as its core encoded it.
-    Protocol(Bytes),
+    /// A protocol's message, as its core encoded it, and the epoch of that core.
+    Protocol(Epoch, Bytes),
     /// A [`pentarchy_core::transfer::Message`].
     Transfer(Bytes),
     /// A [`pentarchy_core::ports::client::ToReplica`].
     ToReplica(Bytes),
     /// A [`pentarchy_core::ports::client::ToClient`].
     ToClient(Bytes),
+    /// A [`pentarchy_core::epochs::Message`].
+    Epochs(Bytes),
 }
 
 impl Packet {
@@ -38,8 +42,9 @@ impl Packet {
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         match self {
-            Self::Protocol(bytes)
+            Self::Protocol(_, bytes)
             | Self::Transfer(bytes)
+            | Self::Epochs(bytes)
             | Self::ToReplica(bytes)
             | Self::ToClient(bytes) => bytes,
         }
@@ -49,7 +54,8 @@ impl Packet {
     #[must_use]
     pub const fn with(&self, bytes: Bytes) -> Self {
         match self {
-            Self::Protocol(_) => Self::Protocol(bytes),
+            Self::Protocol(epoch, _) => Self::Protocol(*epoch, bytes),
+            Self::Epochs(_) => Self::Epochs(bytes),
             Self::Transfer(_) => Self::Transfer(bytes),
             Self::ToReplica(_) => Self::ToReplica(bytes),
             Self::ToClient(_) => Self::ToClient(bytes),
@@ -60,10 +66,11 @@ impl Packet {
     #[must_use]
     pub const fn kind(&self) -> u8 {
         match self {
-            Self::Protocol(_) => 1,
+            Self::Protocol(..) => 1,
             Self::Transfer(_) => 2,
             Self::ToReplica(_) => 3,
             Self::ToClient(_) => 4,
+            Self::Epochs(_) => 5,
         }
     }
 }
@@ -86,6 +93,8 @@ pub enum Act {
     },
     /// Stops a timer.
     Disarm(TimerKey),
+    /// Stops all timers: they are of an epoch that is over, and none of them fires late.
+    DisarmAll,
     /// Lets checkers and traces know.
     Saw(Observation),
 }
@@ -115,6 +124,8 @@ pub enum Observation {
     },
     /// Its device gave this identifier to the statement with this digest.
     Certified {
+        /// The epoch in which the device was.
+        epoch: Epoch,
         /// The identifier.
         ui: Ui,
         /// The digest.
@@ -192,4 +203,15 @@ pub enum Observation {
     },
     /// It found a lie.
     Reported(Evidence),
+    /// It asked the group to admit its device.
+    Asked {
+        /// The number of the request.
+        number: u64,
+        /// The request.
+        operation: Bytes,
+    },
+    /// It executed the last slot of an epoch.
+    Ended(Handover),
+    /// It goes on in this epoch.
+    Began(Arc<Membership>),
 }

@@ -7,7 +7,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand};
-use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
 use pentarchy_core::request::Envelope;
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub struct Fault {
     /// What it makes up, if it does.
     pub lying: Option<Lying>,
+    /// How it abuses what replicas say to each other about epochs, if it does.
+    pub usurping: Option<super::Usurping>,
 }
 
 /// A liar in the place of a core, or beside one.
@@ -34,7 +36,7 @@ struct Own<'a> {
     id: ReplicaId,
     crypto: &'a Crypto,
     device: &'a SharedDevice,
-    certified: Vec<(Ui, Digest)>,
+    certified: Vec<(Epoch, Ui, Digest)>,
 }
 
 impl Hand for Own<'_> {
@@ -45,7 +47,7 @@ impl Hand for Own<'_> {
     fn certify(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
         let mut device = self.device.lock().expect("a device does not panic");
         let ui = device.create(position, digest)?;
-        self.certified.push((ui, *digest));
+        self.certified.push((device.certifier().epoch, ui, *digest));
         Ok(ui)
     }
 }
@@ -93,8 +95,8 @@ impl ReplicaNode {
             true => others,
             false => ReplicaSet(lying.rng.next_u64() & others.0),
         };
-        for (ui, digest) in own.certified {
-            out.push(Act::Saw(super::Observation::Certified { ui, digest }));
+        for (epoch, ui, digest) in own.certified {
+            out.push(Act::Saw(super::Observation::Certified { epoch, ui, digest }));
         }
         if let Some(wire) = told {
             out.push(Act::Saw(super::Observation::Lied { to, lie }));

@@ -268,6 +268,7 @@ impl Scene {
                 Act::Disarm(timer) => {
                     self.timers[usize::from(id.0)].remove(&timer);
                 }
+                Act::DisarmAll => self.timers[usize::from(id.0)].clear(),
                 Act::Saw(seen) => self.print(id, &seen),
             }
         }
@@ -278,7 +279,9 @@ impl Scene {
             return;
         }
         let text = match &packet {
-            Packet::Protocol(wire) => self.nodes[usize::from(from.0)].describe_wire(wire),
+            Packet::Protocol(_, wire) => self.nodes[usize::from(from.0)].describe_wire(wire),
+            // Nobody restarts here: all that is said about epochs is that this one goes on.
+            Packet::Epochs(_) => return,
             _ => "state transfer".to_owned(),
         };
         let text = named(&text);
@@ -313,7 +316,11 @@ impl Scene {
             Observation::Diverged { slot } => format!("diverged at {slot}"),
             Observation::Rejected { from, why } => format!("refuses {from:?}: {}", why.name()),
             Observation::Reported(evidence) => format!("reports {evidence:?}"),
-            Observation::Certified { .. } | Observation::Lied { .. } => return,
+            Observation::Certified { .. }
+            | Observation::Lied { .. }
+            | Observation::Asked { .. }
+            | Observation::Ended(_)
+            | Observation::Began(_) => return,
         };
         let text = named(&text);
         match self.lines.iter_mut().find(|(who, known)| !who.is_empty() && *known == text) {

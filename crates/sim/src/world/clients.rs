@@ -7,7 +7,7 @@ use crate::node::{Address, Packet};
 use crate::time::Micros;
 use crate::workload::ClientAct;
 
-impl World {
+impl World<'_> {
     pub(super) fn client_arrive(
         &mut self,
         from: Address,

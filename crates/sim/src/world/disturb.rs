@@ -3,13 +3,17 @@
 use super::log::{Place, What};
 use super::{Cut, Disturbance, Happening, ReplicaId, ReplicaSet, Target, World};
 
-impl World {
+impl World<'_> {
     pub(super) fn disturb(&mut self, index: usize) {
         let (_, disturbance) = self.options.disturbances[index];
         self.audit.note(self.now, 12, index as u64, &[]);
         self.note(Place::World, |_| What::Disturbed(disturbance));
         match disturbance {
-            Disturbance::Crash(target) => self.crash(target),
+            Disturbance::Crash(target) => {
+                let index = self.resolve(target);
+                self.crash(index);
+            }
+            Disturbance::Restart(target, after) => self.lose(target, after),
             Disturbance::Pause(target, lasts) => {
                 let until = (self.now + lasts).min(self.options.heal_at);
                 let index = self.resolve(target);
@@ -44,24 +48,25 @@ impl World {
         self.schedule(self.now + lasts, Happening::Mend(name));
     }
 
-    /// At most `f` replicas are ever faulty, crashed ones included.
-    fn crash(&mut self, target: Target) {
-        let index = self.resolve(target);
-        let faulty = |replica: &&super::Replica| replica.crashed || replica.adversary.is_some();
-        let ids = self.replicas.iter().filter(faulty).map(|replica| replica.id);
-        let budget = ids.collect::<ReplicaSet>().len() < self.options.f;
+    /// At most `f` replicas are ever faulty, crashed ones included. True if this one crashes.
+    pub(super) fn crash(&mut self, index: usize) -> bool {
+        let faulty = self.replicas.iter().filter(|replica| replica.is_faulty());
+        let budget =
+            faulty.map(|replica| replica.id).collect::<ReplicaSet>().len() < self.options.f;
         let replica = &mut self.replicas[index];
-        if budget && replica.adversary.is_none() {
-            replica.crashed = true;
-        }
+        let crashes = budget && !replica.is_faulty();
+        replica.crashed |= crashes;
+        crashes
     }
 
-    fn resolve(&self, target: Target) -> usize {
+    pub(super) fn resolve(&self, target: Target) -> usize {
         let id = match target {
             Target::Replica(id) => id,
             Target::Primary => {
-                let statuses = self.correct().map(|(_, replica)| replica.node.core().status());
-                statuses.max_by_key(|status| status.view).map_or(ReplicaId(0), |top| top.primary)
+                let nodes = self.correct().map(|(_, replica)| &replica.node);
+                let statuses = nodes.map(|node| (node.epoch(), node.core().status()));
+                let top = statuses.max_by_key(|(epoch, status)| (*epoch, status.view));
+                top.map_or(ReplicaId(0), |(_, top)| top.primary)
             }
         };
         usize::from(id.0)

@@ -89,7 +89,7 @@ impl fmt::Display for Event {
 /// Gets each thing that happens, in order.
 pub type Log = Box<dyn FnMut(&Event)>;
 
-impl World {
+impl World<'_> {
     /// Passes something on, if anybody listens; makes it only then.
     pub(super) fn note(&mut self, place: Place, what: impl FnOnce(&Self) -> What) {
         if self.log.is_some() {
@@ -132,6 +132,13 @@ impl World {
             Observation::Diverged { slot } => format!("diverged at {slot}"),
             Observation::Rejected { from, why } => format!("refuses {from:?}: {}", why.name()),
             Observation::Reported(evidence) => format!("reports {evidence:?}"),
+            Observation::Asked { number, .. } => format!("asks to be admitted, #{number}"),
+            Observation::Ended(handover) => {
+                format!("has executed all of {} up to {}", handover.epoch, handover.base.slot)
+            }
+            Observation::Began(membership) => {
+                format!("goes on in {} behind {}", membership.epoch, membership.base.slot)
+            }
         })
     }
 }

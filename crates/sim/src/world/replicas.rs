@@ -1,5 +1,6 @@
 //! What happens to replicas: packets, timers, rounds; and what comes of it.
 
+use super::lives::go_on;
 use super::log::What;
 use super::{Happening, World};
 use crate::adversary::{Adversary as _, Departure};
@@ -12,7 +13,7 @@ use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::protocol::TimerKey;
 use pentarchy_core::wire::Wire;
 
-impl World {
+impl World<'_> {
     /// True if the replica cannot take an event now; it is put off until the pause ends.
     pub(super) fn puts_off(&mut self, index: usize, happening: impl FnOnce() -> Happening) -> bool {
         let replica = &self.replicas[index];
@@ -63,10 +64,16 @@ impl World {
         act: impl FnOnce(&mut ReplicaNode, &mut Vec<Act>),
     ) -> Vec<Act> {
         let mut acts = core::mem::take(&mut self.acts);
+        let (factories, tuning) = (self.factories, self.options.tuning);
         let replica = &mut self.replicas[index];
+        let (id, node) = (replica.id, &mut replica.node);
+        let act = || {
+            act(node, &mut acts);
+            go_on(id, node, &factories, tuning, &mut acts);
+        };
         if replica.adversary.is_none() {
-            act(&mut replica.node, &mut acts);
-        } else if quiet::catch(|| act(&mut replica.node, &mut acts)).is_err() {
+            act();
+        } else if quiet::catch(act).is_err() {
             replica.crashed = true;
         }
         acts
@@ -77,6 +84,9 @@ impl World {
             return Ok(());
         }
         let replica = &mut self.replicas[index];
+        if arming < replica.timers_from {
+            return Ok(());
+        }
         match replica.timers.get(&timer) {
             Some(armed) if *armed == arming => {
                 replica.timers.remove(&timer);
@@ -107,11 +117,9 @@ impl World {
         self.audit.note(self.now, 11, index as u64, &[]);
         let acts = self.drive(index, |node, acts| node.on_round(now, acts));
         let replica = &self.replicas[index];
-        if let Some(time) = replica.node.wake_at() {
-            // At least a millisecond on, or a wish that is due would be granted for ever.
-            let at = replica.clock.when(time, self.now).max(self.now + 1_000);
-            self.round_by(index, at);
-        }
+        // At least a millisecond on, or a wish that is due would be granted for ever.
+        let at = replica.clock.when(replica.node.wake_at(), self.now).max(self.now + 1_000);
+        self.round_by(index, at);
         self.carry_out(index, acts)
     }
 
@@ -134,7 +142,7 @@ impl World {
         let faulty = self.replicas[index].adversary.is_some();
         let mut load = bounds::Load { acts: acts.len(), ..bounds::Load::default() };
         let mut verdict = Ok(());
-        let mut ran = false;
+        let (mut ran, mut ended) = (false, false);
         for act in acts.drain(..) {
             if let (Act::Saw(seen), true) = (&act, self.log.is_some()) {
                 self.note(self.place(index), |world| world.describe(index, seen));
@@ -150,6 +158,12 @@ impl World {
                 Act::Disarm(timer) => {
                     self.replicas[index].timers.remove(&timer);
                 }
+                Act::DisarmAll => {
+                    let timers_from = self.sequence + 1;
+                    let replica = &mut self.replicas[index];
+                    replica.timers.clear();
+                    replica.timers_from = timers_from;
+                }
                 Act::Saw(Observation::Rejected { from, why }) => {
                     let correct = !faulty && self.is_correct(from);
                     verdict = verdict.and(self.oracle.refused(id, from, correct, why));
@@ -162,6 +176,7 @@ impl World {
                 Act::Saw(Observation::Lied { .. }) => self.lies += 1,
                 Act::Saw(seen) => {
                     ran |= matches!(seen, Observation::Executed { .. });
+                    ended |= matches!(seen, Observation::Ended(_)) && !faulty;
                     verdict = verdict.and(self.oracle.saw(id, faulty, &seen, &mut self.audit))
                 }
             }
@@ -174,6 +189,11 @@ impl World {
             return Ok(());
         }
         self.oracle.ran(id, ran)?;
+        self.look_whether_level(index);
+        if ended {
+            self.on_ended(index);
+        }
+        let node = &self.replicas[index].node;
         load.timers = self.replicas[index].timers.len();
         load.snapshots = node.executor().snapshots();
         load.sessions = node.executor().clients();

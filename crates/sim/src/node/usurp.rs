@@ -1,0 +1,163 @@
+//! A faulty member that abuses what replicas say to each other about epochs. It has its own key and
+//! no other.
+
+use super::{Act, ReplicaNode};
+use crate::crypto::{Crypto, member_id};
+use crate::rng::Rng;
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::Signature;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::{Admission, Handover, Message, Proof};
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::membership::{Base, Life, Member, Membership};
+use pentarchy_core::request::{Draft, Request};
+use pentarchy_core::wire::Wire;
+use std::sync::Arc;
+
+/// Messages of others that are kept, to be said again.
+const HEARD_MAX: usize = 64;
+
+/// How a member abuses epochs.
+pub struct Usurping {
+    /// Its choices.
+    pub rng: Rng,
+    /// In how many of a million rounds.
+    pub rate_ppm: u32,
+    /// What others said.
+    heard: Vec<Message>,
+    /// The number of its last request.
+    asked: u64,
+}
+
+/// Who it is and where it stands.
+struct Own<'a> {
+    id: ReplicaId,
+    crypto: &'a Crypto,
+    membership: &'a Membership,
+}
+
+impl Usurping {
+    /// One that has heard nothing yet.
+    #[must_use]
+    pub const fn new(rng: Rng, rate_ppm: u32) -> Self {
+        Self { rng, rate_ppm, heard: Vec::new(), asked: 0 }
+    }
+
+    fn hear(&mut self, message: &Message) {
+        if self.heard.len() < HEARD_MAX {
+            self.heard.push(message.clone());
+        } else {
+            let index = self.rng.below(HEARD_MAX as u64) as usize;
+            self.heard[index] = message.clone();
+        }
+    }
+
+    fn make_up(&mut self, own: &Own<'_>) -> Message {
+        match self.rng.below(6) {
+            0 => Message::At(Epoch(self.rng.below(own.membership.epoch.0 + 3))),
+            1 => self.ask(own),
+            2 => {
+                let handover = self.false_handover(own);
+                let signature = sign(own, &handover);
+                Message::Vote(handover, signature)
+            }
+            3 => self.false_proofs(own),
+            _ if !self.heard.is_empty() => self.rng.pick(&self.heard).clone(),
+            _ => self.ask(own),
+        }
+    }
+
+    /// To be admitted with any device: its own of another life, one of another kind, or garbage.
+    fn ask(&mut self, own: &Own<'_>) -> Message {
+        let device_key = [u8::from(self.rng.percent(10)); 32];
+        let life = Life { incarnation: Incarnation(self.rng.below(5)), device_key };
+        let operation = match self.rng.percent(10) {
+            true => Bytes::from_static(b"admit me"),
+            false => Admission(life).to_bytes(),
+        };
+        self.asked += self.rng.below(3);
+        let number = match self.rng.percent(1) {
+            true => u64::MAX,
+            false => self.asked,
+        };
+        let floor = number.saturating_sub(self.rng.below(3));
+        let requests = vec![Request { number, operation }];
+        let client = member_id(own.id);
+        let draft = Draft { client, floor, events: None, requests };
+        Message::Admit(Arc::new(own.crypto.seal(draft)))
+    }
+
+    fn false_handover(&mut self, own: &Own<'_>) -> Handover {
+        let heard = self.heard.iter().filter_map(|message| match message {
+            Message::Vote(handover, _) => Some(handover),
+            Message::Proofs(proofs) => proofs.last().map(|proof| &proof.handover),
+            _ => None,
+        });
+        let heard: Vec<&Handover> = heard.collect();
+        if !heard.is_empty() && self.rng.percent(60) {
+            let mut handover = (*self.rng.pick(&heard)).clone();
+            match self.rng.below(4) {
+                0 => handover.base.slot = Slot(handover.base.slot.0 + 1),
+                1 => handover.base.state = Digest::of(b"another state"),
+                2 => drop(handover.lives.pop()),
+                _ => handover.lives[0].incarnation.0 ^= 1,
+            }
+            return handover;
+        }
+        let mut lives: Vec<Life> = own.membership.members.iter().map(Member::life).collect();
+        let victim = self.rng.below(lives.len() as u64) as usize;
+        lives[victim].incarnation = Incarnation(self.rng.below(5));
+        let base = Base { slot: Slot(self.rng.below(300)), state: Digest::of(b"a lie") };
+        Handover { epoch: own.membership.epoch, base, lives }
+    }
+
+    /// Its own signature as often as one likes, and under others' names.
+    fn false_proofs(&mut self, own: &Own<'_>) -> Message {
+        let handover = self.false_handover(own);
+        let signature = sign(own, &handover);
+        let same = self.rng.percent(50);
+        let name = |id: ReplicaId| if same { own.id } else { id };
+        let signatures = own.membership.ids().map(|id| (name(id), signature)).collect();
+        let mut proofs = vec![Proof { handover, signatures }];
+        if self.rng.percent(30) {
+            proofs.extend(proofs.clone());
+        }
+        Message::Proofs(proofs)
+    }
+}
+
+fn sign(own: &Own<'_>, handover: &Handover) -> Signature {
+    Signature(own.crypto.sign(own.id, &handover.statement(own.membership)))
+}
+
+impl ReplicaNode {
+    fn usurping(&mut self) -> Option<&mut Usurping> {
+        self.faulty.as_mut()?.usurping.as_mut()
+    }
+
+    /// Lets the usurper know what was said.
+    pub(super) fn overhear_epochs(&mut self, message: &Message) {
+        if let Some(usurping) = self.usurping() {
+            usurping.hear(message);
+        }
+    }
+
+    /// Says something about epochs that is not so, now and then, to some of the others.
+    pub(super) fn usurp(&mut self, out: &mut Vec<Act>) {
+        let others = self.others;
+        let Self { id, keys, faulty, .. } = self;
+        let Some(usurping) = faulty.as_mut().and_then(|fault| fault.usurping.as_mut()) else {
+            return;
+        };
+        if !usurping.rng.chance(usurping.rate_ppm) {
+            return;
+        }
+        let own = Own { id: *id, crypto: &keys.crypto, membership: &keys.membership };
+        let message = usurping.make_up(&own);
+        let to = match usurping.rng.percent(60) {
+            true => others,
+            false => ReplicaSet(usurping.rng.next_u64() & others.0),
+        };
+        self.tell(to, &message, out);
+    }
+}
