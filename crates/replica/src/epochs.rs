@@ -26,6 +26,9 @@ pub struct Succession {
     factory: Box<dyn EpochFactory>,
     signer: ClientSigner,
     life: Life,
+    /// Of the core that runs. [`Self::epochs`] is ahead of it until the present event is dealt
+    /// with.
+    epoch: Epoch,
     /// The number of the last request to be admitted.
     asked: u64,
     steps: Vec<Step>,
@@ -40,11 +43,13 @@ impl Succession {
         factory: Box<dyn EpochFactory>,
         signer: ClientSigner,
     ) -> Self {
-        Self { epochs, factory, signer, life, asked: 0, steps: Vec::new(), next: None }
+        let epoch = epochs.membership().epoch;
+        Self { epochs, factory, signer, life, epoch, asked: 0, steps: Vec::new(), next: None }
     }
 
-    pub fn epoch(&self) -> Epoch {
-        self.epochs.membership().epoch
+    /// The epoch of the core that runs, to which all that it says belongs.
+    pub const fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// A request under this replica's key to count by the device that it has now.
@@ -154,7 +159,10 @@ impl Unit {
     pub fn begin_epoch(&mut self, network: &mut Network) -> Result<(), Fatal> {
         let Some((membership, sources)) = self.succession.next.take() else { return Ok(()) };
         let mine = self.ended.take();
-        if let Some(mine) = mine.filter(|mine| *mine != membership.base) {
+        // Only the next epoch begins where this one ended; one behind it begins further on.
+        let follows = self.succession.epoch.next() == membership.epoch;
+        self.succession.epoch = membership.epoch;
+        if let Some(mine) = mine.filter(|mine| follows && *mine != membership.base) {
             network.counters.diverged += 1;
             warn!(slot = %mine.slot, "this replica's state differs from the group's");
         }

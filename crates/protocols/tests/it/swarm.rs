@@ -99,15 +99,18 @@ fn minbft_survives_faults() {
     let transfers: u64 = summaries.iter().map(|summary| summary.transfers).sum();
     let told: u64 = summaries.iter().map(|summary| summary.told).sum();
     let missed: u64 = summaries.iter().map(|summary| summary.missed).sum();
+    let restarts: u64 = summaries.iter().map(|summary| summary.restarts).sum();
+    let epochs: u64 = summaries.iter().map(|summary| summary.epochs).sum();
     eprintln!(
         "{} worlds, {changed} with view changes, {larger} with f > 1, {transfers} transfers, \
-         {told} events told and {missed} missed",
+         {told} events told and {missed} missed, {restarts} restarts, {epochs} epochs",
         summaries.len()
     );
     if summaries.len() >= 30 {
         assert!(changed * 2 >= summaries.len(), "{changed} of {}", summaries.len());
         assert!(larger * 5 >= summaries.len(), "{larger} of {}", summaries.len());
         assert!(transfers > 0, "no state was transferred");
+        assert!(restarts > 0 && epochs >= restarts / 2, "{restarts} restarts, {epochs} epochs");
         assert!(told > 0 && missed > 0, "{told} events told, {missed} missed");
     }
 }

@@ -153,3 +153,124 @@ impl EpochHandover {
         self.memberships.len() as u64 - 1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::member_id;
+    use crate::world::membership;
+    use pentarchy_core::Bytes;
+    use pentarchy_core::batch::{Item, Proposal};
+    use pentarchy_core::digest::Digest;
+    use pentarchy_core::ids::{Incarnation, Millis};
+    use pentarchy_core::membership::Base;
+    use pentarchy_core::request::{Draft, Request, RequestAuth};
+    use std::sync::Arc;
+
+    const NEW: Life = Life { incarnation: Incarnation(7), device_key: [0; 32] };
+
+    fn batch(operation: Bytes) -> Batch {
+        let requests = vec![Request { number: 1, operation }];
+        let draft = Draft { client: member_id(ReplicaId(2)), floor: 1, events: None, requests };
+        let envelope = Arc::new(draft.seal(RequestAuth::Signature([0; 64])));
+        Proposal::new(Millis(1), vec![Item::Whole(envelope)]).complete(|_| None).unwrap()
+    }
+
+    fn ordinary() -> Batch {
+        batch(Bytes::from_static(b"x"))
+    }
+
+    /// Replicas 0 and 1 executed slots 1 and 2, and in the second one replica 2 is admitted.
+    fn two() -> (EpochHandover, Membership, Handover) {
+        let first = membership(1, 3, 1);
+        let mut checker = EpochHandover::new(first.clone());
+        for replica in [0, 1].map(ReplicaId) {
+            checker.executed(replica, Slot(1), &ordinary()).unwrap();
+            checker.executed(replica, Slot(2), &batch(Admission(NEW).to_bytes())).unwrap();
+        }
+        let mut lives: Vec<Life> = first.members.iter().map(Member::life).collect();
+        lives[2] = NEW;
+        let base = Base { slot: Slot(2), state: Digest([5; 32]) };
+        (checker, first, Handover { epoch: Epoch(0), base, lives })
+    }
+
+    fn is_named(verdict: Verdict, words: &str) {
+        let broken = verdict.unwrap_err();
+        assert_eq!(broken.property, PROPERTY);
+        assert!(broken.detail.contains(words), "{broken}");
+    }
+
+    fn ended() -> (EpochHandover, Membership) {
+        let (mut checker, first, handover) = two();
+        checker.ended(ReplicaId(0), &handover).unwrap();
+        (checker, first.after(&handover))
+    }
+
+    #[test]
+    fn one_log_goes_on_over_epochs() {
+        let (mut checker, second) = ended();
+        for replica in [0, 1, 2].map(ReplicaId) {
+            checker.began(replica, &second).unwrap();
+        }
+        checker.executed(ReplicaId(0), Slot(3), &ordinary()).unwrap();
+        checker.installed(ReplicaId(2), Slot(2));
+        checker.executed(ReplicaId(2), Slot(3), &ordinary()).unwrap();
+        checker.restarted(ReplicaId(2));
+        checker.began(ReplicaId(2), &second).unwrap();
+        assert_eq!(checker.epochs(), 1);
+    }
+
+    #[test]
+    fn replicas_that_end_otherwise_are_found() {
+        let (mut checker, _, handover) = two();
+        checker.ended(ReplicaId(0), &handover).unwrap();
+        let base = Base { state: Digest([6; 32]), ..handover.base };
+        let other = Handover { base, ..handover.clone() };
+        is_named(checker.ended(ReplicaId(1), &other), "ends with");
+        let base = Base { slot: Slot(1), ..handover.base };
+        is_named(two().0.ended(ReplicaId(1), &Handover { base, ..handover }), "ends e0 at");
+    }
+
+    #[test]
+    fn a_life_that_nobody_asked_for_is_found() {
+        let (mut checker, _, mut handover) = two();
+        handover.lives[2].incarnation = Incarnation(8);
+        is_named(checker.ended(ReplicaId(0), &handover), "did not ask");
+        let (mut checker, _, mut handover) = two();
+        handover.lives[1] = NEW;
+        is_named(checker.ended(ReplicaId(0), &handover), "r1, who did not ask");
+    }
+
+    #[test]
+    fn execution_behind_the_end_is_found_before_and_after_it_is_known() {
+        let (mut checker, _) = ended();
+        is_named(checker.executed(ReplicaId(1), Slot(3), &ordinary()), "ended e0 at");
+        let (mut checker, _, handover) = two();
+        checker.executed(ReplicaId(1), Slot(3), &ordinary()).unwrap();
+        is_named(checker.ended(ReplicaId(0), &handover), "was executed in it");
+    }
+
+    #[test]
+    fn a_handover_that_no_correct_replica_made_is_found() {
+        let (mut checker, first, handover) = two();
+        is_named(checker.began(ReplicaId(1), &first.after(&handover)), "correct replicas ended");
+        let (mut checker, second) = ended();
+        let base = Base { slot: Slot(3), ..second.base };
+        is_named(checker.began(ReplicaId(1), &Membership { base, ..second.clone() }), "begins");
+        let skipped = Membership { epoch: Epoch(2), ..second };
+        is_named(checker.began(ReplicaId(1), &skipped), "begins");
+    }
+
+    #[test]
+    fn nobody_goes_back_and_nothing_is_executed_in_two_epochs() {
+        let (mut checker, second) = ended();
+        checker.began(ReplicaId(0), &second).unwrap();
+        is_named(checker.began(ReplicaId(0), &second), "goes from");
+        is_named(checker.executed(ReplicaId(0), Slot(2), &ordinary()), "executes s2");
+        let (mut checker, second) = ended();
+        checker.began(ReplicaId(0), &second).unwrap();
+        checker.executed(ReplicaId(0), Slot(3), &ordinary()).unwrap();
+        checker.installed(ReplicaId(1), Slot(3));
+        is_named(checker.began(ReplicaId(1), &second), "begins at");
+    }
+}
