@@ -4,6 +4,7 @@ use crate::digest::{Digest, Domain};
 use crate::epochs::Handover;
 use crate::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, Slot, View};
 use crate::limits::REPLICAS_MAX;
+use crate::mutant;
 use crate::quorum::Quorums;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::vec::Vec;
@@ -157,7 +158,7 @@ impl Membership {
         u16::try_from(index).ok().map(ReplicaId)
     }
 
-    /// The membership that follows on this one.
+    /// The membership that follows on the end of this one, or of one behind it.
     #[must_use]
     pub fn after(&self, handover: &Handover) -> Self {
         let next = |(member, life): (&Member, &Life)| Member {
@@ -167,10 +168,10 @@ impl Membership {
         };
         Self {
             group: self.group,
-            epoch: self.epoch.next(),
+            epoch: handover.epoch.next(),
             f: self.f,
             members: self.members.iter().zip(&handover.lives).map(next).collect(),
-            base: handover.base,
+            base: if mutant!("epochs.begins-elsewhere") { self.base } else { handover.base },
         }
     }
 

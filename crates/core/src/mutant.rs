@@ -41,6 +41,9 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("sessions.runs-again", "a request that is ordered twice runs twice"),
     mutant("device.certifies-twice", "a device gives its last position to another statement too"),
     mutant("device.not-bound-to-views", "a device may go back to a view that its replica left"),
+    mutant("epochs.handover-of-f", "f votes prove how an epoch ends"),
+    mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
+    mutant("roster.admits-another", "the device of the next member is admitted too"),
     mutant("minbft.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it"),
 ];
 

@@ -5,6 +5,7 @@ use crate::epochs::Admission;
 use crate::ids::{Epoch, Millis, ReplicaId};
 use crate::limits::{ADMISSION_INTERVAL_MILLIS, REPLICAS_MAX};
 use crate::membership::{Life, Member, Membership};
+use crate::mutant;
 use crate::service::Context;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
@@ -76,6 +77,10 @@ impl Roster {
             "admitted too recently; ask again"
         } else {
             self.lives[index] = life;
+            if mutant!("roster.admits-another") {
+                let other = (index + 1) % self.lives.len();
+                self.lives[other] = life;
+            }
             self.admitted_at[index] = now;
             "admitted"
         }

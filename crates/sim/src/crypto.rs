@@ -272,12 +272,7 @@ mod tests {
         let by = Certifier { replica: ReplicaId(0), incarnation: INCARNATION, epoch: Epoch(0) };
         let all = [
             crypto.certify(by, at(1, 2), at(3, 4), &digest),
-            crypto.certify(
-                Certifier { replica: ReplicaId(1), ..by },
-                at(1, 2),
-                at(3, 4),
-                &digest,
-            ),
+            crypto.certify(Certifier { replica: ReplicaId(1), ..by }, at(1, 2), at(3, 4), &digest),
             crypto.certify(
                 Certifier { incarnation: Incarnation(2), ..by },
                 at(1, 2),

@@ -58,11 +58,7 @@ impl SimDevice {
 
     /// A fresh device of another life.
     #[must_use]
-    pub const fn reborn(
-        replica: ReplicaId,
-        incarnation: Incarnation,
-        crypto: Arc<Crypto>,
-    ) -> Self {
+    pub const fn reborn(replica: ReplicaId, incarnation: Incarnation, crypto: Arc<Crypto>) -> Self {
         Self {
             by: Certifier { replica, incarnation, epoch: Epoch(0) },
             crypto,

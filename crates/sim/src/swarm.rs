@@ -326,11 +326,22 @@ impl Options {
 
     /// Some worlds in which replicas start again, most of them more than once.
     fn draw_restarts(&mut self, rng: &mut Rng) {
-        if rng.percent(50) {
+        if rng.percent(40) {
             return;
         }
         self.restart_at_end_ppm = *rng.pick(&[0, 100_000, 500_000]);
-        for _ in 0..rng.range(1, 6) {
+        // Who is faulty for good leaves less room for those who come back.
+        if self.byzantine.len() == self.f && rng.percent(70) {
+            self.byzantine.pop();
+        }
+        if rng.percent(70) {
+            self.disturbances.retain(|(_, it)| !matches!(it, Disturbance::Crash(_)));
+        }
+        // A member is admitted again only after a while.
+        let longer = rng.range(1, 3);
+        self.heal_at *= longer;
+        self.think_us *= longer;
+        for _ in 0..rng.range(2, 8) {
             let at = rng.below(self.heal_at);
             let target = if rng.percent(40) {
                 Target::Primary

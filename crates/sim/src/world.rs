@@ -10,9 +10,7 @@ use crate::crypto::{Crypto, client_id, member_id};
 use crate::device::{DeviceFault, SimDevice};
 use crate::hostile::HostileClient;
 use crate::network::{Cut, Network};
-use crate::node::{
-    Act, Address, Fault, Lying, Packet, Parts, ReplicaNode, SharedDevice, Usurping,
-};
+use crate::node::{Act, Address, Fault, Lying, Packet, Parts, ReplicaNode, SharedDevice, Usurping};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
 use crate::run::{ClientSetup, Factories, Summary};

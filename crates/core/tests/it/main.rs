@@ -1,5 +1,7 @@
-//! Execution and state transfer, over a toy service.
+//! Execution, state transfer and epochs, over a toy service.
 
+mod epochs;
 mod executor;
+mod roster;
 mod toy;
 mod transfer;

@@ -2,14 +2,16 @@
 //! more of them, `SEED=0x1f` one alone with its summary,
 //! and `WATCH=1` with it every single thing that happens there.
 
+use pentarchy_core::ids::ReplicaId;
 use pentarchy_protocols::common::voting_client::VotingClient;
+use pentarchy_sim::adversary::Behaviour;
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::{
     ClientSetup, FINDINGS, Factories, Summary, Violation, run_many, run_options, run_seed,
     watch_seed,
 };
-use pentarchy_sim::swarm::{Options, SimConfig};
+use pentarchy_sim::swarm::{Disturbance, Options, SimConfig, Target};
 use pentarchy_sim::twins::{run_schedules, schedules};
 use pentarchy_sim::world::log::{Event, What};
 use std::cell::RefCell;
@@ -172,6 +174,34 @@ fn a_device_that_lies_is_noticed_by_its_own_checker_first() {
     });
     let seen: BTreeSet<_> = seen.map(|violation| violation.broken.property).collect();
     assert_eq!(seen, BTreeSet::from(["counter_uniqueness"]));
+}
+
+/// The properties that worlds with restarts break while a mutant is on. Members that ask to be
+/// admitted with any device, and vote for handovers that nobody made, are in all of them.
+fn broken_by_mutant(name: Option<&str>, seeds: u64) -> BTreeSet<&'static str> {
+    let config = SimConfig { f: Some(2), requests: 300, ..SimConfig::default() };
+    let factories = factories("minbft");
+    let broken = |seed| {
+        let mut rng = Rng::new(seed);
+        let mut options = Options::draw(&mut rng, &config, &factories.rules);
+        let usurp = Behaviour::Usurp { rate_ppm: 100_000 };
+        options.byzantine = vec![(ReplicaId(4), vec![usurp])];
+        (options.macs, options.hostile) = (false, Vec::new());
+        let lost = Disturbance::Restart(Target::Replica(ReplicaId(1)), 20_000);
+        options.disturbances = vec![(options.heal_at / 2, lost)];
+        let run = || run_options(seed, options, &factories, rng, None).err();
+        pentarchy_core::mutant::with(name, run)
+    };
+    (0..seeds).filter_map(broken).map(|violation| violation.broken.property).collect()
+}
+
+#[test]
+fn seeded_bugs_in_the_change_of_epochs_are_named() {
+    assert!(broken_by_mutant(None, 8).is_empty());
+    for name in ["epochs.handover-of-f", "epochs.begins-elsewhere", "roster.admits-another"] {
+        let broken = broken_by_mutant(Some(name), 8);
+        assert!(broken.contains("epoch_handover"), "{name}: {broken:?}");
+    }
 }
 
 /// Every way to partition two rounds around a replica that exists twice; of three rounds, some.

@@ -99,7 +99,7 @@ impl Usurping {
             match self.rng.below(4) {
                 0 => handover.base.slot = Slot(handover.base.slot.0 + 1),
                 1 => handover.base.state = Digest::of(b"another state"),
-                2 => drop(handover.lives.pop()),
+                2 => handover.lives.truncate(1),
                 _ => handover.lives[0].incarnation.0 ^= 1,
             }
             return handover;

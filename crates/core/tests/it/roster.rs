@@ -1,0 +1,173 @@
+//! Members that ask to be admitted, through the executor that carries it out.
+
+use crate::toy::{self, membership};
+use pentarchy_core::Bytes;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::epochs::{Admission, Handover};
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::{ClientId, Epoch, Incarnation, Millis, ReplicaId, Slot};
+use pentarchy_core::limits::ADMISSION_INTERVAL_MILLIS;
+use pentarchy_core::membership::{Life, Member};
+use pentarchy_core::ports::client::Outcome;
+use pentarchy_core::request::{Draft, Request, RequestAuth};
+use pentarchy_core::wire::{Malformed, Wire};
+use std::sync::Arc;
+
+fn life(incarnation: u64) -> Life {
+    Life { incarnation: Incarnation(incarnation), device_key: [0; 32] }
+}
+
+/// A batch in which members ask something.
+fn batch(time: u64, asked: &[(u8, u64, Bytes)]) -> Batch {
+    let envelope = |(member, number, operation): &(u8, u64, Bytes)| {
+        let requests = vec![Request { number: *number, operation: operation.clone() }];
+        let client = ClientId([200 + member; 32]);
+        let draft = Draft { client, floor: 0, events: None, requests };
+        Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
+    };
+    let envelopes: Vec<_> = asked.iter().map(envelope).collect();
+    let digest = envelopes[0].digest;
+    Batch { time: Millis(time), envelopes, digest }
+}
+
+fn ask(member: u8, incarnation: u64) -> (u8, u64, Bytes) {
+    (member, incarnation, Admission(life(incarnation)).to_bytes())
+}
+
+fn answers(executor: &mut Executor, batch: &Batch) -> Vec<String> {
+    let text = |outcome| match outcome {
+        Outcome::Done(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    toy::run(executor, batch).into_iter().map(text).collect()
+}
+
+fn fresh() -> Executor {
+    toy::fresh(toy::Toy::boxed())
+}
+
+/// An executor that goes on in the epoch behind the admission of a life of replica 2.
+fn in_second_epoch(time: u64) -> (Executor, Handover) {
+    let mut executor = fresh();
+    answers(&mut executor, &batch(time, &[ask(2, 5)]));
+    let handover = executor.handover().unwrap();
+    executor.begin_epoch(Arc::new(membership().after(&handover)));
+    (executor, handover)
+}
+
+#[test]
+fn an_admission_ends_the_epoch_and_the_handover_names_the_new_life() {
+    let mut executor = fresh();
+    assert!(!executor.is_ending() && executor.handover().is_none());
+    assert_eq!(answers(&mut executor, &batch(10, &[ask(2, 5)])), ["admitted"]);
+    assert!(executor.is_ending());
+    let handover = executor.handover().unwrap();
+    let expected: Vec<Life> = vec![life(1), life(1), life(5)];
+    assert_eq!((handover.epoch, &handover.lives), (Epoch(0), &expected));
+    assert_eq!(handover.base.slot, Slot(1));
+    let kept = executor.snapshot(Slot(1)).unwrap();
+    assert_eq!(kept.digest, handover.base.state, "the next epoch begins with it");
+    assert_eq!(executor.handover().unwrap(), handover, "asked again, the same");
+}
+
+#[test]
+#[should_panic(expected = "behind the end of its epoch")]
+fn nothing_is_executed_behind_the_end() {
+    let mut executor = fresh();
+    answers(&mut executor, &batch(10, &[ask(2, 5)]));
+    toy::run(&mut executor, &toy::batch(1, &[(1, toy::write(0, 1, 1))]));
+}
+
+#[test]
+fn several_are_admitted_in_one_slot_and_the_rest_of_the_batch_is_executed() {
+    let mut executor = fresh();
+    let mut both = batch(10, &[ask(2, 5), ask(0, 6)]);
+    both.envelopes.extend(toy::batch(1, &[(1, toy::write(0, 9, 1))]).envelopes);
+    let outcomes = toy::run(&mut executor, &both);
+    assert_eq!(outcomes[2], toy::done(1));
+    assert_eq!(executor.handover().unwrap().lives, [life(6), life(1), life(5)]);
+}
+
+#[test]
+fn what_is_no_new_life_of_the_same_kind_changes_nothing() {
+    let mut executor = fresh();
+    let signing = Life { device_key: [3; 32], ..life(5) };
+    let asked = [
+        ask(2, 1),
+        (2, 2, Admission(signing).to_bytes()),
+        (2, 3, Bytes::from_static(b"let me in")),
+        (2, 4, Bytes::new()),
+    ];
+    let said = answers(&mut executor, &batch(10, &asked));
+    assert_eq!(said[0], "admitted already");
+    assert_eq!(said[1], "the group's devices are of another kind");
+    assert_eq!(said[2..], ["a member can only ask to be admitted"; 2]);
+    assert!(!executor.is_ending());
+    toy::run(&mut executor, &toy::batch(1, &[(1, toy::write(0, 1, 1))]));
+}
+
+#[test]
+fn a_request_of_a_stranger_is_the_services() {
+    let mut executor = fresh();
+    let asked = toy::batch(1, &[(1, vec![0])]);
+    let outcomes = toy::run(&mut executor, &asked);
+    assert_eq!(outcomes, [Outcome::Done(Bytes::from_static(b"bad"))]);
+    assert!(!executor.is_ending());
+}
+
+#[test]
+fn lives_follow_each_other_only_after_a_while_by_agreed_time() {
+    let (mut executor, _) = in_second_epoch(10);
+    let too_soon = 10 + ADMISSION_INTERVAL_MILLIS - 1;
+    let said = answers(&mut executor, &batch(too_soon, &[ask(2, 6)]));
+    assert_eq!(
+        (&said[..], executor.is_ending()),
+        (&["admitted too recently; ask again".into()][..], false)
+    );
+    assert_eq!(answers(&mut executor, &batch(too_soon + 1, &[ask(2, 7)])), ["admitted"]);
+    let (mut executor, _) = in_second_epoch(10);
+    assert_eq!(answers(&mut executor, &batch(11, &[ask(1, 6)])), ["admitted"], "another member");
+}
+
+#[test]
+fn the_interval_outlives_a_transfer_of_the_state() {
+    let (executor, handover) = in_second_epoch(10);
+    let next = Arc::new(membership().after(&handover));
+    let mut learner = fresh();
+    learner.begin_epoch(next);
+    learner.install(executor.snapshot(Slot(1)).unwrap().clone()).unwrap();
+    assert_eq!(
+        answers(&mut learner, &batch(11, &[ask(2, 6)])),
+        ["admitted too recently; ask again"]
+    );
+}
+
+#[test]
+fn a_snapshot_is_installed_in_its_epoch_only() {
+    let (mut executor, handover) = in_second_epoch(10);
+    let next = Arc::new(membership().after(&handover));
+    let base = executor.snapshot(Slot(1)).unwrap().clone();
+    assert_eq!(fresh().install(base.clone()), Err(Malformed), "it is behind the end of the first");
+    let mut learner = fresh();
+    learner.begin_epoch(next.clone());
+    learner.install(base).unwrap();
+    assert_eq!((learner.executed(), learner.is_ending()), (Slot(1), false));
+    // Both go on alike.
+    for each in [&mut executor, &mut learner] {
+        toy::run(each, &toy::batch(1, &[(1, toy::write(0, 1, 1))]));
+    }
+    assert_eq!(executor.checkpoint(), learner.checkpoint());
+    let (old, slot, _) = toy::executor(&[(0, 9, 1)]);
+    let mut learner = fresh();
+    learner.begin_epoch(next);
+    assert_eq!(learner.install(old.snapshot(slot).unwrap().clone()), Err(Malformed));
+}
+
+#[test]
+fn members_are_known_by_their_keys_in_every_epoch() {
+    let (_, handover) = in_second_epoch(10);
+    let next = membership().after(&handover);
+    assert_eq!(next.member(&ClientId([202; 32])), Some(ReplicaId(2)));
+    assert_eq!(next.member(&ClientId([1; 32])), None);
+    assert!(next.members.iter().map(Member::life).eq(handover.lives));
+}
