@@ -130,10 +130,19 @@ impl EpochHandover {
             return broken(format!("{replica} executed {last}, and {epoch} begins at {base}"));
         }
         let before = Epoch(epoch.0 - 1);
-        let follows = self.ends.get(&before).map(|(end, _)| self.memberships[&before].after(end));
-        if follows.as_ref() != Some(membership) {
+        let ended = self.ends.get(&before).map(|(end, _)| end);
+        let follows = ended.is_some_and(|end| {
+            let lives = membership.members.iter().map(Member::life);
+            let keys = membership.members.iter().map(|member| member.key);
+            let former = &self.memberships[&before];
+            end.base == membership.base
+                && lives.eq(end.lives.iter().copied())
+                && keys.eq(former.members.iter().map(|member| member.key))
+                && (membership.group, membership.f) == (former.group, former.f)
+        });
+        if !follows {
             let detail = format!(
-                "{replica} begins {membership:?}; correct replicas ended {before} with {follows:?}"
+                "{replica} begins {membership:?}; correct replicas ended {before} with {ended:?}"
             );
             return broken(detail);
         }
