@@ -22,6 +22,8 @@ pub(super) struct Succession {
     pub epoch: Epoch,
     /// Where this epoch ended for the executor, until the next one begins.
     pub ended: Option<Base>,
+    /// The state with which the next epoch begins is not the one that this replica has.
+    diverged: bool,
     /// The number of the last request to be admitted.
     asked: u64,
     /// To be started when the present event is dealt with.
@@ -30,7 +32,7 @@ pub(super) struct Succession {
 
 impl Succession {
     pub const fn new(epochs: Epochs, life: Life, epoch: Epoch) -> Self {
-        Self { epochs, life, epoch, ended: None, asked: 0, next: None }
+        Self { epochs, life, epoch, ended: None, diverged: false, asked: 0, next: None }
     }
 }
 
@@ -171,13 +173,12 @@ impl ReplicaNode {
 
     /// The epoch to go over to, if its beginning is proved: make a core for it and
     /// [begin](Self::begin_epoch).
-    pub fn next_epoch(&mut self, out: &mut Vec<Act>) -> Option<Beginning> {
+    pub fn next_epoch(&mut self) -> Option<Beginning> {
         let (membership, sources) = self.succession.next.take()?;
         let mine = self.succession.ended.take();
         let follows = self.succession.epoch.next() == membership.epoch;
-        if mine.is_some_and(|mine| follows && mine != membership.base) {
-            out.push(Act::Saw(Observation::Diverged { slot: membership.base.slot }));
-        }
+        let differs = mine.is_some_and(|mine| mine != membership.base);
+        self.succession.diverged = follows && differs;
         let fetch = (mine != Some(membership.base)).then_some(sources);
         let admitted = self.succession.epochs.is_admitted();
         Some(Beginning { membership, fetch, admitted })
@@ -197,7 +198,11 @@ impl ReplicaNode {
             faulty.lying = new.lying;
         }
         out.push(Act::DisarmAll);
+        let slot = membership.base.slot;
         out.push(Act::Saw(Observation::Began(membership)));
+        if core::mem::take(&mut self.succession.diverged) {
+            out.push(Act::Saw(Observation::Diverged { slot }));
+        }
         new.effects.into_iter().for_each(|effect| self.carry_out(effect, out));
         self.run(out);
     }

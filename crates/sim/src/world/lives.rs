@@ -132,7 +132,7 @@ pub(super) fn go_on(
     tuning: Tuning,
     acts: &mut Vec<Act>,
 ) {
-    while let Some(beginning) = node.next_epoch(acts) {
+    while let Some(beginning) = node.next_epoch() {
         let membership = beginning.membership.clone();
         let (core, effects) = start_core(id, beginning, factories, tuning);
         let lying = node.take_lying().and_then(|lying| {
