@@ -348,7 +348,7 @@ impl Options {
             } else {
                 Target::Replica(ReplicaId(rng.below(self.n as u64) as u16))
             };
-            let after = *rng.pick(&[1, 20_000, 300_000, 1_500_000]);
+            let after = *rng.pick(&[1, 20_000, 100_000, 700_000]);
             self.disturbances.push((at, Disturbance::Restart(target, after)));
         }
     }
