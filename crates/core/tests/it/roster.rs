@@ -31,7 +31,12 @@ fn batch(time: u64, asked: &[(u8, u64, Bytes)]) -> Batch {
 }
 
 fn ask(member: u8, incarnation: u64) -> (u8, u64, Bytes) {
-    (member, incarnation, Admission(life(incarnation)).to_bytes())
+    ask_in(0, member, incarnation)
+}
+
+fn ask_in(epoch: u64, member: u8, incarnation: u64) -> (u8, u64, Bytes) {
+    let asked = Admission { epoch: Epoch(epoch), life: life(incarnation) };
+    (member, incarnation, asked.to_bytes())
 }
 
 fn answers(executor: &mut Executor, batch: &Batch) -> Vec<String> {
@@ -94,14 +99,16 @@ fn what_is_no_new_life_of_the_same_kind_changes_nothing() {
     let signing = Life { device_key: [3; 32], ..life(5) };
     let asked = [
         ask(2, 1),
-        (2, 2, Admission(signing).to_bytes()),
+        (2, 2, Admission { epoch: Epoch(0), life: signing }.to_bytes()),
         (2, 3, Bytes::from_static(b"let me in")),
         (2, 4, Bytes::new()),
+        ask_in(1, 2, 5),
     ];
     let said = answers(&mut executor, &batch(10, &asked));
     assert_eq!(said[0], "admitted already");
-    assert_eq!(said[1], "the group's devices are of another kind");
-    assert_eq!(said[2..], ["a member can only ask to be admitted"; 2]);
+    assert_eq!(said[1], "a device with a key of its own has to be attested");
+    assert_eq!(said[2..4], ["a member can only ask to be admitted"; 2]);
+    assert_eq!(said[4], "asked of another epoch");
     assert!(!executor.is_ending());
     toy::run(&mut executor, &toy::batch(1, &[(1, toy::write(0, 1, 1))]));
 }
@@ -119,14 +126,18 @@ fn a_request_of_a_stranger_is_the_services() {
 fn lives_follow_each_other_only_after_a_while_by_agreed_time() {
     let (mut executor, _) = in_second_epoch(10);
     let too_soon = 10 + ADMISSION_INTERVAL_MILLIS - 1;
-    let said = answers(&mut executor, &batch(too_soon, &[ask(2, 6)]));
+    let said = answers(&mut executor, &batch(too_soon, &[ask_in(1, 2, 6)]));
     assert_eq!(
         (&said[..], executor.is_ending()),
         (&["admitted too recently; ask again".into()][..], false)
     );
-    assert_eq!(answers(&mut executor, &batch(too_soon + 1, &[ask(2, 7)])), ["admitted"]);
+    assert_eq!(answers(&mut executor, &batch(too_soon + 1, &[ask_in(1, 2, 7)])), ["admitted"]);
     let (mut executor, _) = in_second_epoch(10);
-    assert_eq!(answers(&mut executor, &batch(11, &[ask(1, 6)])), ["admitted"], "another member");
+    assert_eq!(
+        answers(&mut executor, &batch(11, &[ask_in(1, 1, 6)])),
+        ["admitted"],
+        "another member"
+    );
 }
 
 #[test]
@@ -137,7 +148,7 @@ fn the_interval_outlives_a_transfer_of_the_state() {
     learner.begin_epoch(next);
     learner.install(executor.snapshot(Slot(1)).unwrap().clone()).unwrap();
     assert_eq!(
-        answers(&mut learner, &batch(11, &[ask(2, 6)])),
+        answers(&mut learner, &batch(11, &[ask_in(1, 2, 6)])),
         ["admitted too recently; ask again"]
     );
 }

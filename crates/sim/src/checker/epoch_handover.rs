@@ -68,8 +68,8 @@ impl EpochHandover {
         let asked = batch.envelopes.iter().filter_map(|envelope| {
             let member = members.member(&envelope.client)?;
             Some(envelope.requests.iter().filter_map(move |request| {
-                let Admission(life) = Admission::from_bytes(&request.operation).ok()?;
-                Some((member, life))
+                let asked = Admission::from_bytes(&request.operation).ok()?;
+                (asked.epoch == epoch).then_some((member, asked.life))
             }))
         });
         let asked: Vec<(ReplicaId, Life)> = asked.flatten().collect();
@@ -195,7 +195,13 @@ mod tests {
         let mut checker = EpochHandover::new(first.clone());
         for replica in [0, 1].map(ReplicaId) {
             checker.executed(replica, Slot(1), &ordinary()).unwrap();
-            checker.executed(replica, Slot(2), &batch(Admission(NEW).to_bytes())).unwrap();
+            checker
+                .executed(
+                    replica,
+                    Slot(2),
+                    &batch(Admission { epoch: Epoch(0), life: NEW }.to_bytes()),
+                )
+                .unwrap();
         }
         let mut lives: Vec<Life> = first.members.iter().map(Member::life).collect();
         lives[2] = NEW;

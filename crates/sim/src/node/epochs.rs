@@ -10,7 +10,6 @@ use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::request::{Draft, Envelope, Request};
-use pentarchy_core::transfer::Transfer;
 use pentarchy_core::wire::Wire;
 use std::sync::Arc;
 
@@ -142,7 +141,8 @@ impl ReplicaNode {
     fn admission(&mut self, now: Millis, out: &mut Vec<Act>) -> Message {
         let number = now.0.max(self.succession.asked + 1);
         self.succession.asked = number;
-        let operation = Admission(self.succession.life).to_bytes();
+        let (epoch, life) = (self.epoch(), self.succession.life);
+        let operation = Admission { epoch, life }.to_bytes();
         out.push(Act::Saw(Observation::Asked { number, operation: operation.clone() }));
         let client = member_id(self.id);
         let requests = vec![Request { number, operation }];
@@ -192,7 +192,7 @@ impl ReplicaNode {
         self.executor.begin_epoch(membership.clone());
         self.keys = Keys { membership: membership.clone(), ..self.keys.clone() };
         self.inbox.clear();
-        self.transfer = Transfer::new(self.id);
+        self.transfer.give_up();
         self.core = new.core;
         if let Some(faulty) = &mut self.faulty {
             faulty.lying = new.lying;

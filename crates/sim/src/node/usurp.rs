@@ -73,7 +73,10 @@ impl Usurping {
         let life = Life { incarnation: Incarnation(self.rng.below(5)), device_key };
         let operation = match self.rng.percent(10) {
             true => Bytes::from_static(b"admit me"),
-            false => Admission(life).to_bytes(),
+            false => {
+                let epoch = Epoch(own.membership.epoch.0.saturating_sub(self.rng.below(4) / 3));
+                Admission { epoch, life }.to_bytes()
+            }
         };
         self.asked += self.rng.below(3);
         let number = match self.rng.percent(1) {
