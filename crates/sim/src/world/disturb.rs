@@ -1,13 +1,13 @@
 //! What goes wrong in a world, and how it ends.
 
-use super::log::{Place, What};
+use super::log::{Deed, Place, What};
 use super::{Cut, Disturbance, Happening, ReplicaId, ReplicaSet, Target, World};
 
 impl World {
     pub(super) fn disturb(&mut self, index: usize) {
         let (_, disturbance) = self.options.disturbances[index];
         self.audit.note(self.now, 12, index as u64, &[]);
-        self.note(Place::World, |_| What::Disturbed(disturbance));
+        self.note(self.disturbed(disturbance), |_| What::Disturbed(disturbance));
         match disturbance {
             Disturbance::Crash(target) => self.crash(target),
             Disturbance::Pause(target, lasts) => {
@@ -53,6 +53,18 @@ impl World {
         let replica = &mut self.replicas[index];
         if budget && replica.adversary.is_none() {
             replica.crashed = true;
+            self.note(self.place(index), |_| What::Does(Deed::Crashes, "crashes".to_owned()));
+        }
+    }
+
+    /// Whom it hits.
+    fn disturbed(&self, disturbance: Disturbance) -> Place {
+        match disturbance {
+            Disturbance::Crash(target)
+            | Disturbance::Pause(target, _)
+            | Disturbance::Isolate { target, .. }
+            | Disturbance::ClockJump(target, _) => self.place(self.resolve(target)),
+            Disturbance::Split { .. } | Disturbance::Partition { .. } => Place::World,
         }
     }
 
