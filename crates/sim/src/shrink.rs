@@ -83,8 +83,8 @@ pub fn shrink(
 /// Smaller worlds, those first that leave out most.
 fn smaller(options: &Options, rules: &Rules) -> Vec<Options> {
     let mut all = Vec::new();
-    fewer_requests(options, &mut all);
     fewer_replicas(options, rules, &mut all);
+    fewer_requests(options, &mut all);
     fewer_faults(options, &mut all);
     fewer_numbers(options, &mut all);
     all.retain(|other| other != options);

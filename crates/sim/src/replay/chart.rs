@@ -14,7 +14,8 @@ use std::fmt::Write as _;
 pub struct ChartOptions {
     /// The last of the things that it shows, at most: each is a row.
     pub rows: usize,
-    /// Also what goes to and fro all the time: heartbeats, checkpoints, state transfers.
+    /// Also what goes to and fro all the time: heartbeats, checkpoints, state transfers, and
+    /// what is said again.
     pub chatter: bool,
 }
 
@@ -30,6 +31,8 @@ const CHATTER: [&str; 5] = ["Heartbeat", "Report", "Progress", "Checkpoint", "st
 const LANE: u32 = 210;
 const LEFT: u32 = 84;
 const TOP: u32 = 66;
+/// What labels of the last lane need beside it.
+const MARGIN: u32 = 30;
 const ROW: u32 = 16;
 const STEP: u32 = 5;
 /// Characters that fit beside a lane, and across the whole of one line of what broke.
@@ -38,8 +41,13 @@ const LABEL: usize = 35;
 /// Draws the end of a recording.
 #[must_use]
 pub fn draw(recording: &Recording, options: ChartOptions) -> String {
-    let shown: Vec<&Line> =
-        recording.lines.iter().filter(|line| is_shown(line, options.chatter)).collect();
+    let shown: Vec<&Line> = recording
+        .lines
+        .iter()
+        .zip(worth(&recording.lines))
+        .filter(|(line, worth)| *worth || (options.chatter && !is_aside(line)))
+        .map(|(line, _)| line)
+        .collect();
     let rows = &shown[shown.len().saturating_sub(options.rows)..];
     let mut chart = Chart::new(recording, rows);
     chart.head(recording);
@@ -48,18 +56,32 @@ pub fn draw(recording: &Recording, options: ChartOptions) -> String {
     chart.end(recording)
 }
 
-fn is_shown(line: &Line, chatter: bool) -> bool {
-    match &line.told {
+/// What a chart never shows: clients' own business, and what follows from other rows.
+fn is_aside(line: &Line) -> bool {
+    let drawn = [Deed::Executes, Deed::Enters, Deed::Crashes, Deed::Lies, Deed::Refuses];
+    matches!(&line.told, Told::Does(deed, _) if !drawn.contains(deed))
+}
+
+/// Which lines are worth a row also without chatter: neither what is said again and again, nor a
+/// timeout that leads to nothing else.
+fn worth<'a>(lines: &'a [Line]) -> Vec<bool> {
+    let mut said = BTreeSet::new();
+    let is_new = |line: &'a Line| match &line.told {
         Told::Sends(text, _) => {
-            let text = text.strip_prefix("relays ").unwrap_or(text);
-            chatter || !CHATTER.iter().any(|word| text.contains(word))
+            let fresh = said.insert((line.place, text.as_str()));
+            fresh && !CHATTER.iter().any(|word| text.contains(word))
         }
-        Told::Does(deed, _) => {
-            let always = [Deed::Executes, Deed::Enters, Deed::Crashes, Deed::Lies];
-            always.contains(deed) || (chatter && *deed == Deed::Refuses)
-        }
-        Told::Timeout(..) | Told::Disturbed(_) | Told::Heals => true,
+        Told::Does(deed, _) => *deed != Deed::Refuses && !is_aside(line),
+        Told::Timeout(..) => false,
+        Told::Disturbed(_) | Told::Heals => true,
+    };
+    let mut worth: Vec<bool> = lines.iter().map(is_new).collect();
+    for index in (0..lines.len().saturating_sub(1)).rev() {
+        let (line, next) = (&lines[index], &lines[index + 1]);
+        let leads = (line.at, line.place) == (next.at, next.place) && worth[index + 1];
+        worth[index] |= leads && matches!(line.told, Told::Timeout(..));
     }
+    worth
 }
 
 /// A drawing under way.
@@ -68,7 +90,9 @@ struct Chart {
     /// Each moment that has a place of its own, and where: arrivals before what follows from them.
     heights: Vec<(Moment, u32)>,
     bottom: u32,
-    body: String,
+    /// Lines and areas, and above them what is written.
+    shapes: String,
+    texts: String,
 }
 
 /// A time, whether it is a row's (arrivals come first), and which.
@@ -99,11 +123,17 @@ impl Chart {
         };
         let heights = moments.into_iter().map(place).collect();
         bottom += 2 * ROW;
-        Self { lanes: lanes.into_iter().collect(), heights, bottom, body: String::new() }
+        Self {
+            lanes: lanes.into_iter().collect(),
+            heights,
+            bottom,
+            shapes: String::new(),
+            texts: String::new(),
+        }
     }
 
     fn width(&self) -> u32 {
-        LEFT + LANE * self.lanes.len().max(3) as u32
+        LEFT + LANE * self.lanes.len().max(3) as u32 + MARGIN
     }
 
     fn x(&self, place: Place) -> u32 {
@@ -124,12 +154,12 @@ impl Chart {
 
     fn text(&mut self, x: u32, y: u32, class: &str, text: &str) {
         let text = escape(text);
-        let _ = writeln!(self.body, "<text x=\"{x}\" y=\"{y}\" class=\"{class}\">{text}</text>");
+        let _ = writeln!(self.texts, "<text x=\"{x}\" y=\"{y}\" class=\"{class}\">{text}</text>");
     }
 
     fn line(&mut self, (x1, y1): (u32, u32), (x2, y2): (u32, u32), class: &str) {
         let _ = writeln!(
-            self.body,
+            self.shapes,
             "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" class=\"{class}\"/>"
         );
     }
@@ -183,7 +213,7 @@ impl Chart {
             };
             let height = to.saturating_sub(from).max(2);
             let _ = writeln!(
-                self.body,
+                self.shapes,
                 "<rect x=\"{x}\" y=\"{from}\" width=\"{width}\" height=\"{height}\" \
                  class=\"{class}\"><title>{}</title></rect>",
                 trouble.name
@@ -211,7 +241,7 @@ impl Chart {
             Told::Heals => ("view", "everything heals".to_owned()),
             told => ("wrong", told.to_string()),
         };
-        let _ = writeln!(self.body, "<circle cx=\"{x}\" cy=\"{y}\" r=\"3\" class=\"{class}\"/>");
+        let _ = writeln!(self.shapes, "<circle cx=\"{x}\" cy=\"{y}\" r=\"3\" class=\"{class}\"/>");
         self.text(x + 7, y - 2, class, &short(&text, LABEL));
     }
 
@@ -248,13 +278,14 @@ impl Chart {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {width} {height}\">\n{STYLE}\
-             <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n{}</svg>\n",
-            self.body
+             <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n{}{}</svg>\n",
+            self.shapes, self.texts
         )
     }
 }
 
-const STYLE: &str = "<style>text{font:10px monospace;fill:#222}.title{font-size:14px}\
+const STYLE: &str = "<style>text{font:10px monospace;fill:#222;paint-order:stroke;stroke:#fff;\
+    stroke-width:3px;white-space:pre}.title{font-size:14px}\
     .title,.broken,.bad,.view{font-weight:bold}text.name{font-size:12px}\
     text.time{fill:#666;font-size:9px}text.ran{fill:#1a6b2d}circle.ran{fill:#1a6b2d}\
     text.view{fill:#1546a0}circle.view{fill:#1546a0}text.wrong,text.bad{fill:#a04a00}\

@@ -10,7 +10,7 @@ use pentarchy_sim::replay::chart::{ChartOptions, draw};
 use pentarchy_sim::replay::{Subject, Until, Wanted, record};
 use pentarchy_sim::run::{Factories, Violation};
 use pentarchy_sim::shrink::{Case, Shrunk, shrink};
-use pentarchy_sim::swarm::SimConfig;
+use pentarchy_sim::swarm::{Options, SimConfig};
 use pentarchy_sim::world::log::Place;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +21,15 @@ const SHRINKING: Duration = Duration::from_secs(20);
 
 /// Lines among which the rows of a picture are found.
 const LINES: usize = 20_000;
+
+/// Whether one violation will be easier to look at than another: in a smaller group, and earlier.
+pub fn is_plainer(one: &Violation, other: &Violation) -> bool {
+    let effort = |violation: &Violation| {
+        let options = violation.world.parse::<Options>();
+        (options.map_or(usize::MAX, |options| options.n), violation.at, violation.seed)
+    };
+    effort(one) < effort(other)
+}
 
 /// The name of a place, as traces have it.
 pub fn place_name(place: u16, id: ReplicaId) -> String {

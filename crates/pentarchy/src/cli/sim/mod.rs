@@ -56,15 +56,15 @@ fn sweep(args: &SimArgs) -> Outcome {
     let single = seeds.end - seeds.start == 1;
     let mut tally = Tally::new(&args.protocol, seeds.start, args.twins);
     let started = Instant::now();
-    let mut first: Option<Violation> = None;
+    let mut plainest: Option<Violation> = None;
     let told = |outcome: &Result<Summary, Violation>| {
         progress.inc(1);
         report(args, outcome, single, &progress);
         tally.add(outcome, |seed| replay_line(args, seed));
         if let Err(violation) = outcome
-            && first.as_ref().is_none_or(|known| violation.seed < known.seed)
+            && plainest.as_ref().is_none_or(|known| explain::is_plainer(violation, known))
         {
-            first = Some(violation.clone());
+            plainest = Some(violation.clone());
         }
         tally.failures() < FAILURES_MAX && !interrupted.load(Ordering::Relaxed)
     };
@@ -79,7 +79,7 @@ fn sweep(args: &SimArgs) -> Outcome {
     } else if !single {
         say(&tally.to_string());
     }
-    if let Some(violation) = first.filter(|_| !args.json) {
+    if let Some(violation) = plainest.filter(|_| !args.json) {
         explain::explain(args, entry, &config, &violation, &interrupted)?;
     }
     if tally.failures() > 0 {
