@@ -426,8 +426,8 @@ pub struct TopArgs {
     pentarchy sim --protocol minbft --seed 0x2a\n  \
     pentarchy sim --twins 3\n  \
     pentarchy sim replay 0x2a --svg 0x2a.svg\n\n\
-    A failing seed prints the line that replays it. The plainest of them is then made smaller, for\n\
-    at most 20 s, and drawn. Exit code 1 if a seed failed.")]
+    A failing seed prints the line that replays it. The plainest of them is then made smaller,\n\
+    for at most 20 s, and drawn. Exit code 1 if a seed failed.")]
 pub struct SimArgs {
     /// Instead of a search
     #[command(subcommand)]
@@ -477,7 +477,7 @@ pub struct SimArgs {
 #[derive(Subcommand)]
 pub enum SimCommand {
     /// Run one seed again and tell what happened: who, what, when, up to what broke
-    Replay(ReplayArgs),
+    Replay(Box<ReplayArgs>),
 }
 
 /// `sim --device`.

@@ -1,5 +1,5 @@
-//! Options as text, to be pasted into a command: words `key=value`, where what is not named is as in
-//! [`Options::calm`]. What is written is read as the same options.
+//! Options as text, to be pasted into a command: words `key=value`, where what is not named is as
+//! in [`Options::calm`]. What is written is read as the same options.
 //!
 //! | word | meaning |
 //! | --- | --- |

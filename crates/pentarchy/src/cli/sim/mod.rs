@@ -6,7 +6,7 @@ mod tally;
 
 use super::args::{DeviceChoice, SimArgs, SimCommand};
 use super::failure::{Failure, Outcome};
-use super::{explore, say};
+use super::{complain, explore, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use pentarchy::protocols;
 use pentarchy_protocols::common::voting_client::VotingClient;
@@ -80,7 +80,11 @@ fn sweep(args: &SimArgs) -> Outcome {
         say(&tally.to_string());
     }
     if let Some(violation) = plainest.filter(|_| !args.json) {
-        explain::explain(args, entry, &config, &violation, &interrupted)?;
+        let explained = explain::explain(args, entry, &config, &violation, &interrupted);
+        if let Err(failure) = explained {
+            // What broke matters more than a picture that cannot be written.
+            complain(&failure.to_string());
+        }
     }
     if tally.failures() > 0 {
         Err(Failure::NotWell)
