@@ -135,7 +135,7 @@ pub const CHUNKS_MAX: usize = 64 << 10;
 /// Chunks that a replica asks for at a time during state transfer.
 pub const TRANSFER_CHUNKS_IN_FLIGHT: usize = 8;
 
-/// Checkpoints whose snapshots a replica keeps to serve to others: the stable one, or the state with
+/// Checkpoints whose snapshots a replica keeps for others: the stable one, or the state from
 /// which the epoch began; those taken since; and the one with which the epoch ends.
 pub const SNAPSHOTS_KEPT: usize = (WINDOW_SLOTS / CHECKPOINT_SLOTS) as usize + 2;
 

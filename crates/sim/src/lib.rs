@@ -12,6 +12,7 @@
 //! | [`crypto`], [`device`], [`service`] | keys, trusted counters and the replicated registers |
 //! | [`explorer`] | everything that can happen to a small group, within budgets |
 //! | [`trace`] | golden traces: exact schedules in a small language |
+//! | [`shrink`], [`replay`] | a violation made small, told and drawn |
 //! | [`audit`], [`rng`] | proof of determinism, and its only source of chance |
 
 #![forbid(unsafe_code)]
@@ -27,9 +28,11 @@ pub mod network;
 pub mod node;
 pub mod oracle;
 mod quiet;
+pub mod replay;
 pub mod rng;
 pub mod run;
 pub mod service;
+pub mod shrink;
 pub mod swarm;
 pub mod time;
 pub mod trace;

@@ -8,7 +8,7 @@ use crate::time::Micros;
 use pentarchy_core::ids::ReplicaSet;
 
 /// How the network behaves before it heals.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NetworkOptions {
     /// The least time that a message takes.
     pub latency_us: u64,

@@ -6,6 +6,7 @@ use crate::quiet;
 use crate::rng::Rng;
 use crate::service::{Journal, Registers};
 use crate::swarm::{Options, SimConfig};
+use crate::time::Micros;
 use crate::world::{Log, World};
 use core::fmt;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
@@ -153,8 +154,12 @@ pub struct Violation {
     pub seed: u64,
     /// What does not hold.
     pub broken: Broken,
-    /// The options of the world, in short.
+    /// The options of the world, as [`Options`] are written.
     pub world: String,
+    /// When it was found.
+    pub at: Micros,
+    /// The hash of all that happened until then.
+    pub audit: Fingerprint,
 }
 
 impl fmt::Display for Violation {
@@ -210,11 +215,13 @@ pub fn run_options(
     log: Option<Log>,
 ) -> Result<Summary, Violation> {
     let world = options.to_string();
-    let run = || World::new(seed, options, factories, rng, log).run();
+    let mut place = None;
+    let run = || place.insert(World::new(seed, options, factories, rng, log)).run();
     let outcome = quiet::catch(run).unwrap_or_else(|text| Err(Broken::new(PANIC, text)));
+    let (at, audit) = place.map(|world| world.reached()).unwrap_or_default();
     match outcome {
         Ok(summary) => Ok(Summary { seed, ..summary }),
-        Err(broken) => Err(Violation { seed, broken, world }),
+        Err(broken) => Err(Violation { seed, broken, world, at, audit }),
     }
 }
 

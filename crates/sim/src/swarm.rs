@@ -8,9 +8,10 @@ use crate::network::{Cells, NetworkOptions};
 use crate::rng::Rng;
 use crate::time::Micros;
 use crate::workload::WorkloadOptions;
-use core::fmt;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
+
+pub mod text;
 
 /// What the person who starts a run decides.
 #[derive(Clone, Debug)]
@@ -113,7 +114,7 @@ impl Disturbance {
 }
 
 /// Everything that a seed decides.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Faults to tolerate.
     pub f: usize,
@@ -163,23 +164,6 @@ pub struct Options {
     pub heal_at: Micros,
     /// See [`SimConfig::liveness_timeouts`]; 0 if liveness is not promised.
     pub liveness_timeouts: u64,
-}
-
-impl fmt::Display for Options {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { n, clients, outstanding, tuning, network, byzantine, heal_at, .. } = self;
-        write!(out, "n={n} clients={clients} outstanding={outstanding} ")?;
-        write!(out, "checkpoint={} ", tuning.checkpoint_slots)?;
-        write!(out, "window={} batch={} ", tuning.window_slots, tuning.batch_requests)?;
-        write!(
-            out,
-            "in_flight={} {network:?} byzantine={byzantine:?} ",
-            tuning.proposals_in_flight
-        )?;
-        write!(out, "skew={}ms drift={}ppm ", self.skew_ms, self.drift_ppm)?;
-        write!(out, "macs={} hostile={:?} busy={} ", self.macs, self.hostile, self.busy_ppm)?;
-        write!(out, "disturbances={:?} heal_at={heal_at}", self.disturbances)
-    }
 }
 
 impl Options {

@@ -3,7 +3,7 @@
 //! contract is decided by one seed.
 
 use crate::adversary::{Behaviour, Chain, Rot};
-use crate::audit::Audit;
+use crate::audit::{Audit, Fingerprint};
 use crate::checker::liveness::{Liveness, Waiting};
 use crate::checker::{Stand, Verdict, bounds};
 use crate::crypto::{Crypto, client_id, member_id};
@@ -332,7 +332,7 @@ impl<'a> World<'a> {
     ///
     /// # Errors
     /// The property.
-    pub fn run(mut self) -> Result<Summary, crate::checker::Broken> {
+    pub fn run(&mut self) -> Result<Summary, crate::checker::Broken> {
         let Options { heal_at, timeouts, liveness_timeouts, .. } = self.options;
         let liveness = Liveness::new(heal_at, &timeouts, liveness_timeouts);
         let promised = liveness_timeouts > 0;
@@ -354,6 +354,12 @@ impl<'a> World<'a> {
             return Err(liveness.dead(self.now, &self.stand()));
         }
         self.finish()
+    }
+
+    /// The time, and the hash of all that has happened.
+    #[must_use]
+    pub fn reached(&self) -> (Micros, Fingerprint) {
+        (self.now, self.audit.digest())
     }
 
     fn schedule(&mut self, at: Micros, happening: Happening) {
@@ -419,7 +425,7 @@ impl<'a> World<'a> {
         self.correct().map(stand).collect()
     }
 
-    fn finish(mut self) -> Result<Summary, crate::checker::Broken> {
+    fn finish(&mut self) -> Result<Summary, crate::checker::Broken> {
         for replica in &mut self.replicas {
             if !replica.crashed && replica.adversary.is_none() {
                 let slot = replica.node.executor().executed();

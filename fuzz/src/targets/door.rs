@@ -83,7 +83,7 @@ fn canonical(wire: &Bytes) -> Bytes {
 pub fn seeds() -> Vec<Vec<u8>> {
     let packets = group::recorded_packets();
     let wires = packets.iter().filter_map(|packet| match packet {
-        Packet::Protocol(wire) => Some(wire),
+        Packet::Protocol(_, wire) => Some(wire),
         _ => None,
     });
     let mut seeds: Vec<_> = wires.map(|wire| [&[0, wire[0]][..], wire].concat()).collect();

@@ -11,7 +11,7 @@ use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{Message as _, Setup, TimerKey, Tuning};
@@ -146,12 +146,12 @@ impl Group {
             deed::SAY => {
                 let (to, body) = (input.u8(), Bytes::copy_from_slice(input.bytes()));
                 if let Some(wire) = self.authenticate(&body) {
-                    self.tell(to, &Packet::Protocol(wire));
+                    self.tell(to, &Packet::Protocol(Epoch(0), wire));
                 }
             }
             deed::RAW => {
                 let (to, wire) = (input.u8(), Bytes::copy_from_slice(input.bytes()));
-                self.tell(to, &Packet::Protocol(wire));
+                self.tell(to, &Packet::Protocol(Epoch(0), wire));
             }
             deed::TRANSFER => {
                 let (to, wire) = (input.u8(), Bytes::copy_from_slice(input.bytes()));
@@ -284,6 +284,9 @@ impl Group {
                 Act::Disarm(timer) => {
                     self.timers.entry(id).or_default().remove(&timer);
                 }
+                Act::DisarmAll => {
+                    self.timers.remove(&id);
+                }
                 Act::Saw(seen) => self.check(id, seen),
             }
         }
@@ -309,6 +312,10 @@ impl Group {
             }
             Observation::Reported(evidence) => {
                 assert!(evidence.author == self.liar, "{id} accuses {evidence:?}");
+            }
+            // The group has nobody who lost its memory.
+            Observation::Asked { .. } | Observation::Ended(_) | Observation::Began(_) => {
+                panic!("{id} leaves its epoch");
             }
             Observation::Said { .. }
             | Observation::Relayed { .. }

@@ -70,7 +70,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for packet in group::recorded_packets() {
         match packet {
-            Packet::Protocol(wire) => {
+            Packet::Protocol(_, wire) => {
                 let (tag, body) = group::divide(&wire);
                 seeds.push(of(0, &body));
                 seeds.push(of(8, &tag.to_bytes()));
@@ -83,6 +83,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
                     seeds.push(of(5, &proposal.to_bytes()));
                 }
             }
+            Packet::Epochs(wire) => seeds.push(of(9, &wire)),
             Packet::ToReplica(wire) => {
                 if let Ok(ToReplica::Request(envelope)) = ToReplica::from_bytes(&wire) {
                     seeds.push(of(4, &envelope.to_bytes()));

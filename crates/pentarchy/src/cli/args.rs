@@ -1,6 +1,7 @@
 //! Every command and option, with its help text.
 
 use super::faults::Harm;
+use super::sim::replay::ReplayArgs;
 use crate::bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -420,11 +421,17 @@ pub struct TopArgs {
 
 /// `sim`.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:\n  pentarchy sim --protocol minbft --seeds 10000\n  \
     pentarchy sim --protocol minbft --seed 0x2a\n  \
-    pentarchy sim --twins 3\n\n\
-    A failing seed prints the line that replays it. Exit code 1 if a seed failed.")]
+    pentarchy sim --twins 3\n  \
+    pentarchy sim replay 0x2a --svg 0x2a.svg\n\n\
+    A failing seed prints the line that replays it. The plainest of them is then made smaller,\n\
+    for at most 20 s, and drawn. Exit code 1 if a seed failed.")]
 pub struct SimArgs {
+    /// Instead of a search
+    #[command(subcommand)]
+    pub command: Option<SimCommand>,
     /// The protocol to run
     #[arg(long, default_value = "minbft", value_name = "NAME")]
     pub protocol: String,
@@ -452,9 +459,25 @@ pub struct SimArgs {
     /// How the trusted devices of faulty replicas are; unless honest, violations are expected
     #[arg(long, default_value = "honest")]
     pub device: DeviceChoice,
-    /// Print JSON
+    /// With this seeded bug, in builds with the feature `mutants`
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+    /// Do not look for a smaller run that fails in the same way
+    #[arg(long)]
+    pub no_shrink: bool,
+    /// Where the picture of a failure goes; pentarchy-sim-SEED.svg unless told otherwise
+    #[arg(long, value_name = "FILE")]
+    pub picture: Option<PathBuf>,
+    /// Print JSON, and neither shrink nor draw
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `sim` does beside searching.
+#[derive(Subcommand)]
+pub enum SimCommand {
+    /// Run one seed again and tell what happened: who, what, when, up to what broke
+    Replay(Box<ReplayArgs>),
 }
 
 /// `sim --device`.
@@ -551,7 +574,8 @@ pub struct ExploreArgs {
     pub json: bool,
 }
 
-fn parse_seed(text: &str) -> Result<u64, String> {
+/// A seed, decimal or with 0x.
+pub fn parse_seed(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),

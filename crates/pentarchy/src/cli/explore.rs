@@ -73,7 +73,7 @@ fn script(start: &str, entry: &Entry) -> Outcome<String> {
 }
 
 #[cfg(feature = "mutants")]
-fn choose(variant: Option<&str>) -> Outcome {
+pub(super) fn choose(variant: Option<&str>) -> Outcome {
     if pentarchy_core::mutant::choose(variant) {
         return Ok(());
     }
@@ -83,7 +83,7 @@ fn choose(variant: Option<&str>) -> Outcome {
 }
 
 #[cfg(not(feature = "mutants"))]
-fn choose(variant: Option<&str>) -> Outcome {
+pub(super) fn choose(variant: Option<&str>) -> Outcome {
     match variant {
         None => Ok(()),
         Some(_) => Err(Failure::Usage(

@@ -1,6 +1,6 @@
 //! The simulator from the command line.
 
-use crate::support::{run, stderr, stdout};
+use crate::support::{run, stderr, stdout, text};
 
 #[test]
 fn seeds_are_counted_and_a_seed_is_the_same_run_each_time() {
@@ -58,15 +58,78 @@ fn schedules_around_twins_are_counted_chosen_and_survived() {
     assert!(stderr(&beyond).contains("there are 33 schedules"), "{}", stderr(&beyond));
 }
 
+/// The words of a command line that ends with one quoted word, if it has one.
+fn words(line: &str) -> Vec<String> {
+    let (plain, quoted) = line.split_once('\'').unwrap_or((line, ""));
+    let plain = plain.split_whitespace().skip(1).take_while(|word| *word != "#");
+    let quoted = quoted.strip_suffix('\'').map(ToOwned::to_owned);
+    plain.map(ToOwned::to_owned).chain(quoted).collect()
+}
+
+fn run_words(words: &[String], more: &[&str]) -> std::process::Output {
+    let words: Vec<&str> = words.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    run(&words)
+}
+
 #[test]
-fn devices_that_are_copied_break_the_group_and_the_line_that_shows_it_is_printed() {
-    let lying = ["sim", "--device", "clone", "--requests", "300"];
-    let output = run(&[&lying[..], &["--seeds", "40"]].concat());
+fn a_failure_is_printed_made_smaller_drawn_and_can_be_replayed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let picture = folder.path().join("failure.svg");
+    let lying = ["sim", "--device", "clone", "--requests", "300", "--seeds", "40"];
+    let output = run(&[&lying[..], &["--picture", text(&picture)]].concat());
     assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
-    let text = stdout(&output);
-    assert!(text.contains("breaks agreement"), "{text}");
-    let replay = text.lines().find(|line| line.contains("pentarchy sim --protocol minbft --seed"));
-    let words: Vec<&str> = replay.expect("a line to paste").split_whitespace().skip(1).collect();
-    let words = words.split(|word| *word == "#").next().expect("what is not a comment");
-    assert_eq!(run(words).status.code(), Some(1), "{words:?}");
+    let said = stdout(&output);
+    assert!(said.contains("breaks agreement") && said.contains("\nSMALLER: breaks "), "{said}");
+    let svg = std::fs::read_to_string(&picture).expect("a picture");
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains(" breaks "));
+
+    let line = |start: &str| said.lines().find_map(|line| line.trim().strip_prefix(start));
+    let seed = line("pentarchy sim --protocol minbft --seed").expect("a line to paste");
+    let seed = words(&format!("pentarchy sim --protocol minbft --seed {seed}"));
+    assert_eq!(
+        run_words(&seed, &["--no-shrink", "--picture", text(&picture)]).status.code(),
+        Some(1)
+    );
+
+    let smaller = line("SMALLER: breaks ").expect("a property").to_owned();
+    let replay = words(line("replay:").expect("a line to paste"));
+    let (told, again) = (run_words(&replay, &[]), run_words(&replay, &[]));
+    assert_eq!((told.status.code(), &told.stdout), (Some(1), &again.stdout), "{replay:?}");
+    let property = smaller.split(':').next().expect("a property");
+    assert!(stdout(&told).contains(&format!(" ms: {property}: ")), "{}", stdout(&told));
+    let json: serde_json::Value =
+        serde_json::from_slice(&run_words(&replay, &["--json", "--only", "r1"]).stdout)
+            .expect("JSON");
+    assert_eq!(json["violation"]["property"], property);
+    assert!(stdout(&told).contains(json["audit"].as_str().expect("an audit")));
+}
+
+#[test]
+fn a_replay_of_a_seed_is_its_run() {
+    let run_of = json(&["sim", "--seed", "7", "--requests", "100", "--json"]);
+    let replay = json(&["sim", "replay", "7", "--requests", "100", "--json"]);
+    assert_eq!(
+        (&replay["audit"], &replay["violation"]),
+        (&run_of["audit"], &serde_json::Value::Null)
+    );
+    let until = run(&["sim", "replay", "7", "--requests", "100", "--until", "s3"]);
+    let said = stdout(&until);
+    assert!(said.contains(" executes s3 ") && !said.contains(" executes s4 "), "{said}");
+}
+
+#[test]
+fn mistakes_in_a_replay_are_explained() {
+    for (args, part) in [
+        (&["replay"][..], "<SEED>"),
+        (&["replay", "1", "--with", "n=3 tea=1"], "there are: device, hostile"),
+        (&["replay", "1", "--with", "n=3", "--requests", "5"], "cannot be used with"),
+        (&["replay", "1", "--until", "tea"], "milliseconds like 1204.5"),
+        (&["replay", "1", "--only", "r99"], "in this run there are r0, r1"),
+        (&["replay", "33", "--twins", "1"], "there are 33 schedules"),
+        (&["--variant", "tea"], "varia"),
+    ] {
+        let output = run(&[&["sim"][..], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
+    }
 }

@@ -33,7 +33,7 @@ pub fn start_correct(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn Replica
     start::<{ naive::CORRECT }>(setup, out)
 }
 
-fn factories<const BUG: u8>() -> Factories<'static> {
+pub fn factories<const BUG: u8>() -> Factories<'static> {
     Factories::new(Naive::<BUG>::RULES, &start::<BUG>, &|setup| {
         Box::new(NaiveClient::new(setup, Flaw::None))
     })

@@ -1,6 +1,6 @@
 //! What happens to clients, and what their applications do.
 
-use super::log::{Place, What};
+use super::log::{Deed, Place, What};
 use super::{AFTERMATH, Happening, World};
 use crate::checker::Verdict;
 use crate::node::{Address, Packet};
@@ -58,7 +58,7 @@ impl World<'_> {
                 ClientAct::Completed { number, outcome } => {
                     self.last_completion = self.now;
                     self.note(Place::Client(index as u16), |_| {
-                        What::Does(format!("has its answer to {number}"))
+                        What::Does(Deed::Other, format!("has its answer to {number}"))
                     });
                     self.oracle.completed(self.clients[index].node.id(), number, outcome);
                 }
@@ -66,14 +66,16 @@ impl World<'_> {
                     self.last_completion = self.now;
                     let id = self.clients[index].node.id();
                     let place = Place::Client(index as u16);
-                    self.note(place, |_| What::Does(format!("hears event {number}")));
+                    self.note(place, |_| What::Does(Deed::Other, format!("hears event {number}")));
                     verdict = verdict.and(self.oracle.events().heard(id, number, &body));
                 }
                 ClientAct::Missed(upto) => {
                     self.last_completion = self.now;
                     let id = self.clients[index].node.id();
                     let place = Place::Client(index as u16);
-                    self.note(place, |_| What::Does(format!("misses events below {upto}")));
+                    self.note(place, |_| {
+                        What::Does(Deed::Other, format!("misses events below {upto}"))
+                    });
                     verdict = verdict.and(self.oracle.events().missed(id, upto));
                 }
             }
@@ -96,7 +98,7 @@ impl World<'_> {
             let operation = client.node.submit(self.now, &mut acts);
             let number = operation.number;
             let place = Place::Client(index as u16);
-            self.note(place, |_| What::Does(format!("submits {number}")));
+            self.note(place, |_| What::Does(Deed::Other, format!("submits {number}")));
             let client = &self.clients[index];
             self.oracle.submitted(client.node.id(), operation);
             self.client_round_by(index, self.now);

@@ -1,13 +1,13 @@
 //! What goes wrong in a world, and how it ends.
 
-use super::log::{Place, What};
+use super::log::{Deed, Place, What};
 use super::{Cut, Disturbance, Happening, ReplicaId, ReplicaSet, Target, World};
 
 impl World<'_> {
     pub(super) fn disturb(&mut self, index: usize) {
         let (_, disturbance) = self.options.disturbances[index];
         self.audit.note(self.now, 12, index as u64, &[]);
-        self.note(Place::World, |_| What::Disturbed(disturbance));
+        self.note(self.disturbed(disturbance), |_| What::Disturbed(disturbance));
         match disturbance {
             Disturbance::Crash(target) => {
                 let index = self.resolve(target);
@@ -56,7 +56,22 @@ impl World<'_> {
         let replica = &mut self.replicas[index];
         let crashes = budget && !replica.is_faulty();
         replica.crashed |= crashes;
+        if crashes {
+            self.note(self.place(index), |_| What::Does(Deed::Crashes, "crashes".to_owned()));
+        }
         crashes
+    }
+
+    /// Whom it hits.
+    fn disturbed(&self, disturbance: Disturbance) -> Place {
+        match disturbance {
+            Disturbance::Crash(target)
+            | Disturbance::Restart(target, _)
+            | Disturbance::Pause(target, _)
+            | Disturbance::Isolate { target, .. }
+            | Disturbance::ClockJump(target, _) => self.place(self.resolve(target)),
+            Disturbance::Split { .. } | Disturbance::Partition { .. } => Place::World,
+        }
     }
 
     pub(super) fn resolve(&self, target: Target) -> usize {

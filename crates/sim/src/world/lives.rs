@@ -1,6 +1,6 @@
 //! Replicas that start again with nothing, and epochs.
 
-use super::log::What;
+use super::log::{Deed, What};
 use super::{
     Act, Behaviour, CoreEffect, Fault, Happening, Incarnation, Journal, Outsider, Parts,
     ReplicaCore, ReplicaId, ReplicaNode, Rot, Setup, SharedDevice, SimDevice, Target, World,
@@ -59,7 +59,9 @@ impl World<'_> {
         self.restarts += 1;
         self.last_completion = self.now;
         self.audit.note(self.now, 13, index as u64, &[]);
-        self.note(self.place(index), |_| What::Does("starts again with nothing".to_owned()));
+        self.note(self.place(index), |_| {
+            What::Does(Deed::Other, "starts again with nothing".to_owned())
+        });
         // No order among lives may be relied upon.
         let life = Incarnation(2 + (self.rng.next_u64() >> 1));
         let device = SimDevice::reborn(id, life, self.crypto.clone());
@@ -90,7 +92,7 @@ impl World<'_> {
         if replica.behind && replica.node.is_level() {
             replica.behind = false;
             self.last_completion = now;
-            self.note(self.place(index), |_| What::Does("is level".to_owned()));
+            self.note(self.place(index), |_| What::Does(Deed::Other, "is level".to_owned()));
         }
     }
 

@@ -3,12 +3,15 @@
 
 use super::World;
 use crate::network::Cells;
-use crate::node::{Address, Observation};
+use crate::node::{Address, Observation, Packet};
 use crate::swarm::Disturbance;
 use crate::time::Micros;
 use core::fmt;
+use pentarchy_core::Bytes;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::protocol::TimerKey;
+use pentarchy_core::wire::Wire;
 
 /// Where something happens.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -45,6 +48,8 @@ pub enum What {
         bytes: usize,
         /// When it arrives: never, once or twice.
         arrivals: [Option<Micros>; 2],
+        /// What it says.
+        text: String,
     },
     /// A timer ran out.
     Timeout(TimerKey),
@@ -52,8 +57,29 @@ pub enum What {
     Disturbed(Disturbance),
     /// From now on everything works.
     Heals,
-    /// Anything else, in words.
-    Does(String),
+    /// Anything else: of what sort, and in words.
+    Does(Deed, String),
+}
+
+/// Sorts of deeds, for those who look for some of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deed {
+    /// Hands a message to the host. What leaves has events of its own.
+    Says,
+    /// Tells a lie.
+    Lies,
+    /// Has a device certify something.
+    Certifies,
+    /// Executes a slot.
+    Executes,
+    /// Enters a view.
+    Enters,
+    /// Refuses a packet.
+    Refuses,
+    /// Stops for good.
+    Crashes,
+    /// Anything else.
+    Other,
 }
 
 /// One thing that happens.
@@ -71,7 +97,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:>12.3} {} ", self.at as f64 / 1_000.0, self.place)?;
         match &self.what {
-            What::Departs { to, kind, bytes, arrivals } => {
+            What::Departs { to, kind, bytes, arrivals, .. } => {
                 write!(f, "packet of kind {kind}, {bytes} bytes, to {to:?} at {arrivals:?}")
             }
             What::Timeout(timer) => write!(f, "timeout {timer:?}"),
@@ -81,7 +107,7 @@ impl fmt::Display for Event {
             }
             What::Disturbed(disturbance) => write!(f, "{disturbance:?}"),
             What::Heals => f.write_str("heals"),
-            What::Does(text) => f.write_str(text),
+            What::Does(_, text) => f.write_str(text),
         }
     }
 }
@@ -107,7 +133,7 @@ impl World<'_> {
 
     pub(super) fn describe(&self, index: usize, seen: &Observation) -> What {
         let node = &self.replicas[index].node;
-        What::Does(match seen {
+        let text = match seen {
             Observation::Said { to, incoming } => {
                 format!("-> {to:?} {}", node.core().describe(incoming))
             }
@@ -139,6 +165,61 @@ impl World<'_> {
             Observation::Began(membership) => {
                 format!("goes on in {} behind {}", membership.epoch, membership.base.slot)
             }
-        })
+        };
+        let deed = match seen {
+            Observation::Said { .. }
+            | Observation::Relayed { .. }
+            | Observation::Replied { .. }
+            | Observation::Told { .. } => Deed::Says,
+            Observation::Lied { .. } => Deed::Lies,
+            Observation::Certified { .. } => Deed::Certifies,
+            Observation::Executed { .. } => Deed::Executes,
+            Observation::Entered { .. } => Deed::Enters,
+            Observation::Rejected { .. } => Deed::Refuses,
+            _ => Deed::Other,
+        };
+        What::Does(deed, text)
+    }
+
+    /// What a packet says, in the words of whoever sends it.
+    pub(super) fn describe_packet(&self, from: Place, packet: &Packet) -> String {
+        match (packet, from) {
+            (Packet::Protocol(_, wire), Place::Replica(place, id)) => {
+                let text = self.replicas[usize::from(place)].node.describe_wire(wire);
+                let own = text.strip_prefix(&format!("{id} ")).map(ToOwned::to_owned);
+                own.unwrap_or_else(|| format!("relays {text}"))
+            }
+            (Packet::ToReplica(wire), _) => describe_request(wire),
+            (Packet::ToClient(wire), _) => describe_answer(wire),
+            (Packet::Transfer(wire), _) => format!("state transfer, {} bytes", wire.len()),
+            (Packet::Epochs(wire), _) => format!("about epochs, {} bytes", wire.len()),
+            (Packet::Protocol(_, wire), _) => format!("{} bytes", wire.len()),
+        }
+    }
+}
+
+fn describe_request(wire: &Bytes) -> String {
+    match ToReplica::from_bytes(wire) {
+        Ok(ToReplica::Request(envelope)) => {
+            let numbers = envelope.requests.iter().map(|request| format!("#{}", request.number));
+            format!("Request {}", numbers.collect::<Vec<_>>().join(" "))
+        }
+        Ok(ToReplica::Query { number, .. }) => format!("Query #{number}"),
+        Ok(ToReplica::Resume { from }) => format!("Resume from event {from}"),
+        Ok(ToReplica::Status) => "Status".to_owned(),
+        Err(_) => format!("{} bytes that are malformed", wire.len()),
+    }
+}
+
+fn describe_answer(wire: &Bytes) -> String {
+    match ToClient::from_bytes(wire) {
+        Ok(ToClient::Replies { view, replies }) => {
+            let numbers = replies.iter().map(|reply| format!("#{}", reply.number));
+            format!("Reply {view} {}", numbers.collect::<Vec<_>>().join(" "))
+        }
+        Ok(ToClient::Answer { number, .. }) => format!("Answer #{number}"),
+        Ok(ToClient::Busy { number }) => format!("Busy #{number}"),
+        Ok(_) => format!("Events, {} bytes", wire.len()),
+        Err(_) => format!("{} bytes that are malformed", wire.len()),
     }
 }

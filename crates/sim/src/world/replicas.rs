@@ -246,7 +246,10 @@ impl World<'_> {
             Address::Client(index) => super::log::Place::Client(index),
         };
         let (kind, bytes) = (packet.kind(), packet.bytes().len());
-        self.note(who, |_| What::Departs { to, kind, bytes, arrivals });
+        self.note(who, |world| {
+            let text = world.describe_packet(who, &packet);
+            What::Departs { to, kind, bytes, arrivals, text }
+        });
         let from = match from {
             Address::Replica(place) => Address::Replica(self.replicas[usize::from(place.0)].id),
             client => client,

@@ -86,6 +86,7 @@ impl Recorder {
                 Act::Disarm(timer) => {
                     self.timers.remove(&timer);
                 }
+                Act::DisarmAll => self.timers.clear(),
                 Act::Saw(_) => {}
             }
         }
@@ -95,10 +96,10 @@ impl Recorder {
         self.packets.push(packet.clone());
         let liar = self.group.liar.0 as u8;
         let (kind, bytes) = match packet {
-            Packet::Protocol(wire) if wire[0] == liar => (deed::SAY, divide(wire).1),
-            Packet::Protocol(wire) => (deed::RAW, wire.clone()),
+            Packet::Protocol(_, wire) if wire[0] == liar => (deed::SAY, divide(wire).1),
+            Packet::Protocol(_, wire) => (deed::RAW, wire.clone()),
             Packet::Transfer(wire) => (deed::TRANSFER, wire.clone()),
-            Packet::ToReplica(_) | Packet::ToClient(_) => return,
+            Packet::Epochs(_) | Packet::ToReplica(_) | Packet::ToClient(_) => return,
         };
         if bytes.len() <= PACKET_BYTES_MAX {
             let mut deed = vec![kind, 1 << to.0];
@@ -225,7 +226,7 @@ pub fn recorded_packets() -> Vec<Packet> {
     packets.retain(|packet| {
         let bytes = packet.bytes();
         let body = match packet {
-            Packet::Protocol(wire) => divide(wire).1,
+            Packet::Protocol(_, wire) => divide(wire).1,
             _ => bytes.clone(),
         };
         bytes.len() <= PACKET_BYTES_MAX && known.insert((packet.kind(), body[0], bytes.len()))

@@ -1,14 +1,18 @@
 //! `sim`: a protocol under simulated faults, one run per seed.
 
+mod explain;
+pub mod replay;
 mod tally;
 
-use super::args::SimArgs;
+use super::args::{DeviceChoice, SimArgs, SimCommand};
 use super::failure::{Failure, Outcome};
-use super::say;
+use super::{complain, explore, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use pentarchy::protocols;
 use pentarchy_protocols::common::voting_client::VotingClient;
+use pentarchy_sim::replay::Subject;
 use pentarchy_sim::run::{ClientSetup, Factories, Summary, Violation, run_many};
+use pentarchy_sim::shrink::Case;
 use pentarchy_sim::swarm::SimConfig;
 use pentarchy_sim::twins::{run_schedules, schedules};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -29,15 +33,22 @@ const FAILURES_MAX: usize = 10;
 
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Outcome {
+    match &args.command {
+        Some(SimCommand::Replay(args)) => replay::run(args),
+        None => sweep(args),
+    }
+}
+
+fn sweep(args: &SimArgs) -> Outcome {
     let entry = protocol(&args.protocol)?;
+    explore::choose(args.variant.as_deref())?;
     let config = SimConfig {
         requests: args.requests,
         f: args.f.and_then(|f| usize::try_from(f).ok()),
         device: args.device.into(),
         ..SimConfig::default()
     };
-    let factories =
-        Factories::new(entry.rules, &entry.start, &start_client).with_forger(entry.forger);
+    let factories = factories(entry);
     let schedules = args.twins.map(schedules);
     let seeds = seeds(args, schedules.as_ref().map(|all| all.len() as u64))?;
     let interrupted = interrupted()?;
@@ -45,10 +56,16 @@ pub fn run(args: &SimArgs) -> Outcome {
     let single = seeds.end - seeds.start == 1;
     let mut tally = Tally::new(&args.protocol, seeds.start, args.twins);
     let started = Instant::now();
+    let mut plainest: Option<Violation> = None;
     let told = |outcome: &Result<Summary, Violation>| {
         progress.inc(1);
         report(args, outcome, single, &progress);
         tally.add(outcome, |seed| replay_line(args, seed));
+        if let Err(violation) = outcome
+            && plainest.as_ref().is_none_or(|known| explain::is_plainer(violation, known))
+        {
+            plainest = Some(violation.clone());
+        }
         tally.failures() < FAILURES_MAX && !interrupted.load(Ordering::Relaxed)
     };
     match &schedules {
@@ -62,6 +79,13 @@ pub fn run(args: &SimArgs) -> Outcome {
     } else if !single {
         say(&tally.to_string());
     }
+    if let Some(violation) = plainest.filter(|_| !args.json) {
+        let explained = explain::explain(args, entry, &config, &violation, &interrupted);
+        if let Err(failure) = explained {
+            // What broke matters more than a picture that cannot be written.
+            complain(&failure.to_string());
+        }
+    }
     if tally.failures() > 0 {
         Err(Failure::NotWell)
     } else if interrupted.load(Ordering::Relaxed) {
@@ -69,6 +93,24 @@ pub fn run(args: &SimArgs) -> Outcome {
     } else {
         Ok(())
     }
+}
+
+/// What is put to the test, with the clients and liars of a protocol.
+fn factories(entry: &'static pentarchy_protocols::Entry) -> Factories<'static> {
+    Factories::new(entry.rules, &entry.start, &start_client).with_forger(entry.forger)
+}
+
+/// The schedule of this number around twins.
+fn schedule(rounds: u32, number: u64, config: &SimConfig) -> Outcome<Subject> {
+    let all = schedules(rounds);
+    let schedule = usize::try_from(number).ok().and_then(|number| all.get(number));
+    let schedule = schedule.ok_or_else(|| beyond(all.len() as u64))?;
+    let case = Case { seed: number, options: schedule.options(config) };
+    Ok(Subject::Given(Box::new(case)))
+}
+
+fn beyond(all: u64) -> Failure {
+    Failure::Usage(format!("there are {all} schedules; --seed counts them from 0"))
 }
 
 /// The protocol of this name.
@@ -87,9 +129,7 @@ fn seeds(args: &SimArgs, all: Option<u64>) -> Outcome<Range<u64>> {
     let end = first.checked_add(count);
     let end = end.ok_or_else(|| Failure::Usage("--seed and --seeds are too large".to_owned()))?;
     match all {
-        Some(all) if first >= all => {
-            Err(Failure::Usage(format!("there are {all} schedules; --seed counts them from 0")))
-        }
+        Some(all) if first >= all => Err(beyond(all)),
         Some(all) => Ok(first..end.min(all)),
         None => Ok(first..end),
     }
@@ -154,6 +194,9 @@ fn replay_line(args: &SimArgs, seed: u64) -> String {
     }
     if let Some(f) = args.f {
         line = format!("{line} --f {f}");
+    }
+    if let Some(variant) = &args.variant {
+        line = format!("{line} --variant {variant}");
     }
     // As a comment, so that the whole line can be pasted.
     match option_env!("PENTARCHY_COMMIT") {
