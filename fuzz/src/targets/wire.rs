@@ -83,7 +83,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
                     seeds.push(of(5, &proposal.to_bytes()));
                 }
             }
-            Packet::Epochs(wire) => seeds.push(of(9, &wire)),
+            Packet::Epochs(wire) => seeds.push(of(10, &wire)),
             Packet::ToReplica(wire) => {
                 if let Ok(ToReplica::Request(envelope)) = ToReplica::from_bytes(&wire) {
                     seeds.push(of(4, &envelope.to_bytes()));

@@ -7,12 +7,16 @@ use super::certificate::Entry;
 use super::message::{Message, Report};
 use super::replica::{MinBft, Phase, Timer};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
-use pentarchy_core::limits::{RESEND_BYTES_MAX, RESEND_MESSAGES_MAX};
+use pentarchy_core::limits::{RESEND_BYTES_MAX, RESEND_MESSAGES_MAX, WINDOW_SLOTS};
 use pentarchy_core::mark;
 use pentarchy_core::protocol::{Delay, Effects, To};
 
 /// How long a PREPARE that others have committed to may still be on its way.
 const GAP_MILLIS: u32 = 2;
+
+/// Messages about slots that a peer is sent again between two ticks: a primary that leaves someone
+/// out of every slot needs as many.
+const RESEND_SLOTS_MAX: usize = WINDOW_SLOTS as usize;
 
 /// How often it is asked for out of turn; then ticks have to do.
 const GAP_ASKS: u8 = 4;
@@ -203,7 +207,7 @@ impl MinBft {
             for message in prepare.into_iter().chain(&state.own_commit) {
                 *messages += 1;
                 *bytes += message.wire.len();
-                if *messages > RESEND_MESSAGES_MAX || (*messages > 1 && *bytes > RESEND_BYTES_MAX) {
+                if *messages > RESEND_SLOTS_MAX || (*messages > 1 && *bytes > RESEND_BYTES_MAX) {
                     return;
                 }
                 mark!("minbft/slot_relayed");
