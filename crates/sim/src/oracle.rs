@@ -1,12 +1,14 @@
 //! All checkers together, and what they are told.
 
 use crate::audit::Audit;
+use crate::checker::agreed_time::AgreedTime;
 use crate::checker::agreement::Agreement;
 use crate::checker::at_most_once::AtMostOnce;
 use crate::checker::checkpoint::{Checkpoints, Source};
 use crate::checker::counter_uniqueness::CounterUniqueness;
 use crate::checker::events::Events;
 use crate::checker::linearizability::{self, Seen};
+use crate::checker::stability::Stability;
 use crate::checker::validity::Validity;
 use crate::checker::{Broken, Verdict, acceptance, bounds, evidence};
 use crate::crypto::Crypto;
@@ -14,6 +16,7 @@ use crate::node::{Address, Observation};
 use crate::run::{FINDINGS, Summary};
 use crate::service::Operation;
 use crate::swarm::{Disturbance, Options};
+use crate::time::Micros;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
 use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
@@ -36,6 +39,8 @@ pub struct Oracle {
     abused_macs: bool,
     watch_devices: bool,
     agreement: Agreement,
+    agreed_time: AgreedTime,
+    stability: Stability,
     validity: Validity,
     at_most_once: AtMostOnce,
     checkpoints: Checkpoints,
@@ -71,6 +76,8 @@ impl Oracle {
             abused_macs: options.abuses_macs(),
             watch_devices: options.watch_devices,
             agreement: Agreement::default(),
+            agreed_time: AgreedTime::new(options.skew_ms + options.jumps_ms(), options.drift_ppm),
+            stability: Stability::new(options.is_calm()),
             validity: Validity::new(crypto),
             at_most_once: AtMostOnce::default(),
             checkpoints: Checkpoints::default(),
@@ -97,6 +104,7 @@ impl Oracle {
         replica: ReplicaId,
         faulty: bool,
         seen: &Observation,
+        now: Micros,
         audit: &mut Audit,
     ) -> Verdict {
         if let Observation::Certified { ui, digest } = seen {
@@ -109,6 +117,7 @@ impl Oracle {
         match seen {
             Observation::Executed { slot, batch } => {
                 audit.note(slot.0, 30, u64::from(replica.0), &batch.digest.0);
+                self.agreed_time.executed(now, replica, *slot, batch.time)?;
                 if self.agreement.executed(replica, *slot, batch.digest)? {
                     self.validity.executed(*slot, batch)?;
                 }
@@ -128,7 +137,10 @@ impl Oracle {
                 self.agreement.installed(replica, *slot);
                 self.checkpoints.state(replica, *slot, *state, Source::Installed)?;
             }
-            Observation::Entered { view, .. } => self.highest_view = self.highest_view.max(*view),
+            Observation::Entered { view, .. } => {
+                self.highest_view = self.highest_view.max(*view);
+                self.stability.entered(replica, *view)?;
+            }
             Observation::Told { client, number, body } => {
                 self.events_told.told(replica, *client, *number, body)?;
             }

@@ -162,7 +162,8 @@ impl World {
                 Act::Saw(Observation::Lied { .. }) => self.lies += 1,
                 Act::Saw(seen) => {
                     ran |= matches!(seen, Observation::Executed { .. });
-                    verdict = verdict.and(self.oracle.saw(id, faulty, &seen, &mut self.audit))
+                    verdict =
+                        verdict.and(self.oracle.saw(id, faulty, &seen, self.now, &mut self.audit));
                 }
             }
         }

@@ -1,8 +1,12 @@
 //! `sim`: a protocol under simulated faults, one run per seed.
 
+#[cfg(feature = "mutants")]
+mod museum;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod tally;
 
-use super::args::SimArgs;
+use super::args::{SimArgs, SimCommand};
 use super::failure::{Failure, Outcome};
 use super::say;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -29,6 +33,22 @@ const FAILURES_MAX: usize = 10;
 
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Outcome {
+    match &args.command {
+        None => sweep(args),
+        #[cfg(feature = "mutants")]
+        Some(SimCommand::Mutants(args)) => mutants::run(args),
+        #[cfg(feature = "mutants")]
+        Some(SimCommand::Museum(args)) => museum::run(args),
+        #[cfg(not(feature = "mutants"))]
+        Some(SimCommand::Mutants(_) | SimCommand::Museum(_)) => Err(Failure::Usage(
+            "this binary has no seeded bugs, as it may serve; use \
+             cargo run --release -p pentarchy --features mutants -- sim mutants (or museum)"
+                .to_owned(),
+        )),
+    }
+}
+
+fn sweep(args: &SimArgs) -> Outcome {
     let entry = protocol(&args.protocol)?;
     let config = SimConfig {
         requests: args.requests,
@@ -52,8 +72,8 @@ pub fn run(args: &SimArgs) -> Outcome {
         tally.failures() < FAILURES_MAX && !interrupted.load(Ordering::Relaxed)
     };
     match &schedules {
-        Some(all) => run_schedules(all, seeds, jobs(args), &config, &factories, told),
-        None => run_many(seeds, jobs(args), &config, &factories, told),
+        Some(all) => run_schedules(all, seeds, jobs(args.jobs), &config, &factories, told),
+        None => run_many(seeds, jobs(args.jobs), &config, &factories, told),
     }
     progress.finish_and_clear();
     tally.finish(started.elapsed());
@@ -95,8 +115,8 @@ fn seeds(args: &SimArgs, all: Option<u64>) -> Outcome<Range<u64>> {
     }
 }
 
-fn jobs(args: &SimArgs) -> usize {
-    args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+fn jobs(asked: Option<NonZeroUsize>) -> usize {
+    asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
 }
 
 fn start_client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
