@@ -221,7 +221,7 @@ impl Executor {
     fn header(&self) -> Vec<u8> {
         let mut to = Writer::default();
         self.executed.encode(&mut to);
-        if mutant!("executor.time-left-out") { Millis(0) } else { self.time }.encode(&mut to);
+        self.time.encode(&mut to);
         self.roster.encode(&mut to);
         to.into_vec()
     }

@@ -63,7 +63,6 @@ impl Mutant {
 pub const MUTANTS: &[Mutant] = &[
     mutant("example.quorum-of-f", "f votes are enough in the example of the module page"),
     mutant("executor.time-goes-back", "the agreed time is what the last batch says"),
-    mutant("executor.time-left-out", "checkpoints leave out the agreed time"),
     mutant("executor.time-not-restored", "a transferred state does not bring the agreed time"),
     mutant("executor.service-not-cut-again", "checkpoints show the service as it began"),
     mutant("executor.clients-not-restored", "a transferred state does not bring the client table"),

@@ -1,5 +1,5 @@
-//! Bugs and attacks that others have published, each as a scenario that is run twice: with a
-//! variant that has the flaw, which must break, and with the protocol as it is here, which must not.
+//! Bugs and attacks that others have published. Each is a scenario that is run twice: with a
+//! variant that has the flaw and must break, and with the protocol as it is, which must not.
 
 use crate::device::DeviceFault;
 use crate::explorer::{Explored, Plan, explore};

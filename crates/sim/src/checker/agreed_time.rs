@@ -1,5 +1,5 @@
-//! The time that a group agrees on is not ahead of every clock: a batch executes only if some
-//! correct replica's clock allowed it, so a lying primary cannot take the group's time away with it.
+//! The time that a group agrees on is not ahead of every clock: a batch executes only if a correct
+//! replica's clock allowed it, so no lying primary can take the group's time away with it.
 
 use super::{Broken, Verdict};
 use crate::time::{Micros, latest};
