@@ -70,3 +70,30 @@ fn devices_that_are_copied_break_the_group_and_the_line_that_shows_it_is_printed
     let words = words.split(|word| *word == "#").next().expect("what is not a comment");
     assert_eq!(run(words).status.code(), Some(1), "{words:?}");
 }
+
+#[cfg(not(feature = "mutants"))]
+#[test]
+fn a_binary_that_may_serve_has_no_seeded_bugs_and_says_where_they_are() {
+    for what in ["mutants", "museum"] {
+        let output = run(&["sim", what]);
+        assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+        assert!(stderr(&output).contains("--features mutants"), "{}", stderr(&output));
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_bug_is_found_one_that_is_not_looked_for_is_missed_and_an_exhibit_is_shown() {
+    let report = json(&["sim", "mutants", "--only", "minbft.decide-with-f", "--json"]);
+    let line = &report["mutants"][0];
+    assert_eq!((&line["catches"], &line["properties"][0]), (&5.into(), &"agreement".into()));
+    let few = ["sim", "mutants", "--only", "transfer.manifest-not-checked", "--seeds-max", "1"];
+    let output = run(&few);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(stdout(&output).contains("NOT CAUGHT"), "{}", stdout(&output));
+    assert_eq!(run(&["sim", "mutants", "--only", "none"]).status.code(), Some(2));
+
+    let shown = json(&["sim", "museum", "number-reused", "--json"]);
+    assert_eq!(shown[0]["as_expected"], true, "{shown}");
+    assert_eq!(run(&["sim", "museum", "none"]).status.code(), Some(2));
+}
