@@ -102,7 +102,7 @@ const fn first_seed(start: u64) -> u64 {
 /// bugs make a group do things for no reason, which elsewhere does not stand out. Most groups are
 /// of the smallest size, as their worlds cost least.
 fn config(seed: u64, requests: u64) -> SimConfig {
-    let f = (seed % 4 != 0).then_some(1);
+    let f = (!seed.is_multiple_of(4)).then_some(1);
     SimConfig { requests, f, hostile_only: seed % 8 == 7, ..SimConfig::default() }
 }
 
