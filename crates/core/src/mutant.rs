@@ -98,7 +98,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("minbft.stable-by-f", "f signatures make a checkpoint stable"),
     mutant("minbft.never-fetches", "a replica that is behind does not fetch the state"),
     mutant("minbft.next-slot-stays-behind", "the next slot stays below a new window"),
-    mutant("minbft.waits-for-what-ran", "requests stay waited for although a state came"),
     mutant("minbft.resends-once", "the timer that repairs loss runs once"),
     mutant("minbft.stable-not-passed-on", "proofs of checkpoints are not passed on"),
     mutant("minbft.slots-not-passed-on", "PREPAREs and COMMITs are not sent again"),

@@ -231,9 +231,7 @@ impl MinBft {
     pub(super) fn on_installed(&mut self, slot: Slot, out: &mut Effects<Self>) {
         mark!("minbft/installed");
         self.committed = slot;
-        if !mutant!("minbft.waits-for-what-ran") {
-            self.pending.clear();
-        }
+        self.pending.clear();
         self.checkpoints.mine.retain(|at, _| *at <= slot);
         self.advance(out);
         self.check_behind(out);
