@@ -11,7 +11,7 @@ pub const SEEDS: u64 = 200;
 /// A step's name and what it does; the number is that of the simulator's seeds.
 type Step = (&'static str, fn(&Path, u64) -> Result<(), Failure>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 11] = [
     ("format", |root, _| cargo(root, &["fmt", "--all", "--", "--check"], &[])),
     ("tidy", |root, _| tidy::tidy(root)),
     ("clippy", |root, _| {
@@ -31,8 +31,16 @@ const STEPS: [Step; 9] = [
         cargo(root, &[&run[..], &what[..]].concat(), &[])
     }),
     ("audit", |root, _| audit(root)),
+    ("mutants", |root, _| with_mutants(root, &["mutants", "--starts", "1"])),
+    ("museum", |root, _| with_mutants(root, &["museum"])),
     ("fuzz", |root, _| fuzz::check(root)),
 ];
+
+/// What `sim` does with seeded bugs.
+fn with_mutants(root: &Path, what: &[&str]) -> Result<(), Failure> {
+    let run = ["run", "--release", "--quiet", "-p", "pentarchy", "--features", "mutants", "--"];
+    cargo(root, &[&run[..], &["sim"], what].concat(), &[])
+}
 
 /// Seeds that are run once for each optimisation level.
 const AUDITED: &str = "12";

@@ -3,6 +3,7 @@
 use crate::digest::{Digest, Hasher};
 use crate::ids::Millis;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_REQUESTS_MAX};
+use crate::mutant;
 use crate::request::Envelope;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
@@ -74,7 +75,8 @@ impl Proposal {
     #[must_use]
     pub fn new(time: Millis, items: Vec<Item>) -> Self {
         let mut hasher = Hasher::new("batch");
-        hasher.u64(time.0).u64(items.len() as u64);
+        let named = if mutant!("batch.time-not-named") { Millis(0) } else { time };
+        hasher.u64(named.0).u64(items.len() as u64);
         for item in &items {
             hasher.digest(&item.digest());
         }

@@ -7,6 +7,7 @@ use crate::epochs::Handover;
 use crate::ids::{ClientId, Millis, ReplicaId, Slot};
 use crate::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
 use crate::membership::{Base, Membership};
+use crate::mutant;
 use crate::ports::client::{Outcome, Reply, ToClient};
 use crate::request::{Envelope, Request};
 use crate::roster::Roster;
@@ -133,7 +134,8 @@ impl Executor {
         assert_eq!(slot, self.executed.next(), "slots are executed in order, each once");
         assert!(!self.roster.is_ending(), "{slot} lies behind the end of its epoch");
         self.executed = slot;
-        self.time = self.time.max(batch.time);
+        self.time =
+            if mutant!("executor.time-goes-back") { batch.time } else { self.time.max(batch.time) };
         let mut index = 0;
         for envelope in &batch.envelopes {
             if let Some(member) = self.roster.membership().member(&envelope.client) {
@@ -191,6 +193,7 @@ impl Executor {
         for index in self.changed_sections() {
             let bytes = match index.checked_sub(OWN_SECTIONS) {
                 None => self.sessions.section(index - 1),
+                Some(_) if mutant!("executor.service-not-cut-again") => continue,
                 Some(index) => self.service.section(index),
             };
             self.sections[index as usize] = Section::cut(bytes);
@@ -245,7 +248,8 @@ impl Executor {
 
     /// Snapshots below a stable checkpoint may go.
     pub fn stable(&mut self, slot: Slot) {
-        self.snapshots.retain(|snapshot| snapshot.slot >= slot);
+        let low = if mutant!("executor.stable-state-dropped") { slot.next() } else { slot };
+        self.snapshots.retain(|snapshot| snapshot.slot >= low);
     }
 
     /// A kept snapshot.
@@ -294,12 +298,16 @@ impl Executor {
             if section.digests == *known && !changed.contains(&index) {
                 continue;
             }
+            if index < OWN_SECTIONS && mutant!("executor.clients-not-restored") {
+                continue;
+            }
             let bytes = section.joined();
             match index.checked_sub(OWN_SECTIONS) {
                 None => self.sessions.restore_section(index - 1, &bytes)?,
                 Some(index) => self.service.restore_section(index, &bytes)?,
             }
         }
+        let time = if mutant!("executor.time-not-restored") { self.time } else { time };
         (self.executed, self.time, self.roster) = (executed, time, roster);
         self.sections.clone_from(&snapshot.sections);
         self.changed_sections();

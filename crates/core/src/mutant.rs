@@ -29,22 +29,98 @@ pub struct Mutant {
     pub name: &'static str,
     /// What it breaks, in one sentence.
     pub about: &'static str,
+    /// What is to find it.
+    pub finder: Finder,
+}
+
+/// What is to find a mutant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Finder {
+    /// Random worlds, in which nothing was arranged for it.
+    Swarm,
+    /// A search through every order of events in a small group, or a schedule by hand: it needs one
+    /// particular order of many events, which random worlds hit too seldom.
+    Explorer,
 }
 
 const fn mutant(name: &'static str, about: &'static str) -> Mutant {
-    Mutant { name, about }
+    Mutant { name, about, finder: Finder::Swarm }
+}
+
+impl Mutant {
+    const fn explored(self) -> Self {
+        Self { finder: Finder::Explorer, ..self }
+    }
+
+    /// Whether it is part of the product, not of the [module](self)'s example.
+    #[must_use]
+    pub fn is_real(&self) -> bool {
+        !self.name.starts_with("example.")
+    }
 }
 
 /// Every mutant. The first is used by this page and by the tests of the mechanism only.
 pub const MUTANTS: &[Mutant] = &[
     mutant("example.quorum-of-f", "f votes are enough in the example of the module page"),
+    mutant("executor.time-goes-back", "the agreed time is what the last batch says"),
+    mutant("executor.time-not-restored", "a transferred state does not bring the agreed time"),
+    mutant("executor.service-not-cut-again", "checkpoints show the service as it began"),
+    mutant("executor.clients-not-restored", "a transferred state does not bring the client table"),
+    mutant("executor.stable-state-dropped", "the snapshot of a stable checkpoint is not kept"),
     mutant("sessions.runs-again", "a request that is ordered twice runs twice"),
+    mutant("sessions.reply-of-another", "a request is answered with the result before its own"),
+    mutant("sessions.replies-left-out", "checkpoints leave out the kept results"),
+    mutant("sessions.floor-not-counted", "numbers are looked up as if the floor were 0"),
+    mutant("transfer.manifest-not-checked", "a manifest is believed whatever its digest"),
+    mutant("transfer.chunk-not-checked", "a chunk is believed whatever its digest"),
+    mutant("transfer.waits-for-ever", "a source that does not answer is never given up"),
+    mutant("votes.twice-counts-twice", "a vote that is repeated is counted again"),
+    mutant("batch.time-not-named", "the digest of a batch leaves out its time"),
     mutant("device.certifies-twice", "a device gives its last position to another statement too"),
-    mutant("device.not-bound-to-views", "a device may go back to a view that its replica left"),
+    mutant("device.not-bound-to-views", "a device may go back to a view that its replica left")
+        .explored(),
     mutant("epochs.handover-of-f", "f votes prove how an epoch ends"),
     mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
-    mutant("minbft.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it"),
+    mutant("client.believes-f", "a client believes what f replicas say"),
+    mutant("client.believes-f-about-events", "a client believes what f replicas say it is told"),
+    mutant("client.reads-from-a-quorum", "a query is believed when f + 1 answers are equal"),
+    mutant("client.never-retries", "a request is sent once"),
+    mutant("client.trusts-primary", "a request is sent again to the primary only"),
+    mutant("client.gives-up-early", "the floor passes numbers whose results are outstanding"),
+    mutant("client.forgets-votes", "each vote takes the place of those before"),
+    mutant("pending.waits-for-digest", "a number that ran with another content stays waited for"),
+    mutant("minbft.decide-with-f", "f commitments decide a slot"),
+    mutant("minbft.flight-leaks", "a decided proposal stays counted as under way"),
+    mutant("minbft.prepare-of-any-view", "a PREPARE of another view counts in this one"),
+    mutant("minbft.commit-of-any-view", "a COMMIT of another view counts in this one"),
+    mutant("minbft.commit-skips-gaps", "a backup commits past a slot whose PREPARE it lacks"),
+    mutant("minbft.any-time-is-good", "a backup accepts a time that is far ahead of its clock"),
+    mutant("minbft.bodies-not-served", "nobody is sent the batches that it asks for"),
+    mutant("minbft.checkpoint-misnamed", "a checkpoint is announced for the slot behind its own"),
+    mutant("minbft.stable-by-f", "f signatures make a checkpoint stable"),
+    mutant("minbft.never-fetches", "a replica that is behind does not fetch the state"),
+    mutant("minbft.next-slot-stays-behind", "the next slot stays below a new window"),
+    mutant("minbft.resends-once", "the timer that repairs loss runs once"),
+    mutant("minbft.stable-not-passed-on", "proofs of checkpoints are not passed on"),
+    mutant("minbft.slots-not-passed-on", "PREPAREs and COMMITs are not sent again"),
+    mutant("minbft.only-authors-repeat", "nobody passes on the PREPAREs of others"),
+    mutant("minbft.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
+    mutant("minbft.never-forwards", "backups do not pass requests on to the primary"),
+    mutant("minbft.request-timer-once", "the request timer is not set for the next request"),
+    mutant("minbft.never-asks", "a request that is not ordered in time is waited for for ever"),
+    mutant("minbft.leave-on-f-asks", "f asks make a replica leave its view"),
+    mutant("minbft.hides-entry", "a VIEW-CHANGE does not show how its view was opened"),
+    mutant("minbft.hides-last-commitment", "a VIEW-CHANGE shows all but the last commitment"),
+    mutant("minbft.omission-not-checked", "a VIEW-CHANGE may leave out commitments"),
+    mutant("minbft.members-not-checked", "a NEW-VIEW is believed whatever its members show"),
+    mutant("minbft.trusts-new-primary", "nobody times the new primary"),
+    mutant("minbft.new-view-on-lowest-base", "a view begins on the lowest checkpoint shown"),
+    mutant("minbft.new-view-takes-shortest", "a view takes over the shortest list shown"),
+    mutant("minbft.nothing-taken-over", "what a view took over is forgotten as it is entered"),
+    mutant("minbft.slots-used-again", "a view orders in slots that it took over"),
+    mutant("minbft.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
+        .explored(),
 ];
 
 /// The place of a name in [`MUTANTS`].

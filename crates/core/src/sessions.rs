@@ -102,7 +102,8 @@ impl Session {
 
     /// Index of a number among the entries; none below the floor or beyond the window.
     fn index(&self, number: u64) -> Option<usize> {
-        let offset = number.checked_sub(self.floor)?;
+        let floor = if mutant!("sessions.floor-not-counted") { 0 } else { self.floor };
+        let offset = number.checked_sub(floor)?;
         if offset < CLIENT_WINDOW { usize::try_from(offset).ok() } else { None }
     }
 
@@ -141,6 +142,7 @@ impl Session {
             return Lookup::Settled(Outcome::Forgotten);
         }
         let Some(index) = self.index(number) else { return Lookup::Settled(Outcome::Refused) };
+        let index = if mutant!("sessions.reply-of-another") { index.max(1) - 1 } else { index };
         match self.entries.get(index) {
             None | Some(Entry::Open) => Lookup::New,
             Some(Entry::Done(result)) => Lookup::Settled(Outcome::Done(result.clone())),
@@ -327,6 +329,7 @@ impl Sessions {
             for entry in &session.entries {
                 match entry {
                     Entry::Open => to.u8(0),
+                    Entry::Done(_) if mutant!("sessions.replies-left-out") => to.u8(2),
                     Entry::Done(result) => {
                         to.u8(1);
                         to.bytes(result);

@@ -13,6 +13,7 @@ use crate::digest::Digest;
 use crate::executor::Executor;
 use crate::ids::{Millis, ReplicaId, ReplicaSet, Slot};
 use crate::limits::{CHUNK_BYTES_MAX, TRANSFER_CHUNKS_IN_FLIGHT};
+use crate::mutant;
 use crate::snapshot::{Manifest, Section, Snapshot};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -266,7 +267,8 @@ impl Transfer {
         let Some(goal) = &self.goal else { return };
         let mut overdue = ReplicaSet::EMPTY;
         for ask in &goal.asked {
-            if ask.deadline.is_some_and(|deadline| deadline <= self.now) {
+            let late = ask.deadline.is_some_and(|deadline| deadline <= self.now);
+            if late && !mutant!("transfer.waits-for-ever") {
                 overdue.insert(ask.to);
             }
         }
@@ -307,7 +309,7 @@ impl Transfer {
 
     fn on_manifest(&mut self, from: ReplicaId, manifest: Manifest, executor: &Executor) {
         let Some(goal) = self.goal.as_mut().filter(|goal| goal.manifest.is_none()) else { return };
-        if manifest.digest() != goal.state {
+        if manifest.digest() != goal.state && !mutant!("transfer.manifest-not-checked") {
             if goal.asked.iter().any(|ask| ask.to == from) {
                 self.blame(from);
             }
@@ -342,7 +344,7 @@ impl Transfer {
         if asked.is_none() && waiting.is_none() {
             return; // Here already, or never to be asked for under this index.
         }
-        if Digest::of(&bytes) != *digest {
+        if Digest::of(&bytes) != *digest && !mutant!("transfer.chunk-not-checked") {
             if asked.is_some_and(|at| goal.asked[at].to == from) {
                 self.blame(from);
             }

@@ -2,6 +2,7 @@
 //! quorum, and a second, different vote falls out as equivocation.
 
 use crate::ids::{ReplicaId, ReplicaSet};
+use crate::mutant;
 use alloc::vec::Vec;
 
 /// What became of a vote.
@@ -31,7 +32,7 @@ impl<T> Default for Votes<T> {
 impl<T: PartialEq> Votes<T> {
     /// Counts a vote.
     pub fn cast(&mut self, voter: ReplicaId, vote: T) -> Cast {
-        if self.voters.insert(voter) {
+        if self.voters.insert(voter) || mutant!("votes.twice-counts-twice") {
             self.votes.push((voter, vote));
             return Cast::Counted;
         }

@@ -13,6 +13,7 @@
 //! | [`explorer`] | everything that can happen to a small group, within budgets |
 //! | [`trace`] | golden traces: exact schedules in a small language |
 //! | [`shrink`], [`replay`] | a violation made small, told and drawn |
+//! | `mutants`, `museum` | seeded bugs and published ones, with the feature `mutants` |
 //! | [`audit`], [`rng`] | proof of determinism, and its only source of chance |
 
 #![forbid(unsafe_code)]
@@ -24,6 +25,10 @@ pub mod crypto;
 pub mod device;
 pub mod explorer;
 pub mod hostile;
+#[cfg(feature = "mutants")]
+pub mod museum;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 pub mod network;
 pub mod node;
 pub mod oracle;

@@ -1,6 +1,7 @@
 //! All checkers together, and what they are told.
 
 use crate::audit::Audit;
+use crate::checker::agreed_time::AgreedTime;
 use crate::checker::agreement::Agreement;
 use crate::checker::at_most_once::AtMostOnce;
 use crate::checker::checkpoint::{Checkpoints, Source};
@@ -8,6 +9,7 @@ use crate::checker::counter_uniqueness::CounterUniqueness;
 use crate::checker::epoch_handover::EpochHandover;
 use crate::checker::events::Events;
 use crate::checker::linearizability::{self, Seen};
+use crate::checker::stability::Stability;
 use crate::checker::validity::Validity;
 use crate::checker::{Broken, Verdict, acceptance, bounds, evidence};
 use crate::crypto::{Crypto, member_id};
@@ -15,6 +17,7 @@ use crate::node::{Address, Observation};
 use crate::run::{FINDINGS, Summary};
 use crate::service::Operation;
 use crate::swarm::{Disturbance, Options};
+use crate::time::Micros;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
 use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
@@ -38,6 +41,8 @@ pub struct Oracle {
     abused_macs: bool,
     watch_devices: bool,
     agreement: Agreement,
+    agreed_time: AgreedTime,
+    stability: Stability,
     validity: Validity,
     at_most_once: AtMostOnce,
     checkpoints: Checkpoints,
@@ -76,6 +81,8 @@ impl Oracle {
             abused_macs: options.abuses_macs(),
             watch_devices: options.watch_devices,
             agreement: Agreement::default(),
+            agreed_time: AgreedTime::new(options.skew_ms + options.jumps_ms(), options.drift_ppm),
+            stability: Stability::new(options.is_calm()),
             validity,
             at_most_once: AtMostOnce::default(),
             checkpoints: Checkpoints::default(),
@@ -103,6 +110,7 @@ impl Oracle {
         replica: ReplicaId,
         faulty: bool,
         seen: &Observation,
+        now: Micros,
         audit: &mut Audit,
     ) -> Verdict {
         if let Observation::Certified { epoch, ui, digest } = seen {
@@ -116,6 +124,7 @@ impl Oracle {
             Observation::Executed { slot, batch } => {
                 audit.note(slot.0, 30, u64::from(replica.0), &batch.digest.0);
                 self.handover.executed(replica, *slot, batch)?;
+                self.agreed_time.executed(now, replica, *slot, batch.time)?;
                 if self.agreement.executed(replica, *slot, batch.digest)? {
                     self.validity.executed(*slot, batch)?;
                 }
@@ -136,7 +145,10 @@ impl Oracle {
                 self.handover.installed(replica, *slot);
                 self.checkpoints.state(replica, *slot, *state, Source::Installed)?;
             }
-            Observation::Entered { view, .. } => self.highest_view = self.highest_view.max(*view),
+            Observation::Entered { view, .. } => {
+                self.highest_view = self.highest_view.max(*view);
+                self.stability.entered(replica, *view)?;
+            }
             Observation::Told { client, number, body } => {
                 self.events_told.told(replica, *client, *number, body)?;
             }

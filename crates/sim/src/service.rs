@@ -2,7 +2,7 @@
 //! the order in which operations ran, so that a wrong order shows.
 
 use pentarchy_core::Bytes;
-use pentarchy_core::ids::{ClientId, Slot};
+use pentarchy_core::ids::{ClientId, Millis, Slot};
 use pentarchy_core::service::{Context, Event, Service};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::collections::BTreeMap;
@@ -188,6 +188,9 @@ pub struct Registers {
     registers: BTreeMap<u16, Vec<u8>>,
     changed: u32,
     journal: Journal,
+    /// The agreed time of the last operation: part of the state, so that replicas which do not
+    /// agree on it differ.
+    time: Millis,
     /// What the last operation tells clients.
     events: Vec<Event>,
 }
@@ -196,13 +199,22 @@ impl Registers {
     /// No register is set. What is executed is noted in the journal.
     #[must_use]
     pub const fn new(journal: Journal) -> Self {
-        Self { registers: BTreeMap::new(), changed: u32::MAX, journal, events: Vec::new() }
+        Self {
+            registers: BTreeMap::new(),
+            changed: u32::MAX,
+            journal,
+            time: Millis(0),
+            events: Vec::new(),
+        }
     }
 }
 
 impl Service for Registers {
     fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
         let bytes = Bytes::copy_from_slice(operation);
+        assert!(context.time >= self.time, "the time that a service is told never goes back");
+        self.changed |= u32::from(context.time > self.time);
+        self.time = context.time;
         let Ok(operation) = Operation::from_bytes(&bytes) else { return b"malformed".to_vec() };
         let entry = (context.slot, context.client, operation.number);
         self.journal.lock().expect("no panic while writing").push(entry);
@@ -235,6 +247,9 @@ impl Service for Registers {
 
     fn section(&self, index: u32) -> Vec<u8> {
         let mut to = Writer::default();
+        if index == 0 {
+            self.time.encode(&mut to);
+        }
         for (key, value) in &self.registers {
             // A register that was only read is as one that was never touched.
             if u32::from(*key) % SECTIONS == index && !value.is_empty() {
@@ -255,6 +270,9 @@ impl Service for Registers {
         self.changed |= 1 << index;
         let bytes = Bytes::copy_from_slice(bytes);
         let mut from = Reader::new(&bytes);
+        if index == 0 {
+            self.time = Millis::decode(&mut from)?;
+        }
         while from.remaining() > 0 {
             let (key, value) = (from.u16()?, from.bytes(REGISTER_BYTES_MAX.max(64 << 10))?);
             if u32::from(key) % SECTIONS != index {
@@ -270,7 +288,6 @@ impl Service for Registers {
 mod tests {
     use super::*;
     use pentarchy_core::digest::Digest;
-    use pentarchy_core::ids::Millis;
 
     fn run(service: &mut Registers, key: u16, action: Action) -> Vec<u8> {
         let client = ClientId([1; 32]);

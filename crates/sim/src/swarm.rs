@@ -22,6 +22,8 @@ pub struct SimConfig {
     pub f: Option<usize>,
     /// Whether anything goes wrong at all: faults, loss, skew, pauses.
     pub faults: bool,
+    /// Whether nothing goes wrong but what hostile clients send.
+    pub hostile_only: bool,
     /// Whether replicas and clients may be Byzantine.
     pub byzantine: bool,
     /// How the devices of faulty replicas are. Unless they keep their contract, every world has
@@ -39,6 +41,7 @@ impl Default for SimConfig {
             requests: 1_000,
             f: None,
             faults: true,
+            hostile_only: false,
             byzantine: true,
             device: DeviceFault::None,
             timeouts: Timeouts::default(),
@@ -204,7 +207,9 @@ impl Options {
             heal_at: if config.faults { heal_at } else { 0 },
             liveness_timeouts: config.liveness_timeouts,
         };
-        if config.faults {
+        if config.hostile_only {
+            options.hostile = (0..rng.range(1, 3)).map(|_| Hostility::draw(rng)).collect();
+        } else if config.faults {
             options.draw_network(rng);
             if config.byzantine {
                 options.draw_replicas(rng);
@@ -226,6 +231,26 @@ impl Options {
     pub fn abuses_macs(&self) -> bool {
         let partial = self.hostile.contains(&Hostility::PartialMacs);
         self.macs && (partial || !self.byzantine.is_empty())
+    }
+
+    /// Whether nothing goes wrong but what clients send: then nobody has a reason to leave a view.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        let NetworkOptions { latency_us, jitter_us, loss_ppm, straggle_ppm, .. } = self.network;
+        let network = latency_us + jitter_us < 10_000 && loss_ppm == 0 && straggle_ppm == 0;
+        let hosts = self.busy_ppm == 0 && self.skew_ms == 0 && self.drift_ppm == 0;
+        let replicas = self.byzantine.is_empty() && self.disturbances.is_empty();
+        network && hosts && replicas && !self.abuses_macs()
+    }
+
+    /// How far clocks are set ahead, all together.
+    #[must_use]
+    pub fn jumps_ms(&self) -> u64 {
+        let jump = |(_, it): &(Micros, Disturbance)| match it {
+            Disturbance::ClockJump(_, ms) => *ms,
+            _ => 0,
+        };
+        self.disturbances.iter().map(jump).sum()
     }
 
     /// Replicas and copies of them: wherever a core runs is a place, and the first `n` places are

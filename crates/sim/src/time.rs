@@ -9,6 +9,12 @@ pub type Micros = u64;
 /// What the clocks show at the start of the world.
 const START: u64 = 1_000_000_000_000;
 
+/// The latest time that a clock can show which is at most this far ahead and this much too fast.
+#[must_use]
+pub const fn latest(now: Micros, ahead_ms: u64, drift_ppm: u64) -> Millis {
+    Millis(START + ahead_ms + (now + now * drift_ppm / 1_000_000) / 1_000)
+}
+
 /// The clock of one node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {

@@ -421,15 +421,15 @@ pub struct TopArgs {
 
 /// `sim`.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  pentarchy sim --protocol minbft --seeds 10000\n  \
     pentarchy sim --protocol minbft --seed 0x2a\n  \
-    pentarchy sim --twins 3\n  \
+    pentarchy sim --twins 3\n  pentarchy sim mutants\n  pentarchy sim museum\n  \
     pentarchy sim replay 0x2a --svg 0x2a.svg\n\n\
     A failing seed prints the line that replays it. The plainest of them is then made smaller,\n\
     for at most 20 s, and drawn. Exit code 1 if a seed failed.")]
 pub struct SimArgs {
-    /// Instead of a search
+    /// Instead of a sweep
     #[command(subcommand)]
     pub command: Option<SimCommand>,
     /// The protocol to run
@@ -478,6 +478,51 @@ pub struct SimArgs {
 pub enum SimCommand {
     /// Run one seed again and tell what happened: who, what, when, up to what broke
     Replay(Box<ReplayArgs>),
+    /// Put seeded bugs into the code, one after the other, and see how soon random runs find each
+    Mutants(MutantsArgs),
+    /// Show published bugs and attacks: each breaks a variant, and not the protocol as it is here
+    Museum(MuseumArgs),
+}
+
+/// `sim mutants`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  cargo run --release -p pentarchy --features mutants -- \
+    sim mutants\n\nExit code 1 if a bug is not found.")]
+pub struct MutantsArgs {
+    /// Hunts for each bug, each through seeds of its own
+    #[arg(long, default_value_t = 5, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub starts: u64,
+    /// Seeds after which a hunt is given up
+    #[arg(long, default_value_t = 3000, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub seeds_max: u64,
+    /// Requests of all clients together, in each run
+    #[arg(long, default_value_t = 200, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub requests: u64,
+    /// Only this bug
+    #[arg(long, value_name = "NAME")]
+    pub only: Option<String>,
+    /// Hunts at the same time; by default one per processor
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sim museum`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  cargo run --release -p pentarchy --features mutants -- \
+    sim museum\n\nExit code 1 if a variant does not break or the protocol does.")]
+pub struct MuseumArgs {
+    /// Only this exhibit
+    #[arg(value_name = "NAME")]
+    pub only: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `sim --device`.

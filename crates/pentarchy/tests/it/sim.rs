@@ -133,3 +133,30 @@ fn mistakes_in_a_replay_are_explained() {
         assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
     }
 }
+
+#[cfg(not(feature = "mutants"))]
+#[test]
+fn a_binary_that_may_serve_has_no_seeded_bugs_and_says_where_they_are() {
+    for what in ["mutants", "museum"] {
+        let output = run(&["sim", what]);
+        assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+        assert!(stderr(&output).contains("--features mutants"), "{}", stderr(&output));
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_bug_is_found_one_that_is_not_looked_for_is_missed_and_an_exhibit_is_shown() {
+    let report = json(&["sim", "mutants", "--only", "minbft.decide-with-f", "--json"]);
+    let line = &report["mutants"][0];
+    assert_eq!((&line["catches"], &line["properties"][0]), (&5.into(), &"agreement".into()));
+    let few = ["sim", "mutants", "--only", "transfer.manifest-not-checked", "--seeds-max", "1"];
+    let output = run(&few);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(stdout(&output).contains("NOT CAUGHT"), "{}", stdout(&output));
+    assert_eq!(run(&["sim", "mutants", "--only", "none"]).status.code(), Some(2));
+
+    let shown = json(&["sim", "museum", "number-reused", "--json"]);
+    assert_eq!(shown[0]["as_expected"], true, "{shown}");
+    assert_eq!(run(&["sim", "museum", "none"]).status.code(), Some(2));
+}

@@ -15,6 +15,7 @@ use pentarchy_core::limits::{
     BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_INLINE_BYTES, PENDING_BYTES_MAX,
     PENDING_CLIENT_BYTES_MAX, PENDING_CLIENT_ENVELOPES_MAX, PENDING_ENVELOPES_MAX,
 };
+use pentarchy_core::mutant;
 use pentarchy_core::request::Envelope;
 
 /// One waiting envelope.
@@ -117,7 +118,8 @@ impl Pending {
         let Some(waiting) = self.clients.get_mut(&executed.client) else { return };
         let mut gone = Vec::new();
         waiting.retain_mut(|w| {
-            let done = w.envelope.digest == executed.digest || w.settle(executed);
+            let by_number = !mutant!("pending.waits-for-digest") && w.settle(executed);
+            let done = w.envelope.digest == executed.digest || by_number;
             if done {
                 gone.push((w.envelope.digest, w.envelope.len()));
             }

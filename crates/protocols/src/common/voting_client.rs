@@ -27,6 +27,7 @@ use pentarchy_core::limits::{
     CLIENT_WINDOW, ENVELOPE_BYTES_MAX, ENVELOPE_INLINE_BYTES, ENVELOPE_REQUESTS_MAX,
     OPERATION_BYTES_MAX,
 };
+use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Reply, ToClient};
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::request::{Draft, Request};
@@ -133,7 +134,8 @@ impl VotingClient {
     /// Every number below is settled: the lowest outstanding one, or the next if there is none.
     #[must_use]
     pub fn floor(&self) -> u64 {
-        self.pending.first_key_value().map_or(self.next, |(number, _)| *number)
+        let lowest = self.pending.first_key_value().filter(|_| !mutant!("client.gives-up-early"));
+        lowest.map_or(self.next, |(number, _)| *number)
     }
 
     /// The primary of the highest view that f + 1 replicas have reached, as they say. One of them
@@ -202,7 +204,8 @@ impl VotingClient {
         let Some(Pending::Sent { draft, ballot }) = self.pending.get_mut(&reply.number) else {
             return;
         };
-        if ballot.cast(from, Fingerprint::of(&reply.outcome)) <= self.f {
+        let enough = if mutant!("client.believes-f") { self.f } else { self.f + 1 };
+        if ballot.cast(from, Fingerprint::of(&reply.outcome)) < enough {
             return;
         }
         let draft = *draft;
@@ -223,7 +226,7 @@ impl VotingClient {
         };
         let outcome = Outcome::Done(result);
         let equal = ballot.cast(from, Fingerprint::of(&outcome));
-        if equal == self.n {
+        if equal == self.n || (equal > self.f && mutant!("client.reads-from-a-quorum")) {
             self.pending.remove(&number);
             out.push(Effect::Completed { number, outcome });
         } else if equal < ballot.len() {
@@ -328,8 +331,9 @@ impl VotingClient {
         let (now, replicas) = (self.now, self.replicas);
         let intervals: [u64; 5] = core::array::from_fn(|attempts| self.interval(attempts as u32));
         for sent in self.drafts.values_mut() {
-            if sent.deadline <= now {
-                let to = if sent.busy { primary } else { replicas };
+            if sent.deadline <= now && !mutant!("client.never-retries") {
+                let patient = sent.busy || mutant!("client.trusts-primary");
+                let to = if patient { primary } else { replicas };
                 sent.busy = false;
                 sent.attempts += 1;
                 sent.to = ReplicaSet(sent.to.0 | to.0);

@@ -13,6 +13,7 @@ use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::{REPLICAS_MAX, WINDOW_SLOTS};
 use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
@@ -294,7 +295,9 @@ impl ViewChange {
         }
         // Nothing that it committed to is left out.
         match slot_at(committed.index) {
-            Some(committed) if committed > slot => Err(Reject::BadCertificate),
+            Some(committed) if committed > slot && !mutant!("minbft.omission-not-checked") => {
+                Err(Reject::BadCertificate)
+            }
             _ => Ok(()),
         }
     }
@@ -372,10 +375,14 @@ impl NewView {
     /// certificate for each slot, so the members can differ only in how far they saw.
     #[must_use]
     pub fn start(&self) -> Start {
-        let base = self.members.iter().map(|m| m.change.checkpoint.slot).max().unwrap_or_default();
+        let slots = self.members.iter().map(|m| m.change.checkpoint.slot);
+        let lowest = mutant!("minbft.new-view-on-lowest-base");
+        let base = if lowest { slots.min() } else { slots.max() }.unwrap_or_default();
         let highest = self.members.iter().map(|m| m.ui.committed.view).max().unwrap_or_default();
         let in_highest = self.members.iter().filter(|m| m.ui.committed.view == highest);
-        let Some(longest) = in_highest.max_by_key(|m| m.change.shown()) else {
+        let shortest = mutant!("minbft.new-view-takes-shortest");
+        let length = |m: &&CertifiedViewChange| m.change.shown().0 ^ if shortest { !0 } else { 0 };
+        let Some(longest) = in_highest.max_by_key(length) else {
             return Start::default();
         };
         let change = &longest.change;
@@ -424,7 +431,9 @@ impl NewView {
             if !good {
                 return Err(Reject::BadCertificate);
             }
-            change.validate(check, ui)?;
+            if !mutant!("minbft.members-not-checked") {
+                change.validate(check, ui)?;
+            }
         }
         let quorum = check.membership.quorums().hybrid_quorum();
         if seen.len() == quorum { Ok(()) } else { Err(Reject::BadCertificate) }

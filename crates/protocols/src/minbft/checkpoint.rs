@@ -12,6 +12,7 @@ use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::mark;
+use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Effects, Finding, To};
 
@@ -119,9 +120,14 @@ impl MinBft {
             mark!("minbft/two_checkpoints");
             out.report(verified.author, Finding::TwoCheckpoints { slot });
         }
-        if let Some(proof) = self.checkpoints.proof(slot, state, self.weak()) {
+        if let Some(proof) = self.checkpoints.proof(slot, state, self.vouching()) {
             self.on_stable(proof, out);
         }
+    }
+
+    /// How many must have signed a state.
+    fn vouching(&self) -> usize {
+        if mutant!("minbft.stable-by-f") { self.membership.f } else { self.weak() }
     }
 
     /// A quorum vouches for a state. If execution is there already, the window moves. If not, the
@@ -174,13 +180,15 @@ impl MinBft {
         self.checkpoints.ahead = self.checkpoints.ahead.take().filter(|ahead| ahead.slot > slot);
         self.stable = proof;
         self.advance_window(slot);
-        self.next_slot = self.next_slot.max(slot.next());
+        if !mutant!("minbft.next-slot-stays-behind") {
+            self.next_slot = self.next_slot.max(slot.next());
+        }
         self.bodies.retain(slot, |_| true);
         if self.phase == super::replica::Phase::Entered {
             // The view works: the next failure starts from short timeouts again.
             self.doublings = 0;
         }
-        if self.committed < slot {
+        if self.committed < slot && !mutant!("minbft.never-fetches") {
             mark!("minbft/fetch");
             out.output(Output::Fetch { slot, state, from });
         } else {

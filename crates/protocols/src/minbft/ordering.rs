@@ -10,6 +10,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::{CLOCK_SKEW_MILLIS, RESEND_MESSAGES_MAX};
 use pentarchy_core::mark;
+use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, Finding, To};
 use pentarchy_core::request::Envelope;
@@ -46,7 +47,7 @@ impl MinBft {
         if verified.author == self.me {
             self.looping = self.looping.saturating_sub(1);
         }
-        if view != self.entered {
+        if view != self.entered && !mutant!("minbft.prepare-of-any-view") {
             self.keep_early(verified, view);
         } else if self.store_prepare(verified, slot, out) {
             self.advance(out);
@@ -96,7 +97,7 @@ impl MinBft {
         batch: Digest,
         out: &mut Effects<Self>,
     ) {
-        if view != self.entered {
+        if view != self.entered && !mutant!("minbft.commit-of-any-view") {
             self.keep_early(verified, view);
             return;
         }
@@ -132,9 +133,10 @@ impl MinBft {
         let (Some(batch), Some(_), false) = (state.batch, &state.prepare, state.decided) else {
             return;
         };
-        if state.commits.count(&batch) >= quorum {
+        let enough = if mutant!("minbft.decide-with-f") { quorum - 1 } else { quorum };
+        if state.commits.count(&batch) >= enough {
             state.decided = true;
-            if self.membership.primary(self.entered) == self.me {
+            if self.membership.primary(self.entered) == self.me && !mutant!("minbft.flight-leaks") {
                 self.in_flight = self.in_flight.saturating_sub(1);
             }
         }
@@ -153,7 +155,9 @@ impl MinBft {
     /// Commits to the next slot, if its PREPARE is here with the whole batch and its time has come.
     /// In slot order, because the counter cannot go back to a slot that was left out.
     fn commit_next(&mut self, out: &mut Effects<Self>) -> bool {
-        let slot = self.next_slot;
+        let skip = mutant!("minbft.commit-skips-gaps")
+            && self.window.get(self.next_slot).is_some_and(|state| state.prepare.is_none());
+        let slot = if skip { self.next_slot.next() } else { self.next_slot };
         let Some(SlotState { prepare: Some(prepare), batch: Some(batch), .. }) =
             self.window.get(slot)
         else {
@@ -172,8 +176,9 @@ impl MinBft {
     }
 
     /// Whether a proposal's time is further ahead of our clock than clocks may differ.
-    pub(super) const fn is_future(&self, time: Millis) -> bool {
-        time.0 > self.now.0.saturating_add(CLOCK_SKEW_MILLIS)
+    pub(super) fn is_future(&self, time: Millis) -> bool {
+        let ahead = time.0 > self.now.0.saturating_add(CLOCK_SKEW_MILLIS);
+        ahead && !mutant!("minbft.any-time-is-good")
     }
 
     /// Looks again when our clock has come near, and within a second in case it gets set.
@@ -224,6 +229,7 @@ impl MinBft {
         out.output(Output::Execute { slot, batch });
         if slot.0.is_multiple_of(self.tuning.checkpoint_slots) {
             mark!("minbft/checkpoint");
+            let slot = if mutant!("minbft.checkpoint-misnamed") { slot.next() } else { slot };
             out.output(Output::Checkpoint { slot });
         }
         true
@@ -245,7 +251,7 @@ impl MinBft {
 
     pub(super) fn on_ask_body(&mut self, from: ReplicaId, batch: &Digest, out: &mut Effects<Self>) {
         let Some(proposal) = self.bodies.proposal(batch).cloned() else { return };
-        if self.may_serve(from, out) {
+        if self.may_serve(from, out) && !mutant!("minbft.bodies-not-served") {
             mark!("minbft/body_served");
             out.send(To::One(from), Message::Body(proposal));
         }

@@ -17,6 +17,7 @@ use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::{BATCH_INLINE_BYTES, BATCH_REQUESTS_MAX, REPLICAS_MAX, WINDOW_SLOTS};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Membership;
+use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
     Delay, Effects, Event, Nothing, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName,
@@ -473,13 +474,16 @@ impl MinBft {
         }
         if let Some(arrival) = oldest {
             let after = Delay::Request { doublings: self.doublings };
-            out.arm(Timer::Request(arrival), after);
+            if self.request_timer.is_none() || !mutant!("minbft.request-timer-once") {
+                out.arm(Timer::Request(arrival), after);
+            }
         }
         self.request_timer = oldest;
     }
 
     fn on_request_timeout(&mut self, arrival: u64, out: &mut Effects<Self>) {
-        if self.phase == Phase::Entered && self.pending.oldest() == Some(arrival) {
+        let silent = mutant!("minbft.never-asks");
+        if self.phase == Phase::Entered && self.pending.oldest() == Some(arrival) && !silent {
             mark!("minbft/request_timeout");
             self.ask(self.view.next(), "a request was not ordered in time", out);
         }

@@ -9,6 +9,7 @@ use super::replica::{MinBft, Phase, Timer};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::{RESEND_BYTES_MAX, RESEND_MESSAGES_MAX, WINDOW_SLOTS};
 use pentarchy_core::mark;
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Delay, Effects, To};
 
 /// How long a PREPARE that others have committed to may still be on its way.
@@ -95,7 +96,7 @@ impl MinBft {
 
     /// A tick: repair what can be repaired from here, then tell the others where this replica is.
     pub(super) fn on_resend(&mut self, out: &mut Effects<Self>) {
-        self.resend_armed = false;
+        self.resend_armed = mutant!("minbft.resends-once");
         self.answered = ReplicaSet::EMPTY;
         self.served.iter_mut().for_each(|served| *served = 0);
         self.resent.iter_mut().for_each(|resent| *resent = (0, 0));
@@ -129,7 +130,7 @@ impl MinBft {
     /// The primary may never have seen what a client sent here: a client that leaves it out must
     /// not be able to have it deposed.
     fn forward_requests(&mut self, out: &mut Effects<Self>) {
-        if self.phase != Phase::Entered || self.is_primary() {
+        if self.phase != Phase::Entered || self.is_primary() || mutant!("minbft.never-forwards") {
             return;
         }
         let primary = self.membership.primary(self.view);
@@ -149,7 +150,7 @@ impl MinBft {
         if self.answered.insert(from) {
             self.answer_view(from, &report, out);
         }
-        if stuck {
+        if stuck && !mutant!("minbft.slots-not-passed-on") {
             self.answer_slots(from, &report, out);
         }
         if !report.level.contains(self.me) {
@@ -161,7 +162,7 @@ impl MinBft {
     /// Sends a peer what it lacks of checkpoints and of the current view.
     fn answer_view(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let to = To::One(from);
-        if report.stable < self.stable.slot {
+        if report.stable < self.stable.slot && !mutant!("minbft.stable-not-passed-on") {
             out.send(to, Message::Stable(self.stable.clone()));
         }
         if let Some(ask) = self.own.ask.as_ref().filter(|_| self.asked_above(report)) {
@@ -178,7 +179,9 @@ impl MinBft {
         }
         if let Some(opening) = self.opening.as_ref().filter(|_| below || !report.opened) {
             mark!("minbft/new_view_relayed");
-            out.relay(to, &opening.message);
+            if !mutant!("minbft.new-view-not-passed-on") {
+                out.relay(to, &opening.message);
+            }
         }
         if lacks(report.acknowledged) {
             self.own.acknowledge.iter().for_each(|message| out.relay(to, message));
@@ -203,7 +206,9 @@ impl MinBft {
         let first = report.committed.max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
+            let only_own = mutant!("minbft.only-authors-repeat");
             let prepare = state.prepare.as_ref().filter(|_| slot > report.prepared);
+            let prepare = prepare.filter(|it| !only_own || it.author == self.me);
             for message in prepare.into_iter().chain(&state.own_commit) {
                 *messages += 1;
                 *bytes += message.wire.len();

@@ -79,7 +79,8 @@ impl MinBft {
     fn try_leave(&mut self, out: &mut Effects<Self>) {
         let mut views: Vec<View> = self.asks.iter().flatten().map(|(view, _)| *view).collect();
         views.sort_unstable_by(|a, b| b.cmp(a));
-        let Some(target) = views.get(self.weak() - 1).copied() else { return };
+        let fewer = usize::from(mutant!("minbft.leave-on-f-asks"));
+        let Some(target) = views.get(self.weak() - 1 - fewer).copied() else { return };
         if target > self.view {
             mark!("minbft/leave");
             if self.asks[usize::from(self.me.0)].is_none_or(|(asked, _)| asked < target) {
@@ -157,7 +158,7 @@ impl MinBft {
             view: self.view,
             requests,
             checkpoint: self.stable.clone(),
-            entry: self.entry.clone(),
+            entry: self.entry.clone().filter(|_| !mutant!("minbft.hides-entry")),
             prepares: self.prepares_to_show(),
         };
         out.send(To::All, Message::ViewChange(Arc::new(change)));
@@ -169,7 +170,8 @@ impl MinBft {
     fn prepares_to_show(&self) -> Vec<Prepared> {
         let taken_over = self.entry.as_ref().map_or(Slot(0), Entry::end);
         let first = self.stable.slot.max(taken_over).next();
-        let shown = (first.0..self.next_slot.0).map_while(|slot| {
+        let hidden = u64::from(mutant!("minbft.hides-last-commitment"));
+        let shown = (first.0..self.next_slot.0 - hidden).map_while(|slot| {
             let state = self.window.get(Slot(slot))?;
             let ui = *state.prepare.as_ref()?.tag.ui()?;
             Some(Prepared { slot: Slot(slot), batch: state.batch?, ui })
@@ -203,7 +205,9 @@ impl MinBft {
             // From now on the new primary could open its view.
             mark!("minbft/view_change_quorum");
             let doublings = self.doublings.saturating_sub(1);
-            out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
+            if !mutant!("minbft.trusts-new-primary") {
+                out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
+            }
         }
         self.try_open(out);
         if fresh && self.phase == Phase::Changing && !self.bodies.is_complete() {
@@ -382,7 +386,8 @@ impl MinBft {
         };
         let digest = opening.message.digest;
         self.take_over(&entry);
-        self.next_slot = entry.end().max(self.stable.slot).next();
+        let taken_over = if mutant!("minbft.slots-used-again") { entry.base } else { entry.end() };
+        self.next_slot = taken_over.max(self.stable.slot).next();
         (self.entered, self.phase, self.entry) = (self.view, Phase::Entered, Some(entry));
         (self.in_flight, self.looping, self.enters) = (0, 0, Votes::default());
         self.pending.unpropose();
@@ -399,7 +404,7 @@ impl MinBft {
     fn take_over(&mut self, entry: &Entry) {
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get_mut(slot) else { continue };
-            let batch = entry.batch(slot);
+            let batch = entry.batch(slot).filter(|_| !mutant!("minbft.nothing-taken-over"));
             let decided = state.decided && batch.is_some() && state.batch == batch;
             *state = SlotState { batch, decided, ..SlotState::default() };
         }

@@ -1,5 +1,6 @@
 //! Whole groups of every protocol in the simulator.
 
 mod explore;
+mod mutants;
 mod swarm;
 mod traces;

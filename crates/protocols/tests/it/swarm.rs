@@ -23,7 +23,7 @@ fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCo
     Box::new(VotingClient::new(client, n, f, timeouts, start_floor))
 }
 
-fn factories(protocol: &str) -> Factories<'static> {
+pub fn factories(protocol: &str) -> Factories<'static> {
     let entry = pentarchy_protocols::find(protocol).expect("a registered protocol");
     Factories::new(entry.rules, &entry.start, &client).with_forger(entry.forger)
 }

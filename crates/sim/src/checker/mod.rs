@@ -2,6 +2,7 @@
 //! replicas and clients, and says what differs as soon as something does.
 
 pub mod acceptance;
+pub mod agreed_time;
 pub mod agreement;
 pub mod at_most_once;
 pub mod bounds;
@@ -12,6 +13,7 @@ pub mod events;
 pub mod evidence;
 pub mod linearizability;
 pub mod liveness;
+pub mod stability;
 pub mod validity;
 
 use core::fmt;

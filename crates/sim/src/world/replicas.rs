@@ -177,7 +177,8 @@ impl World<'_> {
                 Act::Saw(seen) => {
                     ran |= matches!(seen, Observation::Executed { .. });
                     ended |= matches!(seen, Observation::Ended(_)) && !faulty;
-                    verdict = verdict.and(self.oracle.saw(id, faulty, &seen, &mut self.audit))
+                    verdict =
+                        verdict.and(self.oracle.saw(id, faulty, &seen, self.now, &mut self.audit));
                 }
             }
         }

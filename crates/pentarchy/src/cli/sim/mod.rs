@@ -1,6 +1,10 @@
 //! `sim`: a protocol under simulated faults, one run per seed.
 
 mod explain;
+#[cfg(feature = "mutants")]
+mod museum;
+#[cfg(feature = "mutants")]
+mod mutants;
 pub mod replay;
 mod tally;
 
@@ -36,6 +40,16 @@ pub fn run(args: &SimArgs) -> Outcome {
     match &args.command {
         Some(SimCommand::Replay(args)) => replay::run(args),
         None => sweep(args),
+        #[cfg(feature = "mutants")]
+        Some(SimCommand::Mutants(args)) => mutants::run(args),
+        #[cfg(feature = "mutants")]
+        Some(SimCommand::Museum(args)) => museum::run(args),
+        #[cfg(not(feature = "mutants"))]
+        Some(SimCommand::Mutants(_) | SimCommand::Museum(_)) => Err(Failure::Usage(
+            "this binary has no seeded bugs, as it may serve; use \
+             cargo run --release -p pentarchy --features mutants -- sim mutants (or museum)"
+                .to_owned(),
+        )),
     }
 }
 
@@ -69,8 +83,8 @@ fn sweep(args: &SimArgs) -> Outcome {
         tally.failures() < FAILURES_MAX && !interrupted.load(Ordering::Relaxed)
     };
     match &schedules {
-        Some(all) => run_schedules(all, seeds, jobs(args), &config, &factories, told),
-        None => run_many(seeds, jobs(args), &config, &factories, told),
+        Some(all) => run_schedules(all, seeds, jobs(args.jobs), &config, &factories, told),
+        None => run_many(seeds, jobs(args.jobs), &config, &factories, told),
     }
     progress.finish_and_clear();
     tally.finish(started.elapsed());
@@ -135,8 +149,8 @@ fn seeds(args: &SimArgs, all: Option<u64>) -> Outcome<Range<u64>> {
     }
 }
 
-fn jobs(args: &SimArgs) -> usize {
-    args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+fn jobs(asked: Option<NonZeroUsize>) -> usize {
+    asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
 }
 
 fn start_client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {

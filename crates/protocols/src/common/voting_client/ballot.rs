@@ -1,6 +1,6 @@
 //! One vote per replica on what came of one number, without keeping results.
 
-use super::{Bytes, Digest, Outcome, ReplicaId, Vec};
+use super::{Bytes, Digest, Outcome, ReplicaId, Vec, mutant};
 
 /// Results up to this many bytes are compared as they are; longer ones by their digest.
 const INLINE_BYTES: usize = 31;
@@ -62,6 +62,9 @@ impl Voter {
 impl Ballot {
     /// Counts a replica's vote, and says how many now agree with it.
     pub fn cast(&mut self, who: ReplicaId, vote: Fingerprint) -> usize {
+        if mutant!("client.forgets-votes") {
+            self.0.clear();
+        }
         let place = self.0.iter().position(|voter| voter.who == who).unwrap_or(self.0.len());
         if place == self.0.len() {
             self.0.push(Voter { who, result: None, forgotten: false });

@@ -13,7 +13,7 @@
 //! cannot make it grow; of such bodies no more than [`CLIENT_EVENTS_BYTES_MAX`], the lowest first.
 
 use super::ballot::{Ballot, Fingerprint};
-use super::{Bytes, Effect, Millis, Outcome, ReplicaId, ReplicaSet, Vec, vec};
+use super::{Bytes, Effect, Millis, Outcome, ReplicaId, ReplicaSet, Vec, mutant, vec};
 use alloc::collections::BTreeMap;
 use pentarchy_core::limits::{CLIENT_EVENTS_BYTES_MAX, CLIENT_EVENTS_MAX, EVENT_HEADER_BYTES};
 
@@ -105,7 +105,8 @@ impl Inbox {
         let candidate =
             self.candidates.entry(number).or_insert_with(|| Candidate::Open(Ballot::default()));
         let Candidate::Open(ballot) = candidate else { return };
-        if ballot.cast(from, Fingerprint::of(&Outcome::Done(body.clone()))) <= self.f {
+        let enough = if mutant!("client.believes-f-about-events") { self.f } else { self.f + 1 };
+        if ballot.cast(from, Fingerprint::of(&Outcome::Done(body.clone()))) < enough {
             return;
         }
         if ahead == Some(0) {

@@ -1,0 +1,140 @@
+//! `sim mutants`: how soon random runs find each seeded bug.
+
+use super::super::args::MutantsArgs;
+use super::super::failure::{Failure, Outcome};
+use super::super::{complain, say, table};
+use super::{interrupted, jobs, protocol, start_client};
+use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
+use pentarchy_sim::mutants::{Hunt, Hunted, hunt, swarm_mutants};
+use pentarchy_sim::run::Factories;
+use serde::Serialize;
+use std::io::IsTerminal as _;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// The protocol whose bugs these are.
+const PROTOCOL: &str = "minbft";
+
+/// Runs the command.
+pub fn run(args: &MutantsArgs) -> Outcome {
+    let entry = protocol(PROTOCOL)?;
+    let chosen = chosen(args.only.as_deref())?;
+    let factories =
+        Factories::new(entry.rules, &entry.start, &start_client).with_forger(entry.forger);
+    let interrupted = interrupted()?;
+    let plan = Hunt {
+        starts: args.starts,
+        seeds_max: args.seeds_max,
+        requests: args.requests,
+        jobs: jobs(args.jobs),
+    };
+    let begun = Instant::now();
+    let watched = !args.json && std::io::stderr().is_terminal();
+    let hunted = hunt(&chosen, &plan, &factories, |hunted| {
+        if watched {
+            complain(&format!("{} {}", hunted.mutant.name, verdict(hunted)));
+        }
+        !interrupted.load(Ordering::Relaxed)
+    });
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(Failure::Unwell("interrupted before all hunts had ended".to_owned()));
+    }
+    let report = Report::new(&plan, &hunted, begun.elapsed().as_secs_f64());
+    say(&if args.json { report.to_json() } else { report.to_text() });
+    if report.missed.is_empty() { Ok(()) } else { Err(Failure::NotWell) }
+}
+
+fn chosen(only: Option<&str>) -> Outcome<Vec<&'static Mutant>> {
+    let chosen: Vec<_> = swarm_mutants().filter(|it| only.is_none_or(|o| o == it.name)).collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = swarm_mutants().map(|it| it.name).collect();
+        return Err(Failure::Usage(format!("no such bug; there are: {}", names.join(", "))));
+    }
+    Ok(chosen)
+}
+
+fn verdict(hunted: &Hunted) -> String {
+    if hunted.is_caught() { hunted.properties().join(", ") } else { "NOT CAUGHT".to_owned() }
+}
+
+/// What all hunts came to.
+#[derive(Serialize)]
+struct Report<'a> {
+    protocol: &'a str,
+    starts: u64,
+    seeds_max: u64,
+    requests: u64,
+    seconds: f64,
+    mutants: Vec<Line<'a>>,
+    /// Those that no hunt found.
+    missed: Vec<&'a str>,
+    /// Those that a search or a schedule finds.
+    explored: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    name: &'a str,
+    about: &'a str,
+    caught: bool,
+    /// Hunts that found it.
+    catches: usize,
+    /// The properties that showed it, most often first.
+    properties: Vec<&'a str>,
+    median_seeds: u64,
+    /// Of each hunt.
+    seeds: Vec<u64>,
+    seconds: f64,
+}
+
+impl<'a> Report<'a> {
+    fn new(plan: &Hunt, hunted: &'a [Hunted], seconds: f64) -> Self {
+        let line = |it: &'a Hunted| Line {
+            name: it.mutant.name,
+            about: it.mutant.about,
+            caught: it.is_caught(),
+            catches: it.catches(),
+            properties: it.properties(),
+            median_seeds: it.median_seeds(),
+            seeds: it.trails.iter().map(|trail| trail.seeds).collect(),
+            seconds: it.took().as_secs_f64(),
+        };
+        let missed = hunted.iter().filter(|it| !it.is_caught()).map(|it| it.mutant.name);
+        let explored = MUTANTS.iter().filter(|it| it.finder == Finder::Explorer);
+        Self {
+            protocol: PROTOCOL,
+            starts: plan.starts,
+            seeds_max: plan.seeds_max,
+            requests: plan.requests,
+            seconds,
+            mutants: hunted.iter().map(line).collect(),
+            missed: missed.collect(),
+            explored: explored.map(|it| it.name).collect(),
+        }
+    }
+
+    fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    fn to_text(&self) -> String {
+        let mut table =
+            table::new(&["mutant", "caught by", "hunts", "seeds", "time", "what it breaks"]);
+        for line in &self.mutants {
+            let by = if line.caught { line.properties.join(", ") } else { "NOT CAUGHT".into() };
+            let time = format!("{:.2} s", line.seconds);
+            let (hunts, seeds) = (line.catches.to_string(), line.median_seeds.to_string());
+            table.add_row([line.name, &by, &hunts, &seeds, &time, line.about]);
+        }
+        format!(
+            "{}\n{} of {} caught in {:.0} s; seeds are the median of {} hunts, time is that of all \
+             of them.\nFor `explore`: {}",
+            table::text(&table),
+            self.mutants.len() - self.missed.len(),
+            self.mutants.len(),
+            self.seconds,
+            self.starts,
+            self.explored.join(", ")
+        )
+    }
+}

@@ -1,0 +1,103 @@
+//! Seeded bugs and published ones, in small numbers; `pentarchy sim mutants` and
+//! `pentarchy sim museum` run all of them.
+
+use crate::swarm::factories;
+use pentarchy_core::mutant::{Finder, MUTANTS};
+use pentarchy_sim::explorer::Explored;
+use pentarchy_sim::museum::{EXHIBITS, Exhibit, Flaw, Scene, Subject, show};
+use pentarchy_sim::mutants::{Hunt, hunt, swarm_mutants};
+use std::collections::BTreeSet;
+
+fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn subject() -> Subject<'static> {
+    let entry = pentarchy_protocols::find("minbft").expect("a registered protocol");
+    let explored = Explored {
+        rules: entry.rules,
+        start: &entry.start,
+        forger: entry.forger,
+        is_settled: entry.is_settled,
+    };
+    Subject { factories: factories("minbft"), explored, starts: entry.starts }
+}
+
+/// One bug of each part that random worlds break within a few seeds, and what names it.
+#[test]
+fn random_worlds_find_seeded_bugs() {
+    let expected = [
+        ("sessions.runs-again", "at_most_once"),
+        ("minbft.decide-with-f", "agreement"),
+        ("minbft.leave-on-f-asks", "acceptance"),
+        ("device.certifies-twice", "counter_uniqueness"),
+        ("client.forgets-votes", "liveness"),
+    ];
+    let named = |name: &str| swarm_mutants().find(|it| it.name == name).expect("it is listed");
+    let mutants: Vec<_> = expected.iter().map(|(name, _)| named(name)).collect();
+    let plan = Hunt { starts: 1, seeds_max: 60, requests: 200, jobs: jobs() };
+    let mut told = 0;
+    let hunted = hunt(&mutants, &plan, &factories("minbft"), |_| {
+        told += 1;
+        true
+    });
+    assert_eq!(told, expected.len());
+    for (hunted, (name, property)) in hunted.iter().zip(expected) {
+        assert_eq!(hunted.mutant.name, name);
+        assert_eq!(hunted.properties(), [property], "{name}: {hunted:?}");
+    }
+}
+
+/// A hunt without a bug to find ends with its budget: the example's is in no code that runs here.
+#[test]
+fn a_hunt_for_what_is_not_there_is_given_up() {
+    let example = MUTANTS.iter().find(|it| !it.is_real()).expect("the mechanism's own");
+    let plan = Hunt { starts: 2, seeds_max: 3, requests: 100, jobs: 2 };
+    let hunted = hunt(&[example], &plan, &factories("minbft"), |_| true);
+    assert!(!hunted[0].is_caught() && hunted[0].median_seeds() == 3, "{hunted:?}");
+}
+
+#[test]
+fn enough_bugs_are_left_to_chance() {
+    assert!(swarm_mutants().count() >= 25);
+    assert!(MUTANTS.iter().filter(|it| it.finder == Finder::Explorer).count() >= 2);
+}
+
+/// The flaw breaks what it should, and ours breaks nothing in a tenth of the runs.
+#[test]
+fn exhibits_show_what_they_say() {
+    let subject = subject();
+    let quick = ["omitted-commitment", "device-cloned", "big-mac", "number-reused", "slow-primary"];
+    for exhibit in EXHIBITS.iter().filter(|it| quick.contains(&it.name)) {
+        let shown = show(exhibit, &subject, 10).expect("its start is known");
+        assert!(shown.is_as_expected(exhibit), "{}: {shown:?}", exhibit.name);
+        if let Some((calm, slow)) = shown.slowed {
+            assert!(exhibit.flaw == Flaw::Known && calm < slow, "{shown:?}");
+        }
+    }
+}
+
+/// An exhibit whose flaw is not there must not pass for one that breaks.
+#[test]
+fn an_exhibit_that_does_not_break_is_noticed() {
+    let exhibit = EXHIBITS.iter().find(|it| it.name == "number-reused").expect("it is shown");
+    let flaw = Flaw::Mutant("example.quorum-of-f");
+    let Scene::Swarm { shape, .. } = exhibit.scene else { panic!("it is shown in worlds") };
+    let without = Exhibit { flaw, scene: Scene::Swarm { seeds: 3, shape }, ..*exhibit };
+    let shown = show(&without, &subject(), 1).expect("nothing to look up");
+    assert!(shown.flawed.is_none() && !shown.is_as_expected(&without), "{shown:?}");
+}
+
+#[test]
+fn every_exhibit_has_a_name_a_source_and_a_place_in_the_docs() {
+    let docs = include_str!("../../../../docs/museum.md");
+    let names: BTreeSet<&str> = EXHIBITS.iter().map(|it| it.name).collect();
+    assert_eq!(names.len(), EXHIBITS.len());
+    for exhibit in EXHIBITS {
+        assert!(docs.contains(&format!("`{}`", exhibit.name)), "{} is not there", exhibit.name);
+        assert!(!exhibit.source.is_empty() && !exhibit.about.is_empty());
+        if let Flaw::Mutant(name) = exhibit.flaw {
+            assert!(docs.contains(name) && MUTANTS.iter().any(|it| it.name == name), "{name}");
+        }
+    }
+}

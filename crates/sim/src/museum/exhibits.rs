@@ -1,0 +1,210 @@
+//! The collection. `docs/museum.md` has it as a table, with links.
+
+use super::{Exhibit, Flaw, Scene};
+use crate::adversary::Behaviour;
+use crate::device::DeviceFault;
+use crate::hostile::Hostility;
+use crate::network::NetworkOptions;
+use crate::swarm::Options;
+use pentarchy_core::ids::ReplicaId;
+
+/// All exhibits.
+pub const EXHIBITS: &[Exhibit] = &[
+    Exhibit {
+        name: "new-view-executed",
+        source: "hyperledger-labs/minbft, pull request 212; Veronese et al. 2013, section 4",
+        about: "a primary executes what its NEW-VIEW takes over, is cut off, and a later view that \
+                knows nothing of it orders something else in that slot",
+        flaw: Flaw::Mutant("minbft.execute-on-new-view"),
+        scene: Scene::Explorer {
+            liar: None,
+            alphabet: &[],
+            timeouts: 2,
+            start: Some("view-2"),
+            states: 400_000,
+        },
+        breaks: &["agreement"],
+    },
+    Exhibit {
+        name: "commit-after-leaving",
+        source: "hyperledger-labs/minbft, pull request 189; Veronese et al. 2013, section 4",
+        about: "a liar shows an empty VIEW-CHANGE, and then commits in the view that it left",
+        flaw: Flaw::Mutant("device.not-bound-to-views"),
+        scene: Scene::Explorer {
+            liar: Some(2),
+            alphabet: &["commit", "view-change", "acknowledge"],
+            timeouts: 1,
+            start: None,
+            states: 200_000,
+        },
+        breaks: &["agreement"],
+    },
+    Exhibit {
+        name: "omitted-commitment",
+        source: "Veronese et al. 2013, section 4: why a VIEW-CHANGE shows all messages",
+        about: "a liar's VIEW-CHANGE leaves out what it committed to, and the next view orders \
+                something else there",
+        flaw: Flaw::Mutant("minbft.omission-not-checked"),
+        scene: Scene::Explorer {
+            liar: Some(2),
+            alphabet: &["commit", "view-change-empty", "acknowledge"],
+            timeouts: 1,
+            start: None,
+            states: 200_000,
+        },
+        breaks: &["agreement"],
+    },
+    Exhibit {
+        name: "device-cloned",
+        source: "hyperledger-labs/minbft, pull request 14; Bano et al., Twins, 2021",
+        about: "two copies of a replica, each with a device of its own and one key, equivocate",
+        flaw: Flaw::Device(DeviceFault::Clone),
+        scene: Scene::Twins { rounds: 2 },
+        breaks: &["agreement"],
+    },
+    Exhibit {
+        name: "device-set-back",
+        source: "Gupta et al., Dissecting BFT Consensus, EuroSys 2023",
+        about: "a device is set back to before a message that it certified",
+        flaw: Flaw::Device(DeviceFault::RollBack),
+        scene: Scene::Twins { rounds: 2 },
+        breaks: &["agreement"],
+    },
+    Exhibit {
+        name: "big-mac",
+        source: "Clement et al., Making BFT Systems Tolerate Byzantine Faults, NSDI 2009",
+        about: "a client's MACs convince the primary and not the backups, which cannot commit and \
+                depose one primary after the other",
+        flaw: Flaw::Macs,
+        scene: Scene::Swarm { seeds: 40, shape: partial_macs },
+        breaks: &["liveness", "stability"],
+    },
+    Exhibit {
+        name: "number-reused",
+        source: "found here: Veronese et al. 2013, section 4, read as one timer for each request",
+        about: "a client gives one number to different requests; backups wait for theirs for ever \
+                and depose a correct primary",
+        flaw: Flaw::Mutant("pending.waits-for-digest"),
+        scene: Scene::Swarm { seeds: 40, shape: reuse },
+        breaks: &["stability", "liveness"],
+    },
+    Exhibit {
+        name: "primary-left-out",
+        source: "Castro and Liskov, Practical BFT, OSDI 1999: why backups relay requests",
+        about: "a client sends to backups only; if they do not pass it on they depose a primary \
+                that never saw the request",
+        flaw: Flaw::Mutant("minbft.never-forwards"),
+        scene: Scene::Swarm { seeds: 40, shape: partial },
+        breaks: &["stability", "liveness"],
+    },
+    Exhibit {
+        name: "stale-read",
+        source: "Berger, Reiser and Bessani, Making Reads in BFT SMR Fast, Linearizable, and Live",
+        about: "a read that is not ordered and asks fewer replicas than intersect with every write \
+                returns what was overwritten",
+        flaw: Flaw::Mutant("client.reads-from-a-quorum"),
+        scene: Scene::Swarm { seeds: 120, shape: reads },
+        breaks: &["linearizability"],
+    },
+    Exhibit {
+        name: "replies-not-transferred",
+        source: "Behl, Distler and Kapitza, Hybrids on Steroids, EuroSys 2017, section 5.2.2",
+        about: "a replica that fetched a state cannot answer requests that it skipped, and their \
+                client never has enough answers",
+        flaw: Flaw::Mutant("sessions.replies-left-out"),
+        scene: Scene::Swarm { seeds: 150, shape: |_| {} },
+        breaks: &["liveness"],
+    },
+    Exhibit {
+        name: "clients-not-transferred",
+        source: "Castro and Liskov, Practical BFT, OSDI 1999: the last reply is part of the state",
+        about: "a transfer brings the service and not the client table, so requests run twice or \
+                states differ",
+        flaw: Flaw::Mutant("executor.clients-not-restored"),
+        scene: Scene::Swarm { seeds: 100, shape: |_| {} },
+        breaks: &["at_most_once", "checkpoint", "events"],
+    },
+    Exhibit {
+        name: "new-view-said-once",
+        source: "hyperledger-archives/fabric, issue 1917",
+        about: "view-change messages that are lost are not sent again, and the group stands still",
+        flaw: Flaw::Mutant("minbft.new-view-not-passed-on"),
+        scene: Scene::Swarm { seeds: 100, shape: |_| {} },
+        breaks: &["liveness"],
+    },
+    Exhibit {
+        name: "time-from-the-future",
+        source: "Castro and Liskov, Practical BFT, OSDI 1999: non-determinism",
+        about: "a lying primary proposes a time far ahead, and the group's clock never moves again",
+        flaw: Flaw::Mutant("minbft.any-time-is-good"),
+        scene: Scene::Swarm { seeds: 60, shape: forging_primary },
+        breaks: &["agreed_time"],
+    },
+    Exhibit {
+        name: "poisoned-transfer",
+        source: "Castro and Liskov, Practical BFT and Proactive Recovery, 2002: state transfer",
+        about: "a liar answers a state transfer with chunks of its own",
+        flaw: Flaw::Mutant("transfer.chunk-not-checked"),
+        scene: Scene::Swarm { seeds: 200, shape: poison },
+        breaks: &["checkpoint", "panic"],
+    },
+    Exhibit {
+        name: "slow-primary",
+        source: "Amir et al., Prime, 2011; Clement et al., NSDI 2009",
+        about: "a primary that is just fast enough is never deposed and slows the group down; \
+                MinBFT has no remedy, and neither has this implementation",
+        flaw: Flaw::Known,
+        scene: Scene::Swarm { seeds: 10, shape: slow_primary },
+        breaks: &[],
+    },
+];
+
+/// Nothing goes wrong but what follows.
+fn calm(options: &mut Options) {
+    options.network = NetworkOptions { latency_us: 50, jitter_us: 100, ..Default::default() };
+    (options.skew_ms, options.drift_ppm, options.busy_ppm) = (0, 0, 0);
+    options.macs = false;
+    options.byzantine.clear();
+    options.hostile.clear();
+    options.disturbances.clear();
+}
+
+fn reuse(options: &mut Options) {
+    calm(options);
+    options.hostile.push(Hostility::Reuse);
+}
+
+fn partial(options: &mut Options) {
+    calm(options);
+    options.hostile.push(Hostility::Partial);
+}
+
+fn partial_macs(options: &mut Options) {
+    calm(options);
+    options.hostile.push(Hostility::PartialMacs);
+    // Although nobody promises it with MACs: this is the attack.
+    options.liveness_timeouts = 50;
+}
+
+fn reads(options: &mut Options) {
+    (options.workload.reads_percent, options.workload.queries_percent) = (50, 100);
+    options.workload.keys = 1;
+}
+
+fn poison(options: &mut Options) {
+    options.byzantine = vec![(ReplicaId(1), vec![Behaviour::Poison { rate_ppm: 1_000_000 }])];
+}
+
+fn forging_primary(options: &mut Options) {
+    let forge = Behaviour::Forge { alone: true, rate_ppm: 300_000 };
+    options.byzantine = vec![(ReplicaId(0), vec![forge])];
+}
+
+/// Each message of the primary is late by a third of the request timeout; nobody may hurry it.
+fn slow_primary(options: &mut Options) {
+    calm(options);
+    let late = options.timeouts.request_ms * 1_000 / 3;
+    let delay = Behaviour::Delay { least: late, up_to: late };
+    options.byzantine = vec![(ReplicaId(0), vec![delay])];
+    options.outstanding = 1;
+}

@@ -1,0 +1,175 @@
+//! Looks for seeded bugs ([`pentarchy_core::mutant`]) as for any other: in random worlds, of which
+//! none was made for one bug. How many worlds that takes says what the checkers are worth.
+
+use crate::run::{Factories, run_seed};
+use crate::swarm::SimConfig;
+use pentarchy_core::mutant;
+use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Worlds are drawn from seeds this far apart, one row of them for each hunt for a bug.
+const ROW: u64 = 1 << 32;
+
+/// How bugs are hunted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hunt {
+    /// Hunts for each bug, each through seeds of its own.
+    pub starts: u64,
+    /// Seeds after which a hunt is given up.
+    pub seeds_max: u64,
+    /// Requests in a world: few, so that a world is cheap and its windows are still passed.
+    pub requests: u64,
+    /// Hunts at the same time.
+    pub jobs: usize,
+}
+
+/// How one hunt ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trail {
+    /// Worlds that were run.
+    pub seeds: u64,
+    /// The property that showed the bug, and the seed of the world; none if none did.
+    pub caught: Option<(&'static str, u64)>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Every hunt for one bug.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hunted {
+    /// The bug.
+    pub mutant: Mutant,
+    /// One for each start.
+    pub trails: Vec<Trail>,
+}
+
+impl Hunted {
+    /// How many hunts found it.
+    #[must_use]
+    pub fn catches(&self) -> usize {
+        self.trails.iter().filter(|trail| trail.caught.is_some()).count()
+    }
+
+    /// Whether one did.
+    #[must_use]
+    pub fn is_caught(&self) -> bool {
+        self.catches() > 0
+    }
+
+    /// Seeds until it was caught, or given up: in half of the hunts at most so many.
+    #[must_use]
+    pub fn median_seeds(&self) -> u64 {
+        let mut seeds: Vec<u64> = self.trails.iter().map(|trail| trail.seeds).collect();
+        seeds.sort_unstable();
+        seeds.get(seeds.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+    }
+
+    /// Time of all hunts.
+    #[must_use]
+    pub fn took(&self) -> Duration {
+        self.trails.iter().map(|trail| trail.took).sum()
+    }
+
+    /// Which properties showed it, each once, the one that did so most often first.
+    #[must_use]
+    pub fn properties(&self) -> Vec<&'static str> {
+        let mut counts: Vec<(&'static str, usize)> = Vec::new();
+        for (property, _) in self.trails.iter().filter_map(|trail| trail.caught) {
+            match counts.iter_mut().find(|(known, _)| *known == property) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((property, 1)),
+            }
+        }
+        counts.sort_by_key(|(name, count)| (core::cmp::Reverse(*count), *name));
+        counts.into_iter().map(|(name, _)| name).collect()
+    }
+}
+
+/// The bugs that random worlds are to find.
+pub fn swarm_mutants() -> impl Iterator<Item = &'static Mutant> {
+    MUTANTS.iter().filter(|mutant| mutant.is_real() && mutant.finder == Finder::Swarm)
+}
+
+/// Where seeds of a hunt are counted from.
+const fn first_seed(start: u64) -> u64 {
+    (start + 1) * ROW
+}
+
+/// The worlds of a hunt: in every eighth nothing goes wrong but what hostile clients send, as some
+/// bugs make a group do things for no reason, which elsewhere does not stand out. Most groups are
+/// of the smallest size, as their worlds cost least.
+fn config(seed: u64, requests: u64) -> SimConfig {
+    let f = (!seed.is_multiple_of(4)).then_some(1);
+    SimConfig { requests, f, hostile_only: seed % 8 == 7, ..SimConfig::default() }
+}
+
+/// Runs worlds with this bug until one breaks a property. That it does not without the bug is what
+/// the sweeps of `sim` are for.
+fn follow(
+    name: &str,
+    start: u64,
+    hunt: &Hunt,
+    factories: &Factories<'_>,
+    stop: &AtomicBool,
+) -> Trail {
+    let begun = Instant::now();
+    let first = first_seed(start);
+    let mut trail = Trail { seeds: 0, caught: None, took: Duration::ZERO };
+    while trail.seeds < hunt.seeds_max && !stop.load(Ordering::Relaxed) {
+        let seed = first + trail.seeds;
+        trail.seeds += 1;
+        let config = config(seed, hunt.requests);
+        let broken = mutant::with(Some(name), || run_seed(seed, &config, factories)).err();
+        if let Some(violation) = broken {
+            trail.caught = Some((violation.broken.property, seed));
+            break;
+        }
+    }
+    trail.took = begun.elapsed();
+    trail
+}
+
+/// Hunts for these bugs. `done` is told of each as its last hunt ends; when it returns false, the
+/// others are given up.
+pub fn hunt(
+    mutants: &[&'static Mutant],
+    hunt: &Hunt,
+    factories: &Factories<'_>,
+    done: impl FnMut(&Hunted) -> bool + Send,
+) -> Vec<Hunted> {
+    let starts = hunt.starts.max(1) as usize;
+    let trails: Vec<Mutex<BTreeMap<u64, Trail>>> =
+        mutants.iter().map(|_| Mutex::default()).collect();
+    let (next, stop, done) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(done));
+    let finished = |index: usize, trails: &BTreeMap<u64, Trail>| {
+        let hunted = Hunted { mutant: *mutants[index], trails: trails.values().cloned().collect() };
+        if !done.lock().expect("a report does not panic")(&hunted) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let work = || {
+        loop {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            let (index, start) = (job / starts, job % starts);
+            if index >= mutants.len() || stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let trail = follow(mutants[index].name, start as u64, hunt, factories, &stop);
+            let mut trails = trails[index].lock().expect("nobody panics with it");
+            trails.insert(start as u64, trail);
+            if trails.len() == starts {
+                finished(index, &trails);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..hunt.jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
+    let all = mutants.iter().zip(trails);
+    all.map(|(mutant, trails)| Hunted {
+        mutant: **mutant,
+        trails: trails.into_inner().expect("nobody panicked").into_values().collect(),
+    })
+    .collect()
+}
