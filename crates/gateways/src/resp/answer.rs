@@ -156,8 +156,7 @@ impl<B: Backend> Connection<B> {
                 self.reply_here(|_, out| out.error("ERR WATCH inside MULTI is not allowed"));
             }
             Special::Watch => {
-                let long = args[1..].iter().any(|key| key.len() > KEY_BYTES_MAX);
-                if long {
+                if args[1..].iter().any(|key| key.len() > KEY_BYTES_MAX) {
                     return self.refuse("ERR key is longer than 65536 bytes");
                 }
                 self.session.watches = true;
@@ -251,6 +250,9 @@ impl<B: Backend> Connection<B> {
             return self.refuse(&format!(
                 "ERR a connection may be subscribed to {SUBSCRIPTIONS_MAX} channels and patterns"
             ));
+        }
+        if names.iter().any(|name| name.len() > KEY_BYTES_MAX) {
+            return self.refuse("ERR name is longer than 65536 bytes");
         }
         let word = if topic == Topic::Channel { "subscribe" } else { "psubscribe" };
         let mut reply = BytesMut::new();

@@ -189,13 +189,26 @@ impl<B: Backend> Connection<B> {
                 Err(io::Error::other("too many bytes of messages wait"))
             }
             Some(Closing::Lost) => {
-                if self.intake != Intake::Closed || !self.expected.is_empty() {
-                    let line = "ERR published messages may have been lost between the replicas \
-                                and the gateway; subscribe again";
-                    self.end_with(line);
-                }
+                self.end_once(
+                    "ERR published messages may have been lost between the replicas and the \
+                     gateway; subscribe again",
+                );
                 Ok(())
             }
+            Some(Closing::Refused) => {
+                self.end_once(
+                    "ERR the replicas refused a subscription, as too much is watched, waited for \
+                     or subscribed to",
+                );
+                Ok(())
+            }
+        }
+    }
+
+    /// [`Self::end_with`], unless the connection is at its end already.
+    fn end_once(&mut self, line: &str) {
+        if self.intake != Intake::Closed || !self.expected.is_empty() {
+            self.end_with(line);
         }
     }
 

@@ -10,7 +10,7 @@ use super::backend::{Backend, BackendError, Completion, GatewayEvent};
 use super::budget::Share;
 use super::inbox::{Closing, Inbox, Message, Outcome};
 use bytes::Bytes;
-use pentarchy_services::kv::session::{Answer, Notice, Request, Subscription, Topic};
+use pentarchy_services::kv::session::{Answer, LEASE_MILLIS, Notice, Request, Subscription, Topic};
 use pentarchy_services::kv::{Command, Reply, glob};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,6 +78,8 @@ struct State {
     /// What waits for the session to be open.
     queued: Vec<(Request, Asked)>,
     idle_ticks: u32,
+    /// When the last operation was sent that renewed the lease.
+    renewed: Instant,
     next_token: u64,
     /// Blocking commands, by token.
     waiters: BTreeMap<u64, Ticket>,
@@ -87,6 +89,8 @@ struct State {
     topics: BTreeMap<(Topic, Bytes), BTreeMap<u64, Arc<Inbox>>>,
     /// Names whose count the replicas do not know yet.
     dirty: BTreeSet<(Topic, Bytes)>,
+    /// Names to which the replicas know this gateway subscribed.
+    known: BTreeSet<(Topic, Bytes)>,
     /// Told when the next update is executed.
     confirming: Vec<Ticket>,
     forget_watches: Forgotten,
@@ -101,7 +105,7 @@ struct State {
 
 /// What is in an update, so that it can be put back.
 struct Update {
-    names: Vec<(Topic, Bytes)>,
+    subscriptions: Vec<Subscription>,
     confirming: Vec<Ticket>,
     watches: Forgotten,
     waiters: Forgotten,
@@ -119,11 +123,13 @@ impl<B: Backend> Hub<B> {
             phase: Phase::Closed,
             queued: Vec::new(),
             idle_ticks: 0,
+            renewed: Instant::now(),
             next_token: 0,
             waiters: BTreeMap::new(),
             watching: BTreeSet::new(),
             topics: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            known: BTreeSet::new(),
             confirming: Vec::new(),
             forget_watches: BTreeMap::new(),
             forget_waiters: BTreeMap::new(),
@@ -243,7 +249,16 @@ impl<B: Backend> Hub<B> {
 
     /// To be called every [`TICK`].
     pub fn tick(self: &Arc<Self>) {
+        self.tick_at(Instant::now());
+    }
+
+    fn tick_at(self: &Arc<Self>, now: Instant) {
         let mut state = self.lock();
+        let over = now.saturating_duration_since(state.renewed).as_millis() > LEASE_MILLIS.into();
+        if over && matches!(state.phase, Phase::Open(_)) {
+            tracing::warn!("the session with the replicas could not be renewed in time");
+            lose(&mut state);
+        }
         let registered = !(state.waiters.is_empty()
             && state.watching.is_empty()
             && state.topics.is_empty()
@@ -301,12 +316,12 @@ impl<B: Backend> Hub<B> {
     fn open(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         state.phase = Phase::Opening;
         drop(state);
-        let hub = self.clone();
-        let done = Completion::call(move |result| hub.opened(result), None);
+        let (hub, sent) = (self.clone(), Instant::now());
+        let done = Completion::call(move |result| hub.opened(result, sent), None);
         self.backend.submit(Request::Open.to_operation(0), done);
     }
 
-    fn opened(self: &Arc<Self>, result: Result<Bytes, BackendError>) {
+    fn opened(self: &Arc<Self>, result: Result<Bytes, BackendError>, sent: Instant) {
         let mut state = self.lock();
         let answer = result.map(|result| Answer::read(&result));
         let reply = match &answer {
@@ -319,6 +334,8 @@ impl<B: Backend> Hub<B> {
             state.phase = Phase::Open(instance);
             // All of an earlier session is forgotten.
             state.version = 0;
+            state.renewed = sent;
+            state.known.clear();
             state.dirty = state.topics.keys().cloned().collect();
             self.update(state, false);
             for (request, asked) in queued {
@@ -341,9 +358,12 @@ impl<B: Backend> Hub<B> {
     }
 
     fn submit(self: &Arc<Self>, instance: u64, request: &Request, asked: Asked) {
-        let hub = self.clone();
+        let (hub, sent) = (self.clone(), Instant::now());
         let done = Completion::call(
             move |result| {
+                if result.is_ok() {
+                    hub.renew(sent);
+                }
                 let outcome = match result.map(|result| Answer::read(&result)) {
                     Err(error) => Outcome::Result(Err(error)),
                     Ok(Ok(Answer::Reply(reply))) => Outcome::Result(Ok(reply)),
@@ -359,6 +379,12 @@ impl<B: Backend> Hub<B> {
             None,
         );
         self.backend.submit(request.to_operation(instance), done);
+    }
+
+    /// The replicas executed what was sent then, or have no such session, which is seen elsewhere.
+    fn renew(&self, sent: Instant) {
+        let mut state = self.lock();
+        state.renewed = state.renewed.max(sent);
     }
 
     /// The replicas know nothing of this session.
@@ -457,21 +483,21 @@ impl<B: Backend> Hub<B> {
         state.events = (0, 0);
         let request = Request::Update {
             version: state.version,
-            subscriptions: update
-                .names
-                .iter()
-                .map(|entry| {
-                    let count = state.topics.get(entry).map_or(0, BTreeMap::len);
-                    let (topic, name) = entry.clone();
-                    Subscription { topic, name, count: u32::try_from(count).unwrap_or(u32::MAX) }
-                })
-                .collect(),
+            subscriptions: update.subscriptions.clone(),
             watches: update.watches.keys().copied().collect(),
             waiters: update.waiters.keys().copied().collect(),
         };
         drop(state);
-        let hub = self.clone();
-        let done = Completion::call(move |result| hub.updated(instance, update, result), None);
+        let (hub, sent) = (self.clone(), Instant::now());
+        let done = Completion::call(
+            move |result| {
+                if result.is_ok() {
+                    hub.renew(sent);
+                }
+                hub.updated(instance, update, result);
+            },
+            None,
+        );
         self.backend.submit(request.to_operation(instance), done);
     }
 
@@ -491,9 +517,20 @@ impl<B: Backend> Hub<B> {
             Err(error) => Outcome::Result(Err(error)),
         };
         update.confirming.iter().for_each(|ticket| ticket.give(outcome.clone()));
+        let retried = match &outcome {
+            Outcome::Result(Err(error)) => *error != BackendError::TooLarge,
+            _ => false,
+        };
+        let done = matches!(&outcome, Outcome::Result(Ok(reply))
+            if matches!(Reply::decode(reply), Ok(reply) if !matches!(reply, Reply::Error(..))));
         let mut state = self.lock();
         state.updating = false;
-        if matches!(outcome, Outcome::Result(Ok(_))) {
+        if state.phase == Phase::Open(instance) && !retried {
+            if done {
+                know(&mut state, update.subscriptions);
+            } else {
+                refuse(&mut state, update.subscriptions);
+            }
             // What may still be registered is forgotten again with the next tick.
             let now = Instant::now();
             let again = |forgotten: Forgotten| forgotten.into_iter().filter(move |f| f.1 > now);
@@ -502,7 +539,8 @@ impl<B: Backend> Hub<B> {
             self.update(state, false);
         } else if state.phase == Phase::Open(instance) {
             // The next tick tries again.
-            state.dirty.extend(update.names);
+            let names = update.subscriptions.into_iter().map(|s| (s.topic, s.name));
+            state.dirty.extend(names);
             state.forget_watches.extend(update.watches);
             state.forget_waiters.extend(update.waiters);
         }
@@ -517,11 +555,16 @@ fn due(forgotten: &Forgotten, now: Instant) -> bool {
 /// Takes as much as one update may carry.
 fn take_update(state: &mut State) -> Update {
     let mut bytes = 0;
-    let mut names = Vec::new();
-    while bytes < UPDATE_BYTES {
+    let mut subscriptions = Vec::new();
+    while let Some((_, name)) = state.dirty.first() {
+        bytes += name.len() + 16;
+        if bytes > UPDATE_BYTES && !subscriptions.is_empty() {
+            break;
+        }
         let Some(entry) = state.dirty.pop_first() else { break };
-        bytes += entry.1.len() + 16;
-        names.push(entry);
+        let count = state.topics.get(&entry).map_or(0, BTreeMap::len);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        subscriptions.push(Subscription { topic: entry.0, name: entry.1, count });
     }
     // Whoever is told must have all of its names in updates that were executed.
     let whole = state.dirty.is_empty();
@@ -533,7 +576,35 @@ fn take_update(state: &mut State) -> Update {
     };
     let watches = take(&mut state.forget_watches);
     let waiters = take(&mut state.forget_waiters);
-    Update { names, confirming, watches, waiters }
+    Update { subscriptions, confirming, watches, waiters }
+}
+
+/// The replicas have the counts of these names.
+fn know(state: &mut State, subscriptions: Vec<Subscription>) {
+    for Subscription { topic, name, count } in subscriptions {
+        if count > 0 {
+            state.known.insert((topic, name));
+        } else {
+            state.known.remove(&(topic, name));
+        }
+    }
+}
+
+/// The replicas have only those of these names that they knew before. Whoever relies on another one
+/// would wait for its messages in vain, so it is told and closed.
+fn refuse(state: &mut State, subscriptions: Vec<Subscription>) {
+    for Subscription { topic, name, count } in subscriptions {
+        let entry = (topic, name);
+        if count == 0 {
+            state.known.remove(&entry);
+        }
+        if state.known.contains(&entry) {
+            continue;
+        }
+        for connection in state.topics.remove(&entry).iter().flat_map(BTreeMap::values) {
+            connection.close(Closing::Refused);
+        }
+    }
 }
 
 /// Ends the session for all who rely on it.
@@ -546,6 +617,7 @@ fn lose(state: &mut State) {
         connection.close(Closing::Lost);
     }
     state.dirty.clear();
+    state.known.clear();
     state.watching.clear();
     state.forget_watches.clear();
     state.forget_waiters.clear();
@@ -569,3 +641,6 @@ fn deliver(state: &State, channel: &Bytes, payload: &Bytes) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

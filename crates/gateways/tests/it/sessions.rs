@@ -383,3 +383,30 @@ fn a_waiting_command_whose_replicas_are_silent_is_told_so() {
     let line = client.read_any();
     assert!(line.contains("timed out waiting for the replicas"), "{line}");
 }
+
+#[test]
+fn names_too_long_and_too_many_are_refused_and_nobody_is_left_in_silence() {
+    let gateway = local();
+    let mut publisher = Client::connect(gateway.address);
+    let long = vec![b'n'; (64 << 10) + 1];
+    let refused = crate::support::show(&publisher.call(&[b"SUBSCRIBE", &long]));
+    assert!(refused.starts_with("-ERR name is longer"), "{refused}");
+    let name = |index: u8| vec![b'A' + index; 60_000];
+    let (mut subscribed, mut refused) = (Vec::new(), 0);
+    for index in 0..48 {
+        let mut client = Client::connect(gateway.address);
+        client.send(&crate::support::request(&[b"SUBSCRIBE", &name(index), &[index; 60_000]]));
+        match client.read() {
+            Some(frame) if crate::support::show(&frame).starts_with("[\"subscribe") => {
+                client.read();
+                subscribed.push((index, client));
+            }
+            _ => refused += 1,
+        }
+    }
+    assert!(refused > 0 && subscribed.len() > 30, "{refused} refused");
+    for (index, client) in &mut subscribed {
+        publisher.call(&[b"PUBLISH", &name(*index), b"x"]);
+        assert!(client.read_any().contains("message"), "{index}");
+    }
+}

@@ -422,3 +422,47 @@ fn random_sessions_are_the_same_after_every_transfer() {
         }
     }
 }
+
+#[test]
+fn what_ends_makes_room_and_known_names_cost_nothing_more() {
+    let mut world = World::default();
+    let session = world.open(1);
+    let name = |index: u8| Bytes::from(vec![index; 60_000]);
+    let update = |version, names: &[(u8, u32)]| Request::Update {
+        version,
+        subscriptions: names
+            .iter()
+            .map(|(index, count)| Subscription {
+                topic: Topic::Channel,
+                name: name(*index),
+                count: *count,
+            })
+            .collect(),
+        watches: vec![],
+        waiters: vec![],
+    };
+    // As many as fit, in pieces as a gateway sends them.
+    for first in (0..65).step_by(5) {
+        let names: Vec<_> = (first..first + 5).map(|index| (index, 1)).collect();
+        assert_eq!(world.session(1, session, &update(1 + u64::from(first), &names)), "OK");
+    }
+    let refused = world.session(
+        1,
+        session,
+        &update(100, &[(70, 1), (71, 1), (72, 1), (73, 1), (74, 1), (0, 2)]),
+    );
+    assert!(refused.starts_with("-ERR too much"), "{refused}");
+    let known: Vec<_> = (0..10).map(|index| (index, 3)).collect();
+    assert_eq!(world.session(1, session, &update(101, &known)), "OK");
+    let changed =
+        [(80, 1), (81, 1), (82, 1), (83, 1), (84, 1), (0, 0), (1, 0), (2, 0), (3, 0), (4, 0)];
+    assert_eq!(world.session(1, session, &update(102, &changed)), "OK");
+    let long = Subscription { topic: Topic::Pattern, name: vec![b'x'; 65_537].into(), count: 1 };
+    let update = Request::Update {
+        version: 103,
+        subscriptions: vec![long],
+        watches: vec![],
+        waiters: vec![],
+    };
+    assert!(world.session(1, session, &update).starts_with("-ERR key is longer"));
+}

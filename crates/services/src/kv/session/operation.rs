@@ -165,7 +165,8 @@ pub enum Request {
     Update {
         /// Ascending.
         version: u64,
-        /// Set all of them or, if there would be too much, none.
+        /// What ends and what is known already is set first. Then what is new, all of it or, if
+        /// there would be too much, none. A name too long refuses all.
         subscriptions: Vec<Subscription>,
         /// Watches to forget.
         watches: Vec<u64>,

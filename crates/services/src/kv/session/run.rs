@@ -199,10 +199,8 @@ impl Kv {
                 if version > session.version {
                     session.version = version;
                     self.sessions.mark_changed();
-                    let more = subscriptions.iter().filter(|subscription| subscription.count > 0);
-                    let more = more.map(|subscription| key_cost(&subscription.name)).sum();
-                    self.sessions.check_room(&client, more)?;
-                    subscriptions.iter().for_each(|s| self.sessions.subscribe(&client, s));
+                    check_keys(subscriptions.iter().map(|subscription| &subscription.name[..]))?;
+                    self.sessions.set_counts(&client, &subscriptions)?;
                 }
                 Ok(Answer::of(&Reply::Ok))
             }

@@ -293,6 +293,26 @@ impl Sessions {
         self.charge(client, more, less);
     }
 
+    /// Sets the counts of subscriptions, those of names that are there already first, so that what
+    /// ends makes room. New names are added all or, if there is no room for them, not at all.
+    pub fn set_counts(
+        &mut self,
+        client: &ClientId,
+        subscriptions: &[Subscription],
+    ) -> Result<(), Error> {
+        let Some(session) = self.by_client.get(client) else { return Ok(()) };
+        let is_new = |subscription: &&Subscription| {
+            let entry = (subscription.topic, subscription.name.clone());
+            subscription.count > 0 && !session.subscriptions.contains_key(&entry)
+        };
+        let (new, rest): (Vec<_>, Vec<_>) = subscriptions.iter().partition(is_new);
+        rest.into_iter().for_each(|subscription| self.subscribe(client, subscription));
+        let more = new.iter().map(|subscription| key_cost(&subscription.name)).sum();
+        self.check_room(client, more)?;
+        new.into_iter().for_each(|subscription| self.subscribe(client, subscription));
+        Ok(())
+    }
+
     /// Adds a session as it was encoded, without its waiters. Says whether it can be.
     pub fn restore(&mut self, client: ClientId, session: Session, store: &mut Store) -> bool {
         let Session { instance, renewed, version, watches, subscriptions, .. } = session;
