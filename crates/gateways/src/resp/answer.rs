@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_services::kv::command::{self, Args};
 use pentarchy_services::kv::session::{TRANSACTION_HEADER_BYTES, Topic, is_blocking};
-use pentarchy_services::kv::{Command, CommandInfo, Error, KEY_BYTES_MAX, registry, session};
+use pentarchy_services::kv::{Command, CommandInfo, Error, KEY_BYTES_MAX, glob, registry, session};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Operations share allocations of this size.
@@ -253,6 +253,10 @@ impl<B: Backend> Connection<B> {
         }
         if names.iter().any(|name| name.len() > KEY_BYTES_MAX) {
             return self.refuse("ERR name is longer than 65536 bytes");
+        }
+        let patterns = topic == Topic::Pattern;
+        if patterns && names.iter().any(|name| name.len() > glob::PATTERN_BYTES_MAX) {
+            return self.refuse("ERR pattern is longer than 1024 bytes");
         }
         let word = if topic == Topic::Channel { "subscribe" } else { "psubscribe" };
         let mut reply = BytesMut::new();

@@ -308,6 +308,11 @@ impl ReplyWriter {
         }
     }
 
+    /// Bytes that were written so far.
+    pub const fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// Whether what was written so far is too long already, so that a loop can end early.
     pub const fn overflowed(&self) -> bool {
         self.overflowed

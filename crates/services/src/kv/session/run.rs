@@ -2,11 +2,12 @@
 
 use super::super::command::{self, Args};
 use super::super::error::Error;
+use super::super::glob;
 use super::super::registry::CommandInfo;
 use super::super::reply::{Reply, ReplyWriter};
 use super::super::{KEY_BYTES_MAX, Kv};
 use super::blocking::Blocking;
-use super::operation::{Answer, Notice, Request, read_commands, write_replies};
+use super::operation::{Answer, Notice, Request, Topic, read_commands, write_replies};
 use super::registry::Run;
 use super::table::{Sessions, Waiter, key_cost};
 use super::{PACK_REPLIES_BYTES, TRANSACTION_REPLIES_BYTES_MAX, pubsub};
@@ -28,6 +29,10 @@ impl Kv {
                 break;
             }
             let reply = self.run_one(context, args);
+            if self.store.work.has_refused() && !replies.is_empty() {
+                // It changed nothing, and has an operation of its own when it is sent again.
+                break;
+            }
             self.settle(context);
             length += reply.len();
             replies.push(reply);
@@ -69,6 +74,10 @@ impl Kv {
 
     /// Executes one command of whatever kind without waiting.
     pub(crate) fn run_one(&mut self, context: &Context, args: &Args<'_>) -> Vec<u8> {
+        let bytes = args.iter().map(|arg| arg.len()).sum();
+        if let Err(error) = self.store.work.begin_command(bytes) {
+            return Reply::from(&error).encode();
+        }
         let mut out = ReplyWriter::default();
         let outcome = match super::entry(args[0]) {
             None => self.run(context, args, &mut out),
@@ -78,6 +87,7 @@ impl Kv {
                 Ok(()) => self.run_special(context, entry.run, args, &mut out),
             },
         };
+        self.store.work.note(out.len() as u64);
         out.finish(outcome)
     }
 
@@ -89,8 +99,8 @@ impl Kv {
         out: &mut ReplyWriter,
     ) -> Result<(), Error> {
         match run {
-            Run::Publish => pubsub::publish(&mut self.sessions, args, out),
-            Run::Pubsub => pubsub::pubsub(&self.sessions, args, out),
+            Run::Publish => pubsub::publish(&mut self.sessions, &self.store.work, args, out),
+            Run::Pubsub => pubsub::pubsub(&self.sessions, &self.store.work, args, out),
             Run::Time | Run::Block => {
                 let millis = i64::try_from(context.time.0).unwrap_or(i64::MAX);
                 let micros = millis % THOUSAND * THOUSAND;
@@ -200,6 +210,9 @@ impl Kv {
                     session.version = version;
                     self.sessions.mark_changed();
                     check_keys(subscriptions.iter().map(|subscription| &subscription.name[..]))?;
+                    for pattern in subscriptions.iter().filter(|s| s.topic == Topic::Pattern) {
+                        glob::pattern(&pattern.name)?;
+                    }
                     self.sessions.set_counts(&client, &subscriptions)?;
                 }
                 Ok(Answer::of(&Reply::Ok))
