@@ -15,6 +15,7 @@ use pentarchy_services::kv::{Command, Reply, glob};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// How often a session is renewed. A thirtieth of its lease.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
@@ -61,6 +62,19 @@ enum Phase {
     Closed,
     Opening,
     Open(u64),
+    /// The gateway ends.
+    Ended,
+}
+
+/// Under which session a connection watches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watched {
+    /// It is not known yet.
+    Asked,
+    /// All of its keys under this one.
+    Under(u64),
+    /// The session of some of its keys ended, so nobody knows whether they changed.
+    Broken,
 }
 
 /// What was asked of the session.
@@ -84,7 +98,7 @@ struct State {
     /// Blocking commands, by token.
     waiters: BTreeMap<u64, Ticket>,
     /// Connections that watch something.
-    watching: BTreeSet<u64>,
+    watching: BTreeMap<u64, Watched>,
     /// Connections that are subscribed, by name.
     topics: BTreeMap<(Topic, Bytes), BTreeMap<u64, Arc<Inbox>>>,
     /// Names whose count the replicas do not know yet.
@@ -99,6 +113,8 @@ struct State {
     version: u64,
     cancels: VecDeque<u64>,
     cancelling: usize,
+    /// The gateway ends: nothing more is asked, and this is told when the session has ended.
+    ending: Option<oneshot::Sender<()>>,
     /// Events, and bytes of them, since the last operation, which acknowledges them.
     events: (usize, usize),
 }
@@ -126,7 +142,7 @@ impl<B: Backend> Hub<B> {
             renewed: Instant::now(),
             next_token: 0,
             waiters: BTreeMap::new(),
-            watching: BTreeSet::new(),
+            watching: BTreeMap::new(),
             topics: BTreeMap::new(),
             dirty: BTreeSet::new(),
             known: BTreeSet::new(),
@@ -137,6 +153,7 @@ impl<B: Backend> Hub<B> {
             version: 0,
             cancels: VecDeque::new(),
             cancelling: 0,
+            ending: None,
             events: (0, 0),
         };
         let hub = Arc::new(Self { backend, state: Mutex::new(state) });
@@ -155,18 +172,54 @@ impl<B: Backend> Hub<B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session under which a connection may have watched something.
-    pub fn instance(&self) -> Option<u64> {
-        match self.lock().phase {
-            Phase::Open(instance) => Some(instance),
-            Phase::Closed | Phase::Opening => None,
+    /// The session under which a connection watches all of its keys, if there is one.
+    pub fn watches_under(&self, id: u64) -> Option<u64> {
+        match self.lock().watching.get(&id) {
+            Some(Watched::Under(instance)) => Some(*instance),
+            Some(Watched::Asked | Watched::Broken) | None => None,
         }
+    }
+
+    /// Opens a session at once. It ends one that an earlier gateway of the same key left behind,
+    /// whose waiting commands would take elements that nobody gets.
+    pub fn start(self: &Arc<Self>) {
+        let state = self.lock();
+        if state.phase == Phase::Closed {
+            self.open(state);
+        }
+    }
+
+    /// Ends the session, so that what it registered is gone at once, and says when it has ended.
+    /// Nothing more is asked of the replicas.
+    pub fn close(self: &Arc<Self>) -> oneshot::Receiver<()> {
+        let (sender, ended) = oneshot::channel();
+        let mut state = self.lock();
+        state.ending = Some(sender);
+        if let Phase::Open(instance) = state.phase {
+            drop(state);
+            self.submit_close(instance);
+        } else if state.phase == Phase::Closed {
+            // There is nothing to wait for.
+            state.phase = Phase::Ended;
+            drop(state.ending.take());
+        }
+        ended
+    }
+
+    fn submit_close(self: &Arc<Self>, instance: u64) {
+        let mut state = self.lock();
+        let told = state.ending.take();
+        lose(&mut state);
+        state.phase = Phase::Ended;
+        drop(state);
+        let done = Completion::call(move |_| drop(told), None);
+        self.backend.submit(Request::Close.to_operation(instance), done);
     }
 
     /// Has a connection watch keys.
     pub fn watch(self: &Arc<Self>, id: u64, keys: Vec<Bytes>, ticket: Ticket, share: Share) {
         let mut state = self.lock();
-        state.watching.insert(id);
+        state.watching.entry(id).or_insert(Watched::Asked);
         state.forget_watches.remove(&id);
         self.ask(state, Request::Watch { token: id, keys }, Asked::Watch(ticket, share));
     }
@@ -240,7 +293,7 @@ impl<B: Backend> Hub<B> {
     /// A connection is gone that watched something.
     pub fn leave(self: &Arc<Self>, id: u64) {
         let mut state = self.lock();
-        if state.watching.remove(&id) {
+        if state.watching.remove(&id).is_some() {
             // Its last request may still be under way.
             state.forget_watches.insert(id, Instant::now() + UNCERTAIN);
             self.update(state, false);
@@ -310,6 +363,10 @@ impl<B: Backend> Hub<B> {
                 state.queued.push((request, asked));
                 self.open(state);
             }
+            Phase::Ended => {
+                drop(state);
+                self.settle(asked, Outcome::Result(Err(BackendError::Closed)));
+            }
         }
     }
 
@@ -331,6 +388,14 @@ impl<B: Backend> Hub<B> {
         let queued = std::mem::take(&mut state.queued);
         if let Some(Reply::Int(instance)) = reply {
             let instance = instance.unsigned_abs();
+            if state.ending.is_some() {
+                drop(state);
+                self.submit_close(instance);
+                let closed = Outcome::Result(Err(BackendError::Closed));
+                return queued
+                    .into_iter()
+                    .for_each(|(_, asked)| self.settle(asked, closed.clone()));
+            }
             state.phase = Phase::Open(instance);
             // All of an earlier session is forgotten.
             state.version = 0;
@@ -343,7 +408,7 @@ impl<B: Backend> Hub<B> {
             }
             return;
         }
-        state.phase = Phase::Closed;
+        state.phase = if state.ending.take().is_some() { Phase::Ended } else { Phase::Closed };
         let confirming = std::mem::take(&mut state.confirming);
         drop(state);
         let outcome = match answer {
@@ -358,6 +423,15 @@ impl<B: Backend> Hub<B> {
     }
 
     fn submit(self: &Arc<Self>, instance: u64, request: &Request, asked: Asked) {
+        if let Request::Watch { token, .. } = request
+            && let Some(watched) = self.lock().watching.get_mut(token)
+        {
+            *watched = match *watched {
+                Watched::Asked => Watched::Under(instance),
+                Watched::Under(earlier) if earlier == instance => Watched::Under(instance),
+                Watched::Under(_) | Watched::Broken => Watched::Broken,
+            };
+        }
         let (hub, sent) = (self.clone(), Instant::now());
         let done = Completion::call(
             move |result| {
@@ -397,7 +471,8 @@ impl<B: Backend> Hub<B> {
     }
 
     fn settle(self: &Arc<Self>, asked: Asked, outcome: Outcome) {
-        let open = matches!(&outcome, Outcome::Result(Err(error)) if error.is_open());
+        // It may wait at the replicas, now or later.
+        let open = matches!(&outcome, Outcome::Result(Err(error)) if error.may_wait());
         match asked {
             Asked::Watch(ticket, share) => {
                 drop(share);
@@ -474,7 +549,7 @@ impl<B: Backend> Hub<B> {
         }
         let instance = match state.phase {
             Phase::Open(instance) => instance,
-            Phase::Opening => return,
+            Phase::Opening | Phase::Ended => return,
             Phase::Closed => return self.open(state),
         };
         let update = take_update(&mut state);
@@ -609,7 +684,9 @@ fn refuse(state: &mut State, subscriptions: Vec<Subscription>) {
 
 /// Ends the session for all who rely on it.
 fn lose(state: &mut State) {
-    state.phase = Phase::Closed;
+    if state.phase != Phase::Ended {
+        state.phase = Phase::Closed;
+    }
     for ticket in std::mem::take(&mut state.waiters).values() {
         ticket.give(Outcome::Refused(LOST));
     }
@@ -618,7 +695,8 @@ fn lose(state: &mut State) {
     }
     state.dirty.clear();
     state.known.clear();
-    state.watching.clear();
+    // Those who watch learn it when they execute their transactions.
+    state.watching.values_mut().for_each(|watched| *watched = Watched::Broken);
     state.forget_watches.clear();
     state.forget_waiters.clear();
     state.cancels.clear();

@@ -26,7 +26,7 @@ impl<B: Backend> Connection<B> {
         let starved = self.starved_since.filter(|_| self.wanted.is_some());
         let starved = starved.and_then(|since| since.checked_add(timeout));
         let flight = self.flight.as_ref().and_then(|flight| flight.deadline);
-        [starved, flight].into_iter().flatten().min()
+        [starved, flight, self.auth_deadline()].into_iter().flatten().min()
     }
 
     /// Whether a command of this connection waits for an element.
@@ -207,10 +207,11 @@ impl<B: Backend> Connection<B> {
         match self.work.front() {
             None | Some(Work::Command(..)) => {}
             Some(Work::Exec(commands, watching)) => {
-                let watch = if *watching { self.hub.instance() } else { None };
+                let watch = if *watching { self.hub.watches_under(id) } else { None };
                 if *watching && watch.is_none() {
                     // The session ended and the watch with it, so nobody knows what changed.
                     self.flight = None;
+                    self.hub.watched(id);
                     return self.settle(vec![Settled::Replies(None)]);
                 }
                 let watch = watch.map(|instance| (instance, id));

@@ -105,6 +105,8 @@ impl Error {
     pub(crate) const TRANSACTION_REPLIES: Self = Self::err(
         "executed, but the reply does not fit: the replies of one EXEC are more than 1572864 bytes",
     );
+    /// Where [`Self::TRANSACTION_REPLIES`] has no room either.
+    pub(crate) const NO_ROOM: Self = Self::err("reply does not fit");
     pub(crate) const REPLY_TOO_LARGE: Self = Self::err(
         "reply is larger than 1048576 bytes; \
          ask for less at a time (LRANGE, SCAN, a count, fewer keys)",

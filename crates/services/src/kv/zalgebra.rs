@@ -170,13 +170,14 @@ impl<'a> Query<'a> {
         Ok(Self { operation, sources, aggregate, scores, stores })
     }
 
-    /// What it takes: each member of each set is added, or each of the first is looked up in all.
+    /// What it takes: each member of each set is added, or each of the first is looked up in all,
+    /// and to add one to a sorted set takes as long as two look-ups.
     fn work(&self) -> u64 {
         let costs = || self.sources.iter().map(|(source, _)| source.cost());
         match self.operation {
-            Operation::Union => costs().fold(0, u64::saturating_add),
+            Operation::Union => costs().fold(0, u64::saturating_add).saturating_mul(2),
             Operation::Inter | Operation::Diff => {
-                costs().next().unwrap_or(0).saturating_mul(self.sources.len() as u64)
+                costs().next().unwrap_or(0).saturating_mul(self.sources.len() as u64 + 2)
             }
         }
     }

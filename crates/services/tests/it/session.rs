@@ -466,3 +466,44 @@ fn what_ends_makes_room_and_known_names_cost_nothing_more() {
     };
     assert!(world.session(1, session, &update).starts_with("-ERR key is longer"));
 }
+
+#[test]
+fn every_reply_of_a_transaction_fits_however_many_fail() {
+    let mut world = World::default();
+    world.ask(&format!("SET large {}", "v".repeat(900_000)));
+    let mut lines = vec!["GET large"; 2];
+    lines.extend(vec!["GET"; 20_000]);
+    let commands = encoded(&lines);
+    let operation = transaction(None, commands.iter().map(|command| &command[1..]));
+    let result = world.execute(1, &operation);
+    assert!(result.len() < (3 << 19) + 5 + 4 * lines.len(), "{}", result.len());
+    let replies = transaction_replies(&result).unwrap().unwrap();
+    assert!(shown(&replies[1]).contains("executed, but the reply does not fit"));
+    assert_eq!(shown(replies.last().unwrap()), "-ERR reply does not fit");
+}
+
+#[test]
+fn who_waits_for_another_type_is_passed_over_and_who_waits_for_this_one_served() {
+    let mut world = World::default();
+    let session = world.open(1);
+    world.block(1, session, 1, "BZPOPMIN k 0");
+    world.block(1, session, 2, "BLPOP k 0");
+    world.block(1, session, 3, "BZPOPMAX k 0");
+    world.block(1, session, 4, "BRPOP k 0");
+    let mut world = world.transferred();
+    world.ask("RPUSH k x y");
+    assert_eq!(world.told(), ["1:2=[\"k\" \"x\"]", "1:4=[\"k\" \"y\"]"]);
+    world.ask("ZADD k 1 a");
+    assert!(world.told()[0].starts_with("1:1="));
+}
+
+#[test]
+fn a_session_that_is_closed_holds_nothing() {
+    let mut world = World::default();
+    let session = world.open(1);
+    world.block(1, session, 1, "BLPOP a 0");
+    assert_eq!(world.session(1, session, &Request::Close), "OK");
+    world.ask("RPUSH a x");
+    assert!(world.told().is_empty());
+    assert_eq!(world.session(1, session, &Request::Close), "gone");
+}

@@ -187,6 +187,8 @@ pub enum Request {
         /// The command.
         command: Command,
     },
+    /// End the session. All that it registered is gone.
+    Close,
     /// Do not wait any more. The reply is 1 if it still waited, else 0; then it was served, and an
     /// event says so.
     Cancel {
@@ -225,6 +227,7 @@ impl Request {
                 to.u8(4);
                 to.u64(*token);
             }
+            Self::Close => to.u8(5),
         }
         to.into_bytes()
     }
@@ -245,6 +248,7 @@ impl Request {
             2 => Self::Watch { token: from.u64()?, keys: from.sequence(OPERATION_BYTES_MAX)? },
             3 => Self::Block { token: from.u64()?, command: Command::decode(&mut from)? },
             4 => Self::Cancel { token: from.u64()? },
+            5 => Self::Close,
             _ => return Err(Malformed),
         };
         from.finish().map(|()| (instance, request))

@@ -4,13 +4,13 @@ use super::super::command::{self, Args};
 use super::super::error::Error;
 use super::super::glob;
 use super::super::registry::CommandInfo;
-use super::super::reply::{Reply, ReplyWriter};
+use super::super::reply::{ERROR_TAG, Reply, ReplyWriter};
 use super::super::{KEY_BYTES_MAX, Kv};
 use super::blocking::Blocking;
 use super::operation::{Answer, Notice, Request, Topic, read_commands, write_replies};
 use super::registry::Run;
 use super::table::{Sessions, Waiter, key_cost};
-use super::{PACK_REPLIES_BYTES, TRANSACTION_REPLIES_BYTES_MAX, pubsub};
+use super::{PACK_REPLIES_BYTES, TRANSACTION_COMMANDS_MAX, TRANSACTION_REPLIES_BYTES_MAX, pubsub};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -59,10 +59,16 @@ impl Kv {
         }
         let mut result = Vec::from([0]);
         let (mut replies, mut length) = (Vec::new(), 0);
-        for args in &commands {
+        let too_large = Reply::from(&Error::TRANSACTION_REPLIES).encode();
+        let short = Reply::from(&Error::NO_ROOM).encode();
+        for (args, following) in commands.iter().zip((0..commands.len()).rev()) {
             let mut reply = self.run_one(context, args);
-            if length + reply.len() > TRANSACTION_REPLIES_BYTES_MAX {
-                reply = Reply::from(&Error::TRANSACTION_REPLIES).encode();
+            // Each of those that follow has room for the shortest error at least.
+            let room = TRANSACTION_REPLIES_BYTES_MAX - length - following * short.len();
+            if reply.len() > room {
+                let failed = reply.first() == Some(&ERROR_TAG);
+                let error = if failed || too_large.len() > room { &short } else { &too_large };
+                reply.clone_from(error);
             }
             length += reply.len();
             replies.push(reply);
@@ -146,15 +152,14 @@ impl Kv {
     /// Serves those who wait for a key, in the order in which they came, while it has something.
     fn serve(&mut self, context: &Context, key: &Bytes) {
         let mut after = 0;
-        while let Some((place, waiter)) = self.sessions.next_waiting(key, after) {
+        loop {
             let Some(value) = self.store.get(key) else { return };
+            let next = self.sessions.next_waiting(key, value.type_name(), after);
+            let Some((place, waiter)) = next else { return };
             after = place;
             let waiter = waiter.clone();
             let Ok((args, _)) = Args::split(&waiter.command) else { continue };
             let Ok(blocking) = Blocking::parse(&args) else { continue };
-            if value.type_name() != blocking.takes {
-                continue;
-            }
             let reply = self.take_from(context, &blocking, key).into();
             self.sessions.forget_waiter(&waiter.client, waiter.token, &mut self.store);
             let body = Notice::Served { token: waiter.token, reply }.encode();
@@ -229,6 +234,10 @@ impl Kv {
                 if keys.is_empty() { Err(MALFORMED) } else { Ok(Answer::of(&Reply::Ok)) }
             }
             Request::Block { token, command } => self.block(context, token, &command),
+            Request::Close => {
+                self.sessions.end(&client, &mut self.store);
+                Ok(Answer::of(&Reply::Ok))
+            }
             Request::Cancel { token } => {
                 let found = self.sessions.forget_waiter(&client, token, &mut self.store);
                 Ok(Answer::of(&Reply::Int(found.into())))
@@ -254,7 +263,8 @@ impl Kv {
         let client = context.client;
         // Tagged; a waiter's command is kept without its tag.
         let command = command.to_operation().slice(1..);
-        let waiter = Waiter { client, token, command, keys: blocking.owned_keys() };
+        let (keys, takes) = (blocking.owned_keys(), blocking.takes);
+        let waiter = Waiter { client, token, command, keys, takes };
         self.sessions.check_room(&client, Sessions::waiter_cost(&waiter))?;
         self.sessions.forget_waiter(&client, token, &mut self.store);
         self.sessions.wait(waiter, &mut self.store);
@@ -289,5 +299,9 @@ fn read_transaction(bytes: &[u8]) -> Result<Transaction<'_>, pentarchy_core::wir
         }
         _ => return Err(malformed),
     };
-    Ok((watch, read_commands(rest)?))
+    let commands = read_commands(rest)?;
+    if commands.len() > TRANSACTION_COMMANDS_MAX {
+        return Err(malformed);
+    }
+    Ok((watch, commands))
 }
