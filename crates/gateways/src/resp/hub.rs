@@ -109,6 +109,8 @@ struct State {
     confirming: Vec<Ticket>,
     forget_watches: Forgotten,
     forget_waiters: Forgotten,
+    /// The last tokens of watches and of waiters that were in an update.
+    forgotten_up_to: (u64, u64),
     updating: bool,
     version: u64,
     cancels: VecDeque<u64>,
@@ -149,6 +151,7 @@ impl<B: Backend> Hub<B> {
             confirming: Vec::new(),
             forget_watches: BTreeMap::new(),
             forget_waiters: BTreeMap::new(),
+            forgotten_up_to: (0, 0),
             updating: false,
             version: 0,
             cancels: VecDeque::new(),
@@ -333,7 +336,11 @@ impl<B: Backend> Hub<B> {
             }
             GatewayEvent::Event(body) => {
                 match Notice::read(&body) {
-                    Ok(Notice::Served { token, reply }) => {
+                    // One of an earlier gateway of this key is nobody's.
+                    Ok(Notice::Served { instance, .. }) if state.phase != Phase::Open(instance) => {
+                        tracing::debug!("an element came for a session that ended");
+                    }
+                    Ok(Notice::Served { token, reply, .. }) => {
                         if let Some(ticket) = state.waiters.remove(&token) {
                             ticket.give(Outcome::Result(Ok(reply)));
                         }
@@ -644,14 +651,24 @@ fn take_update(state: &mut State) -> Update {
     // Whoever is told must have all of its names in updates that were executed.
     let whole = state.dirty.is_empty();
     let confirming = if whole { std::mem::take(&mut state.confirming) } else { Vec::new() };
-    let take = |from: &mut Forgotten| {
-        let rest = from.keys().nth(UPDATE_TOKENS).copied();
-        let rest = rest.map(|first| from.split_off(&first)).unwrap_or_default();
-        std::mem::replace(from, rest)
-    };
-    let watches = take(&mut state.forget_watches);
-    let waiters = take(&mut state.forget_waiters);
+    let watches = take_some(&mut state.forget_watches, &mut state.forgotten_up_to.0);
+    let waiters = take_some(&mut state.forget_waiters, &mut state.forgotten_up_to.1);
     Update { subscriptions, confirming, watches, waiters }
+}
+
+/// Takes as many tokens as one update may carry, from where the last one ended on, so that those
+/// that are repeated do not keep out the others.
+fn take_some(from: &mut Forgotten, up_to: &mut u64) -> Forgotten {
+    let mut rest = from.split_off(&up_to.saturating_add(1));
+    // Those from the start on come when there are none behind.
+    if rest.is_empty() {
+        std::mem::swap(from, &mut rest);
+    }
+    if let Some(first) = rest.keys().nth(UPDATE_TOKENS).copied() {
+        from.append(&mut rest.split_off(&first));
+    }
+    *up_to = rest.last_key_value().map_or(0, |(token, _)| *token);
+    rest
 }
 
 /// The replicas have the counts of these names.

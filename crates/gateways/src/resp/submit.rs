@@ -7,8 +7,9 @@ use super::hub::Ticket;
 use super::inbox::Outcome;
 use super::work::{Flight, Settled, Stage, Work};
 use bytes::Bytes;
-use pentarchy_core::limits::OPERATION_BYTES_MAX;
-use pentarchy_services::kv::session::{PACK_REPLIES_BYTES, pack, transaction};
+use pentarchy_services::kv::session::{
+    PACK_REPLIES_BYTES, TRANSACTION_REPLIES_BYTES_MAX, pack, transaction,
+};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -183,7 +184,7 @@ impl<B: Backend> Connection<B> {
             sum += expected;
         }
         match self.work.front() {
-            Some(Work::Exec(..)) => (0, OPERATION_BYTES_MAX),
+            Some(Work::Exec(..)) => (0, TRANSACTION_REPLIES_BYTES_MAX),
             _ => (count, sum.min(largest + PACK_REPLIES_BYTES)),
         }
     }

@@ -59,6 +59,9 @@ fn cursor(arg: &[u8]) -> Result<u64, Error> {
     cursor.filter(|_| arg[0] != b'+').ok_or(Error::INVALID_CURSOR)
 }
 
+/// Elements by their names.
+type Found<'a, T> = Vec<(&'a [u8], T)>;
+
 /// The elements that match, and the cursor to go on from. Each comes with its position, its name
 /// and the bytes that it takes in a reply beside the name.
 fn walk<'a, T>(
@@ -66,7 +69,7 @@ fn walk<'a, T>(
     options: &Options<'_>,
     work: &Work,
     wanted: impl Fn(&T) -> bool,
-) -> Result<(u64, Vec<(&'a [u8], T)>), Error> {
+) -> Result<(u64, Found<'a, T>), Error> {
     let mut found = Vec::new();
     // Ends early as well when half of what is left is done; the cursor says where to go on.
     let reserve = work.left() / 2;

@@ -18,10 +18,13 @@ fn sets<'a>(store: &'a Store, keys: &[&[u8]]) -> Result<Vec<Option<&'a Set>>, Er
     keys.map(|(_, key)| store.read::<Set>(key)).collect()
 }
 
+/// What is called for each member of a result; it says whether to go on.
+type Each<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
+
 /// Calls `each` for the members of the result, as long as it says to go on.
 #[derive(Clone, Copy)]
 struct Operator {
-    run: fn(&[Option<&Set>], &mut dyn FnMut(&[u8]) -> bool),
+    run: fn(&[Option<&Set>], Each<'_>),
     /// What that takes.
     work: fn(&[Option<&Set>]) -> u64,
 }
@@ -32,12 +35,7 @@ const DIFF: Operator = Operator { run: diff, work: first_by_all };
 
 impl Operator {
     /// Runs if there is not too much to do.
-    fn apply(
-        self,
-        store: &Store,
-        sets: &[Option<&Set>],
-        each: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Outcome {
+    fn apply(self, store: &Store, sets: &[Option<&Set>], each: Each<'_>) -> Outcome {
         store.work.spend((self.work)(sets))?;
         (self.run)(sets, each);
         Ok(())
@@ -61,20 +59,20 @@ fn first_by_all(sets: &[Option<&Set>]) -> u64 {
     first.saturating_mul(sets.iter().flatten().count() as u64)
 }
 
-fn inter(sets: &[Option<&Set>], each: &mut dyn FnMut(&[u8]) -> bool) {
+fn inter(sets: &[Option<&Set>], each: Each<'_>) {
     let Some(sets) = sets.iter().copied().collect::<Option<Vec<_>>>() else { return };
     let Some(smallest) = sets.iter().min_by_key(|set| set.len()) else { return };
     let common = |member: &&[u8]| sets.iter().all(|set| set.contains(member));
     let _ = smallest.iter().filter(common).all(each);
 }
 
-fn union(sets: &[Option<&Set>], each: &mut dyn FnMut(&[u8]) -> bool) {
+fn union(sets: &[Option<&Set>], each: Each<'_>) {
     let mut found = Set::default();
     let members = sets.iter().flatten().flat_map(|set| set.iter());
     let _ = members.filter(|member| found.insert(member)).all(each);
 }
 
-fn diff(sets: &[Option<&Set>], each: &mut dyn FnMut(&[u8]) -> bool) {
+fn diff(sets: &[Option<&Set>], each: Each<'_>) {
     let Some((first, others)) = sets.split_first() else { return };
     let alone = |member: &&[u8]| !others.iter().flatten().any(|set| set.contains(member));
     let _ = first.iter().flat_map(|set| set.iter()).filter(alone).all(each);

@@ -26,7 +26,7 @@ impl World {
         let result = self.kv.execute(&context, operation).into();
         for event in self.kv.take_events() {
             let told = match Notice::read(&event.body).unwrap() {
-                Notice::Served { token, reply } => format!("{token}={}", shown(&reply)),
+                Notice::Served { token, reply, .. } => format!("{token}={}", shown(&reply)),
                 Notice::Message { channel, payload } => {
                     format!("{}<{}", text(&channel), text(&payload))
                 }

@@ -87,3 +87,60 @@ fn an_update_fits_an_operation_whatever_the_names() {
     }
     assert_eq!(updates, 7);
 }
+
+#[test]
+fn tokens_that_are_repeated_do_not_keep_out_others() {
+    let until = Instant::now();
+    let mut all: Forgotten = (1..=3 * UPDATE_TOKENS as u64).map(|token| (token, until)).collect();
+    let (mut seen, mut up_to) = (BTreeSet::new(), 0);
+    for _ in 0..3 {
+        let taken = take_some(&mut all, &mut up_to);
+        assert_eq!(taken.len(), UPDATE_TOKENS);
+        seen.extend(taken.keys().copied());
+        // All of them have to be repeated.
+        all.extend(taken);
+    }
+    assert_eq!(seen.len(), 3 * UPDATE_TOKENS);
+    assert!(take_some(&mut all, &mut up_to).contains_key(&1));
+}
+
+#[test]
+fn what_came_for_an_earlier_session_is_nobodys() {
+    let (hub, waiting) = hub();
+    let inbox = inbox();
+    let number = inbox.begin();
+    let share = crate::resp::budget::Budget::new(1, 1).try_take(0).unwrap();
+    let ticket = Ticket { inbox: inbox.clone(), number };
+    let token = hub.block(Command::new(&["BLPOP", "q", "0"]), ticket, share);
+    waiting.try_recv().unwrap().1.complete(answer(&Reply::Int(7)));
+    waiting.try_recv().unwrap().1.complete(Ok(Bytes::from_static(&[1])));
+    assert_eq!(inbox.outcome(), Some(Outcome::Waits));
+    let served = |instance: u64| {
+        let reply = Reply::Int(1).encode();
+        let mut body = vec![1];
+        body.extend(instance.to_le_bytes());
+        body.extend(token.to_le_bytes());
+        body.extend(u32::try_from(reply.len()).unwrap().to_le_bytes());
+        body.extend(reply);
+        hub.on_event(GatewayEvent::Event(body.into()));
+    };
+    served(6);
+    assert_eq!(inbox.outcome(), None);
+    served(7);
+    assert!(matches!(inbox.outcome(), Some(Outcome::Result(Ok(_)))));
+}
+
+#[test]
+fn a_command_whose_reply_was_forgotten_is_to_wait_no_more() {
+    for (error, forgotten) in [(BackendError::Forgotten, true), (BackendError::Busy, false)] {
+        let (hub, waiting) = hub();
+        let inbox = inbox();
+        let number = inbox.begin();
+        let share = crate::resp::budget::Budget::new(1, 1).try_take(0).unwrap();
+        let ticket = Ticket { inbox, number };
+        let token = hub.block(Command::new(&["BLPOP", "q", "0"]), ticket, share);
+        waiting.try_recv().unwrap().1.complete(answer(&Reply::Int(7)));
+        waiting.try_recv().unwrap().1.complete(Err(error));
+        assert_eq!(hub.lock().forget_waiters.contains_key(&token), forgotten);
+    }
+}

@@ -10,7 +10,7 @@
 //! pack's result        := count:u32 (length:u32 reply){count}
 //! transaction's result := 0 count:u32 (length:u32 reply){count} | 1       1: a watched key changed
 //! session's result     := 0 reply | 1 | 2                                 1: waits, 2: no session
-//! event                := 1 token:u64 reply | 2 channel payload
+//! event                := 1 instance:u64 token:u64 reply | 2 channel payload
 //! ```
 
 use super::super::command::{Args, Command};
@@ -315,6 +315,8 @@ impl Answer {
 pub enum Notice {
     /// A waiter was served.
     Served {
+        /// Of the session in which it waited.
+        instance: u64,
         /// Of the waiter.
         token: u64,
         /// Its encoded reply.
@@ -334,8 +336,9 @@ impl Notice {
     pub(crate) fn encode(&self) -> Bytes {
         let mut to = Writer::default();
         match self {
-            Self::Served { token, reply } => {
+            Self::Served { instance, token, reply } => {
                 to.u8(1);
+                to.u64(*instance);
                 to.u64(*token);
                 to.bytes(reply);
             }
@@ -355,7 +358,11 @@ impl Notice {
     pub fn read(body: &Bytes) -> Result<Self, Malformed> {
         let mut from = Reader::new(body);
         let notice = match from.u8()? {
-            1 => Self::Served { token: from.u64()?, reply: from.bytes(2 * OPERATION_BYTES_MAX)? },
+            1 => Self::Served {
+                instance: from.u64()?,
+                token: from.u64()?,
+                reply: from.bytes(2 * OPERATION_BYTES_MAX)?,
+            },
             2 => Self::Message {
                 channel: from.bytes(OPERATION_BYTES_MAX)?,
                 payload: from.bytes(OPERATION_BYTES_MAX)?,

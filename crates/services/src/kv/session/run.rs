@@ -162,7 +162,9 @@ impl Kv {
             let Ok(blocking) = Blocking::parse(&args) else { continue };
             let reply = self.take_from(context, &blocking, key).into();
             self.sessions.forget_waiter(&waiter.client, waiter.token, &mut self.store);
-            let body = Notice::Served { token: waiter.token, reply }.encode();
+            let session = self.sessions.by_client.get(&waiter.client);
+            let instance = session.map_or(0, |session| session.instance);
+            let body = Notice::Served { instance, token: waiter.token, reply }.encode();
             self.sessions.tell(waiter.client, body);
         }
     }
