@@ -6,13 +6,18 @@
 //! sets absolute counts, so one that may or may not have been executed is simply followed by
 //! another.
 
+mod state;
+
 use super::backend::{Backend, BackendError, Completion, GatewayEvent};
 use super::budget::Share;
 use super::inbox::{Closing, Inbox, Message, Outcome};
 use bytes::Bytes;
-use pentarchy_services::kv::session::{Answer, LEASE_MILLIS, Notice, Request, Subscription, Topic};
-use pentarchy_services::kv::{Command, Reply, glob};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use pentarchy_services::kv::session::{Answer, LEASE_MILLIS, Notice, Request, Topic};
+use pentarchy_services::kv::{Command, Reply};
+use state::{
+    Asked, Forgotten, NO_SESSION, Phase, State, Update, Watched, deliver, due, know, lose, refuse,
+    take_update,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -27,12 +32,6 @@ const IDLE_TICKS: u32 = 10;
 /// executed.
 const UNCERTAIN: Duration = Duration::from_secs(60);
 
-/// Bytes of names in one update.
-const UPDATE_BYTES: usize = 256 << 10;
-
-/// Tokens of each kind in one update.
-const UPDATE_TOKENS: usize = 4096;
-
 /// Events, and bytes of them, after which the replicas are told that they came. They keep a few
 /// thousand, and 2 MiB.
 const UNACKNOWLEDGED: (usize, usize) = (256, 256 << 10);
@@ -40,9 +39,6 @@ const UNACKNOWLEDGED: (usize, usize) = (256, 256 << 10);
 /// Cancels under way at a time.
 const CANCELS: usize = 64;
 
-const NO_SESSION: &str = "ERR the gateway's session with the replicas had ended; try again";
-const LOST: &str = "ERR the gateway lost its session with the replicas while the command waited; \
-                    it may have taken an element";
 const NONSENSE: &str = "ERR the replicas run a service that is not the key-value store";
 
 /// Where an outcome goes.
@@ -57,78 +53,6 @@ impl Ticket {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Closed,
-    Opening,
-    Open(u64),
-    /// The gateway ends.
-    Ended,
-}
-
-/// Under which session a connection watches.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Watched {
-    /// It is not known yet.
-    Asked,
-    /// All of its keys under this one.
-    Under(u64),
-    /// The session of some of its keys ended, so nobody knows whether they changed.
-    Broken,
-}
-
-/// What was asked of the session.
-enum Asked {
-    Watch(Ticket, Share),
-    Block(u64, Share),
-    Cancel(u64),
-}
-
-/// Something to be forgotten, and until when to repeat that.
-type Forgotten = BTreeMap<u64, Instant>;
-
-struct State {
-    phase: Phase,
-    /// What waits for the session to be open.
-    queued: Vec<(Request, Asked)>,
-    idle_ticks: u32,
-    /// When the last operation was sent that renewed the lease.
-    renewed: Instant,
-    next_token: u64,
-    /// Blocking commands, by token.
-    waiters: BTreeMap<u64, Ticket>,
-    /// Connections that watch something.
-    watching: BTreeMap<u64, Watched>,
-    /// Connections that are subscribed, by name.
-    topics: BTreeMap<(Topic, Bytes), BTreeMap<u64, Arc<Inbox>>>,
-    /// Names whose count the replicas do not know yet.
-    dirty: BTreeSet<(Topic, Bytes)>,
-    /// Names to which the replicas know this gateway subscribed.
-    known: BTreeSet<(Topic, Bytes)>,
-    /// Told when the next update is executed.
-    confirming: Vec<Ticket>,
-    forget_watches: Forgotten,
-    forget_waiters: Forgotten,
-    /// The last tokens of watches and of waiters that were in an update.
-    forgotten_up_to: (u64, u64),
-    updating: bool,
-    version: u64,
-    cancels: VecDeque<u64>,
-    cancelling: usize,
-    /// The gateway ends: nothing more is asked, and this is told when the session has ended.
-    ending: Option<oneshot::Sender<()>>,
-    /// Events, and bytes of them, since the last operation, which acknowledges them.
-    events: (usize, usize),
-}
-
-/// What is in an update, so that it can be put back.
-struct Update {
-    subscriptions: Vec<Subscription>,
-    confirming: Vec<Ticket>,
-    watches: Forgotten,
-    waiters: Forgotten,
-}
-
 /// Shared by all connections of a gateway.
 pub(crate) struct Hub<B> {
     backend: B,
@@ -137,29 +61,7 @@ pub(crate) struct Hub<B> {
 
 impl<B: Backend> Hub<B> {
     pub fn new(backend: B) -> Arc<Self> {
-        let state = State {
-            phase: Phase::Closed,
-            queued: Vec::new(),
-            idle_ticks: 0,
-            renewed: Instant::now(),
-            next_token: 0,
-            waiters: BTreeMap::new(),
-            watching: BTreeMap::new(),
-            topics: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            known: BTreeSet::new(),
-            confirming: Vec::new(),
-            forget_watches: BTreeMap::new(),
-            forget_waiters: BTreeMap::new(),
-            forgotten_up_to: (0, 0),
-            updating: false,
-            version: 0,
-            cancels: VecDeque::new(),
-            cancelling: 0,
-            ending: None,
-            events: (0, 0),
-        };
-        let hub = Arc::new(Self { backend, state: Mutex::new(state) });
+        let hub = Arc::new(Self { backend, state: Mutex::new(State::new()) });
         // The backend must not keep the hub, which keeps the backend.
         let weak = Arc::downgrade(&hub);
         hub.backend.on_event(Arc::new(move |event| {
@@ -224,7 +126,7 @@ impl<B: Backend> Hub<B> {
         let mut state = self.lock();
         state.watching.entry(id).or_insert(Watched::Asked);
         state.forget_watches.remove(&id);
-        self.ask(state, Request::Watch { token: id, keys }, Asked::Watch(ticket, share));
+        self.ask(state, Request::Watch { token: id, keys }, Asked::Watch(id, ticket, share));
     }
 
     /// What a connection watched was used up by the replicas.
@@ -481,8 +383,15 @@ impl<B: Backend> Hub<B> {
         // It may wait at the replicas, now or later.
         let open = matches!(&outcome, Outcome::Result(Err(error)) if error.may_wait());
         match asked {
-            Asked::Watch(ticket, share) => {
+            Asked::Watch(id, ticket, share) => {
                 drop(share);
+                let mut state = self.lock();
+                if !state.watching.contains_key(&id) {
+                    // It came after what was to forget it, or may still come.
+                    let again = if open { UNCERTAIN } else { Duration::ZERO };
+                    state.forget_watches.insert(id, Instant::now() + again);
+                }
+                drop(state);
                 ticket.give(outcome);
             }
             Asked::Block(token, share) => {
@@ -625,114 +534,6 @@ impl<B: Backend> Hub<B> {
             state.dirty.extend(names);
             state.forget_watches.extend(update.watches);
             state.forget_waiters.extend(update.waiters);
-        }
-    }
-}
-
-/// Whether something is to be forgotten now and not only with the next tick.
-fn due(forgotten: &Forgotten, now: Instant) -> bool {
-    forgotten.values().any(|until| *until <= now)
-}
-
-/// Takes as much as one update may carry.
-fn take_update(state: &mut State) -> Update {
-    let mut bytes = 0;
-    let mut subscriptions = Vec::new();
-    while let Some((_, name)) = state.dirty.first() {
-        bytes += name.len() + 16;
-        if bytes > UPDATE_BYTES && !subscriptions.is_empty() {
-            break;
-        }
-        let Some(entry) = state.dirty.pop_first() else { break };
-        let count = state.topics.get(&entry).map_or(0, BTreeMap::len);
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        subscriptions.push(Subscription { topic: entry.0, name: entry.1, count });
-    }
-    // Whoever is told must have all of its names in updates that were executed.
-    let whole = state.dirty.is_empty();
-    let confirming = if whole { std::mem::take(&mut state.confirming) } else { Vec::new() };
-    let watches = take_some(&mut state.forget_watches, &mut state.forgotten_up_to.0);
-    let waiters = take_some(&mut state.forget_waiters, &mut state.forgotten_up_to.1);
-    Update { subscriptions, confirming, watches, waiters }
-}
-
-/// Takes as many tokens as one update may carry, from where the last one ended on, so that those
-/// that are repeated do not keep out the others.
-fn take_some(from: &mut Forgotten, up_to: &mut u64) -> Forgotten {
-    let mut rest = from.split_off(&up_to.saturating_add(1));
-    // Those from the start on come when there are none behind.
-    if rest.is_empty() {
-        std::mem::swap(from, &mut rest);
-    }
-    if let Some(first) = rest.keys().nth(UPDATE_TOKENS).copied() {
-        from.append(&mut rest.split_off(&first));
-    }
-    *up_to = rest.last_key_value().map_or(0, |(token, _)| *token);
-    rest
-}
-
-/// The replicas have the counts of these names.
-fn know(state: &mut State, subscriptions: Vec<Subscription>) {
-    for Subscription { topic, name, count } in subscriptions {
-        if count > 0 {
-            state.known.insert((topic, name));
-        } else {
-            state.known.remove(&(topic, name));
-        }
-    }
-}
-
-/// The replicas have only those of these names that they knew before. Whoever relies on another one
-/// would wait for its messages in vain, so it is told and closed.
-fn refuse(state: &mut State, subscriptions: Vec<Subscription>) {
-    for Subscription { topic, name, count } in subscriptions {
-        let entry = (topic, name);
-        if count == 0 {
-            state.known.remove(&entry);
-        }
-        if state.known.contains(&entry) {
-            continue;
-        }
-        for connection in state.topics.remove(&entry).iter().flat_map(BTreeMap::values) {
-            connection.close(Closing::Refused);
-        }
-    }
-}
-
-/// Ends the session for all who rely on it.
-fn lose(state: &mut State) {
-    if state.phase != Phase::Ended {
-        state.phase = Phase::Closed;
-    }
-    for ticket in std::mem::take(&mut state.waiters).values() {
-        ticket.give(Outcome::Refused(LOST));
-    }
-    for connection in std::mem::take(&mut state.topics).values().flat_map(BTreeMap::values) {
-        connection.close(Closing::Lost);
-    }
-    state.dirty.clear();
-    state.known.clear();
-    // Those who watch learn it when they execute their transactions.
-    state.watching.values_mut().for_each(|watched| *watched = Watched::Broken);
-    state.forget_watches.clear();
-    state.forget_waiters.clear();
-    state.cancels.clear();
-    state.confirming.drain(..).for_each(|ticket| ticket.give(Outcome::Refused(NO_SESSION)));
-}
-
-/// Gives a message to all connections that are subscribed to its channel.
-fn deliver(state: &State, channel: &Bytes, payload: &Bytes) {
-    let message = |pattern| Message { pattern, channel: channel.clone(), payload: payload.clone() };
-    let exact = state.topics.get(&(Topic::Channel, channel.clone()));
-    for connection in exact.into_iter().flat_map(BTreeMap::values) {
-        connection.push(message(None));
-    }
-    let patterns = state.topics.range((Topic::Pattern, Bytes::new())..);
-    for ((_, pattern), connections) in patterns {
-        if glob::matches(pattern, channel) {
-            for connection in connections.values() {
-                connection.push(message(Some(pattern.clone())));
-            }
         }
     }
 }

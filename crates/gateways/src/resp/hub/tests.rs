@@ -1,8 +1,10 @@
 //! What the session does when the replicas are silent or refuse.
 
+use super::state::{UPDATE_BYTES, UPDATE_TOKENS, take_some};
 use super::*;
 use crate::resp::backend::EventSink;
 use pentarchy_services::kv::session::LEASE_MILLIS;
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Leaves it to the test to answer.
@@ -143,4 +145,20 @@ fn a_command_whose_reply_was_forgotten_is_to_wait_no_more() {
         waiting.try_recv().unwrap().1.complete(Err(error));
         assert_eq!(hub.lock().forget_waiters.contains_key(&token), forgotten);
     }
+}
+
+#[test]
+fn a_watch_that_comes_after_it_was_given_up_is_forgotten() {
+    let (hub, waiting) = hub();
+    let inbox = inbox();
+    let ticket = |number| Ticket { inbox: inbox.clone(), number };
+    hub.start();
+    waiting.try_recv().unwrap().1.complete(answer(&Reply::Int(7)));
+    let share = crate::resp::budget::Budget::new(1, 1).try_take(0).unwrap();
+    hub.watch(1, vec![Bytes::from_static(b"a")], ticket(inbox.begin()), share);
+    let (_, late) = waiting.try_recv().unwrap();
+    hub.unwatch(1, ticket(inbox.begin()));
+    waiting.try_recv().unwrap().1.complete(answer(&Reply::Ok));
+    late.complete(answer(&Reply::Ok));
+    assert!(hub.lock().forget_watches.contains_key(&1));
 }
