@@ -10,7 +10,7 @@ use core::cell::Cell;
 
 /// Units of work in an operation, a pack or a transaction as a whole. A unit is what a byte of a
 /// value costs: 64 of them are to look up or to add a member, see the costs of a set. Measured, a
-/// unit is 1 to 5 ns.
+/// unit is 1 to 10 ns.
 pub const OPERATION_WORK_MAX: u64 = 32 << 20;
 
 /// What each command costs, whatever it does.
