@@ -8,8 +8,11 @@ use super::work::{Render, Work};
 use bytes::{Bytes, BytesMut};
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_services::kv::command::{self, Args};
-use pentarchy_services::kv::session::{TRANSACTION_HEADER_BYTES, Topic, is_blocking};
-use pentarchy_services::kv::{Command, CommandInfo, Error, KEY_BYTES_MAX, registry, session};
+use pentarchy_services::kv::session::{
+    TRANSACTION_COMMANDS_MAX, TRANSACTION_HEADER_BYTES, TRANSACTION_REPLIES_BYTES_MAX, Topic,
+    is_blocking,
+};
+use pentarchy_services::kv::{Command, CommandInfo, Error, KEY_BYTES_MAX, glob, registry, session};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Operations share allocations of this size.
@@ -18,9 +21,18 @@ const OPERATIONS_BYTES: usize = 16 << 10;
 /// Channels and patterns to which one connection may be subscribed.
 const SUBSCRIPTIONS_MAX: usize = 4096;
 
+/// What one connection may have watched, be subscribed to, or wait for: each key and name its bytes
+/// and 96. All connections of a gateway share 4 MiB at the replicas.
+const SHARE_BYTES_MAX: u64 = 256 << 10;
+
+const SHARE_USED: &str = "ERR a connection may watch, be subscribed to or wait for 262144 bytes of \
+                          keys and names, each counted as 96 bytes more";
+
 /// What a queued command costs beside its bytes.
 const QUEUED_COST: usize = 16;
 
+const TOO_MUCH_HERE: &str = "ERR not executed: the gateway's own replies in one EXEC are more than \
+                             1572864 bytes";
 const NO_AUTH: &str = "NOAUTH Authentication required.";
 const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
 
@@ -110,6 +122,9 @@ impl<B: Backend> Connection<B> {
     fn block(&mut self, args: &Args<'_>) {
         match session::timeout_millis(args) {
             Err(error) => self.refuse(&error.to_string()),
+            Ok(_) if args.iter().map(|arg| arg.len() as u64).sum::<u64>() > SHARE_BYTES_MAX => {
+                self.refuse(SHARE_USED);
+            }
             Ok(timeout) => {
                 self.expect(Work::Block(Command::new(args), timeout), Render::Reply);
             }
@@ -134,6 +149,11 @@ impl<B: Backend> Connection<B> {
             let line = format!("ERR transaction is larger than {OPERATION_BYTES_MAX} bytes");
             return self.refuse(&line);
         }
+        if transaction.queued.len() >= TRANSACTION_COMMANDS_MAX {
+            transaction.queued.clear();
+            let line = format!("ERR transaction has more than {TRANSACTION_COMMANDS_MAX} commands");
+            return self.refuse(&line);
+        }
         transaction.queued.push(queued);
         self.reply_here(|_, out| out.status("QUEUED"));
     }
@@ -156,10 +176,15 @@ impl<B: Backend> Connection<B> {
                 self.reply_here(|_, out| out.error("ERR WATCH inside MULTI is not allowed"));
             }
             Special::Watch => {
-                let long = args[1..].iter().any(|key| key.len() > KEY_BYTES_MAX);
-                if long {
+                if args[1..].iter().any(|key| key.len() > KEY_BYTES_MAX) {
                     return self.refuse("ERR key is longer than 65536 bytes");
                 }
+                let bytes = args[1..].iter().map(|key| session::key_cost(key)).sum::<u64>();
+                let before = if self.session.watches { self.session.watched_bytes } else { 0 };
+                if before + bytes > SHARE_BYTES_MAX {
+                    return self.refuse(SHARE_USED);
+                }
+                self.session.watched_bytes = before + bytes;
                 self.session.watches = true;
                 let keys = args[1..].iter().map(|key| Bytes::copy_from_slice(key)).collect();
                 let ok = self.made(|_, out| out.ok());
@@ -196,6 +221,7 @@ impl<B: Backend> Connection<B> {
         }
         let shared = self.shared.clone();
         let (mut commands, mut slots) = (Vec::new(), Vec::new());
+        let mut local_bytes = 0;
         for queued in transaction.queued {
             slots.push(match queued {
                 Queued::Replicas(operation) => {
@@ -203,10 +229,15 @@ impl<B: Backend> Connection<B> {
                     None
                 }
                 Queued::Unwatch => Some(self.made(|_, out| out.ok())),
+                Queued::Here(_, _) if local_bytes > TRANSACTION_REPLIES_BYTES_MAX => {
+                    Some(self.made(|_, out| out.error(TOO_MUCH_HERE)))
+                }
                 Queued::Here(entry, args) => {
                     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
                     let Run::Here(run) = entry.run else { continue };
-                    Some(self.made(|session, out| run(session, &shared, &args, out)))
+                    let reply = self.made(|session, out| run(session, &shared, &args, out));
+                    local_bytes += reply.len();
+                    Some(reply)
                 }
             });
         }
@@ -251,6 +282,17 @@ impl<B: Backend> Connection<B> {
             return self.refuse(&format!(
                 "ERR a connection may be subscribed to {SUBSCRIPTIONS_MAX} channels and patterns"
             ));
+        }
+        if names.iter().any(|name| name.len() > KEY_BYTES_MAX) {
+            return self.refuse("ERR name is longer than 65536 bytes");
+        }
+        let patterns = topic == Topic::Pattern;
+        if patterns && names.iter().any(|name| name.len() > glob::PATTERN_BYTES_MAX) {
+            return self.refuse("ERR pattern is longer than 1024 bytes");
+        }
+        let bytes = names.iter().map(|name| session::key_cost(name)).sum::<u64>();
+        if self.session.subscribed_bytes() + bytes > SHARE_BYTES_MAX {
+            return self.refuse(SHARE_USED);
         }
         let word = if topic == Topic::Channel { "subscribe" } else { "psubscribe" };
         let mut reply = BytesMut::new();

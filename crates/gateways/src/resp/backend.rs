@@ -60,9 +60,9 @@ impl BackendError {
         }
     }
 
-    /// Whether the operation may be executed later.
-    pub(crate) const fn is_open(self) -> bool {
-        matches!(self, Self::TimedOut | Self::Closed)
+    /// Whether what the operation asked for may be there, or come.
+    pub(crate) const fn may_wait(self) -> bool {
+        !matches!(self, Self::Busy | Self::TooLarge)
     }
 }
 

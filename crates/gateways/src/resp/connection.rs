@@ -17,6 +17,8 @@ use bytes::{Buf, BytesMut};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -29,6 +31,15 @@ const IDLE_BYTES: usize = 64 << 10;
 
 /// Bytes of replies that are rendered before they are written. A read's worth of requests fits.
 pub(crate) const WRITE_BYTES: usize = 256 << 10;
+
+/// Ready when the client sends no more, and not when there is something to read.
+#[cfg(target_os = "linux")]
+const END_OF_INPUT: Interest = Interest::PRIORITY;
+#[cfg(not(target_os = "linux"))]
+const END_OF_INPUT: Interest = Interest::ERROR;
+
+/// How long a client may take to say its password.
+const AUTH_TIME: Duration = Duration::from_secs(10);
 
 /// Why reading has stopped for now or for good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +77,8 @@ pub(crate) struct Connection<B: Backend> {
     pub starved_since: Option<Instant>,
     /// When the current round of work began.
     pub now: Instant,
+    /// Its place among those that have not said their password, and until when it has it.
+    stranger: Option<(StrangerGuard, Instant)>,
     pub sizes: Sizes,
     pub expected: VecDeque<Expected>,
     /// Bytes of work and of replies made here in `expected`.
@@ -104,6 +117,7 @@ impl<B: Backend> Connection<B> {
             share: None,
             starved_since: None,
             now: Instant::now(),
+            stranger: None,
             sizes: Sizes::default(),
             expected: VecDeque::new(),
             pending_bytes: 0,
@@ -123,12 +137,7 @@ impl<B: Backend> Connection<B> {
             if self.is_over() {
                 return Ok(());
             }
-            let interest = match (self.intake == Intake::Open, !self.output.is_empty()) {
-                (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
-                (true, false) => Some(Interest::READABLE),
-                (false, true) => Some(Interest::WRITABLE),
-                (false, false) => None,
-            };
+            let interest = self.interest();
             let waiting = interest.unwrap_or(Interest::READABLE);
             let deadline = self.deadline();
             if armed != deadline
@@ -149,6 +158,20 @@ impl<B: Backend> Connection<B> {
         }
     }
 
+    /// What of the socket to wait for. Also while nothing is read, that the client is gone.
+    fn interest(&self) -> Option<Interest> {
+        let reads = match self.intake {
+            Intake::Open => Some(Interest::READABLE),
+            Intake::Full | Intake::Closed if !self.ended => Some(END_OF_INPUT),
+            Intake::Full | Intake::Closed => None,
+        };
+        let writes = (!self.output.is_empty()).then_some(Interest::WRITABLE);
+        match (reads, writes) {
+            (Some(reads), Some(writes)) => Some(reads | writes),
+            (one, other) => one.or(other),
+        }
+    }
+
     fn is_over(&self) -> bool {
         let said = self.expected.is_empty() && self.output.is_empty();
         // Who left gets no element; it would be lost.
@@ -160,6 +183,7 @@ impl<B: Backend> Connection<B> {
         self.close_if_told()?;
         loop {
             self.take_requests();
+            self.check_stranger()?;
             self.advance();
             give_back(&mut self.input);
             let rendered = self.render();
@@ -180,6 +204,24 @@ impl<B: Backend> Connection<B> {
         !self.work.is_empty() && self.wanted.is_none()
     }
 
+    /// Who does not say its password in time must go.
+    fn check_stranger(&mut self) -> io::Result<()> {
+        if self.session.authenticated {
+            self.stranger = None;
+            return Ok(());
+        }
+        let now = self.now;
+        let (_, until) = self
+            .stranger
+            .get_or_insert_with(|| (StrangerGuard::new(&self.shared), now + AUTH_TIME));
+        if *until <= now { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+
+    /// Until when the client must have said its password.
+    pub fn auth_deadline(&self) -> Option<Instant> {
+        self.stranger.as_ref().map(|(_, until)| *until)
+    }
+
     fn close_if_told(&mut self) -> io::Result<()> {
         match self.inbox.closing() {
             None => Ok(()),
@@ -189,13 +231,26 @@ impl<B: Backend> Connection<B> {
                 Err(io::Error::other("too many bytes of messages wait"))
             }
             Some(Closing::Lost) => {
-                if self.intake != Intake::Closed || !self.expected.is_empty() {
-                    let line = "ERR published messages may have been lost between the replicas \
-                                and the gateway; subscribe again";
-                    self.end_with(line);
-                }
+                self.end_once(
+                    "ERR published messages may have been lost between the replicas and the \
+                     gateway; subscribe again",
+                );
                 Ok(())
             }
+            Some(Closing::Refused) => {
+                self.end_once(
+                    "ERR the replicas refused a subscription, as too much is watched, waited for \
+                     or subscribed to",
+                );
+                Ok(())
+            }
+        }
+    }
+
+    /// [`Self::end_with`], unless the connection is at its end already.
+    fn end_once(&mut self, line: &str) {
+        if self.intake != Intake::Closed || !self.expected.is_empty() {
+            self.end_with(line);
         }
     }
 
@@ -211,6 +266,10 @@ impl<B: Backend> Connection<B> {
     }
 
     fn read(&mut self, ready: Ready) -> io::Result<()> {
+        if ready.is_read_closed() && self.intake != Intake::Open {
+            // There may be requests before the end, which are read when there is room.
+            self.ended = true;
+        }
         if !ready.is_readable() || self.intake != Intake::Open {
             return Ok(());
         }
@@ -242,6 +301,7 @@ impl<B: Backend> Connection<B> {
                 return;
             }
             self.intake = Intake::Open;
+            self.parser.untrusted = !self.session.authenticated;
             let length = match self.parser.parse(&self.input) {
                 Ok(None) => return,
                 Ok(Some(length)) => length,
@@ -275,6 +335,22 @@ impl<B: Backend> Connection<B> {
         }
         give_back(&mut self.output);
         Ok(true)
+    }
+}
+
+/// Counts a connection among those that have not said their password.
+struct StrangerGuard(Arc<Shared>);
+
+impl StrangerGuard {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.counters.strangers.fetch_add(1, Relaxed);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for StrangerGuard {
+    fn drop(&mut self) {
+        self.0.counters.strangers.fetch_sub(1, Relaxed);
     }
 }
 

@@ -6,15 +6,21 @@
 //! sets absolute counts, so one that may or may not have been executed is simply followed by
 //! another.
 
+mod state;
+
 use super::backend::{Backend, BackendError, Completion, GatewayEvent};
 use super::budget::Share;
 use super::inbox::{Closing, Inbox, Message, Outcome};
 use bytes::Bytes;
-use pentarchy_services::kv::session::{Answer, Notice, Request, Subscription, Topic};
-use pentarchy_services::kv::{Command, Reply, glob};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use pentarchy_services::kv::session::{Answer, LEASE_MILLIS, Notice, Request, Topic};
+use pentarchy_services::kv::{Command, Reply};
+use state::{
+    Asked, Forgotten, NO_SESSION, Phase, State, Update, Watched, deliver, due, know, lose, refuse,
+    take_update,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// How often a session is renewed. A thirtieth of its lease.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
@@ -26,12 +32,6 @@ const IDLE_TICKS: u32 = 10;
 /// executed.
 const UNCERTAIN: Duration = Duration::from_secs(60);
 
-/// Bytes of names in one update.
-const UPDATE_BYTES: usize = 256 << 10;
-
-/// Tokens of each kind in one update.
-const UPDATE_TOKENS: usize = 4096;
-
 /// Events, and bytes of them, after which the replicas are told that they came. They keep a few
 /// thousand, and 2 MiB.
 const UNACKNOWLEDGED: (usize, usize) = (256, 256 << 10);
@@ -39,9 +39,6 @@ const UNACKNOWLEDGED: (usize, usize) = (256, 256 << 10);
 /// Cancels under way at a time.
 const CANCELS: usize = 64;
 
-const NO_SESSION: &str = "ERR the gateway's session with the replicas had ended; try again";
-const LOST: &str = "ERR the gateway lost its session with the replicas while the command waited; \
-                    it may have taken an element";
 const NONSENSE: &str = "ERR the replicas run a service that is not the key-value store";
 
 /// Where an outcome goes.
@@ -56,57 +53,6 @@ impl Ticket {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Closed,
-    Opening,
-    Open(u64),
-}
-
-/// What was asked of the session.
-enum Asked {
-    Watch(Ticket, Share),
-    Block(u64, Share),
-    Cancel(u64),
-}
-
-/// Something to be forgotten, and until when to repeat that.
-type Forgotten = BTreeMap<u64, Instant>;
-
-struct State {
-    phase: Phase,
-    /// What waits for the session to be open.
-    queued: Vec<(Request, Asked)>,
-    idle_ticks: u32,
-    next_token: u64,
-    /// Blocking commands, by token.
-    waiters: BTreeMap<u64, Ticket>,
-    /// Connections that watch something.
-    watching: BTreeSet<u64>,
-    /// Connections that are subscribed, by name.
-    topics: BTreeMap<(Topic, Bytes), BTreeMap<u64, Arc<Inbox>>>,
-    /// Names whose count the replicas do not know yet.
-    dirty: BTreeSet<(Topic, Bytes)>,
-    /// Told when the next update is executed.
-    confirming: Vec<Ticket>,
-    forget_watches: Forgotten,
-    forget_waiters: Forgotten,
-    updating: bool,
-    version: u64,
-    cancels: VecDeque<u64>,
-    cancelling: usize,
-    /// Events, and bytes of them, since the last operation, which acknowledges them.
-    events: (usize, usize),
-}
-
-/// What is in an update, so that it can be put back.
-struct Update {
-    names: Vec<(Topic, Bytes)>,
-    confirming: Vec<Ticket>,
-    watches: Forgotten,
-    waiters: Forgotten,
-}
-
 /// Shared by all connections of a gateway.
 pub(crate) struct Hub<B> {
     backend: B,
@@ -115,25 +61,7 @@ pub(crate) struct Hub<B> {
 
 impl<B: Backend> Hub<B> {
     pub fn new(backend: B) -> Arc<Self> {
-        let state = State {
-            phase: Phase::Closed,
-            queued: Vec::new(),
-            idle_ticks: 0,
-            next_token: 0,
-            waiters: BTreeMap::new(),
-            watching: BTreeSet::new(),
-            topics: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            confirming: Vec::new(),
-            forget_watches: BTreeMap::new(),
-            forget_waiters: BTreeMap::new(),
-            updating: false,
-            version: 0,
-            cancels: VecDeque::new(),
-            cancelling: 0,
-            events: (0, 0),
-        };
-        let hub = Arc::new(Self { backend, state: Mutex::new(state) });
+        let hub = Arc::new(Self { backend, state: Mutex::new(State::new()) });
         // The backend must not keep the hub, which keeps the backend.
         let weak = Arc::downgrade(&hub);
         hub.backend.on_event(Arc::new(move |event| {
@@ -149,20 +77,56 @@ impl<B: Backend> Hub<B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session under which a connection may have watched something.
-    pub fn instance(&self) -> Option<u64> {
-        match self.lock().phase {
-            Phase::Open(instance) => Some(instance),
-            Phase::Closed | Phase::Opening => None,
+    /// The session under which a connection watches all of its keys, if there is one.
+    pub fn watches_under(&self, id: u64) -> Option<u64> {
+        match self.lock().watching.get(&id) {
+            Some(Watched::Under(instance)) => Some(*instance),
+            Some(Watched::Asked | Watched::Broken) | None => None,
         }
+    }
+
+    /// Opens a session at once. It ends one that an earlier gateway of the same key left behind,
+    /// whose waiting commands would take elements that nobody gets.
+    pub fn start(self: &Arc<Self>) {
+        let state = self.lock();
+        if state.phase == Phase::Closed {
+            self.open(state);
+        }
+    }
+
+    /// Ends the session, so that what it registered is gone at once, and says when it has ended.
+    /// Nothing more is asked of the replicas.
+    pub fn close(self: &Arc<Self>) -> oneshot::Receiver<()> {
+        let (sender, ended) = oneshot::channel();
+        let mut state = self.lock();
+        state.ending = Some(sender);
+        if let Phase::Open(instance) = state.phase {
+            drop(state);
+            self.submit_close(instance);
+        } else if state.phase == Phase::Closed {
+            // There is nothing to wait for.
+            state.phase = Phase::Ended;
+            drop(state.ending.take());
+        }
+        ended
+    }
+
+    fn submit_close(self: &Arc<Self>, instance: u64) {
+        let mut state = self.lock();
+        let told = state.ending.take();
+        lose(&mut state);
+        state.phase = Phase::Ended;
+        drop(state);
+        let done = Completion::call(move |_| drop(told), None);
+        self.backend.submit(Request::Close.to_operation(instance), done);
     }
 
     /// Has a connection watch keys.
     pub fn watch(self: &Arc<Self>, id: u64, keys: Vec<Bytes>, ticket: Ticket, share: Share) {
         let mut state = self.lock();
-        state.watching.insert(id);
+        state.watching.entry(id).or_insert(Watched::Asked);
         state.forget_watches.remove(&id);
-        self.ask(state, Request::Watch { token: id, keys }, Asked::Watch(ticket, share));
+        self.ask(state, Request::Watch { token: id, keys }, Asked::Watch(id, ticket, share));
     }
 
     /// What a connection watched was used up by the replicas.
@@ -234,7 +198,7 @@ impl<B: Backend> Hub<B> {
     /// A connection is gone that watched something.
     pub fn leave(self: &Arc<Self>, id: u64) {
         let mut state = self.lock();
-        if state.watching.remove(&id) {
+        if state.watching.remove(&id).is_some() {
             // Its last request may still be under way.
             state.forget_watches.insert(id, Instant::now() + UNCERTAIN);
             self.update(state, false);
@@ -243,7 +207,16 @@ impl<B: Backend> Hub<B> {
 
     /// To be called every [`TICK`].
     pub fn tick(self: &Arc<Self>) {
+        self.tick_at(Instant::now());
+    }
+
+    fn tick_at(self: &Arc<Self>, now: Instant) {
         let mut state = self.lock();
+        let over = now.saturating_duration_since(state.renewed).as_millis() > LEASE_MILLIS.into();
+        if over && matches!(state.phase, Phase::Open(_)) {
+            tracing::warn!("the session with the replicas could not be renewed in time");
+            lose(&mut state);
+        }
         let registered = !(state.waiters.is_empty()
             && state.watching.is_empty()
             && state.topics.is_empty()
@@ -265,7 +238,11 @@ impl<B: Backend> Hub<B> {
             }
             GatewayEvent::Event(body) => {
                 match Notice::read(&body) {
-                    Ok(Notice::Served { token, reply }) => {
+                    // One of an earlier gateway of this key is nobody's.
+                    Ok(Notice::Served { instance, .. }) if state.phase != Phase::Open(instance) => {
+                        tracing::debug!("an element came for a session that ended");
+                    }
+                    Ok(Notice::Served { token, reply, .. }) => {
                         if let Some(ticket) = state.waiters.remove(&token) {
                             ticket.give(Outcome::Result(Ok(reply)));
                         }
@@ -295,18 +272,22 @@ impl<B: Backend> Hub<B> {
                 state.queued.push((request, asked));
                 self.open(state);
             }
+            Phase::Ended => {
+                drop(state);
+                self.settle(asked, Outcome::Result(Err(BackendError::Closed)));
+            }
         }
     }
 
     fn open(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         state.phase = Phase::Opening;
         drop(state);
-        let hub = self.clone();
-        let done = Completion::call(move |result| hub.opened(result), None);
+        let (hub, sent) = (self.clone(), Instant::now());
+        let done = Completion::call(move |result| hub.opened(result, sent), None);
         self.backend.submit(Request::Open.to_operation(0), done);
     }
 
-    fn opened(self: &Arc<Self>, result: Result<Bytes, BackendError>) {
+    fn opened(self: &Arc<Self>, result: Result<Bytes, BackendError>, sent: Instant) {
         let mut state = self.lock();
         let answer = result.map(|result| Answer::read(&result));
         let reply = match &answer {
@@ -316,9 +297,19 @@ impl<B: Backend> Hub<B> {
         let queued = std::mem::take(&mut state.queued);
         if let Some(Reply::Int(instance)) = reply {
             let instance = instance.unsigned_abs();
+            if state.ending.is_some() {
+                drop(state);
+                self.submit_close(instance);
+                let closed = Outcome::Result(Err(BackendError::Closed));
+                return queued
+                    .into_iter()
+                    .for_each(|(_, asked)| self.settle(asked, closed.clone()));
+            }
             state.phase = Phase::Open(instance);
             // All of an earlier session is forgotten.
             state.version = 0;
+            state.renewed = sent;
+            state.known.clear();
             state.dirty = state.topics.keys().cloned().collect();
             self.update(state, false);
             for (request, asked) in queued {
@@ -326,7 +317,7 @@ impl<B: Backend> Hub<B> {
             }
             return;
         }
-        state.phase = Phase::Closed;
+        state.phase = if state.ending.take().is_some() { Phase::Ended } else { Phase::Closed };
         let confirming = std::mem::take(&mut state.confirming);
         drop(state);
         let outcome = match answer {
@@ -341,9 +332,21 @@ impl<B: Backend> Hub<B> {
     }
 
     fn submit(self: &Arc<Self>, instance: u64, request: &Request, asked: Asked) {
-        let hub = self.clone();
+        if let Request::Watch { token, .. } = request
+            && let Some(watched) = self.lock().watching.get_mut(token)
+        {
+            *watched = match *watched {
+                Watched::Asked => Watched::Under(instance),
+                Watched::Under(earlier) if earlier == instance => Watched::Under(instance),
+                Watched::Under(_) | Watched::Broken => Watched::Broken,
+            };
+        }
+        let (hub, sent) = (self.clone(), Instant::now());
         let done = Completion::call(
             move |result| {
+                if result.is_ok() {
+                    hub.renew(sent);
+                }
                 let outcome = match result.map(|result| Answer::read(&result)) {
                     Err(error) => Outcome::Result(Err(error)),
                     Ok(Ok(Answer::Reply(reply))) => Outcome::Result(Ok(reply)),
@@ -361,6 +364,12 @@ impl<B: Backend> Hub<B> {
         self.backend.submit(request.to_operation(instance), done);
     }
 
+    /// The replicas executed what was sent then, or have no such session, which is seen elsewhere.
+    fn renew(&self, sent: Instant) {
+        let mut state = self.lock();
+        state.renewed = state.renewed.max(sent);
+    }
+
     /// The replicas know nothing of this session.
     fn ended(&self, instance: u64) {
         let mut state = self.lock();
@@ -371,10 +380,18 @@ impl<B: Backend> Hub<B> {
     }
 
     fn settle(self: &Arc<Self>, asked: Asked, outcome: Outcome) {
-        let open = matches!(&outcome, Outcome::Result(Err(error)) if error.is_open());
+        // It may wait at the replicas, now or later.
+        let open = matches!(&outcome, Outcome::Result(Err(error)) if error.may_wait());
         match asked {
-            Asked::Watch(ticket, share) => {
+            Asked::Watch(id, ticket, share) => {
                 drop(share);
+                let mut state = self.lock();
+                if !state.watching.contains_key(&id) {
+                    // It came after what was to forget it, or may still come.
+                    let again = if open { UNCERTAIN } else { Duration::ZERO };
+                    state.forget_watches.insert(id, Instant::now() + again);
+                }
+                drop(state);
                 ticket.give(outcome);
             }
             Asked::Block(token, share) => {
@@ -448,7 +465,7 @@ impl<B: Backend> Hub<B> {
         }
         let instance = match state.phase {
             Phase::Open(instance) => instance,
-            Phase::Opening => return,
+            Phase::Opening | Phase::Ended => return,
             Phase::Closed => return self.open(state),
         };
         let update = take_update(&mut state);
@@ -457,21 +474,21 @@ impl<B: Backend> Hub<B> {
         state.events = (0, 0);
         let request = Request::Update {
             version: state.version,
-            subscriptions: update
-                .names
-                .iter()
-                .map(|entry| {
-                    let count = state.topics.get(entry).map_or(0, BTreeMap::len);
-                    let (topic, name) = entry.clone();
-                    Subscription { topic, name, count: u32::try_from(count).unwrap_or(u32::MAX) }
-                })
-                .collect(),
+            subscriptions: update.subscriptions.clone(),
             watches: update.watches.keys().copied().collect(),
             waiters: update.waiters.keys().copied().collect(),
         };
         drop(state);
-        let hub = self.clone();
-        let done = Completion::call(move |result| hub.updated(instance, update, result), None);
+        let (hub, sent) = (self.clone(), Instant::now());
+        let done = Completion::call(
+            move |result| {
+                if result.is_ok() {
+                    hub.renew(sent);
+                }
+                hub.updated(instance, update, result);
+            },
+            None,
+        );
         self.backend.submit(request.to_operation(instance), done);
     }
 
@@ -491,9 +508,20 @@ impl<B: Backend> Hub<B> {
             Err(error) => Outcome::Result(Err(error)),
         };
         update.confirming.iter().for_each(|ticket| ticket.give(outcome.clone()));
+        let retried = match &outcome {
+            Outcome::Result(Err(error)) => *error != BackendError::TooLarge,
+            _ => false,
+        };
+        let done = matches!(&outcome, Outcome::Result(Ok(reply))
+            if matches!(Reply::decode(reply), Ok(reply) if !matches!(reply, Reply::Error(..))));
         let mut state = self.lock();
         state.updating = false;
-        if matches!(outcome, Outcome::Result(Ok(_))) {
+        if state.phase == Phase::Open(instance) && !retried {
+            if done {
+                know(&mut state, update.subscriptions);
+            } else {
+                refuse(&mut state, update.subscriptions);
+            }
             // What may still be registered is forgotten again with the next tick.
             let now = Instant::now();
             let again = |forgotten: Forgotten| forgotten.into_iter().filter(move |f| f.1 > now);
@@ -502,70 +530,13 @@ impl<B: Backend> Hub<B> {
             self.update(state, false);
         } else if state.phase == Phase::Open(instance) {
             // The next tick tries again.
-            state.dirty.extend(update.names);
+            let names = update.subscriptions.into_iter().map(|s| (s.topic, s.name));
+            state.dirty.extend(names);
             state.forget_watches.extend(update.watches);
             state.forget_waiters.extend(update.waiters);
         }
     }
 }
 
-/// Whether something is to be forgotten now and not only with the next tick.
-fn due(forgotten: &Forgotten, now: Instant) -> bool {
-    forgotten.values().any(|until| *until <= now)
-}
-
-/// Takes as much as one update may carry.
-fn take_update(state: &mut State) -> Update {
-    let mut bytes = 0;
-    let mut names = Vec::new();
-    while bytes < UPDATE_BYTES {
-        let Some(entry) = state.dirty.pop_first() else { break };
-        bytes += entry.1.len() + 16;
-        names.push(entry);
-    }
-    // Whoever is told must have all of its names in updates that were executed.
-    let whole = state.dirty.is_empty();
-    let confirming = if whole { std::mem::take(&mut state.confirming) } else { Vec::new() };
-    let take = |from: &mut Forgotten| {
-        let rest = from.keys().nth(UPDATE_TOKENS).copied();
-        let rest = rest.map(|first| from.split_off(&first)).unwrap_or_default();
-        std::mem::replace(from, rest)
-    };
-    let watches = take(&mut state.forget_watches);
-    let waiters = take(&mut state.forget_waiters);
-    Update { names, confirming, watches, waiters }
-}
-
-/// Ends the session for all who rely on it.
-fn lose(state: &mut State) {
-    state.phase = Phase::Closed;
-    for ticket in std::mem::take(&mut state.waiters).values() {
-        ticket.give(Outcome::Refused(LOST));
-    }
-    for connection in std::mem::take(&mut state.topics).values().flat_map(BTreeMap::values) {
-        connection.close(Closing::Lost);
-    }
-    state.dirty.clear();
-    state.watching.clear();
-    state.forget_watches.clear();
-    state.forget_waiters.clear();
-    state.cancels.clear();
-    state.confirming.drain(..).for_each(|ticket| ticket.give(Outcome::Refused(NO_SESSION)));
-}
-
-/// Gives a message to all connections that are subscribed to its channel.
-fn deliver(state: &State, channel: &Bytes, payload: &Bytes) {
-    let message = |pattern| Message { pattern, channel: channel.clone(), payload: payload.clone() };
-    let exact = state.topics.get(&(Topic::Channel, channel.clone()));
-    for connection in exact.into_iter().flat_map(BTreeMap::values) {
-        connection.push(message(None));
-    }
-    let patterns = state.topics.range((Topic::Pattern, Bytes::new())..);
-    for ((_, pattern), connections) in patterns {
-        if glob::matches(pattern, channel) {
-            for connection in connections.values() {
-                connection.push(message(Some(pattern.clone())));
-            }
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

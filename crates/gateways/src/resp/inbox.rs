@@ -46,6 +46,8 @@ pub(crate) enum Closing {
     Killed,
     /// Messages were lost between the replicas and the gateway.
     Lost,
+    /// The replicas refused a name that it is subscribed to.
+    Refused,
 }
 
 /// Filled by any thread, emptied by the connection's task.

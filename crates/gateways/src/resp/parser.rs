@@ -19,6 +19,9 @@ const WORDS_MAX: usize = OPERATION_BYTES_MAX;
 /// The longest line that a person may type.
 const INLINE_BYTES_MAX: usize = 64 << 10;
 
+/// Words of a request of somebody who has not said the password, and bytes of one.
+const UNTRUSTED_MAX: (usize, usize) = (10, 16 << 10);
+
 /// The longest line that holds a number.
 const NUMBER_BYTES_MAX: usize = 64;
 
@@ -33,6 +36,8 @@ fn refuse<T>(why: &str) -> Result<T, ProtocolError> {
 /// The state of reading one request.
 #[derive(Default, Debug)]
 pub struct Parser {
+    /// The client has not said its password, so that less is read.
+    pub untrusted: bool,
     /// Where to go on in the buffer.
     at: usize,
     /// Words still to come, once the array's header was read.
@@ -63,6 +68,9 @@ impl Parser {
             let Some(count) = self.number(buffer, "mbulk count")? else { return Ok(None) };
             let count = count.filter(|count| *count <= WORDS_MAX as i64);
             let Some(count) = count else { return refuse("invalid multibulk length") };
+            if self.untrusted && count > UNTRUSTED_MAX.0 as i64 {
+                return refuse("unauthenticated multibulk length");
+            }
             self.missing = Some(usize::try_from(count).unwrap_or(0));
             self.operation = HEADER_BYTES;
         }
@@ -92,6 +100,9 @@ impl Parser {
             let Some(length) = length.filter(|length| *length <= BULK_BYTES_MAX) else {
                 return refuse("invalid bulk length");
             };
+            if self.untrusted && length > UNTRUSTED_MAX.1 {
+                return refuse("unauthenticated bulk length");
+            }
             self.operation += ARGUMENT_HEADER_BYTES + length;
             if self.operation > OPERATION_BYTES_MAX {
                 return refuse(&format!("command larger than {OPERATION_BYTES_MAX} bytes"));
@@ -133,7 +144,8 @@ impl Parser {
         let Some(end) = fresh.iter().position(|byte| *byte == b'\n').map(|end| self.at + end)
         else {
             self.at = buffer.len();
-            if buffer.len() > INLINE_BYTES_MAX {
+            let most = if self.untrusted { UNTRUSTED_MAX.1 } else { INLINE_BYTES_MAX };
+            if buffer.len() > most {
                 return refuse("too big inline request");
             }
             return Ok(None);

@@ -39,7 +39,7 @@ impl<B: Backend> Connection<B> {
 
     /// Adds work, and the place of its reply.
     pub fn expect(&mut self, work: Work, render: Render) {
-        let length = work.length();
+        let length = work.length() + render.length();
         self.pending_bytes += length;
         let (resp, silent) = (self.session.resp, self.session.is_silent());
         self.expected.push_back(Expected::Result { render, resp, silent, length });

@@ -9,6 +9,7 @@ use super::inbox::Inbox;
 use super::local::Session;
 use super::watch::Watch;
 use bytes::Bytes;
+use socket2::{SockRef, TcpKeepalive};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -22,6 +23,16 @@ use tokio::time::MissedTickBehavior;
 /// How long to wait after a connection could not be accepted, which is mostly for want of file
 /// descriptors and would otherwise be tried again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a gateway that ends waits for its session to end.
+const CLOSING_TIME: Duration = Duration::from_secs(2);
+
+/// Connections that have not said their password. They could keep out all others.
+const STRANGERS_MAX: u64 = 256;
+
+/// Silence after which the system asks a client's host whether it is still there, and between such
+/// questions. One that is gone would otherwise keep its connection for ever.
+const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(10));
 
 /// Between two warnings that connections cannot be accepted.
 const ACCEPT_WARNING: Duration = Duration::from_secs(60);
@@ -54,6 +65,8 @@ pub(crate) struct Counters {
     pub rejected: AtomicU64,
     pub commands: AtomicU64,
     pub failures: AtomicU64,
+    /// Connections that have not said their password.
+    pub strangers: AtomicU64,
     /// Connections whose command waits for an element now.
     pub blocked: AtomicU64,
 }
@@ -140,14 +153,15 @@ impl<B: Backend> Gateway<B> {
         Watch(self.shared.clone())
     }
 
-    /// Serves until `shutdown` comes, then closes all connections. What they had submitted may
-    /// still be executed.
+    /// Serves until `shutdown` comes, then ends what connections registered with the replicas and
+    /// closes all connections. What they had submitted may still be executed.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         tracing::info!(address = %self.shared.address, "Redis gateway listens");
         let mut connections = JoinSet::new();
         let mut next = 1;
         let mut warned = None::<Instant>;
         let mut shutdown = std::pin::pin!(shutdown);
+        self.hub.start();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -178,13 +192,17 @@ impl<B: Backend> Gateway<B> {
             }
         }
         tracing::info!("Redis gateway ends");
+        if tokio::time::timeout(CLOSING_TIME, self.hub.close()).await.is_err() {
+            tracing::warn!("the replicas did not end the session in time; its lease will");
+        }
     }
 
     /// The new connection, unless there are too many.
     fn accept(&self, stream: TcpStream, peer: SocketAddr, id: u64) -> Option<Connection<B>> {
         let counters = &self.shared.counters;
         counters.connections.fetch_add(1, Relaxed);
-        if self.shared.connected() >= self.shared.config.connections_max {
+        let full = self.shared.connected() >= self.shared.config.connections_max;
+        if full || counters.strangers.load(Relaxed) >= STRANGERS_MAX {
             counters.rejected.fetch_add(1, Relaxed);
             // The client may be gone already, and would get nothing else anyway.
             let _ = stream.into_std().and_then(|mut stream| {
@@ -194,6 +212,10 @@ impl<B: Backend> Gateway<B> {
         }
         // Replies leave as soon as they are made. Without it they leave later, which is no error.
         let _ = stream.set_nodelay(true);
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE.0).with_interval(KEEPALIVE.1);
+        if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&keepalive) {
+            tracing::debug!(%peer, %error, "no keepalive");
+        }
         let inbox = Arc::new(Inbox::new(self.shared.config.output_bytes_max));
         let session = Session::new(id, peer, &self.shared);
         let local = stream.local_addr().unwrap_or(self.shared.address);

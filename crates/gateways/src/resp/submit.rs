@@ -7,8 +7,9 @@ use super::hub::Ticket;
 use super::inbox::Outcome;
 use super::work::{Flight, Settled, Stage, Work};
 use bytes::Bytes;
-use pentarchy_core::limits::OPERATION_BYTES_MAX;
-use pentarchy_services::kv::session::{PACK_REPLIES_BYTES, pack, transaction};
+use pentarchy_services::kv::session::{
+    PACK_REPLIES_BYTES, TRANSACTION_REPLIES_BYTES_MAX, pack, transaction,
+};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -26,7 +27,7 @@ impl<B: Backend> Connection<B> {
         let starved = self.starved_since.filter(|_| self.wanted.is_some());
         let starved = starved.and_then(|since| since.checked_add(timeout));
         let flight = self.flight.as_ref().and_then(|flight| flight.deadline);
-        [starved, flight].into_iter().flatten().min()
+        [starved, flight, self.auth_deadline()].into_iter().flatten().min()
     }
 
     /// Whether a command of this connection waits for an element.
@@ -183,7 +184,7 @@ impl<B: Backend> Connection<B> {
             sum += expected;
         }
         match self.work.front() {
-            Some(Work::Exec(..)) => (0, OPERATION_BYTES_MAX),
+            Some(Work::Exec(..)) => (0, TRANSACTION_REPLIES_BYTES_MAX),
             _ => (count, sum.min(largest + PACK_REPLIES_BYTES)),
         }
     }
@@ -207,10 +208,11 @@ impl<B: Backend> Connection<B> {
         match self.work.front() {
             None | Some(Work::Command(..)) => {}
             Some(Work::Exec(commands, watching)) => {
-                let watch = if *watching { self.hub.instance() } else { None };
+                let watch = if *watching { self.hub.watches_under(id) } else { None };
                 if *watching && watch.is_none() {
                     // The session ended and the watch with it, so nobody knows what changed.
                     self.flight = None;
+                    self.hub.watched(id);
                     return self.settle(vec![Settled::Replies(None)]);
                 }
                 let watch = watch.map(|instance| (instance, id));

@@ -87,6 +87,17 @@ pub(crate) enum Render {
     Subscribed(Bytes),
 }
 
+impl Render {
+    /// Bytes of what was made in advance.
+    pub fn length(&self) -> usize {
+        match self {
+            Self::Reply => 0,
+            Self::Exec(slots) => slots.iter().flatten().map(Bytes::len).sum(),
+            Self::Written(reply) | Self::Subscribed(reply) => reply.len(),
+        }
+    }
+}
+
 /// What came of a work.
 pub(crate) enum Settled {
     Reply(Bytes),

@@ -2,7 +2,7 @@
 //! Redis, and what only the gateway has to do.
 
 use crate::redis::Redis;
-use crate::support::{Client, Held, Local, config, local, next, start};
+use crate::support::{Client, Held, Local, config, local, next, request, show, start};
 use pentarchy_gateways::resp::{GatewayConfig, Password};
 use pentarchy_services::kv::session::LEASE_MILLIS;
 use std::net::SocketAddr;
@@ -253,7 +253,7 @@ fn a_slow_subscriber_is_closed_and_others_are_not() {
     let mut receivers = String::new();
     // What the sockets hold is for the system to say.
     for _ in 0..200 {
-        receivers = crate::support::show(&publisher.call(&[b"PUBLISH", b"c", &payload]));
+        receivers = show(&publisher.call(&[b"PUBLISH", b"c", &payload]));
         if receivers == ":1" {
             break;
         }
@@ -379,7 +379,154 @@ fn a_waiting_command_whose_replicas_are_silent_is_told_so() {
     let gateway = start(GatewayConfig { reply_timeout, ..config() }, held);
     let mut client = Client::connect(gateway.address);
     client.send(b"BLPOP q 0\r\n");
-    let _open = next(&waiting);
+    let _block = next(&waiting);
     let line = client.read_any();
     assert!(line.contains("timed out waiting for the replicas"), "{line}");
+}
+
+#[test]
+fn names_too_long_and_too_many_are_refused_and_nobody_is_left_in_silence() {
+    let gateway = local();
+    let mut publisher = Client::connect(gateway.address);
+    let long = vec![b'n'; (64 << 10) + 1];
+    let refused = show(&publisher.call(&[b"SUBSCRIBE", &long]));
+    assert!(refused.starts_with("-ERR name is longer"), "{refused}");
+    let name = |index: u8| vec![b'A' + index; 60_000];
+    let (mut subscribed, mut refused) = (Vec::new(), 0);
+    for index in 0..48 {
+        let mut client = Client::connect(gateway.address);
+        client.send(&request(&[b"SUBSCRIBE", &name(index), &[index; 60_000]]));
+        match client.read() {
+            Some(frame) if show(&frame).starts_with("[\"subscribe") => {
+                client.read();
+                subscribed.push((index, client));
+            }
+            _ => refused += 1,
+        }
+    }
+    assert!(refused > 0 && subscribed.len() > 30, "{refused} refused");
+    for (index, client) in &mut subscribed {
+        publisher.call(&[b"PUBLISH", &name(*index), b"x"]);
+        assert!(client.read_any().contains("message"), "{index}");
+    }
+}
+
+#[test]
+fn a_transaction_fails_if_the_session_of_its_first_watch_was_lost() {
+    let store = Local::default();
+    let gateway = start(config(), store.clone());
+    let mut client = Client::connect(gateway.address);
+    assert_eq!(client.ask("WATCH a"), "+OK");
+    store.lose();
+    assert_eq!(client.ask("WATCH b"), "+OK");
+    for wanted in ["nil", "[nil]"] {
+        assert_eq!(client.ask("MULTI"), "+OK");
+        assert_eq!(client.ask("GET a"), "+QUEUED");
+        assert_eq!(client.ask("EXEC"), wanted);
+        // What was watched is forgotten with it.
+        assert_eq!(client.ask("WATCH b"), "+OK");
+    }
+    store.lose();
+    assert_eq!(client.ask("UNWATCH"), "+OK");
+    assert_eq!(client.ask("WATCH b"), "+OK");
+    assert_eq!(client.ask("MULTI"), "+OK");
+    assert_eq!(client.ask("EXEC"), "[]");
+}
+
+#[test]
+fn a_gateway_that_ends_takes_no_more_elements_and_a_new_one_ends_an_old_session() {
+    use pentarchy_services::kv::Command;
+    use pentarchy_services::kv::session::Request;
+    let store = Local::default();
+    let other = start(config(), store.client(2));
+    let mut observer = Client::connect(other.address);
+    let gateway = start(config(), store.clone());
+    let mut here = Client::connect(gateway.address);
+    let mut waiter = Client::connect(gateway.address);
+    waiter.send(b"BLPOP q 0\r\n");
+    wait_until_blocked(&mut here);
+    gateway.stop();
+    assert_eq!(observer.ask("RPUSH q x"), ":1");
+    assert_eq!(observer.ask("DEL q"), ":1");
+    // As if a gateway of this key had crashed.
+    let opened = store.execute(&Request::Open.to_operation(0));
+    let instance = u64::from(opened[2]);
+    let command = Command::new(&["BLPOP", "q", "0"]);
+    store.execute(&Request::Block { token: 1, command }.to_operation(instance));
+    let gateway = start(config(), store.clone());
+    Client::connect(gateway.address).ask("PING");
+    assert_eq!(observer.ask("RPUSH q x"), ":1");
+    assert_eq!(observer.ask("LLEN q"), ":1");
+}
+
+#[test]
+fn a_client_that_vanishes_behind_a_full_pipeline_takes_no_element() {
+    let store = Local::default();
+    let gateway = start(GatewayConfig { pipeline_max: 4, ..config() }, store.clone());
+    let mut observer = Client::connect(gateway.address);
+    let mut gone = Client::connect(gateway.address);
+    gone.send(b"BLPOP q 0\r\n");
+    gone.send(&b"GET a\r\n".repeat(100));
+    wait_until_blocked(&mut observer);
+    drop(gone);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while observer.ask("INFO clients").contains("blocked_clients:1") {
+        assert!(Instant::now() < deadline, "the gone is still there");
+    }
+    assert_eq!(observer.ask("RPUSH q x"), ":1");
+    assert_eq!(observer.ask("LLEN q"), ":1");
+}
+
+#[test]
+fn replies_made_here_in_a_transaction_are_bounded() {
+    let gateway = local();
+    let mut client = Client::connect(gateway.address);
+    client.ask("MULTI");
+    for _ in 0..300 {
+        client.ask("COMMAND DOCS");
+    }
+    let reply = show(&client.call(&[b"EXEC"]));
+    assert!(reply.contains("-ERR not executed: the gateway's own replies"));
+    assert!(reply.len() < 4 << 20, "{}", reply.len());
+}
+
+#[test]
+fn a_connection_has_a_share_of_the_session_only() {
+    let gateway = local();
+    let mut client = Client::connect(gateway.address);
+    let name = |index: u8| vec![b'a' + index; 60_000];
+    for command in ["WATCH", "SUBSCRIBE"] {
+        let names: Vec<_> = (0..5).map(name).collect();
+        let mut words = vec![command.as_bytes()];
+        words.extend(names.iter().map(Vec::as_slice));
+        let reply = show(&client.call(&words));
+        assert!(reply.starts_with("-ERR a connection may watch"), "{command}");
+        assert!(!show(&client.call(&words[..4])).starts_with('-'), "{command}");
+        if command == "WATCH" {
+            assert!(show(&client.call(&words[..4])).starts_with("-ERR a connection may watch"));
+            client.ask("UNWATCH");
+            assert_eq!(show(&client.call(&words[..4])), "+OK");
+        }
+    }
+}
+
+#[test]
+fn little_is_read_from_who_has_not_said_the_password() {
+    let password = Some(Password::new(b"secret"));
+    let gateway = start(GatewayConfig { password, ..config() }, Local::default());
+    for (request, why) in [
+        (&b"*11\r\n"[..], "unauthenticated multibulk length"),
+        (b"*2\r\n$4\r\nAUTH\r\n$16385\r\n", "unauthenticated bulk length"),
+    ] {
+        let mut client = Client::connect(gateway.address);
+        client.send(request);
+        assert!(client.read_any().contains(why), "{why}");
+        client.expect_end();
+    }
+    let mut strangers: Vec<_> = (0..256).map(|_| Client::connect(gateway.address)).collect();
+    strangers.iter_mut().for_each(|client| assert!(client.ask("GET a").starts_with("-NOAUTH")));
+    assert_eq!(Client::connect(gateway.address).ask("PING"), "-ERR max number of clients reached");
+    assert_eq!(strangers[0].ask("AUTH secret"), "+OK");
+    assert!(strangers[0].ask("MGET 1 2 3 4 5 6 7 8 9 10").starts_with("[nil"));
+    assert!(Client::connect(gateway.address).ask("GET a").starts_with("-NOAUTH"));
 }

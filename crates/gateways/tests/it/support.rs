@@ -7,6 +7,7 @@ use pentarchy_core::service::{Context, Service};
 use pentarchy_gateways::resp::{
     Backend, Completion, EventSink, Gateway, GatewayConfig, GatewayEvent,
 };
+use pentarchy_services::kv::session::Request;
 use pentarchy_services::kv::{Kv, SECTIONS};
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
@@ -92,7 +93,7 @@ impl Backend for Local {
     }
 }
 
-/// Holds operations back until the test releases them.
+/// Holds operations back until the test releases them, all but the opening of a session.
 #[derive(Clone)]
 pub struct Held {
     pub local: Local,
@@ -108,7 +109,11 @@ impl Held {
 
 impl Backend for Held {
     fn submit(&self, operation: Bytes, done: Completion) {
-        self.arrived.send((operation, done)).expect("the test waits");
+        if operation == Request::Open.to_operation(0) {
+            return self.local.submit(operation, done);
+        }
+        // A test that is over waits for nothing.
+        let _ = self.arrived.send((operation, done));
     }
     fn on_event(&self, sink: EventSink) {
         self.local.on_event(sink);
@@ -122,7 +127,17 @@ pub fn next(waiting: &Receiver<(Bytes, Completion)>) -> (Bytes, Completion) {
 /// A gateway that runs until it is dropped.
 pub struct Running {
     pub address: SocketAddr,
-    _runtime: tokio::runtime::Runtime,
+    runtime: tokio::runtime::Runtime,
+    stop: tokio::sync::oneshot::Sender<()>,
+    ended: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    /// Asks the gateway to end, and waits until it has.
+    pub fn stop(self) {
+        self.stop.send(()).expect("it runs");
+        self.runtime.block_on(self.ended).expect("it ends");
+    }
 }
 
 pub fn config() -> GatewayConfig {
@@ -137,8 +152,14 @@ pub fn start(config: GatewayConfig, backend: impl Backend) -> Running {
         .expect("a runtime");
     let gateway = runtime.block_on(Gateway::bind(config, backend)).expect("a free port");
     let address = gateway.local_addr();
-    runtime.spawn(gateway.run(std::future::pending()));
-    Running { address, _runtime: runtime }
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let ended = runtime.spawn(gateway.run(async {
+        if stopped.await.is_err() {
+            // Dropped without being asked to end.
+            std::future::pending::<()>().await;
+        }
+    }));
+    Running { address, runtime, stop, ended }
 }
 
 pub fn local() -> Running {

@@ -15,6 +15,9 @@ const NO_BIT: Error = Error::err("bit is not an integer or out of range");
 const NO_BIT_TO_FIND: Error = Error::err("The bit argument must be 1 or 0.");
 const NOT_OF_ONE: Error = Error::err("BITOP NOT must be called with a single source key.");
 
+/// Bits that are counted or looked through with one unit of work.
+const BITS_PER_WORK: u64 = 16;
+
 /// The byte and the mask of a bit.
 fn offset(arg: &[u8]) -> Result<(usize, u8), Error> {
     let offset = parse_i64(arg).and_then(|offset| usize::try_from(offset).ok());
@@ -88,6 +91,7 @@ pub fn bitcount(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
         out.int(0);
         return Ok(());
     };
+    store.work.spend((to - from) as u64 / BITS_PER_WORK)?;
     // Whole bytes, without what the range leaves out of the first and of the last one.
     let bytes = &string[from / 8..to.div_ceil(8)];
     let all: usize = bytes.iter().map(|byte| byte.count_ones() as usize).sum();
@@ -123,6 +127,7 @@ pub fn bitpos(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome 
         out.int(-1);
         return Ok(());
     };
+    store.work.spend((to - from) as u64 / BITS_PER_WORK)?;
     // Behind a string without a given end, zeros go on for ever.
     let beyond = if wanted || end.is_some() { -1 } else { i64::try_from(to).unwrap_or(i64::MAX) };
     let dull = if wanted { 0 } else { 0xff };
@@ -155,6 +160,7 @@ pub fn bitop(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outco
     let strings = args[3..].iter().map(|key| Ok(store.string(key)?.unwrap_or_default()));
     let strings: Vec<&[u8]> = strings.collect::<Result<_, Error>>()?;
     let length = strings.iter().map(|string| string.len()).max().unwrap_or_default();
+    store.work.spend((length * strings.len()) as u64)?;
     let mut result = vec![0; length];
     result[..strings[0].len()].copy_from_slice(strings[0]);
     let others = if strings.len() == 1 { &strings[..] } else { &strings[1..] };

@@ -105,10 +105,18 @@ impl Error {
     pub(crate) const TRANSACTION_REPLIES: Self = Self::err(
         "executed, but the reply does not fit: the replies of one EXEC are more than 1572864 bytes",
     );
+    /// Where [`Self::TRANSACTION_REPLIES`] has no room either.
+    pub(crate) const NO_ROOM: Self = Self::err("reply does not fit");
     pub(crate) const REPLY_TOO_LARGE: Self = Self::err(
         "reply is larger than 1048576 bytes; \
          ask for less at a time (LRANGE, SCAN, a count, fewer keys)",
     );
+
+    pub(crate) const TOO_MUCH_WORK: Self = Self::err(
+        "not executed: it is too much work for one operation; \
+         ask for less at a time (SCAN, fewer or smaller keys, shorter transactions)",
+    );
+    pub(crate) const PATTERN_TOO_LONG: Self = Self::err("pattern is longer than 1024 bytes");
 
     pub(crate) const fn err(message: &'static str) -> Self {
         Self { kind: ErrorKind::Err, message: Cow::Borrowed(message) }
@@ -151,6 +159,8 @@ fn quote(arg: &[u8], room: usize) -> String {
 }
 
 const _: () = assert!(REPLY_BYTES_MAX == 1_048_576, "the message of REPLY_TOO_LARGE says so");
+const _: () =
+    assert!(super::glob::PATTERN_BYTES_MAX == 1024, "the message of PATTERN_TOO_LONG says so");
 const _: () = assert!(super::KEY_BYTES_MAX == 65_536, "the message of KEY_TOO_LONG says so");
 const _: () = assert!(
     super::session::TRANSACTION_REPLIES_BYTES_MAX == 1_572_864,

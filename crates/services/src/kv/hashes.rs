@@ -9,6 +9,7 @@ use super::number::{Spelled, parse_i64};
 use super::random::Dice;
 use super::reply::{ITEMS_MAX, ReplyWriter};
 use super::store::Store;
+use super::work::DRAW_WORK;
 use pentarchy_core::service::Context;
 
 const NOT_AN_INTEGER: Error = Error::err("hash value is not an integer");
@@ -156,7 +157,7 @@ pub fn hrandfield(
     args: &Args<'_>,
     out: &mut ReplyWriter,
 ) -> Outcome {
-    let mut dice = Dice::new(context);
+    let mut dice = Dice::new(context, &store.work);
     let Some(count) = args.get(2) else {
         let hash = store.read::<Hash>(args[1])?;
         let drawn = hash.and_then(|hash| hash.at(dice.below(hash.len())));
@@ -173,6 +174,7 @@ pub fn hrandfield(
         return Ok(());
     };
     let drawn = dice.draw(count, hash.len(), ITEMS_MAX).ok_or(Error::REPLY_TOO_LARGE)?;
+    store.work.spend(drawn.len() as u64 * DRAW_WORK)?;
     if values {
         out.pairs(drawn.len())
     } else {

@@ -13,6 +13,9 @@ use alloc::format;
 use alloc::vec::Vec;
 use pentarchy_core::service::Context;
 
+/// What it costs to come to a key on the way through all of them.
+pub const VISIT_WORK: u64 = 8;
+
 pub fn exists(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     out.count(args[1..].iter().filter(|key| store.contains(key)).count());
     Ok(())
@@ -29,9 +32,14 @@ pub fn dbsize(store: &Store, _args: &Args<'_>, out: &mut ReplyWriter) -> Outcome
 }
 
 pub fn keys(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+    let pattern = glob::pattern(args[1])?;
     let mut found = Vec::new();
     let mut bytes = 0;
-    for (_, key, _) in store.iter_from(0).filter(|(_, key, _)| glob::matches(args[1], key)) {
+    for (_, key, _) in store.iter_from(0) {
+        store.work.spend(VISIT_WORK)?;
+        if !glob::matches_within(pattern, key, &store.work)? {
+            continue;
+        }
         bytes += key.len() + 5;
         if bytes > REPLY_BYTES_MAX {
             return Err(Error::REPLY_TOO_LARGE);
@@ -51,7 +59,7 @@ pub fn randomkey(
     _args: &Args<'_>,
     out: &mut ReplyWriter,
 ) -> Outcome {
-    let position = Dice::new(context).next() >> 1;
+    let position = Dice::new(context, &store.work).next() >> 1;
     let found = store.iter_from(position).next().or_else(|| store.iter_from(0).next());
     out.optional(found.map(|(_, key, _)| key));
     Ok(())
@@ -122,7 +130,9 @@ pub fn copy(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
     }
     let entry = store.entry(args[1]);
     let entry = entry.filter(|_| replace || !store.contains(args[2]));
-    // A copy can be far larger than the command that asks for it, so it is counted before.
+    // A copy can be far larger than the command that asks for it, so it is counted before. It is
+    // made faster than a value that is put together.
+    store.work.spend(entry.map_or(0, |entry| entry.value.cost() / 4))?;
     if entry.is_some_and(|entry| store.is_full(entry.value.cost())) {
         return Err(Error::OUT_OF_MEMORY);
     }

@@ -3,6 +3,7 @@
 use super::arguments::{Outcome, at_least, integer, is, numbered_keys, select, signed_count};
 use super::command::Args;
 use super::error::Error;
+use super::keys::VISIT_WORK;
 use super::list::{End, List};
 use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
 use super::store::{Store, Text};
@@ -156,6 +157,12 @@ pub fn lset(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
     Ok(())
 }
 
+/// To compare every element of a list with something.
+fn spend_walk(store: &Store, key: &[u8]) -> Outcome {
+    let walk = |list: &List| list.len() as u64 * VISIT_WORK + list.cost() / 32;
+    store.work.spend(store.list(key)?.map_or(0, walk))
+}
+
 pub fn lrem(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let count = integer(args[2])?;
     let from = if count < 0 { End::Right } else { End::Left };
@@ -163,6 +170,7 @@ pub fn lrem(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcom
         Ok(0) | Err(_) => usize::MAX,
         Ok(limit) => limit,
     };
+    spend_walk(store, args[1])?;
     let removed = store.edit(args[1], |list: &mut List| {
         let removed = list.remove(from, limit, args[3]);
         Ok((removed, removed > 0))
@@ -194,6 +202,7 @@ pub fn linsert(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) -> Out
         out.int(0);
         return Ok(());
     };
+    spend_walk(store, args[1])?;
     let Some(pivot) = list.iter().position(|item| item == args[3]) else {
         out.int(-1);
         return Ok(());
@@ -294,6 +303,7 @@ pub fn lpos(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
             return Err(Error::SYNTAX);
         }
     }
+    spend_walk(store, args[1])?;
     let list = store.list(args[1])?;
     let unlimited = |limit: usize| if limit == 0 { usize::MAX } else { limit };
     let skipped = usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX);

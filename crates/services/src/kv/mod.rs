@@ -40,6 +40,7 @@ mod store;
 mod strings;
 mod table;
 mod value;
+mod work;
 mod zalgebra;
 mod zranges;
 mod zsets;
@@ -49,6 +50,7 @@ pub use error::{Error, ErrorKind};
 pub use keys::database;
 pub use registry::CommandInfo;
 pub use reply::Reply;
+pub use work::OPERATION_WORK_MAX;
 
 use alloc::vec::Vec;
 use command::Args;
@@ -147,6 +149,7 @@ impl Kv {
         }
         let entry = checked(&args)?;
         let name = entry.info.name;
+        self.store.work.begin();
         match entry.handler {
             Handler::Read(run) => run(&self.store, &args, out),
             _ => Err(Error::other(alloc::format!("'{name}' must be ordered, not queried"))),
@@ -168,6 +171,7 @@ fn checked(args: &Args<'_>) -> Result<&'static Entry, Error> {
 
 impl Service for Kv {
     fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
+        self.store.work.begin();
         self.store.advance(context.time.0);
         // What ended by now is changed before the operation sees it.
         self.sessions.expire(context.time.0, &mut self.store);

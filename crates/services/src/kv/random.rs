@@ -1,5 +1,6 @@
 //! Draws that are the same on every replica.
 
+use super::work::Work;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use pentarchy_core::service::Context;
@@ -7,13 +8,18 @@ use pentarchy_core::service::Context;
 /// What [`Context::nonce`] is asked for.
 const PURPOSE: u64 = 1;
 
+/// An odd number that sends the streams of an operation's commands far apart.
+const SPREAD: u64 = 0xd134_2543_de82_ef95;
+
 /// A stream of numbers from an agreed seed. Not secret, and the primary can influence it.
 pub struct Dice(u64);
 
 impl Dice {
-    pub fn new(context: &Context) -> Self {
+    /// For the command that runs: those of one pack or transaction draw differently.
+    pub fn new(context: &Context, work: &Work) -> Self {
         let [a, b, c, d, e, f, g, h, ..] = context.nonce(PURPOSE);
-        Self(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+        let seed = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        Self(seed ^ work.commands_before().wrapping_mul(SPREAD))
     }
 
     /// The next number, by `SplitMix64`.

@@ -30,6 +30,9 @@ pub const REPLY_BYTES_MAX: usize = OPERATION_BYTES_MAX;
 /// More elements than any reply can carry.
 pub(crate) const ITEMS_MAX: usize = REPLY_BYTES_MAX / 5;
 
+/// What an encoded error begins with.
+pub(crate) const ERROR_TAG: u8 = 7;
+
 /// Arrays within arrays that [`Reply::decode`] follows.
 const DEPTH_MAX: usize = 8;
 
@@ -118,7 +121,7 @@ impl Reply {
             Self::Bulk(value) => to.bulk(value),
             Self::Nil => to.nil(),
             Self::NilArray => to.nil_array(),
-            Self::Error(kind, text) => to.text(7, Some(*kind as u8), text),
+            Self::Error(kind, text) => to.text(ERROR_TAG, Some(*kind as u8), text),
             Self::Double(text) => to.text(10, None, text),
             Self::Array(items) => Self::write_all(6, items.len(), items, to),
             Self::Set(items) => Self::write_all(9, items.len(), items, to),
@@ -308,6 +311,11 @@ impl ReplyWriter {
         }
     }
 
+    /// Bytes that were written so far.
+    pub const fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// Whether what was written so far is too long already, so that a loop can end early.
     pub const fn overflowed(&self) -> bool {
         self.overflowed
@@ -319,7 +327,7 @@ impl ReplyWriter {
         if let Err(error) = outcome {
             self.buffer.clear();
             self.overflowed = false;
-            self.text(7, Some(error.kind as u8), error.message.as_bytes());
+            self.text(ERROR_TAG, Some(error.kind as u8), error.message.as_bytes());
         }
         self.buffer
     }

@@ -8,11 +8,13 @@ use super::error::Error;
 use super::float;
 use super::glob;
 use super::hash::Hash;
+use super::keys::VISIT_WORK;
 use super::number::Spelled;
 use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
 use super::set::Set;
 use super::sorted::{self, Sorted};
 use super::store::Store;
+use super::work::Work;
 use alloc::vec::Vec;
 
 /// Elements that a call looks at unless told otherwise.
@@ -41,7 +43,7 @@ impl<'a> Options<'a> {
                     return Err(Error::SYNTAX);
                 }
             } else if is(name, "MATCH") {
-                options.pattern = value;
+                options.pattern = glob::pattern(value)?;
             } else if typed && is(name, "TYPE") {
                 options.type_name = Some(value);
             } else {
@@ -57,29 +59,38 @@ fn cursor(arg: &[u8]) -> Result<u64, Error> {
     cursor.filter(|_| arg[0] != b'+').ok_or(Error::INVALID_CURSOR)
 }
 
+/// Elements by their names.
+type Found<'a, T> = Vec<(&'a [u8], T)>;
+
 /// The elements that match, and the cursor to go on from. Each comes with its position, its name
 /// and the bytes that it takes in a reply beside the name.
 fn walk<'a, T>(
     elements: impl Iterator<Item = (u64, &'a [u8], usize, T)>,
     options: &Options<'_>,
+    work: &Work,
     wanted: impl Fn(&T) -> bool,
-) -> (u64, Vec<(&'a [u8], T)>) {
+) -> Result<(u64, Found<'a, T>), Error> {
     let mut found = Vec::new();
+    // Ends early as well when half of what is left is done; the cursor says where to go on.
+    let reserve = work.left() / 2;
     let (mut looked_at, mut bytes, mut last) = (0, 0, None);
     for (position, name, more, element) in elements {
         // Elements of one position go together, as a cursor cannot stand between them.
         let size = name.len() + more + 10;
-        let enough = looked_at >= options.count || (bytes > 0 && bytes + size > FOUND_BYTES_MAX);
+        let enough = work.left() < reserve
+            || looked_at >= options.count
+            || (bytes > 0 && bytes + size > FOUND_BYTES_MAX);
         if enough && last != Some(position) {
-            return (position, found);
+            return Ok((position, found));
         }
+        work.spend(VISIT_WORK)?;
         (looked_at, last) = (looked_at + 1, Some(position));
-        if wanted(&element) && glob::matches(options.pattern, name) {
+        if wanted(&element) && glob::matches_within(options.pattern, name, work)? {
             bytes += size;
             found.push((name, element));
         }
     }
-    (0, found)
+    Ok((0, found))
 }
 
 /// Begins the reply; what was found follows, so many replies.
@@ -94,9 +105,9 @@ pub fn scan(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let from = cursor(args[1])?;
     let options = Options::parse(&args[2..], true)?;
     let keys = store.iter_from(from).map(|(position, key, value)| (position, key, 0, value));
-    let (next, found) = walk(keys, &options, |value| {
+    let (next, found) = walk(keys, &options, &store.work, |value| {
         options.type_name.is_none_or(|name| is(name, value.type_name()))
-    });
+    })?;
     begin(next, found.len(), out);
     found.iter().for_each(|(key, _)| out.bulk(key));
     Ok(())
@@ -110,7 +121,7 @@ pub fn hscan(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     };
     let options = Options::parse(&args[3..], false)?;
     let fields = hash.iter_from(from).map(|(at, field, value)| (at, field, value.len(), value));
-    let (next, found) = walk(fields, &options, |_| true);
+    let (next, found) = walk(fields, &options, &store.work, |_| true)?;
     begin(next, 2 * found.len(), out);
     for (field, value) in found {
         out.bulk(field);
@@ -127,7 +138,7 @@ pub fn sscan(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     };
     let options = Options::parse(&args[3..], false)?;
     let members = set.iter_from(from).map(|(position, member)| (position, member, 0, ()));
-    let (next, found) = walk(members, &options, |()| true);
+    let (next, found) = walk(members, &options, &store.work, |()| true)?;
     begin(next, found.len(), out);
     found.iter().for_each(|(member, ())| out.bulk(member));
     Ok(())
@@ -142,7 +153,7 @@ pub fn zscan(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let options = Options::parse(&args[3..], false)?;
     let members = sorted.iter_from(from);
     let members = members.map(|(at, member, score)| (at, member, SCORE_BYTES_MAX, score));
-    let (next, found) = walk(members, &options, |_| true);
+    let (next, found) = walk(members, &options, &store.work, |_| true)?;
     begin(next, 2 * found.len(), out);
     for (member, score) in found {
         out.bulk(member);

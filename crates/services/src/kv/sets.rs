@@ -7,6 +7,7 @@ use super::random::Dice;
 use super::reply::{ITEMS_MAX, REPLY_BYTES_MAX, ReplyWriter};
 use super::set::Set;
 use super::store::Store;
+use super::work::DRAW_WORK;
 use alloc::vec::Vec;
 use pentarchy_core::service::Context;
 
@@ -82,7 +83,7 @@ pub fn srandmember(
     args: &Args<'_>,
     out: &mut ReplyWriter,
 ) -> Outcome {
-    let mut dice = Dice::new(context);
+    let mut dice = Dice::new(context, &store.work);
     let count = match &args[2..] {
         [] => None,
         [count] => Some(signed_count(count)?),
@@ -94,6 +95,7 @@ pub fn srandmember(
         (None, Some(_)) => out.array(0),
         (Some(set), Some(count)) => {
             let drawn = dice.draw(count, set.len(), ITEMS_MAX).ok_or(Error::REPLY_TOO_LARGE)?;
+            store.work.spend(drawn.len() as u64 * DRAW_WORK)?;
             out.array(drawn.len());
             for member in drawn.iter().filter_map(|rank| set.get(*rank)) {
                 out.bulk(member);
@@ -112,7 +114,7 @@ pub fn spop(
     args: &Args<'_>,
     out: &mut ReplyWriter,
 ) -> Outcome {
-    let mut dice = Dice::new(context);
+    let mut dice = Dice::new(context, &store.work);
     let count = match &args[2..] {
         [] => None,
         [count] => Some(at_least(count, 0, Error::NOT_POSITIVE)?),
@@ -126,7 +128,12 @@ pub fn spop(
         }
         return Ok(());
     };
-    let ranks = dice.distinct(count.unwrap_or(1), set.len());
+    let count_or_one = count.unwrap_or(1).min(set.len());
+    if count_or_one > ITEMS_MAX {
+        return Err(Error::REPLY_TOO_LARGE);
+    }
+    store.work.spend(count_or_one as u64 * DRAW_WORK)?;
+    let ranks = dice.distinct(count_or_one, set.len());
     let drawn = ranks.iter().filter_map(|rank| set.get(*rank));
     let bytes: usize = drawn.clone().map(|member| member.len() + 5).sum();
     // Refuses to take what no reply could carry; afterwards it would be gone.

@@ -71,7 +71,17 @@ impl Default for Sorted {
     }
 }
 
+/// What a member adds to the cost of a sorted set.
+pub const fn member_cost(member: &[u8]) -> u64 {
+    MEMBER_COST + 2 * member.len() as u64
+}
+
 impl Sorted {
+    /// Bytes of all members.
+    pub const fn member_bytes(&self) -> u64 {
+        (self.cost - OWN_COST - self.len() as u64 * MEMBER_COST) / 2
+    }
+
     pub const fn len(&self) -> usize {
         self.members.len()
     }

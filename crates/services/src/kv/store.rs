@@ -12,6 +12,7 @@ use super::list::List;
 use super::place::{Key, POSITION_BITS, Place, position_of};
 use super::session::Interest;
 use super::value::{Kind, Value};
+use super::work::Work;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -80,6 +81,8 @@ pub struct Store {
     now: u64,
     /// Keys whose changes somebody waits for.
     pub interest: Interest,
+    /// What the operation that is executed may still do.
+    pub work: Work,
     /// One bit for each bucket that may have changed since it was last asked, and for the clock.
     changed: [u64; CHANGED_WORDS],
 }
@@ -94,6 +97,7 @@ impl Store {
             cost_max,
             now: 0,
             interest: Interest::default(),
+            work: Work::default(),
             changed: [u64::MAX; CHANGED_WORDS],
         }
     }

@@ -4,7 +4,7 @@ use super::arguments::{Outcome, integer, is, numbered_keys};
 use super::command::Args;
 use super::error::Error;
 use super::float;
-use super::reply::ReplyWriter;
+use super::reply::{ITEMS_MAX, REPLY_BYTES_MAX, ReplyWriter};
 use super::set::Set;
 use super::set_algebra::limit;
 use super::sorted::{Ranking, Sorted};
@@ -47,6 +47,14 @@ impl<'a> Source<'a> {
             Self::Nothing => 0,
             Self::Set(set) => set.len(),
             Self::Sorted(sorted) => sorted.len(),
+        }
+    }
+
+    const fn cost(self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Set(set) => set.cost(),
+            Self::Sorted(sorted) => sorted.cost(),
         }
     }
 
@@ -162,13 +170,30 @@ impl<'a> Query<'a> {
         Ok(Self { operation, sources, aggregate, scores, stores })
     }
 
-    /// The result. Fails once a result to keep costs so much that the store would be full.
+    /// What it takes: each member of each set is added, or each of the first is looked up in all,
+    /// and to add one to a sorted set takes as long as two look-ups.
+    fn work(&self) -> u64 {
+        let costs = || self.sources.iter().map(|(source, _)| source.cost());
+        match self.operation {
+            Operation::Union => costs().fold(0, u64::saturating_add).saturating_mul(2),
+            Operation::Inter | Operation::Diff => {
+                costs().next().unwrap_or(0).saturating_mul(self.sources.len() as u64 + 2)
+            }
+        }
+    }
+
+    /// The result. Fails before it begins if that is too much work, and once the result does not
+    /// fit the store, if it is to be kept, or a reply.
     fn run(&self, store: &Store) -> Result<Sorted, Error> {
+        store.work.spend(self.work())?;
         let mut result = Sorted::default();
         let keep = |result: &mut Sorted, member: &[u8], score: f64| {
             result.set(member, score);
-            let full = self.stores && store.is_full(result.cost());
-            if full { Err(Error::OUT_OF_MEMORY) } else { Ok(()) }
+            if self.stores && store.is_full(result.cost()) {
+                return Err(Error::OUT_OF_MEMORY);
+            }
+            let large = result.len() > ITEMS_MAX || result.member_bytes() > REPLY_BYTES_MAX as u64;
+            if !self.stores && large { Err(Error::REPLY_TOO_LARGE) } else { Ok(()) }
         };
         let Some(((first, weight), others)) = self.sources.split_first() else {
             return Ok(result);
@@ -269,6 +294,8 @@ pub fn zintercard(store: &Store, args: &Args<'_>, out: &mut ReplyWriter) -> Outc
     let sources = keys.iter().map(|key| Source::of(store, key));
     let mut sources: Vec<_> = sources.collect::<Result<_, _>>()?;
     sources.sort_by_key(|source| source.len());
+    let work = sources[0].cost().saturating_mul(sources.len() as u64);
+    store.work.spend(work)?;
     let limit = match limit(options)? {
         0 => usize::MAX,
         limit => limit,

@@ -5,7 +5,7 @@ use super::command::Args;
 use super::error::Error;
 use super::float;
 use super::reply::ReplyWriter;
-use super::sorted::{Ranking, Sorted};
+use super::sorted::{self, Ranking, Sorted};
 use super::store::{Entry, Store};
 use super::value::Value;
 use super::zsets;
@@ -278,6 +278,7 @@ pub fn zrangestore(store: &mut Store, args: &Args<'_>, out: &mut ReplyWriter) ->
     let mut result = Sorted::default();
     if let Some(sorted) = store.read::<Sorted>(args[2])? {
         for ranking in query.members(sorted) {
+            store.work.spend(sorted::member_cost(&ranking.member))?;
             result.set(&ranking.member, ranking.score);
             // The result can be far larger than the command that asks for it.
             if store.is_full(result.cost()) {

@@ -9,6 +9,7 @@ use super::random::Dice;
 use super::reply::{ITEMS_MAX, REPLY_BYTES_MAX, ReplyWriter};
 use super::sorted::{Ranking, Sorted, compare, unsigned_zero};
 use super::store::Store;
+use super::work::DRAW_WORK;
 use alloc::vec::Vec;
 use pentarchy_core::service::Context;
 
@@ -208,7 +209,7 @@ pub fn zrandmember(
     args: &Args<'_>,
     out: &mut ReplyWriter,
 ) -> Outcome {
-    let mut dice = Dice::new(context);
+    let mut dice = Dice::new(context, &store.work);
     let Some(count) = args.get(2) else {
         let sorted = store.read::<Sorted>(args[1])?;
         let drawn = sorted.and_then(|sorted| sorted.at(dice.below(sorted.len())));
@@ -225,6 +226,7 @@ pub fn zrandmember(
         return Ok(());
     };
     let drawn = dice.draw(count, sorted.len(), ITEMS_MAX).ok_or(Error::REPLY_TOO_LARGE)?;
+    store.work.spend(drawn.len() as u64 * DRAW_WORK)?;
     let drawn: Vec<&Ranking> = drawn.iter().filter_map(|rank| sorted.at(*rank)).collect();
     write(&drawn, scores, out);
     Ok(())

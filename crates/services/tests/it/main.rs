@@ -7,3 +7,4 @@ mod null;
 mod sections;
 mod session;
 mod support;
+mod work;

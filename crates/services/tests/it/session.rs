@@ -26,7 +26,7 @@ impl World {
         let result = self.kv.execute(&context, operation).into();
         for event in self.kv.take_events() {
             let told = match Notice::read(&event.body).unwrap() {
-                Notice::Served { token, reply } => format!("{token}={}", shown(&reply)),
+                Notice::Served { token, reply, .. } => format!("{token}={}", shown(&reply)),
                 Notice::Message { channel, payload } => {
                     format!("{}<{}", text(&channel), text(&payload))
                 }
@@ -421,4 +421,89 @@ fn random_sessions_are_the_same_after_every_transfer() {
             instances[client as usize] = world.open(client);
         }
     }
+}
+
+#[test]
+fn what_ends_makes_room_and_known_names_cost_nothing_more() {
+    let mut world = World::default();
+    let session = world.open(1);
+    let name = |index: u8| Bytes::from(vec![index; 60_000]);
+    let update = |version, names: &[(u8, u32)]| Request::Update {
+        version,
+        subscriptions: names
+            .iter()
+            .map(|(index, count)| Subscription {
+                topic: Topic::Channel,
+                name: name(*index),
+                count: *count,
+            })
+            .collect(),
+        watches: vec![],
+        waiters: vec![],
+    };
+    // As many as fit, in pieces as a gateway sends them.
+    for first in (0..65).step_by(5) {
+        let names: Vec<_> = (first..first + 5).map(|index| (index, 1)).collect();
+        assert_eq!(world.session(1, session, &update(1 + u64::from(first), &names)), "OK");
+    }
+    let refused = world.session(
+        1,
+        session,
+        &update(100, &[(70, 1), (71, 1), (72, 1), (73, 1), (74, 1), (0, 2)]),
+    );
+    assert!(refused.starts_with("-ERR too much"), "{refused}");
+    let known: Vec<_> = (0..10).map(|index| (index, 3)).collect();
+    assert_eq!(world.session(1, session, &update(101, &known)), "OK");
+    let changed =
+        [(80, 1), (81, 1), (82, 1), (83, 1), (84, 1), (0, 0), (1, 0), (2, 0), (3, 0), (4, 0)];
+    assert_eq!(world.session(1, session, &update(102, &changed)), "OK");
+    let long = Subscription { topic: Topic::Pattern, name: vec![b'x'; 65_537].into(), count: 1 };
+    let update = Request::Update {
+        version: 103,
+        subscriptions: vec![long],
+        watches: vec![],
+        waiters: vec![],
+    };
+    assert!(world.session(1, session, &update).starts_with("-ERR key is longer"));
+}
+
+#[test]
+fn every_reply_of_a_transaction_fits_however_many_fail() {
+    let mut world = World::default();
+    world.ask(&format!("SET large {}", "v".repeat(900_000)));
+    let mut lines = vec!["GET large"; 2];
+    lines.extend(vec!["GET"; 20_000]);
+    let commands = encoded(&lines);
+    let operation = transaction(None, commands.iter().map(|command| &command[1..]));
+    let result = world.execute(1, &operation);
+    assert!(result.len() < (3 << 19) + 5 + 4 * lines.len(), "{}", result.len());
+    let replies = transaction_replies(&result).unwrap().unwrap();
+    assert!(shown(&replies[1]).contains("executed, but the reply does not fit"));
+    assert_eq!(shown(replies.last().unwrap()), "-ERR reply does not fit");
+}
+
+#[test]
+fn who_waits_for_another_type_is_passed_over_and_who_waits_for_this_one_served() {
+    let mut world = World::default();
+    let session = world.open(1);
+    world.block(1, session, 1, "BZPOPMIN k 0");
+    world.block(1, session, 2, "BLPOP k 0");
+    world.block(1, session, 3, "BZPOPMAX k 0");
+    world.block(1, session, 4, "BRPOP k 0");
+    let mut world = world.transferred();
+    world.ask("RPUSH k x y");
+    assert_eq!(world.told(), ["1:2=[\"k\" \"x\"]", "1:4=[\"k\" \"y\"]"]);
+    world.ask("ZADD k 1 a");
+    assert!(world.told()[0].starts_with("1:1="));
+}
+
+#[test]
+fn a_session_that_is_closed_holds_nothing() {
+    let mut world = World::default();
+    let session = world.open(1);
+    world.block(1, session, 1, "BLPOP a 0");
+    assert_eq!(world.session(1, session, &Request::Close), "OK");
+    world.ask("RPUSH a x");
+    assert!(world.told().is_empty());
+    assert_eq!(world.session(1, session, &Request::Close), "gone");
 }

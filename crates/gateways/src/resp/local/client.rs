@@ -7,6 +7,7 @@ use super::session::{Replies, Session};
 use super::{fail, is, unknown_subcommand, with_arity};
 use pentarchy_services::kv::Error;
 use pentarchy_services::kv::number::parse_i64;
+use std::collections::BTreeSet;
 
 pub fn client(session: &mut Session, shared: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
     let word = args[1];
@@ -60,7 +61,7 @@ fn id_of(session: &Session) -> i64 {
 }
 
 fn list(shared: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
-    let ids: Option<Vec<u64>> = match &args[2..] {
+    let ids: Option<BTreeSet<u64>> = match &args[2..] {
         [] => None,
         [word, ids @ ..] if is(word, "ID") && !ids.is_empty() => {
             let ids = ids.iter().map(|id| parse_i64(id).and_then(|id| id.try_into().ok()));

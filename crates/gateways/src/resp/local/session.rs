@@ -6,7 +6,7 @@ use super::super::server::Shared;
 use super::{Entry, fail, is};
 use bytes::Bytes;
 use pentarchy_services::kv::number::parse_i64;
-use pentarchy_services::kv::session::Topic;
+use pentarchy_services::kv::session::{Topic, key_cost};
 use pentarchy_services::kv::{Error, database};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -59,6 +59,8 @@ pub(crate) struct Session {
     pub transaction: Option<Transaction>,
     /// It watches something.
     pub watches: bool,
+    /// What that costs at the replicas.
+    pub watched_bytes: u64,
     pub(super) replies: Replies,
     subscriptions: BTreeSet<(Topic, Bytes)>,
     pub(super) name: Vec<u8>,
@@ -77,6 +79,7 @@ impl Session {
             quits: false,
             transaction: None,
             watches: false,
+            watched_bytes: 0,
             replies: Replies::All,
             subscriptions: BTreeSet::new(),
             name: Vec::new(),
@@ -108,6 +111,11 @@ impl Session {
 
     fn count(&self, wanted: Topic) -> usize {
         self.subscriptions.iter().filter(|(topic, _)| *topic == wanted).count()
+    }
+
+    /// What its subscriptions cost at the replicas.
+    pub fn subscribed_bytes(&self) -> u64 {
+        self.subscriptions.iter().map(|(_, name)| key_cost(name)).sum()
     }
 
     /// Begins anew.

@@ -4,6 +4,7 @@
 use super::super::arguments::{integer, is};
 use super::super::command::Args;
 use super::super::error::Error;
+use super::super::reply::ERROR_TAG;
 
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -79,7 +80,7 @@ impl<'a> Blocking<'a> {
 
     /// The reply, from what the plain command replied.
     pub fn reply(&self, key: &[u8], plain: Vec<u8>) -> Vec<u8> {
-        let failed = plain.first() == Some(&7);
+        let failed = plain.first() == Some(&ERROR_TAG);
         if failed || matches!(self.step, Step::Move(..) | Step::Many(..)) {
             return plain;
         }

@@ -152,8 +152,8 @@ fn waiter(from: &mut Reader<'_>) -> Result<Waiter, Malformed> {
     if !rest.is_empty() {
         return Err(Malformed);
     }
-    let keys = blocking.owned_keys();
-    Ok(Waiter { client, token, command: command.clone(), keys })
+    let (keys, takes) = (blocking.owned_keys(), blocking.takes);
+    Ok(Waiter { client, token, command: command.clone(), keys, takes })
 }
 
 /// The length of a list whose elements take a byte at least.

@@ -30,6 +30,7 @@ pub(crate) use interest::Interest;
 pub(crate) use operation::{PACK, SESSION, TRANSACTION};
 pub(crate) use registry::{all, entry};
 pub(crate) use table::Sessions;
+pub use table::key_cost;
 
 /// How long a session lives without an operation of its gateway, in milliseconds of agreed time.
 pub const LEASE_MILLIS: u64 = 30_000;
@@ -52,3 +53,6 @@ pub const PACK_REPLIES_BYTES: usize = 64 << 10;
 /// The most that the replies of a transaction may be together. A reply that does not fit becomes an
 /// error, which does not undo its command.
 pub const TRANSACTION_REPLIES_BYTES_MAX: usize = 3 << 19;
+
+/// Commands of a transaction, so that each can be answered with an error of 24 bytes at least.
+pub const TRANSACTION_COMMANDS_MAX: usize = TRANSACTION_REPLIES_BYTES_MAX / 24;

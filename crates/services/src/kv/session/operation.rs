@@ -10,7 +10,7 @@
 //! pack's result        := count:u32 (length:u32 reply){count}
 //! transaction's result := 0 count:u32 (length:u32 reply){count} | 1       1: a watched key changed
 //! session's result     := 0 reply | 1 | 2                                 1: waits, 2: no session
-//! event                := 1 token:u64 reply | 2 channel payload
+//! event                := 1 instance:u64 token:u64 reply | 2 channel payload
 //! ```
 
 use super::super::command::{Args, Command};
@@ -165,7 +165,8 @@ pub enum Request {
     Update {
         /// Ascending.
         version: u64,
-        /// Set all of them or, if there would be too much, none.
+        /// What ends and what is known already is set first. Then what is new, all of it or, if
+        /// there would be too much, none. A name too long refuses all.
         subscriptions: Vec<Subscription>,
         /// Watches to forget.
         watches: Vec<u64>,
@@ -186,6 +187,8 @@ pub enum Request {
         /// The command.
         command: Command,
     },
+    /// End the session. All that it registered is gone.
+    Close,
     /// Do not wait any more. The reply is 1 if it still waited, else 0; then it was served, and an
     /// event says so.
     Cancel {
@@ -224,6 +227,7 @@ impl Request {
                 to.u8(4);
                 to.u64(*token);
             }
+            Self::Close => to.u8(5),
         }
         to.into_bytes()
     }
@@ -244,6 +248,7 @@ impl Request {
             2 => Self::Watch { token: from.u64()?, keys: from.sequence(OPERATION_BYTES_MAX)? },
             3 => Self::Block { token: from.u64()?, command: Command::decode(&mut from)? },
             4 => Self::Cancel { token: from.u64()? },
+            5 => Self::Close,
             _ => return Err(Malformed),
         };
         from.finish().map(|()| (instance, request))
@@ -310,6 +315,8 @@ impl Answer {
 pub enum Notice {
     /// A waiter was served.
     Served {
+        /// Of the session in which it waited.
+        instance: u64,
         /// Of the waiter.
         token: u64,
         /// Its encoded reply.
@@ -329,8 +336,9 @@ impl Notice {
     pub(crate) fn encode(&self) -> Bytes {
         let mut to = Writer::default();
         match self {
-            Self::Served { token, reply } => {
+            Self::Served { instance, token, reply } => {
                 to.u8(1);
+                to.u64(*instance);
                 to.u64(*token);
                 to.bytes(reply);
             }
@@ -350,7 +358,11 @@ impl Notice {
     pub fn read(body: &Bytes) -> Result<Self, Malformed> {
         let mut from = Reader::new(body);
         let notice = match from.u8()? {
-            1 => Self::Served { token: from.u64()?, reply: from.bytes(2 * OPERATION_BYTES_MAX)? },
+            1 => Self::Served {
+                instance: from.u64()?,
+                token: from.u64()?,
+                reply: from.bytes(2 * OPERATION_BYTES_MAX)?,
+            },
             2 => Self::Message {
                 channel: from.bytes(OPERATION_BYTES_MAX)?,
                 payload: from.bytes(OPERATION_BYTES_MAX)?,

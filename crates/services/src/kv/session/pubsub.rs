@@ -4,6 +4,7 @@ use super::super::command::Args;
 use super::super::error::Error;
 use super::super::glob;
 use super::super::reply::ReplyWriter;
+use super::super::work::Work;
 use super::operation::{Notice, Topic};
 use super::table::Sessions;
 use alloc::collections::BTreeSet;
@@ -15,13 +16,23 @@ use bytes::Bytes;
 type Outcome = Result<(), Error>;
 
 /// Tells every gateway with a subscriber once, and counts the subscriptions.
-pub fn publish(sessions: &mut Sessions, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+pub fn publish(
+    sessions: &mut Sessions,
+    work: &Work,
+    args: &Args<'_>,
+    out: &mut ReplyWriter,
+) -> Outcome {
     let channel = Bytes::copy_from_slice(args[1]);
     let mut receivers = 0u64;
     let mut gateways = BTreeSet::new();
     let exact = sessions.subscribers.get(&(Topic::Channel, channel.clone()));
-    let patterns = patterns(sessions).filter(|(pattern, _)| glob::matches(pattern, &channel));
-    for (client, count) in exact.into_iter().chain(patterns.map(|(_, clients)| clients)).flatten() {
+    let mut matching: Vec<&Clients> = exact.into_iter().collect();
+    for (pattern, clients) in patterns(sessions) {
+        if glob::matches_within(pattern, &channel, work)? {
+            matching.push(clients);
+        }
+    }
+    for (client, count) in matching.into_iter().flatten() {
         receivers += u64::from(*count);
         gateways.insert(*client);
     }
@@ -42,7 +53,7 @@ fn patterns(sessions: &Sessions) -> impl Iterator<Item = (&Bytes, &Clients)> {
 }
 
 /// `PUBSUB CHANNELS`, `NUMSUB` and `NUMPAT`.
-pub fn pubsub(sessions: &Sessions, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
+pub fn pubsub(sessions: &Sessions, work: &Work, args: &Args<'_>, out: &mut ReplyWriter) -> Outcome {
     let is = |name: &str| args[1].eq_ignore_ascii_case(name.as_bytes());
     match &args[2..] {
         [] if is("NUMPAT") => out.count(patterns(sessions).count()),
@@ -57,11 +68,15 @@ pub fn pubsub(sessions: &Sessions, args: &Args<'_>, out: &mut ReplyWriter) -> Ou
             }
         }
         rest @ ([] | [_]) if is("CHANNELS") => {
-            let pattern = rest.first().copied().unwrap_or(b"*");
-            let names = sessions.subscribers.keys().filter(|(topic, name)| {
-                *topic == Topic::Channel && (rest.is_empty() || glob::matches(pattern, name))
-            });
-            let names: Vec<_> = names.map(|(_, name)| name).collect();
+            let pattern = glob::pattern(rest.first().copied().unwrap_or(b"*"))?;
+            let channels = sessions.subscribers.keys();
+            let channels = channels.take_while(|(topic, _)| *topic == Topic::Channel);
+            let mut names = Vec::new();
+            for (_, name) in channels {
+                if rest.is_empty() || glob::matches_within(pattern, name, work)? {
+                    names.push(name);
+                }
+            }
             out.array(names.len());
             names.into_iter().for_each(|name| out.bulk(name));
         }

@@ -2,14 +2,15 @@
 
 use super::super::command::{self, Args};
 use super::super::error::Error;
+use super::super::glob;
 use super::super::registry::CommandInfo;
-use super::super::reply::{Reply, ReplyWriter};
+use super::super::reply::{ERROR_TAG, Reply, ReplyWriter};
 use super::super::{KEY_BYTES_MAX, Kv};
 use super::blocking::Blocking;
-use super::operation::{Answer, Notice, Request, read_commands, write_replies};
+use super::operation::{Answer, Notice, Request, Topic, read_commands, write_replies};
 use super::registry::Run;
 use super::table::{Sessions, Waiter, key_cost};
-use super::{PACK_REPLIES_BYTES, TRANSACTION_REPLIES_BYTES_MAX, pubsub};
+use super::{PACK_REPLIES_BYTES, TRANSACTION_COMMANDS_MAX, TRANSACTION_REPLIES_BYTES_MAX, pubsub};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -28,6 +29,10 @@ impl Kv {
                 break;
             }
             let reply = self.run_one(context, args);
+            if self.store.work.has_refused() && !replies.is_empty() {
+                // It changed nothing, and has an operation of its own when it is sent again.
+                break;
+            }
             self.settle(context);
             length += reply.len();
             replies.push(reply);
@@ -54,10 +59,16 @@ impl Kv {
         }
         let mut result = Vec::from([0]);
         let (mut replies, mut length) = (Vec::new(), 0);
-        for args in &commands {
+        let too_large = Reply::from(&Error::TRANSACTION_REPLIES).encode();
+        let short = Reply::from(&Error::NO_ROOM).encode();
+        for (args, following) in commands.iter().zip((0..commands.len()).rev()) {
             let mut reply = self.run_one(context, args);
-            if length + reply.len() > TRANSACTION_REPLIES_BYTES_MAX {
-                reply = Reply::from(&Error::TRANSACTION_REPLIES).encode();
+            // Each of those that follow has room for the shortest error at least.
+            let room = TRANSACTION_REPLIES_BYTES_MAX - length - following * short.len();
+            if reply.len() > room {
+                let failed = reply.first() == Some(&ERROR_TAG);
+                let error = if failed || too_large.len() > room { &short } else { &too_large };
+                reply.clone_from(error);
             }
             length += reply.len();
             replies.push(reply);
@@ -69,6 +80,10 @@ impl Kv {
 
     /// Executes one command of whatever kind without waiting.
     pub(crate) fn run_one(&mut self, context: &Context, args: &Args<'_>) -> Vec<u8> {
+        let bytes = args.iter().map(|arg| arg.len()).sum();
+        if let Err(error) = self.store.work.begin_command(bytes) {
+            return Reply::from(&error).encode();
+        }
         let mut out = ReplyWriter::default();
         let outcome = match super::entry(args[0]) {
             None => self.run(context, args, &mut out),
@@ -78,6 +93,7 @@ impl Kv {
                 Ok(()) => self.run_special(context, entry.run, args, &mut out),
             },
         };
+        self.store.work.note(out.len() as u64);
         out.finish(outcome)
     }
 
@@ -89,8 +105,8 @@ impl Kv {
         out: &mut ReplyWriter,
     ) -> Result<(), Error> {
         match run {
-            Run::Publish => pubsub::publish(&mut self.sessions, args, out),
-            Run::Pubsub => pubsub::pubsub(&self.sessions, args, out),
+            Run::Publish => pubsub::publish(&mut self.sessions, &self.store.work, args, out),
+            Run::Pubsub => pubsub::pubsub(&self.sessions, &self.store.work, args, out),
             Run::Time | Run::Block => {
                 let millis = i64::try_from(context.time.0).unwrap_or(i64::MAX);
                 let micros = millis % THOUSAND * THOUSAND;
@@ -136,18 +152,19 @@ impl Kv {
     /// Serves those who wait for a key, in the order in which they came, while it has something.
     fn serve(&mut self, context: &Context, key: &Bytes) {
         let mut after = 0;
-        while let Some((place, waiter)) = self.sessions.next_waiting(key, after) {
+        loop {
             let Some(value) = self.store.get(key) else { return };
+            let next = self.sessions.next_waiting(key, value.type_name(), after);
+            let Some((place, waiter)) = next else { return };
             after = place;
             let waiter = waiter.clone();
             let Ok((args, _)) = Args::split(&waiter.command) else { continue };
             let Ok(blocking) = Blocking::parse(&args) else { continue };
-            if value.type_name() != blocking.takes {
-                continue;
-            }
             let reply = self.take_from(context, &blocking, key).into();
             self.sessions.forget_waiter(&waiter.client, waiter.token, &mut self.store);
-            let body = Notice::Served { token: waiter.token, reply }.encode();
+            let session = self.sessions.by_client.get(&waiter.client);
+            let instance = session.map_or(0, |session| session.instance);
+            let body = Notice::Served { instance, token: waiter.token, reply }.encode();
             self.sessions.tell(waiter.client, body);
         }
     }
@@ -199,10 +216,11 @@ impl Kv {
                 if version > session.version {
                     session.version = version;
                     self.sessions.mark_changed();
-                    let more = subscriptions.iter().filter(|subscription| subscription.count > 0);
-                    let more = more.map(|subscription| key_cost(&subscription.name)).sum();
-                    self.sessions.check_room(&client, more)?;
-                    subscriptions.iter().for_each(|s| self.sessions.subscribe(&client, s));
+                    check_keys(subscriptions.iter().map(|subscription| &subscription.name[..]))?;
+                    for pattern in subscriptions.iter().filter(|s| s.topic == Topic::Pattern) {
+                        glob::pattern(&pattern.name)?;
+                    }
+                    self.sessions.set_counts(&client, &subscriptions)?;
                 }
                 Ok(Answer::of(&Reply::Ok))
             }
@@ -218,6 +236,10 @@ impl Kv {
                 if keys.is_empty() { Err(MALFORMED) } else { Ok(Answer::of(&Reply::Ok)) }
             }
             Request::Block { token, command } => self.block(context, token, &command),
+            Request::Close => {
+                self.sessions.end(&client, &mut self.store);
+                Ok(Answer::of(&Reply::Ok))
+            }
             Request::Cancel { token } => {
                 let found = self.sessions.forget_waiter(&client, token, &mut self.store);
                 Ok(Answer::of(&Reply::Int(found.into())))
@@ -243,7 +265,8 @@ impl Kv {
         let client = context.client;
         // Tagged; a waiter's command is kept without its tag.
         let command = command.to_operation().slice(1..);
-        let waiter = Waiter { client, token, command, keys: blocking.owned_keys() };
+        let (keys, takes) = (blocking.owned_keys(), blocking.takes);
+        let waiter = Waiter { client, token, command, keys, takes };
         self.sessions.check_room(&client, Sessions::waiter_cost(&waiter))?;
         self.sessions.forget_waiter(&client, token, &mut self.store);
         self.sessions.wait(waiter, &mut self.store);
@@ -278,5 +301,9 @@ fn read_transaction(bytes: &[u8]) -> Result<Transaction<'_>, pentarchy_core::wir
         }
         _ => return Err(malformed),
     };
-    Ok((watch, read_commands(rest)?))
+    let commands = read_commands(rest)?;
+    if commands.len() > TRANSACTION_COMMANDS_MAX {
+        return Err(malformed);
+    }
+    Ok((watch, commands))
 }

@@ -30,6 +30,8 @@ pub struct Waiter {
     pub command: Bytes,
     /// The keys that it waits for, as they stand in the command.
     pub keys: Vec<Bytes>,
+    /// The type of value that it takes from, as `TYPE` names it.
+    pub takes: &'static str,
 }
 
 /// What one gateway has registered.
@@ -63,8 +65,8 @@ pub struct Sessions {
     leases: BTreeSet<(u64, ClientId)>,
     /// Derived: who watches a key.
     watching: BTreeMap<Bytes, BTreeSet<(ClientId, u64)>>,
-    /// Derived: who waits for a key, in order.
-    waiting: BTreeMap<Bytes, BTreeSet<u64>>,
+    /// Derived: who waits for a key, by the type that they take from and in order.
+    waiting: BTreeMap<Bytes, BTreeSet<(&'static str, u64)>>,
     /// Derived: which gateways are subscribed, and for how many connections.
     pub subscribers: BTreeMap<(Topic, Bytes), BTreeMap<ClientId, u32>>,
     /// Derived: what all sessions cost.
@@ -73,6 +75,8 @@ pub struct Sessions {
     events: Vec<Event>,
 }
 
+/// What a watched key or the name of a subscription costs, in bytes.
+#[must_use]
 pub fn key_cost(key: &[u8]) -> u64 {
     ENTRY_COST + key.len() as u64
 }
@@ -120,7 +124,8 @@ impl Sessions {
         Ok(instance)
     }
 
-    fn end(&mut self, client: &ClientId, store: &mut Store) {
+    /// Ends a client's session, if it has one.
+    pub fn end(&mut self, client: &ClientId, store: &mut Store) {
         let Some(session) = self.by_client.get(client) else { return };
         self.leases.remove(&(session.renewed, *client));
         let watches: Vec<_> = session.watches.keys().copied().collect();
@@ -206,11 +211,12 @@ impl Sessions {
         watch.map(|watch| watch.keys.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// Breaks the watches of a key that changed.
+    /// Breaks the watches of a key that changed. They are not looked for again when it changes
+    /// once more.
     pub fn break_watches(&mut self, key: &Bytes) {
-        for (client, token) in self.watching.get(key).into_iter().flatten() {
-            let session = self.by_client.get_mut(client);
-            if let Some(watch) = session.and_then(|session| session.watches.get_mut(token))
+        for (client, token) in self.watching.remove(key).into_iter().flatten() {
+            let session = self.by_client.get_mut(&client);
+            if let Some(watch) = session.and_then(|session| session.watches.get_mut(&token))
                 && !watch.broken
             {
                 watch.broken = true;
@@ -238,7 +244,7 @@ impl Sessions {
             session.waiters.insert(waiter.token, place);
         }
         for key in &waiter.keys {
-            if self.waiting.entry(key.clone()).or_default().insert(place) {
+            if self.waiting.entry(key.clone()).or_default().insert((waiter.takes, place)) {
                 store.interest.add(key);
             }
         }
@@ -253,7 +259,7 @@ impl Sessions {
         let Some(place) = place else { return false };
         if let Some(waiter) = self.waiters.remove(&place) {
             for key in &waiter.keys {
-                if forget_one(&mut self.waiting, key, &place) {
+                if forget_one(&mut self.waiting, key, &(waiter.takes, place)) {
                     store.interest.remove(key);
                 }
             }
@@ -262,10 +268,16 @@ impl Sessions {
         true
     }
 
-    /// Who waits for a key and came after the given place.
-    pub fn next_waiting(&self, key: &Bytes, after: u64) -> Option<(u64, &Waiter)> {
-        let place = *self.waiting.get(key)?.range(after + 1..).next()?;
-        self.waiters.get(&place).map(|waiter| (place, waiter))
+    /// Who waits for a key, takes from a value of this type and came after the given place.
+    pub fn next_waiting(
+        &self,
+        key: &Bytes,
+        takes: &'static str,
+        after: u64,
+    ) -> Option<(u64, &Waiter)> {
+        let (type_name, place) = *self.waiting.get(key)?.range((takes, after + 1)..).next()?;
+        let waiter = self.waiters.get(&place).filter(|_| type_name == takes);
+        waiter.map(|waiter| (place, waiter))
     }
 
     /// Sets how many connections are subscribed to a name, for which there is room.
@@ -291,6 +303,26 @@ impl Sessions {
             self.subscribers.entry(entry).or_default().insert(*client, *count);
         }
         self.charge(client, more, less);
+    }
+
+    /// Sets the counts of subscriptions, those of names that are there already first, so that what
+    /// ends makes room. New names are added all or, if there is no room for them, not at all.
+    pub fn set_counts(
+        &mut self,
+        client: &ClientId,
+        subscriptions: &[Subscription],
+    ) -> Result<(), Error> {
+        let Some(session) = self.by_client.get(client) else { return Ok(()) };
+        let is_new = |subscription: &&Subscription| {
+            let entry = (subscription.topic, subscription.name.clone());
+            subscription.count > 0 && !session.subscriptions.contains_key(&entry)
+        };
+        let (new, rest): (Vec<_>, Vec<_>) = subscriptions.iter().partition(is_new);
+        rest.into_iter().for_each(|subscription| self.subscribe(client, subscription));
+        let more = new.iter().map(|subscription| key_cost(&subscription.name)).sum();
+        self.check_room(client, more)?;
+        new.into_iter().for_each(|subscription| self.subscribe(client, subscription));
+        Ok(())
     }
 
     /// Adds a session as it was encoded, without its waiters. Says whether it can be.
