@@ -133,10 +133,7 @@ impl Oracle {
                 audit.note(slot.0, 31, u64::from(replica.0), &state.0);
                 self.checkpoints.state(replica, *slot, *state, Source::Computed)?;
             }
-            Observation::Stable { slot, state } => {
-                self.checkpoints.state(replica, *slot, *state, Source::Vouched)?;
-            }
-            Observation::Fetching { slot, state } => {
+            Observation::Stable { slot, state } | Observation::Fetching { slot, state } => {
                 self.checkpoints.state(replica, *slot, *state, Source::Vouched)?;
             }
             Observation::Installed { slot, state } => {
