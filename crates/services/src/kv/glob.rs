@@ -11,7 +11,7 @@ pub(crate) fn pattern(arg: &[u8]) -> Result<&[u8], Error> {
     if arg.len() > PATTERN_BYTES_MAX { Err(Error::PATTERN_TOO_LONG) } else { Ok(arg) }
 }
 
-/// [`matches`], as far as the work goes.
+/// [`matches()`], as far as the work goes.
 pub(crate) fn matches_within(pattern: &[u8], text: &[u8], work: &Work) -> Result<bool, Error> {
     let mut left = work.left();
     let Some(found) = search(pattern, text, &mut left) else { return Err(work.exhaust()) };

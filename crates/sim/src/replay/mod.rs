@@ -1,5 +1,5 @@
 //! A run told again: what happened before its end, as lines in the language of golden traces
-//! ([`lines`]) and as a message-sequence chart ([`chart`]).
+//! (`lines.rs`) and as a message-sequence chart ([`chart`]).
 
 use crate::crypto::client_id;
 use crate::node::Address;
