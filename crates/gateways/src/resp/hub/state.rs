@@ -18,8 +18,7 @@ pub const UPDATE_TOKENS: usize = 4096;
 
 pub const NO_SESSION: &str = "ERR the gateway's session with the replicas had ended; try again";
 pub const LOST: &str = "ERR the gateway lost its session with the replicas while the command \
-                        waited; \
-                    it may have taken an element";
+                        waited; it may have taken an element";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
