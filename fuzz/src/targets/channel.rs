@@ -62,7 +62,8 @@ fn stranger_dials(bytes: &[u8], step: usize) {
     let outcome = read(&mut one, bytes, bytes.len());
     assert_eq!(outcome, read(&mut other, bytes, step), "pieces of {step}");
     assert!(outcome.1.is_empty(), "nobody without keys gets a message through");
-    assert!(one.pending_bytes() <= bytes.len().min(256));
+    // Who repeats what a member once dialled with has a channel, in which it can say nothing.
+    assert!(one.is_open() || one.pending_bytes() <= bytes.len().min(256));
 }
 
 fn stranger_answers(bytes: &[u8]) {
