@@ -46,8 +46,8 @@ impl Roster {
     }
 
     /// A member's request. The answer is for people: what counts is the epoch that follows.
-    pub fn execute(&mut self, member: ReplicaId, context: &Context, operation: &[u8]) -> Vec<u8> {
-        let answer = match Admission::from_bytes(&Bytes::copy_from_slice(operation)) {
+    pub fn execute(&mut self, member: ReplicaId, context: &Context, operation: &Bytes) -> Vec<u8> {
+        let answer = match Admission::from_bytes(operation) {
             Ok(admission) => self.admit(usize::from(member.0), context.time, admission),
             Err(Malformed) => "a member can only ask to be admitted",
         };
@@ -56,23 +56,30 @@ impl Roster {
 
     /// Whether executing a member's request could change anything. One that cannot need not be
     /// ordered: old ones can be sent again by anybody, at any time.
-    pub fn is_open(&self, member: ReplicaId, operation: &[u8]) -> bool {
-        let asked = Admission::from_bytes(&Bytes::copy_from_slice(operation));
-        asked.is_ok_and(|Admission { epoch, life }| {
-            epoch == self.membership.epoch && life != self.lives[usize::from(member.0)]
-        })
+    pub fn is_open(&self, member: ReplicaId, operation: &Bytes) -> bool {
+        let asked = Admission::from_bytes(operation);
+        asked.is_ok_and(|asked| self.refusal(usize::from(member.0), &asked).is_none())
+    }
+
+    /// Why an admission is refused in this epoch, whenever it is asked for.
+    fn refusal(&self, index: usize, asked: &Admission) -> Option<&'static str> {
+        if asked.epoch != self.membership.epoch {
+            Some("asked of another epoch")
+        } else if self.lives[index] == asked.life {
+            Some("admitted already")
+        } else if !(self.lives[index].is_mac() && asked.life.is_mac()) {
+            // Nothing says yet that a key lies in a device and not in a liar's memory.
+            Some("a device with a key of its own has to be attested")
+        } else {
+            None
+        }
     }
 
     fn admit(&mut self, index: usize, now: Millis, asked: Admission) -> &'static str {
-        let Admission { epoch, life } = asked;
         let since = now.0.saturating_sub(self.admitted_at[index].0);
-        if epoch != self.membership.epoch {
-            "asked of another epoch"
-        } else if self.lives[index] == life {
-            "admitted already"
-        } else if !(self.lives[index].is_mac() && life.is_mac()) {
-            // Nothing says yet that a key lies in a device and not in a liar's memory.
-            "a device with a key of its own has to be attested"
+        let life = asked.life;
+        if let Some(refusal) = self.refusal(index, &asked) {
+            refusal
         } else if since < ADMISSION_INTERVAL_MILLIS && self.admitted_at[index] != Millis(0) {
             "admitted too recently; ask again"
         } else {

@@ -221,12 +221,8 @@ impl Replica {
 
     fn timeout(&mut self) -> Duration {
         let now_ms = self.clock.elapsed_ms();
-        let deadlines = [
-            self.unit.timers.next_ms(),
-            self.network.next_ms(),
-            self.network.late_ms(),
-            Some(self.unit.succession.epochs.wake_at().0),
-        ];
+        let deadlines =
+            [self.unit.timers.next_ms(), self.network.next_ms(), self.network.late_ms()];
         let next_ms = deadlines.into_iter().flatten().min().unwrap_or(u64::MAX);
         let mut wait_ms = next_ms.saturating_sub(now_ms).min(IDLE_MS);
         if let Some(at) = self.unit.transfer.wake_at() {

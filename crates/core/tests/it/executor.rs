@@ -257,6 +257,8 @@ fn a_key_that_nobody_attests_is_not_admitted() {
     let life = Life { incarnation: Incarnation(9), device_key: [7; 32] };
     let ask = Admission { epoch: Epoch(0), life }.to_bytes();
     assert!(!admit(&mut executor, &mut membership, &ask));
+    let known = executor.lookup(&ClientId([201; 32]), &request(1, ask));
+    assert_eq!(known, Lookup::Settled(Outcome::Forgotten), "nor ordered again and again");
 }
 
 #[test]
