@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// in flight between replicas that keep up, and enough for a checkpoint.
 const LEVEL_SLOTS: u64 = CHECKPOINT_SLOTS;
 
+/// Characters of one text of a replica that are shown.
+const TEXT_MAX: usize = 120;
+
 /// All replicas.
 #[derive(Serialize)]
 pub struct ClusterReport {
@@ -131,6 +134,8 @@ impl ReplicaReport {
         let parsed = answer.map_err(Clone::clone).and_then(|json| {
             let answer: serde_json::Map<String, Value> = serde_json::from_slice(json)
                 .map_err(|_| "its answer is no JSON object".to_owned())?;
+            let answer = answer.into_iter().map(|(name, value)| (plain(&name), tame(value)));
+            let answer: serde_json::Map<_, _> = answer.collect();
             let known = serde_json::from_value(Value::Object(answer.clone()))
                 .map_err(|_| "its answer is that of another version".to_owned())?;
             Ok((known, answer))
@@ -141,6 +146,23 @@ impl ReplicaReport {
             Err(problem) => (Some(problem), Default::default()),
         };
         Self { id, address, metrics: None, reachable, problem, known, answer }
+    }
+}
+
+/// A faulty replica's words without what a terminal would obey, and not at any length.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect()
+}
+
+/// The same for each text in an answer. The parser has bounded the depth.
+fn tame(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(plain(&text)),
+        Value::Array(values) => values.into_iter().map(tame).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (plain(&name), tame(value))).collect()
+        }
+        plain => plain,
     }
 }
 
@@ -212,6 +234,19 @@ mod tests {
 
     fn answer(view: u64, phase: &str, executed: u64) -> String {
         format!(r#"{{"view":{view},"phase":"{phase}","executed":{executed},"behind":0,"new":1}}"#)
+    }
+
+    #[test]
+    fn no_replica_writes_to_the_terminal() {
+        let hostile = r#"{"phase":"\u001b[2Jnormal","rejects":{"a\u0007b":1},"new":["\u009bx"]}"#;
+        let report = cluster([Ok(hostile), Err("gone"), Err("gone")]);
+        let known = &report.replicas[0].known;
+        assert_eq!(known.phase, "[2Jnormal");
+        assert_eq!(known.rejects.keys().collect::<Vec<_>>(), ["ab"]);
+        assert!(!report.to_json_line().contains("u00"), "{}", report.to_json_line());
+        let long = format!(r#"{{"role":"{}"}}"#, "x".repeat(9_999));
+        let report = cluster([Ok(&long), Err("gone"), Err("gone")]);
+        assert_eq!(report.replicas[0].known.role.len(), TEXT_MAX);
     }
 
     #[test]

@@ -9,7 +9,7 @@ const RATES_MAX: usize = 240;
 /// Events that are remembered.
 const EVENTS_MAX: usize = 100;
 
-/// The longest text of a replica that is shown. A faulty one could say anything.
+/// The longest text of a replica that fits its cell.
 const TEXT_MAX: usize = 48;
 
 /// What is shown.
@@ -95,8 +95,8 @@ impl State {
         Row {
             id: *id,
             reachable: *reachable,
-            role: clean(&known.role),
-            phase: clean(&known.phase),
+            role: short(&known.role),
+            phase: short(&known.phase),
             view: known.view,
             executed: known.executed,
             rate: since(|known| known.requests).map(|rate| rate.round() as u64),
@@ -124,7 +124,7 @@ impl State {
         let fresh = changes.filter(|change| is_other_life || change.uptime_ms > seen_ms);
         for change in fresh {
             let seconds = known.uptime_ms.saturating_sub(change.uptime_ms) / 1000;
-            let (view, reason) = (change.view, clean(&change.reason));
+            let (view, reason) = (change.view, short(&change.reason));
             let line = format!("replica {id} wants view {view}: {reason} ({seconds} s earlier)");
             keep(&mut self.events, line, EVENTS_MAX);
         }
@@ -142,12 +142,12 @@ fn fullest(queues: &BTreeMap<String, Fill>) -> Option<(String, u64)> {
     let percent = |fill: &Fill| fill.used.saturating_mul(100).checked_div(fill.limit).unwrap_or(0);
     let fills = queues.iter().map(|(name, fill)| (percent(fill), name));
     let (percent, name) = fills.max()?;
-    Some((clean(name), percent))
+    Some((short(name), percent))
 }
 
-/// Text of a replica without what a terminal would obey.
-fn clean(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect()
+/// So much of a replica's text as fits a cell.
+fn short(text: &str) -> String {
+    text.chars().take(TEXT_MAX).collect()
 }
 
 #[cfg(test)]
