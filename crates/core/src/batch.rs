@@ -148,11 +148,16 @@ impl Batch {
         self.envelopes.iter().map(|envelope| envelope.requests.len()).sum()
     }
 
+    /// Bytes of all envelopes, as limits count them.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.envelopes.iter().map(|envelope| envelope.len()).sum()
+    }
+
     /// Whether the batch keeps the bounds that every correct primary keeps. A batch outside them is
     /// treated as if its bodies could not be had.
     #[must_use]
     pub fn within_limits(&self) -> bool {
-        let bytes: usize = self.envelopes.iter().map(|envelope| envelope.len()).sum();
-        bytes <= BATCH_BYTES_MAX && self.requests() <= BATCH_REQUESTS_MAX
+        self.bytes() <= BATCH_BYTES_MAX && self.requests() <= BATCH_REQUESTS_MAX
     }
 }

@@ -15,6 +15,16 @@ pub const WINDOW_SLOTS: u64 = 256;
 /// ordering goes on while a checkpoint gathers its votes.
 pub const CHECKPOINT_SLOTS: u64 = 64;
 
+/// Bytes of executed batches after which a checkpoint is taken, however few slots they filled. With
+/// large requests 64 slots would hold 128 MiB.
+pub const CHECKPOINT_BYTES: usize = 12 << 20;
+
+/// Bytes of executed batches above the stable checkpoint at which ordering waits for the next one
+/// to become stable: bodies are kept until then, for peers that ask. Twice [`CHECKPOINT_BYTES`], so
+/// that ordering goes on while a checkpoint gathers its votes. A primary has
+/// [`PROPOSALS_IN_FLIGHT`] more batches under way: 24 MiB + 4 x 2 MiB.
+pub const WINDOW_BYTES: usize = 2 * CHECKPOINT_BYTES;
+
 /// An envelope up to this size travels inside the proposal; a larger one is ordered by digest and
 /// its client sends it to every replica.
 pub const ENVELOPE_INLINE_BYTES: usize = 16 << 10;
@@ -83,7 +93,7 @@ pub const PROPOSALS_IN_FLIGHT: u64 = 4;
 pub const PENDING_ENVELOPES_MAX: usize = 8192;
 
 /// Bytes of the envelopes in [`PENDING_ENVELOPES_MAX`].
-pub const PENDING_BYTES_MAX: usize = 32 << 20;
+pub const PENDING_BYTES_MAX: usize = 16 << 20;
 
 /// Of the pending bytes, the share that one client may fill.
 pub const PENDING_CLIENT_BYTES_MAX: usize = 4 << 20;
@@ -136,11 +146,14 @@ pub const CHUNKS_MAX: usize = 64 << 10;
 pub const TRANSFER_CHUNKS_IN_FLIGHT: usize = 8;
 
 /// Checkpoints whose snapshots a replica keeps for others: the stable one, or the state from
-/// which the epoch began; those taken since; and the one with which the epoch ends.
-pub const SNAPSHOTS_KEPT: usize = (WINDOW_SLOTS / CHECKPOINT_SLOTS) as usize + 2;
+/// which the epoch began; those taken since, of which each stands for its share of the window's
+/// slots or of its bytes; and the one with which the epoch ends.
+pub const SNAPSHOTS_KEPT: usize =
+    (WINDOW_SLOTS / CHECKPOINT_SLOTS) as usize + WINDOW_BYTES / CHECKPOINT_BYTES + 2;
 
 const _: () = assert!(WINDOW_SLOTS.is_multiple_of(CHECKPOINT_SLOTS));
 const _: () = assert!(WINDOW_SLOTS >= 2 * CHECKPOINT_SLOTS);
+const _: () = assert!(BATCH_BYTES_MAX < CHECKPOINT_BYTES && WINDOW_BYTES >= 2 * CHECKPOINT_BYTES);
 const _: () = assert!(BATCH_INLINE_BYTES + ENVELOPE_INLINE_BYTES < MESSAGE_BYTES_MAX);
 const _: () = assert!(ENVELOPE_BYTES_MAX <= BATCH_BYTES_MAX && BATCH_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(ENVELOPE_BYTES_MAX < PENDING_CLIENT_BYTES_MAX);

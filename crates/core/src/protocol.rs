@@ -311,6 +311,9 @@ pub struct Setup {
 pub struct Tuning {
     /// Slots between checkpoints.
     pub checkpoint_slots: u64,
+    /// Bytes of executed batches after which a checkpoint is taken earlier. At twice as many above
+    /// the stable checkpoint, execution waits for the next one to become stable.
+    pub checkpoint_bytes: usize,
     /// Slots above the stable checkpoint in which to order; a multiple of `checkpoint_slots`.
     pub window_slots: u64,
     /// Requests in one batch.
@@ -323,6 +326,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             checkpoint_slots: limits::CHECKPOINT_SLOTS,
+            checkpoint_bytes: limits::CHECKPOINT_BYTES,
             window_slots: limits::WINDOW_SLOTS,
             batch_requests: limits::BATCH_REQUESTS_MAX,
             proposals_in_flight: limits::PROPOSALS_IN_FLIGHT,

@@ -9,6 +9,7 @@ use crate::rng::Rng;
 use crate::time::Micros;
 use crate::workload::WorkloadOptions;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::limits::CHECKPOINT_BYTES;
 use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
 
 pub mod text;
@@ -400,6 +401,7 @@ fn draw_tuning(rng: &mut Rng) -> Tuning {
     let checkpoint_slots = rng.range(4, 16);
     Tuning {
         checkpoint_slots,
+        checkpoint_bytes: *rng.pick(&[300, 2_000, CHECKPOINT_BYTES, CHECKPOINT_BYTES]),
         window_slots: checkpoint_slots * rng.range(2, 4),
         batch_requests: *rng.pick(&[1, 4, 16, 64, 512]),
         proposals_in_flight: rng.range(1, 6),

@@ -12,6 +12,7 @@ use crate::swarm::{Disturbance, Options, SimConfig};
 use crate::time::Micros;
 use crate::workload::WorkloadOptions;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::limits::CHECKPOINT_BYTES;
 use pentarchy_core::protocol::Tuning;
 use std::ops::Range;
 
@@ -109,6 +110,7 @@ impl Schedule {
             think_us: ROUND / (REQUESTS + REQUESTS / 4),
             tuning: Tuning {
                 checkpoint_slots: 4,
+                checkpoint_bytes: CHECKPOINT_BYTES,
                 window_slots: 12,
                 batch_requests: 4,
                 proposals_in_flight: 2,

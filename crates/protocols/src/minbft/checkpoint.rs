@@ -2,6 +2,7 @@
 //! collection).
 
 use super::certificate::CheckpointProof;
+use super::extent::Extent;
 use super::message::Message;
 use super::replica::MinBft;
 use alloc::collections::BTreeMap;
@@ -11,6 +12,7 @@ use pentarchy_core::auth::Signature;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::limits::SNAPSHOTS_KEPT;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
@@ -19,6 +21,8 @@ use pentarchy_core::protocol::{Effects, Finding, To};
 /// Signed states of each replica. A liar can only fill its own row.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Checkpoints {
+    /// What was executed since.
+    pub(super) extent: Extent,
     rows: Vec<BTreeMap<Slot, (Digest, Signature)>>,
     /// The own last states, also before they come back signed.
     mine: BTreeMap<Slot, Digest>,
@@ -30,15 +34,22 @@ pub struct Checkpoints {
     reached: Slot,
 }
 
-/// States kept for each replica: those of a window, and one beyond for a replica far ahead.
-const ROW_MAX: usize = 8;
+/// States kept for each replica: those of a window, and some beyond for a replica far ahead.
+const ROW_MAX: usize = 2 * SNAPSHOTS_KEPT;
 
 impl Checkpoints {
     /// Empty, for this many replicas.
     #[must_use]
     pub fn new(n: usize) -> Self {
         let rows = vec![BTreeMap::new(); n];
-        Self { rows, mine: BTreeMap::new(), ahead: None, patience: 0, reached: Slot(0) }
+        Self {
+            extent: Extent::default(),
+            rows,
+            mine: BTreeMap::new(),
+            ahead: None,
+            patience: 0,
+            reached: Slot(0),
+        }
     }
 
     /// Notes a signed state; returns what the replica had signed there before if it differs.
@@ -176,6 +187,7 @@ impl MinBft {
         let mine = self.checkpoints.mine.get(&slot).copied();
         let from = proof.signers();
         self.checkpoints.forget_below(slot);
+        self.checkpoints.extent.stable(slot);
         self.checkpoints.patience = 0;
         self.checkpoints.ahead = self.checkpoints.ahead.take().filter(|ahead| ahead.slot > slot);
         self.stable = proof;
@@ -231,6 +243,7 @@ impl MinBft {
     pub(super) fn on_installed(&mut self, slot: Slot, out: &mut Effects<Self>) {
         mark!("minbft/installed");
         self.committed = slot;
+        self.checkpoints.extent = Extent::default();
         self.pending.clear();
         self.checkpoints.mine.retain(|at, _| *at <= slot);
         self.advance(out);

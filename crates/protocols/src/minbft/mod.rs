@@ -26,8 +26,9 @@
 //! # Normal case
 //! `ordering.rs`: the primary proposes what waits at the end of each round; a backup commits in
 //! slot order once it holds the whole batch; `f + 1` commitments, the PREPARE among them, decide;
-//! decided slots execute in order. `checkpoint.rs`: every `checkpoint_slots` all sign their state;
-//! `f + 1` equal signatures make it stable and move the window. `resend.rs`: while anyone is not
+//! decided slots execute in order. `checkpoint.rs`: every `checkpoint_slots`, or earlier if batches
+//! are large (`extent.rs`), all sign their state; `f + 1` equal signatures make it stable and move
+//! the window. `resend.rs`: while anyone is not
 //! level, replicas report what they have and send each other what the other lacks.
 //!
 //! # View change
@@ -45,6 +46,7 @@ mod byzantine;
 mod certificate;
 mod checkpoint;
 mod explore;
+mod extent;
 mod message;
 mod ordering;
 mod replica;

@@ -23,6 +23,7 @@ impl MinBft {
         while self.is_primary()
             && self.in_flight < self.tuning.proposals_in_flight
             && self.next_slot <= self.window.high()
+            && self.has_byte_room()
             && self.pending.has_unproposed()
         {
             let items = self.pending.propose(self.tuning.batch_requests);
@@ -216,8 +217,18 @@ impl MinBft {
         self.bodies_changed(out);
     }
 
+    /// Whether so little was executed since the stable checkpoint that more may be. Otherwise a
+    /// checkpoint was taken in between, at the same slot everywhere, and its votes make room.
+    fn has_byte_room(&self) -> bool {
+        self.checkpoints.extent.bytes() < 2 * self.tuning.checkpoint_bytes
+    }
+
     /// Hands the next decided slot to execution.
     fn execute_next(&mut self, out: &mut Effects<Self>) -> bool {
+        if !self.has_byte_room() {
+            mark!("minbft/bytes_full");
+            return false;
+        }
         let slot = self.committed.next();
         let Some(SlotState { decided: true, batch: Some(batch), .. }) = self.window.get(slot)
         else {
@@ -226,8 +237,9 @@ impl MinBft {
         let Some(batch) = self.bodies.get(batch).cloned() else { return false };
         self.committed = slot;
         self.pending.executed(&batch);
+        let is_checkpoint = self.checkpoints.extent.executed(slot, batch.bytes(), &self.tuning);
         out.output(Output::Execute { slot, batch });
-        if slot.0.is_multiple_of(self.tuning.checkpoint_slots) {
+        if is_checkpoint {
             mark!("minbft/checkpoint");
             let slot = if mutant!("minbft.checkpoint-misnamed") { slot.next() } else { slot };
             out.output(Output::Checkpoint { slot });

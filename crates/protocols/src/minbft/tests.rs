@@ -14,6 +14,7 @@ use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
 };
+use pentarchy_core::limits::CHECKPOINT_BYTES;
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
@@ -95,6 +96,7 @@ impl Group {
         let membership = Arc::new(Membership { group, epoch, f, members, base: Base::default() });
         let tuning = Tuning {
             checkpoint_slots: 4,
+            checkpoint_bytes: CHECKPOINT_BYTES,
             window_slots: 16,
             batch_requests: 8,
             proposals_in_flight: 4,

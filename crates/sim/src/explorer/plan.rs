@@ -2,6 +2,7 @@
 
 use pentarchy_core::forge::{IsSettled, MakeForger};
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::limits::CHECKPOINT_BYTES;
 use pentarchy_core::protocol::{Rules, Tuning};
 
 /// The protocol that is explored.
@@ -59,6 +60,7 @@ impl Default for Plan {
             f: 1,
             tuning: Tuning {
                 checkpoint_slots: 4,
+                checkpoint_bytes: CHECKPOINT_BYTES,
                 window_slots: 8,
                 batch_requests: 1,
                 proposals_in_flight: 2,

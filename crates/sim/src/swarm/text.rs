@@ -26,6 +26,7 @@ use crate::workload::WorkloadOptions;
 use core::fmt;
 use core::str::FromStr;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::limits::CHECKPOINT_BYTES;
 use pentarchy_core::protocol::{Timeouts, Tuning};
 
 /// Habits, hostile clients and disturbances that a text may name, each.
@@ -65,6 +66,7 @@ const FIELDS: &[Field] = &[
     field!("requests_each", 1..=1_000_000, requests_each),
     field!("think_us", 0..=HOUR_US, think_us),
     field!("checkpoint", 1..=100_000, tuning.checkpoint_slots),
+    field!("checkpoint_bytes", 1..=1 << 30, tuning.checkpoint_bytes),
     field!("window", 1..=100_000, tuning.window_slots),
     field!("batch", 1..=10_000, tuning.batch_requests),
     field!("in_flight", 1..=10_000, tuning.proposals_in_flight),
@@ -142,6 +144,7 @@ impl Options {
             think_us: 1_000,
             tuning: Tuning {
                 checkpoint_slots: 4,
+                checkpoint_bytes: CHECKPOINT_BYTES,
                 window_slots: 8,
                 batch_requests: 1,
                 proposals_in_flight: 1,
