@@ -77,8 +77,8 @@ pub const BATCH_REQUESTS_MAX: usize = 2048;
 /// Envelopes in one batch.
 pub const BATCH_ENVELOPES_MAX: usize = 512;
 
-/// Bytes of envelopes that travel inside one proposal. With [`WINDOW_SLOTS`] this bounds what the
-/// ordering window holds: 256 x 128 KiB = 32 MiB.
+/// Bytes of envelopes that travel inside one proposal. With [`WINDOW_SLOTS`] this bounds what a
+/// faulty primary alone can have a backup hold: 256 x 128 KiB = 32 MiB.
 pub const BATCH_INLINE_BYTES: usize = 128 << 10;
 
 /// Bytes of envelopes, inside the proposal or by digest, that one batch may name. With
@@ -98,8 +98,13 @@ pub const PENDING_BYTES_MAX: usize = 16 << 20;
 /// Of the pending bytes, the share that one client may fill.
 pub const PENDING_CLIENT_BYTES_MAX: usize = 4 << 20;
 
-/// Of the pending envelopes, the share that one client may fill.
-pub const PENDING_CLIENT_ENVELOPES_MAX: usize = 512;
+/// Of the pending envelopes, the share that one client may fill. Few, because clients take turns:
+/// the last of them waits for as many turns of all others, and backups expect it in time.
+pub const PENDING_CLIENT_ENVELOPES_MAX: usize = 32;
+
+/// Envelopes that a client keeps under way; what it has beside them waits, and goes into one
+/// envelope. Enough for [`CLIENT_WINDOW`] requests in full ones.
+pub const CLIENT_ENVELOPES_MAX: usize = 8;
 
 /// Ends of past epochs that a replica keeps, to lead on who was away meanwhile. Each is some
 /// 50 bytes a member and 66 a signature, so 1024 of the largest group's are 6 MiB.
@@ -157,6 +162,9 @@ const _: () = assert!(BATCH_BYTES_MAX < CHECKPOINT_BYTES && WINDOW_BYTES >= 2 * 
 const _: () = assert!(BATCH_INLINE_BYTES + ENVELOPE_INLINE_BYTES < MESSAGE_BYTES_MAX);
 const _: () = assert!(ENVELOPE_BYTES_MAX <= BATCH_BYTES_MAX && BATCH_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(ENVELOPE_BYTES_MAX < PENDING_CLIENT_BYTES_MAX);
+const _: () = assert!(PENDING_CLIENT_BYTES_MAX <= PENDING_BYTES_MAX);
+const _: () = assert!(CLIENT_ENVELOPES_MAX * ENVELOPE_REQUESTS_MAX >= CLIENT_WINDOW as usize);
+const _: () = assert!(CLIENT_ENVELOPES_MAX < PENDING_CLIENT_ENVELOPES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(32 * CHUNKS_MAX + 5 * SECTIONS_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(CLIENT_REPLIES_BYTES_MAX < REPLIES_BYTES_MAX);

@@ -48,6 +48,11 @@ pub mod replica {
             /// An envelope that another replica passed on.
             envelope: Arc<Envelope>,
         },
+        /// There is no room for this envelope: its client is to try again later.
+        Full {
+            /// What was not taken.
+            envelope: Arc<Envelope>,
+        },
         /// Execute and answer the clients. Slots come in order, each once; after an installed
         /// snapshot they go on behind it.
         Execute {

@@ -8,6 +8,7 @@
 //! channel: the first handshake message can be a replay (same document, section 7.7). The hosts
 //! therefore have the initiator speak first, by a `Hello`.
 
+use crate::buffers;
 use crate::frame::{Deframer, LENGTH_BYTES, split};
 use bytes::Bytes;
 use pentarchy_core::digest::Domain;
@@ -299,7 +300,7 @@ fn decrypt(transport: &mut TransportState, frame: &[u8]) -> Result<Bytes, Channe
         return Err(ChannelError::Decrypt);
     }
     // Each Noise message is decrypted in place behind the one before, over the room of whose tag.
-    let mut plain = vec![0; frame.len()];
+    let mut plain = buffers::filled(frame.len());
     let mut length = 0;
     for chunk in frame.chunks(NOISE_BYTES_MAX) {
         if transport.receiving_nonce() >= NONCES_MAX {
@@ -310,7 +311,7 @@ fn decrypt(transport: &mut TransportState, frame: &[u8]) -> Result<Bytes, Channe
             .map_err(|_| ChannelError::Decrypt)?;
     }
     plain.truncate(length);
-    Ok(Bytes::from(plain))
+    Ok(buffers::shared(plain))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A channel over a non-blocking TCP stream, with a bounded outbound queue.
 
+use crate::buffers;
 use crate::channel::{CHUNK_BYTES_MAX, Channel, ChannelError, Identity};
 use crate::frame::LENGTH_BYTES;
 use bytes::Bytes;
@@ -8,12 +9,15 @@ use pentarchy_core::wire::Writer;
 use socket2::{SockRef, TcpKeepalive};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::mem::take;
+use std::mem::{replace, take};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Capacity that an idle connection's buffers may keep.
-const IDLE_BYTES_MAX: usize = 256 << 10;
+/// Capacity that an idle connection's buffers may keep. There may be a thousand connections.
+const IDLE_BYTES_MAX: usize = 16 << 10;
+
+/// Room that a queue asks for once it holds so much.
+const ROOM_BYTES: usize = 1 << 20;
 
 /// After so long without a sign of the other machine the connection is given up, or a network that
 /// came back would not be noticed for minutes.
@@ -210,6 +214,9 @@ impl Connection {
         if self.queued_bytes() >= self.limits.queue_bytes_max {
             return Err(Full);
         }
+        if self.plain.len() >= IDLE_BYTES_MAX {
+            self.make_room();
+        }
         let start = self.plain.len();
         let mut writer = Writer::onto(take(&mut self.plain));
         writer.u32(0);
@@ -227,6 +234,17 @@ impl Connection {
             self.frame_start = start;
         }
         Ok(())
+    }
+
+    /// Goes on in a spare buffer, if there is one, rather than in ever larger new ones.
+    fn make_room(&mut self) {
+        if self.plain.capacity() < ROOM_BYTES {
+            let mut room = buffers::empty(ROOM_BYTES);
+            if room.capacity() > 0 {
+                room.extend_from_slice(&self.plain);
+                buffers::give(replace(&mut self.plain, room));
+            }
+        }
     }
 
     /// Bytes that wait to be sent.
@@ -270,6 +288,12 @@ impl Connection {
         if self.written > self.wire.len() / 2 {
             self.wire.drain(..take(&mut self.written));
         }
+        if self.wire.is_empty() && self.wire.capacity() < self.plain.len() {
+            let room = buffers::empty(self.plain.len() + self.plain.len() / 16);
+            if room.capacity() > 0 {
+                buffers::give(replace(&mut self.wire, room));
+            }
+        }
         let mut start = 0;
         self.frame_ends.push(self.plain.len());
         for end in self.frame_ends.drain(..) {
@@ -285,7 +309,9 @@ impl Connection {
 /// Empties a buffer and gives back what an idle connection need not keep.
 fn clear(buffer: &mut Vec<u8>) {
     buffer.clear();
-    buffer.shrink_to(IDLE_BYTES_MAX);
+    if buffer.capacity() > IDLE_BYTES_MAX {
+        buffers::give(take(buffer));
+    }
 }
 
 /// Whether to wait for readiness; false to try again at once.

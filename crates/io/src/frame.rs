@@ -3,6 +3,7 @@
 //! On the wire a frame is a `u32` length and that many bytes. Inside an encrypted frame each
 //! message is a `u32` length and that many bytes. All little-endian.
 
+use crate::buffers;
 use crate::channel::ChannelError;
 use bytes::Bytes;
 
@@ -50,6 +51,9 @@ impl Deframer {
                 None => LENGTH_BYTES,
                 Some(header) => LENGTH_BYTES + length(*header, frame_bytes_max(state))?,
             };
+            if self.partial.len() == LENGTH_BYTES {
+                self.partial = with_room(&self.partial, wanted);
+            }
             let (taken, rest) = input.split_at(input.len().min(wanted - self.partial.len()));
             self.partial.extend_from_slice(taken);
             input = rest;
@@ -59,6 +63,7 @@ impl Deframer {
             if self.partial.len() == wanted && wanted > LENGTH_BYTES || self.is_empty_frame() {
                 let frame = std::mem::take(&mut self.partial);
                 on_frame(state, &frame[LENGTH_BYTES..])?;
+                buffers::give(frame);
             }
         }
         Ok(())
@@ -73,6 +78,14 @@ impl Deframer {
     pub fn pending_bytes(&self) -> usize {
         self.partial.len()
     }
+}
+
+/// A copy of the length of a frame, in a spare buffer that holds all of it if there is one. Nothing
+/// is allocated because of a length alone.
+fn with_room(header: &[u8], wanted: usize) -> Vec<u8> {
+    let mut buffer = buffers::empty(wanted);
+    buffer.extend_from_slice(header);
+    buffer
 }
 
 fn length(header: [u8; LENGTH_BYTES], max: usize) -> Result<usize, ChannelError> {

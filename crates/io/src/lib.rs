@@ -6,6 +6,7 @@
 //! | [`frame`] | cutting a byte stream into frames and frames into messages |
 //! | [`connection`] | a channel over a non-blocking TCP stream, with a bounded outbound queue |
 //! | [`hello`] | the first message inside a channel |
+//! | [`buffers`] | large buffers that are used again |
 //! | [`poll`] | waiting for readiness |
 //! | [`clock`] | time that never goes back |
 //! | [`backoff`] | when to dial again |
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod buffers;
 pub mod channel;
 pub mod clock;
 pub mod connection;

@@ -69,11 +69,7 @@ impl Admission {
         }
         let waiting = *self.waiting.get_or_insert_with(|| unit.core.status().waiting);
         if waiting + self.fresh.len() >= network.limits().waiting_max {
-            network.counters.client_busy += 1;
-            let number = envelope.requests.iter().map(|request| request.number).min();
-            let busy = ToClient::Busy { number: number.unwrap_or_default() };
-            answer(&client, &busy, now_ms, network);
-            return;
+            return unit.refuse(&envelope, network);
         }
         self.fresh.push(envelope);
     }

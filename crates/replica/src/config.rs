@@ -127,6 +127,8 @@ pub struct HostLimits {
     pub peer_queue_bytes: usize,
     /// Bytes that wait for a peer above which its questions about state are dropped.
     pub transfer_queue_bytes: usize,
+    /// Bytes of large buffers that are kept to be used again.
+    pub spare_bytes: usize,
     /// Envelopes that wait in the core above which clients are told to come back later.
     pub waiting_max: usize,
 }
@@ -153,6 +155,7 @@ impl Default for HostLimits {
             clients_queue_bytes: 24 << 20,
             peer_queue_bytes: 16 << 20,
             transfer_queue_bytes: 4 << 20,
+            spare_bytes: 12 << 20,
             waiting_max: PENDING_ENVELOPES_MAX,
         }
     }

@@ -23,6 +23,7 @@ use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_crypto::costs::costs;
+use pentarchy_io::buffers;
 use pentarchy_io::channel::Identity;
 use pentarchy_io::clock::Clock;
 use std::collections::BTreeMap;
@@ -137,6 +138,7 @@ impl Replica {
     /// # Errors
     /// [`Fatal`] if it must not go on. Then the process should end.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), Fatal> {
+        buffers::keep(self.network.limits().spare_bytes);
         while !stop.load(Ordering::Relaxed) {
             // Whatever is logged in here says whose it is.
             let epoch = self.epoch();

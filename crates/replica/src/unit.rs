@@ -1,5 +1,6 @@
 //! The core, and what becomes of its effects.
 
+use crate::admission::answer;
 use crate::counters::Rejects;
 use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
@@ -14,7 +15,7 @@ use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
 use pentarchy_core::membership::Base;
-use pentarchy_core::ports::client::Reply;
+use pentarchy_core::ports::client::{Reply, ToClient};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
 use pentarchy_core::request::{Envelope, Request};
@@ -257,6 +258,7 @@ impl Unit {
                 let request = self.answer_settled(envelope, network);
                 self.inward.extend(request.map(CoreEvent::Input));
             }
+            Output::Full { envelope } => self.refuse(&envelope, network),
             // Nothing is executed behind the end of an epoch, whatever its core still orders.
             Output::Execute { .. }
             | Output::Checkpoint { .. }
@@ -292,6 +294,13 @@ impl Unit {
             }
         }
         Ok(())
+    }
+
+    /// Tells a client that there is no room for its envelope now.
+    pub fn refuse(&self, envelope: &Envelope, network: &mut Network) {
+        network.counters.client_busy += 1;
+        let busy = ToClient::Busy { number: envelope.range().0 };
+        answer(&envelope.client, &busy, self.now_ms, network);
     }
 
     /// Whether nothing in the envelope is left to be ordered.

@@ -300,12 +300,19 @@ impl ReplicaNode {
     }
 
     fn reply(&self, client: ClientId, replies: Vec<Reply>, out: &mut Vec<Act>) {
-        let Some(index) = self.clients.iter().position(|known| *known == client) else { return };
+        if !self.clients.contains(&client) {
+            return;
+        }
         let view = self.core.status().view;
         let message = ToClient::Replies { view, replies: replies.clone() };
+        self.tell_client(&client, &message, out);
+        out.push(Act::Saw(Observation::Replied { client, replies }));
+    }
+
+    fn tell_client(&self, client: &ClientId, message: &ToClient, out: &mut Vec<Act>) {
+        let Some(index) = self.clients.iter().position(|known| known == client) else { return };
         let packet = Packet::ToClient(message.to_bytes());
         out.push(Act::Send { to: Address::Client(index as u16), packet });
-        out.push(Act::Saw(Observation::Replied { client, replies }));
     }
 
     /// Law 1: one event at a time, and its effects in order before the next.
@@ -415,6 +422,10 @@ impl ReplicaNode {
                 let settled = self.settled(&envelope);
                 self.admit(envelope, settled, out);
             }
+            Output::Full { envelope } => {
+                let message = ToClient::Busy { number: envelope.range().0 };
+                self.tell_client(&envelope.client, &message, out);
+            }
             Output::Execute { .. }
             | Output::Checkpoint { .. }
             | Output::Stable { .. }
@@ -467,10 +478,11 @@ impl ReplicaNode {
 
     fn inform(&self, client: ClientId, number: u64, body: Bytes, out: &mut Vec<Act>) {
         out.push(Act::Saw(Observation::Told { client, number, body: body.clone() }));
-        let Some(index) = self.clients.iter().position(|known| *known == client) else { return };
-        let message = ToClient::Events { oldest: 0, first: number, events: vec![body] };
-        let packet = Packet::ToClient(message.to_bytes());
-        out.push(Act::Send { to: Address::Client(index as u16), packet });
+        self.tell_client(
+            &client,
+            &ToClient::Events { oldest: 0, first: number, events: vec![body] },
+            out,
+        );
     }
 
     fn carry_out_transfer(&mut self, steps: Vec<transfer::Step>, out: &mut Vec<Act>) {

@@ -21,7 +21,8 @@ pub struct Window {
 }
 
 impl Window {
-    fn holds(&self, now: Instant) -> bool {
+    /// Whether this is within it.
+    pub fn holds(&self, now: Instant) -> bool {
         (self.start..self.end).contains(&now)
     }
 }

@@ -146,7 +146,7 @@ impl Run {
 
 /// Waits until an operation was executed and every replica says how it is. False if it was
 /// interrupted.
-fn wait_until_it_answers(
+pub fn wait_until_it_answers(
     group: &mut Group,
     control: &Client,
     case: &Case,

@@ -9,6 +9,7 @@
 //! | [`measure`] | one measurement: group, warm-up, window |
 //! | [`group`], [`load`], [`counting`], [`status`] | replicas; clients; what both used |
 //! | [`sample`], [`stats`] | what a measurement found; figures over repeats |
+//! | [`overload`] | what too much load costs: `bench overload` |
 //! | [`faults`] | what faults cost: `bench failover` and so on |
 //! | [`report`], [`machine`] | JSON, CSV, table; where it was measured |
 
@@ -21,6 +22,7 @@ mod interrupt;
 mod load;
 mod machine;
 mod measure;
+mod overload;
 mod report;
 mod sample;
 mod stats;

@@ -56,6 +56,16 @@ impl Spent {
 }
 
 impl Report {
+    /// The most memory that it ever had resident, in bytes.
+    pub const fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    /// View changes since the start.
+    pub const fn view_changes(&self) -> u64 {
+        self.view_changes
+    }
+
     /// What was used since an earlier report of the same replica.
     pub fn since(&self, before: &Self) -> Spent {
         let cost = |(name, now): (&String, &u64)| {

@@ -4,10 +4,16 @@
 //! A request is settled when *its number* executes, with whatever content, so a client that gives
 //! the primary one operation and the backups another under the same number cannot make a correct
 //! primary look silent. Of two envelopes that claim one number, the first stays.
+//!
+//! Clients take turns (deficit round robin, Shreedhar and Varghese, SIGCOMM 1995): in its turn a
+//! client has proposed what [`TURN_COST`] pays for, and saves what it could not use for a dearer
+//! envelope. So one that sends more than its share waits behind itself only. And no client may
+//! hold more of the table than is left for all others, so that whoever has nothing here finds room.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem::replace;
 use pentarchy_core::batch::{Batch, Item};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::ClientId;
@@ -17,6 +23,19 @@ use pentarchy_core::limits::{
 };
 use pentarchy_core::mutant;
 use pentarchy_core::request::Envelope;
+
+/// What a client's turn pays for, counted as [`cost`] does. Small beside a batch, so that several
+/// clients share each; an envelope of a few hundred short requests fits.
+const TURN_COST: usize = 16 << 10;
+
+/// What an envelope costs beside its bytes, in bytes that cost about as much time: its
+/// authentication, and for each request its execution and its reply.
+const ENVELOPE_COST: usize = 1 << 10;
+const REQUEST_COST: usize = 64;
+
+fn cost(envelope: &Envelope) -> usize {
+    ENVELOPE_COST + REQUEST_COST * envelope.requests.len() + envelope.len()
+}
 
 /// One waiting envelope.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -28,52 +47,89 @@ struct Waiting {
     open: Option<Vec<u64>>,
     /// Rounds of retransmission that it has been waiting for.
     ticks: u8,
+    /// This primary has proposed it in this view.
+    is_proposed: bool,
 }
 
-/// The table. Bounded in envelopes, in bytes, and in bytes per client.
+/// What waits of one client. Never empty.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Line {
+    /// By arrival. Those that were proposed come first, as each client's are proposed in order.
+    waiting: Vec<Waiting>,
+    bytes: usize,
+    /// What it may still have proposed before it is the next one's turn.
+    credit: usize,
+    /// It stands in [`Pending::turns`].
+    has_turn: bool,
+}
+
+/// What became of an envelope.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Added {
+    /// It waits.
+    New,
+    /// It is here already, or claims no number that is not claimed here.
+    Known,
+    /// There is no room for it. Its client is to try again later.
+    Full,
+}
+
+/// The table. Bounded in envelopes and in bytes, together and for each client.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Pending {
-    clients: BTreeMap<ClientId, Vec<Waiting>>,
+    clients: BTreeMap<ClientId, Line>,
     owners: BTreeMap<Digest, ClientId>,
     /// Arrival order; entries whose envelope is gone are skipped.
     arrivals: VecDeque<(u64, Digest)>,
-    /// What a primary has not proposed in this view.
-    unproposed: VecDeque<Digest>,
+    /// Clients with something that was not proposed in this view, in the order of their turns.
+    /// Some may have nothing left.
+    turns: VecDeque<ClientId>,
     next_arrival: u64,
     bytes: usize,
 }
 
 impl Pending {
-    /// Takes an envelope, some of whose numbers may be settled already; false if it is here
-    /// already, claims no number that is not claimed here, or the table is full.
-    pub fn add(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>) -> bool {
-        let digest = envelope.digest;
-        let len = envelope.len();
-        let full =
-            self.owners.len() >= PENDING_ENVELOPES_MAX || self.bytes + len > PENDING_BYTES_MAX;
-        if full || self.owners.contains_key(&digest) {
-            return false;
+    /// Takes an envelope, some of whose numbers may be settled already.
+    pub fn add(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>) -> Added {
+        let (digest, client, len) = (envelope.digest, envelope.client, envelope.len());
+        if self.owners.contains_key(&digest) {
+            return Added::Known;
         }
-        let waiting = self.clients.entry(envelope.client).or_default();
-        let crowded = waiting.len() >= PENDING_CLIENT_ENVELOPES_MAX;
-        let held: usize = waiting.iter().map(|w| w.envelope.len()).sum();
-        let claimed = crowded || is_claimed(&envelope, waiting);
-        if claimed || held + len > PENDING_CLIENT_BYTES_MAX {
-            self.drop_if_empty(envelope.client);
-            return false;
+        let is_claimed = |line: &Line| is_claimed(&envelope, &line.waiting);
+        if self.clients.get(&client).is_some_and(is_claimed) {
+            return Added::Known;
+        }
+        if !self.has_room(&client, len) {
+            return Added::Full;
         }
         let arrival = self.next_arrival;
         self.next_arrival += 1;
-        self.owners.insert(digest, envelope.client);
+        self.owners.insert(digest, client);
         self.arrivals.push_back((arrival, digest));
-        self.unproposed.push_back(digest);
         self.bytes += len;
         let open = (!settled.is_empty()).then(|| {
             let numbers = envelope.requests.iter().map(|request| request.number);
             numbers.filter(|number| !settled.contains(number)).collect()
         });
-        waiting.push(Waiting { envelope, arrival, open, ticks: 0 });
-        true
+        let line = self.clients.entry(client).or_default();
+        line.bytes += len;
+        line.waiting.push(Waiting { envelope, arrival, open, ticks: 0, is_proposed: false });
+        if !replace(&mut line.has_turn, true) {
+            line.credit = TURN_COST;
+            self.turns.push_back(client);
+        }
+        Added::New
+    }
+
+    /// Whether a client may add so many bytes: it holds no more than is left for everyone else
+    /// (dynamic thresholds, Choudhury and Hahne, 1998).
+    fn has_room(&self, client: &ClientId, len: usize) -> bool {
+        let line = self.clients.get(client);
+        let (held, bytes) = line.map_or((0, 0), |line| (line.waiting.len(), line.bytes));
+        let envelopes_left = PENDING_ENVELOPES_MAX - self.owners.len();
+        let bytes_left = PENDING_BYTES_MAX - self.bytes;
+        held < PENDING_CLIENT_ENVELOPES_MAX.min(envelopes_left)
+            && bytes + len <= PENDING_CLIENT_BYTES_MAX.min(bytes_left)
     }
 
     /// The envelope of this digest.
@@ -84,7 +140,7 @@ impl Pending {
 
     fn waiting(&self, digest: &Digest) -> Option<&Waiting> {
         let client = self.owners.get(digest)?;
-        self.clients.get(client)?.iter().find(|w| w.envelope.digest == *digest)
+        self.clients.get(client)?.waiting.iter().find(|w| w.envelope.digest == *digest)
     }
 
     /// Settles every number of an executed batch.
@@ -95,29 +151,22 @@ impl Pending {
         self.trim();
     }
 
-    /// Drops queue entries whose envelope is gone: those in front at once, those behind an envelope
-    /// that stays once they are the larger part.
+    /// Drops entries of the order of arrival whose envelope is gone: those in front at once, those
+    /// behind an envelope that stays once they are the larger part.
     fn trim(&mut self) {
         let owners = &self.owners;
         while self.arrivals.front().is_some_and(|(_, digest)| !owners.contains_key(digest)) {
             self.arrivals.pop_front();
         }
-        while self.unproposed.front().is_some_and(|digest| !owners.contains_key(digest)) {
-            self.unproposed.pop_front();
-        }
-        let bound = 2 * owners.len() + 64;
-        if self.arrivals.len() > bound {
+        if self.arrivals.len() > 2 * owners.len() + 64 {
             self.arrivals.retain(|(_, digest)| owners.contains_key(digest));
-        }
-        if self.unproposed.len() > bound {
-            self.unproposed.retain(|digest| owners.contains_key(digest));
         }
     }
 
     fn settle(&mut self, executed: &Envelope) {
-        let Some(waiting) = self.clients.get_mut(&executed.client) else { return };
+        let Some(line) = self.clients.get_mut(&executed.client) else { return };
         let mut gone = Vec::new();
-        waiting.retain_mut(|w| {
+        line.waiting.retain_mut(|w| {
             let by_number = !mutant!("pending.waits-for-digest") && w.settle(executed);
             let done = w.envelope.digest == executed.digest || by_number;
             if done {
@@ -128,13 +177,13 @@ impl Pending {
         for (digest, len) in gone {
             self.owners.remove(&digest);
             self.bytes -= len;
+            line.bytes -= len;
         }
-        self.drop_if_empty(executed.client);
-    }
-
-    fn drop_if_empty(&mut self, client: ClientId) {
-        if self.clients.get(&client).is_some_and(Vec::is_empty) {
-            self.clients.remove(&client);
+        if line.waiting.is_empty() {
+            if line.has_turn {
+                self.turns.retain(|client| *client != executed.client);
+            }
+            self.clients.remove(&executed.client);
         }
     }
 
@@ -144,32 +193,41 @@ impl Pending {
         *self = Self { next_arrival: self.next_arrival, ..Self::default() };
     }
 
-    /// Everything may be proposed again, oldest first: a new view began.
+    /// Everything may be proposed again, the client who waits for longest first: a new view began.
     pub fn unpropose(&mut self) {
-        self.unproposed =
-            self.arrivals.iter().map(|(_, d)| *d).filter(|d| self.owners.contains_key(d)).collect();
+        let mut clients: Vec<(u64, ClientId)> = Vec::new();
+        for (client, line) in &mut self.clients {
+            line.waiting.iter_mut().for_each(|waiting| waiting.is_proposed = false);
+            (line.credit, line.has_turn) = (TURN_COST, true);
+            clients.extend(line.waiting.first().map(|first| (first.arrival, *client)));
+        }
+        clients.sort_unstable();
+        self.turns = clients.into_iter().map(|(_, client)| client).collect();
     }
 
-    /// Takes the next batch's items, oldest first, within the limits of a batch.
+    /// Takes the next batch's items within the limits of a batch: clients in turn, each client's
+    /// oldest first.
     pub fn propose(&mut self, requests_max: usize) -> Vec<Item> {
-        let (mut requests, mut inline, mut bytes) = (0, 0, 0);
+        let mut load = Load::default();
         let mut items = Vec::new();
-        while let Some(digest) = self.unproposed.front() {
-            let Some(envelope) = self.find(digest) else {
-                self.unproposed.pop_front();
+        while let Some(client) = self.turns.front() {
+            let Some(line) = self.clients.get_mut(client) else { break };
+            let Some(waiting) = line.next() else {
+                line.has_turn = false;
+                self.turns.pop_front();
                 continue;
             };
-            requests += envelope.requests.len();
-            bytes += envelope.len();
-            inline += if envelope.is_large() { 0 } else { envelope.len() };
-            let room = requests <= requests_max
-                && bytes <= BATCH_BYTES_MAX
-                && inline <= BATCH_INLINE_BYTES
-                && items.len() < BATCH_ENVELOPES_MAX;
-            if !room && !items.is_empty() {
+            let envelope = waiting.envelope.clone();
+            let Some(credit) = line.credit.checked_sub(cost(&envelope)) else {
+                line.credit += TURN_COST;
+                self.turns.rotate_left(1);
+                continue;
+            };
+            if !load.takes(&envelope, requests_max) && !items.is_empty() {
                 break;
             }
-            self.unproposed.pop_front();
+            line.credit = credit;
+            line.next().into_iter().for_each(|waiting| waiting.is_proposed = true);
             items.push(if envelope.is_large() {
                 Item::Named(envelope.digest)
             } else {
@@ -182,7 +240,7 @@ impl Pending {
     /// Whether something waits to be proposed.
     #[must_use]
     pub fn has_unproposed(&self) -> bool {
-        self.unproposed.iter().any(|digest| self.owners.contains_key(digest))
+        self.turns.iter().filter_map(|client| self.clients.get(client)).any(Line::has_unproposed)
     }
 
     /// Arrival number of the oldest envelope.
@@ -192,14 +250,18 @@ impl Pending {
     }
 
     /// Envelopes that have waited for a tick, and again at every fourth: time to pass them on to
-    /// the primary, whom their client may have left out.
-    pub fn tick(&mut self, max: usize) -> Vec<Arc<Envelope>> {
-        let mut due = Vec::new();
-        for waiting in self.clients.values_mut().flatten() {
-            if waiting.ticks % 4 == 1 {
-                if due.len() >= max {
+    /// the primary, whom their client may have left out. Large ones come later: their client sends
+    /// them to everyone at once, so that the primary was left out is not likely.
+    pub fn tick(&mut self, max: usize, bytes_max: usize) -> Vec<Arc<Envelope>> {
+        let (mut due, mut bytes) = (Vec::new(), 0);
+        for waiting in self.clients.values_mut().flat_map(|line| &mut line.waiting) {
+            let is_large = waiting.envelope.is_large();
+            if waiting.ticks % 4 == if is_large { 3 } else { 1 } {
+                let len = waiting.envelope.len();
+                if due.len() >= max || (bytes > 0 && bytes + len > bytes_max) {
                     continue;
                 }
+                bytes += len;
                 due.push(waiting.envelope.clone());
             }
             waiting.ticks = waiting.ticks.wrapping_add(1);
@@ -221,13 +283,55 @@ impl Pending {
 
     /// Asserts that the parts agree.
     pub fn assert_invariants(&self) {
-        let waiting = || self.clients.values().flatten();
+        let waiting = || self.clients.values().flat_map(|line| &line.waiting);
         assert_eq!(waiting().count(), self.owners.len());
         assert_eq!(waiting().map(|w| w.envelope.len()).sum::<usize>(), self.bytes);
         assert!(self.bytes <= PENDING_BYTES_MAX && self.owners.len() <= PENDING_ENVELOPES_MAX);
-        assert!(self.clients.values().all(|waiting| !waiting.is_empty()));
+        for (client, line) in &self.clients {
+            assert!(!line.waiting.is_empty());
+            assert_eq!(line.bytes, line.waiting.iter().map(|w| w.envelope.len()).sum::<usize>());
+            assert!(line.waiting.is_sorted_by_key(|w| (!w.is_proposed, w.arrival)));
+            assert!(line.has_turn || !line.has_unproposed());
+            let turns = self.turns.iter().filter(|turn| *turn == client).count();
+            assert_eq!(turns, usize::from(line.has_turn));
+        }
+        assert!(self.turns.len() <= self.clients.len());
         assert!(waiting().all(|w| w.arrival < self.next_arrival));
         assert!(self.arrivals.len() <= 2 * self.owners.len() + 64 + PENDING_ENVELOPES_MAX);
+    }
+}
+
+impl Line {
+    fn next(&mut self) -> Option<&mut Waiting> {
+        let proposed = self.waiting.partition_point(|waiting| waiting.is_proposed);
+        self.waiting.get_mut(proposed)
+    }
+
+    fn has_unproposed(&self) -> bool {
+        self.waiting.last().is_some_and(|waiting| !waiting.is_proposed)
+    }
+}
+
+/// What a batch holds so far.
+#[derive(Default)]
+struct Load {
+    envelopes: usize,
+    requests: usize,
+    bytes: usize,
+    inline: usize,
+}
+
+impl Load {
+    /// Adds an envelope; says whether the batch keeps to its limits.
+    fn takes(&mut self, envelope: &Envelope, requests_max: usize) -> bool {
+        self.envelopes += 1;
+        self.requests += envelope.requests.len();
+        self.bytes += envelope.len();
+        self.inline += if envelope.is_large() { 0 } else { envelope.len() };
+        self.envelopes <= BATCH_ENVELOPES_MAX
+            && self.requests <= requests_max
+            && self.bytes <= BATCH_BYTES_MAX
+            && self.inline <= BATCH_INLINE_BYTES
     }
 }
 
@@ -260,3 +364,6 @@ fn is_claimed(envelope: &Envelope, waiting: &[Waiting]) -> bool {
     let claims = |number: u64| rivals.iter().any(|w| w.envelope.asks(number));
     !rivals.is_empty() && envelope.requests.iter().all(|request| claims(request.number))
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,10 @@
 //! * Requests go to the primary first and to everyone when the answer is late, so that a faulty
 //!   primary can delay but not silence a client. A large envelope goes to everyone at once, because
 //!   the primary orders it by digest only.
+//! * At most [`CLIENT_ENVELOPES_MAX`] envelopes are under way; what is submitted meanwhile goes into
+//!   one. So the more there is to do, the fewer envelopes there are for each request, and a client
+//!   cannot fill the replicas' tables. How long an answer may take follows from how long answers
+//!   took lately, so that clients of a busy group do not add to its load by asking again.
 //! * A request is signed once: what is sent again is the same draft, so that no replica ever sees
 //!   two envelopes with different bodies and equal numbers from a correct client.
 //! * A query asks all replicas and is believed only when all `n` answers are equal. Every write
@@ -24,8 +28,8 @@ use pentarchy_core::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, View};
 use pentarchy_core::limits::{
-    CLIENT_WINDOW, ENVELOPE_BYTES_MAX, ENVELOPE_INLINE_BYTES, ENVELOPE_REQUESTS_MAX,
-    OPERATION_BYTES_MAX,
+    CLIENT_ENVELOPES_MAX, CLIENT_WINDOW, ENVELOPE_BYTES_MAX, ENVELOPE_INLINE_BYTES,
+    ENVELOPE_REQUESTS_MAX, OPERATION_BYTES_MAX,
 };
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Reply, ToClient};
@@ -50,6 +54,10 @@ pub const QUERY_PAUSE_MS: u64 = 1_000;
 /// A retransmission interval is doubled at most this many times.
 const DOUBLINGS_MAX: u32 = 3;
 
+/// The first interval is at most this many times [`Timeouts::client_retry_ms`], however long
+/// answers took, so that a primary that becomes slower and slower and then silent gains little.
+const PATIENCE_MAX: u64 = 5;
+
 /// One outstanding number.
 enum Pending {
     /// Not in any draft yet.
@@ -67,6 +75,8 @@ struct Sent {
     open: usize,
     /// Who was sent it so far.
     to: ReplicaSet,
+    /// When it was sent first.
+    sent_at: Millis,
     /// When to send it again.
     deadline: Millis,
     /// How often it was sent.
@@ -99,6 +109,11 @@ pub struct VotingClient {
     reconnected: ReplicaSet,
     /// No deadline is earlier than this.
     next_deadline: Millis,
+    /// When the last draft was sent first of those that were completed since the last round. Also
+    /// of those that were sent again: a group that is always late would never be seen to be.
+    answered: Option<Millis>,
+    /// How long answers took lately, in eighths of a millisecond; a moving average.
+    latency: u64,
     /// Queries are ordered at once until then.
     queries_paused_until: Millis,
     /// What the service tells unasked; none if the application does not want to know.
@@ -126,6 +141,8 @@ impl VotingClient {
             views: vec![View(0); n],
             reconnected: ReplicaSet::EMPTY,
             next_deadline: Millis(u64::MAX),
+            answered: None,
+            latency: 0,
             queries_paused_until: Millis(0),
             inbox: None,
         }
@@ -213,6 +230,7 @@ impl VotingClient {
         if let Some(sent) = self.drafts.get_mut(&draft) {
             sent.open -= 1;
             if sent.open == 0 {
+                self.answered = self.answered.max(Some(sent.sent_at));
                 self.drafts.remove(&draft);
             }
         }
@@ -253,6 +271,9 @@ impl VotingClient {
 
     fn on_round(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);
+        if let Some(sent_at) = self.answered.take() {
+            self.latency = self.latency - self.latency / 8 + (self.now.0 - sent_at.0);
+        }
         if let Some(inbox) = &mut self.inbox {
             let wake_at = inbox.on_round(self.now, self.reconnected, self.replicas, out);
             out.push(Effect::WakeAt(wake_at));
@@ -322,8 +343,12 @@ impl VotingClient {
         late.into_iter().for_each(|number| self.order_query(number));
     }
 
+    /// How long to wait for an answer after this many attempts: twice as long as answers took, and
+    /// longer after each attempt.
     fn interval(&self, attempts: u32) -> u64 {
-        self.timeouts.client_retry_ms << attempts.saturating_sub(1).min(DOUBLINGS_MAX)
+        let retry_ms = self.timeouts.client_retry_ms;
+        let first = (self.latency / 4).clamp(retry_ms, retry_ms * PATIENCE_MAX);
+        first << attempts.saturating_sub(1).min(DOUBLINGS_MAX)
     }
 
     fn retransmit(&mut self, out: &mut Vec<Effect>) {
@@ -355,17 +380,18 @@ impl VotingClient {
         // A query that became a request comes behind younger numbers.
         waiting.sort_unstable();
         for number in waiting {
-            if number - floor >= CLIENT_WINDOW {
-                held_back.push(number);
-                continue;
-            }
-            let Some(pending) = self.pending.get_mut(&number) else { continue };
-            let Pending::Waiting(operation) = pending else { continue };
+            let Some(Pending::Waiting(operation)) = self.pending.get_mut(&number) else { continue };
             let operation = core::mem::take(operation);
             let size = Draft::REQUEST_HEADER_BYTES + operation.len();
             if bytes + size > ENVELOPE_BYTES_MAX || requests.len() == ENVELOPE_REQUESTS_MAX {
                 self.send_draft(core::mem::take(&mut requests), bytes, out);
                 bytes = header_bytes;
+            }
+            let full = self.drafts.len() >= CLIENT_ENVELOPES_MAX;
+            if full || number - floor >= CLIENT_WINDOW {
+                self.pending.insert(number, Pending::Waiting(operation));
+                held_back.push(number);
+                continue;
             }
             bytes += size;
             requests.push(Request { number, operation });
@@ -396,7 +422,9 @@ impl VotingClient {
         let open = requests.len();
         let draft = Draft { client, floor, events: self.events(), requests };
         out.push(Effect::Request { to, draft: draft.clone() });
-        self.drafts.insert(key, Sent { draft, open, to, deadline, attempts: 1, busy: false });
+        let sent_at = self.now;
+        let sent = Sent { draft, open, to, sent_at, deadline, attempts: 1, busy: false };
+        self.drafts.insert(key, sent);
     }
 }
 

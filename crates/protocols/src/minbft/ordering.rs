@@ -4,6 +4,7 @@ use super::message::Message;
 use super::replica::{ClockWait, MinBft, Phase, SlotState, Timer};
 use crate::common::bodies::Missing;
 use alloc::sync::Arc;
+use core::mem::replace;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
@@ -15,6 +16,9 @@ use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, Finding, To};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::votes::Cast;
+
+/// How long an envelope that a PREPARE names may still be on its way from its client.
+const FETCH_MILLIS: u32 = 10;
 
 impl MinBft {
     /// Proposes what waits, while slots and pipeline have room. Called at the end of a round, so
@@ -83,7 +87,7 @@ impl MinBft {
         }
         if self.bodies.get(&batch).is_none() {
             mark!("minbft/prepare_incomplete");
-            self.ask_missing(To::One(author), out);
+            self.arm_fetch(out);
         }
         self.decide(slot);
         true
@@ -245,6 +249,25 @@ impl MinBft {
             out.output(Output::Checkpoint { slot });
         }
         true
+    }
+
+    /// Has the primary asked soon for the envelopes that a PREPARE names and that are not here.
+    /// Nearly always their client's own copy is on its way, and a second one would cost as much
+    /// again.
+    fn arm_fetch(&mut self, out: &mut Effects<Self>) {
+        if !replace(&mut self.fetch_armed, true) {
+            out.arm(Timer::Fetch, Delay::Millis(FETCH_MILLIS));
+        }
+    }
+
+    /// What is missing did not come by itself.
+    pub(super) fn on_fetch(&mut self, out: &mut Effects<Self>) {
+        self.fetch_armed = false;
+        let primary = self.membership.primary(self.entered);
+        if !self.bodies.is_complete() && primary != self.me {
+            mark!("minbft/fetch_body");
+            self.ask_missing(To::One(primary), out);
+        }
     }
 
     /// Asks for the bodies that are missing.

@@ -5,7 +5,7 @@ use super::checkpoint::Checkpoints;
 use super::message::{Message, Report};
 use super::view_change::Opening;
 use crate::common::bodies::Bodies;
-use crate::common::pending::Pending;
+use crate::common::pending::{Added, Pending};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -40,6 +40,8 @@ pub enum Timer {
     Clock,
     /// A PREPARE that others have committed to.
     Gap,
+    /// Envelopes that a PREPARE names.
+    Fetch,
 }
 
 impl TimerName for Timer {
@@ -50,6 +52,7 @@ impl TimerName for Timer {
             Self::Resend => (2, 0),
             Self::Clock => (3, 0),
             Self::Gap => (4, 0),
+            Self::Fetch => (5, 0),
         }
     }
     fn from_key((kind, subject): TimerKey) -> Self {
@@ -58,7 +61,8 @@ impl TimerName for Timer {
             1 => Self::ViewChange(View(subject)),
             2 => Self::Resend,
             3 => Self::Clock,
-            _ => Self::Gap,
+            4 => Self::Gap,
+            _ => Self::Fetch,
         }
     }
 }
@@ -169,6 +173,8 @@ pub struct MinBft {
     /// out of turn; counted only while its timer runs.
     pub(super) gap: Option<(Slot, u8)>,
     pub(super) resend_armed: bool,
+    /// Whether missing envelopes will be asked for.
+    pub(super) fetch_armed: bool,
     /// Resend ticks since the start; rotates whom to ask.
     pub(super) ticks: u64,
 }
@@ -288,6 +294,7 @@ impl Protocol for MinBft {
             resent: vec![(0, 0); n],
             gap: None,
             resend_armed: false,
+            fetch_armed: false,
             ticks: 0,
             membership,
         };
@@ -429,6 +436,7 @@ impl MinBft {
             Timer::Resend => self.on_resend(out),
             Timer::Clock => self.on_clock(out),
             Timer::Gap => self.on_gap(out),
+            Timer::Fetch => self.on_fetch(out),
         }
     }
 
@@ -448,11 +456,18 @@ impl MinBft {
     /// A client's envelope. The primary proposes it at the end of the round; a backup gives the
     /// primary until the timer runs out (MinBFT section 4, view change).
     fn on_request(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>, out: &mut Effects<Self>) {
-        if self.pending.add(envelope.clone(), settled) {
-            mark!("minbft/request");
-            self.arm_request_timer(out);
-            if !self.is_primary() {
-                self.arm_resend(out);
+        match self.pending.add(envelope.clone(), settled) {
+            Added::Known => {}
+            Added::Full => {
+                mark!("minbft/full");
+                out.output(Output::Full { envelope: envelope.clone() });
+            }
+            Added::New => {
+                mark!("minbft/request");
+                self.arm_request_timer(out);
+                if !self.is_primary() {
+                    self.arm_resend(out);
+                }
             }
         }
         self.on_envelope(&envelope, out);

@@ -134,7 +134,7 @@ impl MinBft {
             return;
         }
         let primary = self.membership.primary(self.view);
-        for envelope in self.pending.tick(RESEND_MESSAGES_MAX) {
+        for envelope in self.pending.tick(RESEND_MESSAGES_MAX, RESEND_BYTES_MAX) {
             mark!("minbft/forward");
             out.send(To::One(primary), Message::Forward(envelope));
         }

@@ -1,6 +1,7 @@
 //! The options of `bench failover`, `bench faults` and `bench soak`.
 
 use crate::bench::args::{at_least_one, parse_seconds};
+use crate::bench::overload::OverloadArgs;
 use crate::cli::args::GroupArgs;
 use crate::cli::faults::Harm;
 use clap::{Args, Subcommand, ValueEnum};
@@ -16,6 +17,8 @@ pub enum FaultBench {
     Faults(TimelineArgs),
     /// Watch the memory of replicas under load while one of them is frozen
     Soak(SoakArgs),
+    /// Measure throughput and fairness when more is asked than can be done
+    Overload(OverloadArgs),
 }
 
 /// The load.

@@ -38,6 +38,7 @@ pub fn run(command: &FaultBench) -> Outcome {
         FaultBench::Failover(args) => failover::run(args, &interrupt),
         FaultBench::Faults(args) => timeline::run(args, &interrupt),
         FaultBench::Soak(args) => soak::run(args, &interrupt),
+        FaultBench::Overload(args) => super::overload::run(args, &interrupt),
     }
 }
 
@@ -53,7 +54,7 @@ struct Figures<T> {
 }
 
 /// Writes the result as JSON, if a file is named.
-fn write_json(path: Option<&Path>, machine: Machine, result: impl Serialize) -> Outcome {
+pub(super) fn write_json(path: Option<&Path>, machine: Machine, result: impl Serialize) -> Outcome {
     let Some(path) = path else { return Ok(()) };
     let figures = Figures { format: 1, machine, program: Program::this(), result };
     let text = serde_json::to_string_pretty(&figures)
@@ -79,7 +80,7 @@ fn check_writable(paths: [Option<&Path>; 2]) -> Outcome {
 }
 
 /// What is going on, for who waits at a terminal.
-fn spinner() -> ProgressBar {
+pub(super) fn spinner() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -92,7 +93,7 @@ fn spinner() -> ProgressBar {
 }
 
 /// Sleeps; fails if this process is to stop.
-fn sleep(interrupt: &Interrupt, time: Duration) -> Outcome {
+pub(super) fn sleep(interrupt: &Interrupt, time: Duration) -> Outcome {
     if interrupt.sleep_until(Instant::now() + time) {
         Ok(())
     } else {

@@ -371,3 +371,52 @@ fn a_host_that_reuses_a_number_is_stopped() {
     bench.submit(5);
     bench.submit(5);
 }
+
+#[test]
+fn what_is_submitted_while_envelopes_are_under_way_goes_into_one() {
+    let mut bench = Bench::new(1);
+    let max = CLIENT_ENVELOPES_MAX as u64;
+    for number in 1..=max {
+        bench.submit(number);
+        assert_eq!(bench.sent(0), [(set(&[0]), 1, vec![number])]);
+    }
+    for number in max + 1..=max + 600 {
+        bench.submit(number);
+    }
+    assert_eq!(bench.sent(0), [], "so many are under way");
+    bench.reply(0, 2, done(b""));
+    assert_eq!(bench.reply(1, 2, done(b"")).len(), 1);
+    let rest: Vec<u64> = (max + 1..=max + 512).collect();
+    assert_eq!(bench.sent(0), [(set(&[0]), 1, rest)]);
+    assert_eq!(bench.sent(0), [], "the others wait for the next");
+    bench.reply(0, 1, done(b""));
+    bench.reply(1, 1, done(b""));
+    assert_eq!(bench.sent(0), [(set(&[0]), 3, (max + 513..=max + 600).collect())]);
+}
+
+#[test]
+fn a_client_of_a_slow_group_is_patient_within_bounds() {
+    let mut bench = Bench::new(1);
+    let answer = |bench: &mut Bench, number: u64, sent: u64, latency: u64| {
+        bench.submit(number);
+        assert_eq!(bench.sent(sent).len(), 1);
+        bench.reply(0, number, done(b""));
+        assert_eq!(bench.reply(1, number, done(b"")).len(), 1);
+        bench.round(sent + latency);
+    };
+    for number in 0..40 {
+        answer(&mut bench, 1 + number, number * 1_000, 190);
+    }
+    bench.submit(50);
+    assert_eq!(bench.sent(50_000).len(), 1);
+    assert_eq!(bench.sent(50_000 + RETRY), [], "answers took nearly as long");
+    assert_eq!(bench.sent(50_380), [(set(&[0, 1, 2]), 50, vec![50])]);
+    bench.reply(0, 50, done(b""));
+    bench.reply(1, 50, done(b""));
+    for number in 0..80 {
+        answer(&mut bench, 100 + number, 100_000 + number * 1_000, 3);
+    }
+    bench.submit(200);
+    assert_eq!(bench.sent(300_000).len(), 1);
+    assert_eq!(bench.sent(300_000 + RETRY).len(), 1, "and forgets slow answers");
+}

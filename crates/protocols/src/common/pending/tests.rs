@@ -1,0 +1,134 @@
+use super::*;
+use alloc::vec;
+use pentarchy_core::Bytes;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::Millis;
+use pentarchy_core::limits::BATCH_REQUESTS_MAX;
+use pentarchy_core::request::{Draft, Request, RequestAuth};
+
+fn envelope(client: u16, first: u64, requests: u64, bytes: usize) -> Arc<Envelope> {
+    let mut id = [0; 32];
+    id[..2].copy_from_slice(&client.to_be_bytes());
+    let operation = Bytes::from(vec![0; bytes]);
+    let request = |number| Request { number, operation: operation.clone() };
+    let requests = (first..first + requests).map(request).collect();
+    let draft = Draft { client: ClientId(id), floor: 0, events: None, requests };
+    Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
+}
+
+/// Has the next batch proposed and executed; gives the requests of each of `clients`.
+fn serve(pending: &mut Pending, clients: usize) -> Vec<usize> {
+    let digest = |item: &Item| item.digest();
+    let digests: Vec<Digest> = pending.propose(BATCH_REQUESTS_MAX).iter().map(digest).collect();
+    let find = |digest: &Digest| pending.find(digest).expect("what is proposed waits");
+    let envelopes: Vec<_> = digests.iter().map(find).collect();
+    let mut served = vec![0; clients];
+    for envelope in &envelopes {
+        let client = u16::from_be_bytes([envelope.client.0[0], envelope.client.0[1]]);
+        served[usize::from(client)] += envelope.requests.len();
+    }
+    pending.executed(&Batch { time: Millis(0), envelopes, digest: Digest::default() });
+    pending.assert_invariants();
+    served
+}
+
+/// A client that keeps its line full, and others that wait for each answer: none of these is left
+/// out of more batches than its turn takes, and of the time a turn each.
+#[test]
+fn who_floods_waits_behind_itself_only() {
+    const POLITE: usize = 40;
+    let mut pending = Pending::default();
+    let mut next = vec![0; POLITE + 1];
+    let mut served = vec![0; POLITE + 1];
+    let mut longest_wait = 0;
+    let mut waits = vec![0; POLITE + 1];
+    for _ in 0..200 {
+        while pending.add(envelope(0, next[0], 400, 0), vec![]) == Added::New {
+            next[0] += 400;
+        }
+        for client in 1..=POLITE {
+            if pending.add(envelope(client as u16, 1_000_000, 30, 300), vec![]) == Added::New {
+                assert_eq!(waits[client], 0);
+            }
+        }
+        for (client, count) in serve(&mut pending, POLITE + 1).into_iter().enumerate() {
+            served[client] += count;
+            waits[client] = if count > 0 { 0 } else { waits[client] + 1 };
+            longest_wait = longest_wait.max(waits[client].min(if client == 0 { 0 } else { 99 }));
+        }
+    }
+    let (least, most) = (served[1..].iter().min().unwrap(), served[1..].iter().max().unwrap());
+    assert!(longest_wait <= 6, "some client waited for {longest_wait} batches");
+    assert!(*least * 3 >= *most * 2, "{served:?}");
+    let flooder = served[0] / 400 * cost(&envelope(0, 0, 400, 0));
+    let polite = most / 30 * cost(&envelope(0, 0, 30, 300));
+    assert!(flooder <= polite * 2, "{served:?}");
+    assert!(flooder >= polite, "its own turns are not taken from it: {served:?}");
+}
+
+#[test]
+fn an_envelope_that_costs_many_turns_has_them_saved_for_it() {
+    let mut pending = Pending::default();
+    assert_eq!(pending.add(envelope(0, 0, 1, 1 << 20), vec![]), Added::New);
+    let large = envelope(0, 0, 1, 0).client;
+    let mut batches = 0;
+    while pending.clients.contains_key(&large) {
+        for client in 1..=8 {
+            (0..20).for_each(|place| {
+                pending.add(envelope(client, (batches * 20 + place) * 64, 64, 200), vec![]);
+            });
+        }
+        serve(&mut pending, 9);
+        batches += 1;
+    }
+    // 65 turns of 16 KiB, while each batch holds 128 KiB of the others.
+    assert!((20..=80).contains(&batches), "{batches}");
+}
+
+#[test]
+fn alone_a_client_fills_whole_batches() {
+    let mut pending = Pending::default();
+    for first in 0..8 {
+        assert_eq!(pending.add(envelope(0, first * 512, 512, 0), vec![]), Added::New);
+    }
+    assert_eq!(serve(&mut pending, 1), [2048]);
+    assert_eq!(serve(&mut pending, 1), [2048]);
+    assert_eq!(serve(&mut pending, 1), [0]);
+}
+
+#[test]
+fn whoever_holds_nothing_finds_room_however_many_flood() {
+    let mut pending = Pending::default();
+    let fill = |pending: &mut Pending, client: u16| {
+        let add = |first: &u64| {
+            pending.add(envelope(client, first * 2, 1, 200 << 10), vec![]) == Added::New
+        };
+        (0..).take_while(add).count()
+    };
+    let held: Vec<usize> = (0..64).map(|client| fill(&mut pending, client)).collect();
+    assert_eq!(held[0], PENDING_CLIENT_BYTES_MAX / (200 << 10));
+    assert!(held.is_sorted_by(|earlier, later| earlier >= later), "{held:?}");
+    assert_eq!(pending.add(envelope(999, 0, 1, 100), vec![]), Added::New);
+    assert_eq!(pending.add(envelope(0, 1_000, 1, 200 << 10), vec![]), Added::Full);
+    pending.assert_invariants();
+}
+
+#[test]
+fn a_new_view_proposes_again_beginning_with_who_waits_for_longest() {
+    let mut pending = Pending::default();
+    for (client, first) in [(2, 0), (1, 0), (2, 10), (3, 0)] {
+        assert_eq!(pending.add(envelope(client, first, 1, 1), vec![]), Added::New);
+    }
+    let proposed = |pending: &mut Pending| -> Vec<Digest> {
+        pending.propose(BATCH_REQUESTS_MAX).iter().map(Item::digest).collect()
+    };
+    let first = proposed(&mut pending);
+    assert_eq!(proposed(&mut pending), []);
+    assert!(!pending.has_unproposed());
+    pending.unpropose();
+    pending.assert_invariants();
+    assert!(pending.has_unproposed());
+    assert_eq!(proposed(&mut pending), first);
+    let expected = [(2, 0), (2, 10), (1, 0), (3, 0)].map(|(c, n)| envelope(c, n, 1, 1).digest);
+    assert_eq!(first, expected);
+}
