@@ -90,13 +90,17 @@ struct Group {
 
 impl Group {
     fn new(f: usize) -> Self {
+        Self::with_checkpoint_bytes(f, CHECKPOINT_BYTES)
+    }
+
+    fn with_checkpoint_bytes(f: usize, checkpoint_bytes: usize) -> Self {
         let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
         let members = vec![member; 2 * f + 1];
         let (group, epoch) = (GroupId([7; 16]), Epoch(0));
         let membership = Arc::new(Membership { group, epoch, f, members, base: Base::default() });
         let tuning = Tuning {
             checkpoint_slots: 4,
-            checkpoint_bytes: CHECKPOINT_BYTES,
+            checkpoint_bytes,
             window_slots: 16,
             batch_requests: 8,
             proposals_in_flight: 4,
@@ -272,6 +276,17 @@ impl Group {
         }
         self.queue.extend(held);
         self.settle();
+    }
+
+    /// Delivers everything but signed checkpoints, which are lost.
+    fn settle_without_checkpoints(&mut self) {
+        while let Some((_, to, wire)) = self.queue.pop_front() {
+            let (_, (_, Body(message))) =
+                <(ReplicaId, (Tagged, Body))>::from_bytes(&wire).expect("our own encoding");
+            if !matches!(message, Message::Checkpoint { .. }) {
+                self.deliver(to, &wire);
+            }
+        }
     }
 
     /// Makes replicas leave for a view, and loses what they then say if `lost`.
@@ -631,5 +646,31 @@ fn two_dead_primaries_are_passed_over() {
     group.repair();
     for id in [2, 3, 4] {
         assert_eq!((group.view(id), group.operations(id).len()), (2, 1), "r{id}");
+    }
+}
+
+/// 157 bytes a slot: checkpoints behind every second one, and four slots until one is stable.
+#[test]
+fn large_batches_have_checkpoints_earlier_and_wait_until_one_is_stable() {
+    let mut group = Group::with_checkpoint_bytes(1, 250);
+    for number in 1..=9 {
+        group.request(&[0], 1, number, &[7; 100]);
+        group.settle_without_checkpoints();
+    }
+    for id in ALL {
+        assert_eq!(group.replicas[usize::from(id)].core.status().committed, Slot(4), "r{id}");
+        assert_eq!(group.replicas[usize::from(id)].core.status().stable, Slot(0), "r{id}");
+    }
+    group.repair();
+    for id in ALL {
+        group.round(id);
+    }
+    group.settle();
+    group.repair();
+    for id in ALL {
+        assert_eq!(group.operations(id).len(), 9, "r{id}");
+        let status = group.replicas[usize::from(id)].core.status();
+        // What waited went into one large batch.
+        assert_eq!((status.committed, status.stable), (Slot(5), Slot(5)), "r{id}");
     }
 }
