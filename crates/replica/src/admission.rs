@@ -6,7 +6,7 @@ use crate::unit::Unit;
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ids::ClientId;
-use pentarchy_core::limits::CLIENT_REPLIES_BYTES_MAX;
+use pentarchy_core::limits::{CLIENT_REPLIES_BYTES_MAX, PENDING_CLIENT_ENVELOPES_MAX};
 use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::request::Envelope;
@@ -18,6 +18,8 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Admission {
     fresh: Vec<Arc<Envelope>>,
+    /// How many of them each client sent.
+    fresh_by_client: BTreeMap<ClientId, usize>,
     /// Envelopes that wait in the core, as of the first envelope of the round.
     waiting: Option<usize>,
     asked_status: BTreeSet<ClientId>,
@@ -71,6 +73,12 @@ impl Admission {
         if waiting + self.fresh.len() >= network.limits().waiting_max {
             return unit.refuse(&envelope, network);
         }
+        let sent = self.fresh_by_client.entry(client).or_default();
+        *sent += 1;
+        if *sent > PENDING_CLIENT_ENVELOPES_MAX {
+            // The core would not take it, so it is not worth a check.
+            return unit.refuse(&envelope, network);
+        }
         self.fresh.push(envelope);
     }
 
@@ -82,6 +90,7 @@ impl Admission {
         network: &mut Network,
     ) -> Result<(), Fatal> {
         self.waiting = None;
+        self.fresh_by_client.clear();
         let mut fresh = std::mem::take(&mut self.fresh);
         if !is_authentic(&fresh, unit) {
             fresh = separate(fresh, now_ms, unit, network);

@@ -152,10 +152,10 @@ impl Default for HostLimits {
             peer_round_bytes: 4 << 20,
             client_queue_bytes: 4 << 20,
             query_queue_bytes: 1 << 20,
-            clients_queue_bytes: 24 << 20,
+            clients_queue_bytes: 16 << 20,
             peer_queue_bytes: 16 << 20,
             transfer_queue_bytes: 4 << 20,
-            spare_bytes: 12 << 20,
+            spare_bytes: 8 << 20,
             waiting_max: PENDING_ENVELOPES_MAX,
         }
     }

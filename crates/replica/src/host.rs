@@ -236,7 +236,7 @@ impl Replica {
     /// Reads every connection that has something, up to its share, and acts on it.
     fn read(&mut self, now_ms: u64) -> Result<(), Fatal> {
         let Self { network, unit, admission, ready, messages, .. } = self;
-        network.take_ready(ready);
+        network.take_ready(now_ms, ready);
         for (index, token) in ready.iter().copied().enumerate() {
             if network.has_read_enough() {
                 network.postpone(&ready[index..]);

@@ -37,6 +37,8 @@ pub struct Link {
     pub role: Role,
     /// Bytes that wait for a client, as they are counted for all clients together.
     pub counted: usize,
+    /// The client sent more than there is room for, and is not read for a while.
+    pub is_paused: bool,
     /// The client's queue was full, and is not tried again before the round is over.
     pub is_full: bool,
     /// Bytes that waited for a client after the last flush.
@@ -104,6 +106,7 @@ impl Links {
             connection,
             role,
             counted: 0,
+            is_paused: false,
             is_full: false,
             backlog: 0,
             drained: 0,
@@ -159,6 +162,7 @@ impl Links {
     pub fn mark_ready(&mut self, token: usize) {
         if let Some(Some(link)) = self.links.get_mut(token)
             && link.connection.is_readable()
+            && !link.is_paused
             && !std::mem::replace(&mut link.is_ready, true)
         {
             self.ready.push(token);

@@ -296,11 +296,13 @@ impl Unit {
         Ok(())
     }
 
-    /// Tells a client that there is no room for its envelope now.
+    /// Tells a client that there is no room for its envelope now, and does not listen to it for a
+    /// moment.
     pub fn refuse(&self, envelope: &Envelope, network: &mut Network) {
         network.counters.client_busy += 1;
         let busy = ToClient::Busy { number: envelope.range().0 };
         answer(&envelope.client, &busy, self.now_ms, network);
+        network.pause_client(&envelope.client, self.now_ms);
     }
 
     /// Whether nothing in the envelope is left to be ordered.

@@ -20,7 +20,9 @@ use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Closed;
 use pentarchy_io::poll::{Poller, TcpListener, Token};
+use std::collections::VecDeque;
 use std::io;
+use std::mem::replace;
 use std::net::SocketAddr;
 use std::time::Duration;
 use strangers::Strangers;
@@ -34,6 +36,12 @@ const SCRATCH_BYTES: usize = 256 << 10;
 
 /// What one system call reads from someone who has not said who it is.
 const UNKNOWN_BYTES: usize = 16 << 10;
+
+/// How long a client is not read that has sent more than there is room for.
+const PAUSE_MS: u64 = 20;
+
+/// What waits for a client beyond this is written at once, and not at the end of the round.
+const SOON_BYTES: usize = 256 << 10;
 
 /// Who sent the messages that [`Network::read`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +72,8 @@ pub struct Network {
     pub clients: Clients,
     pub counters: Counters,
     pub traffic: Traffic,
+    /// Clients that are not read, and until when, by ascending time.
+    paused: VecDeque<(u64, usize)>,
     /// Connections that are [`Role::Unknown`].
     strangers: Strangers,
     /// Bytes that wait for clients.
@@ -101,6 +111,7 @@ impl Network {
             clients: Clients::new(limits),
             counters: Counters::default(),
             traffic: Traffic::default(),
+            paused: VecDeque::new(),
             strangers: Strangers::default(),
             client_queued: 0,
             client_read: 0,
@@ -139,8 +150,34 @@ impl Network {
         self.links.ready().any(|link| matches!(link.role, Role::Peer(_)))
     }
 
+    /// Does not read a client for a moment, as it has sent more than there is room for: what it
+    /// sends waits in its own queue, and costs nothing here.
+    pub fn pause_client(&mut self, id: &ClientId, now_ms: u64) {
+        let Some(token) = self.clients.token(id) else { return };
+        if let Some(link) = self.links.get_mut(token)
+            && !replace(&mut link.is_paused, true)
+        {
+            self.paused.push_back((now_ms + PAUSE_MS, token));
+        }
+    }
+
+    /// Reads again whose pause is over. A place that was given to another connection meanwhile is
+    /// only looked at too early.
+    fn end_pauses(&mut self, now_ms: u64) {
+        while let Some((until_ms, token)) = self.paused.front().copied()
+            && until_ms <= now_ms
+        {
+            self.paused.pop_front();
+            if let Some(link) = self.links.get_mut(token) {
+                link.is_paused = false;
+            }
+            self.links.mark_ready(token);
+        }
+    }
+
     /// Moves the tokens of the connections to read to the end of `into`, peers first.
-    pub fn take_ready(&mut self, into: &mut Vec<usize>) {
+    pub fn take_ready(&mut self, now_ms: u64, into: &mut Vec<usize>) {
+        self.end_pauses(now_ms);
         self.client_read = 0;
         self.links.take_ready(into);
         into.sort_by_key(|token| !self.is_peer(*token));
@@ -164,7 +201,7 @@ impl Network {
 
     /// Reads a connection, appends its messages, and says whose they are.
     pub fn read(&mut self, token: usize, now_ms: u64, messages: &mut Vec<Bytes>) -> Option<Sender> {
-        let link = self.links.get_mut(token)?;
+        let link = self.links.get_mut(token).filter(|link| !link.is_paused)?;
         let budget = match link.role {
             Role::Peer(_) | Role::Dialled(_) => self.limits.peer_round_bytes,
             Role::Client(_) => self.limits.client_round_bytes,
@@ -267,6 +304,11 @@ impl Network {
 
     fn send_client_now(&mut self, token: usize, now_ms: u64, message: &ToClient) -> bool {
         if self.queue_for_client(token, message) {
+            // Not at the end of the round only: its replies would then be in memory three times.
+            if self.links.get(token).is_some_and(|link| link.connection.queued_bytes() > SOON_BYTES)
+            {
+                self.flush_link(token, now_ms);
+            }
             return true;
         }
         if self.links.get_mut(token).is_some_and(|link| !link.is_full) {
