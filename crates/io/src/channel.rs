@@ -8,6 +8,7 @@
 //! channel: the first handshake message can be a replay (same document, section 7.7). The hosts
 //! therefore have the initiator speak first, by a `Hello`.
 
+use crate::costs;
 use crate::frame::{Deframer, LENGTH_BYTES, split};
 use bytes::Bytes;
 use pentarchy_core::digest::Domain;
@@ -217,6 +218,7 @@ impl Channel {
             if transport.sending_nonce() >= NONCES_MAX {
                 return Err(ChannelError::Exhausted);
             }
+            costs::sealed();
             at += transport
                 .write_message(chunk, &mut out[at..])
                 .map_err(|_| ChannelError::Exhausted)?;
@@ -305,6 +307,7 @@ fn decrypt(transport: &mut TransportState, frame: &[u8]) -> Result<Bytes, Channe
         if transport.receiving_nonce() >= NONCES_MAX {
             return Err(ChannelError::Exhausted);
         }
+        costs::opened();
         length += transport
             .read_message(chunk, &mut plain[length..])
             .map_err(|_| ChannelError::Decrypt)?;

@@ -9,6 +9,7 @@
 //! | [`poll`] | waiting for readiness |
 //! | [`clock`] | time that never goes back |
 //! | [`backoff`] | when to dial again |
+//! | [`costs`] | how much was encrypted and decrypted |
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ pub mod backoff;
 pub mod channel;
 pub mod clock;
 pub mod connection;
+pub mod costs;
 pub mod frame;
 pub mod hello;
 pub mod poll;
