@@ -3,9 +3,7 @@
 use crate::host::Queue;
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
-use pentarchy_core::ports::client::{
-    ClientCore, Effect, Event, Outcome, ToClient, ToReplica,
-};
+use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::request::{Draft, Envelope};
 use pentarchy_core::wire::Wire;

@@ -109,8 +109,11 @@ pub fn clients(count: usize) -> Vec<(ClientId, Sealer)> {
 /// A group for `f` faults whose members have no keys.
 #[must_use]
 pub fn membership(f: usize) -> Arc<Membership> {
-    let member =
-        |id: usize| Member { key: [id as u8; 32], incarnation: Incarnation(1), device_key: [0; 32] };
+    let member = |id: usize| Member {
+        key: [id as u8; 32],
+        incarnation: Incarnation(1),
+        device_key: [0; 32],
+    };
     let members = (0..=2 * f).map(member).collect();
     let (group, base) = (GroupId([7; 16]), Base::default());
     Arc::new(Membership { group, epoch: Default::default(), f, members, base })

@@ -29,7 +29,8 @@ pub fn run(root: &Path, bless: bool) -> Result<(), Failure> {
         return Ok(());
     }
     cargo(root, &BUILD, &[])?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let cases = printed(Command::new(target.join(BINARY)))?;
     let rows: Vec<Row> =
         cases.lines().map(|case| measure(&target, case)).collect::<Result<_, _>>()?;

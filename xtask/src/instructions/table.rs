@@ -11,8 +11,8 @@ const TOLERANCE: f64 = 0.10;
 const HEAD: &str = "| case | instructions | digests | digested bytes | other operations |";
 const RULE: &str = "| --- | ---: | ---: | ---: | --- |";
 
-/// What one request costs in one case. The counts are as they are shown: with two digits behind the
-/// point, and nothing for nought.
+/// What one request costs in one case. The counts are as they are shown: with up to four digits
+/// behind the point, and those of operations only if there were any.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// What is measured.
@@ -34,7 +34,10 @@ impl Row {
     pub fn new(case: &str, instructions: u64, figures: &Figures) -> Result<Self, Failure> {
         let get = |name: &str| figures.get(name).ok_or_else(|| format!("{case}: no {name}"));
         let requests = (*get("requests")?).max(1) as f64;
-        let per_request = |count: u64| format!("{:.2}", count as f64 / requests);
+        let per_request = |count: u64| {
+            let digits = format!("{:.4}", count as f64 / requests);
+            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+        };
         let (digests, bytes) = (*get("digests")?, *get("digested_bytes")?);
         let asked = figures.iter().filter(|(name, count)| {
             !["requests", "digests", "digested_bytes"].contains(&name.as_str()) && **count > 0
@@ -143,7 +146,7 @@ mod tests {
     use super::*;
 
     fn row(case: &str, instructions: f64) -> Row {
-        let counts = ["1.10", "99.00", "certified 0.10"].map(str::to_owned);
+        let counts = ["1.1", "99", "certified 0.1"].map(str::to_owned);
         Row { case: case.into(), instructions, counts }
     }
 
@@ -170,9 +173,9 @@ mod tests {
     #[test]
     fn another_count_is_refused_however_small() {
         let mut new = row("a", 1000.0);
-        new.counts[2] = "certified 0.20".into();
+        new.counts[2] = "certified 0.2".into();
         let found = failures(&[row("a", 1000.0)], &[new]);
-        assert_eq!(found, ["a: other operations: certified 0.20, before certified 0.10"]);
+        assert_eq!(found, ["a: other operations: certified 0.2, before certified 0.1"]);
     }
 
     #[test]
@@ -183,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_page_keeps_its_text_and_gives_back_its_rows() {
-        let page = format!("before\n\n{HEAD}\n{RULE}\n| a | 7 | 1.00 | 2.00 | |\n\nafter\n");
+        let page = format!("before\n\n{HEAD}\n{RULE}\n| a | 7 | 1 | 0.0625 | |\n\nafter\n");
         let old = rows(&page).unwrap();
         assert_eq!((old.len(), old[0].instructions), (1, 7.0));
         let new = [row("b", 8.0), row("c", 9.0)];
@@ -202,7 +205,7 @@ mod tests {
             figures.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
         figures.insert("certified".into(), 1);
         let row = Row::new("a", 12_345, &figures).unwrap();
-        assert_eq!(row.line(), "| a | 1235 | 2.50 | 100.00 | certified 0.10 |");
+        assert_eq!(row.line(), "| a | 1235 | 2.5 | 100 | certified 0.1 |");
         figures.remove("digests");
         assert!(Row::new("a", 1, &figures).is_err());
     }

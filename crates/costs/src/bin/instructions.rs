@@ -35,11 +35,7 @@ struct Case {
     batch: usize,
 }
 
-const fn step(
-    name: &'static str,
-    replica: ReplicaId,
-    steps: &'static [&'static str],
-) -> Case {
+const fn step(name: &'static str, replica: ReplicaId, steps: &'static [&'static str]) -> Case {
     Case { name, replica, steps: Some(steps), batch: 10 }
 }
 

@@ -68,7 +68,7 @@ impl Batch {
             signatures_made: 1,
             frames_sealed: 1,
             frames_opened: self.n() as u64,
-            hashes: 3 + (self.f as u64 + 1) * self.each as u64,
+            hashes: 2 + (self.f as u64 + 1) * self.each as u64,
             ..Spent::default()
         }
     }
@@ -235,8 +235,7 @@ fn between_batches_replicas_report_twice_and_fall_silent() {
         for (node, seen) in group.take_traffic() {
             assert_eq!(seen, traffic([("report", reports)], [("report", reports)]), "{node:?}");
             let frames = reports.messages;
-            let spent =
-                Spent { frames_sealed: frames, frames_opened: frames, ..Spent::default() };
+            let spent = Spent { frames_sealed: frames, frames_opened: frames, ..Spent::default() };
             assert_eq!(ledger.0[&node], spent, "{node:?}");
         }
         for id in 0..=2 * f as u16 {

@@ -5,6 +5,7 @@
 //! the primary one operation and the backups another under the same number cannot make a correct
 //! primary look silent. Of two envelopes that claim one number, the first stays.
 
+use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -34,7 +35,8 @@ struct Waiting {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Pending {
     clients: BTreeMap<ClientId, Vec<Waiting>>,
-    owners: BTreeMap<Digest, ClientId>,
+    /// The same envelopes by digest.
+    by_digest: BTreeMap<Digest, Arc<Envelope>>,
     /// Arrival order; entries whose envelope is gone are skipped.
     arrivals: VecDeque<(u64, Digest)>,
     /// What a primary has not proposed in this view.
@@ -50,8 +52,8 @@ impl Pending {
         let digest = envelope.digest;
         let len = envelope.len();
         let full =
-            self.owners.len() >= PENDING_ENVELOPES_MAX || self.bytes + len > PENDING_BYTES_MAX;
-        if full || self.owners.contains_key(&digest) {
+            self.by_digest.len() >= PENDING_ENVELOPES_MAX || self.bytes + len > PENDING_BYTES_MAX;
+        if full || self.by_digest.contains_key(&digest) {
             return false;
         }
         let waiting = self.clients.entry(envelope.client).or_default();
@@ -64,7 +66,7 @@ impl Pending {
         }
         let arrival = self.next_arrival;
         self.next_arrival += 1;
-        self.owners.insert(digest, envelope.client);
+        self.by_digest.insert(digest, envelope.clone());
         self.arrivals.push_back((arrival, digest));
         self.unproposed.push_back(digest);
         self.bytes += len;
@@ -79,12 +81,7 @@ impl Pending {
     /// The envelope of this digest.
     #[must_use]
     pub fn find(&self, digest: &Digest) -> Option<Arc<Envelope>> {
-        self.waiting(digest).map(|waiting| waiting.envelope.clone())
-    }
-
-    fn waiting(&self, digest: &Digest) -> Option<&Waiting> {
-        let client = self.owners.get(digest)?;
-        self.clients.get(client)?.iter().find(|w| w.envelope.digest == *digest)
+        self.by_digest.get(digest).cloned()
     }
 
     /// Settles every number of an executed batch.
@@ -98,38 +95,36 @@ impl Pending {
     /// Drops queue entries whose envelope is gone: those in front at once, those behind an envelope
     /// that stays once they are the larger part.
     fn trim(&mut self) {
-        let owners = &self.owners;
-        while self.arrivals.front().is_some_and(|(_, digest)| !owners.contains_key(digest)) {
+        let by_digest = &self.by_digest;
+        while self.arrivals.front().is_some_and(|(_, digest)| !by_digest.contains_key(digest)) {
             self.arrivals.pop_front();
         }
-        while self.unproposed.front().is_some_and(|digest| !owners.contains_key(digest)) {
+        while self.unproposed.front().is_some_and(|digest| !by_digest.contains_key(digest)) {
             self.unproposed.pop_front();
         }
-        let bound = 2 * owners.len() + 64;
+        let bound = 2 * by_digest.len() + 64;
         if self.arrivals.len() > bound {
-            self.arrivals.retain(|(_, digest)| owners.contains_key(digest));
+            self.arrivals.retain(|(_, digest)| by_digest.contains_key(digest));
         }
         if self.unproposed.len() > bound {
-            self.unproposed.retain(|digest| owners.contains_key(digest));
+            self.unproposed.retain(|digest| by_digest.contains_key(digest));
         }
     }
 
     fn settle(&mut self, executed: &Envelope) {
-        let Some(waiting) = self.clients.get_mut(&executed.client) else { return };
-        let mut gone = Vec::new();
-        waiting.retain_mut(|w| {
+        let Entry::Occupied(mut waiting) = self.clients.entry(executed.client) else { return };
+        waiting.get_mut().retain_mut(|w| {
             let by_number = !mutant!("pending.waits-for-digest") && w.settle(executed);
             let done = w.envelope.digest == executed.digest || by_number;
             if done {
-                gone.push((w.envelope.digest, w.envelope.len()));
+                self.by_digest.remove(&w.envelope.digest);
+                self.bytes -= w.envelope.len();
             }
             !done
         });
-        for (digest, len) in gone {
-            self.owners.remove(&digest);
-            self.bytes -= len;
+        if waiting.get().is_empty() {
+            waiting.remove();
         }
-        self.drop_if_empty(executed.client);
     }
 
     fn drop_if_empty(&mut self, client: ClientId) {
@@ -146,8 +141,12 @@ impl Pending {
 
     /// Everything may be proposed again, oldest first: a new view began.
     pub fn unpropose(&mut self) {
-        self.unproposed =
-            self.arrivals.iter().map(|(_, d)| *d).filter(|d| self.owners.contains_key(d)).collect();
+        self.unproposed = self
+            .arrivals
+            .iter()
+            .map(|(_, d)| *d)
+            .filter(|d| self.by_digest.contains_key(d))
+            .collect();
     }
 
     /// Takes the next batch's items, oldest first, within the limits of a batch.
@@ -182,13 +181,16 @@ impl Pending {
     /// Whether something waits to be proposed.
     #[must_use]
     pub fn has_unproposed(&self) -> bool {
-        self.unproposed.iter().any(|digest| self.owners.contains_key(digest))
+        self.unproposed.iter().any(|digest| self.by_digest.contains_key(digest))
     }
 
     /// Arrival number of the oldest envelope.
     #[must_use]
     pub fn oldest(&self) -> Option<u64> {
-        self.arrivals.iter().find(|(_, d)| self.owners.contains_key(d)).map(|(arrival, _)| *arrival)
+        self.arrivals
+            .iter()
+            .find(|(_, d)| self.by_digest.contains_key(d))
+            .map(|(arrival, _)| *arrival)
     }
 
     /// Envelopes that have waited for a tick, and again at every fourth: time to pass them on to
@@ -210,24 +212,25 @@ impl Pending {
     /// How many envelopes wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.owners.len()
+        self.by_digest.len()
     }
 
     /// Whether none waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.owners.is_empty()
+        self.by_digest.is_empty()
     }
 
     /// Asserts that the parts agree.
     pub fn assert_invariants(&self) {
         let waiting = || self.clients.values().flatten();
-        assert_eq!(waiting().count(), self.owners.len());
+        assert_eq!(waiting().count(), self.by_digest.len());
+        assert!(waiting().all(|w| self.by_digest.contains_key(&w.envelope.digest)));
         assert_eq!(waiting().map(|w| w.envelope.len()).sum::<usize>(), self.bytes);
-        assert!(self.bytes <= PENDING_BYTES_MAX && self.owners.len() <= PENDING_ENVELOPES_MAX);
+        assert!(self.bytes <= PENDING_BYTES_MAX && self.by_digest.len() <= PENDING_ENVELOPES_MAX);
         assert!(self.clients.values().all(|waiting| !waiting.is_empty()));
         assert!(waiting().all(|w| w.arrival < self.next_arrival));
-        assert!(self.arrivals.len() <= 2 * self.owners.len() + 64 + PENDING_ENVELOPES_MAX);
+        assert!(self.arrivals.len() <= 2 * self.by_digest.len() + 64 + PENDING_ENVELOPES_MAX);
     }
 }
 
