@@ -104,8 +104,8 @@ impl Flow {
     }
 }
 
-/// [`Traffic`] by kind of message. Kinds are words in the code, so there are few. Bytes are those of
-/// the messages alone, without their lengths and frames.
+/// [`Traffic`] by kind of message. Kinds are words in the code, so there are few. Bytes are those
+/// of the messages alone, without their lengths and frames.
 #[derive(Clone, Default, Debug)]
 pub struct Messages(BTreeMap<&'static str, Flow>);
 

@@ -3,8 +3,8 @@
 use crate::Failure;
 use std::collections::BTreeMap;
 
-/// How many percent above its figure a case may be: instructions also depend on the C library, on the
-/// allocator, and on how the compiler of the day lays things out.
+/// How many percent above its figure a case may be: instructions also depend on the C library, on
+/// the allocator, and on how the compiler of the day lays things out.
 const TOLERANCE: u64 = 10;
 
 /// The line above the table; the table ends at the first line that is none of its own.

@@ -1,5 +1,5 @@
-//! Which client has been idle for longest. Asked for only when the table is full, so nothing is kept
-//! up to date for it while clients come and go in a table that is not.
+//! Which client has been idle for longest. Asked for only when the table is full, so nothing is
+//! kept up to date for it in a table that is not.
 
 use super::Session;
 use crate::ids::{ClientId, Slot};
