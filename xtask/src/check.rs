@@ -1,6 +1,6 @@
 //! The one command that says whether all is well, step by step, cheapest first.
 
-use crate::{Failure, fuzz, tidy, wrap};
+use crate::{Failure, fuzz, instructions, tidy, wrap};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -11,7 +11,7 @@ pub const SEEDS: u64 = 200;
 /// A step's name and what it does; the number is that of the simulator's seeds.
 type Step = (&'static str, fn(&Path, u64) -> Result<(), Failure>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("format", |root, _| cargo(root, &["fmt", "--all", "--", "--check"], &[])),
     ("tidy", |root, _| tidy::tidy(root)),
     ("clippy", |root, _| {
@@ -31,6 +31,7 @@ const STEPS: [Step; 9] = [
         cargo(root, &[&run[..], &what[..]].concat(), &[])
     }),
     ("audit", |root, _| audit(root)),
+    ("instructions", |root, _| instructions::run(root, false)),
     ("fuzz", |root, _| fuzz::check(root)),
 ];
 
@@ -134,7 +135,7 @@ fn output(root: &Path, arguments: &[&str]) -> Result<String, Failure> {
 }
 
 /// Runs cargo with its output going where ours goes.
-fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
+pub fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
     let mut command = command();
     command.current_dir(root).args(arguments).envs(environment.iter().copied());
     match command.status() {

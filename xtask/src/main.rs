@@ -4,6 +4,7 @@
 
 mod check;
 mod fuzz;
+mod instructions;
 mod tcb;
 mod tidy;
 mod tree;
@@ -24,6 +25,8 @@ usage: cargo xtask <command>
   fuzz TARGET --input FILE          runs one input
   fuzz [TARGET] --renew             makes the corpora anew, from what honest nodes say, what was
                                     kept and what runs found
+  instructions [--bless]            counts the instructions of a request's path, if valgrind is
+                                    there, and compares with docs/instructions.md, or renews it
   tidy                              the rules that no other tool knows
   tcb                               counts the lines of the trusted counter";
 
@@ -54,6 +57,10 @@ fn run() -> Result<(), Failure> {
         }
         Some("fix") => finish(arguments).and_then(|()| check::fix(&root)),
         Some("fuzz") => fuzz::command(&root, arguments),
+        Some("instructions") => {
+            let bless = arguments.contains("--bless");
+            finish(arguments).and_then(|()| instructions::run(&root, bless))
+        }
         Some("tidy") => finish(arguments).and_then(|()| tidy::tidy(&root)),
         Some("tcb") => finish(arguments).and_then(|()| tcb::tcb(&root)),
         Some("help") => {

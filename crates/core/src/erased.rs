@@ -23,7 +23,18 @@ use core::hash::Hasher;
 
 /// A verified message whose type only its core knows.
 #[derive(Clone)]
-pub struct Incoming(Arc<dyn Any + Send + Sync>);
+pub struct Incoming {
+    verified: Arc<dyn Any + Send + Sync>,
+    kind: &'static str,
+}
+
+impl Incoming {
+    /// See [`Message::kind`].
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        self.kind
+    }
+}
 
 /// A message that waits for its authentication.
 #[derive(Clone)]
@@ -34,6 +45,8 @@ pub struct Outgoing {
     pub digest: Digest,
     /// The encoding.
     pub body: Bytes,
+    /// See [`Message::kind`].
+    pub kind: &'static str,
     message: Arc<dyn Any + Send + Sync>,
 }
 
@@ -63,6 +76,8 @@ pub enum CoreEffect {
         to: To,
         /// The bytes to pass on.
         wire: Bytes,
+        /// See [`Message::kind`].
+        kind: &'static str,
     },
     /// See [`Effect::Persist`].
     Persist(Bytes),
@@ -155,11 +170,15 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
                         auth: message.auth(),
                         digest: message.statement(&self.domain),
                         body: message.to_bytes(),
+                        kind: message.kind(),
                         message: Arc::new(Arc::new(message)),
                     };
                     CoreEffect::Send { to, outgoing }
                 }
-                Effect::Relay { to, message } => CoreEffect::Relay { to, wire: message.wire },
+                Effect::Relay { to, message } => {
+                    let kind = message.message.kind();
+                    CoreEffect::Relay { to, wire: message.wire, kind }
+                }
                 Effect::Persist(record) => CoreEffect::Persist(record.to_bytes()),
                 Effect::Arm { timer, after } => CoreEffect::Arm { timer: timer.to_key(), after },
                 Effect::Disarm(timer) => CoreEffect::Disarm(timer.to_key()),
@@ -170,12 +189,12 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
     }
 
     fn incoming(verified: Verified<P::Message>) -> Incoming {
-        Incoming(Arc::new(verified))
+        Incoming { kind: verified.message.kind(), verified: Arc::new(verified) }
     }
 
     fn verified(incoming: &Incoming) -> &Verified<P::Message> {
         incoming
-            .0
+            .verified
             .downcast_ref()
             .expect("a host delivers a core's messages to that core's protocol")
     }

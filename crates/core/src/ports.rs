@@ -137,6 +137,19 @@ pub mod client {
         },
     }
 
+    impl ToReplica {
+        /// The name under which hosts count it.
+        #[must_use]
+        pub const fn kind(&self) -> &'static str {
+            match self {
+                Self::Request(_) => "request",
+                Self::Query { .. } => "query",
+                Self::Status => "status",
+                Self::Resume { .. } => "resume",
+            }
+        }
+    }
+
     impl Wire for ToReplica {
         fn encode(&self, to: &mut Writer) {
             match self {
@@ -248,6 +261,20 @@ pub mod client {
             /// Their bodies. May be empty in answer to [`ToReplica::Resume`].
             events: Vec<Bytes>,
         },
+    }
+
+    impl ToClient {
+        /// The name under which hosts count it.
+        #[must_use]
+        pub const fn kind(&self) -> &'static str {
+            match self {
+                Self::Replies { .. } => "replies",
+                Self::Answer { .. } => "answer",
+                Self::Busy { .. } => "busy",
+                Self::Status(_) => "status",
+                Self::Events { .. } => "events",
+            }
+        }
     }
 
     impl Wire for ToClient {

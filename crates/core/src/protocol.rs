@@ -24,6 +24,11 @@ pub trait Message: Wire + Value {
     /// The digest that the authentication covers: everything the message claims, bound to the
     /// domain. Large parts may enter by their own digest, so that a header convinces alone.
     fn statement(&self, domain: &Domain) -> Digest;
+
+    /// The name under which hosts count it: one word, or a few joined by `_`.
+    fn kind(&self) -> &'static str {
+        "message"
+    }
 }
 
 /// The name of a timer. Carries what it is about, so that a stale timeout shows.

@@ -102,8 +102,15 @@ impl Draft {
     /// The finished envelope.
     #[must_use]
     pub fn seal(self, auth: RequestAuth) -> Envelope {
+        self.seal_with(|_| auth)
+    }
+
+    /// The finished envelope, whose authentication is made of its digest.
+    #[must_use]
+    pub fn seal_with(self, authenticate: impl FnOnce(&Digest) -> RequestAuth) -> Envelope {
         let body = self.body();
         let digest = digest_of(&body);
+        let auth = authenticate(&digest);
         let mut to = Writer::default();
         to.array(&body);
         encode_auth(&auth, &mut to);

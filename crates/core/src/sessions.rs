@@ -8,14 +8,16 @@ use crate::limits::{EVENTS_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::mutant;
 use crate::ports::client::{Outcome, ToClient};
 use crate::wire::{Malformed, Reader, Wire, Writer};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use bytes::Bytes;
 
+mod idle;
 mod outbox;
 #[cfg(test)]
 mod tests;
 
+use idle::Idle;
 use outbox::Outbox;
 
 /// Sections into which the table is divided, so that a checkpoint re-encodes only the clients that
@@ -63,8 +65,8 @@ pub enum Lookup {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sessions {
     sessions: BTreeMap<ClientId, Session>,
-    /// Clients by last activity, for eviction.
-    by_activity: BTreeSet<(Slot, ClientId)>,
+    /// For eviction.
+    idle: Idle,
     changed: u64,
     clients_max: usize,
     /// Bytes of kept results of all clients.
@@ -154,10 +156,10 @@ impl Session {
 impl Sessions {
     /// A table for at most this many clients.
     #[must_use]
-    pub const fn with_capacity(clients_max: usize) -> Self {
+    pub fn with_capacity(clients_max: usize) -> Self {
         Self {
             sessions: BTreeMap::new(),
-            by_activity: BTreeSet::new(),
+            idle: Idle::default(),
             changed: u64::MAX,
             clients_max,
             bytes: 0,
@@ -193,8 +195,8 @@ impl Sessions {
     /// Begins the execution of a client's envelope in a slot: takes note of its floor and of the
     /// events that it acknowledges, makes room.
     pub fn begin(&mut self, client: ClientId, floor: u64, events: Option<u64>, slot: Slot) {
-        if !self.sessions.contains_key(&client) && self.sessions.len() >= self.clients_max {
-            self.evict();
+        if self.sessions.len() >= self.clients_max && !self.sessions.contains_key(&client) {
+            self.evict(slot);
         }
         if self.bytes > self.bytes_max {
             self.forget_replies();
@@ -204,11 +206,7 @@ impl Sessions {
             .sessions
             .entry(client)
             .or_insert_with(|| Session { outbox: Outbox::new(first_event), ..Session::default() });
-        if session.active != slot {
-            self.by_activity.remove(&(session.active, client));
-            self.by_activity.insert((slot, client));
-            session.active = slot;
-        }
+        session.active = slot;
         self.bytes -= session.bytes;
         session.raise_floor(floor);
         self.bytes += session.bytes;
@@ -218,8 +216,8 @@ impl Sessions {
         self.changed |= 1 << section_of(&client);
     }
 
-    fn evict(&mut self) {
-        if let Some((_, client)) = self.by_activity.pop_first() {
+    fn evict(&mut self, now: Slot) {
+        if let Some(client) = self.idle.take(&self.sessions, now) {
             if let Some(session) = self.sessions.remove(&client) {
                 self.bytes -= session.bytes;
                 self.event_bytes -= session.outbox.bytes();
@@ -233,15 +231,15 @@ impl Sessions {
     /// Takes the replies of the idlest clients until half of the limit is free, so that this is
     /// rare.
     fn forget_replies(&mut self) {
-        for (_, client) in &self.by_activity {
+        for client in idle::sorted(&self.sessions) {
             if self.bytes <= self.bytes_max / 2 {
                 break;
             }
-            let Some(session) = self.sessions.get_mut(client) else { continue };
+            let Some(session) = self.sessions.get_mut(&client) else { continue };
             if session.bytes > 0 {
                 self.bytes -= session.bytes;
                 session.forget_replies();
-                self.changed |= 1 << section_of(client);
+                self.changed |= 1 << section_of(&client);
             }
         }
     }
@@ -262,15 +260,15 @@ impl Sessions {
 
     /// Takes the events of the idlest clients until half of the limit is free.
     fn forget_events(&mut self) {
-        for (_, client) in &self.by_activity {
+        for client in idle::sorted(&self.sessions) {
             if self.event_bytes <= self.event_bytes_max / 2 {
                 break;
             }
-            let Some(session) = self.sessions.get_mut(client) else { continue };
+            let Some(session) = self.sessions.get_mut(&client) else { continue };
             if session.outbox.bytes() > 0 {
                 self.event_bytes -= session.outbox.bytes();
                 session.outbox.clear();
-                self.changed |= 1 << section_of(client);
+                self.changed |= 1 << section_of(&client);
             }
         }
     }
@@ -351,11 +349,11 @@ impl Sessions {
             self.sessions.range(section_range(index)).map(|(c, _)| *c).collect();
         for client in old {
             if let Some(session) = self.sessions.remove(&client) {
-                self.by_activity.remove(&(session.active, client));
                 self.bytes -= session.bytes;
                 self.event_bytes -= session.outbox.bytes();
             }
         }
+        self.idle.clear();
         self.changed |= 1 << index;
         let bytes = Bytes::copy_from_slice(bytes);
         let mut from = Reader::new(&bytes);
@@ -370,7 +368,6 @@ impl Sessions {
             if section_of(&client) != index || last.replace(client) >= Some(client) {
                 return Err(Malformed);
             }
-            self.by_activity.insert((session.active, client));
             self.bytes += session.bytes;
             self.event_bytes += session.outbox.bytes();
             self.sessions.insert(client, session);

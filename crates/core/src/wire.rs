@@ -17,6 +17,9 @@ impl core::fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
+/// Room for most messages, so that their buffers do not grow step by step.
+const SMALL_BYTES: usize = 128;
+
 /// A value with one canonical, bounded encoding.
 pub trait Wire: Sized {
     /// Appends the encoding.
@@ -31,7 +34,7 @@ pub trait Wire: Sized {
 
     /// The encoding as a buffer of its own.
     fn to_bytes(&self) -> Bytes {
-        let mut writer = Writer::default();
+        let mut writer = Writer::onto(Vec::with_capacity(SMALL_BYTES));
         self.encode(&mut writer);
         writer.into_bytes()
     }

@@ -1,5 +1,6 @@
 //! Counts of cryptographic operations in this process: what a benchmark divides by its requests.
 
+use pentarchy_core::digest::hashed;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// How often each operation was carried out since the process began. What a cache answered is not
@@ -18,6 +19,10 @@ pub struct Costs {
     pub usigs_created: u64,
     /// Counter certificates checked.
     pub usigs_verified: u64,
+    /// Digests made. MACs, signatures and counter certificates hash too, which is not in here.
+    pub hashes: u64,
+    /// Bytes that went into them.
+    pub hashed_bytes: u64,
 }
 
 impl Costs {
@@ -31,6 +36,8 @@ impl Costs {
             macs_verified: self.macs_verified.wrapping_sub(earlier.macs_verified),
             usigs_created: self.usigs_created.wrapping_sub(earlier.usigs_created),
             usigs_verified: self.usigs_verified.wrapping_sub(earlier.usigs_verified),
+            hashes: self.hashes.wrapping_sub(earlier.hashes),
+            hashed_bytes: self.hashed_bytes.wrapping_sub(earlier.hashed_bytes),
         }
     }
 }
@@ -45,6 +52,7 @@ pub(crate) static USIGS_VERIFIED: Counter = Counter::new();
 /// The counts so far. Each is exact; together they are of nearly, not exactly, one moment.
 #[must_use]
 pub fn costs() -> Costs {
+    let (hashes, hashed_bytes) = hashed();
     Costs {
         signatures_made: SIGNATURES_MADE.get(),
         signatures_verified: SIGNATURES_VERIFIED.get(),
@@ -52,6 +60,8 @@ pub fn costs() -> Costs {
         macs_verified: MACS_VERIFIED.get(),
         usigs_created: USIGS_CREATED.get(),
         usigs_verified: USIGS_VERIFIED.get(),
+        hashes,
+        hashed_bytes,
     }
 }
 

@@ -97,16 +97,17 @@ impl ClientSigner {
     /// every replica refuses.
     #[must_use]
     pub fn seal(&self, draft: Draft) -> Envelope {
-        let statement = request_statement(&self.domain, &draft.digest());
-        let auth = match &self.means {
-            Means::Signature => RequestAuth::Signature(self.keys.sign(&statement)),
-            Means::Macs(pair_keys) => {
-                costs::MACS_MADE.add(pair_keys.len());
-                let macs: Vec<u8> = pair_keys.iter().flat_map(|key| mac(key, &statement)).collect();
-                RequestAuth::Macs(macs.into())
+        draft.seal_with(|digest| {
+            let statement = request_statement(&self.domain, digest);
+            match &self.means {
+                Means::Signature => RequestAuth::Signature(self.keys.sign(&statement)),
+                Means::Macs(pair_keys) => {
+                    costs::MACS_MADE.add(pair_keys.len());
+                    let macs = pair_keys.iter().flat_map(|key| mac(key, &statement));
+                    RequestAuth::Macs(macs.collect::<Vec<u8>>().into())
+                }
             }
-        };
-        draft.seal(auth)
+        })
     }
 }
 

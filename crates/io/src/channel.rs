@@ -9,6 +9,7 @@
 //! therefore have the initiator speak first, by a `Hello`.
 
 use crate::buffers;
+use crate::costs;
 use crate::frame::{Deframer, LENGTH_BYTES, split};
 use bytes::Bytes;
 use pentarchy_core::digest::Domain;
@@ -218,6 +219,7 @@ impl Channel {
             if transport.sending_nonce() >= NONCES_MAX {
                 return Err(ChannelError::Exhausted);
             }
+            costs::sealed();
             at += transport
                 .write_message(chunk, &mut out[at..])
                 .map_err(|_| ChannelError::Exhausted)?;
@@ -306,6 +308,7 @@ fn decrypt(transport: &mut TransportState, frame: &[u8]) -> Result<Bytes, Channe
         if transport.receiving_nonce() >= NONCES_MAX {
             return Err(ChannelError::Exhausted);
         }
+        costs::opened();
         length += transport
             .read_message(chunk, &mut plain[length..])
             .map_err(|_| ChannelError::Decrypt)?;

@@ -206,11 +206,11 @@ impl Connection {
         Ok(total)
     }
 
-    /// Appends one message to the queue, in place.
+    /// Appends one message to the queue, in place, and gives its length.
     ///
     /// # Errors
     /// [`Full`] if too much waits already, or if the message is larger than any receiver accepts.
-    pub fn queue_with(&mut self, encode: impl FnOnce(&mut Writer)) -> Result<(), Full> {
+    pub fn queue_with(&mut self, encode: impl FnOnce(&mut Writer)) -> Result<usize, Full> {
         if self.queued_bytes() >= self.limits.queue_bytes_max {
             return Err(Full);
         }
@@ -233,7 +233,7 @@ impl Connection {
             self.frame_ends.push(start);
             self.frame_start = start;
         }
-        Ok(())
+        Ok(length)
     }
 
     /// Goes on in a spare buffer, if there is one, rather than in ever larger new ones.

@@ -10,6 +10,7 @@
 //! | [`poll`] | waiting for readiness |
 //! | [`clock`] | time that never goes back |
 //! | [`backoff`] | when to dial again |
+//! | [`costs`] | how much was encrypted and decrypted |
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod buffers;
 pub mod channel;
 pub mod clock;
 pub mod connection;
+pub mod costs;
 pub mod frame;
 pub mod hello;
 pub mod poll;

@@ -35,7 +35,10 @@ impl Admission {
         unit: &Unit,
         network: &mut Network,
     ) {
-        match ToReplica::from_bytes(bytes) {
+        let message = ToReplica::from_bytes(bytes);
+        let kind = message.as_ref().map_or("refused", ToReplica::kind);
+        network.messages.came(kind, bytes.len());
+        match message {
             Ok(ToReplica::Request(envelope)) => {
                 self.on_request(client, envelope, now_ms, unit, network);
             }

@@ -104,6 +104,31 @@ impl Flow {
     }
 }
 
+/// [`Traffic`] by kind of message. Kinds are words in the code, so there are few. Bytes are those
+/// of the messages alone, without their lengths and frames.
+#[derive(Clone, Default, Debug)]
+pub struct Messages(BTreeMap<&'static str, Flow>);
+
+impl Messages {
+    /// One came.
+    pub(crate) fn came(&mut self, kind: &'static str, bytes: usize) {
+        self.0.entry(kind).or_default().came(bytes, 1);
+    }
+
+    /// One was queued to be written.
+    pub(crate) fn left(&mut self, kind: &'static str, bytes: usize) {
+        let flow = self.0.entry(kind).or_default();
+        flow.bytes_out += bytes as u64;
+        flow.messages_out += 1;
+    }
+
+    /// The counts so far.
+    #[must_use]
+    pub fn by_kind(&self) -> BTreeMap<&'static str, Flow> {
+        self.0.clone()
+    }
+}
+
 /// Peers' messages that were refused, by reason.
 #[derive(Clone, Default, Debug)]
 pub struct Rejects([u64; Reject::ALL.len()]);

@@ -148,7 +148,7 @@ impl Unit {
     fn tell(&self, to: ReplicaSet, message: &Message, network: &mut Network) {
         let bytes = message.to_bytes();
         for peer in to.iter() {
-            network.send_peer(peer, |to| {
+            network.send_peer(peer, "epochs", |to| {
                 to.u8(EPOCHS);
                 to.array(&bytes);
             });

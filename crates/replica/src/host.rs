@@ -8,7 +8,7 @@ use crate::fault::{Fault, FaultSwitch};
 use crate::network::{Network, Sender};
 use crate::peers::Peers;
 use crate::readiness::Settling;
-use crate::status::{CatchUp, Fill, StatusReport, usage};
+use crate::status::{CatchUp, CostReport, Fill, StatusReport, usage};
 use crate::unit::{Unit, UnitParts};
 use crate::watch::Watch;
 use bytes::Bytes;
@@ -22,7 +22,6 @@ use pentarchy_core::outsider::Outsider;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_crypto::authenticator::Authenticator;
-use pentarchy_crypto::costs::costs;
 use pentarchy_io::buffers;
 use pentarchy_io::channel::Identity;
 use pentarchy_io::clock::Clock;
@@ -312,6 +311,7 @@ impl Replica {
             settling_ms: self.settling.left_ms(self.clock.elapsed_ms()),
             timers: self.unit.timers.len(),
             traffic: self.network.traffic,
+            messages: self.network.messages.by_kind(),
             rounds: meter.rounds,
             batches: meter.batches,
             view_changes_by_reason: meter.view_changes.clone(),
@@ -351,7 +351,7 @@ impl Replica {
             view_change_reason: core.reason,
             rejects: self.unit.rejects.by_name(),
             counters: self.network.counters.clone(),
-            costs: costs().into(),
+            costs: CostReport::now(),
             cpu_micros,
             rss_kib,
             peak_rss_kib,

@@ -1,9 +1,10 @@
 //! What a replica says of itself, for people and tools. Nothing is decided by it.
 
-use crate::counters::{Counters, Traffic};
+use crate::counters::{Counters, Flow, Traffic};
 use crate::meter::{Spreads, ViewChange};
 use nix::sys::resource::{UsageWho, getrusage};
-use pentarchy_crypto::costs::Costs;
+use pentarchy_crypto::costs::costs;
+use pentarchy_io::costs::frames;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -82,6 +83,8 @@ pub struct StatusReport {
     pub timers: usize,
     /// What went over the sockets.
     pub traffic: Traffic,
+    /// The messages in it, by kind.
+    pub messages: BTreeMap<&'static str, Flow>,
     /// Rounds of the host in which something happened.
     pub rounds: u64,
     /// Batches executed since the start.
@@ -127,25 +130,28 @@ pub struct CatchUp {
     pub bytes: u64,
 }
 
-/// See [`Costs`].
+/// What the process has done since it began: operations of [`pentarchy_crypto::costs`] and
+/// [`pentarchy_io::costs`] under their names there.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "the names and their meanings stand there")]
 pub struct CostReport {
-    /// See [`Costs::signatures_made`].
     pub signatures_made: u64,
-    /// See [`Costs::signatures_verified`].
     pub signatures_verified: u64,
-    /// See [`Costs::macs_made`].
     pub macs_made: u64,
-    /// See [`Costs::macs_verified`].
     pub macs_verified: u64,
-    /// See [`Costs::usigs_created`].
     pub usigs_created: u64,
-    /// See [`Costs::usigs_verified`].
     pub usigs_verified: u64,
+    pub frames_sealed: u64,
+    pub frames_opened: u64,
+    pub hashes: u64,
+    pub hashed_bytes: u64,
 }
 
-impl From<Costs> for CostReport {
-    fn from(costs: Costs) -> Self {
+impl CostReport {
+    /// The counts so far.
+    #[must_use]
+    pub fn now() -> Self {
+        let (costs, frames) = (costs(), frames());
         Self {
             signatures_made: costs.signatures_made,
             signatures_verified: costs.signatures_verified,
@@ -153,6 +159,10 @@ impl From<Costs> for CostReport {
             macs_verified: costs.macs_verified,
             usigs_created: costs.usigs_created,
             usigs_verified: costs.usigs_verified,
+            frames_sealed: frames.sealed,
+            frames_opened: frames.opened,
+            hashes: costs.hashes,
+            hashed_bytes: costs.hashed_bytes,
         }
     }
 }

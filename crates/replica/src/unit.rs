@@ -6,7 +6,7 @@ use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
 use crate::fault::{Fault, other_state, some_of};
 use crate::meter::Meter;
-use crate::network::Network;
+use crate::network::{Kind, Network};
 use crate::timers::Timers;
 use bytes::Bytes;
 use pentarchy_core::auth::{Auth, Verifier};
@@ -127,17 +127,30 @@ impl Unit {
     ) -> Result<(), Fatal> {
         let refused = match bytes.first() {
             Some(&PROTOCOL) => match self.open(peer, &bytes.slice(1..), network) {
-                Ok(Some(incoming)) => return self.step(CoreEvent::Message(incoming), network),
-                Ok(None) => return Ok(()),
+                Ok(Some(incoming)) => {
+                    network.messages.came(incoming.kind(), bytes.len());
+                    return self.step(CoreEvent::Message(incoming), network);
+                }
+                Ok(None) => {
+                    network.messages.came("other_epoch", bytes.len());
+                    return Ok(());
+                }
                 Err(refused) => refused,
             },
-            Some(&EPOCHS) => return self.on_epochs(peer, &bytes.slice(1..), network),
+            Some(&EPOCHS) => {
+                network.messages.came("epochs", bytes.len());
+                return self.on_epochs(peer, &bytes.slice(1..), network);
+            }
             Some(&TRANSFER) => match transfer::Message::from_bytes(&bytes.slice(1..)) {
-                Ok(message) => return self.on_transfer(peer, message, network),
+                Ok(message) => {
+                    network.messages.came("transfer", bytes.len());
+                    return self.on_transfer(peer, message, network);
+                }
                 Err(_) => Reject::Malformed,
             },
             _ => Reject::Malformed,
         };
+        network.messages.came("refused", bytes.len());
         self.rejects.add(refused);
         Ok(())
     }
@@ -190,7 +203,7 @@ impl Unit {
     fn effect(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
         match effect {
             CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, network)?,
-            CoreEffect::Relay { to, wire } => self.relay(to, &wire, network),
+            CoreEffect::Relay { to, wire, kind } => self.relay(to, kind, &wire, network),
             // This host has no log; see the crate's documentation.
             CoreEffect::Persist(_) => network.counters.records += 1,
             CoreEffect::Arm { timer, after } => {
@@ -235,16 +248,16 @@ impl Unit {
         } else {
             receivers
         };
-        self.relay(To::Set(shown), &wire, network);
+        self.relay(To::Set(shown), outgoing.kind, &wire, network);
         Ok(())
     }
 
     /// Queues bytes for the other replicas among the receivers.
-    fn relay(&self, to: To, wire: &Bytes, network: &mut Network) {
+    fn relay(&self, to: To, kind: Kind, wire: &Bytes, network: &mut Network) {
         let mut receivers = self.receivers(to);
         receivers.remove(self.me);
         for peer in receivers.iter() {
-            network.send_peer(peer, |to| {
+            network.send_peer(peer, kind, |to| {
                 to.u8(PROTOCOL);
                 self.succession.epoch().encode(to);
                 to.array(wire);
@@ -369,7 +382,7 @@ impl Unit {
         let mut steps = std::mem::take(&mut self.steps);
         let result = steps.drain(..).try_for_each(|step| match step {
             Step::Send { to, message } => {
-                network.send_peer(to, |to| {
+                network.send_peer(to, "transfer", |to| {
                     to.u8(TRANSFER);
                     message.encode(to);
                 });

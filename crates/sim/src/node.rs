@@ -343,7 +343,7 @@ impl ReplicaNode {
     fn carry_out(&mut self, effect: CoreEffect, out: &mut Vec<Act>) {
         match effect {
             CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, out),
-            CoreEffect::Relay { to, wire } => self.relay(to, &wire, out),
+            CoreEffect::Relay { to, wire, .. } => self.relay(to, &wire, out),
             // A replica that starts again has nothing: it comes back as a new life of its device.
             CoreEffect::Persist(_) => {}
             CoreEffect::Arm { timer, after } => out.push(Act::Arm { timer, after }),

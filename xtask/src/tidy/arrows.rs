@@ -5,7 +5,7 @@ use crate::tree::Tree;
 use toml::{Table, Value};
 
 /// Each crate and the crates that it may use. `ARCHITECTURE.md` has the picture.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     (
         "pentarchy",
         &[
@@ -25,6 +25,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("replica", &["trusted", "crypto", "io", "core"]),
     ("client", &["crypto", "io", "core"]),
     ("sim", &["trusted", "core"]),
+    ("costs", &["protocols", "services", "io", "core"]),
     ("protocols", &["core"]),
     ("services", &["core"]),
     ("trusted", &["crypto", "core"]),

@@ -70,6 +70,41 @@ fn the_idlest_clients_lose_their_replies_first_and_restored_tables_agree() {
     }
 }
 
+/// The order in which clients must give way is that of their last activity, then of their names,
+/// however the table came about: replicas that fetched it must not differ from those that did not.
+#[test]
+fn the_idlest_client_gives_way_whatever_happened_before() {
+    let mut table = Sessions::with_capacity(8);
+    let mut expected = BTreeMap::new();
+    let mut state = 7u64;
+    for slot in 1..2_000 {
+        for _ in 0..4 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let id = ((state >> 33) % 20) as u8;
+            if expected.len() == 8 && !expected.contains_key(&id) {
+                let idlest = expected.iter().map(|(id, slot)| (*slot, *id)).min().unwrap().1;
+                expected.remove(&idlest);
+            }
+            expected.insert(id, slot);
+            table.begin(client(id), 0, None, Slot(slot));
+            assert!(
+                table.sessions.keys().eq(expected
+                    .keys()
+                    .map(|id| client(*id))
+                    .collect::<Vec<_>>()
+                    .iter())
+            );
+        }
+        if slot % 50 == 0 {
+            let mut copy = Sessions::with_capacity(8);
+            for index in 0..SESSION_SECTIONS {
+                copy.restore_section(index, &table.section(index)).unwrap();
+            }
+            table = copy;
+        }
+    }
+}
+
 #[test]
 fn a_known_client_may_jump_ahead_of_its_window_with_a_new_floor() {
     let mut table = Sessions::default();

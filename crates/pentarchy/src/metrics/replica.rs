@@ -7,6 +7,7 @@ use pentarchy_replica::StatusReport;
 use pentarchy_replica::counters::{Counters, Flow, Traffic};
 use pentarchy_replica::watch::Watch;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -261,11 +262,29 @@ pub const METRICS: &[ReplicaMetric] = &[
         },
     },
     ReplicaMetric {
+        name: "pentarchy_messages_total",
+        kind: Counter,
+        help: "The same messages, by `kind` and `direction`.",
+        watch: "Messages of a kind per batch, against `docs/costs.md`.",
+        read: |report, samples| {
+            kinds(&report.messages, samples, |flow| (flow.messages_in, flow.messages_out));
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_message_bytes_total",
+        kind: Counter,
+        help: "Bytes of these messages without their frames, by `kind` and `direction`.",
+        watch: "",
+        read: |report, samples| {
+            kinds(&report.messages, samples, |flow| (flow.bytes_in, flow.bytes_out));
+        },
+    },
+    ReplicaMetric {
         name: "pentarchy_crypto_operations_total",
         kind: Counter,
         help: "Cryptographic operations of the process, by `operation`; `usig` is the trusted \
-            counter.",
-        watch: "Operations per request, against `docs/benchmarks.md`.",
+            counter, a `frame` is one authenticated encryption on a channel.",
+        watch: "Operations per request, against `docs/costs.md`.",
         read: |report, samples| {
             let costs = &report.costs;
             for (operation, count) in [
@@ -275,6 +294,9 @@ pub const METRICS: &[ReplicaMetric] = &[
                 ("mac_verified", costs.macs_verified),
                 ("usig_created", costs.usigs_created),
                 ("usig_verified", costs.usigs_verified),
+                ("frame_sealed", costs.frames_sealed),
+                ("frame_opened", costs.frames_opened),
+                ("hash", costs.hashes),
             ] {
                 samples.of("operation", operation, count as f64);
             }
@@ -283,7 +305,8 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_crypto_operations_per_request",
         kind: Gauge,
-        help: "All of these operations since the start, divided by the requests executed.",
+        help: "All of these operations but hashes since the start, divided by the requests \
+            executed.",
         watch: "A rise under equal load.",
         read: |report, samples| {
             let costs = &report.costs;
@@ -292,9 +315,18 @@ pub const METRICS: &[ReplicaMetric] = &[
                 + costs.macs_made
                 + costs.macs_verified
                 + costs.usigs_created
-                + costs.usigs_verified;
+                + costs.usigs_verified
+                + costs.frames_sealed
+                + costs.frames_opened;
             samples.one(all as f64 / report.requests.max(1) as f64);
         },
+    },
+    ReplicaMetric {
+        name: "pentarchy_hashed_bytes_total",
+        kind: Counter,
+        help: "Bytes that went into hashes.",
+        watch: "",
+        read: |report, samples| samples.one(report.costs.hashed_bytes as f64),
     },
     ReplicaMetric {
         name: "pentarchy_rejects_total",
@@ -369,6 +401,20 @@ fn flows(traffic: &Traffic, samples: &mut Samples, read: impl Fn(&Flow) -> (u64,
         let (inward, outward) = read(flow);
         for (direction, count) in [("in", inward), ("out", outward)] {
             let labels = vec![("side", side.to_owned()), ("direction", direction.to_owned())];
+            samples.with(labels, count as f64);
+        }
+    }
+}
+
+fn kinds(
+    messages: &BTreeMap<&'static str, Flow>,
+    samples: &mut Samples,
+    read: impl Fn(&Flow) -> (u64, u64),
+) {
+    for (kind, flow) in messages {
+        let (inward, outward) = read(flow);
+        for (direction, count) in [("in", inward), ("out", outward)] {
+            let labels = vec![("kind", (*kind).to_owned()), ("direction", direction.to_owned())];
             samples.with(labels, count as f64);
         }
     }

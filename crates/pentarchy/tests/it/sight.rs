@@ -75,6 +75,17 @@ fn a_cluster_shows_metrics_health_and_readiness() {
         let phase = if part["role"] == "primary" { "total" } else { "commit" };
         let phase = format!("phase_seconds_count{{replica=\"{id}\",phase=\"{phase}\"}} ");
         assert!(number(&page, &format!("pentarchy_request_{phase}")) > 0.0, "{page}");
+        // What its part makes it do is counted, in the report as in the metrics.
+        let kind = if part["role"] == "primary" { "prepare" } else { "commit" };
+        let labels = format!("replica=\"{id}\",kind=\"{kind}\",direction=\"out\"");
+        let sent = format!("pentarchy_messages_total{{{labels}}} ");
+        assert!(number(&page, &sent) > 0.0, "{page}");
+        assert!(part["messages"][kind]["bytes_out"].as_u64() > Some(0), "{part}");
+        for operation in ["hash", "frame_sealed", "frame_opened", "usig_created"] {
+            let labels = format!("replica=\"{id}\",operation=\"{operation}\"");
+            let count = format!("pentarchy_crypto_operations_total{{{labels}}} ");
+            assert!(number(&page, &count) > 0.0, "{page}");
+        }
         let used = format!("pentarchy_queue_used{{replica=\"{id}\",queue=\"sessions\"}} ");
         assert!(number(&page, &used) > 0.0, "{page}");
     }

@@ -13,7 +13,6 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::mem::replace;
 use pentarchy_core::batch::{Batch, Item};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::ClientId;
@@ -59,8 +58,8 @@ struct Line {
     bytes: usize,
     /// What it may still have proposed before it is the next one's turn.
     credit: usize,
-    /// It stands in [`Pending::turns`].
-    has_turn: bool,
+    /// Where it stands in [`Pending::turns`].
+    turn: Option<u64>,
 }
 
 /// What became of an envelope.
@@ -78,12 +77,14 @@ pub enum Added {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Pending {
     clients: BTreeMap<ClientId, Line>,
-    owners: BTreeMap<Digest, ClientId>,
+    /// The same envelopes by digest.
+    by_digest: BTreeMap<Digest, Arc<Envelope>>,
     /// Arrival order; entries whose envelope is gone are skipped.
     arrivals: VecDeque<(u64, Digest)>,
     /// Clients with something that was not proposed in this view, in the order of their turns.
     /// Some may have nothing left.
-    turns: VecDeque<ClientId>,
+    turns: BTreeMap<u64, ClientId>,
+    next_turn: u64,
     next_arrival: u64,
     bytes: usize,
 }
@@ -92,7 +93,7 @@ impl Pending {
     /// Takes an envelope, some of whose numbers may be settled already.
     pub fn add(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>) -> Added {
         let (digest, client, len) = (envelope.digest, envelope.client, envelope.len());
-        if self.owners.contains_key(&digest) {
+        if self.by_digest.contains_key(&digest) {
             return Added::Known;
         }
         let is_claimed = |line: &Line| is_claimed(&envelope, &line.waiting);
@@ -104,7 +105,7 @@ impl Pending {
         }
         let arrival = self.next_arrival;
         self.next_arrival += 1;
-        self.owners.insert(digest, client);
+        self.by_digest.insert(digest, envelope.clone());
         self.arrivals.push_back((arrival, digest));
         self.bytes += len;
         let open = (!settled.is_empty()).then(|| {
@@ -114,9 +115,11 @@ impl Pending {
         let line = self.clients.entry(client).or_default();
         line.bytes += len;
         line.waiting.push(Waiting { envelope, arrival, open, ticks: 0, is_proposed: false });
-        if !replace(&mut line.has_turn, true) {
+        if line.turn.is_none() {
             line.credit = TURN_COST;
-            self.turns.push_back(client);
+            line.turn = Some(self.next_turn);
+            self.turns.insert(self.next_turn, client);
+            self.next_turn += 1;
         }
         Added::New
     }
@@ -126,7 +129,7 @@ impl Pending {
     fn has_room(&self, client: &ClientId, len: usize) -> bool {
         let line = self.clients.get(client);
         let (held, bytes) = line.map_or((0, 0), |line| (line.waiting.len(), line.bytes));
-        let envelopes_left = PENDING_ENVELOPES_MAX - self.owners.len();
+        let envelopes_left = PENDING_ENVELOPES_MAX - self.by_digest.len();
         let bytes_left = PENDING_BYTES_MAX - self.bytes;
         held < PENDING_CLIENT_ENVELOPES_MAX.min(envelopes_left)
             && bytes + len <= PENDING_CLIENT_BYTES_MAX.min(bytes_left)
@@ -135,12 +138,7 @@ impl Pending {
     /// The envelope of this digest.
     #[must_use]
     pub fn find(&self, digest: &Digest) -> Option<Arc<Envelope>> {
-        self.waiting(digest).map(|waiting| waiting.envelope.clone())
-    }
-
-    fn waiting(&self, digest: &Digest) -> Option<&Waiting> {
-        let client = self.owners.get(digest)?;
-        self.clients.get(client)?.waiting.iter().find(|w| w.envelope.digest == *digest)
+        self.by_digest.get(digest).cloned()
     }
 
     /// Settles every number of an executed batch.
@@ -154,34 +152,30 @@ impl Pending {
     /// Drops entries of the order of arrival whose envelope is gone: those in front at once, those
     /// behind an envelope that stays once they are the larger part.
     fn trim(&mut self) {
-        let owners = &self.owners;
-        while self.arrivals.front().is_some_and(|(_, digest)| !owners.contains_key(digest)) {
+        let by_digest = &self.by_digest;
+        while self.arrivals.front().is_some_and(|(_, digest)| !by_digest.contains_key(digest)) {
             self.arrivals.pop_front();
         }
-        if self.arrivals.len() > 2 * owners.len() + 64 {
-            self.arrivals.retain(|(_, digest)| owners.contains_key(digest));
+        if self.arrivals.len() > 2 * by_digest.len() + 64 {
+            self.arrivals.retain(|(_, digest)| by_digest.contains_key(digest));
         }
     }
 
     fn settle(&mut self, executed: &Envelope) {
         let Some(line) = self.clients.get_mut(&executed.client) else { return };
-        let mut gone = Vec::new();
         line.waiting.retain_mut(|w| {
             let by_number = !mutant!("pending.waits-for-digest") && w.settle(executed);
             let done = w.envelope.digest == executed.digest || by_number;
             if done {
-                gone.push((w.envelope.digest, w.envelope.len()));
+                self.by_digest.remove(&w.envelope.digest);
+                self.bytes -= w.envelope.len();
+                line.bytes -= w.envelope.len();
             }
             !done
         });
-        for (digest, len) in gone {
-            self.owners.remove(&digest);
-            self.bytes -= len;
-            line.bytes -= len;
-        }
         if line.waiting.is_empty() {
-            if line.has_turn {
-                self.turns.retain(|client| *client != executed.client);
+            if let Some(turn) = line.turn {
+                self.turns.remove(&turn);
             }
             self.clients.remove(&executed.client);
         }
@@ -195,14 +189,15 @@ impl Pending {
 
     /// Everything may be proposed again, the client who waits for longest first: a new view began.
     pub fn unpropose(&mut self) {
-        let mut clients: Vec<(u64, ClientId)> = Vec::new();
+        self.turns.clear();
         for (client, line) in &mut self.clients {
             line.waiting.iter_mut().for_each(|waiting| waiting.is_proposed = false);
-            (line.credit, line.has_turn) = (TURN_COST, true);
-            clients.extend(line.waiting.first().map(|first| (first.arrival, *client)));
+            // By arrival of what waits for longest; each arrival has a number of its own.
+            let first = line.waiting.first().map(|first| first.arrival);
+            (line.credit, line.turn) = (TURN_COST, first);
+            self.turns.extend(first.map(|first| (first, *client)));
         }
-        clients.sort_unstable();
-        self.turns = clients.into_iter().map(|(_, client)| client).collect();
+        self.next_turn = self.next_arrival;
     }
 
     /// Takes the next batch's items within the limits of a batch: clients in turn, each client's
@@ -210,17 +205,20 @@ impl Pending {
     pub fn propose(&mut self, requests_max: usize) -> Vec<Item> {
         let mut load = Load::default();
         let mut items = Vec::new();
-        while let Some(client) = self.turns.front() {
-            let Some(line) = self.clients.get_mut(client) else { break };
+        while let Some(turn) = self.turns.first_entry() {
+            let Some(line) = self.clients.get_mut(turn.get()) else { break };
             let Some(waiting) = line.next() else {
-                line.has_turn = false;
-                self.turns.pop_front();
+                line.turn = None;
+                turn.remove();
                 continue;
             };
             let envelope = waiting.envelope.clone();
             let Some(credit) = line.credit.checked_sub(cost(&envelope)) else {
                 line.credit += TURN_COST;
-                self.turns.rotate_left(1);
+                line.turn = Some(self.next_turn);
+                let client = turn.remove();
+                self.turns.insert(self.next_turn, client);
+                self.next_turn += 1;
                 continue;
             };
             if !load.takes(&envelope, requests_max) && !items.is_empty() {
@@ -240,13 +238,16 @@ impl Pending {
     /// Whether something waits to be proposed.
     #[must_use]
     pub fn has_unproposed(&self) -> bool {
-        self.turns.iter().filter_map(|client| self.clients.get(client)).any(Line::has_unproposed)
+        self.turns.values().filter_map(|client| self.clients.get(client)).any(Line::has_unproposed)
     }
 
     /// Arrival number of the oldest envelope.
     #[must_use]
     pub fn oldest(&self) -> Option<u64> {
-        self.arrivals.iter().find(|(_, d)| self.owners.contains_key(d)).map(|(arrival, _)| *arrival)
+        self.arrivals
+            .iter()
+            .find(|(_, d)| self.by_digest.contains_key(d))
+            .map(|(arrival, _)| *arrival)
     }
 
     /// Envelopes that have waited for a tick, and again at every fourth: time to pass them on to
@@ -272,32 +273,34 @@ impl Pending {
     /// How many envelopes wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.owners.len()
+        self.by_digest.len()
     }
 
     /// Whether none waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.owners.is_empty()
+        self.by_digest.is_empty()
     }
 
     /// Asserts that the parts agree.
     pub fn assert_invariants(&self) {
         let waiting = || self.clients.values().flat_map(|line| &line.waiting);
-        assert_eq!(waiting().count(), self.owners.len());
+        assert_eq!(waiting().count(), self.by_digest.len());
+        assert!(waiting().all(|w| self.by_digest.contains_key(&w.envelope.digest)));
         assert_eq!(waiting().map(|w| w.envelope.len()).sum::<usize>(), self.bytes);
-        assert!(self.bytes <= PENDING_BYTES_MAX && self.owners.len() <= PENDING_ENVELOPES_MAX);
+        assert!(self.bytes <= PENDING_BYTES_MAX && self.by_digest.len() <= PENDING_ENVELOPES_MAX);
         for (client, line) in &self.clients {
             assert!(!line.waiting.is_empty());
             assert_eq!(line.bytes, line.waiting.iter().map(|w| w.envelope.len()).sum::<usize>());
             assert!(line.waiting.is_sorted_by_key(|w| (!w.is_proposed, w.arrival)));
-            assert!(line.has_turn || !line.has_unproposed());
-            let turns = self.turns.iter().filter(|turn| *turn == client).count();
-            assert_eq!(turns, usize::from(line.has_turn));
+            assert!(line.turn.is_some() || !line.has_unproposed());
+            assert!(line.turn.is_none_or(|turn| self.turns.get(&turn) == Some(client)));
         }
-        assert!(self.turns.len() <= self.clients.len());
+        let turns = self.clients.values().filter(|line| line.turn.is_some()).count();
+        assert_eq!(turns, self.turns.len());
+        assert!(self.turns.keys().all(|turn| *turn < self.next_turn));
         assert!(waiting().all(|w| w.arrival < self.next_arrival));
-        assert!(self.arrivals.len() <= 2 * self.owners.len() + 64 + PENDING_ENVELOPES_MAX);
+        assert!(self.arrivals.len() <= 2 * self.by_digest.len() + 64 + PENDING_ENVELOPES_MAX);
     }
 }
 

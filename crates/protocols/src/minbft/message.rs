@@ -240,6 +240,26 @@ impl protocol::Message for Message {
         }
     }
 
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Prepare { .. } => "prepare",
+            Self::Commit { .. } => "commit",
+            Self::RequestViewChange { .. } => "request_view_change",
+            Self::ViewChange(_) => "view_change",
+            Self::NewView(_) => "new_view",
+            Self::Acknowledge { .. } => "acknowledge",
+            Self::Enter { .. } => "enter",
+            Self::Checkpoint { .. } => "checkpoint",
+            Self::Stable(_) => "stable",
+            Self::Report(_) => "report",
+            Self::Forward(_) => "forward",
+            Self::AskBody { .. } => "ask_body",
+            Self::Body(_) => "body",
+            Self::AskEnvelope { .. } => "ask_envelope",
+            Self::Envelope(_) => "envelope",
+        }
+    }
+
     fn statement(&self, domain: &Domain) -> Digest {
         match self {
             Self::Prepare { view, slot, proposal } => {

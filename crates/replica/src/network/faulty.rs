@@ -1,6 +1,6 @@
 //! What leaves a replica that misbehaves on command.
 
-use super::Network;
+use super::{Kind, Network};
 use crate::fault::{Fault, corrupted, other_notice, other_result};
 use bytes::Bytes;
 use pentarchy_core::executor::Notice;
@@ -15,7 +15,7 @@ const LATE_MAX: usize = 65_536;
 /// A message of a slow replica.
 pub enum Late {
     /// For a replica.
-    Peer(ReplicaId, Bytes),
+    Peer(ReplicaId, Kind, Bytes),
     /// For a client's connection.
     Client(usize, ToClient),
 }
@@ -47,7 +47,9 @@ impl Network {
     pub fn send_late(&mut self, now_ms: u64) {
         while self.faulty.late.front().is_some_and(|(due, _)| *due <= now_ms) {
             match self.faulty.late.pop_front() {
-                Some((_, Late::Peer(id, bytes))) => self.send_peer_now(id, |to| to.array(&bytes)),
+                Some((_, Late::Peer(id, kind, bytes))) => {
+                    self.send_peer_now(id, kind, |to| to.array(&bytes));
+                }
                 Some((_, Late::Client(token, message))) => {
                     self.send_client_now(token, now_ms, &message);
                 }
@@ -62,15 +64,22 @@ impl Network {
     }
 
     /// What becomes of a message to a peer.
-    pub fn send_peer_faultily(&mut self, id: ReplicaId, encode: impl FnOnce(&mut Writer)) {
+    pub fn send_peer_faultily(
+        &mut self,
+        id: ReplicaId,
+        kind: Kind,
+        encode: impl FnOnce(&mut Writer),
+    ) {
         let mut to = Writer::default();
         encode(&mut to);
         let bytes = to.into_bytes();
         match self.faulty.fault {
             Fault::Silent => {}
-            Fault::Slow(ms) => self.faulty.hold(ms, Late::Peer(id, bytes)),
-            Fault::Corrupt => self.send_peer_now(id, |to| to.array(&corrupted(&bytes))),
-            Fault::None | Fault::Equivocate => self.send_peer_now(id, |to| to.array(&bytes)),
+            Fault::Slow(ms) => self.faulty.hold(ms, Late::Peer(id, kind, bytes)),
+            Fault::Corrupt => self.send_peer_now(id, kind, |to| to.array(&corrupted(&bytes))),
+            Fault::None | Fault::Equivocate => {
+                self.send_peer_now(id, kind, |to| to.array(&bytes));
+            }
         }
     }
 

@@ -6,7 +6,7 @@ mod strangers;
 
 use crate::clients::Clients;
 use crate::config::{Access, HostLimits, Listen};
-use crate::counters::{Counters, Traffic};
+use crate::counters::{Counters, Messages, Traffic};
 use crate::error::StartError;
 use crate::fault::Fault;
 use crate::links::{Link, Links, Role};
@@ -42,6 +42,8 @@ const PAUSE_MS: u64 = 20;
 
 /// What waits for a client beyond this is written at once, and not at the end of the round.
 const SOON_BYTES: usize = 256 << 10;
+/// The name under which a message is counted; see [`Messages`].
+pub type Kind = &'static str;
 
 /// Who sent the messages that [`Network::read`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +76,7 @@ pub struct Network {
     pub traffic: Traffic,
     /// Clients that are not read, and until when, by ascending time.
     paused: VecDeque<(u64, usize)>,
+    pub messages: Messages,
     /// Connections that are [`Role::Unknown`].
     strangers: Strangers,
     /// Bytes that wait for clients.
@@ -112,6 +115,7 @@ impl Network {
             counters: Counters::default(),
             traffic: Traffic::default(),
             paused: VecDeque::new(),
+            messages: Messages::default(),
             strangers: Strangers::default(),
             client_queued: 0,
             client_read: 0,
@@ -235,22 +239,23 @@ impl Network {
     }
 
     /// Queues a message for a peer; drops it if the peer is not connected or too slow.
-    pub fn send_peer(&mut self, id: ReplicaId, encode: impl FnOnce(&mut Writer)) {
+    pub fn send_peer(&mut self, id: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         match self.faulty.fault {
-            Fault::None => self.send_peer_now(id, encode),
-            _ => self.send_peer_faultily(id, encode),
+            Fault::None => self.send_peer_now(id, kind, encode),
+            _ => self.send_peer_faultily(id, kind, encode),
         }
     }
 
-    fn send_peer_now(&mut self, id: ReplicaId, encode: impl FnOnce(&mut Writer)) {
+    fn send_peer_now(&mut self, id: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         let Some(token) = self.peers.token(id) else {
             self.counters.peer_unconnected += 1;
             return;
         };
         let Some(link) = self.links.get_mut(token) else { return };
         match link.connection.queue_with(encode) {
-            Ok(()) => {
+            Ok(bytes) => {
                 self.traffic.peers.messages_out += 1;
+                self.messages.left(kind, bytes);
                 self.links.mark_dirty(token);
             }
             Err(_) => self.counters.peer_dropped += 1,
@@ -339,13 +344,12 @@ impl Network {
         if link.is_full || is_crowded {
             return false;
         }
-        let queued = link.connection.queue_with(|to| message.encode(to)).is_ok();
-        if queued {
-            self.traffic.clients.messages_out += 1;
-            self.count(token);
-            self.links.mark_dirty(token);
-        }
-        queued
+        let Ok(bytes) = link.connection.queue_with(|to| message.encode(to)) else { return false };
+        self.traffic.clients.messages_out += 1;
+        self.messages.left(message.kind(), bytes);
+        self.count(token);
+        self.links.mark_dirty(token);
+        true
     }
 
     /// Brings [`Self::client_queued`] up to date.

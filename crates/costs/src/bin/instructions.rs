@@ -1,0 +1,130 @@
+//! What callgrind counts: one case, named on the command line, on real cores with keys that do
+//! nothing. `cargo xtask instructions` runs it; without arguments it lists its cases.
+//!
+//! Nothing in here is random, and there is one thread, so equal programs take equal instructions.
+
+use pentarchy_core::digest::hashed;
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::limits::CHECKPOINT_SLOTS;
+use pentarchy_costs::group::Group;
+use pentarchy_costs::stand_in::{Calls, Plain, clients, keys, membership};
+use pentarchy_costs::{Node, Probe, Unwatched, steps};
+use pentarchy_protocols::{Entry, find};
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Faulty replicas that the group tolerates.
+const FAULTS: usize = 1;
+/// Bytes of each operation and of each result.
+const OPERATION_BYTES: usize = 64;
+/// Slots that are ordered before counting begins, and that are counted: one checkpoint in each.
+const SLOTS: u64 = CHECKPOINT_SLOTS;
+
+const PRIMARY: ReplicaId = ReplicaId(0);
+const BACKUP: ReplicaId = ReplicaId(1);
+
+/// What is counted.
+struct Case {
+    name: &'static str,
+    /// At which replica.
+    replica: ReplicaId,
+    /// Which of its work; all of it if there is no list.
+    steps: Option<&'static [&'static str]>,
+    /// Clients with one request each in every slot.
+    batch: usize,
+}
+
+const fn step(name: &'static str, replica: ReplicaId, steps: &'static [&'static str]) -> Case {
+    Case { name, replica, steps: Some(steps), batch: 10 }
+}
+
+const fn whole(name: &'static str, replica: ReplicaId, batch: usize) -> Case {
+    Case { name, replica, steps: None, batch }
+}
+
+const CASES: [Case; 13] = [
+    step("request-in", PRIMARY, &["request", steps::ADMIT]),
+    step("propose", PRIMARY, &[steps::ROUND]),
+    step("prepare", BACKUP, &["prepare"]),
+    step("commit", PRIMARY, &["commit"]),
+    step("execute", PRIMARY, &[steps::EXECUTE]),
+    step("reply", PRIMARY, &[steps::REPLY]),
+    step("checkpoint", PRIMARY, &["checkpoint", steps::SNAPSHOT]),
+    whole("primary-1", PRIMARY, 1),
+    whole("primary-10", PRIMARY, 10),
+    whole("primary-100", PRIMARY, 100),
+    whole("backup-1", BACKUP, 1),
+    whole("backup-10", BACKUP, 10),
+    whole("backup-100", BACKUP, 100),
+];
+
+/// Callgrind counts while this runs, by its name. Never a jump to the work: the end of this
+/// function is where counting ends.
+#[inline(never)]
+fn collect_instructions(work: &mut dyn FnMut()) -> u8 {
+    work();
+    black_box(1)
+}
+
+/// Has the chosen work counted, and counts what it asks of keys.
+struct Collecting<'a> {
+    case: &'a Case,
+    calls: Arc<Calls>,
+    hashes: (u64, u64),
+    asked: [u64; 5],
+}
+
+impl Probe for Collecting<'_> {
+    fn around(&mut self, node: Node, step: &'static str, work: &mut dyn FnMut()) {
+        let is_chosen = self.case.steps.is_none_or(|steps| steps.contains(&step));
+        if node != Node::Replica(self.case.replica) || !is_chosen {
+            return work();
+        }
+        let (hashes, asked) = (hashed(), self.calls.by_name());
+        collect_instructions(work);
+        let after = hashed();
+        self.hashes.0 += after.0 - hashes.0;
+        self.hashes.1 += after.1 - hashes.1;
+        for (sum, ((_, before), (_, after))) in
+            self.asked.iter_mut().zip(asked.into_iter().zip(self.calls.by_name()))
+        {
+            *sum += after - before;
+        }
+    }
+}
+
+fn run(case: &Case, protocol: &Entry) {
+    let calls: Vec<Arc<Calls>> = (0..=2 * FAULTS).map(|_| Arc::default()).collect();
+    let membership = membership(FAULTS);
+    let of = |id: ReplicaId| keys(&calls[usize::from(id.0)]);
+    let mut group = Group::new(protocol, &membership, of, clients(case.batch), Box::new(Plain));
+    group.level(&mut Unwatched);
+    let calls = calls[usize::from(case.replica.0)].clone();
+    let mut collecting = Collecting { case, calls, hashes: (0, 0), asked: [0; 5] };
+    for slot in 1..=2 * SLOTS {
+        group.submit(1, OPERATION_BYTES);
+        let is_counted = slot > SLOTS;
+        let probe: &mut dyn Probe = if is_counted { &mut collecting } else { &mut Unwatched };
+        group.settle(slot as usize, probe);
+    }
+    let names = collecting.calls.by_name().map(|(name, _)| name);
+    println!("requests {}", SLOTS * case.batch as u64);
+    println!("digests {}", collecting.hashes.0);
+    println!("digested_bytes {}", collecting.hashes.1);
+    names.iter().zip(collecting.asked).for_each(|(name, count)| println!("{name} {count}"));
+}
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1);
+    let case = CASES.iter().find(|case| Some(case.name) == wanted.as_deref());
+    match (case, find("minbft")) {
+        (Some(case), Some(protocol)) => run(case, protocol),
+        _ if wanted.is_none() => CASES.iter().for_each(|case| println!("{}", case.name)),
+        _ => {
+            eprintln!("no such case; without an argument all are listed");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}

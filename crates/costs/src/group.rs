@@ -1,0 +1,252 @@
+//! A group and its clients in steps: whatever was sent in one step arrives, everywhere, at the
+//! beginning of the next, and every node has one round in between. So the number of steps from a
+//! request to a believed result is the length of the longest chain of messages that it needs.
+
+use crate::client::{Client, Sealer};
+use crate::host::{Host, Keys, Queue};
+use crate::{Channels, Node, Probe, steps};
+use pentarchy_core::Bytes;
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
+use pentarchy_core::membership::Membership;
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::Delay;
+use pentarchy_protocols::Entry;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Steps after which a group that still says something would never stop.
+const STEPS_MAX: usize = 100;
+
+/// Messages and their bytes, without lengths and frames.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sum {
+    /// How many.
+    pub messages: u64,
+    /// Their bytes together.
+    pub bytes: u64,
+}
+
+/// What one node received and sent, by kind of message.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Traffic {
+    /// What came.
+    pub came: BTreeMap<&'static str, Sum>,
+    /// What left.
+    pub left: BTreeMap<&'static str, Sum>,
+}
+
+/// One frame under way.
+struct Flight {
+    from: Node,
+    to: Node,
+    wire: Vec<u8>,
+    messages: Vec<(&'static str, usize)>,
+}
+
+/// The group.
+pub struct Group {
+    hosts: Vec<Host>,
+    clients: Vec<Client>,
+    by_id: BTreeMap<ClientId, usize>,
+    network: Network,
+    now: Millis,
+}
+
+/// What lies between the nodes.
+struct Network {
+    channels: Box<dyn Channels>,
+    flights: Vec<Flight>,
+    traffic: BTreeMap<Node, Traffic>,
+}
+
+impl Group {
+    /// A fresh group. `keys` gives each replica its keys.
+    pub fn new(
+        protocol: &Entry,
+        membership: &Arc<Membership>,
+        mut keys: impl FnMut(ReplicaId) -> Keys,
+        clients: Vec<(ClientId, Sealer)>,
+        channels: Box<dyn Channels>,
+    ) -> Self {
+        let host = |me| Host::new(me, membership, protocol, keys(me));
+        let (n, f) = (membership.n(), membership.f);
+        let by_id = clients.iter().enumerate().map(|(index, (id, _))| (*id, index)).collect();
+        let client = |(id, sealer)| Client::new(id, n, f, sealer);
+        Self {
+            hosts: membership.ids().map(host).collect(),
+            clients: clients.into_iter().map(client).collect(),
+            by_id,
+            network: Network { channels, flights: Vec::new(), traffic: BTreeMap::new() },
+            now: Millis(1),
+        }
+    }
+
+    /// Has every client submit this many operations of so many bytes.
+    pub fn submit(&mut self, each: usize, length: usize) {
+        for client in &mut self.clients {
+            (0..each).for_each(|_| client.submit(length));
+        }
+    }
+
+    /// Works until nothing is under way. Gives the number of steps after which every client
+    /// believed all its results; 0 if they did before.
+    ///
+    /// # Panics
+    /// If the group does not stop talking.
+    pub fn settle(&mut self, wanted: usize, probe: &mut dyn Probe) -> usize {
+        let mut believed = 0;
+        for step in 0..STEPS_MAX {
+            self.step(probe);
+            let is_done = self.clients.iter().all(|client| client.completed() >= wanted);
+            if is_done && believed == 0 {
+                believed = step;
+            }
+            if self.network.flights.is_empty() {
+                assert!(is_done, "every request is answered");
+                return believed;
+            }
+        }
+        panic!("the group talks for more than {STEPS_MAX} steps");
+    }
+
+    /// Lets the timers of retransmission run out that are armed. False if none is.
+    pub fn resend(&mut self, probe: &mut dyn Probe) -> bool {
+        let mut any = false;
+        for index in 0..self.hosts.len() {
+            let (node, host) = (Node::Replica(ReplicaId(index as u16)), &mut self.hosts[index]);
+            probe.around(node, steps::TIMER, &mut || any |= host.on_resend());
+        }
+        any
+    }
+
+    /// Lets them run out again and again until all replicas know that they are level. Gives how
+    /// often that was.
+    pub fn level(&mut self, probe: &mut dyn Probe) -> usize {
+        let wanted = self.clients.iter().map(Client::completed).min().unwrap_or(0);
+        (0..STEPS_MAX)
+            .take_while(|_| {
+                let any = self.resend(probe);
+                self.settle(wanted, probe);
+                any
+            })
+            .count()
+    }
+
+    /// The delays of a replica's armed timers.
+    pub fn delays(&self, replica: ReplicaId) -> Vec<Delay> {
+        self.hosts[usize::from(replica.0)].delays().collect()
+    }
+
+    /// What a node received and sent since the last call for all nodes' together.
+    pub fn take_traffic(&mut self) -> BTreeMap<Node, Traffic> {
+        std::mem::take(&mut self.network.traffic)
+    }
+
+    fn step(&mut self, probe: &mut dyn Probe) {
+        let mut arrived: BTreeMap<Node, Vec<Flight>> = BTreeMap::new();
+        for flight in std::mem::take(&mut self.network.flights) {
+            arrived.entry(flight.to).or_default().push(flight);
+        }
+        for index in 0..self.hosts.len() {
+            let me = ReplicaId(index as u16);
+            let flights = arrived.remove(&Node::Replica(me)).unwrap_or_default();
+            self.replica_turn(me, flights, probe);
+        }
+        for index in 0..self.clients.len() {
+            let flights = arrived.remove(&Node::Client(index)).unwrap_or_default();
+            self.client_turn(index, flights, probe);
+        }
+    }
+
+    fn replica_turn(&mut self, me: ReplicaId, flights: Vec<Flight>, probe: &mut dyn Probe) {
+        let node = Node::Replica(me);
+        for flight in flights {
+            let (from, kinds, messages) = self.network.open(flight, probe);
+            let host = &mut self.hosts[usize::from(me.0)];
+            for (kind, bytes) in kinds.into_iter().zip(&messages) {
+                probe.around(node, kind, &mut || match from {
+                    Node::Replica(peer) => host.on_peer(peer, bytes),
+                    Node::Client(_) => host.on_client(bytes),
+                });
+                execute(node, host, probe);
+            }
+        }
+        let (host, now) = (&mut self.hosts[usize::from(me.0)], self.now);
+        probe.around(node, steps::ADMIT, &mut || host.admit());
+        probe.around(node, steps::ROUND, &mut || host.on_round(now));
+        execute(node, host, probe);
+        probe.around(node, steps::REPLY, &mut || host.reply());
+        for (peer, queue) in host.to_peers() {
+            self.network.seal(node, Node::Replica(peer), queue, probe);
+        }
+        for (client, queue) in host.to_clients() {
+            self.network.seal(node, Node::Client(self.by_id[&client]), queue, probe);
+        }
+    }
+
+    fn client_turn(&mut self, index: usize, flights: Vec<Flight>, probe: &mut dyn Probe) {
+        let node = Node::Client(index);
+        for flight in flights {
+            let (from, kinds, messages) = self.network.open(flight, probe);
+            let Node::Replica(from) = from else { continue };
+            let client = &mut self.clients[index];
+            for (kind, bytes) in kinds.into_iter().zip(&messages) {
+                probe.around(node, kind, &mut || client.on_replica(from, bytes));
+            }
+        }
+        let (client, now) = (&mut self.clients[index], self.now);
+        probe.around(node, steps::ROUND, &mut || client.on_round(now));
+        for (replica, queue) in client.to_replicas() {
+            self.network.seal(node, Node::Replica(replica), queue, probe);
+        }
+    }
+}
+
+impl Network {
+    /// Who sent a frame, and the messages in it with their kinds.
+    fn open(
+        &mut self,
+        flight: Flight,
+        probe: &mut dyn Probe,
+    ) -> (Node, Vec<&'static str>, Vec<Bytes>) {
+        let Flight { from, to, wire, messages: sent } = flight;
+        let traffic = self.traffic.entry(to).or_default();
+        sent.iter().for_each(|(kind, bytes)| count(&mut traffic.came, kind, *bytes));
+        let (channels, mut messages, mut wire) = (&mut self.channels, Vec::new(), Some(wire));
+        probe.around(to, steps::OPEN, &mut || {
+            channels.open(from, to, wire.take().unwrap_or_default(), &mut messages);
+        });
+        assert_eq!(messages.len(), sent.len(), "messages arrive as they were sent");
+        (from, sent.into_iter().map(|(kind, _)| kind).collect(), messages)
+    }
+
+    fn seal(&mut self, from: Node, to: Node, queue: &mut Queue, probe: &mut dyn Probe) {
+        let (plain, messages) = queue.waiting();
+        if messages.is_empty() {
+            return;
+        }
+        let traffic = self.traffic.entry(from).or_default();
+        messages.iter().for_each(|(kind, bytes)| count(&mut traffic.left, kind, *bytes));
+        let (channels, mut wire) = (&mut self.channels, Vec::new());
+        probe.around(from, steps::SEAL, &mut || wire = channels.seal(from, to, plain));
+        let messages = messages.to_vec();
+        self.flights.push(Flight { from, to, wire, messages });
+        queue.clear();
+    }
+}
+
+/// Executes what a core has decided, in order.
+fn execute(node: Node, host: &mut Host, probe: &mut dyn Probe) {
+    while let Some(output) = host.next_output() {
+        let is_batch = matches!(output, Output::Execute { .. });
+        let step = if is_batch { steps::EXECUTE } else { steps::SNAPSHOT };
+        let mut output = Some(output);
+        probe.around(node, step, &mut || output.take().into_iter().for_each(|o| host.execute(o)));
+    }
+}
+
+fn count(sums: &mut BTreeMap<&'static str, Sum>, kind: &'static str, bytes: usize) {
+    let sum = sums.entry(kind).or_default();
+    sum.messages += 1;
+    sum.bytes += bytes as u64;
+}

@@ -1,0 +1,132 @@
+//! Keys and channels that do no cryptography, only count: what is left is the program's own work,
+//! and the same instructions on every machine.
+
+use crate::client::Sealer;
+use crate::host::{Keys, Tagger};
+use crate::{Channels, Node};
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::request::{Envelope, RequestAuth};
+use pentarchy_io::frame::split;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How often each operation was asked for.
+#[derive(Default, Debug)]
+pub struct Calls {
+    /// Statements signed.
+    pub signed: AtomicU64,
+    /// Signatures of replicas checked.
+    pub signatures: AtomicU64,
+    /// Counter certificates asked for.
+    pub certified: AtomicU64,
+    /// Counter certificates checked.
+    pub certificates: AtomicU64,
+    /// Envelopes checked.
+    pub envelopes: AtomicU64,
+}
+
+impl Calls {
+    /// The counts by name.
+    #[must_use]
+    pub fn by_name(&self) -> [(&'static str, u64); 5] {
+        [
+            ("signed", self.signed.load(Relaxed)),
+            ("signatures", self.signatures.load(Relaxed)),
+            ("certified", self.certified.load(Relaxed)),
+            ("certificates", self.certificates.load(Relaxed)),
+            ("envelopes", self.envelopes.load(Relaxed)),
+        ]
+    }
+}
+
+/// Believes everything.
+struct Believing(Arc<Calls>);
+
+impl Verifier for Believing {
+    fn signature(&self, _: ReplicaId, _: &Digest, _: &[u8; 64]) -> bool {
+        self.0.signatures.fetch_add(1, Relaxed);
+        true
+    }
+    fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
+        self.0.certificates.fetch_add(1, Relaxed);
+        true
+    }
+    fn envelope(&self, envelope: &Envelope) -> bool {
+        self.envelopes(&[envelope])
+    }
+    fn envelopes(&self, envelopes: &[&Envelope]) -> bool {
+        self.0.envelopes.fetch_add(envelopes.len() as u64, Relaxed);
+        true
+    }
+}
+
+struct Blank(Arc<Calls>);
+
+impl Tagger for Blank {
+    fn tag(&mut self, auth: &Auth, _: &Digest) -> AuthTag {
+        match auth {
+            Auth::Channel => AuthTag::Channel,
+            Auth::Signature => {
+                self.0.signed.fetch_add(1, Relaxed);
+                AuthTag::Signature([0; 64])
+            }
+            Auth::Usig(position) => {
+                self.0.certified.fetch_add(1, Relaxed);
+                AuthTag::Usig(Ui {
+                    incarnation: Incarnation(1),
+                    position: *position,
+                    committed: Position::default(),
+                    certificate: Certificate::Mac([0; 32]),
+                })
+            }
+        }
+    }
+}
+
+/// The keys of a replica whose calls are counted.
+#[must_use]
+pub fn keys(calls: &Arc<Calls>) -> Keys {
+    let verifier = Arc::new(Believing(calls.clone()));
+    Keys { verifier, tagger: Box::new(Blank(calls.clone())) }
+}
+
+/// Clients whose signatures say nothing.
+#[must_use]
+pub fn clients(count: usize) -> Vec<(ClientId, Sealer)> {
+    let client = |index: usize| {
+        let sealer: Sealer = Box::new(|draft| draft.seal(RequestAuth::Signature([0; 64])));
+        // Names as evenly spread as those of real keys.
+        (ClientId(Digest::of(&index.to_le_bytes()).0), sealer)
+    };
+    (0..count).map(client).collect()
+}
+
+/// A group for `f` faults whose members have no keys.
+#[must_use]
+pub fn membership(f: usize) -> Arc<Membership> {
+    let member = |id: usize| Member {
+        key: [id as u8; 32],
+        incarnation: Incarnation(1),
+        device_key: [0; 32],
+    };
+    let members = (0..=2 * f).map(member).collect();
+    let (group, base) = (GroupId([7; 16]), Base::default());
+    Arc::new(Membership { group, epoch: Default::default(), f, members, base })
+}
+
+/// Channels that encrypt nothing.
+pub struct Plain;
+
+impl Channels for Plain {
+    fn seal(&mut self, _: Node, _: Node, plain: &[u8]) -> Vec<u8> {
+        plain.to_vec()
+    }
+    fn open(&mut self, _: Node, _: Node, wire: Vec<u8>, messages: &mut Vec<Bytes>) {
+        split(Bytes::from(wire), messages).expect("frames in here are well-formed");
+    }
+}

@@ -1,0 +1,165 @@
+//! A group with real keys, counters and channels, and what each of its nodes was counted to do.
+
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::{Auth, AuthTag};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_costs::client::Sealer;
+use pentarchy_costs::group::Group;
+use pentarchy_costs::host::{Keys, Tagger};
+use pentarchy_costs::{Channels, Node, Probe};
+use pentarchy_crypto::authenticator::Authenticator;
+use pentarchy_crypto::costs::costs;
+use pentarchy_crypto::keys::{KeyPair, channel_public};
+use pentarchy_crypto::request_auth::ClientSigner;
+use pentarchy_crypto::verifier::{GroupVerifier, RequestMode};
+use pentarchy_io::channel::{Channel, Identity};
+use pentarchy_io::costs::frames;
+use pentarchy_protocols::Entry;
+use pentarchy_trusted::{DeviceIdentity, InProcess};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const SECRET: [u8; 32] = [9; 32];
+
+fn replica_key(id: ReplicaId) -> KeyPair {
+    KeyPair::from_seed([id.0 as u8 + 1; 32])
+}
+
+fn client_key(index: usize) -> KeyPair {
+    let mut seed = [0xc1; 32];
+    seed[..8].copy_from_slice(&index.to_le_bytes());
+    KeyPair::from_seed(seed)
+}
+
+fn membership(f: usize) -> Arc<Membership> {
+    let member = |id: u16| Member {
+        key: replica_key(ReplicaId(id)).public(),
+        incarnation: Incarnation(1),
+        device_key: [0; 32],
+    };
+    let members = (0..=2 * f as u16).map(member).collect();
+    let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
+    Arc::new(Membership { group, epoch, f, members, base })
+}
+
+struct Certifying(Authenticator);
+
+impl Tagger for Certifying {
+    fn tag(&mut self, auth: &Auth, digest: &Digest) -> AuthTag {
+        self.0.tag(auth, digest).expect("no position is asked for twice")
+    }
+}
+
+fn keys(me: ReplicaId, membership: &Arc<Membership>) -> Keys {
+    let identity = DeviceIdentity::chosen(Incarnation(1), None);
+    let device = InProcess::open(membership, me, identity, Some(&SECRET)).expect("a MAC device");
+    let mode = RequestMode::Signature;
+    let verifier = GroupVerifier::new(membership.clone(), device.check(), mode, None);
+    let authenticator = Authenticator::new(replica_key(me), Box::new(device));
+    let verifier = Arc::new(verifier.expect("keys are keys"));
+    Keys { verifier, tagger: Box::new(Certifying(authenticator)) }
+}
+
+fn sealer(index: usize, membership: &Membership) -> (ClientId, Sealer) {
+    let signer = ClientSigner::signature(client_key(index), membership.group_domain());
+    (signer.client_id(), Box::new(move |draft| signer.seal(draft)))
+}
+
+/// A fresh group for `f` faults with so many clients, all connected to all.
+pub fn group(protocol: &Entry, f: usize, clients: usize) -> Group {
+    let membership = membership(f);
+    let noise = Noise::new(&membership, clients);
+    let sealers = (0..clients).map(|index| sealer(index, &membership)).collect();
+    Group::new(protocol, &membership, |me| keys(me, &membership), sealers, Box::new(noise))
+}
+
+/// Both ends of every connection, whose handshakes are over.
+struct Noise {
+    ends: BTreeMap<(Node, Node), Channel>,
+}
+
+impl Noise {
+    fn new(membership: &Membership, clients: usize) -> Self {
+        let mut noise = Self { ends: BTreeMap::new() };
+        for id in membership.ids() {
+            for other in membership.ids().filter(|other| *other < id) {
+                noise.connect(membership, Node::Replica(id), other);
+            }
+            (0..clients).for_each(|index| noise.connect(membership, Node::Client(index), id));
+        }
+        noise
+    }
+
+    fn connect(&mut self, membership: &Membership, from: Node, to: ReplicaId) {
+        let keys = |node| match node {
+            Node::Replica(id) => replica_key(id),
+            Node::Client(index) => client_key(index),
+        };
+        let domain = membership.group_domain();
+        let identity = |node| Identity::new(*keys(node).channel_secret(), &domain);
+        let node = Node::Replica(to);
+        let remote = channel_public(&keys(node).public()).expect("a good key");
+        let (mut asked, mut answered, mut none) = (Vec::new(), Vec::new(), Vec::new());
+        let max = 4 << 20;
+        let mut first = Channel::initiator(&identity(from), &remote, max, &mut asked).unwrap();
+        let mut second = Channel::responder(&identity(node), max).unwrap();
+        second.read(&asked, &mut none, &mut answered).unwrap();
+        first.read(&answered, &mut none, &mut Vec::new()).unwrap();
+        // Who dials says who it is.
+        let mut hello = Vec::new();
+        first.write(&[1, 0, 0, 0, 0], &mut hello).unwrap();
+        second.read(&hello, &mut none, &mut Vec::new()).unwrap();
+        self.ends.insert((from, node), first);
+        self.ends.insert((node, from), second);
+    }
+}
+
+impl Channels for Noise {
+    fn seal(&mut self, from: Node, to: Node, plain: &[u8]) -> Vec<u8> {
+        let mut wire = Vec::new();
+        let end = self.ends.get_mut(&(from, to)).expect("all are connected");
+        end.write(plain, &mut wire).expect("an open channel");
+        wire
+    }
+    fn open(&mut self, from: Node, to: Node, wire: Vec<u8>, messages: &mut Vec<Bytes>) {
+        let end = self.ends.get_mut(&(to, from)).expect("all are connected");
+        end.read(&wire, messages, &mut Vec::new()).expect("an authentic frame");
+    }
+}
+
+/// What one node did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Spent {
+    pub signatures_made: u64,
+    pub signatures_verified: u64,
+    pub macs: u64,
+    pub usigs_created: u64,
+    pub usigs_verified: u64,
+    pub hashes: u64,
+    pub frames_sealed: u64,
+    pub frames_opened: u64,
+}
+
+/// Adds up what the process counts while a node works. The counts are the process's, so only one
+/// group may work at a time.
+#[derive(Default)]
+pub struct Ledger(pub BTreeMap<Node, Spent>);
+
+impl Probe for Ledger {
+    fn around(&mut self, node: Node, _: &'static str, work: &mut dyn FnMut()) {
+        let (before, frames_before) = (costs(), frames());
+        work();
+        let (since, after) = (costs().since(&before), frames());
+        let spent = self.0.entry(node).or_default();
+        spent.signatures_made += since.signatures_made;
+        spent.signatures_verified += since.signatures_verified;
+        spent.macs += since.macs_made + since.macs_verified;
+        spent.usigs_created += since.usigs_created;
+        spent.usigs_verified += since.usigs_verified;
+        spent.hashes += since.hashes;
+        spent.frames_sealed += after.sealed - frames_before.sealed;
+        spent.frames_opened += after.opened - frames_before.opened;
+    }
+}
