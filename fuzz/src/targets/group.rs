@@ -14,7 +14,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
-use pentarchy_core::protocol::{Message as _, Setup, TimerKey, Tuning};
+use pentarchy_core::protocol::{Memory, Message as _, Setup, TimerKey, Tuning};
 use pentarchy_core::request::{Draft, Request};
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_protocols::minbft;
@@ -72,7 +72,13 @@ fn node(id: ReplicaId, out: &mut Vec<Act>) -> ReplicaNode {
     let entry = pentarchy_protocols::find("minbft").expect("it is there");
     let membership = Arc::new(membership(SEED, usize::from(N), 1));
     let mut effects = Vec::new();
-    let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning: TUNING };
+    let setup = Setup {
+        me: id,
+        membership: membership.clone(),
+        fetch: None,
+        memory: Memory::Volatile,
+        tuning: TUNING,
+    };
     let core = (entry.start)(setup, &mut effects);
     let journal = Journal::default();
     let service = Box::new(Registers::new(journal.clone()));

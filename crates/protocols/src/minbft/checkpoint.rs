@@ -3,6 +3,7 @@
 
 use super::certificate::CheckpointProof;
 use super::message::Message;
+use super::record::Record;
 use super::replica::MinBft;
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -178,6 +179,7 @@ impl MinBft {
         self.checkpoints.forget_below(slot);
         self.checkpoints.patience = 0;
         self.checkpoints.ahead = self.checkpoints.ahead.take().filter(|ahead| ahead.slot > slot);
+        out.persist(Record::Stable(proof.clone()));
         self.stable = proof;
         self.advance_window(slot);
         if !mutant!("minbft.next-slot-stays-behind") {
@@ -203,7 +205,7 @@ impl MinBft {
     }
 
     /// Moves the window. Slots that come into it may be among those that the view took over.
-    fn advance_window(&mut self, low: Slot) {
+    pub(super) fn advance_window(&mut self, low: Slot) {
         let before = self.window.high();
         self.window.advance(low);
         let Some(entry) = &self.entry else { return };

@@ -47,6 +47,7 @@ mod checkpoint;
 mod explore;
 mod message;
 mod ordering;
+mod record;
 mod replica;
 mod resend;
 #[cfg(test)]
@@ -59,4 +60,5 @@ pub use certificate::{
 };
 pub use explore::{STARTS, is_settled};
 pub use message::{Message, Report};
+pub use record::Record;
 pub use replica::{MinBft, Timer};
