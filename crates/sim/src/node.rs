@@ -474,16 +474,17 @@ impl ReplicaNode {
             Output::Checkpoint { slot } => {
                 assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");
                 let state = self.executor.checkpoint();
+                // What this replica vouches for, others may need to have from it after a crash.
+                if let (Some(kept), Some(snapshot)) = (&mut self.kept, self.executor.latest()) {
+                    kept.keep(snapshot.clone());
+                }
                 out.push(Act::Saw(Observation::Checkpointed { slot, state }));
                 let input = Input::Checkpointed { slot, state };
                 self.inbox.push_back(CoreEvent::Input(input));
             }
             Output::Stable { slot, state } => {
-                let snapshot = self.executor.snapshot(slot).filter(|it| it.digest == state);
-                if let (Some(kept), Some(snapshot)) = (&mut self.kept, snapshot) {
-                    kept.keep(snapshot.clone());
-                }
                 self.executor.stable(slot);
+                self.kept.iter_mut().for_each(|kept| kept.stable(slot));
                 out.push(Act::Saw(Observation::Stable { slot, state }));
             }
             Output::Fetch { slot, state, from } => {

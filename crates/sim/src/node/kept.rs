@@ -7,7 +7,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Position, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Epochs, Proof};
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::protocol::Memory;
 use pentarchy_core::snapshot::Snapshot;
@@ -30,8 +30,8 @@ pub struct Kept {
     membership: Arc<Membership>,
     /// How the epoch before ended.
     proof: Option<Proof>,
-    /// A state that a quorum vouches for.
-    snapshot: Option<Snapshot>,
+    /// States, the newest last: from the one that a quorum vouches for on.
+    snapshots: Vec<Snapshot>,
     log: Vec<Entry>,
     /// Entries that outlive a crash for certain.
     synced: usize,
@@ -50,7 +50,7 @@ impl Kept {
         Self {
             membership,
             proof: None,
-            snapshot: None,
+            snapshots: Vec::new(),
             log: Vec::new(),
             synced: 0,
             fuse: None,
@@ -82,7 +82,7 @@ impl Kept {
     /// Whether everything is here to go on from.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.membership.base.slot.0 == 0 || self.snapshot.is_some()
+        self.membership.base.slot.0 == 0 || !self.snapshots.is_empty()
     }
 
     /// Writes what a core wants kept.
@@ -114,18 +114,24 @@ impl Kept {
         !self.dead
     }
 
-    /// Keeps a vouched state, in one step.
+    /// Keeps a state, in one step.
     pub fn keep(&mut self, snapshot: Snapshot) {
         if self.survives() {
-            self.snapshot = Some(snapshot);
+            self.snapshots.push(snapshot);
         }
+    }
+
+    /// A quorum vouches for the state of a slot: those before may go.
+    pub fn stable(&mut self, slot: Slot) {
+        self.snapshots.retain(|snapshot| snapshot.slot >= slot);
     }
 
     /// Begins the log of another epoch, in one step.
     pub fn begin(&mut self, epochs: &Epochs, snapshot: Option<Snapshot>) {
         if self.survives() {
             let (fuse, proof) = (self.fuse, epochs.proof().cloned());
-            *self = Self { snapshot, fuse, proof, ..Self::new(epochs.membership().clone()) };
+            let snapshots = snapshot.into_iter().collect();
+            *self = Self { snapshots, fuse, proof, ..Self::new(epochs.membership().clone()) };
         }
     }
 
@@ -165,8 +171,8 @@ impl Kept {
 
     /// The state to go on from, if it is not the group's first.
     #[must_use]
-    pub const fn snapshot(&self) -> Option<&Snapshot> {
-        self.snapshot.as_ref()
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.snapshots.last()
     }
 
     /// What a core is started with.
@@ -176,7 +182,7 @@ impl Kept {
             Entry::Record(record) => Some(record.clone()),
             Entry::Certified(..) => None,
         });
-        let executed = self.snapshot.as_ref().map_or(self.membership.base.slot, |it| it.slot);
+        let executed = self.snapshot().map_or(self.membership.base.slot, |it| it.slot);
         Memory::Durable { executed, records: records.collect() }
     }
 }
