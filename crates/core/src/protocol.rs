@@ -4,7 +4,7 @@ use crate::auth::{Auth, AuthTag, Verified, Verifier};
 use crate::digest::{Digest, Domain};
 use crate::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use crate::limits;
-use crate::membership::Membership;
+use crate::membership::{Base, Membership};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -319,8 +319,9 @@ pub enum Memory {
     Volatile,
     /// All that was durable when it stopped. It goes on as whom it was.
     Durable {
-        /// The slot whose state the executor has; the base's, if the epoch just begins.
-        executed: Slot,
+        /// The slot whose state the executor has, and that state; the epoch's base if the epoch just
+        /// begins.
+        executed: Base,
         /// What the core had kept, oldest first; nothing if the epoch just begins.
         records: Vec<Bytes>,
     },

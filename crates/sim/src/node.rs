@@ -107,8 +107,9 @@ impl ReplicaNode {
         };
         let succession = epochs::Succession::new(following, life, membership.epoch);
         let mut executor = Executor::new(membership.clone(), service);
-        if let Some(snapshot) = kept.as_ref().and_then(Kept::snapshot) {
-            executor.install(snapshot.clone()).expect("it was this service's state");
+        if let Some((newest, earlier)) = kept.as_ref().and_then(|it| it.snapshots().split_last()) {
+            executor.install(newest.clone()).expect("it was this service's state");
+            executor.keep_earlier(earlier.iter().cloned());
         }
         let mut node = Self {
             id,

@@ -21,6 +21,7 @@ use pentarchy_core::batch::{Batch, Proposal};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
+use pentarchy_core::membership::Base;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, To};
 use pentarchy_core::request::Envelope;
@@ -150,18 +151,18 @@ impl MinBft {
     pub(super) fn resume(
         &mut self,
         log: &mut dyn Iterator<Item = Record>,
-        executed: Slot,
+        executed: Base,
         out: &mut Effects<Self>,
     ) {
-        self.committed = executed;
+        self.committed = executed.slot;
         let mut past = Past::default();
         log.for_each(|record| self.recall(record, &mut past));
-        let proposed = |message: &&Message| matches!(message, Message::Prepare { .. });
-        self.looping = past.said.iter().filter(proposed).count() as u64;
-        self.in_flight = self.looping;
+        self.recall_decisions(&past);
         if self.stable.slot > self.committed {
             let CheckpointProof { slot, state, .. } = self.stable;
             out.output(Output::Fetch { slot, state, from: self.stable.signers() });
+        } else if self.stable.slot < self.committed {
+            self.on_checkpointed(executed.slot, executed.state, out);
         }
         if self.phase != Phase::Entered {
             mark!("minbft/resumed_changing");
@@ -174,6 +175,23 @@ impl MinBft {
         }
     }
 
+    /// What was executed was decided. Nobody commits to it again for this replica alone.
+    fn recall_decisions(&mut self, past: &Past) {
+        for slot in (self.window.low().0 + 1..=self.committed.0).map(Slot) {
+            if let Some(state) = self.window.get_mut(slot) {
+                state.decided = state.batch.is_some();
+            }
+        }
+        let proposed = past.said.iter().filter_map(|message| match message {
+            Message::Prepare { slot, .. } => Some(*slot),
+            _ => None,
+        });
+        let proposed: Vec<Slot> = proposed.collect();
+        self.looping = proposed.len() as u64;
+        self.in_flight = proposed.iter().filter(|slot| **slot > self.committed).count() as u64;
+        self.next_slot = self.next_slot.max(self.committed.next());
+    }
+
     fn recall(&mut self, record: Record, past: &mut Past) {
         match record {
             Record::Envelope(envelope) => {
@@ -182,6 +200,9 @@ impl MinBft {
             Record::Prepare { view, slot, proposal } => {
                 self.next_slot = slot.next();
                 self.recall_body(slot, &proposal, past);
+                if let Some(state) = self.window.get_mut(slot) {
+                    state.batch = Some(proposal.digest());
+                }
                 past.said.push(Message::Prepare { view, slot, proposal });
             }
             Record::Commit(prepare) => self.recall_commit(prepare, past),

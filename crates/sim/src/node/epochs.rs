@@ -189,9 +189,8 @@ impl ReplicaNode {
         self.succession.diverged = follows && differs;
         let fetch = (mine != Some(membership.base)).then_some(sources);
         let admitted = self.succession.epochs.is_admitted();
-        let executed = self.executor.executed();
         let memory = match self.kept {
-            Some(_) => Memory::Durable { executed, records: Vec::new() },
+            Some(_) => Memory::Durable { executed: membership.base, records: Vec::new() },
             None => Memory::Volatile,
         };
         Some(Beginning { membership, fetch, admitted, memory })

@@ -8,7 +8,7 @@ use pentarchy_core::counter::{Position, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Epochs, Proof};
 use pentarchy_core::ids::{ReplicaId, Slot};
-use pentarchy_core::membership::{Life, Membership};
+use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::protocol::Memory;
 use pentarchy_core::snapshot::Snapshot;
 use std::collections::BTreeMap;
@@ -117,6 +117,7 @@ impl Kept {
     /// Keeps a state, in one step.
     pub fn keep(&mut self, snapshot: Snapshot) {
         if self.survives() {
+            self.snapshots.retain(|known| known.slot < snapshot.slot);
             self.snapshots.push(snapshot);
         }
     }
@@ -169,10 +170,17 @@ impl Kept {
         &self.membership
     }
 
-    /// The state to go on from, if it is not the group's first.
+    /// The states that it has, oldest first; none if it is at the group's first.
     #[must_use]
-    pub fn snapshot(&self) -> Option<&Snapshot> {
-        self.snapshots.last()
+    pub fn snapshots(&self) -> &[Snapshot] {
+        &self.snapshots
+    }
+
+    /// Up to where it had executed, as far as it is durable.
+    #[must_use]
+    pub fn executed(&self) -> Base {
+        let newest = self.snapshots.last();
+        newest.map_or(self.membership.base, |it| Base { slot: it.slot, state: it.digest })
     }
 
     /// What a core is started with.
@@ -182,7 +190,6 @@ impl Kept {
             Entry::Record(record) => Some(record.clone()),
             Entry::Certified(..) => None,
         });
-        let executed = self.snapshot().map_or(self.membership.base.slot, |it| it.slot);
-        Memory::Durable { executed, records: records.collect() }
+        Memory::Durable { executed: self.executed(), records: records.collect() }
     }
 }

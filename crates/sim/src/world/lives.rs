@@ -124,7 +124,7 @@ impl World<'_> {
             let seen = Observation::Certified { epoch, ui, digest };
             self.oracle.saw(id, false, &seen, self.now, &mut self.audit)?;
         }
-        let at = kept.snapshot().map_or(kept.membership().base.slot, |snapshot| snapshot.slot);
+        let at = kept.executed().slot;
         self.oracle.resumed(id, kept.membership().epoch, at);
         let mut acts = Vec::new();
         let node = self.node(id, Arc::new(Mutex::new(device)), None, Some(kept), &mut acts);
