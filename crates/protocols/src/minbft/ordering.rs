@@ -176,7 +176,9 @@ impl MinBft {
             return false;
         }
         persist_named(body, out);
-        out.persist(record);
+        if !mutant!("minbft.commit-not-kept") {
+            out.persist(record);
+        }
         self.next_slot = slot.next();
         out.send(To::All, Message::Commit { view: self.view, slot, batch });
         true

@@ -22,6 +22,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, To};
 use pentarchy_core::request::Envelope;
@@ -161,7 +162,7 @@ impl MinBft {
         if self.stable.slot > self.committed {
             let CheckpointProof { slot, state, .. } = self.stable;
             out.output(Output::Fetch { slot, state, from: self.stable.signers() });
-        } else if self.stable.slot < self.committed {
+        } else if self.stable.slot < self.committed && !mutant!("minbft.state-not-vouched-again") {
             self.on_checkpointed(executed.slot, executed.state, out);
         }
         if self.phase != Phase::Entered {
@@ -169,7 +170,8 @@ impl MinBft {
             let doublings = self.doublings;
             out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
         }
-        for message in past.said {
+        let silent = mutant!("minbft.says-nothing-again");
+        for message in past.said.into_iter().filter(|_| !silent) {
             mark!("minbft/said_again");
             out.send(To::All, message);
         }
@@ -252,6 +254,7 @@ impl MinBft {
             let Message::Prepare { slot, proposal, .. } = &message else { continue };
             let (slot, batch) = (*slot, proposal.digest());
             let shown = change.prepares.iter().find(|prepared| prepared.slot == slot);
+            let shown = shown.filter(|_| !mutant!("minbft.own-prepares-forgotten"));
             let (Some(shown), Some(state)) = (shown, self.window.get_mut(slot)) else { continue };
             let tag = AuthTag::Usig(shown.ui);
             state.batch = Some(batch);

@@ -171,7 +171,9 @@ impl MinBft {
             prepares: self.prepares_to_show(),
         };
         let change = Arc::new(change);
-        out.persist(Record::Leave(change.clone()));
+        if !mutant!("minbft.leaving-not-kept") {
+            out.persist(Record::Leave(change.clone()));
+        }
         out.send(To::All, Message::ViewChange(change));
     }
 
@@ -355,7 +357,9 @@ impl MinBft {
             if !mine {
                 self.persist_bodies(&opening.start, out);
             }
-            out.persist(Record::Acknowledge(opening.message.clone()));
+            if !mutant!("minbft.acknowledged-not-kept") {
+                out.persist(Record::Acknowledge(opening.message.clone()));
+            }
         }
         if !mine {
             out.send(To::All, Message::Acknowledge { view: self.view, opening: digest });
@@ -414,7 +418,9 @@ impl MinBft {
             acknowledgements: acknowledgements.take(others).collect(),
         };
         let digest = opening.message.digest;
-        out.persist(Record::Enter(entry.clone()));
+        if !mutant!("minbft.entry-not-kept") {
+            out.persist(Record::Enter(entry.clone()));
+        }
         self.take_over(&entry);
         let taken_over = if mutant!("minbft.slots-used-again") { entry.base } else { entry.end() };
         self.next_slot = taken_over.max(self.stable.slot).next();
