@@ -2,8 +2,10 @@
 //! that it was checked ([`Verified`]).
 
 use crate::counter::{Position, Ui};
-use crate::digest::Digest;
+use crate::digest::{Digest, Domain};
 use crate::ids::ReplicaId;
+use crate::limits::FRAME_BYTES_MAX;
+use crate::protocol::Message;
 use crate::request::Envelope;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
@@ -135,6 +137,18 @@ pub struct Verified<M> {
     pub wire: Bytes,
 }
 
+impl<M: Message> Verified<M> {
+    /// What a core reads in its own log that it had said, with the tag that was made for it.
+    pub fn recalled(author: ReplicaId, tag: AuthTag, domain: &Domain, message: M) -> Self {
+        let mut writer = Writer::default();
+        author.encode(&mut writer);
+        tag.encode(&mut writer);
+        message.encode(&mut writer);
+        let digest = message.statement(domain);
+        Self { author, tag, digest, message: Arc::new(message), wire: writer.into_bytes() }
+    }
+}
+
 impl<M> Clone for Verified<M> {
     fn clone(&self) -> Self {
         Self {
@@ -160,6 +174,25 @@ impl<M> Hash for Verified<M> {
         self.author.hash(state);
         self.tag.hash(state);
         self.digest.hash(state);
+    }
+}
+
+/// As a replica keeps it in its own log, where nothing has to be checked again. Never for the
+/// network: whoever decodes it believes it.
+impl<M: Message> Wire for Verified<M> {
+    fn encode(&self, to: &mut Writer) {
+        self.digest.encode(to);
+        to.bytes(&self.wire);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let digest = Digest::decode(from)?;
+        let wire = from.bytes(FRAME_BYTES_MAX)?;
+        let mut reader = Reader::new(&wire);
+        let author = ReplicaId::decode(&mut reader)?;
+        let tag = AuthTag::decode(&mut reader)?;
+        let message = Arc::new(M::decode(&mut reader)?);
+        reader.finish()?;
+        Ok(Self { author, tag, digest, message, wire })
     }
 }
 

@@ -244,6 +244,24 @@ impl Epochs {
         }
     }
 
+    /// In the epoch that was going on when this replica stopped, with the proof of how the one
+    /// before ended, so that it can show it to others.
+    #[must_use]
+    pub fn resumed(
+        me: ReplicaId,
+        life: Life,
+        membership: Arc<Membership>,
+        proof: Option<Proof>,
+    ) -> Self {
+        Self { proofs: proof.into_iter().collect(), ..Self::new(me, life, membership) }
+    }
+
+    /// The proof of how the epoch before ended; none in the first.
+    #[must_use]
+    pub fn proof(&self) -> Option<&Proof> {
+        self.proofs.back()
+    }
+
     /// The epoch in which this replica is.
     #[must_use]
     pub const fn membership(&self) -> &Arc<Membership> {

@@ -10,8 +10,8 @@ use crate::ids::ReplicaId;
 use crate::membership::Membership;
 use crate::ports::replica::{Input, Output};
 use crate::protocol::{
-    Delay, Effect, Effects, Event, Evidence, Message, Protocol, Reject, Rules, Setup, Status,
-    TimerKey, TimerName, To,
+    BadRecord, Delay, Effect, Effects, Event, Evidence, Memory, Message, Protocol, Reject, Rules,
+    Setup, Status, TimerKey, TimerName, To,
 };
 use crate::wire::{Reader, Wire, Writer};
 use alloc::boxed::Box;
@@ -141,18 +141,40 @@ pub struct Erased<P: Protocol> {
     me: ReplicaId,
     membership: Arc<Membership>,
     domain: Domain,
+    /// Whether records are kept.
+    persists: bool,
     effects: Effects<P>,
 }
 
 impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
+    /// Whether these are records that such a core wrote.
+    ///
+    /// # Errors
+    /// [`BadRecord`] names the first that is not.
+    pub fn check_records(records: &[Bytes]) -> Result<(), BadRecord> {
+        let bad = records.iter().position(|record| P::Record::from_bytes(record).is_err());
+        bad.map_or(Ok(()), |index| Err(BadRecord { index }))
+    }
+
     /// Starts a core behind the door; its first effects are appended to `out`.
-    pub fn start(setup: Setup, out: &mut Vec<CoreEffect>) -> Self {
+    ///
+    /// # Panics
+    /// If its memory holds what such a core did not write; see [`Self::check_records`].
+    pub fn start(mut setup: Setup, out: &mut Vec<CoreEffect>) -> Self {
+        let records = match &mut setup.memory {
+            Memory::Volatile => Vec::new(),
+            Memory::Durable { records, .. } => core::mem::take(records),
+        };
+        let mut log = records.iter().map(|record| {
+            P::Record::from_bytes(record).expect("a host checks its log before it starts a core")
+        });
         let mut effects = Effects::default();
         let me = setup.me;
         let membership = setup.membership.clone();
         let domain = membership.domain();
-        let core = P::start(setup, &mut core::iter::empty(), &mut effects);
-        let mut erased = Self { core, me, membership, domain, effects };
+        let persists = setup.memory != Memory::Volatile;
+        let core = P::start(setup, &mut log, &mut effects);
+        let mut erased = Self { core, me, membership, domain, persists, effects };
         erased.drain(out);
         erased
     }
@@ -165,6 +187,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
     fn drain(&mut self, out: &mut Vec<CoreEffect>) {
         for effect in self.effects.drain() {
             out.push(match effect {
+                Effect::Persist(_) if !self.persists => continue,
                 Effect::Send { to, message } => {
                     let outgoing = Outgoing {
                         auth: message.auth(),
@@ -295,6 +318,7 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
             me: self.me,
             membership: self.membership.clone(),
             domain: self.domain,
+            persists: self.persists,
             effects: Effects::default(),
         })
     }

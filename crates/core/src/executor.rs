@@ -252,6 +252,15 @@ impl Executor {
         self.snapshots.retain(|snapshot| snapshot.slot >= low);
     }
 
+    /// Keeps states from before the one that was installed last, oldest first, for others to fetch.
+    pub fn keep_earlier(&mut self, snapshots: impl DoubleEndedIterator<Item = Snapshot>) {
+        for snapshot in snapshots.rev() {
+            if self.snapshots.len() < SNAPSHOTS_KEPT {
+                self.snapshots.push_front(snapshot);
+            }
+        }
+    }
+
     /// A kept snapshot.
     #[must_use]
     pub fn snapshot(&self, slot: Slot) -> Option<&Snapshot> {

@@ -119,6 +119,16 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("minbft.new-view-takes-shortest", "a view takes over the shortest list shown"),
     mutant("minbft.nothing-taken-over", "what a view took over is forgotten as it is entered"),
     mutant("minbft.slots-used-again", "a view orders in slots that it took over"),
+    mutant("minbft.commit-not-kept", "a commitment is not in the log"),
+    mutant("minbft.leaving-not-kept", "that a view was left is not in the log"),
+    mutant("minbft.entry-not-kept", "how a view was entered is not in the log"),
+    mutant("minbft.acknowledged-not-kept", "the NEW-VIEW that was acknowledged is not in the log"),
+    mutant("minbft.says-nothing-again", "after a crash nothing is said again"),
+    mutant(
+        "minbft.own-prepares-forgotten",
+        "after a crash a second VIEW-CHANGE shows no own PREPAREs",
+    ),
+    mutant("minbft.state-not-vouched-again", "after a crash the last state is not signed again"),
     mutant("minbft.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
         .explored(),
 ];

@@ -4,10 +4,11 @@ use crate::auth::{Auth, AuthTag, Verified, Verifier};
 use crate::digest::{Digest, Domain};
 use crate::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use crate::limits;
-use crate::membership::Membership;
+use crate::membership::{Base, Membership};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use core::fmt::Debug;
 use core::hash::Hash;
 
@@ -109,7 +110,8 @@ pub trait Protocol: Value {
     ) -> Result<(), Reject>;
 
     /// Brings up the core for one epoch. `log` yields what it persisted in this epoch, oldest
-    /// first; it is empty the first time.
+    /// first; it is empty the first time. The core says again what it had said behind the last
+    /// stable checkpoint: its device has the same certificates for that.
     fn start(
         setup: Setup,
         log: &mut dyn Iterator<Item = Self::Record>,
@@ -307,9 +309,43 @@ pub struct Setup {
     /// Whether execution has reached the state with which the epoch begins. If not, these vouch
     /// for it, and the core begins by fetching it.
     pub fetch: Option<ReplicaSet>,
+    /// What outlived the process.
+    pub memory: Memory,
     /// Sizes that change speed and memory, never meaning. Equal in all replicas of a group.
     pub tuning: Tuning,
 }
+
+/// What a replica knows of its past in this epoch when it starts.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Memory {
+    /// Nothing, and nothing will be kept: whoever stops comes back as somebody else. Records that
+    /// the core asks to be kept are dropped at the door.
+    #[default]
+    Volatile,
+    /// All that was durable when it stopped. It goes on as whom it was.
+    Durable {
+        /// The slot whose state the executor has, and that state; the epoch's base if the epoch just
+        /// begins.
+        executed: Base,
+        /// What the core had kept, oldest first; nothing if the epoch just begins.
+        records: Vec<Bytes>,
+    },
+}
+
+/// A record that this core never wrote: the log is another version's or another protocol's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadRecord {
+    /// Which one, from 0.
+    pub index: usize,
+}
+
+impl core::fmt::Display for BadRecord {
+    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(out, "record {} of the log is none of this protocol in this version", self.index)
+    }
+}
+
+impl core::error::Error for BadRecord {}
 
 /// Sizes of tables and batches; see [`limits`] for the defaults and their sums.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -10,7 +10,7 @@ use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{Delay, Setup, TimerKey, To, Tuning};
+use pentarchy_core::protocol::{Delay, Memory, Setup, TimerKey, To, Tuning};
 use pentarchy_core::request::{Envelope, Request};
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::wire::{Wire, Writer};
@@ -93,7 +93,13 @@ impl Host {
     pub fn new(me: ReplicaId, membership: &Arc<Membership>, protocol: &Entry, keys: Keys) -> Self {
         let mut effects = Vec::new();
         let (membership, tuning) = (membership.clone(), Tuning::default());
-        let setup = Setup { me, membership: membership.clone(), fetch: None, tuning };
+        let setup = Setup {
+            me,
+            membership: membership.clone(),
+            fetch: None,
+            memory: Memory::Volatile,
+            tuning,
+        };
         let mut others: ReplicaSet = membership.ids().collect();
         others.remove(me);
         let mut host = Self {
@@ -199,6 +205,7 @@ impl Host {
             }
             Output::Stable { slot, .. } => self.executor.stable(slot),
             Output::Admit { .. }
+            | Output::Full { .. }
             | Output::Fetch { .. }
             | Output::Entered { .. }
             | Output::Diverged { .. } => panic!("nothing goes wrong in here: {output:?}"),

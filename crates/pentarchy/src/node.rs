@@ -8,7 +8,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{BadMembership, Life, Membership};
-use pentarchy_core::protocol::{Setup, Tuning};
+use pentarchy_core::protocol::{Memory, Setup, Tuning};
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::request_auth::{BadMemberKey, ClientSigner};
@@ -197,7 +197,10 @@ impl EpochFactory for Epochs {
         effects: &mut Vec<CoreEffect>,
     ) -> Box<dyn ReplicaCore> {
         let (me, membership) = (self.me, membership.clone());
-        (self.entry.start)(Setup { me, membership, fetch, tuning: Tuning::default() }, effects)
+        (self.entry.start)(
+            Setup { me, membership, fetch, memory: Memory::Volatile, tuning: Tuning::default() },
+            effects,
+        )
     }
 }
 

@@ -17,9 +17,10 @@ pub mod unreplicated;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use pentarchy_core::Bytes;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::forge::{IsSettled, MakeForger};
-use pentarchy_core::protocol::{Protocol, Rules, Setup};
+use pentarchy_core::protocol::{BadRecord, Protocol, Rules, Setup};
 
 /// Starts a replica core; its first effects are appended.
 pub type Start = fn(Setup, &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore>;
@@ -31,6 +32,8 @@ pub struct Entry {
     pub rules: Rules,
     /// Brings up a replica.
     pub start: Start,
+    /// Whether these are records of such a replica; to be asked before it starts with them.
+    pub check_records: fn(&[Bytes]) -> Result<(), BadRecord>,
     /// Whether a user may run a service on it.
     pub for_users: bool,
     /// Makes a replica that lies, for searches; none if nobody has written down how.
@@ -46,6 +49,7 @@ pub const PROTOCOLS: [Entry; 2] = [
     Entry {
         rules: minbft::MinBft::RULES,
         start: start_minbft,
+        check_records: Erased::<minbft::MinBft>::check_records,
         for_users: true,
         forger: Some(minbft::Byzantine::boxed),
         is_settled: minbft::is_settled,
@@ -54,6 +58,7 @@ pub const PROTOCOLS: [Entry; 2] = [
     Entry {
         rules: unreplicated::Unreplicated::RULES,
         start: start_unreplicated,
+        check_records: Erased::<unreplicated::Unreplicated>::check_records,
         for_users: false,
         forger: None,
         is_settled: |_, _| false,

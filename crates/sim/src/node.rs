@@ -29,11 +29,13 @@ use std::sync::{Arc, Mutex};
 
 mod acts;
 mod epochs;
+mod kept;
 mod lies;
 mod usurp;
 
 pub use acts::{Act, Address, Observation, Packet};
 pub use epochs::{Beginning, NewCore};
+pub use kept::Kept;
 pub use lies::{Fault, Lying};
 pub use usurp::Usurping;
 
@@ -53,6 +55,8 @@ pub struct ReplicaNode {
     clients: Arc<[ClientId]>,
     journal: Journal,
     faulty: Option<Fault>,
+    /// What outlives a crash, if anything does.
+    kept: Option<Kept>,
     inbox: VecDeque<CoreEvent>,
     effects: Vec<CoreEffect>,
     steps: u64,
@@ -82,26 +86,36 @@ pub struct Parts {
     pub device: SharedDevice,
     /// Whether it is faulty, and how.
     pub faulty: Option<Fault>,
+    /// Its disk, if it has one, with the state that it goes on from.
+    pub kept: Option<Kept>,
 }
 
 impl ReplicaNode {
     /// Puts a replica together and carries out its first effects.
     #[must_use]
     pub fn new(parts: Parts, out: &mut Vec<Act>) -> Self {
-        let Parts { id, membership, crypto, clients, service, journal, core, device, faulty } =
-            parts;
+        let Parts { id, membership, crypto, clients, service, journal, core, .. } = parts;
+        let Parts { device, faulty, kept, .. } = parts;
         let (core, first) = core;
         let mut others: ReplicaSet = membership.ids().collect();
         others.remove(id);
         let incarnation = device.lock().expect("a device does not panic").incarnation();
         let life = Life { incarnation, device_key: [0; 32] };
-        let following = Epochs::new(id, life, membership.clone());
+        let following = match &kept {
+            Some(kept) => kept.epochs(id, life),
+            None => Epochs::new(id, life, membership.clone()),
+        };
         let succession = epochs::Succession::new(following, life, membership.epoch);
+        let mut executor = Executor::new(membership.clone(), service);
+        if let Some((newest, earlier)) = kept.as_ref().and_then(|it| it.snapshots().split_last()) {
+            executor.install(newest.clone()).expect("it was this service's state");
+            executor.keep_earlier(earlier.iter().cloned());
+        }
         let mut node = Self {
             id,
             others,
             core,
-            executor: Executor::new(membership.clone(), service),
+            executor,
             transfer: Transfer::new(id),
             succession,
             device,
@@ -109,6 +123,7 @@ impl ReplicaNode {
             clients,
             journal,
             faulty,
+            kept,
             inbox: VecDeque::new(),
             effects: Vec::new(),
             steps: 0,
@@ -135,6 +150,22 @@ impl ReplicaNode {
     #[must_use]
     pub fn into_parts(self) -> (Box<dyn ReplicaCore>, SharedDevice) {
         (self.core, self.device)
+    }
+
+    /// Its disk.
+    pub const fn kept(&mut self) -> Option<&mut Kept> {
+        self.kept.as_mut()
+    }
+
+    /// Takes the disk out of a replica that crashed.
+    pub fn take_kept(&mut self) -> Option<Kept> {
+        self.kept.take()
+    }
+
+    /// Whether its power has failed: it does nothing any more.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.kept.as_ref().is_some_and(Kept::is_dead)
     }
 
     /// The core, to look at.
@@ -327,6 +358,10 @@ impl ReplicaNode {
     fn run(&mut self, out: &mut Vec<Act>) {
         let mut budget = CHAIN_MAX;
         while let Some(event) = self.inbox.pop_front() {
+            if self.is_dead() {
+                self.inbox.clear();
+                return;
+            }
             budget -= 1;
             assert!(budget > 0, "{} goes on talking to itself", self.id);
             self.steps += 1;
@@ -341,11 +376,15 @@ impl ReplicaNode {
     }
 
     fn carry_out(&mut self, effect: CoreEffect, out: &mut Vec<Act>) {
+        if self.is_dead() {
+            return;
+        }
         match effect {
             CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, out),
             CoreEffect::Relay { to, wire, .. } => self.relay(to, &wire, out),
-            // A replica that starts again has nothing: it comes back as a new life of its device.
-            CoreEffect::Persist(_) => {}
+            CoreEffect::Persist(record) => {
+                self.kept.iter_mut().for_each(|kept| kept.record(record.clone()));
+            }
             CoreEffect::Arm { timer, after } => out.push(Act::Arm { timer, after }),
             CoreEffect::Disarm(timer) => out.push(Act::Disarm(timer)),
             CoreEffect::Output(output) => self.on_output(output, out),
@@ -367,6 +406,10 @@ impl ReplicaNode {
 
     fn send(&mut self, to: To, outgoing: &Outgoing, out: &mut Vec<Act>) {
         let Some(tag) = self.authenticate(outgoing, out) else { return };
+        // What it says may rest on all that was written before.
+        if self.kept.as_mut().is_some_and(|kept| !kept.sync() || !kept.survives()) {
+            return;
+        }
         let (wire, incoming) = self.core.seal(outgoing, tag);
         let (set, loops) = self.targets(to);
         out.push(Act::Saw(Observation::Said { to, incoming: incoming.clone() }));
@@ -385,6 +428,14 @@ impl ReplicaNode {
             Auth::Signature => AuthTag::Signature(self.keys.crypto.sign(self.id, &outgoing.digest)),
             Auth::Usig(position) => {
                 let digest = outgoing.digest;
+                let kept = self.kept.as_mut().and_then(|kept| kept.certifies(position, digest));
+                if let Some(ui) = kept {
+                    return Some(AuthTag::Usig(ui));
+                }
+                // The device moves only once the log says so.
+                if self.kept.as_mut().is_some_and(|kept| !kept.sync()) {
+                    return None;
+                }
                 let mut device = self.device.lock().expect("a device does not panic");
                 let ui = match device.create(position, &digest) {
                     Ok(ui) => ui,
@@ -435,12 +486,17 @@ impl ReplicaNode {
             Output::Checkpoint { slot } => {
                 assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");
                 let state = self.executor.checkpoint();
+                // What this replica vouches for, others may need to have from it after a crash.
+                if let (Some(kept), Some(snapshot)) = (&mut self.kept, self.executor.latest()) {
+                    kept.keep(snapshot.clone());
+                }
                 out.push(Act::Saw(Observation::Checkpointed { slot, state }));
                 let input = Input::Checkpointed { slot, state };
                 self.inbox.push_back(CoreEvent::Input(input));
             }
             Output::Stable { slot, state } => {
                 self.executor.stable(slot);
+                self.kept.iter_mut().for_each(|kept| kept.stable(slot));
                 out.push(Act::Saw(Observation::Stable { slot, state }));
             }
             Output::Fetch { slot, state, from } => {
@@ -500,6 +556,7 @@ impl ReplicaNode {
     fn install(&mut self, snapshot: Snapshot, out: &mut Vec<Act>) {
         let slot = snapshot.slot;
         let state = snapshot.digest;
+        self.kept.iter_mut().for_each(|kept| kept.keep(snapshot.clone()));
         self.executor.install(snapshot).expect("a vouched state can be restored");
         out.push(Act::Saw(Observation::Installed { slot, state }));
         self.inbox.push_back(CoreEvent::Input(Input::Installed { slot }));

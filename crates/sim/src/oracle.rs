@@ -19,7 +19,7 @@ use crate::service::Operation;
 use crate::swarm::{Disturbance, Options};
 use crate::time::Micros;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
+use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, Slot, View};
 use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::ports::client::Outcome;
@@ -179,6 +179,14 @@ impl Oracle {
     /// A correct replica lost its memory.
     pub fn restarted(&mut self, replica: ReplicaId) {
         self.handover.restarted(replica);
+    }
+
+    /// A correct replica goes on from what it had kept: it executes again what is behind that.
+    pub fn resumed(&mut self, replica: ReplicaId, epoch: Epoch, slot: Slot) {
+        self.agreement.resumed(replica, slot);
+        self.handover.resumed(replica, epoch, slot);
+        self.at_most_once.resumed(replica, slot);
+        self.events_told.resumed(replica);
     }
 
     /// A replica refused a packet; `correct` if both ends are.

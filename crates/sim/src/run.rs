@@ -116,6 +116,8 @@ pub struct Summary {
     pub undecided: u64,
     /// How often a replica started again with nothing.
     pub restarts: u64,
+    /// Replicas that started again with their disks.
+    pub resumed: u64,
     /// Epochs that began behind the first one.
     pub epochs: u64,
     /// Replicas that crashed.
@@ -140,7 +142,8 @@ impl fmt::Display for Summary {
         write!(out, "told={} missed={} ", self.told, self.missed)?;
         write!(out, "messages={} rejected={} ", self.messages, self.rejected)?;
         write!(out, "lies={} found={:?} undecided={} ", self.lies, self.found, self.undecided)?;
-        write!(out, "restarts={} epochs={} ", self.restarts, self.epochs)?;
+        write!(out, "restarts={} resumed={} ", self.restarts, self.resumed)?;
+        write!(out, "epochs={} ", self.epochs)?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;
         write!(out, "hostile={:?} faults={:?} ", self.hostile, self.faults)?;
         write!(out, "simulated={}ms audit={}", self.simulated_ms, self.audit)

@@ -68,6 +68,23 @@ pub enum Disturbance {
     /// A replica loses its memory, if that does not make more than `f` faulty ones, and starts
     /// again after a while.
     Restart(Target, Micros),
+    /// A correct replica crashes after so many more writes, syncs and sends, and starts again after
+    /// a while with what it had synced.
+    Stop {
+        /// Which.
+        target: Target,
+        /// Crash points that it survives.
+        points: u64,
+        /// How long it is away.
+        lasts: Micros,
+    },
+    /// The same for all correct replicas together, each at another moment.
+    Blackout {
+        /// Crash points that each survives.
+        points: u64,
+        /// How long they are away.
+        lasts: Micros,
+    },
     /// A replica does nothing for a while and then goes on with all that has come.
     Pause(Target, Micros),
     /// A replica is cut off from the others for a while.
@@ -108,6 +125,8 @@ impl Disturbance {
         match self {
             Self::Crash(_) => "crash",
             Self::Restart(..) => "restart",
+            Self::Stop { .. } => "stop",
+            Self::Blackout { .. } => "blackout",
             Self::Pause(..) => "pause",
             Self::Isolate { .. } => "isolate",
             Self::Split { .. } => "split",
@@ -218,6 +237,7 @@ impl Options {
             }
             options.draw_disturbances(rng);
             options.draw_restarts(rng);
+            options.draw_stops(rng);
         }
         if options.abuses_macs() {
             options.liveness_timeouts = 0;
@@ -232,6 +252,15 @@ impl Options {
     pub fn abuses_macs(&self) -> bool {
         let partial = self.hostile.contains(&Hostility::PartialMacs);
         self.macs && (partial || !self.byzantine.is_empty())
+    }
+
+    /// Whether replicas have disks: where one may crash and go on.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        let stops = |(_, it): &(Micros, Disturbance)| {
+            matches!(it, Disturbance::Stop { .. } | Disturbance::Blackout { .. })
+        };
+        self.disturbances.iter().any(stops)
     }
 
     /// Whether nothing goes wrong but what clients send: then nobody has a reason to leave a view.
@@ -360,6 +389,27 @@ impl Options {
             };
             let after = *rng.pick(&[1, 20_000, 100_000, 700_000]);
             self.disturbances.push((at, Disturbance::Restart(target, after)));
+        }
+    }
+
+    /// Some worlds in which replicas have disks, crash anywhere, and go on from there.
+    fn draw_stops(&mut self, rng: &mut Rng) {
+        if rng.percent(60) {
+            return;
+        }
+        for _ in 0..rng.range(1, 10) {
+            let at = rng.below(self.heal_at);
+            let points = rng.below(40);
+            let lasts = *rng.pick(&[1, 1_000, 100_000, 900_000]);
+            let target = Target::Replica(ReplicaId(rng.below(self.n as u64) as u16));
+            self.disturbances.push((
+                at,
+                match rng.below(10) {
+                    0..3 => Disturbance::Blackout { points, lasts },
+                    3..6 => Disturbance::Stop { target: Target::Primary, points, lasts },
+                    _ => Disturbance::Stop { target, points, lasts },
+                },
+            ));
         }
     }
 

@@ -53,6 +53,7 @@ enum Happening {
     Think(usize),
     Harm(usize),
     Restart(usize),
+    Resume(usize),
     Disturb(usize),
     Mend(u64),
     Heal,
@@ -92,6 +93,8 @@ struct Replica {
     /// It lost its memory, and has not been admitted with the state of its epoch since. Until
     /// then it counts as faulty.
     behind: bool,
+    /// When its power fails, it is back after so long.
+    stops_for: Micros,
     /// Timers that were armed with a lower number are of an epoch or of a life that is over.
     timers_from: u64,
     /// What its host does, if it is faulty.
@@ -143,6 +146,8 @@ pub struct World<'a> {
     /// The group as it began.
     membership: Arc<Membership>,
     restarts: u64,
+    /// Replicas that started again with what they had kept.
+    resumed: u64,
     now: Micros,
     sequence: u64,
     queue: BinaryHeap<Reverse<Scheduled>>,
@@ -188,6 +193,7 @@ impl<'a> World<'a> {
             ids: ids.clone(),
             membership: first.clone(),
             restarts: 0,
+            resumed: 0,
             now: 0,
             sequence: 0,
             queue: BinaryHeap::new(),
@@ -231,7 +237,8 @@ impl<'a> World<'a> {
                 Chain(built.collect())
             });
             let mut acts = Vec::new();
-            let node = self.node(id, device, faulty, &mut acts);
+            let kept = self.disk(faulty.as_ref());
+            let node = self.node(id, device, faulty, kept, &mut acts);
             let replica = Replica {
                 id,
                 node,
@@ -242,6 +249,7 @@ impl<'a> World<'a> {
                 crashed: false,
                 returns: false,
                 behind: false,
+                stops_for: 0,
                 timers_from: 0,
                 adversary: chain,
                 rng,
@@ -378,6 +386,7 @@ impl<'a> World<'a> {
             Happening::Think(index) => return self.think(index),
             Happening::Harm(index) => self.harm(index),
             Happening::Restart(index) => return self.restart(index),
+            Happening::Resume(index) => return self.resume(index),
             Happening::Disturb(index) => self.disturb(index),
             Happening::Mend(name) => self.network.mend(name),
             Happening::Heal => self.heal(),
@@ -449,6 +458,7 @@ impl<'a> World<'a> {
         let faults = self.options.disturbances.iter();
         summary.faults = faults.map(|(_, disturbance)| disturbance.name()).collect();
         summary.restarts = self.restarts;
+        summary.resumed = self.resumed;
         summary.audit = self.audit.digest();
         Ok(summary)
     }

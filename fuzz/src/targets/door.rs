@@ -10,7 +10,7 @@ use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::ReplicaCore;
 use pentarchy_core::ids::ReplicaId;
-use pentarchy_core::protocol::Setup;
+use pentarchy_core::protocol::{Memory, Setup};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Reader, Wire, Writer};
 use pentarchy_protocols::{PROTOCOLS, minbft};
@@ -42,7 +42,13 @@ fn cores() -> Vec<Box<dyn ReplicaCore>> {
     let start = |entry: &pentarchy_protocols::Entry| {
         let n = entry.rules.replicas(1);
         let membership = Arc::new(membership(group::SEED, n, (n - 1) / 2));
-        let setup = Setup { me: ReplicaId(0), membership, fetch: None, tuning: group::TUNING };
+        let setup = Setup {
+            me: ReplicaId(0),
+            membership,
+            fetch: None,
+            memory: Memory::Volatile,
+            tuning: group::TUNING,
+        };
         (entry.start)(setup, &mut Vec::new())
     };
     PROTOCOLS.iter().map(start).collect()

@@ -14,7 +14,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
-use pentarchy_core::protocol::{Message as _, Setup, TimerKey, Tuning};
+use pentarchy_core::protocol::{Memory, Message as _, Setup, TimerKey, Tuning};
 use pentarchy_core::request::{Draft, Request};
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_protocols::minbft;
@@ -32,8 +32,13 @@ pub use recorder::{divide, recorded_packets, seeds};
 pub const SEED: u64 = 1;
 
 /// Small, so that short inputs reach checkpoints and the end of the window.
-pub const TUNING: Tuning =
-    Tuning { checkpoint_slots: 2, window_slots: 4, batch_requests: 8, proposals_in_flight: 2 };
+pub const TUNING: Tuning = Tuning {
+    checkpoint_slots: 2,
+    checkpoint_bytes: 64 << 10,
+    window_slots: 4,
+    batch_requests: 8,
+    proposals_in_flight: 2,
+};
 
 const N: u16 = 3;
 const CLIENTS: usize = 2;
@@ -72,14 +77,22 @@ fn node(id: ReplicaId, out: &mut Vec<Act>) -> ReplicaNode {
     let entry = pentarchy_protocols::find("minbft").expect("it is there");
     let membership = Arc::new(membership(SEED, usize::from(N), 1));
     let mut effects = Vec::new();
-    let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning: TUNING };
+    let setup = Setup {
+        me: id,
+        membership: membership.clone(),
+        fetch: None,
+        memory: Memory::Volatile,
+        tuning: TUNING,
+    };
     let core = (entry.start)(setup, &mut effects);
     let journal = Journal::default();
     let service = Box::new(Registers::new(journal.clone()));
     let (crypto, clients) = (crypto(), clients());
     let device = Arc::new(Mutex::new(SimDevice::new(id, crypto.clone())));
     let (core, faulty) = ((core, effects), None);
-    let parts = Parts { id, membership, crypto, clients, service, journal, core, device, faulty };
+    let kept = None;
+    let parts =
+        Parts { id, membership, crypto, clients, service, journal, core, device, faulty, kept };
     ReplicaNode::new(parts, out)
 }
 

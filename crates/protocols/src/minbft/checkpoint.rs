@@ -4,6 +4,7 @@
 use super::certificate::CheckpointProof;
 use super::extent::Extent;
 use super::message::Message;
+use super::record::Record;
 use super::replica::MinBft;
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -190,6 +191,7 @@ impl MinBft {
         self.checkpoints.extent.stable(slot);
         self.checkpoints.patience = 0;
         self.checkpoints.ahead = self.checkpoints.ahead.take().filter(|ahead| ahead.slot > slot);
+        out.persist(Record::Stable(proof.clone()));
         self.stable = proof;
         self.advance_window(slot);
         if !mutant!("minbft.next-slot-stays-behind") {
@@ -215,7 +217,7 @@ impl MinBft {
     }
 
     /// Moves the window. Slots that come into it may be among those that the view took over.
-    fn advance_window(&mut self, low: Slot) {
+    pub(super) fn advance_window(&mut self, low: Slot) {
         let before = self.window.high();
         self.window.advance(low);
         let Some(entry) = &self.entry else { return };

@@ -49,6 +49,7 @@ mod explore;
 mod extent;
 mod message;
 mod ordering;
+mod record;
 mod replica;
 mod resend;
 #[cfg(test)]
@@ -61,4 +62,5 @@ pub use certificate::{
 };
 pub use explore::{STARTS, is_settled};
 pub use message::{Message, Report};
+pub use record::Record;
 pub use replica::{MinBft, Timer};

@@ -1,6 +1,7 @@
 //! Normal case: propose, commit, decide, execute in order (MinBFT section 4).
 
 use super::message::Message;
+use super::record::{Record, persist_named};
 use super::replica::{ClockWait, MinBft, Phase, SlotState, Timer};
 use crate::common::bodies::Missing;
 use alloc::sync::Arc;
@@ -37,7 +38,11 @@ impl MinBft {
             self.in_flight += 1;
             self.looping += 1;
             mark!("minbft/propose");
-            out.send(To::All, Message::Prepare { view: self.view, slot, proposal });
+            let named = proposal.named().filter_map(|digest| self.pending.find(&digest));
+            named.for_each(|envelope| out.persist(Record::Envelope(envelope)));
+            let view = self.view;
+            out.persist(Record::Prepare { view, slot, proposal: proposal.clone() });
+            out.send(To::All, Message::Prepare { view, slot, proposal });
         }
     }
 
@@ -168,12 +173,16 @@ impl MinBft {
         else {
             return false;
         };
-        let (batch, primary) = (*batch, prepare.author);
+        let (batch, primary, record) = (*batch, prepare.author, Record::Commit(prepare.clone()));
         let Some(body) = self.bodies.get(&batch) else { return false };
         let time = body.time;
         if self.is_future(time) {
             self.wait_for_clock(slot, time, Some(primary), out);
             return false;
+        }
+        persist_named(body, out);
+        if !mutant!("minbft.commit-not-kept") {
+            out.persist(record);
         }
         self.next_slot = slot.next();
         out.send(To::All, Message::Commit { view: self.view, slot, batch });

@@ -3,6 +3,7 @@
 use super::certificate::{Check, CheckpointProof, Entry};
 use super::checkpoint::Checkpoints;
 use super::message::{Message, Report};
+use super::record::Record;
 use super::view_change::Opening;
 use crate::common::bodies::Bodies;
 use crate::common::pending::{Added, Pending};
@@ -20,7 +21,7 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Delay, Effects, Event, Nothing, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName,
+    Delay, Effects, Event, Memory, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName,
     Tuning,
 };
 use pentarchy_core::request::Envelope;
@@ -191,8 +192,7 @@ pub(super) struct OwnMessages {
 impl Protocol for MinBft {
     type Message = Message;
     type Timer = Timer;
-    // Memory mode: a replica that stops is gone for good, and comes back as a new incarnation.
-    type Record = Nothing;
+    type Record = Record;
     type Input = Input;
     type Output = Output;
 
@@ -244,12 +244,8 @@ impl Protocol for MinBft {
         }
     }
 
-    fn start(
-        setup: Setup,
-        _log: &mut dyn Iterator<Item = Nothing>,
-        out: &mut Effects<Self>,
-    ) -> Self {
-        let Setup { me, membership, fetch, tuning } = setup;
+    fn start(setup: Setup, log: &mut dyn Iterator<Item = Record>, out: &mut Effects<Self>) -> Self {
+        let Setup { me, membership, fetch, memory, tuning } = setup;
         membership.check_hybrid().expect("a host checks the membership before it starts a core");
         assert!(membership.contains(me), "a replica is a member of its group");
         assert!(tuning.window_slots <= WINDOW_SLOTS, "certificates are bounded by WINDOW_SLOTS");
@@ -300,6 +296,8 @@ impl Protocol for MinBft {
         };
         if let Some(from) = fetch {
             out.output(Output::Fetch { slot: base.slot, state: base.state, from });
+        } else if let Memory::Durable { executed, .. } = memory {
+            replica.resume(log, executed, out);
         }
         // A first report tells the others where this replica is, and draws theirs.
         replica.arm_resend(out);

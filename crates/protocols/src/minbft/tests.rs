@@ -18,7 +18,7 @@ use pentarchy_core::limits::CHECKPOINT_BYTES;
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Effect, Effects, Event, Message as _, Protocol, Reject, Setup, To, Tuning,
+    Effect, Effects, Event, Memory, Message as _, Protocol, Reject, Setup, To, Tuning,
 };
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire;
@@ -114,7 +114,13 @@ impl Group {
         };
         for me in membership.ids() {
             let mut out = Effects::default();
-            let setup = Setup { me, membership: membership.clone(), fetch: None, tuning };
+            let setup = Setup {
+                me,
+                membership: membership.clone(),
+                fetch: None,
+                memory: Memory::Volatile,
+                tuning,
+            };
             let core = MinBft::start(setup, &mut core::iter::empty(), &mut out);
             let start = Position::new(View(0), Position::COMMITMENT);
             let device = Device { id: me, last: start, committed: start };
@@ -605,7 +611,8 @@ fn a_clock_that_was_not_looked_at_accuses_nobody_and_holds_nobody_up() {
         let mut group = Group::new(1);
         let mut out = Effects::default();
         let (membership, tuning) = (group.membership.clone(), group.replicas[1].core.tuning);
-        let setup = Setup { me: ReplicaId(1), membership, fetch: None, tuning };
+        let setup =
+            Setup { me: ReplicaId(1), membership, fetch: None, memory: Memory::Volatile, tuning };
         let mut late = MinBft::start(setup, &mut core::iter::empty(), &mut out);
         out.drain().for_each(drop);
         group.request(&[0], 1, 1, b"x");

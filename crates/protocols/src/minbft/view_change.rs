@@ -9,13 +9,14 @@ use super::certificate::{
     CertifiedViewChange, Entry, NewView, Prepared, Start, ViewChange, batch_shown,
 };
 use super::message::Message;
+use super::record::{Record, persist_named};
 use super::replica::{MinBft, OwnMessages, Phase, SlotState, Timer};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
 use pentarchy_core::counter::Ui;
-use pentarchy_core::digest::Digest;
+use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
@@ -37,6 +38,14 @@ pub struct Opening {
     pub members: Digest,
     /// Who acknowledged it.
     pub acknowledgements: BTreeMap<ReplicaId, Ui>,
+}
+
+impl Opening {
+    /// Of this NEW-VIEW, which nobody has acknowledged.
+    pub(super) fn new(message: Verified<Message>, opening: &NewView, domain: &Domain) -> Self {
+        let (start, members) = (opening.start(), opening.members_digest(domain));
+        Self { message, start, members, acknowledgements: BTreeMap::new() }
+    }
 }
 
 impl MinBft {
@@ -64,7 +73,7 @@ impl MinBft {
         self.try_leave(out);
     }
 
-    fn note_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
+    pub(super) fn note_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
         let index = usize::from(author.0);
         self.asked_at[index] = self.ticks;
         let asked = &mut self.asks[index];
@@ -161,7 +170,11 @@ impl MinBft {
             entry: self.entry.clone().filter(|_| !mutant!("minbft.hides-entry")),
             prepares: self.prepares_to_show(),
         };
-        out.send(To::All, Message::ViewChange(Arc::new(change)));
+        let change = Arc::new(change);
+        if !mutant!("minbft.leaving-not-kept") {
+            out.persist(Record::Leave(change.clone()));
+        }
+        out.send(To::All, Message::ViewChange(change));
     }
 
     /// The PREPAREs of the entered view behind what it took over and the stable checkpoint, up to
@@ -244,8 +257,21 @@ impl MinBft {
         if members.len() == self.quorum() {
             mark!("minbft/open");
             self.phase = Phase::Opening;
-            let opening = NewView { view: self.view, members };
-            out.send(To::All, Message::NewView(Arc::new(opening)));
+            let opening = Arc::new(NewView { view: self.view, members });
+            self.persist_bodies(&opening.start(), out);
+            out.persist(Record::Open(opening.clone()));
+            out.send(To::All, Message::NewView(opening));
+        }
+    }
+
+    /// Keeps the batches that a view takes over.
+    fn persist_bodies(&self, start: &Start, out: &mut Effects<Self>) {
+        for (slot, digest) in (start.base.0 + 1..).map(Slot).zip(&start.list) {
+            let bodies = (self.bodies.get(digest), self.bodies.proposal(digest));
+            if let (true, (Some(batch), Some(proposal))) = (slot > self.stable.slot, bodies) {
+                persist_named(batch, out);
+                out.persist(Record::Body { slot, proposal: proposal.clone() });
+            }
         }
     }
 
@@ -297,12 +323,10 @@ impl MinBft {
         if let Some(proof) = opening.checkpoint() {
             self.adopt(proof.clone(), out);
         }
-        let start = opening.start();
-        self.drop_idle_wants(&start.list);
-        let members = opening.members_digest(&self.membership.domain());
-        let acknowledgements = BTreeMap::new();
+        let opening = Opening::new(verified, opening, &self.membership.domain());
+        self.drop_idle_wants(&opening.start.list);
         self.phase = Phase::Changing;
-        self.opening = Some(Opening { message: verified, start, members, acknowledgements });
+        self.opening = Some(opening);
         self.replay_early(out);
         self.try_acknowledge(out);
         if !self.bodies.is_complete() {
@@ -328,7 +352,16 @@ impl MinBft {
         }
         mark!("minbft/acknowledge");
         self.phase = Phase::Acknowledged;
-        if self.membership.primary(self.view) != self.me {
+        let mine = self.membership.primary(self.view) == self.me;
+        if let Some(opening) = &self.opening {
+            if !mine {
+                self.persist_bodies(&opening.start, out);
+            }
+            if !mutant!("minbft.acknowledged-not-kept") {
+                out.persist(Record::Acknowledge(opening.message.clone()));
+            }
+        }
+        if !mine {
             out.send(To::All, Message::Acknowledge { view: self.view, opening: digest });
         }
         self.try_enter(out);
@@ -385,6 +418,9 @@ impl MinBft {
             acknowledgements: acknowledgements.take(others).collect(),
         };
         let digest = opening.message.digest;
+        if !mutant!("minbft.entry-not-kept") {
+            out.persist(Record::Enter(entry.clone()));
+        }
         self.take_over(&entry);
         let taken_over = if mutant!("minbft.slots-used-again") { entry.base } else { entry.end() };
         self.next_slot = taken_over.max(self.stable.slot).next();
@@ -401,7 +437,7 @@ impl MinBft {
 
     /// Slots that the view took over order what its list says; everything else begins anew. What
     /// was decided stays decided.
-    fn take_over(&mut self, entry: &Entry) {
+    pub(super) fn take_over(&mut self, entry: &Entry) {
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get_mut(slot) else { continue };
             let batch = entry.batch(slot).filter(|_| !mutant!("minbft.nothing-taken-over"));

@@ -10,7 +10,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Base, Member, Membership};
-use pentarchy_core::protocol::{Protocol as _, Setup, Timeouts, Tuning};
+use pentarchy_core::protocol::{Memory, Protocol as _, Setup, Timeouts, Tuning};
 use pentarchy_core::service::Whole;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
@@ -62,7 +62,7 @@ impl EpochFactory for Following {
         effects: &mut Vec<CoreEffect>,
     ) -> Box<dyn ReplicaCore> {
         let (me, membership, tuning) = (self.me, membership.clone(), self.tuning);
-        let setup = Setup { me, membership, fetch, tuning };
+        let setup = Setup { me, membership, fetch, memory: Memory::Volatile, tuning };
         Box::new(Erased::<Follow>::start(setup, effects))
     }
 }

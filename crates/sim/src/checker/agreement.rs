@@ -53,6 +53,12 @@ impl Agreement {
         *last = slot.max(*last);
     }
 
+    /// A correct replica starts again from the state of a slot, and executes what is behind it
+    /// again.
+    pub fn resumed(&mut self, replica: ReplicaId, slot: Slot) {
+        self.executed.insert(replica, slot);
+    }
+
     /// Slots that were executed anywhere.
     #[must_use]
     pub fn slots(&self) -> u64 {

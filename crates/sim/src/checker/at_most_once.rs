@@ -34,6 +34,14 @@ impl AtMostOnce {
         Err(Broken::new(PROPERTY, detail))
     }
 
+    /// A correct replica starts again from the state of a slot; whatever ran behind it is to run
+    /// again.
+    pub fn resumed(&mut self, replica: ReplicaId, slot: Slot) {
+        for (_, ran) in self.0.values_mut().filter(|(at, _)| *at > slot) {
+            ran.remove(replica);
+        }
+    }
+
     /// Requests that ran anywhere.
     #[must_use]
     pub fn requests(&self) -> u64 {

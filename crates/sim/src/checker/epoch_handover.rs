@@ -156,6 +156,11 @@ impl EpochHandover {
         self.at.remove(&replica);
     }
 
+    /// A replica goes on from what it had kept.
+    pub fn resumed(&mut self, replica: ReplicaId, epoch: Epoch, slot: Slot) {
+        self.at.insert(replica, (epoch, slot));
+    }
+
     /// Epochs that began behind the first one.
     #[must_use]
     pub fn epochs(&self) -> u64 {

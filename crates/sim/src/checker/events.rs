@@ -56,6 +56,7 @@ impl Events {
         let Stream { told, bodies, .. } = self.streams.entry(client).or_default();
         let fingerprint = Audit::of(body);
         let bytes = EVENT_HEADER_BYTES + body.len();
+        let is_new = !told.contains_key(&number);
         let known = told.entry(number).or_insert_with(|| {
             let by = ReplicaSet::EMPTY;
             Told { body: fingerprint, bytes, by }
@@ -63,7 +64,6 @@ impl Events {
         if known.body != fingerprint {
             return broken(format!("{replica} tells {client} another event {number}"));
         }
-        let is_new = known.by == ReplicaSet::EMPTY;
         if is_new && !bodies.insert(fingerprint) {
             return broken(format!("{replica} tells {client} an event again as {number}"));
         }
@@ -75,6 +75,13 @@ impl Events {
             return broken(format!("{replica} tells {client} {number}; {expected} is next"));
         }
         Ok(())
+    }
+
+    /// A correct replica starts again from an earlier state, and may tell again what it told.
+    pub fn resumed(&mut self, replica: ReplicaId) {
+        for told in self.streams.values_mut().flat_map(|stream| stream.told.values_mut()) {
+            told.by.remove(replica);
+        }
     }
 
     /// A client was told an event.

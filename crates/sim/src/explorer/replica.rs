@@ -201,6 +201,7 @@ impl Replica {
             core: (self.core.boxed_clone(), first),
             device: Arc::new(Mutex::new(self.device.clone())),
             faulty: None,
+            kept: None,
         };
         (ReplicaNode::new(parts, acts), journal)
     }

@@ -14,7 +14,7 @@ use pentarchy_core::erased::Incoming;
 use pentarchy_core::forge::{IsSettled, Lie};
 use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, ReplicaSet};
 use pentarchy_core::ports::client::ToReplica;
-use pentarchy_core::protocol::{Setup, TimerKey};
+use pentarchy_core::protocol::{Memory, Setup, TimerKey};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire;
 use std::collections::HashMap;
@@ -139,7 +139,10 @@ impl<'a> Space<'a> {
     fn start(&mut self, id: ReplicaId, explored: &Explored<'_>) -> (LocalId, Step) {
         let (membership, tuning) = (self.common.membership.clone(), self.plan.tuning);
         let mut first = Vec::new();
-        let core = (explored.start)(Setup { me: id, membership, fetch: None, tuning }, &mut first);
+        let core = (explored.start)(
+            Setup { me: id, membership, fetch: None, memory: Memory::Volatile, tuning },
+            &mut first,
+        );
         let budgets = (self.plan.timeouts, self.plan.resends);
         let (replica, outcome) = Replica::start(id, core, first, &self.common, budgets);
         let step = self.keep_step(replica, outcome, 0).expect("a start breaks nothing");

@@ -6,9 +6,9 @@ use pentarchy_core::Bytes;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::epochs::{Admission, Epochs, Message, Step};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
-use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{Epoch, Incarnation, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Base, Life, Membership};
-use pentarchy_core::protocol::Reject;
+use pentarchy_core::protocol::{Memory, Reject};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub struct Beginning {
     pub fetch: Option<ReplicaSet>,
     /// Whether it admits this replica's device.
     pub admitted: bool,
+    /// What the core goes on from.
+    pub memory: Memory,
 }
 
 /// What a replica goes on with in a new epoch.
@@ -60,6 +62,12 @@ impl ReplicaNode {
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
         self.succession.epoch
+    }
+
+    /// The life of its device.
+    #[must_use]
+    pub const fn life(&self) -> Incarnation {
+        self.succession.life.incarnation
     }
 
     /// Whether the epoch counts by its device, and it has the state with which the epoch began:
@@ -181,7 +189,11 @@ impl ReplicaNode {
         self.succession.diverged = follows && differs;
         let fetch = (mine != Some(membership.base)).then_some(sources);
         let admitted = self.succession.epochs.is_admitted();
-        Some(Beginning { membership, fetch, admitted })
+        let memory = match self.kept {
+            Some(_) => Memory::Durable { executed: membership.base, records: Vec::new() },
+            None => Memory::Volatile,
+        };
+        Some(Beginning { membership, fetch, admitted, memory })
     }
 
     /// Goes on in a new epoch.
@@ -190,6 +202,12 @@ impl ReplicaNode {
         assert!(begun.is_ok() || self.faulty.is_some(), "{} goes back to an epoch", self.id);
         self.succession.epoch = membership.epoch;
         self.executor.begin_epoch(membership.clone());
+        if let Some(kept) = &mut self.kept {
+            let base = membership.base;
+            let snapshot = self.executor.snapshot(base.slot);
+            let snapshot = snapshot.filter(|it| it.digest == base.state).cloned();
+            kept.begin(&self.succession.epochs, snapshot);
+        }
         self.keys = Keys { membership: membership.clone(), ..self.keys.clone() };
         self.inbox.clear();
         self.transfer.give_up();

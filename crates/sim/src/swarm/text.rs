@@ -230,6 +230,10 @@ pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
     let name = disturbance.name();
     match disturbance {
         Disturbance::Crash(target) => format!("{name}({})", target_text(target)),
+        Disturbance::Stop { target, points, lasts } => {
+            format!("{name}({},{points},{lasts})", target_text(target))
+        }
+        Disturbance::Blackout { points, lasts } => format!("{name}({points},{lasts})"),
         Disturbance::Restart(target, after) => format!("{name}({},{after})", target_text(target)),
         Disturbance::Pause(target, lasts) => format!("{name}({},{lasts})", target_text(target)),
         Disturbance::Isolate { target, hears, clients, lasts } => {
@@ -380,10 +384,11 @@ impl Disturbance {
         match self {
             Self::Crash(target)
             | Self::Restart(target, _)
+            | Self::Stop { target, .. }
             | Self::Pause(target, _)
             | Self::Isolate { target, .. }
             | Self::ClockJump(target, _) => Some(target),
-            Self::Split { .. } | Self::Partition { .. } => None,
+            Self::Split { .. } | Self::Partition { .. } | Self::Blackout { .. } => None,
         }
     }
 
@@ -391,6 +396,8 @@ impl Disturbance {
     pub const fn lasts(&mut self) -> Option<&mut u64> {
         match self {
             Self::Restart(_, lasts)
+            | Self::Stop { lasts, .. }
+            | Self::Blackout { lasts, .. }
             | Self::Pause(_, lasts)
             | Self::Isolate { lasts, .. }
             | Self::Split { lasts, .. }
@@ -504,6 +511,14 @@ impl<'a> Call<'a> {
     fn disturbance(&self) -> Result<Disturbance, String> {
         let (disturbance, count) = match self.name {
             "crash" => (Disturbance::Crash(self.target()?), 1),
+            "stop" => {
+                let (target, points) = (self.target()?, self.number(1, PPM)?);
+                (Disturbance::Stop { target, points, lasts: self.number(2, HOUR_US)? }, 3)
+            }
+            "blackout" => {
+                let (points, lasts) = (self.number(0, PPM)?, self.number(1, HOUR_US)?);
+                (Disturbance::Blackout { points, lasts }, 2)
+            }
             "restart" => (Disturbance::Restart(self.target()?, self.number(1, HOUR_US)?), 2),
             "pause" => (Disturbance::Pause(self.target()?, self.number(1, HOUR_US)?), 2),
             "isolate" => {

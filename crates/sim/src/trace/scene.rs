@@ -10,7 +10,7 @@ use crate::world::membership;
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
 use pentarchy_core::ports::client::{Outcome, Reply, ToReplica};
-use pentarchy_core::protocol::{Setup, TimerKey, To, Tuning};
+use pentarchy_core::protocol::{Memory, Setup, TimerKey, To, Tuning};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::service::Whole;
 use pentarchy_core::wire::Wire;
@@ -92,7 +92,13 @@ impl Scene {
         };
         for id in membership.ids() {
             let mut effects = Vec::new();
-            let setup = Setup { me: id, membership: membership.clone(), fetch: None, tuning };
+            let setup = Setup {
+                me: id,
+                membership: membership.clone(),
+                fetch: None,
+                memory: Memory::Volatile,
+                tuning,
+            };
             let core = (protocol.start)(setup, &mut effects);
             let parts = Parts {
                 id,
@@ -104,6 +110,7 @@ impl Scene {
                 core: (core, effects),
                 device: Arc::new(Mutex::new(SimDevice::new(id, crypto.clone()))),
                 faulty: None,
+                kept: None,
             };
             let mut acts = Vec::new();
             scene.nodes.push(ReplicaNode::new(parts, &mut acts));

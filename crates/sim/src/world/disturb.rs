@@ -14,6 +14,13 @@ impl World<'_> {
                 self.crash(index);
             }
             Disturbance::Restart(target, after) => self.lose(target, after),
+            Disturbance::Stop { target, points, lasts } => {
+                let index = self.resolve(target);
+                self.stop(index, points, lasts);
+            }
+            Disturbance::Blackout { points, lasts } => {
+                (0..self.options.n).for_each(|index| self.stop(index, points, lasts));
+            }
             Disturbance::Pause(target, lasts) => {
                 let until = (self.now + lasts).min(self.options.heal_at);
                 let index = self.resolve(target);
@@ -67,10 +74,13 @@ impl World<'_> {
         match disturbance {
             Disturbance::Crash(target)
             | Disturbance::Restart(target, _)
+            | Disturbance::Stop { target, .. }
             | Disturbance::Pause(target, _)
             | Disturbance::Isolate { target, .. }
             | Disturbance::ClockJump(target, _) => self.place(self.resolve(target)),
-            Disturbance::Split { .. } | Disturbance::Partition { .. } => Place::World,
+            Disturbance::Split { .. }
+            | Disturbance::Partition { .. }
+            | Disturbance::Blackout { .. } => Place::World,
         }
     }
 

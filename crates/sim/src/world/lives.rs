@@ -6,20 +6,22 @@ use super::{
     ReplicaCore, ReplicaId, ReplicaNode, Rot, Setup, SharedDevice, SimDevice, Target, World,
 };
 use crate::checker::Verdict;
-use crate::node::{Beginning, Lying, NewCore};
+use crate::node::{Beginning, Kept, Lying, NewCore, Observation};
 use crate::run::Factories;
 use crate::time::Micros;
 use pentarchy_core::counter::Usig;
-use pentarchy_core::protocol::Tuning;
+use pentarchy_core::protocol::{Memory, Tuning};
 use std::sync::{Arc, Mutex};
 
 impl World<'_> {
-    /// A replica as it starts: with the group's first membership and nothing else.
+    /// A replica as it starts: with the group's first membership and nothing else, or with what it
+    /// kept.
     pub(super) fn node(
         &self,
         id: ReplicaId,
         device: SharedDevice,
         faulty: Option<Fault>,
+        kept: Option<Kept>,
         acts: &mut Vec<Act>,
     ) -> ReplicaNode {
         let journal = Journal::default();
@@ -29,14 +31,15 @@ impl World<'_> {
                 service = Box::new(Rot::new(service, every));
             }
         }
-        let membership = self.membership.clone();
+        let membership = kept.as_ref().map_or(&self.membership, Kept::membership).clone();
+        let memory = kept.as_ref().map_or(Memory::Volatile, Kept::memory);
         let life = device.lock().expect("a device does not panic").incarnation();
         let admitted = membership.members[usize::from(id.0)].incarnation == life;
-        let first = Beginning { membership: membership.clone(), fetch: None, admitted };
+        let first = Beginning { membership: membership.clone(), fetch: None, admitted, memory };
         let core = start_core(id, first, &self.factories, self.options.tuning);
         let (crypto, clients) = (self.crypto.clone(), self.ids.clone());
         let parts =
-            Parts { id, membership, crypto, clients, service, journal, core, device, faulty };
+            Parts { id, membership, crypto, clients, service, journal, core, device, faulty, kept };
         ReplicaNode::new(parts, acts)
     }
 
@@ -65,15 +68,78 @@ impl World<'_> {
         // No order among lives may be relied upon.
         let life = Incarnation(2 + (self.rng.next_u64() >> 1));
         let device = SimDevice::reborn(id, life, self.crypto.clone());
+        let kept = self.disk(None);
         let mut acts = Vec::new();
-        let node = self.node(id, Arc::new(Mutex::new(device)), None, &mut acts);
+        let node = self.node(id, Arc::new(Mutex::new(device)), None, kept, &mut acts);
         self.oracle.restarted(id);
+        self.replicas[index].behind = true;
+        self.take_up(index, node, acts)
+    }
+
+    /// A disk for a replica that begins, in worlds that have disks.
+    pub(super) fn disk(&self, faulty: Option<&Fault>) -> Option<Kept> {
+        let has = self.options.is_durable() && faulty.is_none();
+        has.then(|| Kept::new(self.membership.clone()))
+    }
+
+    /// The power of a replica is about to fail, a few writes and sends from now.
+    pub(super) fn stop(&mut self, index: usize, points: u64, lasts: Micros) {
+        let replica = &mut self.replicas[index];
+        let whole = !replica.is_faulty() && replica.node.is_level();
+        if let Some(kept) = replica.node.kept().filter(|_| whole) {
+            kept.fail_after(points);
+            replica.stops_for = lasts;
+        }
+    }
+
+    /// Looks whether the power has failed.
+    pub(super) fn look_whether_dead(&mut self, index: usize) {
+        let replica = &mut self.replicas[index];
+        if !replica.node.is_dead() || replica.crashed {
+            return;
+        }
+        (replica.crashed, replica.returns) = (true, true);
+        let at = self.now + replica.stops_for;
+        self.note(self.place(index), |_| What::Does(Deed::Crashes, "loses power".to_owned()));
+        self.schedule(at.min(self.options.heal_at.max(self.now + 1)), Happening::Resume(index));
+    }
+
+    /// A replica starts again with what it had synced, as whom it was.
+    pub(super) fn resume(&mut self, index: usize) -> Verdict {
+        let id = self.replicas[index].id;
+        let life = self.replicas[index].node.life();
+        let Some(mut kept) = self.replicas[index].node.take_kept() else { return Ok(()) };
+        self.resumed += 1;
+        self.last_completion = self.now;
+        self.audit.note(self.now, 14, index as u64, &[]);
+        self.note(self.place(index), |_| {
+            What::Does(Deed::Other, "starts again with its disk".to_owned())
+        });
+        kept.recover(&mut self.rng);
+        let mut device = SimDevice::reborn(id, life, self.crypto.clone());
+        let epoch = device.begin_epoch(kept.membership());
+        epoch.expect("a fresh device goes to any epoch");
+        let epoch = kept.membership().epoch;
+        for (ui, digest) in kept.certify(&mut device) {
+            let seen = Observation::Certified { epoch, ui, digest };
+            self.oracle.saw(id, false, &seen, self.now, &mut self.audit)?;
+        }
+        let at = kept.executed().slot;
+        self.oracle.resumed(id, kept.membership().epoch, at);
+        let mut acts = Vec::new();
+        let node = self.node(id, Arc::new(Mutex::new(device)), None, Some(kept), &mut acts);
+        self.take_up(index, node, acts)
+    }
+
+    /// Puts a replica that starts again into its place.
+    fn take_up(&mut self, index: usize, node: ReplicaNode, acts: Vec<Act>) -> Verdict {
+        let id = self.replicas[index].id;
         let timers_from = self.sequence + 1;
         let replica = &mut self.replicas[index];
         replica.node = node;
         replica.timers.clear();
         replica.timers_from = timers_from;
-        (replica.crashed, replica.returns, replica.behind) = (false, false, true);
+        (replica.crashed, replica.returns) = (false, false);
         (replica.round_at, replica.paused_until) = (None, 0);
         self.carry_out(index, acts)?;
         self.want_round(index);
@@ -117,12 +183,13 @@ fn start_core(
     factories: &Factories<'_>,
     tuning: Tuning,
 ) -> (Box<dyn ReplicaCore>, Vec<CoreEffect>) {
-    let Beginning { membership, fetch, admitted } = beginning;
+    let Beginning { membership, fetch, admitted, memory } = beginning;
     let mut effects = Vec::new();
     if !admitted {
         return (Box::new(Outsider { rules: factories.rules }), effects);
     }
-    let core = (factories.replica)(Setup { me: id, membership, fetch, tuning }, &mut effects);
+    let core =
+        (factories.replica)(Setup { me: id, membership, fetch, memory, tuning }, &mut effects);
     (core, effects)
 }
 

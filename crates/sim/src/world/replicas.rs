@@ -190,6 +190,7 @@ impl World<'_> {
             return Ok(());
         }
         self.oracle.ran(id, ran)?;
+        self.look_whether_dead(index);
         self.look_whether_level(index);
         if ended {
             self.on_ended(index);
