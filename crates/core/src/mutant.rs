@@ -79,6 +79,9 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("device.certifies-twice", "a device gives its last position to another statement too"),
     mutant("device.not-bound-to-views", "a device may go back to a view that its replica left")
         .explored(),
+    mutant("session.any-tag-good", "a device takes every tag for its client's"),
+    mutant("session.client-not-bound", "a device takes one client's tag for another's"),
+    mutant("session.group-not-bound", "a device takes a tag that was made for another group"),
     mutant("epochs.handover-of-f", "f votes prove how an epoch ends"),
     mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
     mutant("roster.admits-another", "the device of the next member is admitted too"),

@@ -394,6 +394,13 @@ impl Rules {
     pub const fn replicas(&self, f: usize) -> usize {
         self.replicas_factor * f + 1
     }
+
+    /// Whether its safety rests on trusted devices already: with fewer than `3f + 1` replicas it
+    /// has to.
+    #[must_use]
+    pub const fn trusts_devices(&self) -> bool {
+        self.replicas_factor < 3
+    }
 }
 
 /// Why a peer's message is refused. Counted per reason.

@@ -41,11 +41,17 @@ pub enum RequestAuth {
     /// One 16-byte MAC for each replica, in order. Convinces each replica of its own entry only, so
     /// this is for accidental faults (the big-MAC attack, Clement et al., NSDI 2009).
     Macs(Bytes),
+    /// A tag under a key that only the client and the group's trusted devices have. Convinces every
+    /// replica alike, as long as no such device betrays the key.
+    Session([u8; Self::SESSION_BYTES]),
 }
 
 impl RequestAuth {
     /// Bytes of one entry of [`RequestAuth::Macs`].
     pub const MAC_BYTES: usize = 16;
+    /// Bytes of a [`RequestAuth::Session`]. Each guess has to be put to a device, so nobody comes
+    /// near the 2^127 guesses that 16 bytes ask for.
+    pub const SESSION_BYTES: usize = 16;
     /// The most bytes that an authentication takes on the wire.
     pub const BYTES_MAX: usize = 1 + 4 + Self::MAC_BYTES * REPLICAS_MAX;
 }
@@ -55,6 +61,7 @@ impl fmt::Debug for RequestAuth {
         f.write_str(match self {
             Self::Signature(_) => "signature",
             Self::Macs(_) => "macs",
+            Self::Session(_) => "session",
         })
     }
 }
@@ -148,6 +155,10 @@ fn encode_auth(auth: &RequestAuth, to: &mut Writer) {
         RequestAuth::Macs(macs) => {
             to.u8(1);
             to.bytes(macs);
+        }
+        RequestAuth::Session(tag) => {
+            to.u8(2);
+            to.array(tag);
         }
     }
 }
@@ -252,6 +263,7 @@ impl Wire for Envelope {
         let auth = match from.u8()? {
             0 => RequestAuth::Signature(from.array()?),
             1 => RequestAuth::Macs(from.bytes(RequestAuth::MAC_BYTES * REPLICAS_MAX)?),
+            2 => RequestAuth::Session(from.array()?),
             _ => return Err(Malformed),
         };
         let (digest, body_bytes, wire) = (digest_of(&body), body.len(), from.since(start));

@@ -15,6 +15,12 @@ pub struct Costs {
     pub macs_made: u64,
     /// MACs checked.
     pub macs_verified: u64,
+    /// Tags of envelopes made under session keys.
+    pub session_tags_made: u64,
+    /// Tags of envelopes checked under session keys.
+    pub session_tags_verified: u64,
+    /// Keys agreed on with X25519, for MACs and sessions.
+    pub key_agreements: u64,
     /// Calls for a counter certificate.
     pub usigs_created: u64,
     /// Counter certificates checked.
@@ -34,6 +40,11 @@ impl Costs {
             signatures_verified: self.signatures_verified.wrapping_sub(earlier.signatures_verified),
             macs_made: self.macs_made.wrapping_sub(earlier.macs_made),
             macs_verified: self.macs_verified.wrapping_sub(earlier.macs_verified),
+            session_tags_made: self.session_tags_made.wrapping_sub(earlier.session_tags_made),
+            session_tags_verified: self
+                .session_tags_verified
+                .wrapping_sub(earlier.session_tags_verified),
+            key_agreements: self.key_agreements.wrapping_sub(earlier.key_agreements),
             usigs_created: self.usigs_created.wrapping_sub(earlier.usigs_created),
             usigs_verified: self.usigs_verified.wrapping_sub(earlier.usigs_verified),
             hashes: self.hashes.wrapping_sub(earlier.hashes),
@@ -46,6 +57,9 @@ pub(crate) static SIGNATURES_MADE: Counter = Counter::new();
 pub(crate) static SIGNATURES_VERIFIED: Counter = Counter::new();
 pub(crate) static MACS_MADE: Counter = Counter::new();
 pub(crate) static MACS_VERIFIED: Counter = Counter::new();
+pub(crate) static SESSION_TAGS_MADE: Counter = Counter::new();
+pub(crate) static SESSION_TAGS_VERIFIED: Counter = Counter::new();
+pub(crate) static KEY_AGREEMENTS: Counter = Counter::new();
 pub(crate) static USIGS_CREATED: Counter = Counter::new();
 pub(crate) static USIGS_VERIFIED: Counter = Counter::new();
 
@@ -58,6 +72,9 @@ pub fn costs() -> Costs {
         signatures_verified: SIGNATURES_VERIFIED.get(),
         macs_made: MACS_MADE.get(),
         macs_verified: MACS_VERIFIED.get(),
+        session_tags_made: SESSION_TAGS_MADE.get(),
+        session_tags_verified: SESSION_TAGS_VERIFIED.get(),
+        key_agreements: KEY_AGREEMENTS.get(),
         usigs_created: USIGS_CREATED.get(),
         usigs_verified: USIGS_VERIFIED.get(),
         hashes,

@@ -11,6 +11,7 @@
 //! | [`authenticator`] | makes the tag that a message asks for |
 //! | [`verifier`] | checks tags and envelopes, one at a time or in batches |
 //! | [`request_auth`] | how a client authenticates an envelope, and how a replica checks it |
+//! | [`session`] | keys that a client shares with its group's trusted devices |
 //! | [`seen`] | what was found genuine before |
 //! | [`costs`] | how much of all this was done |
 
@@ -22,4 +23,5 @@ pub mod keys;
 pub mod request_auth;
 pub mod secret_file;
 pub mod seen;
+pub mod session;
 pub mod verifier;

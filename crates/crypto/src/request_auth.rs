@@ -1,16 +1,19 @@
 //! How a client authenticates an envelope, and how a replica checks it.
 //!
-//! Two ways. A *signature* convinces every replica alike, whoever passed the envelope on; it is the
-//! default, and the only one that holds against malicious clients. A list of *MACs*, one for each
+//! Three ways. A *signature* convinces every replica alike, whoever passed the envelope on; it is
+//! the default. A *session tag* does so too, where replicas have trusted devices that share a key
+//! with the client and check the tag ([`crate::session`]): at the cost of a MAC, and as long as no
+//! device betrays that key. A list of *MACs*, one for each
 //! replica, is cheaper but convinces each replica of its own entry only: a client who makes some
 //! entries right and some wrong can have correct replicas disagree about its requests and depose a
 //! correct primary (Clement et al., *Making Byzantine fault tolerant systems tolerate Byzantine
 //! faults*, NSDI 2009). It is for groups whose clients fail only by accident.
 //!
-//! Both cover the same statement: the envelope's digest, bound to format version and group.
+//! All cover the same statement: the envelope's digest, bound to format version and group.
 
 use crate::costs;
 use crate::keys::{KeyPair, channel_public};
+use crate::session::SessionKey;
 use curve25519_dalek::MontgomeryPoint;
 use ed25519_zebra::{Signature, VerificationKey, VerificationKeyBytes, batch};
 use getrandom::SysRng;
@@ -47,6 +50,21 @@ impl fmt::Display for BadMemberKey {
 
 impl std::error::Error for BadMemberKey {}
 
+/// A public key of a group's trusted devices with which no secret key can be agreed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadSessionKey;
+
+impl fmt::Display for BadSessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "the session key of the trusted devices is not a public key: take the configuration \
+             as it was made with the group",
+        )
+    }
+}
+
+impl std::error::Error for BadSessionKey {}
+
 /// What a client signs in order to make an envelope.
 #[must_use]
 pub fn request_statement(domain: &Domain, envelope: &Digest) -> Digest {
@@ -63,6 +81,7 @@ pub struct ClientSigner {
 enum Means {
     Signature,
     Macs(Vec<PairKey>),
+    Session(SessionKey),
 }
 
 impl ClientSigner {
@@ -87,6 +106,20 @@ impl ClientSigner {
         Ok(Self { keys, domain: membership.group_domain(), means: Means::Macs(pair_keys) })
     }
 
+    /// Adds one tag that only the group's trusted devices can check. `devices` is their public key
+    /// and `domain` the group's [`Membership::group_domain`], as the configuration names them.
+    ///
+    /// # Errors
+    /// [`BadSessionKey`] if that is a point with which anybody would come to the same key.
+    pub fn session(
+        keys: KeyPair,
+        devices: &[u8; 32],
+        domain: Domain,
+    ) -> Result<Self, BadSessionKey> {
+        let key = SessionKey::of_client(&keys, &domain, devices).ok_or(BadSessionKey)?;
+        Ok(Self { keys, domain, means: Means::Session(key) })
+    }
+
     /// Whose envelopes these are.
     #[must_use]
     pub fn client_id(&self) -> ClientId {
@@ -106,6 +139,10 @@ impl ClientSigner {
                     let macs = pair_keys.iter().flat_map(|key| mac(key, &statement));
                     RequestAuth::Macs(macs.collect::<Vec<u8>>().into())
                 }
+                Means::Session(key) => {
+                    costs::SESSION_TAGS_MADE.add(1);
+                    RequestAuth::Session(key.tag(&statement))
+                }
             }
         })
     }
@@ -116,6 +153,7 @@ impl fmt::Debug for ClientSigner {
         let means = match &self.means {
             Means::Signature => "signature",
             Means::Macs(_) => "macs",
+            Means::Session(_) => "session",
         };
         write!(f, "ClientSigner({:?}, {means})", self.keys)
     }
@@ -217,6 +255,7 @@ fn pair_key(
     client: &ClientId,
     replica: &[u8; 32],
 ) -> Option<PairKey> {
+    costs::KEY_AGREEMENTS.add(1);
     let shared = MontgomeryPoint(channel_public(peer)?).mul_clamped(*secret);
     let shared = Zeroizing::new(shared.to_bytes());
     // The length is fixed, so that the parts cannot be confused.

@@ -4,6 +4,7 @@ use crate::costs;
 use crate::keys::KeyPair;
 use crate::request_auth::{self, BadMemberKey, PairKeys, SignedRequest};
 use crate::seen::Seen;
+use crate::session::Tag;
 use ed25519_dalek::{Signature, VerifyingKey};
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Ui};
@@ -23,6 +24,25 @@ pub trait UsigCheck: Send + Sync {
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool;
 }
 
+/// A client's tag of an envelope, to be checked.
+#[derive(Clone, Copy, Debug)]
+pub struct TaggedRequest<'a> {
+    /// Whose envelope it is said to be.
+    pub client: &'a ClientId,
+    /// See [`request_auth::request_statement`].
+    pub statement: Digest,
+    /// What is said to prove it.
+    pub tag: &'a Tag,
+}
+
+/// Checks the tags that clients make under session keys. Implemented by the trusted devices' crate,
+/// as only devices have those keys. There is deliberately no way to have a tag made.
+pub trait SessionCheck: Send + Sync {
+    /// Whether each of these requests was tagged by its client. Every device of a group gives the
+    /// same answer.
+    fn check(&self, requests: &[TaggedRequest<'_>]) -> bool;
+}
+
 /// How the group's clients authenticate envelopes; equal in all replicas of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum RequestMode {
@@ -31,6 +51,9 @@ pub enum RequestMode {
     Signature,
     /// By a MAC for each replica: for clients that fail only by accident.
     Mac,
+    /// By a tag that the replicas' trusted devices check: as fast as MACs and safe against
+    /// malicious clients and replicas, as long as no device betrays its key.
+    Session,
 }
 
 /// Why a [`GroupVerifier`] cannot be made.
@@ -40,6 +63,8 @@ pub enum BadVerifier {
     MemberKey(BadMemberKey),
     /// MACs can be checked only by a replica, under its own key.
     MacNeedsKeys,
+    /// Session tags can be checked only by a trusted device.
+    SessionNeedsDevice,
 }
 
 impl fmt::Display for BadVerifier {
@@ -48,6 +73,9 @@ impl fmt::Display for BadVerifier {
             Self::MemberKey(error) => fmt::Display::fmt(error, f),
             Self::MacNeedsKeys => {
                 f.write_str("request MACs can only be checked with a replica's own key")
+            }
+            Self::SessionNeedsDevice => {
+                f.write_str("session tags can only be checked by a trusted device")
             }
         }
     }
@@ -58,7 +86,7 @@ impl std::error::Error for BadVerifier {}
 /// The verifier of one membership. Shared by threads.
 ///
 /// Signatures that were found genuine are remembered ([`Seen`]); what was found false is not. MACs
-/// are as fast to check again as to look up.
+/// and session tags are as fast to check again as to look up.
 pub struct GroupVerifier {
     membership: Arc<Membership>,
     /// Of the requests.
@@ -75,6 +103,7 @@ pub struct GroupVerifier {
 enum RequestCheck {
     Signature,
     Mac(PairKeys),
+    Session(Arc<dyn SessionCheck>),
 }
 
 impl GroupVerifier {
@@ -82,12 +111,39 @@ impl GroupVerifier {
     /// checks, and its key, under which its entries are made.
     ///
     /// # Errors
-    /// [`BadVerifier`] if a member's key is no public key, or `me` is missing but needed.
+    /// [`BadVerifier`] if a member's key is no public key, or `me` is missing but needed, or for
+    /// [`RequestMode::Session`], where [`Self::with_sessions`] is to be used.
     pub fn new(
         membership: Arc<Membership>,
         usig: Arc<dyn UsigCheck>,
         requests: RequestMode,
         me: Option<(ReplicaId, &KeyPair)>,
+    ) -> Result<Self, BadVerifier> {
+        let requests = match (requests, me) {
+            (RequestMode::Signature, _) => RequestCheck::Signature,
+            (RequestMode::Mac, Some((me, keys))) => RequestCheck::Mac(PairKeys::new(me, keys)),
+            (RequestMode::Mac, None) => return Err(BadVerifier::MacNeedsKeys),
+            (RequestMode::Session, _) => return Err(BadVerifier::SessionNeedsDevice),
+        };
+        Self::make(membership, usig, requests)
+    }
+
+    /// A verifier for the membership, whose clients' requests are checked by a trusted device.
+    ///
+    /// # Errors
+    /// [`BadVerifier`] if a member's key is no public key.
+    pub fn with_sessions(
+        membership: Arc<Membership>,
+        usig: Arc<dyn UsigCheck>,
+        sessions: Arc<dyn SessionCheck>,
+    ) -> Result<Self, BadVerifier> {
+        Self::make(membership, usig, RequestCheck::Session(sessions))
+    }
+
+    fn make(
+        membership: Arc<Membership>,
+        usig: Arc<dyn UsigCheck>,
+        requests: RequestCheck,
     ) -> Result<Self, BadVerifier> {
         let unpack = |replica: ReplicaId| {
             let key = VerifyingKey::from_bytes(&membership.members[usize::from(replica.0)].key);
@@ -96,11 +152,6 @@ impl GroupVerifier {
                 .ok_or(BadVerifier::MemberKey(BadMemberKey { replica }))
         };
         let keys = membership.ids().map(unpack).collect::<Result<_, _>>()?;
-        let requests = match (requests, me) {
-            (RequestMode::Signature, _) => RequestCheck::Signature,
-            (RequestMode::Mac, Some((me, keys))) => RequestCheck::Mac(PairKeys::new(me, keys)),
-            (RequestMode::Mac, None) => return Err(BadVerifier::MacNeedsKeys),
-        };
         let domain = membership.group_domain();
         let (clients, seen) = (None, Seen::default());
         Ok(Self { membership, domain, keys, usig, requests, clients, seen })
@@ -143,7 +194,7 @@ impl GroupVerifier {
             };
             let claim = envelope_claim(&envelope.digest, signature);
             if !self.seen.contains(&claim) {
-                let statement = request_auth::request_statement(&self.domain, &envelope.digest);
+                let statement = self.statement(envelope);
                 unseen.push(SignedRequest { client: &envelope.client, statement, signature });
                 claims.push(claim);
             }
@@ -153,6 +204,48 @@ impl GroupVerifier {
             self.seen.insert(&claims);
         }
         genuine
+    }
+
+    fn statement(&self, envelope: &Envelope) -> Digest {
+        request_auth::request_statement(&self.domain, &envelope.digest)
+    }
+
+    /// Has the members' envelopes checked by signature and all others by `clients`. What members ask
+    /// changes which devices are trusted, so it must not rest on devices. Nor on MACs: who trusts
+    /// clients to fail by accident only does not trust replicas so far.
+    fn members_sign(
+        &self,
+        envelopes: &[&Envelope],
+        clients: impl FnOnce(&[&Envelope]) -> bool,
+    ) -> bool {
+        let is_member = |envelope: &&Envelope| self.membership.member(&envelope.client).is_some();
+        let (by_members, by_clients): (Vec<&Envelope>, Vec<&Envelope>) =
+            envelopes.iter().partition(|envelope| is_member(envelope));
+        (by_members.is_empty() || self.all_signed(&by_members)) && clients(&by_clients)
+    }
+
+    fn all_maced(&self, pair_keys: &PairKeys, envelopes: &[&Envelope]) -> bool {
+        envelopes.iter().all(|envelope| match &envelope.auth {
+            RequestAuth::Macs(macs) => {
+                let statement = self.statement(envelope);
+                pair_keys.check(self.keys.len(), &envelope.client, &statement, macs)
+            }
+            RequestAuth::Signature(_) | RequestAuth::Session(_) => false,
+        })
+    }
+
+    /// One call of the device for all of them.
+    fn all_tagged(&self, sessions: &dyn SessionCheck, envelopes: &[&Envelope]) -> bool {
+        let mut tagged = Vec::with_capacity(envelopes.len());
+        for envelope in envelopes {
+            let RequestAuth::Session(tag) = &envelope.auth else {
+                return false;
+            };
+            let statement = self.statement(envelope);
+            tagged.push(TaggedRequest { client: &envelope.client, statement, tag });
+        }
+        costs::SESSION_TAGS_VERIFIED.add(tagged.len());
+        sessions.check(&tagged)
     }
 }
 
@@ -201,19 +294,12 @@ impl Verifier for GroupVerifier {
         }
         match &self.requests {
             RequestCheck::Signature => self.all_signed(envelopes),
-            RequestCheck::Mac(pair_keys) => envelopes.iter().all(|envelope| {
-                // Who trusts clients to fail by accident only does not trust replicas so far.
-                if self.membership.member(&envelope.client).is_some() {
-                    return self.all_signed(&[envelope]);
-                }
-                let statement = request_auth::request_statement(&self.domain, &envelope.digest);
-                match &envelope.auth {
-                    RequestAuth::Macs(macs) => {
-                        pair_keys.check(self.keys.len(), &envelope.client, &statement, macs)
-                    }
-                    RequestAuth::Signature(_) => false,
-                }
-            }),
+            RequestCheck::Mac(pair_keys) => {
+                self.members_sign(envelopes, |clients| self.all_maced(pair_keys, clients))
+            }
+            RequestCheck::Session(sessions) => {
+                self.members_sign(envelopes, |clients| self.all_tagged(&**sessions, clients))
+            }
         }
     }
 }

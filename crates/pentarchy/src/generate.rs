@@ -6,7 +6,7 @@ use pentarchy_core::ids::GroupId;
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::verifier::RequestMode;
-use pentarchy_trusted::DeviceIdentity;
+use pentarchy_trusted::{DeviceIdentity, session};
 use std::path::Path;
 
 /// What distinguishes one new cluster from another, beside its addresses.
@@ -90,16 +90,19 @@ impl NewCluster {
         } else {
             Admission::Open
         };
+        let group_secret = GroupSecret::generate();
+        let session_key = (options.request_auth == RequestMode::Session)
+            .then(|| session::public_key(group_secret.as_bytes()));
         let config = ClusterConfig {
             group: GroupId(group),
             protocol: options.protocol.clone(),
             f: options.f,
             request_auth: options.request_auth,
+            session_key,
             timeouts: options.timeouts,
             admission,
             replicas: entries.collect(),
         };
-        let group_secret = GroupSecret::generate();
         Self { config, replicas, group_secret, client_key, gateway_keys }
     }
 

@@ -11,14 +11,14 @@ use pentarchy_core::membership::{BadMembership, Life, Membership};
 use pentarchy_core::protocol::{Memory, Setup, Tuning};
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
-use pentarchy_crypto::request_auth::{BadMemberKey, ClientSigner};
+use pentarchy_crypto::request_auth::{BadMemberKey, BadSessionKey, ClientSigner};
 use pentarchy_crypto::secret_file::SecretFileError;
 use pentarchy_crypto::verifier::{BadVerifier, GroupVerifier, RequestMode};
 use pentarchy_protocols::Entry;
 use pentarchy_replica::{Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig};
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::identity::TakeError;
-use pentarchy_trusted::{Check, DeviceIdentity, InProcess};
+use pentarchy_trusted::{Check, DeviceIdentity, InProcess, Sessions, session};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -62,7 +62,22 @@ pub enum StartError {
     MemberKey(#[from] BadMemberKey),
     /// A key in the configuration is unusable.
     #[error(transparent)]
+    SessionKey(#[from] BadSessionKey),
+    /// A key in the configuration is unusable.
+    #[error(transparent)]
     Verifier(#[from] BadVerifier),
+    /// The trusted devices cannot check the sessions of this configuration's clients.
+    #[error(
+        "the session_key of the configuration is not that of this replica's trusted device: take \
+         the configuration and the secrets that were made together"
+    )]
+    OtherSessionKey,
+    /// Clients are to authenticate by sessions, and the configuration says nothing to do it with.
+    #[error(
+        "request_auth is \"session\", and the configuration names no session_key of trusted \
+         devices that share a secret"
+    )]
+    NoSessionKey,
     /// The replica's host refuses.
     #[error(transparent)]
     Replica(#[from] pentarchy_replica::StartError),
@@ -100,12 +115,25 @@ pub fn take_secrets(
     // For its check of every member's key: what follows uses the identity up.
     ClientSigner::macs(key.clone(), &membership)?;
     let group_secret = GroupSecret::load(&folder.join("group-secret"))?;
+    check_session_key(config, &group_secret)?;
     let device = match DeviceIdentity::take(&folder.join("device"), member) {
         // In a group that tolerates no fault nobody is left to admit it.
         Err(TakeError::Used(_)) if config.f > 0 => DeviceIdentity::next_life(member),
         taken => taken?,
     };
     Ok((ReplicaSecrets { key, device }, group_secret))
+}
+
+/// Whether the devices' key that clients find in the configuration is that of this secret.
+fn check_session_key(config: &ClusterConfig, secret: &GroupSecret) -> Result<(), StartError> {
+    match (config.request_auth, config.session_key) {
+        (RequestMode::Session, Some(key)) if key == session::public_key(secret.as_bytes()) => {
+            Ok(())
+        }
+        (RequestMode::Session, Some(_)) => Err(StartError::OtherSessionKey),
+        (RequestMode::Session, None) => Err(StartError::NoSessionKey),
+        (RequestMode::Signature | RequestMode::Mac, _) => Ok(()),
+    }
 }
 
 fn protocol(config: &ClusterConfig) -> Result<&'static Entry, StartError> {
@@ -131,15 +159,23 @@ pub fn replica(
     let entry = protocol(config)?;
     let membership = Arc::new(config.membership());
     membership.check_hybrid()?;
+    check_session_key(config, group_secret)?;
     let me = ReplicaId(id);
     let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
     let usig = InProcess::open(&membership, me, device, Some(group_secret.as_bytes()))?;
+    let requests = match config.request_auth {
+        RequestMode::Session => {
+            let sessions = usig.check().sessions(&membership).ok_or(StartError::NoSessionKey)?;
+            Requests::Session(Arc::new(sessions))
+        }
+        mode => Requests::Mode(mode),
+    };
     let epochs = Epochs {
         me,
         entry,
         key: key.clone(),
         check: usig.check(),
-        request_auth: config.request_auth,
+        requests,
         admission: config.admission.clone(),
     };
     // Later memberships have the same keys, so what can be checked once can be checked always.
@@ -168,15 +204,28 @@ struct Epochs {
     entry: &'static Entry,
     key: KeyPair,
     check: Arc<Check>,
-    request_auth: RequestMode,
+    requests: Requests,
     admission: Admission,
+}
+
+/// How requests are checked.
+enum Requests {
+    /// Without the device.
+    Mode(RequestMode),
+    /// By the device, which keeps the clients' keys through all epochs.
+    Session(Arc<Sessions>),
 }
 
 impl Epochs {
     fn try_verifier(&self, membership: &Arc<Membership>) -> Result<GroupVerifier, BadVerifier> {
         let check = Arc::new(self.check.for_epoch(membership));
         let me = Some((self.me, &self.key));
-        let verifier = GroupVerifier::new(membership.clone(), check, self.request_auth, me)?;
+        let verifier = match &self.requests {
+            Requests::Mode(mode) => GroupVerifier::new(membership.clone(), check, *mode, me)?,
+            Requests::Session(sessions) => {
+                GroupVerifier::with_sessions(membership.clone(), check, sessions.clone())?
+            }
+        };
         Ok(match &self.admission {
             Admission::Open => verifier,
             Admission::Only(clients) => verifier.only(clients.iter().copied().collect()),
@@ -235,11 +284,16 @@ fn signer(
     config: &ClusterConfig,
     keys: KeyPair,
     membership: &Membership,
-) -> Result<ClientSigner, BadMemberKey> {
-    match config.request_auth {
-        RequestMode::Signature => Ok(ClientSigner::signature(keys, membership.group_domain())),
-        RequestMode::Mac => ClientSigner::macs(keys, membership),
-    }
+) -> Result<ClientSigner, StartError> {
+    let domain = membership.group_domain();
+    Ok(match config.request_auth {
+        RequestMode::Signature => ClientSigner::signature(keys, domain),
+        RequestMode::Mac => ClientSigner::macs(keys, membership)?,
+        RequestMode::Session => {
+            let devices = config.session_key.as_ref().ok_or(StartError::NoSessionKey)?;
+            ClientSigner::session(keys, devices, domain)?
+        }
+    })
 }
 
 /// Where each replica listens, in the order of their ids.

@@ -32,6 +32,13 @@ pub fn replicas_needed(name: &str, f: usize) -> Option<usize> {
         .filter(|n| *n <= REPLICAS_MAX)
 }
 
+/// Whether clients of this protocol may authenticate by session keys, which trusted devices check:
+/// only where it has such devices.
+#[must_use]
+pub fn takes_sessions(name: &str) -> bool {
+    find(name).is_some_and(|entry| entry.rules.trusts_devices())
+}
+
 /// The client side of the configured protocol: all of them so far are answered by votes.
 pub(crate) fn client_core(config: &ClusterConfig, client: ClientId) -> Box<dyn ClientCore> {
     let n = config.replicas.len();

@@ -4,6 +4,7 @@
 //! collisions, and a cryptographic one would take a fifth of a run.
 
 use crate::audit::Audit;
+use crate::device::is_tagged;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
@@ -33,13 +34,30 @@ pub const fn member_id(replica: ReplicaId) -> ClientId {
     ClientId([replica.0 as u8; 32])
 }
 
+/// How clients authenticate what they ask. Members always sign.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Means {
+    /// By signature.
+    #[default]
+    Signature,
+    /// By MACs, one for each replica.
+    Macs,
+    /// By a tag that only the replicas' devices can check.
+    Session,
+}
+
+/// A tag under a session key.
+pub type Tag = [u8; RequestAuth::SESSION_BYTES];
+
+/// The group of every world; others are known by their clients only.
+const HERE: u64 = 0;
+
 /// All secrets of one world.
 pub struct Crypto {
     replicas: Vec<Digest>,
     devices: Vec<Digest>,
     clients: BTreeMap<ClientId, Digest>,
-    /// Clients authenticate by MACs, one for each replica, instead of by signature.
-    macs: bool,
+    means: Means,
 }
 
 fn secret(kind: &'static str, seed: u64, index: usize) -> Digest {
@@ -66,6 +84,10 @@ fn mac(secret: &Digest, replica: u16, digest: &Digest) -> [u8; RequestAuth::MAC_
     keyed(secret, 3, [u64::from(replica), 0, 0, 0, 0, 0], digest)
 }
 
+fn tag(secret: &Digest, group: u64, digest: &Digest) -> Tag {
+    keyed(secret, 4, [group, 0, 0, 0, 0, 0], digest)
+}
+
 impl Crypto {
     /// The keys of a world with `n` replicas and this many clients, who sign. Members are clients
     /// too, under their own keys.
@@ -77,14 +99,39 @@ impl Crypto {
             replicas: (0..n).map(|index| secret("replica", seed, index)).collect(),
             devices: (0..n).map(|index| secret("device", seed, index)).collect(),
             clients: (0..clients).map(client).chain((0..n).map(member)).collect(),
-            macs: false,
+            means: Means::Signature,
         }
     }
 
-    /// The same keys, but clients use MACs.
+    /// The same keys, but clients use these means.
     #[must_use]
-    pub fn with_macs(self, macs: bool) -> Self {
-        Self { macs, ..self }
+    pub fn with(self, means: Means) -> Self {
+        Self { means, ..self }
+    }
+
+    /// How this client authenticates.
+    fn means_of(&self, client: &ClientId) -> Means {
+        let mut members = (0..self.replicas.len() as u16).map(ReplicaId);
+        if members.any(|id| member_id(id) == *client) { Means::Signature } else { self.means }
+    }
+
+    /// The tag that a client would put on this digest, also if it is of another's draft. None if it
+    /// is not of this world.
+    #[must_use]
+    pub fn tag(&self, client: &ClientId, digest: &Digest) -> Option<Tag> {
+        self.clients.get(client).map(|secret| tag(secret, HERE, digest))
+    }
+
+    /// The tag that a client puts on this digest where it is a client too: in another group, with
+    /// other devices.
+    #[must_use]
+    pub fn tag_elsewhere(&self, client: &ClientId, digest: &Digest) -> Option<Tag> {
+        self.clients.get(client).map(|secret| tag(secret, HERE + 1, digest))
+    }
+
+    /// Every client's tag on this digest.
+    pub(crate) fn tags_of_all(&self, digest: &Digest) -> impl Iterator<Item = Tag> {
+        self.clients.values().map(|secret| tag(secret, HERE, digest))
     }
 
     /// Signs as a replica.
@@ -108,8 +155,12 @@ impl Crypto {
     pub fn seal_for(&self, draft: Draft, to: ReplicaSet) -> Envelope {
         let secret = self.clients.get(&draft.client).expect("a client of this world");
         let digest = draft.digest();
-        if !self.macs {
-            return draft.seal(RequestAuth::Signature(signature(secret, &digest)));
+        match self.means_of(&draft.client) {
+            Means::Signature => {
+                return draft.seal(RequestAuth::Signature(signature(secret, &digest)));
+            }
+            Means::Session => return draft.seal(RequestAuth::Session(tag(secret, HERE, &digest))),
+            Means::Macs => {}
         }
         let entry = |id: u16| {
             let mut entry = mac(secret, id, &digest);
@@ -123,11 +174,14 @@ impl Crypto {
     /// Whether an envelope convinces this replica.
     fn convinces(&self, me: ReplicaId, envelope: &Envelope) -> bool {
         let Some(secret) = self.clients.get(&envelope.client) else { return false };
-        match &envelope.auth {
-            RequestAuth::Signature(signed) if !self.macs => {
+        match (&envelope.auth, self.means_of(&envelope.client)) {
+            (RequestAuth::Signature(signed), Means::Signature) => {
                 signature(secret, &envelope.digest) == *signed
             }
-            RequestAuth::Macs(macs) if self.macs => {
+            (RequestAuth::Session(said), Means::Session) => {
+                tag(secret, HERE, &envelope.digest) == *said
+            }
+            (RequestAuth::Macs(macs), Means::Macs) => {
                 let entry = macs.chunks_exact(RequestAuth::MAC_BYTES).nth(usize::from(me.0));
                 entry == Some(&mac(secret, me.0, &envelope.digest)[..])
             }
@@ -212,7 +266,14 @@ impl Verifier for Keys {
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {
-        self.crypto.convinces(self.me, envelope)
+        match &envelope.auth {
+            RequestAuth::Session(tag)
+                if self.crypto.means_of(&envelope.client) == Means::Session =>
+            {
+                is_tagged(&self.crypto, envelope, tag)
+            }
+            _ => self.crypto.convinces(self.me, envelope),
+        }
     }
 }
 
@@ -247,7 +308,7 @@ mod tests {
 
     #[test]
     fn macs_convince_only_those_for_whom_they_are() {
-        let crypto = Arc::new(Crypto::new(1, 3, 1).with_macs(true));
+        let crypto = Arc::new(Crypto::new(1, 3, 1).with(Means::Macs));
         let requests = vec![Request { number: 1, operation: Bytes::from_static(b"x") }];
         let draft = Draft { client: client_id(1, 0), floor: 1, events: None, requests };
         let partial = crypto.seal_for(draft.clone(), ReplicaSet::from_iter([ReplicaId(1)]));
@@ -262,6 +323,38 @@ mod tests {
         assert_eq!(convinces(&crypto.seal(draft.clone())), [true; 3]);
         assert!(crypto.envelope(&partial), "its client made it");
         assert_eq!(convinces(&Crypto::new(1, 3, 1).seal(draft)), [false; 3], "signed");
+    }
+
+    #[test]
+    fn a_tag_convinces_all_or_nobody() {
+        let crypto = Arc::new(Crypto::new(1, 3, 2).with(Means::Session));
+        let membership = Arc::new(crate::world::membership(1, 3, 1));
+        let convinces = |envelope: &Envelope| {
+            [0, 1, 2].map(|me| {
+                let (crypto, membership) = (crypto.clone(), membership.clone());
+                Keys { crypto, me: ReplicaId(me), membership }.envelope(envelope)
+            })
+        };
+        let requests = vec![Request { number: 1, operation: Bytes::from_static(b"x") }];
+        let of = |client| Draft { client, floor: 1, events: None, requests: requests.clone() };
+        let (client, other) = (client_id(1, 0), client_id(1, 1));
+        assert_eq!(convinces(&crypto.seal(of(client))), [true; 3]);
+        let digest = of(client).digest();
+        let false_tags = [
+            crypto.tag(&other, &digest),
+            crypto.tag(&client, &of(other).digest()),
+            crypto.tag_elsewhere(&client, &digest),
+        ];
+        for tag in false_tags {
+            let envelope = of(client).seal(RequestAuth::Session(tag.unwrap()));
+            assert_eq!(convinces(&envelope), [false; 3]);
+            assert!(!crypto.envelope(&envelope));
+        }
+        assert_eq!(convinces(&Crypto::new(1, 3, 2).seal(of(client))), [false; 3], "signed");
+        let member = member_id(ReplicaId(1));
+        assert_eq!(convinces(&crypto.seal(of(member))), [true; 3], "members sign");
+        let tag = crypto.tag(&member, &of(member).digest()).unwrap();
+        assert_eq!(convinces(&of(member).seal(RequestAuth::Session(tag))), [false; 3]);
     }
 
     #[test]

@@ -3,12 +3,13 @@
 //! each identifier names the last commitment before it. Unless it is told to lie: then everything
 //! that rests on it may fall, and checkers must notice.
 
-use crate::crypto::{Certifier, Crypto, INCARNATION};
+use crate::crypto::{Certifier, Crypto, INCARNATION, Tag};
 use pentarchy_core::counter::{Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
+use pentarchy_core::request::Envelope;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -33,6 +34,18 @@ pub enum DeviceFault {
     RollBack,
     /// Copied: of two copies of a replica each has a device of its own.
     Clone,
+}
+
+/// Whether a device, of whatever replica and in whatever state, takes this tag for the envelope's
+/// client's.
+#[must_use]
+pub fn is_tagged(crypto: &Crypto, envelope: &Envelope, tag: &Tag) -> bool {
+    let Envelope { client, digest, .. } = envelope;
+    let right = crypto.tag(client, digest);
+    right == Some(*tag)
+        || right.is_some() && mutant!("session.any-tag-good")
+        || mutant!("session.client-not-bound") && crypto.tags_of_all(digest).any(|it| it == *tag)
+        || mutant!("session.group-not-bound") && crypto.tag_elsewhere(client, digest) == Some(*tag)
 }
 
 /// The device of one replica, in one life.

@@ -197,10 +197,15 @@ impl HostileClient {
         let bytes = match self.rng.below(4) {
             0 => {
                 draft.client = self.victim;
-                ToReplica::Request(Arc::new(draft.seal(good.auth))).to_bytes()
+                let auth = self.auth_for(&draft, good.auth);
+                ToReplica::Request(Arc::new(draft.seal(auth))).to_bytes()
             }
             1 => {
-                let auth = RequestAuth::Signature([self.rng.next_u64() as u8; 64]);
+                let byte = self.rng.next_u64() as u8;
+                let auth = match good.auth {
+                    RequestAuth::Session(_) => RequestAuth::Session([byte; 16]),
+                    _ => RequestAuth::Signature([byte; 64]),
+                };
                 ToReplica::Request(Arc::new(draft.seal(auth))).to_bytes()
             }
             2 => {
@@ -215,18 +220,31 @@ impl HostileClient {
         let to = self.some();
         self.send(to, &bytes, harm);
     }
+
+    /// What could pass for the victim's authentication of its draft: that of an envelope of this
+    /// client, or with sessions this client's tag, or what the victim says to another group.
+    fn auth_for(&mut self, draft: &Draft, own: RequestAuth) -> RequestAuth {
+        let RequestAuth::Session(_) = own else { return own };
+        let digest = draft.digest();
+        let tag = match self.rng.below(3) {
+            0 => self.crypto.tag(&self.id, &digest),
+            1 => self.crypto.tag_elsewhere(&self.victim, &digest),
+            _ => None,
+        };
+        tag.map_or(own, RequestAuth::Session)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crypto::client_id;
+    use crate::crypto::{Means, client_id};
     use pentarchy_core::auth::Verifier;
     use pentarchy_core::request::Envelope;
     use std::collections::BTreeSet;
 
-    fn client(kind: Hostility, macs: bool) -> (HostileClient, Arc<Crypto>) {
-        let crypto = Arc::new(Crypto::new(1, 3, 2).with_macs(macs));
+    fn client(kind: Hostility, means: Means) -> (HostileClient, Arc<Crypto>) {
+        let crypto = Arc::new(Crypto::new(1, 3, 2).with(means));
         let ids = (client_id(1, 1), client_id(1, 0));
         (HostileClient::new(ids, kind, crypto.clone(), 3, Rng::new(5)), crypto)
     }
@@ -242,7 +260,7 @@ mod tests {
 
     #[test]
     fn one_number_has_different_contents_at_different_replicas() {
-        let (mut client, crypto) = client(Hostility::Reuse, false);
+        let (mut client, crypto) = client(Hostility::Reuse, Means::Signature);
         let harm = client.act();
         let sent = envelopes(&harm);
         let contents: BTreeSet<_> = sent.iter().map(|it| it.digest).collect();
@@ -252,20 +270,22 @@ mod tests {
 
     #[test]
     fn nothing_that_is_forged_convinces() {
-        let (mut client, crypto) = client(Hostility::Forge, false);
-        let mut seen = 0;
-        for _ in 0..100 {
-            let sent = envelopes(&client.act());
-            seen += sent.len();
-            assert!(!sent.iter().any(|it| crypto.envelope(it)));
+        for means in [Means::Signature, Means::Macs, Means::Session] {
+            let (mut client, crypto) = client(Hostility::Forge, means);
+            let mut seen = 0;
+            for _ in 0..100 {
+                let sent = envelopes(&client.act());
+                seen += sent.len();
+                assert!(!sent.iter().any(|it| crypto.envelope(it)));
+            }
+            assert!(seen > 50);
         }
-        assert!(seen > 50);
     }
 
     #[test]
     fn floods_and_jumps_come_from_the_client_itself() {
         for kind in [Hostility::Flood, Hostility::Jump, Hostility::Partial] {
-            let (mut client, crypto) = client(kind, false);
+            let (mut client, crypto) = client(kind, Means::Signature);
             let sent: Vec<_> = (0..50).flat_map(|_| envelopes(&client.act())).collect();
             assert!(sent.iter().all(|it| it.client == client.id() && crypto.envelope(it)));
             assert_eq!(sent.len() > 1_000, kind == Hostility::Flood);
@@ -274,7 +294,7 @@ mod tests {
 
     #[test]
     fn with_macs_some_are_convinced_and_others_are_not() {
-        let (mut client, crypto) = client(Hostility::PartialMacs, true);
+        let (mut client, crypto) = client(Hostility::PartialMacs, Means::Macs);
         let membership = Arc::new(crate::world::membership(1, 3, 1));
         let keys = |me| crate::crypto::Keys {
             crypto: crypto.clone(),

@@ -1,6 +1,7 @@
 //! Bugs and attacks that others have published. Each is a scenario that is run twice: with a
 //! variant that has the flaw and must break, and with the protocol as it is, which must not.
 
+use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::explorer::{Explored, Plan, explore};
 use crate::rng::Rng;
@@ -143,7 +144,9 @@ pub fn show(exhibit: &Exhibit, subject: &Subject<'_>, scale: u64) -> Result<Show
                 shape(options);
                 options.device = device;
                 options.watch_devices = device == DeviceFault::None;
-                options.macs |= macs;
+                if macs {
+                    options.means = Means::Macs;
+                }
             };
             let flawed = mutant::with(name, || swarm(seeds, &with_flaw, subject));
             let seeds = (seeds / scale).max(1);

@@ -29,12 +29,14 @@ use std::sync::{Arc, Mutex};
 
 mod acts;
 mod epochs;
+mod impostor;
 mod kept;
 mod lies;
 mod usurp;
 
 pub use acts::{Act, Address, Observation, Packet};
 pub use epochs::{Beginning, NewCore};
+pub use impostor::Impostor;
 pub use kept::Kept;
 pub use lies::{Fault, Lying};
 pub use usurp::Usurping;
@@ -245,6 +247,7 @@ impl ReplicaNode {
         self.on_succession_round(now, out);
         self.lie(out);
         self.usurp(out);
+        self.impersonate(out);
     }
 
     fn on_protocol(
@@ -305,6 +308,7 @@ impl ReplicaNode {
             return Err(Reject::BadRequest);
         }
         self.overhear_request(&envelope);
+        self.overhear_client(&envelope);
         self.admit(envelope, settled, out);
         self.run(out);
         Ok(())

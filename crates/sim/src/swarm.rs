@@ -2,6 +2,7 @@
 //! something (a lossy network, tiny windows, a dying primary) instead of a little of everything.
 
 use crate::adversary::Behaviour;
+use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::hostile::Hostility;
 use crate::network::{Cells, NetworkOptions};
@@ -161,8 +162,8 @@ pub struct Options {
     pub skew_ms: u64,
     /// How much faster than others a clock may run before everything heals, in millionths.
     pub drift_ppm: u64,
-    /// Clients authenticate by MACs.
-    pub macs: bool,
+    /// How clients authenticate.
+    pub means: Means,
     /// Clients that do harm, beside the others.
     pub hostile: Vec<Hostility>,
     /// See [`SimConfig::device`].
@@ -213,7 +214,7 @@ impl Options {
             network: NetworkOptions { latency_us: 50, jitter_us: 100, ..NetworkOptions::default() },
             skew_ms: 0,
             drift_ppm: 0,
-            macs: rng.percent(10),
+            means: draw_means(rng, rules),
             hostile: Vec::new(),
             device: config.device,
             watch_devices: config.device == DeviceFault::None,
@@ -251,7 +252,7 @@ impl Options {
     #[must_use]
     pub fn abuses_macs(&self) -> bool {
         let partial = self.hostile.contains(&Hostility::PartialMacs);
-        self.macs && (partial || !self.byzantine.is_empty())
+        self.means == Means::Macs && (partial || !self.byzantine.is_empty())
     }
 
     /// Whether replicas have disks: where one may crash and go on.
@@ -323,6 +324,8 @@ impl Options {
             }
             if lies {
                 behaviours = vec![Behaviour::Twin];
+            } else if self.means == Means::Session && rng.percent(30) {
+                behaviours.push(Behaviour::Impostor { rate_ppm: *rng.pick(&[20_000, 300_000]) });
             }
             self.byzantine.push((ids.swap_remove(index), behaviours));
         }
@@ -335,7 +338,7 @@ impl Options {
         for _ in 0..rng.range(1, 3) {
             self.hostile.push(Hostility::draw(rng));
         }
-        if self.macs && rng.percent(50) {
+        if self.means == Means::Macs && rng.percent(50) {
             self.hostile.push(Hostility::PartialMacs);
         }
     }
@@ -444,6 +447,14 @@ fn draw_one(rng: &mut Rng, target: Target, lasts: Micros) -> Disturbance {
             let (hears, clients) = (rng.percent(30), rng.percent(50));
             Disturbance::Isolate { target, hears, clients, lasts }
         }
+    }
+}
+
+fn draw_means(rng: &mut Rng, rules: &Rules) -> Means {
+    match rng.below(100) {
+        0..10 => Means::Macs,
+        10..40 if rules.trusts_devices() => Means::Session,
+        _ => Means::Signature,
     }
 }
 

@@ -4,6 +4,7 @@
 //! only in the names of the copies or of the parts count once.
 
 use crate::adversary::Behaviour;
+use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::network::{Cells, NetworkOptions};
 use crate::rng::Rng;
@@ -119,7 +120,7 @@ impl Schedule {
             network: NetworkOptions { latency_us: 100, jitter_us: 200, ..Default::default() },
             skew_ms: 20,
             drift_ppm: 0,
-            macs: false,
+            means: Means::Signature,
             hostile: Vec::new(),
             device: config.device,
             watch_devices: config.device == DeviceFault::None,

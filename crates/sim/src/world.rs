@@ -10,7 +10,9 @@ use crate::crypto::{Crypto, client_id, member_id};
 use crate::device::{DeviceFault, SimDevice};
 use crate::hostile::HostileClient;
 use crate::network::{Cut, Network};
-use crate::node::{Act, Address, Fault, Lying, Packet, Parts, ReplicaNode, SharedDevice, Usurping};
+use crate::node::{
+    Act, Address, Fault, Impostor, Lying, Packet, Parts, ReplicaNode, SharedDevice, Usurping,
+};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
 use crate::run::{ClientSetup, Factories, Summary};
@@ -179,7 +181,7 @@ impl<'a> World<'a> {
         log: Option<Log>,
     ) -> Self {
         let clients = options.clients + options.hostile.len();
-        let crypto = Arc::new(Crypto::new(seed, options.n, clients).with_macs(options.macs));
+        let crypto = Arc::new(Crypto::new(seed, options.n, clients).with(options.means));
         let ids: Arc<[ClientId]> = (0..clients).map(|i| client_id(seed, i)).collect();
         let traffic_max = bounds::traffic_max(
             options.places().len(),
@@ -295,7 +297,11 @@ impl<'a> World<'a> {
             Behaviour::Usurp { rate_ppm } => Some(Usurping::new(rng.fork(), *rate_ppm)),
             _ => None,
         });
-        Some(Fault { lying, usurping })
+        let impostor = behaviours.iter().find_map(|behaviour| match behaviour {
+            Behaviour::Impostor { rate_ppm } => Some(Impostor::new(rng.fork(), *rate_ppm)),
+            _ => None,
+        });
+        Some(Fault { lying, usurping, impostor })
     }
 
     fn add_clients(

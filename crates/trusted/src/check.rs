@@ -4,6 +4,7 @@
 //! that makes: then this value is a part of the device that may be shared by threads, and it is as
 //! trusted as [`GroupKey`].
 
+use crate::session::Sessions;
 use crate::usig::{self, Claim, GroupKey};
 use ed25519_dalek::{Signature, VerifyingKey};
 use pentarchy_core::counter::{Certificate, Ui};
@@ -85,6 +86,16 @@ impl Check {
     pub fn signature_of(membership: &Membership) -> Result<Self, BadDeviceKey> {
         let keys: Vec<[u8; 32]> = membership.members.iter().map(|m| m.device_key).collect();
         Self::signature(&keys, usig::context(&membership.domain()))
+    }
+
+    /// Checks the requests of the clients of this group. None if the devices share no secret with
+    /// which clients could agree on keys.
+    #[must_use]
+    pub fn sessions(&self, membership: &Membership) -> Option<Sessions> {
+        match &self.keys {
+            Keys::Mac(key) => Some(Sessions::new(key, membership.group_domain())),
+            Keys::Signature(_) => None,
+        }
     }
 
     /// Whether the device of `replica` gave `ui` to the message with this digest, in whatever life

@@ -32,6 +32,8 @@ pub const START: Position = Position::new(View(0), Position::COMMITMENT);
 
 /// Keeps certificates apart from all else that is sealed under the same key.
 const TAG: &[u8; 16] = b"pentarchy usig 1";
+/// All that is sealed beside certificates.
+const SESSION_TAG: &[u8; 16] = b"pentarchy sess 1";
 const STATEMENT_BYTES: usize = 16 + 32 + 2 + 8 + 16 + 16 + 32;
 
 /// The group and epoch to which certificates are bound, from the membership's domain.
@@ -96,6 +98,12 @@ impl GroupKey {
 
     fn seal(&self, statement: &[u8]) -> [u8; 32] {
         self.0.clone().chain_update(statement).finalize().into_bytes().into()
+    }
+
+    /// The secret with which the devices agree on keys with clients. No certificate is equal to it,
+    /// as no certificate's statement is equal to its tag.
+    pub(crate) fn session_secret(&self) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(self.seal(SESSION_TAG))
     }
 
     /// Whether a device with this key sealed the statement. Takes equally long for every guess.

@@ -76,6 +76,8 @@ pub enum AuthChoice {
     Signature,
     /// MACs: faster, and only for accidental faults
     Mac,
+    /// Tags that the replicas' trusted devices check: as fast, for all faults but of those devices
+    Session,
 }
 
 impl From<AuthChoice> for RequestMode {
@@ -83,6 +85,7 @@ impl From<AuthChoice> for RequestMode {
         match choice {
             AuthChoice::Signature => Self::Signature,
             AuthChoice::Mac => Self::Mac,
+            AuthChoice::Session => Self::Session,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `init`: keys and configuration for a cluster over several hosts.
 
-use super::args::{GroupArgs, InitArgs};
+use super::args::{AuthChoice, GroupArgs, InitArgs};
 use super::failure::{Failure, Outcome};
 use super::say;
 use pentarchy::config::check_address;
@@ -73,6 +73,14 @@ pub fn replicas_needed(group: &GroupArgs) -> Outcome<usize> {
             "no protocol {:?}; there is: {}",
             group.protocol,
             known.join(", ")
+        )));
+    }
+    if matches!(group.request_auth, AuthChoice::Session)
+        && !protocols::takes_sessions(&group.protocol)
+    {
+        return Err(Failure::Usage(format!(
+            "{} has no trusted devices that could check sessions: --request-auth signature works",
+            group.protocol
         )));
     }
     protocols::replicas_needed(&group.protocol, group.f).ok_or_else(|| {

@@ -15,6 +15,8 @@ pub struct File {
     #[serde(default)]
     pub request_auth: Option<Spanned<String>>,
     #[serde(default)]
+    pub session_key: Option<Spanned<String>>,
+    #[serde(default)]
     pub timeouts: TimeoutsTable,
     #[serde(default)]
     pub clients: ClientsTable,

@@ -32,6 +32,9 @@ pub struct ClusterConfig {
     pub f: usize,
     /// How clients convince replicas.
     pub request_auth: RequestMode,
+    /// The public key of the replicas' trusted devices, with which clients agree on keys. There if
+    /// and only if they do so to authenticate their requests ([`RequestMode::Session`]).
+    pub session_key: Option<[u8; 32]>,
     /// How long everyone waits.
     pub timeouts: Timeouts,
     /// Who may be a client.
@@ -59,6 +62,7 @@ pub const fn request_mode_name(mode: RequestMode) -> &'static str {
     match mode {
         RequestMode::Signature => "signature",
         RequestMode::Mac => "mac",
+        RequestMode::Session => "session",
     }
 }
 

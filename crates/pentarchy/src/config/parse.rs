@@ -77,12 +77,15 @@ fn check(file: File) -> Checked<ClusterConfig> {
     let f = *file.f.get_ref();
     let protocol = protocol(&file.protocol)?;
     check_size(&file)?;
+    let request_auth = request_auth(&file)?;
+    let session_key = session_key(request_auth, &file)?;
     let replicas = replicas(file.replica.into_inner())?;
     Ok(ClusterConfig {
         group,
         protocol,
         f,
-        request_auth: request_auth(file.request_auth.as_ref())?,
+        request_auth,
+        session_key,
         timeouts: timeouts(&file.timeouts)?,
         admission: admission(&file.clients)?,
         replicas,
@@ -163,14 +166,45 @@ pub fn check_address(text: &str) -> Result<(), String> {
     if good { Ok(()) } else { Err(format!("{text:?} is no address; write host:port, like a:7000")) }
 }
 
-fn request_auth(name: Option<&Spanned<String>>) -> Checked<RequestMode> {
-    let Some(name) = name else { return Ok(RequestMode::default()) };
+fn request_auth(file: &File) -> Checked<RequestMode> {
+    let Some(name) = &file.request_auth else { return Ok(RequestMode::default()) };
     match name.get_ref().as_str() {
         "signature" => Ok(RequestMode::Signature),
         "mac" => Ok(RequestMode::Mac),
-        other => {
-            complain(name, format!("no request_auth {other:?}; write \"signature\" or \"mac\""))
+        "session" if !crate::protocols::takes_sessions(file.protocol.get_ref()) => {
+            let protocol = file.protocol.get_ref();
+            complain(name, format!("{protocol} has no trusted devices that could check sessions"))
         }
+        "session" => Ok(RequestMode::Session),
+        other => complain(
+            name,
+            format!("no request_auth {other:?}; write \"signature\", \"session\" or \"mac\""),
+        ),
+    }
+}
+
+/// The key that goes with sessions and with nothing else. Devices that have keys of their own share
+/// none with which clients could agree.
+fn session_key(mode: RequestMode, file: &File) -> Checked<Option<[u8; 32]>> {
+    match (mode, &file.request_auth, &file.session_key) {
+        (RequestMode::Session, Some(name), None) => {
+            complain(name, "sessions need a session_key, which is made with the cluster")
+        }
+        (RequestMode::Session, _, Some(key)) => {
+            let own = file.replica.get_ref().iter().find_map(|table| table.device_key.as_ref());
+            if let Some(own) = own {
+                return complain(
+                    own,
+                    "this trusted device has a key of its own, and sessions need devices that \
+                     share one: write request_auth = \"signature\"",
+                );
+            }
+            hex_array(key, "a public key").map(Some)
+        }
+        (_, _, Some(key)) => {
+            complain(key, "a session_key goes with request_auth = \"session\" only")
+        }
+        (_, _, None) => Ok(None),
     }
 }
 

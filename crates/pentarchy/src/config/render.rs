@@ -34,10 +34,11 @@ group = \"{group}\"
 protocol = \"{protocol}\"
 f = {f}
 
-# How clients convince replicas: \"signature\" (default), or \"mac\", which is faster and protects
-# only against accidental faults, not against malicious clients.
+# How clients convince replicas: \"signature\" (default); \"session\", which is faster, where the
+# trusted devices keep their key secret; or \"mac\", which is as fast and protects only against
+# accidental faults, not against malicious clients.
 request_auth = \"{auth}\"
-
+{session}
 [timeouts]
 # After this a backup suspects the primary of ignoring a request. Doubles with each failed view.
 request_ms = {request}
@@ -52,11 +53,19 @@ client_retry_ms = {retry}
             protocol = self.protocol,
             f = self.f,
             auth = request_mode_name(self.request_auth),
+            session = self.render_session(),
             request = self.timeouts.request_ms,
             view_change = self.timeouts.view_change_ms,
             resend = self.timeouts.resend_ms,
             retry = self.timeouts.client_retry_ms,
         )
+    }
+
+    fn render_session(&self) -> String {
+        self.session_key.map_or_else(String::new, |key| {
+            let key = hex::encode(key);
+            format!("# The trusted devices' public key, with which clients do so.\nsession_key = \"{key}\"\n")
+        })
     }
 
     fn render_clients(&self, text: &mut String) {

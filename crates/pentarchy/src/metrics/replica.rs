@@ -292,6 +292,9 @@ pub const METRICS: &[ReplicaMetric] = &[
                 ("signature_verified", costs.signatures_verified),
                 ("mac_made", costs.macs_made),
                 ("mac_verified", costs.macs_verified),
+                ("session_tag_made", costs.session_tags_made),
+                ("session_tag_verified", costs.session_tags_verified),
+                ("key_agreement", costs.key_agreements),
                 ("usig_created", costs.usigs_created),
                 ("usig_verified", costs.usigs_verified),
                 ("frame_sealed", costs.frames_sealed),
@@ -314,6 +317,9 @@ pub const METRICS: &[ReplicaMetric] = &[
                 + costs.signatures_verified
                 + costs.macs_made
                 + costs.macs_verified
+                + costs.session_tags_made
+                + costs.session_tags_verified
+                + costs.key_agreements
                 + costs.usigs_created
                 + costs.usigs_verified
                 + costs.frames_sealed

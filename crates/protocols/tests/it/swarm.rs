@@ -5,6 +5,7 @@
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_protocols::common::voting_client::VotingClient;
 use pentarchy_sim::adversary::Behaviour;
+use pentarchy_sim::crypto::Means;
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::{
@@ -186,7 +187,7 @@ fn broken_by_mutant(name: Option<&str>, seeds: u64) -> BTreeSet<&'static str> {
         let mut options = Options::draw(&mut rng, &config, &factories.rules);
         let usurp = Behaviour::Usurp { rate_ppm: 100_000 };
         options.byzantine = vec![(ReplicaId(4), vec![usurp])];
-        (options.macs, options.hostile) = (false, Vec::new());
+        (options.means, options.hostile) = (Means::Signature, Vec::new());
         let lost = Disturbance::Restart(Target::Replica(ReplicaId(1)), 20_000);
         options.disturbances = vec![(options.heal_at / 2, lost)];
         let run = || run_options(seed, options, &factories, rng, None).err();

@@ -130,6 +130,12 @@ pub enum Behaviour {
         /// In how many of a million rounds.
         rate_ppm: u32,
     },
+    /// Speaks in clients' names, with what it heard them say and what its device gives away
+    /// ([`crate::node::Impostor`]).
+    Impostor {
+        /// In how many of a million rounds.
+        rate_ppm: u32,
+    },
     /// Says what its protocol's forger makes up ([`pentarchy_core::forge`]).
     Forge {
         /// Nothing else.
@@ -139,7 +145,8 @@ pub enum Behaviour {
     },
 }
 
-/// How many kinds of behaviour there are.
+/// How many kinds of behaviour there are that take part in every drawing. An impostor comes on top
+/// of the others, where clients use sessions.
 pub const BEHAVIOURS: u64 = 12;
 
 impl Behaviour {
@@ -189,6 +196,7 @@ impl Behaviour {
             Self::Rot { .. } => "rot",
             Self::Twin => "twin",
             Self::Usurp { .. } => "usurp",
+            Self::Impostor { .. } => "impostor",
             Self::Forge { alone: true, .. } => "forge_alone",
             Self::Forge { .. } => "forge",
         }
@@ -210,7 +218,11 @@ impl Behaviour {
                 Box::new(Starve::new(client, *clients.get(usize::from(client))?))
             }
             Self::Poison { rate_ppm } => Box::new(Poison::new(rate_ppm)),
-            Self::Rot { .. } | Self::Twin | Self::Usurp { .. } | Self::Forge { .. } => return None,
+            Self::Rot { .. }
+            | Self::Twin
+            | Self::Usurp { .. }
+            | Self::Impostor { .. }
+            | Self::Forge { .. } => return None,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Exhibit, Flaw, Scene};
 use crate::adversary::Behaviour;
+use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::hostile::Hostility;
 use crate::network::NetworkOptions;
@@ -163,7 +164,7 @@ pub const EXHIBITS: &[Exhibit] = &[
 fn calm(options: &mut Options) {
     options.network = NetworkOptions { latency_us: 50, jitter_us: 100, ..Default::default() };
     (options.skew_ms, options.drift_ppm, options.busy_ppm) = (0, 0, 0);
-    options.macs = false;
+    options.means = Means::Signature;
     options.byzantine.clear();
     options.hostile.clear();
     options.disturbances.clear();

@@ -17,6 +17,8 @@ pub struct Fault {
     pub lying: Option<Lying>,
     /// How it abuses what replicas say to each other about epochs, if it does.
     pub usurping: Option<super::Usurping>,
+    /// How it speaks in clients' names, if it does.
+    pub impostor: Option<super::Impostor>,
 }
 
 /// A liar in the place of a core, or beside one.

@@ -4,7 +4,8 @@
 //! | word | meaning |
 //! | --- | --- |
 //! | `n=3`, `clients=2`, `loss_ppm=1000`, ... | a number; [`names`] lists them all |
-//! | `macs=1` | clients use MACs; `watch_devices=0`: nobody watches devices |
+//! | `macs=1`, `sessions=1` | clients use MACs, session keys; without either they sign |
+//! | `watch_devices=0` | nobody watches devices |
 //! | `device=clone` | devices of faulty replicas are `honest`, `rollback` or `clone` |
 //! | `hostile=flood` | one more hostile client |
 //! | `faulty=r1:forge(0,20000)` | one more habit of a faulty replica |
@@ -12,13 +13,14 @@
 //!
 //! Habits: `silent(to clients too)`, `selective(friends,answers clients)`, `delay(least,up to)`,
 //! `replay(ppm)`, `corrupt(ppm)`, `liar`, `starve(client)`, `poison(ppm)`, `rot(every)`, `twin`,
-//! `forge(alone,ppm)`. Disturbances: `crash(whom)`, `pause(whom,us)`,
+//! `forge(alone,ppm)`, `usurp(ppm)`, `impostor(ppm)`. Disturbances: `crash(whom)`, `pause(whom,us)`,
 //! `isolate(whom,hears,clients,us)`, `split(part,one way,us)`, `partition(parts,us)`,
 //! `clock_jump(whom,ms)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`,
 //! and `partition(0110,...)` has one digit for the part of each place.
 
 use super::{Disturbance, Options, Target};
 use crate::adversary::Behaviour;
+use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::hostile::Hostility;
 use crate::network::{Cells, NetworkOptions};
@@ -99,8 +101,15 @@ const FIELDS: &[Field] = &[
         name: "macs",
         least: 0,
         most: 1,
-        get: |options| u64::from(options.macs),
-        set: |options, value| options.macs = value == 1,
+        get: |options| u64::from(options.means == Means::Macs),
+        set: |options, value| choose(options, Means::Macs, value == 1),
+    },
+    Field {
+        name: "sessions",
+        least: 0,
+        most: 1,
+        get: |options| u64::from(options.means == Means::Session),
+        set: |options, value| choose(options, Means::Session, value == 1),
     },
     Field {
         name: "watch_devices",
@@ -110,6 +119,15 @@ const FIELDS: &[Field] = &[
         set: |options, value| options.watch_devices = value == 1,
     },
 ];
+
+/// Has clients use these means, or, if they did, sign.
+fn choose(options: &mut Options, means: Means, on: bool) {
+    if on {
+        options.means = means;
+    } else if options.means == means {
+        options.means = Means::Signature;
+    }
+}
 
 /// The numbers among the options.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -153,7 +171,7 @@ impl Options {
             network: NetworkOptions { latency_us: 100, ..NetworkOptions::default() },
             skew_ms: 0,
             drift_ppm: 0,
-            macs: false,
+            means: Means::Signature,
             hostile: Vec::new(),
             device: DeviceFault::None,
             watch_devices: true,
@@ -222,6 +240,7 @@ fn habit_text(habit: Behaviour) -> String {
         Behaviour::Rot { every } => format!("rot({every})"),
         Behaviour::Twin => "twin".to_owned(),
         Behaviour::Usurp { rate_ppm } => format!("usurp({rate_ppm})"),
+        Behaviour::Impostor { rate_ppm } => format!("impostor({rate_ppm})"),
         Behaviour::Forge { alone, rate_ppm } => format!("forge({},{rate_ppm})", u8::from(alone)),
     }
 }
@@ -500,6 +519,7 @@ impl<'a> Call<'a> {
             "starve" => (Behaviour::Starve { client: self.number(0, 1_000)? as u16 }, 1),
             "poison" => (Behaviour::Poison { rate_ppm: self.ppm(0)? }, 1),
             "usurp" => (Behaviour::Usurp { rate_ppm: self.ppm(0)? }, 1),
+            "impostor" => (Behaviour::Impostor { rate_ppm: self.ppm(0)? }, 1),
             "rot" => (Behaviour::Rot { every: self.number(0, PPM)?.max(1) }, 1),
             "twin" => (Behaviour::Twin, 0),
             "forge" => (Behaviour::Forge { alone: self.flag(0)?, rate_ppm: self.ppm(1)? }, 2),
