@@ -28,7 +28,7 @@ usage: cargo xtask <command>
   instructions [--bless]            counts the instructions of a request's path, if valgrind is
                                     there, and compares with docs/instructions.md, or renews it
   tidy                              the rules that no other tool knows
-  tcb                               counts the lines of the trusted counter";
+  tcb                               counts the lines of the trusted devices";
 
 /// What went wrong, in words for whoever typed the command.
 type Failure = String;

@@ -1,4 +1,4 @@
-//! Both ways to authenticate an envelope, in both directions.
+//! Each way to authenticate an envelope, in both directions.
 
 use crate::{FakeDevices, draft, membership, replica_key};
 use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION};
@@ -11,10 +11,14 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::request::{Envelope, RequestAuth};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::KeyPair;
-use pentarchy_crypto::request_auth::{ClientSigner, request_statement};
-use pentarchy_crypto::verifier::{BadVerifier, GroupVerifier, RequestMode};
+use pentarchy_crypto::request_auth::{BadSessionKey, ClientSigner, request_statement};
+use pentarchy_crypto::session::{SessionKey, public_half};
+use pentarchy_crypto::verifier::{
+    BadVerifier, GroupVerifier, RequestMode, SessionCheck, TaggedRequest,
+};
 use sha2::{Digest as _, Sha512};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 fn client(number: u8) -> KeyPair {
     KeyPair::from_seed([0x80 + number; 32])
@@ -37,6 +41,40 @@ fn signed(number: u8) -> Envelope {
 
 fn maced(number: u8) -> Envelope {
     let signer = ClientSigner::macs(client(number), &membership()).unwrap();
+    signer.seal(draft(signer.client_id(), 1))
+}
+
+/// The secret of the devices' key pair in these tests.
+const DEVICES: [u8; 32] = [0x77; 32];
+
+/// A device's session check without a memory. Counts questions.
+#[derive(Default)]
+struct FakeSessions {
+    asked: AtomicUsize,
+}
+
+impl SessionCheck for FakeSessions {
+    fn check(&self, requests: &[TaggedRequest<'_>]) -> bool {
+        self.asked.fetch_add(1, Relaxed);
+        requests.iter().all(|request| {
+            let pair = (&DEVICES, &public_half(&DEVICES));
+            SessionKey::of_device(pair, &membership().group_domain(), request.client)
+                .is_some_and(|key| key.is_tag(&request.statement, request.tag))
+        })
+    }
+}
+
+fn session_verifier(sessions: &Arc<FakeSessions>) -> GroupVerifier {
+    let devices = Arc::new(FakeDevices::default());
+    GroupVerifier::with_sessions(membership(), devices, sessions.clone()).unwrap()
+}
+
+fn session_signer(keys: KeyPair) -> ClientSigner {
+    ClientSigner::session(keys, &public_half(&DEVICES), membership().group_domain()).unwrap()
+}
+
+fn tagged(number: u8) -> Envelope {
+    let signer = session_signer(client(number));
     signer.seal(draft(signer.client_id(), 1))
 }
 
@@ -94,7 +132,61 @@ fn macs_convince_each_replica_of_its_own_entry() {
 }
 
 #[test]
-fn each_mode_refuses_the_other() {
+fn a_tagged_envelope_convinces_and_no_changed_one_does() {
+    let verifier = session_verifier(&Arc::default());
+    let envelope = tagged(1);
+    let changed = flipped(&envelope);
+    assert!(changed.len() > 8 * 60);
+    assert!(verifier.envelope(&envelope));
+    assert!(changed.iter().all(|envelope| !verifier.envelope(envelope)));
+    assert!(verifier.envelope(&Envelope::from_bytes(&envelope.to_bytes()).unwrap()));
+    let other_client = draft(client(2).client_id(), 1).seal(envelope.auth.clone());
+    assert!(!verifier.envelope(&other_client));
+}
+
+#[test]
+fn the_device_is_asked_once_for_many_envelopes() {
+    let sessions = Arc::new(FakeSessions::default());
+    let verifier = session_verifier(&sessions);
+    let member = ClientSigner::signature(replica_key(1), membership().group_domain());
+    let mut all: Vec<Envelope> = (1..6).map(tagged).collect();
+    all.insert(2, member.seal(draft(member.client_id(), 1)));
+    let check = |all: &[Envelope]| verifier.envelopes(&all.iter().collect::<Vec<_>>());
+    assert!(check(&all));
+    assert_eq!(sessions.asked.load(Relaxed), 1);
+    for index in 0..all.len() {
+        let good = all[index].clone();
+        all[index] = draft(good.client, 2).seal(good.auth.clone());
+        assert!(!check(&all), "number {index}");
+        all[index] = good;
+    }
+    assert!(check(&all));
+}
+
+#[test]
+fn there_is_no_signer_for_devices_whose_key_anybody_could_find() {
+    let signer =
+        |devices: [u8; 32]| ClientSigner::session(client(1), &devices, membership().group_domain());
+    assert!(signer(public_half(&DEVICES)).is_ok());
+    for point in EIGHT_TORSION {
+        let error = signer(point.to_montgomery().to_bytes()).unwrap_err();
+        assert_eq!(error, BadSessionKey);
+    }
+}
+
+#[test]
+fn each_mode_refuses_the_others() {
+    for envelope in [signed(1), maced(1)] {
+        assert!(!session_verifier(&Arc::default()).envelope(&envelope));
+    }
+    for mode in [RequestMode::Signature, RequestMode::Mac] {
+        assert!(!verifier(mode, 0).envelope(&tagged(1)));
+    }
+    let devices = Arc::new(FakeDevices::default());
+    let me = replica_key(0);
+    let error =
+        GroupVerifier::new(membership(), devices, RequestMode::Session, Some((ReplicaId(0), &me)));
+    assert_eq!(error.unwrap_err(), BadVerifier::SessionNeedsDevice);
     assert!(!verifier(RequestMode::Signature, 0).envelope(&maced(1)));
     assert!(!verifier(RequestMode::Mac, 0).envelope(&signed(1)));
     let devices = Arc::new(FakeDevices::default());
@@ -112,6 +204,9 @@ fn members_sign_what_they_ask_of_the_group_whatever_clients_do() {
         assert!(verifier(mode, 0).envelope(&signed.seal(draft())));
         assert!(!verifier(mode, 0).envelope(&maced.seal(draft())));
     }
+    let verifier = session_verifier(&Arc::default());
+    assert!(verifier.envelope(&signed.seal(draft())));
+    assert!(!verifier.envelope(&session_signer(replica_key(1)).seal(draft())));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `init` and the configuration it writes.
 
 use crate::support::{run, stderr, stdout, text};
+use pentarchy::RequestMode;
 use pentarchy::config::{Admission, ClusterConfig};
 use pentarchy::generate::{GroupOptions, NewCluster};
 use std::os::unix::fs::PermissionsExt as _;
@@ -26,13 +27,8 @@ fn line_of(text: &str, needle: &str) -> usize {
 #[test]
 fn what_is_rendered_is_read_back_the_same() {
     let hosts = HOSTS.map(str::to_owned);
-    for closed in [false, true] {
-        let options = GroupOptions {
-            closed,
-            gateways: 3,
-            request_auth: pentarchy::RequestMode::Mac,
-            ..GroupOptions::default()
-        };
+    for (closed, request_auth) in [(false, RequestMode::Mac), (true, RequestMode::Session)] {
+        let options = GroupOptions { closed, gateways: 3, request_auth, ..GroupOptions::default() };
         let config = NewCluster::generate(&hosts, &options).config;
         let back = ClusterConfig::parse(Path::new("x"), &config.render()).unwrap();
         assert_eq!(back, config);
@@ -116,6 +112,32 @@ fn wrong_units_repetitions_and_contradictions_say_what_to_do() {
     let single = complaint(&example.replace("\n[[replica]]", "\n[replica]"));
     assert!(single.contains("double brackets: [[replica]]"), "{single}");
     let good = example.replacen(allow, &listed, 1);
+    assert!(ClusterConfig::parse(Path::new("x"), &good).is_ok());
+}
+
+#[test]
+fn sessions_and_their_key_go_together() {
+    let hosts = HOSTS.map(str::to_owned);
+    let options = GroupOptions { request_auth: RequestMode::Session, ..GroupOptions::default() };
+    let good = NewCluster::generate(&hosts, &options).config.render();
+    let line = good.lines().find(|line| line.starts_with("session_key = ")).expect("a key");
+    let auth = "request_auth = \"session\"";
+    let own = format!("incarnation = \"{:016x}\"\ndevice_key = \"{}\"", 7, "a".repeat(64));
+    let incarnation = good.lines().find(|line| line.starts_with("incarnation = "));
+    let cases: [(&str, &str, &str, usize, &str); 5] = [
+        (line, "", auth, 16, "sessions need a session_key"),
+        (auth, "request_auth = \"mac\"", line, 15, "goes with request_auth = \"session\" only"),
+        (auth, "", line, 15, "goes with request_auth = \"session\" only"),
+        (line, "session_key = \"zz\"", "session_key", 15, "64 hexadecimal digits"),
+        (incarnation.expect("an incarnation"), &own, "device_key", 14, "a key of its own"),
+    ];
+    for (from, to, at, column, message) in cases {
+        let text = good.replacen(from, to, 1);
+        let complaint = complaint(&text);
+        let place = format!("cluster.toml:{}:{column}: ", line_of(&text, at));
+        assert!(complaint.starts_with(&place), "{complaint}, not {place}");
+        assert!(complaint.contains(message), "{complaint}, not {message}");
+    }
     assert!(ClusterConfig::parse(Path::new("x"), &good).is_ok());
 }
 

@@ -5,6 +5,7 @@ mod contract;
 mod devices;
 mod identity;
 mod known_answers;
+mod sessions;
 
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::{Base, Member, Membership};
