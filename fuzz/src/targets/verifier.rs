@@ -1,4 +1,4 @@
-//! What others made, checked under real keys: envelopes by signature and by MAC, statements by
+//! What others made, checked under real keys: envelopes by signature, MAC and session, statements by
 //! signature and by a device's certificate. Nothing that was changed is genuine, and a batch gets
 //! the verdict of its parts.
 
@@ -20,9 +20,13 @@ use std::sync::{Arc, OnceLock};
 
 const ENVELOPES_MAX: usize = 4;
 
+/// What the devices that check sessions share.
+const SECRET: [u8; 32] = [9; 32];
+
 struct Group {
     by_signature: GroupVerifier,
     by_mac: GroupVerifier,
+    by_session: GroupVerifier,
     /// Every envelope that an honest client made.
     genuine: BTreeSet<Vec<u8>>,
 }
@@ -65,14 +69,18 @@ fn drafts() -> Vec<Draft> {
     ]
 }
 
-fn sealed(by_mac: bool) -> Vec<Envelope> {
+fn sealed(mode: RequestMode) -> Vec<Envelope> {
     let signer = |client: ClientId| {
         let keys = [key(20), key(21)].into_iter().find(|keys| keys.client_id() == client);
         let keys = keys.expect("a client of this group");
-        if by_mac {
-            ClientSigner::macs(keys, &members()).expect("good keys")
-        } else {
-            ClientSigner::signature(keys, members().group_domain())
+        let domain = members().group_domain();
+        match mode {
+            RequestMode::Signature => ClientSigner::signature(keys, domain),
+            RequestMode::Mac => ClientSigner::macs(keys, &members()).expect("good keys"),
+            RequestMode::Session => {
+                let devices = pentarchy_trusted::session::public_key(&SECRET);
+                ClientSigner::session(keys, &devices, domain).expect("good keys")
+            }
         }
     };
     drafts().into_iter().map(|draft| signer(draft.client).seal(draft)).collect()
@@ -86,10 +94,16 @@ fn group() -> &'static Group {
             let me = Some((ReplicaId(0), &key(1)));
             GroupVerifier::new(members(), Arc::new(Devices(check)), mode, me).expect("good keys")
         };
-        let genuine = [false, true].into_iter().flat_map(sealed);
+        let modes = [RequestMode::Signature, RequestMode::Mac, RequestMode::Session];
+        let genuine = modes.into_iter().flat_map(sealed);
+        let check = Check::mac(&SECRET, Digest::default());
+        let sessions = Arc::new(check.sessions(&members()).expect("devices that share a secret"));
+        let by_session =
+            GroupVerifier::with_sessions(members(), Arc::new(Devices(check)), sessions);
         Group {
             by_signature: verifier(RequestMode::Signature),
             by_mac: verifier(RequestMode::Mac),
+            by_session: by_session.expect("good keys"),
             genuine: genuine.map(|envelope| envelope.to_bytes().to_vec()).collect(),
         }
     })
@@ -97,11 +111,12 @@ fn group() -> &'static Group {
 
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
-    match input.u8() % 4 {
+    match input.u8() % 5 {
         0 => envelopes(&group().by_signature, false, &mut input),
         1 => envelopes(&group().by_mac, true, &mut input),
         2 => statement(&mut input),
-        _ => certificate(&mut input),
+        3 => certificate(&mut input),
+        _ => envelopes(&group().by_session, false, &mut input),
     }
 }
 
@@ -143,8 +158,9 @@ fn certificate(input: &mut Input<'_>) {
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for (kind, by_mac) in [(0, false), (1, true)] {
-        let envelopes = sealed(by_mac);
+    let modes = [(0, RequestMode::Signature), (1, RequestMode::Mac), (4, RequestMode::Session)];
+    for (kind, mode) in modes {
+        let envelopes = sealed(mode);
         let mut all = vec![kind];
         for envelope in &envelopes {
             put_bytes(&envelope.to_bytes(), &mut all);

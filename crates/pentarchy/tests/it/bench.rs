@@ -11,14 +11,15 @@ fn positive(figure: &Value) -> bool {
 
 #[test]
 fn a_quick_run_measures_both_systems_and_compares_them() {
-    let words = ["--quick", "--json", "--request-auth", "mac,signature", "--payload", "0/1024"];
+    let words = ["--quick", "--json", "--request-auth", "mac,session,signature"];
+    let words = [&words[..], &["--payload", "0/1024"]].concat();
     let output = run(&[&["bench"], &words[..]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&json["format"], &json["complete"]), (&1.into(), &true.into()));
     assert!(json["machine"]["cores"].as_u64() > Some(0));
     let cases = json["cases"].as_array().expect("a list");
-    assert_eq!(cases.len(), 4, "two workloads, two ways to authenticate");
+    assert_eq!(cases.len(), 6, "two workloads, three ways to authenticate");
     for case in cases {
         let systems = case["systems"].as_array().expect("a list");
         let names: Vec<_> = systems.iter().map(|system| system["protocol"].as_str()).collect();

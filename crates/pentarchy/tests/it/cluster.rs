@@ -114,6 +114,17 @@ fn no_acknowledged_write_is_lost_when_the_primary_is_killed() {
 }
 
 #[test]
+fn redis_tools_work_with_sessions() {
+    let cluster = Cluster::up(&["--request-auth", "session"]);
+    assert_eq!(cluster.redis_cli(&["set", "greeting", "hello"]), "OK");
+    assert_eq!(cluster.redis_cli(&["get", "greeting"]), "hello");
+    let (status, code) = level_status(&cluster);
+    assert_eq!(code, Some(0), "{status}");
+    let config = std::fs::read_to_string(cluster.data.join("cluster.toml")).expect("it was made");
+    assert!(config.contains("request_auth = \"session\"\n") && config.contains("\nsession_key = "));
+}
+
+#[test]
 fn children_do_not_outlive_a_killed_parent() {
     let cluster = Cluster::up(&[]);
     let pids = cluster.pids();

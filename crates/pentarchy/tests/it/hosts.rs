@@ -113,7 +113,7 @@ fn what_init_made_runs_admits_its_clients_and_takes_back_who_comes_again() {
 
 #[test]
 fn a_replica_that_cannot_start_keeps_its_only_life() {
-    let mut parts = Parts::init();
+    let mut parts = Parts::init_with(&["--request-auth", "session"]);
     let (config, keys) = (parts.file("cluster.toml"), parts.file("replica-0"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("an address").to_string();
@@ -132,11 +132,20 @@ fn a_replica_that_cannot_start_keeps_its_only_life() {
     // Names that lead nowhere, or not yet; the reserved name never does.
     let good = std::fs::read_to_string(&config).expect("it was made");
     let unknown = good.replacen("address = \"localhost:", "address = \"nowhere.invalid:", 3);
-    assert_ne!(unknown, good);
-    std::fs::write(&config, unknown).expect("it can be changed");
-    let output = run(&[&common[..], &["--id", "0"]].concat());
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("cannot resolve nowhere.invalid"), "{}", stderr(&output));
+    // The public key of other devices than these: clients would agree with them on other keys.
+    let session = good.lines().find(|line| line.starts_with("session_key = ")).expect("a key");
+    let foreign = good.replace(session, &format!("session_key = \"{}\"", "09".repeat(32)));
+    let cases = [
+        (unknown, "cannot resolve nowhere.invalid"),
+        (foreign, "session_key of the configuration is not that of this replica's trusted device"),
+    ];
+    for (text, message) in cases {
+        assert_ne!(text, good);
+        std::fs::write(&config, text).expect("it can be changed");
+        let output = run(&[&common[..], &["--id", "0"]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    }
     std::fs::write(&config, good).expect("it can be changed");
     parts.start_replica(0);
     let client = parts.file("client.key");

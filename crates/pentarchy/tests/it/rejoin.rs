@@ -3,7 +3,7 @@
 
 use crate::support::{PATIENCE, eventually};
 use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
-use pentarchy::{Client, LocalCluster, Service};
+use pentarchy::{Client, LocalCluster, RequestMode, Service};
 use pentarchy_core::ids::ReplicaId;
 use serde_json::Value;
 
@@ -49,4 +49,27 @@ fn a_group_outlives_the_memory_of_each_of_its_members() {
         let read = call(&client, &["GET", &format!("key-{number}")]);
         assert!(read.ends_with(value.as_bytes()), "key-{number}");
     }
+}
+
+#[test]
+fn a_device_of_a_new_life_checks_sessions_as_the_one_before() {
+    let cluster = LocalCluster::builder().request_auth(RequestMode::Session);
+    let mut cluster = cluster.start(service).expect("a cluster");
+    let client = cluster.client().expect("a client");
+    call(&client, &["INCR", "count"]);
+    cluster.kill(2).expect("it ran");
+    call(&client, &["INCR", "count"]);
+    cluster.restart(2, service()).expect("it starts");
+    eventually("it is level in the next epoch", || {
+        let report = status(&client, 2);
+        call(&client, &["INCR", "polls"]);
+        report["epoch"] == 1 && report["phase"] == "normal" && report["behind"] == 0
+    });
+    // From here on nothing is ordered unless the new life takes part.
+    cluster.kill(1).expect("it ran");
+    let other = cluster.client().expect("a client");
+    assert!(call(&other, &["INCR", "count"]).ends_with(b"3"));
+    assert!(call(&client, &["INCR", "count"]).ends_with(b"4"));
+    assert_eq!(status(&client, 2)["rejects"], Value::Object(serde_json::Map::new()));
+    assert!(status(&client, 2)["costs"]["session_tags_verified"].as_u64() > Some(1));
 }
