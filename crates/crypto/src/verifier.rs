@@ -210,9 +210,9 @@ impl GroupVerifier {
         request_auth::request_statement(&self.domain, &envelope.digest)
     }
 
-    /// Has the members' envelopes checked by signature and all others by `clients`. What members ask
-    /// changes which devices are trusted, so it must not rest on devices. Nor on MACs: who trusts
-    /// clients to fail by accident only does not trust replicas so far.
+    /// Has the members' envelopes checked by signature and all others by `clients`. What members
+    /// ask changes which devices are trusted, so it must not rest on devices. Nor on MACs: who
+    /// trusts clients to fail by accident only does not trust replicas so far.
     fn members_sign(
         &self,
         envelopes: &[&Envelope],

@@ -3,8 +3,9 @@
 //! The protocols of this project tolerate `f` faults with only `2f + 1` replicas because each
 //! replica owns a small device that behaves even if everything else of the replica does not. Its
 //! whole behaviour is in [`usig`] and, if clients authenticate their requests to the devices, in
-//! [`session`]; both fit on a few screens so that they can be reviewed as a whole. The rest of the crate is not trusted to be more than available: where a device keeps its
-//! identity ([`identity`]), how others check its certificates ([`check`]), and how it is reached
+//! [`session`]; both fit on a few screens so that they can be reviewed as a whole. The rest of the
+//! crate is not trusted to be more than available: where a device keeps its identity
+//! ([`identity`]), how others check its certificates ([`check`]), and how it is reached
 //! ([`backend`]).
 
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
-//! What others made, checked under real keys: envelopes by signature, MAC and session, statements by
-//! signature and by a device's certificate. Nothing that was changed is genuine, and a batch gets
-//! the verdict of its parts.
+//! What others made, checked under real keys: envelopes by signature, MAC and session tag,
+//! statements by signature and by a device's certificate. Nothing that was changed is genuine, and
+//! a batch gets the verdict of its parts.
 
 use crate::input::{Input, put_bytes};
 use pentarchy_core::Bytes;

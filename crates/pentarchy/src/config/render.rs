@@ -64,7 +64,10 @@ client_retry_ms = {retry}
     fn render_session(&self) -> String {
         self.session_key.map_or_else(String::new, |key| {
             let key = hex::encode(key);
-            format!("# The trusted devices' public key, with which clients do so.\nsession_key = \"{key}\"\n")
+            format!(
+                "# The trusted devices' public key, with which clients do so.\n\
+                 session_key = \"{key}\"\n"
+            )
         })
     }
 

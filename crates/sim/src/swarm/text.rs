@@ -13,7 +13,9 @@
 //!
 //! Habits: `silent(to clients too)`, `selective(friends,answers clients)`, `delay(least,up to)`,
 //! `replay(ppm)`, `corrupt(ppm)`, `liar`, `starve(client)`, `poison(ppm)`, `rot(every)`, `twin`,
-//! `forge(alone,ppm)`, `usurp(ppm)`, `impostor(ppm)`. Disturbances: `crash(whom)`, `pause(whom,us)`,
+//! `forge(alone,ppm)`, `usurp(ppm)`, `impostor(ppm)`.
+//!
+//! Disturbances: `crash(whom)`, `restart(whom,after)`, `pause(whom,us)`,
 //! `isolate(whom,hears,clients,us)`, `split(part,one way,us)`, `partition(parts,us)`,
 //! `clock_jump(whom,ms)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`,
 //! and `partition(0110,...)` has one digit for the part of each place.
