@@ -2,5 +2,6 @@
 
 mod explore;
 mod mutants;
+mod sessions;
 mod swarm;
 mod traces;
