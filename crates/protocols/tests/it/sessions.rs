@@ -40,11 +40,10 @@ fn run(seed: u64, forger: Forger, bug: Option<&str>) -> Result<Summary, &'static
 
 #[test]
 fn nobody_speaks_in_a_clients_name_and_everybody_is_served() {
-    for seed in 0..6 {
-        for forger in [Forger::Replica(0), Forger::Replica(1), Forger::Client] {
-            let summary = run(seed, forger, None).expect("forgeries are refused");
-            assert!(summary.rejected > 0, "seed {seed}: nothing was forged");
-        }
+    for forger in [Forger::Replica(0), Forger::Replica(1), Forger::Client] {
+        let worlds = (0..6).map(|seed| run(seed, forger, None).expect("forgeries are refused"));
+        let rejected: u64 = worlds.map(|summary| summary.rejected).sum();
+        assert!(rejected > 10, "only {rejected} times was anything refused");
     }
 }
 
@@ -57,7 +56,7 @@ fn a_device_that_takes_false_tags_is_noticed() {
         ("session.group-not-bound", Forger::Client),
     ];
     for (bug, forger) in cases {
-        let mut outcomes = (0..10).map(|seed| run(seed, forger, Some(bug)));
+        let mut outcomes = (0..200).map(|seed| run(seed, forger, Some(bug)));
         let broken = outcomes.find_map(Result::err);
         assert_eq!(broken, Some("validity"), "{bug}");
     }
