@@ -100,13 +100,34 @@ impl Client {
         operations: impl IntoIterator<Item = (u64, Bytes)>,
         completions: &Arc<Completions>,
     ) -> Result<(), RequestError> {
+        self.hand_over_all(operations, completions, Command::Submit)
+    }
+
+    /// Like [`Self::submit_all`] for [`Self::query`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn query_all(
+        &self,
+        operations: impl IntoIterator<Item = (u64, Bytes)>,
+        completions: &Arc<Completions>,
+    ) -> Result<(), RequestError> {
+        self.hand_over_all(operations, completions, Command::Query)
+    }
+
+    fn hand_over_all(
+        &self,
+        operations: impl IntoIterator<Item = (u64, Bytes)>,
+        completions: &Arc<Completions>,
+        command: impl Fn(Bytes, Completion) -> Command,
+    ) -> Result<(), RequestError> {
         let mut commands = Vec::new();
         for (tag, operation) in operations {
             let done = Completion::queue(completions, tag);
             if operation.len() > OPERATION_BYTES_MAX {
                 done.complete(Err(RequestError::TooLarge));
             } else {
-                commands.push(Command::Submit(operation, done));
+                commands.push(command(operation, done));
             }
         }
         while !commands.is_empty() {

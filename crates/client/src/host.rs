@@ -50,7 +50,7 @@ pub struct Host {
 struct Desk {
     core: Box<dyn ClientCore>,
     signer: ClientSigner,
-    numbers: Numbers,
+    numbers: Numbers<Completion>,
     effects: Vec<Effect>,
     wake_at: Option<Millis>,
     /// Completed in this round.
@@ -74,7 +74,7 @@ impl Host {
         let inbox = Arc::new(Inbox::new(poller.waker(WAKER)?, outstanding_max));
         let identity = Identity::new(*keys.channel_secret(), &membership.group_domain());
         let replicas = addresses.into_iter().zip(membership.members.iter().map(|m| m.key));
-        let links = Links::new(identity, Node::Client(keys.client_id()), replicas)?;
+        let links = Links::new(identity, Node::Client(keys.client_id()), 0, replicas)?;
         let listens = on_event.is_some();
         let mut desk = Desk {
             core,

@@ -18,6 +18,7 @@
 //! | [`Pending`], [`Completions`] | two ways to wait: for one result, or for whatever comes next |
 //! | [`ClientEvent`] | what the service tells it unasked |
 //! | [`RequestError`] | why there is no result |
+//! | [`links`], [`numbers`] | parts of the host, for who writes another one |
 
 #![forbid(unsafe_code)]
 
@@ -27,8 +28,8 @@ mod error;
 mod handle;
 mod host;
 mod inbox;
-mod links;
-mod numbers;
+pub mod links;
+pub mod numbers;
 
 pub use completion::{Completions, Pending};
 pub use config::{ClientConfig, ClientEvent, OUTSTANDING_DEFAULT, OnEvent};

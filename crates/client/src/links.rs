@@ -56,20 +56,26 @@ pub struct Changes {
     pub lost: ReplicaSet,
 }
 
-/// The connections to all replicas.
+/// The connections of one client to all replicas.
 pub struct Links {
     identity: Identity,
     me: Node,
+    first_token: usize,
     links: Vec<Link>,
     scratch: Vec<u8>,
     messages: Vec<Bytes>,
 }
 
 impl Links {
-    /// Nothing is dialled yet.
+    /// Nothing is dialled yet. The poller is given tokens from `first_token` on, one for each
+    /// replica.
+    ///
+    /// # Errors
+    /// [`ConnectError::MemberKey`]
     pub fn new(
         identity: Identity,
         me: Node,
+        first_token: usize,
         replicas: impl Iterator<Item = (SocketAddr, [u8; 32])>,
     ) -> Result<Self, ConnectError> {
         let link = |(id, (address, key)): (u16, (SocketAddr, [u8; 32]))| {
@@ -78,12 +84,20 @@ impl Links {
             Ok(Link { address, key, state, backoff: Backoff::default(), has_refused: false })
         };
         let links = (0u16..).zip(replicas).map(link).collect::<Result<_, ConnectError>>()?;
-        Ok(Self { identity, me, links, scratch: vec![0; 256 << 10], messages: Vec::new() })
+        Ok(Self {
+            identity,
+            me,
+            first_token,
+            links,
+            scratch: vec![0; 256 << 10],
+            messages: Vec::new(),
+        })
     }
 
     /// Takes note of what the poller reported.
     pub fn on_event(&mut self, event: &pentarchy_io::poll::Event) {
-        if let Some(connection) = self.links.get_mut(event.token().0).and_then(Link::connection) {
+        let index = event.token().0.wrapping_sub(self.first_token);
+        if let Some(connection) = self.links.get_mut(index).and_then(Link::connection) {
             connection.on_event(event);
         }
     }
@@ -109,7 +123,7 @@ impl Links {
     fn dial_one(&mut self, index: usize, poller: &Poller, now_ms: u64) -> std::io::Result<()> {
         let link = &mut self.links[index];
         let mut connection = Connection::dial(link.address, &self.identity, &link.key, LIMITS)?;
-        poller.register(connection.stream(), Token(index))?;
+        poller.register(connection.stream(), Token(self.first_token + index))?;
         // The queue is empty, so it takes this.
         let _ = connection.queue_with(|to| Hello(self.me).encode(to));
         let give_up_at = now_ms + OPEN_MS;
@@ -172,6 +186,7 @@ impl Links {
     }
 
     /// When [`Self::dial`] has something to do.
+    #[must_use]
     pub fn next_ms(&self) -> Option<u64> {
         let due = |link: &Link| match &link.state {
             State::Down { dial_at } => Some(*dial_at),

@@ -1,38 +1,39 @@
 //! Request numbers and who waits for them.
 
-use crate::completion::Completion;
 use pentarchy_core::limits::CLIENT_WINDOW;
 use std::collections::VecDeque;
 
 /// The outstanding numbers. They are given out in ascending order without holes, so the table is a
 /// window over them.
-pub struct Numbers {
+pub struct Numbers<T> {
     first: u64,
-    waiting: VecDeque<Option<Completion>>,
+    waiting: VecDeque<Option<T>>,
 }
 
-impl Numbers {
+impl<T> Numbers<T> {
     /// The first number is `start`. A client that starts again must start above every number that
     /// it ever used; [`pentarchy_io::clock::wall_micros`] is, as long as fewer than a million
     /// requests a second are made on average and nobody sets the clock back.
+    #[must_use]
     pub const fn new(start: u64) -> Self {
         Self { first: start, waiting: VecDeque::new() }
     }
 
     /// Whether one more number may be given out. Replicas refuse numbers that are too far above the
     /// lowest outstanding one, so a slow operation closes the window for those behind it.
+    #[must_use]
     pub fn has_room(&self) -> bool {
         (self.waiting.len() as u64) < CLIENT_WINDOW
     }
 
-    /// The next number.
-    pub fn give(&mut self, done: Completion) -> u64 {
-        self.waiting.push_back(Some(done));
+    /// The next number, and who waits for it.
+    pub fn give(&mut self, who: T) -> u64 {
+        self.waiting.push_back(Some(who));
         self.first + self.waiting.len() as u64 - 1
     }
 
     /// Who waits for a number, unless it is settled.
-    pub fn settle(&mut self, number: u64) -> Option<Completion> {
+    pub fn settle(&mut self, number: u64) -> Option<T> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let done = self.waiting.get_mut(index)?.take();
         while let Some(None) = self.waiting.front() {

@@ -1,6 +1,7 @@
 //! A channel over a non-blocking TCP stream, with a bounded outbound queue.
 
 use crate::buffers;
+use crate::calls;
 use crate::channel::{CHUNK_BYTES_MAX, Channel, ChannelError, Identity};
 use crate::frame::LENGTH_BYTES;
 use bytes::Bytes;
@@ -191,6 +192,7 @@ impl Connection {
         let mut total = 0;
         while self.readable && total < budget {
             let room = scratch.len();
+            calls::read();
             match self.stream.read(scratch) {
                 Ok(0) => return Err(Closed::Remote),
                 Ok(count) => {
@@ -269,6 +271,7 @@ impl Connection {
             self.seal()?;
         }
         while self.writable && self.written < self.wire.len() {
+            calls::written();
             match self.stream.write(&self.wire[self.written..]) {
                 Ok(0) => return Err(Closed::Remote),
                 Ok(count) => self.written += count,

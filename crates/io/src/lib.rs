@@ -8,6 +8,7 @@
 //! | [`hello`] | the first message inside a channel |
 //! | [`buffers`] | large buffers that are used again |
 //! | [`poll`] | waiting for readiness |
+//! | [`calls`] | how many system calls all of that took |
 //! | [`clock`] | time that never goes back |
 //! | [`backoff`] | when to dial again |
 //! | [`costs`] | how much was encrypted and decrypted |
@@ -16,6 +17,7 @@
 
 pub mod backoff;
 pub mod buffers;
+pub mod calls;
 pub mod channel;
 pub mod clock;
 pub mod connection;

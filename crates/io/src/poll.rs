@@ -1,5 +1,6 @@
 //! Waiting for readiness.
 
+use crate::calls;
 use mio::event::Source;
 use mio::{Events, Interest, Poll};
 use std::io;
@@ -7,6 +8,8 @@ use std::time::Duration;
 
 pub use mio::event::Event;
 pub use mio::net::{TcpListener, TcpStream};
+#[cfg(unix)]
+pub use mio::unix::SourceFd;
 pub use mio::{Token, Waker};
 
 /// Events taken from the system at a time.
@@ -63,6 +66,7 @@ impl Poller {
     /// # Errors
     /// What the system says.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<impl Iterator<Item = &Event>> {
+        calls::waited();
         match self.poll.poll(&mut self.events, Some(timeout)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.clear(),
             other => other?,

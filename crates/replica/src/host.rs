@@ -8,7 +8,7 @@ use crate::fault::{Fault, FaultSwitch};
 use crate::network::{Network, Sender};
 use crate::peers::Peers;
 use crate::readiness::Settling;
-use crate::status::{CatchUp, CostReport, Fill, StatusReport, usage};
+use crate::status::{CatchUp, CostReport, Fill, StatusReport, allocations, usage};
 use crate::unit::{Unit, UnitParts};
 use crate::watch::Watch;
 use bytes::Bytes;
@@ -23,6 +23,7 @@ use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_io::buffers;
+use pentarchy_io::calls::calls;
 use pentarchy_io::channel::Identity;
 use pentarchy_io::clock::Clock;
 use std::collections::BTreeMap;
@@ -352,6 +353,8 @@ impl Replica {
             rejects: self.unit.rejects.by_name(),
             counters: self.network.counters.clone(),
             costs: CostReport::now(),
+            calls: calls().into(),
+            allocations: allocations(),
             cpu_micros,
             rss_kib,
             peak_rss_kib,

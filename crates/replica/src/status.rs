@@ -4,6 +4,7 @@ use crate::counters::{Counters, Flow, Traffic};
 use crate::meter::{Spreads, ViewChange};
 use nix::sys::resource::{UsageWho, getrusage};
 use pentarchy_crypto::costs::costs;
+use pentarchy_io::calls::Calls;
 use pentarchy_io::costs::frames;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -98,6 +99,11 @@ pub struct StatusReport {
     pub counters: Counters,
     /// Cryptographic operations of the process.
     pub costs: CostReport,
+    /// System calls of the process that moved bytes or waited for some.
+    pub calls: CallReport,
+    /// Allocations of memory and their bytes, moved ones included; none unless the program was
+    /// built to count them (feature `count-allocations`), which makes each dearer.
+    pub allocations: Option<AllocationReport>,
     /// Processor time of the process in user mode and in the system, in microseconds.
     pub cpu_micros: u64,
     /// Memory of the process, in KiB.
@@ -171,6 +177,45 @@ impl CostReport {
             hashed_bytes: costs.hashed_bytes,
         }
     }
+}
+
+/// See [`Calls`].
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CallReport {
+    /// See [`Calls::reads`].
+    pub reads: u64,
+    /// See [`Calls::writes`].
+    pub writes: u64,
+    /// See [`Calls::waits`].
+    pub waits: u64,
+}
+
+impl From<Calls> for CallReport {
+    fn from(calls: Calls) -> Self {
+        Self { reads: calls.reads, writes: calls.writes, waits: calls.waits }
+    }
+}
+
+/// Memory that was asked for since the process began, given back or not.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct AllocationReport {
+    /// How often.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// What was asked of the allocator; none unless the program counts it.
+#[must_use]
+pub fn allocations() -> Option<AllocationReport> {
+    #[cfg(feature = "count-allocations")]
+    {
+        let stats = stats_alloc::INSTRUMENTED_SYSTEM.stats();
+        let count = stats.allocations as u64 + stats.reallocations as u64;
+        Some(AllocationReport { count, bytes: stats.bytes_allocated as u64 })
+    }
+    #[cfg(not(feature = "count-allocations"))]
+    None
 }
 
 /// What the process has used: processor time in microseconds, memory and peak memory in KiB. Zero

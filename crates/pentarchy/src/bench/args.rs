@@ -1,47 +1,34 @@
 //! The options of `bench`.
 
-use super::case::{BASELINE, Case, Payload, System, Workload};
+use super::case::{OUTSTANDING_MAX, Workload};
+use super::compare::CompareArgs;
+use super::conditions::{ConditionArgs, Load, PlannedCase, at_least_one};
 use super::faults::args::FaultBench;
-use crate::cli::args::AuthChoice;
+use super::saturate::args::SaturateArgs;
 use crate::cli::failure::{Failure, Outcome};
-use clap::Args;
-use pentarchy::limits::{CLIENT_WINDOW, REPLICAS_MAX};
-use pentarchy::protocols;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Clients that a group serves at a time; see `HostLimits::clients_max`. One more asks for status.
-const CLIENTS_MAX: usize = 1000;
-
-/// Half of what replicas remember of one client: above it, one slow operation holds up the others.
-const OUTSTANDING_MAX: usize = CLIENT_WINDOW as usize / 2;
+pub const CLIENTS_MAX: usize = 1000;
 
 /// `bench`.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:\n  pentarchy bench --quick\n  \
-    pentarchy bench --workload pipelined --payload 0/0,0/4096,4096/0 --json > all.json\n\n\
+    pentarchy bench --workload pipelined --payload 0/0,0/4096,4096/0 --json > all.json\n  \
+    pentarchy bench --workload closed --clients 200 --connections per-client,shared\n  \
+    pentarchy bench --service kv --reads 95 --key-choice zipf --f 1,2 --html kv.html\n\n\
     Starts the group, the clients and the baseline on this machine. docs/benchmarks.md says what \
     each figure means.\nExit code 1 if something failed or was interrupted; what was measured \
     until then is printed.")]
 pub struct BenchArgs {
-    /// What is measured instead, under faults
+    /// What is done instead
     #[command(subcommand)]
-    pub faults: Option<FaultBench>,
-    /// The protocol to measure
-    #[arg(long, default_value = "minbft", value_name = "NAME")]
-    pub protocol: String,
-    /// Faulty replicas to tolerate
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub f: usize,
-    /// How clients convince replicas; several are measured one after the other
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_value = "signature",
-        value_name = "HOW,..."
-    )]
-    pub request_auth: Vec<AuthChoice>,
+    pub command: Option<BenchCommand>,
+    #[command(flatten)]
+    pub conditions: ConditionArgs,
     /// How clients offer load
     #[arg(
         long,
@@ -51,16 +38,16 @@ pub struct BenchArgs {
         value_name = "HOW,..."
     )]
     pub workload: Vec<Workload>,
-    /// Bytes of request and reply
-    #[arg(long, value_delimiter = ',', default_value = "0/0", value_name = "REQUEST/REPLY,...")]
-    pub payload: Vec<Payload>,
-    /// Clients, each with its own key; by default 1 for closed and 8 for pipelined
+    /// Clients; by default 1 for closed and 8 for the others
     #[arg(long, value_name = "N", value_parser = at_least_one(CLIENTS_MAX))]
     pub clients: Option<usize>,
     /// Operations that a pipelined client keeps outstanding
     #[arg(long, default_value_t = 256, value_name = "N",
         value_parser = at_least_one(OUTSTANDING_MAX))]
     pub outstanding: usize,
+    /// Operations in a second that an open workload offers; several are measured one by one
+    #[arg(long, value_delimiter = ',', value_name = "OPS,...", value_parser = parse_rate)]
+    pub rate: Vec<u64>,
     /// Seconds of each measurement
     #[arg(long, default_value = "5", value_name = "S", value_parser = parse_seconds)]
     pub seconds: Duration,
@@ -70,18 +57,29 @@ pub struct BenchArgs {
     /// Measurements of each system under each set of conditions
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = at_least_one(1000))]
     pub repeats: usize,
-    /// Do not measure the unreplicated baseline
-    #[arg(long)]
-    pub no_baseline: bool,
     /// One short measurement each: says whether it works, not how fast it is
     #[arg(long, conflicts_with_all = ["seconds", "warmup", "repeats"])]
     pub quick: bool,
     /// Print one JSON object
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,
+    /// Also write a page for a browser to this file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Print one line of CSV for each measurement
     #[arg(long)]
     pub csv: bool,
+}
+
+/// What `bench` does beside its plain measurements.
+#[derive(Subcommand)]
+pub enum BenchCommand {
+    #[command(flatten)]
+    Fault(FaultBench),
+    /// Find the load that a protocol bears: throughput against latency, up to the knee
+    Saturate(Box<SaturateArgs>),
+    /// Tell whether a later result of `bench --json` differs from an earlier one
+    Compare(CompareArgs),
 }
 
 /// How long and how often is measured.
@@ -98,10 +96,8 @@ pub struct Timing {
 /// What is to be done, checked.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// The conditions, in the order of measurement.
-    pub cases: Vec<Case>,
-    /// What is measured under each, in turn.
-    pub systems: Vec<System>,
+    /// The conditions, in the order of measurement, and what is measured under each.
+    pub cases: Vec<PlannedCase>,
     /// How long and how often.
     pub timing: Timing,
 }
@@ -109,48 +105,22 @@ pub struct Plan {
 impl BenchArgs {
     /// Checks what the parser cannot.
     pub fn plan(&self) -> Outcome<Plan> {
-        let mut cases = Vec::new();
-        for auth in &self.request_auth {
-            for workload in &self.workload {
-                for payload in &self.payload {
-                    let (clients, outstanding) = match workload {
-                        Workload::Closed => (1, 1),
-                        Workload::Pipelined => (8, self.outstanding),
-                    };
-                    cases.push(Case {
-                        workload: *workload,
-                        payload: *payload,
-                        request_auth: (*auth).into(),
-                        clients: self.clients.unwrap_or(clients),
-                        outstanding,
-                    });
-                }
+        let mut loads = Vec::new();
+        for workload in &self.workload {
+            let (clients, outstanding, rates) = match workload {
+                Workload::Closed => (1, 1, vec![None]),
+                Workload::Pipelined => (8, self.outstanding, vec![None]),
+                Workload::Open => (8, 0, self.rate.iter().copied().map(Some).collect()),
+            };
+            if rates.is_empty() {
+                let what = "an open workload needs --rate, or `bench saturate` to find one";
+                return Err(Failure::Usage(what.to_owned()));
             }
+            let clients = self.clients.unwrap_or(clients);
+            let load = |rate| Load { workload: *workload, clients, outstanding, rate };
+            loads.extend(rates.into_iter().map(load));
         }
-        Ok(Plan { cases, systems: self.systems()?, timing: self.timing() })
-    }
-
-    fn systems(&self) -> Outcome<Vec<System>> {
-        if self.protocol == BASELINE {
-            return Ok(vec![System::baseline()]);
-        }
-        let known: Vec<_> = protocols::names().chain([BASELINE]).collect();
-        if !known.contains(&self.protocol.as_str()) {
-            return Err(Failure::Usage(format!(
-                "no protocol {:?}; there is: {}",
-                self.protocol,
-                known.join(", ")
-            )));
-        }
-        let n = protocols::replicas_needed(&self.protocol, self.f).ok_or_else(|| {
-            Failure::Usage(format!(
-                "f = {} is out of range: at least 1, and {REPLICAS_MAX} replicas",
-                self.f
-            ))
-        })?;
-        let replicated = System { protocol: self.protocol.clone(), f: self.f, n };
-        let baseline = (!self.no_baseline).then(System::baseline);
-        Ok([replicated].into_iter().chain(baseline).collect())
+        Ok(Plan { cases: self.conditions.cases(&loads)?, timing: self.timing() })
     }
 
     const fn timing(&self) -> Timing {
@@ -162,12 +132,10 @@ impl BenchArgs {
     }
 }
 
-/// A number from 1 to this.
-pub fn at_least_one(max: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
-    move |text| {
-        let number = text.parse().ok().filter(|number| (1..=max).contains(number));
-        number.ok_or_else(|| format!("{text:?} is not a number from 1 to {max}"))
-    }
+/// Operations in a second.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let rate = text.parse().ok().filter(|rate| (1..=100_000_000).contains(rate));
+    rate.ok_or_else(|| format!("{text:?} is not a number of operations in a second"))
 }
 
 /// A time in seconds.
@@ -180,6 +148,7 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::case::{Connections, Drivers, Service, System};
     use super::*;
     use clap::Parser;
 
@@ -203,14 +172,14 @@ mod tests {
         let cases: Vec<_> = plan
             .cases
             .iter()
-            .map(|case| (case.to_string(), case.clients, case.outstanding))
+            .map(|(case, _)| (case.to_string(), case.clients, case.outstanding))
             .collect();
         let expected = [
             ("closed 0/0, signature".to_owned(), 1, 1),
             ("pipelined 0/0, signature".to_owned(), 8, 256),
         ];
         assert_eq!(cases, expected);
-        let systems: Vec<_> = plan.systems.iter().map(System::to_string).collect();
+        let systems: Vec<_> = plan.cases[0].1.iter().map(System::to_string).collect();
         assert_eq!(systems, ["minbft f=1 n=3", "unreplicated f=0 n=1"]);
         let second = Duration::from_secs(1);
         assert_eq!(plan.timing, Timing { warmup: second, measured: 5 * second, repeats: 5 });
@@ -220,7 +189,7 @@ mod tests {
     fn lists_are_multiplied() {
         let words = ["--workload", "pipelined", "--payload", "0/0,4096/0", "--request-auth"];
         let plan = plan(&[&words[..], &["mac,signature", "--clients", "3"]].concat()).unwrap();
-        let cases: Vec<_> = plan.cases.iter().map(Case::to_string).collect();
+        let cases: Vec<_> = plan.cases.iter().map(|(case, _)| case.to_string()).collect();
         let expected = [
             "pipelined 0/0, mac",
             "pipelined 4096/0, mac",
@@ -228,14 +197,40 @@ mod tests {
             "pipelined 4096/0, signature",
         ];
         assert_eq!(cases, expected);
-        assert!(plan.cases.iter().all(|case| case.clients == 3));
+        assert!(plan.cases.iter().all(|(case, _)| case.clients == 3));
     }
 
     #[test]
     fn one_repeat_when_quick_and_no_comparison_with_itself() {
         assert_eq!(plan(&["--quick"]).unwrap().timing.repeats, 1);
-        assert_eq!(plan(&["--protocol", "unreplicated"]).unwrap().systems, [System::baseline()]);
-        assert_eq!(plan(&["--no-baseline"]).unwrap().systems.len(), 1);
+        let baseline = plan(&["--protocol", "unreplicated"]).unwrap();
+        assert_eq!(baseline.cases[0].1, [System::baseline()]);
+        assert_eq!(plan(&["--no-baseline"]).unwrap().cases[0].1.len(), 1);
+    }
+
+    #[test]
+    fn each_f_has_its_group_and_many_clients_share_threads() {
+        let words = ["--workload", "closed", "--f", "1,2", "--clients", "200"];
+        let words = [&words[..], &["--connections", "per-client,shared"]].concat();
+        let cases = plan(&words).unwrap().cases;
+        let n: Vec<_> = cases.iter().map(|(_, systems)| systems[0].n).collect();
+        assert_eq!(n, [3, 3, 5, 5]);
+        assert!(matches!(cases[0].0.drivers, Drivers::Loops(threads) if threads > 0));
+        assert_eq!(cases[1].0.connections, Connections::Shared);
+        assert_eq!((cases[1].0.keys(), cases[1].0.drivers), ((1, 200), Drivers::Own));
+        let two = plan(&[&words[..], &["--client-threads", "2"]].concat()).unwrap().cases;
+        assert!(two.iter().all(|(case, _)| case.drivers == Drivers::Loops(2)));
+    }
+
+    #[test]
+    fn the_store_has_values_and_an_open_workload_has_rates() {
+        let words = ["--service", "kv", "--value-bytes", "100", "--reads", "95", "--workload"];
+        let plan = plan(&[&words[..], &["open", "--rate", "1000,2000"]].concat()).unwrap();
+        let (case, _) = plan.cases[1].clone();
+        assert_eq!((case.payload.request, case.payload.reply, case.reads), (100, 100, 95));
+        assert_eq!(case.rate, Some(2000));
+        assert!(matches!(case.service, Service::Kv { keys: 10_000, .. }));
+        assert_eq!(plan.cases.len(), 2);
     }
 
     #[test]
@@ -248,12 +243,24 @@ mod tests {
             &["--seconds", "nan"],
             &["--quick", "--repeats", "3"],
             &["--json", "--csv"],
-            &["--workload", "open"],
+            &["--workload", "ajar"],
+            &["--reads", "101"],
+            &["--client-threads", "0"],
+            &["--rate", "0"],
         ] {
             assert!(args(words).is_err(), "{words:?}");
         }
-        for words in [["--protocol", "raft"], ["--f", "0"], ["--f", "99"]] {
-            assert!(matches!(plan(&words), Err(Failure::Usage(_))), "{words:?}");
+        for words in [
+            &["--protocol", "raft"][..],
+            &["--f", "0"],
+            &["--f", "1,99"],
+            &["--workload", "open"],
+            &["--workload", "open", "--rate", "5", "--client-threads", "own"],
+            &["--service", "kv", "--payload", "0/0"],
+            &["--service", "kv", "--keys", "1000000", "--value-bytes", "1000"],
+            &["--connections", "shared", "--clients", "9"],
+        ] {
+            assert!(matches!(plan(words), Err(Failure::Usage(_))), "{words:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use pentarchy::RequestMode;
 use pentarchy::config::request_mode_name;
-use pentarchy::limits::OPERATION_BYTES_MAX;
+use pentarchy::limits::{CLIENT_WINDOW, OPERATION_BYTES_MAX};
 use pentarchy_services::null::Null;
 use std::fmt;
 use std::str::FromStr;
@@ -16,6 +16,8 @@ pub enum Workload {
     Closed,
     /// Each client keeps many operations outstanding
     Pipelined,
+    /// Operations come at --rate, whether or not earlier ones have completed
+    Open,
 }
 
 impl Workload {
@@ -24,6 +26,7 @@ impl Workload {
         match self {
             Self::Closed => "closed",
             Self::Pipelined => "pipelined",
+            Self::Open => "open",
         }
     }
 }
@@ -41,6 +44,96 @@ impl Payload {
     /// An operation of the null service with these sizes.
     pub fn operation(self) -> Bytes {
         Null::operation(self.request, self.reply as u32).into()
+    }
+}
+
+/// How clients are connected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Connections {
+    /// Each client has a key and connections to all replicas of its own
+    PerClient,
+    /// All clients are sessions of one key over one connection to each replica, and what waits
+    /// together leaves together; a channel belongs to one key, so several keys cannot share one
+    Shared,
+}
+
+impl Connections {
+    /// The word on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PerClient => "per-client",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+/// How keys of the key-value store are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum KeyChoice {
+    /// Each as often as any other
+    Uniform,
+    /// Few of them most of the time (exponent 0.99)
+    Zipf,
+}
+
+impl KeyChoice {
+    /// The word on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Zipf => "zipf",
+        }
+    }
+}
+
+/// What the replicas run, and what is asked of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Service {
+    /// Nothing: operations have the sizes of the payload.
+    Null,
+    /// `SET` and `GET` of values that have the payload's size.
+    Kv {
+        /// How many keys there are, all of them set before anything is measured.
+        keys: usize,
+        /// Which of them an operation is about.
+        choice: KeyChoice,
+    },
+}
+
+impl Service {
+    /// The word on the command line of a replica.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Kv { .. } => "kv",
+        }
+    }
+
+    /// Of the store: how many keys there are, and how they are chosen.
+    pub const fn keys(self) -> Option<(usize, KeyChoice)> {
+        match self {
+            Self::Null => None,
+            Self::Kv { keys, choice } => Some((keys, choice)),
+        }
+    }
+}
+
+/// Who drives clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drivers {
+    /// The product's own client: a thread for each, and one more that submits.
+    Own,
+    /// So many event loops, each for its share of the clients.
+    Loops(usize),
+}
+
+impl Drivers {
+    /// Event loops; 0 if there are none.
+    pub const fn loops(self) -> usize {
+        match self {
+            Self::Own => 0,
+            Self::Loops(threads) => threads,
+        }
     }
 }
 
@@ -76,16 +169,55 @@ pub struct Case {
     pub payload: Payload,
     /// How clients convince replicas.
     pub request_auth: RequestMode,
-    /// Clients, each with a key, connections and two threads of its own.
+    /// Clients.
     pub clients: usize,
-    /// Operations that each client keeps outstanding.
+    /// Operations that each client keeps outstanding; none of its own for an open workload.
     pub outstanding: usize,
+    /// How they are connected.
+    pub connections: Connections,
+    /// Who drives them.
+    pub drivers: Drivers,
+    /// What the replicas run.
+    pub service: Service,
+    /// Percentage of operations that are reads, by the protocol's fast path.
+    pub reads: u8,
+    /// Operations in a second that an open workload offers.
+    pub rate: Option<u64>,
+}
+
+/// Operations that one key may have outstanding: half of what replicas remember of one client.
+/// Above it, one slow operation holds up the others.
+pub const OUTSTANDING_MAX: usize = CLIENT_WINDOW as usize / 2;
+
+impl Case {
+    /// How many keys there are, and how many operations each may have outstanding.
+    pub const fn keys(&self) -> (usize, usize) {
+        match (self.workload, self.connections) {
+            (Workload::Open, Connections::PerClient) => (self.clients, OUTSTANDING_MAX),
+            (Workload::Open, Connections::Shared) => (1, OUTSTANDING_MAX),
+            (_, Connections::PerClient) => (self.clients, self.outstanding),
+            (_, Connections::Shared) => (1, self.clients * self.outstanding),
+        }
+    }
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let auth = request_mode_name(self.request_auth);
-        write!(f, "{} {}, {auth}", self.workload.name(), self.payload)
+        write!(f, "{} {}, {auth}", self.workload.name(), self.payload)?;
+        if let Some(rate) = self.rate {
+            write!(f, ", {rate} ops/s offered")?;
+        }
+        if let Service::Kv { keys, choice } = self.service {
+            write!(f, ", kv with {keys} keys ({})", choice.name())?;
+        }
+        if self.reads > 0 {
+            write!(f, ", {} % reads", self.reads)?;
+        }
+        if self.connections == Connections::Shared {
+            f.write_str(", one shared connection")?;
+        }
+        Ok(())
     }
 }
 
@@ -122,8 +254,35 @@ impl fmt::Display for System {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    /// A pipelined case with this payload.
+    pub fn case(payload: &str) -> Case {
+        Case {
+            workload: Workload::Pipelined,
+            payload: payload.parse().unwrap(),
+            request_auth: RequestMode::Signature,
+            clients: 8,
+            outstanding: 256,
+            connections: Connections::PerClient,
+            drivers: Drivers::Own,
+            service: Service::Null,
+            reads: 0,
+            rate: None,
+        }
+    }
+
+    #[test]
+    fn sessions_that_share_a_connection_share_its_key() {
+        let apart = case("0/0");
+        assert_eq!(apart.keys(), (8, 256));
+        let shared = Case { connections: Connections::Shared, ..apart };
+        assert_eq!(shared.keys(), (1, 2048));
+        let open = Case { workload: Workload::Open, rate: Some(5), ..apart };
+        assert_eq!(open.keys(), (8, OUTSTANDING_MAX));
+        assert_eq!(open.to_string(), "open 0/0, signature, 5 ops/s offered");
+    }
 
     #[test]
     fn payloads_are_two_bounded_sizes() {

@@ -1,16 +1,15 @@
 //! A group of replica processes that lives as long as one measurement.
 
-use super::case::System;
+use super::case::{Case, System};
 use super::counting::{Counting, Counts};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::folder::Part;
 use crate::cli::supervisor::{Death, Supervisor, last_line};
 use crate::cli::up::replica_ports;
-use pentarchy::RequestMode;
 use pentarchy::config::ClusterConfig;
 use pentarchy::generate::{GroupOptions, NewCluster};
 use pentarchy::node;
-use pentarchy_client::Client;
+use pentarchy_client::{Client, ClientConfig};
 use pentarchy_crypto::keys::KeyPair;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +26,7 @@ pub struct Group {
 
 impl Group {
     /// Starts the processes. Does not wait until they answer.
-    pub fn start(system: &System, request_auth: RequestMode) -> Outcome<Self> {
+    pub fn start(system: &System, case: &Case) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("pentarchy-bench-").tempdir();
         let folder = folder.map_err(|error| {
             Failure::Internal(format!("cannot make a temporary folder: {error}"))
@@ -37,7 +36,7 @@ impl Group {
         let options = GroupOptions {
             protocol: system.protocol.clone(),
             f: system.f,
-            request_auth,
+            request_auth: case.request_auth,
             ..GroupOptions::default()
         };
         let cluster = NewCluster::generate(&addresses, &options);
@@ -49,18 +48,18 @@ impl Group {
             folder,
         };
         for (id, address) in addresses.into_iter().enumerate() {
-            group.start_replica(id, address)?;
+            group.start_replica(id, address, case.service.name())?;
         }
         Ok(group)
     }
 
-    fn start_replica(&mut self, id: usize, address: String) -> Outcome {
+    fn start_replica(&mut self, id: usize, address: String, service: &str) -> Outcome {
         let root = self.folder.path();
         let folder = root.join(format!("replica-{id}"));
         let log = folder.join("replica.log");
         let config = root.join("cluster.toml");
         let id = id.to_string();
-        let arguments = ["replica", "--leash", "--service", "null", "--config", text(&config)?];
+        let arguments = ["replica", "--leash", "--service", service, "--config", text(&config)?];
         let arguments = [&arguments[..], &["--id", &id, "--keys", text(&folder)?]].concat();
         let name = format!("replica {id}");
         let part = Part { name, pid: 0, address, metrics: None, folder: folder.clone() };
@@ -68,11 +67,17 @@ impl Group {
         self.supervisor.start(part, log, &arguments)
     }
 
-    /// Connects one more client, with a new key. What it sends is added to the counts.
-    pub fn connect(&self, counts: &Arc<Counts>) -> Outcome<Client> {
+    /// What one more client is connected with, under a new key. What it sends is added to the
+    /// counts.
+    pub fn client(&self, counts: &Arc<Counts>) -> Outcome<ClientConfig> {
         let mut config = node::client_config(&self.config, KeyPair::generate()).map_err(cannot)?;
         config.core = Box::new(Counting::new(config.core, counts.clone()));
-        Client::connect(config).map_err(|error| cannot(error.into()))
+        Ok(config)
+    }
+
+    /// Connects one more client.
+    pub fn connect(&self, counts: &Arc<Counts>) -> Outcome<Client> {
+        Client::connect(self.client(counts)?).map_err(|error| cannot(error.into()))
     }
 
     /// Fails if a replica has ended.

@@ -1,11 +1,11 @@
 //! The threads that offer load.
 
-use super::case::Case;
+use super::operations::{Operation, Operations};
 use super::stats::Latencies;
-use bytes::Bytes;
 use pentarchy_client::{Client, Completions, RequestError};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a thread waits before it looks whether it is to stop.
@@ -21,7 +21,12 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether this is within it.
+    /// From `start` on for this long.
+    pub fn starting(start: Instant, measured: Duration) -> Self {
+        Self { start, end: start + measured }
+    }
+
+    /// Whether something that ends now is measured.
     pub fn holds(&self, now: Instant) -> bool {
         (self.start..self.end).contains(&now)
     }
@@ -34,56 +39,90 @@ pub struct Tally {
     pub latencies: Latencies,
     /// Operations with another end, by what it was.
     pub errors: BTreeMap<&'static str, u64>,
+    /// Of an open workload: how late operations were submitted, because this process was busy or
+    /// had too many outstanding. Part of their latency.
+    pub late: Latencies,
 }
 
 impl Tally {
     /// Nothing yet.
     pub fn new() -> Self {
-        Self { latencies: Latencies::new(), errors: BTreeMap::new() }
+        Self { latencies: Latencies::new(), errors: BTreeMap::new(), late: Latencies::new() }
     }
 
     /// Adds another client's.
     pub fn add(&mut self, other: &Self) {
         self.latencies.add(&other.latencies);
+        self.late.add(&other.late);
         for (error, count) in &other.errors {
             *self.errors.entry(error).or_default() += count;
         }
     }
 }
 
-/// Keeps `case.outstanding` operations of one client outstanding until the end of the window, or
-/// until told to stop. What is outstanding then is abandoned and not counted.
+/// What the threads that offer load and the one that measures tell each other.
+#[derive(Default, Debug)]
+pub struct Signals {
+    /// Load is to end at once.
+    pub stop: AtomicBool,
+    /// Clients that are connected to all replicas, of those that say so.
+    pub connected: AtomicUsize,
+    /// When is measured. Load begins once this is known.
+    pub window: OnceLock<Window>,
+}
+
+impl Signals {
+    fn is_over(&self, window: Window, now: Instant) -> bool {
+        now >= window.end || self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Keeps so many operations of one client outstanding until the end of the window, or until told to
+/// stop. What is outstanding then is abandoned and not counted.
 ///
 /// Whatever completed since this thread looked last is replaced by as many new operations, handed
 /// over together, as an application with much to do would.
-pub fn offer(client: &Client, case: &Case, window: Window, stop: &AtomicBool) -> Tally {
-    let operation = case.payload.operation();
+pub fn offer(
+    client: &Client,
+    mut operations: Operations,
+    outstanding: usize,
+    signals: &Signals,
+) -> Tally {
+    let window = *signals.window.wait();
     let completions = Completions::new();
-    let mut started = vec![Instant::now(); case.outstanding];
+    let mut started = vec![(Instant::now(), false); outstanding];
     let mut tally = Tally::new();
-    let mut results = Vec::with_capacity(case.outstanding);
-    let mut free: Vec<u64> = (0..case.outstanding as u64).collect();
+    let mut results = Vec::with_capacity(outstanding);
+    let mut free: Vec<u64> = (0..outstanding as u64).collect();
+    let (mut writes, mut reads) = (Vec::new(), Vec::new());
     loop {
         let now = Instant::now();
-        if now >= window.end || stop.load(Ordering::Relaxed) {
+        if signals.is_over(window, now) {
             return tally;
         }
-        free.iter().for_each(|tag| started[*tag as usize] = now);
-        let operations = free.drain(..).map(|tag| (tag, operation.clone()));
-        if client.submit_all(operations, &completions).is_err() {
-            *tally.errors.entry(error_name(RequestError::Closed)).or_default() += 1;
+        for tag in free.drain(..) {
+            let Operation { bytes, is_read } = operations.next();
+            started[tag as usize] = (now, is_read);
+            if is_read { &mut reads } else { &mut writes }.push((tag, bytes));
+        }
+        let submitted = client.submit_all(writes.drain(..), &completions);
+        let asked = client.query_all(reads.drain(..), &completions);
+        if submitted.and(asked).is_err() {
+            tally.fail(RequestError::Closed);
             return tally;
         }
         while completions.wait(LOOK, &mut results) == 0 {
-            if Instant::now() >= window.end || stop.load(Ordering::Relaxed) {
+            if signals.is_over(window, Instant::now()) {
                 return tally;
             }
         }
         let now = Instant::now();
         let counts = window.holds(now);
         for (tag, outcome) in results.drain(..) {
+            let (at, is_read) = started[tag as usize];
             if counts {
-                tally.take(now - started[tag as usize], &outcome, case.payload.reply);
+                let right = outcome.map(|result| operations.is_right(is_read, &result));
+                tally.take(now - at, right);
             }
             free.push(tag);
         }
@@ -91,15 +130,17 @@ pub fn offer(client: &Client, case: &Case, window: Window, stop: &AtomicBool) ->
 }
 
 impl Tally {
-    fn take(&mut self, latency: Duration, outcome: &Result<Bytes, RequestError>, reply: usize) {
-        let error = match outcome {
-            Ok(result) if result.len() == reply => {
-                return self.latencies.record(latency);
-            }
-            Ok(_) => "wrong_result",
-            Err(error) => error_name(*error),
-        };
-        *self.errors.entry(error).or_default() += 1;
+    /// Takes note of an operation that ended so, with the right result or another one.
+    pub fn take(&mut self, latency: Duration, outcome: Result<bool, RequestError>) {
+        match outcome {
+            Ok(true) => self.latencies.record(latency),
+            Ok(false) => *self.errors.entry("wrong_result").or_default() += 1,
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn fail(&mut self, error: RequestError) {
+        *self.errors.entry(error_name(error)).or_default() += 1;
     }
 }
 
@@ -124,10 +165,10 @@ mod tests {
     fn only_right_results_count_as_completed() {
         let mut tally = Tally::new();
         let micros = Duration::from_micros;
-        tally.take(micros(10), &Ok(Bytes::from_static(b"1234")), 4);
-        tally.take(micros(20), &Ok(Bytes::new()), 4);
-        tally.take(micros(30), &Err(RequestError::Forgotten), 4);
-        tally.take(micros(30), &Err(RequestError::Forgotten), 4);
+        tally.take(micros(10), Ok(true));
+        tally.take(micros(20), Ok(false));
+        tally.take(micros(30), Err(RequestError::Forgotten));
+        tally.take(micros(30), Err(RequestError::Forgotten));
         assert_eq!(tally.latencies.count(), 1);
         assert_eq!(tally.errors, [("wrong_result", 1), ("forgotten", 2)].into());
         let mut sum = Tally::new();

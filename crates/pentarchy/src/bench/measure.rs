@@ -3,17 +3,19 @@
 use super::args::Timing;
 use super::case::{Case, System};
 use super::counting::Counts;
+use super::drive::{Job, announced, jobs};
 use super::group::Group;
 use super::interrupt::Interrupt;
-use super::load::{Tally, Window, offer};
+use super::load::{Signals, Tally, Window};
+use super::operations::Recipe;
 use super::sample::Sample;
-use super::status::{self, Report};
+use super::status::{self, Effort, Report};
 use crate::cli::failure::{Failure, Outcome};
-use pentarchy_client::{Client, Completions};
+use bytes::Bytes;
+use pentarchy_client::{Client, Completions, RequestError};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long a group may take until it answers.
@@ -29,7 +31,7 @@ pub fn measure(
     timing: Timing,
     interrupt: &Interrupt,
 ) -> Outcome<Option<Sample>> {
-    let mut group = Group::start(system, case.request_auth)?;
+    let mut group = Group::start(system, case)?;
     let result = measure_group(&mut group, case, timing, interrupt);
     let result = match group.check() {
         // That a replica ended explains whatever else went wrong.
@@ -47,20 +49,21 @@ fn measure_group(
     interrupt: &Interrupt,
 ) -> Outcome<Option<Sample>> {
     let control = group.connect(&Arc::default())?;
-    if !wait_until_it_answers(group, &control, case, interrupt)? {
+    let recipe = Recipe::new(case);
+    if !wait_until_it_answers(group, &control, &recipe, interrupt)? {
         return Ok(None);
     }
+    prepare(&control, &recipe)?;
     let counts = Arc::new(Counts::default());
-    let clients: Vec<Client> =
-        (0..case.clients).map(|_| group.connect(&counts)).collect::<Outcome<_>>()?;
-    let start = Instant::now() + timing.warmup;
-    let window = Window { start, end: start + timing.measured };
+    let jobs = jobs(group, case, &recipe, &counts)?;
     let replicas = group.config.replicas.len();
-    let Some(run) = run(&clients, case, window, interrupt, || Reading {
+    let read = || Reading {
         cpu: process_cpu(),
         counts: counts.now(),
+        effort: Effort::here(),
         reports: status::ask(&control, replicas),
-    }) else {
+    };
+    let Some(run) = run(jobs, announced(case), timing, interrupt, read)? else {
         return Ok(None);
     };
     run.sample(timing.measured, group).map(Some)
@@ -70,6 +73,7 @@ fn measure_group(
 struct Reading {
     cpu: Duration,
     counts: super::sample::Sent,
+    effort: Outcome<Effort>,
     reports: Outcome<Vec<Report>>,
 }
 
@@ -80,39 +84,97 @@ struct Run {
     tally: Tally,
 }
 
-/// Offers load from a thread per client, and reads at both ends of the window. `None` if it was
+/// Offers load from a thread per job, and reads at both ends of the window. `None` if it was
 /// interrupted.
 fn run(
-    clients: &[Client],
-    case: &Case,
-    window: Window,
+    jobs: Vec<Job>,
+    announced: usize,
+    timing: Timing,
     interrupt: &Interrupt,
     read: impl Fn() -> Reading,
-) -> Option<Run> {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+) -> Outcome<Option<Run>> {
+    let signals = Signals::default();
+    let (ends, tally) = std::thread::scope(|scope| {
+        let signals = &signals;
         let threads: Vec<_> =
-            clients.iter().map(|client| spawn(scope, client, case, window, &stop)).collect();
-        let before = interrupt.sleep_until(window.start).then(&read);
-        let after = interrupt.sleep_until(window.end).then(&read);
-        stop.store(true, Ordering::Relaxed);
+            jobs.into_iter().map(|job| scope.spawn(move || job(signals))).collect();
+        let ends = ends(signals, announced, timing, interrupt, read);
+        signals.stop.store(true, Ordering::Relaxed);
+        // Nobody waits for a window that will not come.
+        signals.window.get_or_init(|| Window::starting(Instant::now(), timing.measured));
         let mut tally = Tally::new();
         for thread in threads {
-            // A panic has been printed; the measurement is without worth.
-            tally.add(&thread.join().ok()?);
+            let found = thread.join();
+            tally.add(&found.map_err(|_| Failure::Internal("a client panicked".to_owned()))??);
         }
-        Some(Run { before: before?, after: after?, tally })
-    })
+        Ok::<_, Failure>((ends, tally))
+    })?;
+    Ok(ends?.map(|(before, after)| Run { before, after, tally }))
 }
 
-fn spawn<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    client: &'scope Client,
-    case: &'scope Case,
-    window: Window,
-    stop: &'scope AtomicBool,
-) -> ScopedJoinHandle<'scope, Tally> {
-    scope.spawn(move || offer(client, case, window, stop))
+/// Waits until clients are connected, opens the window, and reads at its ends. `None` if it was
+/// interrupted.
+fn ends(
+    signals: &Signals,
+    announced: usize,
+    timing: Timing,
+    interrupt: &Interrupt,
+    read: impl Fn() -> Reading,
+) -> Outcome<Option<(Reading, Reading)>> {
+    let deadline = Instant::now() + START_LIMIT;
+    while signals.connected.load(Ordering::Relaxed) < announced {
+        if !interrupt.sleep_until(Instant::now() + LOOK) {
+            return Ok(None);
+        }
+        if Instant::now() >= deadline {
+            let connected = signals.connected.load(Ordering::Relaxed);
+            return Err(Failure::Unwell(format!(
+                "only {connected} of {announced} clients are connected to all replicas after {} s",
+                START_LIMIT.as_secs()
+            )));
+        }
+    }
+    let start = Instant::now() + timing.warmup;
+    let window = *signals.window.get_or_init(|| Window::starting(start, timing.measured));
+    let before = interrupt.sleep_until(window.start).then(&read);
+    let after = interrupt.sleep_until(window.end).then(&read);
+    Ok(before.zip(after))
+}
+
+/// Operations that prepare the service and are outstanding at a time.
+const PREPARED_AT_ONCE: usize = 1024;
+
+/// Brings the service into the state in which it is measured.
+fn prepare(control: &Client, recipe: &Recipe) -> Outcome {
+    let completions = Completions::new();
+    let (mut operations, judge) = (recipe.first().peekable(), recipe.client(0));
+    let mut results = Vec::new();
+    while operations.peek().is_some() {
+        let some = operations.by_ref().take(PREPARED_AT_ONCE);
+        let mut left = 0;
+        let tagged = some.map(|operation| (0, operation)).inspect(|_| left += 1);
+        let closed = |error| Failure::Internal(format!("the client does not work: {error}"));
+        control.submit_all(tagged, &completions).map_err(closed)?;
+        let deadline = Instant::now() + START_LIMIT;
+        while left > 0 {
+            left -= completions.wait(LOOK, &mut results);
+            let right = |result: Result<Bytes, RequestError>| match result {
+                Ok(result) if judge.is_right(false, &result) => None,
+                Ok(_) => Some("it refuses an operation".to_owned()),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = results.drain(..).find_map(|(_, result)| right(result)) {
+                return Err(Failure::Unwell(format!("the service cannot be prepared: {why}")));
+            }
+            if left > 0 && Instant::now() >= deadline {
+                return Err(Failure::Unwell(format!(
+                    "{left} operations that prepare the service have no answer after {} s",
+                    START_LIMIT.as_secs()
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Run {
@@ -138,6 +200,8 @@ impl Run {
             errors: tally.errors,
             latency: tally.latencies.quantiles(),
             replicas: replicas.map(|(after, before)| after.since(before)).collect(),
+            late: (tally.late.count() > 0).then(|| tally.late.quantiles()),
+            client_effort: after.effort?.since(before.effort?),
             client_cpu_us: (after.cpu - before.cpu).as_secs_f64() * 1e6,
             sent: after.counts.since(before.counts),
         })
@@ -149,7 +213,7 @@ impl Run {
 pub fn wait_until_it_answers(
     group: &mut Group,
     control: &Client,
-    case: &Case,
+    recipe: &Recipe,
     interrupt: &Interrupt,
 ) -> Outcome<bool> {
     let deadline = Instant::now() + START_LIMIT;
@@ -158,7 +222,7 @@ pub fn wait_until_it_answers(
         Failure::Unwell(format!("{what} within {seconds} s{words}"))
     };
     let completions = Completions::new();
-    let first = [(0, case.payload.operation())];
+    let first = recipe.first().take(1).map(|operation| (0, operation));
     control
         .submit_all(first, &completions)
         .map_err(|error| Failure::Internal(format!("the client does not work: {error}")))?;

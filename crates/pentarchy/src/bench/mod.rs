@@ -4,27 +4,43 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`args`] | options, and the plan that they ask for |
+//! | [`args`], [`conditions`] | options, and the plan that they ask for |
 //! | [`case`] | conditions, and the systems that are compared |
 //! | [`measure`] | one measurement: group, warm-up, window |
-//! | [`group`], [`load`], [`counting`], [`status`] | replicas; clients; what both used |
+//! | [`group`], [`status`], [`process`] | replicas, and what they used |
+//! | [`drive`], [`load`], [`crowd`] | clients: who drives them; one to a thread; many to a thread |
+//! | [`operations`], [`counting`] | what clients ask for; what they sent |
 //! | [`sample`], [`stats`] | what a measurement found; figures over repeats |
 //! | [`overload`] | what too much load costs: `bench overload` |
 //! | [`faults`] | what faults cost: `bench failover` and so on |
-//! | [`report`], [`machine`] | JSON, CSV, table; where it was measured |
+//! | [`saturate`] | how much load is borne: `bench saturate` |
+//! | [`compare`] | whether two results differ: `bench compare` |
+//! | [`report`], [`grid`], [`chart`] | JSON, CSV, HTML; tables; plots |
+//! | [`machine`], [`files`], [`progress`] | where it was measured; result files; how far it is |
 
 mod args;
 mod case;
+mod chart;
+mod compare;
+mod conditions;
 mod counting;
+mod crowd;
+mod drive;
 mod faults;
+mod files;
+mod grid;
 mod group;
 mod interrupt;
 mod load;
 mod machine;
 mod measure;
+mod operations;
 mod overload;
+mod process;
+mod progress;
 mod report;
 mod sample;
+mod saturate;
 mod stats;
 mod status;
 
@@ -32,31 +48,37 @@ pub use args::BenchArgs;
 
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::stop::stop_signal;
-use crate::cli::{complain, say};
-use args::Plan;
-use case::Case;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::cli::{complain, descriptors, say};
+use args::{BenchCommand, Plan, Timing};
+use case::{Case, System};
+use files::{check_writable, write_file};
+use indicatif::ProgressBar;
 use interrupt::Interrupt;
 use machine::{Machine, Program};
 use measure::measure;
 use report::{CaseReport, FORMAT, Report, Settings};
 use sample::{CaseSamples, SystemSamples};
-use std::io::IsTerminal as _;
 
 /// Runs the command.
 pub fn run(args: &BenchArgs) -> Outcome {
-    if let Some(command) = &args.faults {
-        return faults::run(command);
+    match &args.command {
+        Some(BenchCommand::Fault(command)) => return faults::run(command),
+        Some(BenchCommand::Saturate(saturate)) => return saturate::run(saturate),
+        Some(BenchCommand::Compare(compare)) => return compare::run(compare),
+        None => {}
     }
     let plan = args.plan()?;
+    check_writable([args.html.as_deref()])?;
     let (machine, program) = (Machine::here(), Program::this());
     warn_of_debug(&program);
+    descriptors::raise();
     let interrupt = Interrupt::new(stop_signal(false)?);
-    let progress = progress(&plan);
+    let systems = plan.cases.iter().map(|(_, systems)| systems.len()).sum::<usize>();
+    let progress = progress::bar(systems * plan.timing.repeats);
     let mut cases = Vec::new();
     let mut result = Ok(());
-    for case in &plan.cases {
-        match measure_case(case, &plan, &interrupt, &progress) {
+    for (case, systems) in &plan.cases {
+        match measure_case(case, systems, plan.timing, &interrupt, &progress) {
             Ok(Some(systems)) => cases.push((*case, systems)),
             Ok(None) => result = Err(Failure::Unwell("interrupted".to_owned())),
             Err(failure) => result = Err(failure),
@@ -82,17 +104,17 @@ fn warn_of_debug(program: &Program) {
 /// for all of them. `None` if it was interrupted.
 fn measure_case(
     case: &Case,
-    plan: &Plan,
+    systems: &[System],
+    timing: Timing,
     interrupt: &Interrupt,
     progress: &ProgressBar,
 ) -> Outcome<Option<Vec<SystemSamples>>> {
-    let mut systems: Vec<_> =
-        plan.systems.iter().map(|system| (system.clone(), Vec::new())).collect();
-    for repeat in 1..=plan.timing.repeats {
+    let mut systems: Vec<_> = systems.iter().map(|system| (system.clone(), Vec::new())).collect();
+    for repeat in 1..=timing.repeats {
         for (system, samples) in &mut systems {
-            let repeats = plan.timing.repeats;
-            progress.set_message(format!("{case}: {system}, repeat {repeat} of {repeats}"));
-            match measure(case, system, plan.timing, interrupt) {
+            progress
+                .set_message(format!("{case}: {system}, repeat {repeat} of {}", timing.repeats));
+            match measure(case, system, timing, interrupt) {
                 Ok(Some(sample)) => samples.push(sample),
                 Ok(None) => return Ok(None),
                 Err(Failure::Unwell(why)) => {
@@ -106,19 +128,6 @@ fn measure_case(
     Ok(Some(systems))
 }
 
-fn progress(plan: &Plan) -> ProgressBar {
-    let measurements = plan.cases.len() * plan.systems.len() * plan.timing.repeats;
-    // Results on a pipe need no bar on the terminal, but whoever waits for them may want one.
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(measurements as u64);
-    // The template is a constant; the default style stands in for one that is wrong.
-    let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
-}
-
 fn print(
     args: &BenchArgs,
     plan: &Plan,
@@ -126,22 +135,21 @@ fn print(
     machine: Machine,
     program: Program,
 ) -> Outcome {
-    if args.csv {
-        let text = report::write_csv(cases, &machine, &program)
-            .map_err(|error| Failure::Internal(format!("cannot write CSV: {error}")))?;
-        say(text.trim_end());
-        return Ok(());
-    }
     let reports = cases.iter().filter_map(|(case, systems)| CaseReport::new(case, systems));
     let report = Report {
         format: FORMAT,
-        machine,
-        program,
         settings: Settings::new(plan.timing),
         complete: cases.len() == plan.cases.len(),
         cases: reports.collect(),
+        machine,
+        program,
     };
-    if args.json {
+    write_file(args.html.as_deref(), || report::page(&report))?;
+    if args.csv {
+        let text = report::write_csv(cases, &report.machine, &report.program)
+            .map_err(|error| Failure::Internal(format!("cannot write CSV: {error}")))?;
+        say(text.trim_end());
+    } else if args.json {
         let json = serde_json::to_string_pretty(&report)
             .map_err(|error| Failure::Internal(format!("cannot write JSON: {error}")))?;
         say(&json);

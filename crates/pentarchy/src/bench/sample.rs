@@ -2,7 +2,7 @@
 
 use super::case::{Case, System};
 use super::stats::Quantiles;
-use super::status::Spent;
+use super::status::{Effort, Spent};
 use std::collections::BTreeMap;
 
 /// One measurement: everything between the end of the warm-up and the end.
@@ -18,6 +18,10 @@ pub struct Sample {
     pub latency: Quantiles,
     /// What each replica used, by id.
     pub replicas: Vec<Spent>,
+    /// Of an open workload: how late operations were submitted.
+    pub late: Option<Quantiles>,
+    /// What this process asked of the system, all clients together.
+    pub client_effort: Effort,
     /// Microseconds of processor time that this process used, all clients together.
     pub client_cpu_us: f64,
     /// What the clients' cores sent.
@@ -41,6 +45,30 @@ pub struct Sent {
     pub resent: u64,
 }
 
+/// A part of [`Effort`].
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    /// System calls.
+    Calls,
+    /// Switches because a thread had nothing to do.
+    Voluntary,
+    /// Switches because it was another thread's turn.
+    Involuntary,
+    /// Allocations.
+    Allocations,
+}
+
+impl Part {
+    const fn of(self, effort: &Effort) -> Option<u64> {
+        match self {
+            Self::Calls => Some(effort.calls),
+            Self::Voluntary => Some(effort.switches.voluntary),
+            Self::Involuntary => Some(effort.switches.involuntary),
+            Self::Allocations => effort.allocations,
+        }
+    }
+}
+
 impl Sample {
     /// Operations in a second.
     pub fn throughput(&self) -> f64 {
@@ -57,16 +85,39 @@ impl Sample {
         self.client_cpu_us / self.completed as f64
     }
 
-    /// Processor time of one replica for each request that it executed itself, which may be a few
+    /// Processor time of one replica for each operation that it executed itself, which may be a few
     /// more or less than were completed.
     pub fn replica_cpu_us_per_op(&self, id: usize) -> Option<f64> {
-        self.replicas.get(id).and_then(|spent| spent.per_request(spent.cpu_us))
+        self.replicas.get(id).and_then(|spent| spent.per_operation(spent.cpu_us))
     }
 
     /// Processor time of everyone for each completed operation.
     pub fn cpu_us_per_op(&self) -> f64 {
         let replicas: u64 = self.replicas.iter().map(|spent| spent.cpu_us).sum();
         (replicas as f64 + self.client_cpu_us) / self.completed as f64
+    }
+
+    /// What one replica asked of the system for each operation that it executed.
+    pub fn replica_effort(&self, id: usize, part: Part) -> Option<f64> {
+        let spent = self.replicas.get(id)?;
+        spent.per_operation(part.of(&spent.effort)?)
+    }
+
+    /// What this process asked of the system for each completed operation.
+    pub fn client_effort(&self, part: Part) -> Option<f64> {
+        part.of(&self.client_effort).map(|amount| amount as f64 / self.completed as f64)
+    }
+
+    /// Bytes and messages that the replica with the most bytes moved for each operation that it
+    /// executed.
+    pub fn busiest(&self) -> Option<(f64, f64)> {
+        let busiest = self.replicas.iter().max_by_key(|spent| spent.bytes)?;
+        Some((busiest.per_operation(busiest.bytes)?, busiest.per_operation(busiest.messages)?))
+    }
+
+    /// The most threads that a replica had.
+    pub fn replica_threads(&self) -> Option<f64> {
+        self.replicas.iter().map(|spent| spent.threads as f64).reduce(f64::max)
     }
 
     /// The most memory that a replica had resident, in bytes.
@@ -101,6 +152,7 @@ impl Sample {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::process::Switches;
     use super::*;
 
     /// A sample with this throughput, and known ratios between everything.
@@ -109,9 +161,18 @@ pub(super) mod tests {
         let completed = 2 * throughput;
         let spent = |cpu: u64, mebibytes: u64| Spent {
             requests: completed,
+            queries: 0,
             slots: completed / 100,
             cpu_us: cpu * completed,
             peak_bytes: mebibytes << 20,
+            threads: 2,
+            bytes: mebibytes * completed,
+            messages: 4 * completed,
+            effort: Effort {
+                calls: 2 * completed,
+                switches: Switches { voluntary: completed, involuntary: 0 },
+                allocations: None,
+            },
             view_changes: 0,
             costs: [("usigs_created".to_owned(), completed / 50)].into(),
         };
@@ -121,6 +182,12 @@ pub(super) mod tests {
             errors: BTreeMap::new(),
             latency: Quantiles { p50: micros, p99: 2.0 * micros, p999: 3.0 * micros, max: 9e3 },
             replicas: vec![spent(3, 8), spent(2, 7)],
+            late: None,
+            client_effort: Effort {
+                calls: 6 * completed,
+                switches: Switches { voluntary: 3 * completed, involuntary: completed },
+                allocations: Some(7 * completed),
+            },
             client_cpu_us: (5 * completed) as f64,
             sent: Sent { envelopes: completed / 20, requests: completed, resent: 0 },
         }
@@ -135,6 +202,12 @@ pub(super) mod tests {
         assert_eq!(cpu, [Some(3.0), Some(2.0), None]);
         assert_eq!(sample.peak_bytes(1), Some(7.0 * 1048576.0));
         assert_eq!(sample.crypto_per_op("usigs_created"), 0.04);
+        let parts = [Part::Calls, Part::Voluntary, Part::Involuntary, Part::Allocations];
+        let clients = parts.map(|part| sample.client_effort(part));
+        assert_eq!(clients, [Some(6.0), Some(3.0), Some(1.0), Some(7.0)]);
+        let replica = parts.map(|part| sample.replica_effort(1, part));
+        assert_eq!(replica, [Some(2.0), Some(1.0), Some(0.0), None]);
+        assert_eq!((sample.busiest(), sample.replica_threads()), (Some((8.0, 4.0)), Some(2.0)));
         assert_eq!(sample.requests_per_batch(), Some(100.0));
         assert_eq!(sample.requests_per_envelope(), Some(20.0));
     }

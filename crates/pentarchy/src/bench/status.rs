@@ -1,8 +1,11 @@
 //! What the replicas say that they used, asked over the client channel at both ends of a window.
 
+use super::process::{Process, Switches};
 use crate::cli::failure::{Failure, Outcome};
 use pentarchy_client::Client;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_io::calls::calls;
+use pentarchy_replica::status::allocations;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,12 +26,61 @@ pub struct Report {
     cpu_micros: u64,
     /// Its process.
     pid: u32,
-    /// The most memory it ever had resident, in bytes. The system tells it; a figure that a process
-    /// has of itself may start with what its parent had, which is the process with all clients.
+    /// What the system says of it. Memory in particular: a figure that a process has of itself may
+    /// start with what its parent had, which is the process with all clients.
     #[serde(skip)]
-    peak_bytes: u64,
+    process: Process,
+    /// What went over its sockets.
+    traffic: Traffic,
+    /// System calls, by name.
+    calls: BTreeMap<String, u64>,
+    /// What was asked of the allocator, if the program counts it.
+    allocations: Option<Allocations>,
     /// Cryptographic operations since the start, by name.
     costs: BTreeMap<String, u64>,
+    /// What else happened.
+    counters: Counters,
+}
+
+/// Of the replica's counters, the one that is needed here.
+#[derive(Clone, Copy, PartialEq, Deserialize, Debug)]
+struct Counters {
+    /// Reads executed without being ordered.
+    client_queries: u64,
+}
+
+/// What went over sockets, to other replicas and to clients.
+#[derive(Clone, Copy, PartialEq, Deserialize, Debug)]
+struct Traffic {
+    peers: Flow,
+    clients: Flow,
+}
+
+/// What came and what left.
+#[derive(Clone, Copy, PartialEq, Deserialize, Debug)]
+struct Flow {
+    bytes_in: u64,
+    bytes_out: u64,
+    messages_in: u64,
+    messages_out: u64,
+}
+
+/// What was asked of the allocator.
+#[derive(Clone, Copy, PartialEq, Deserialize, Debug)]
+struct Allocations {
+    count: u64,
+}
+
+impl Traffic {
+    const fn bytes(&self) -> u64 {
+        let Self { peers, clients } = self;
+        peers.bytes_in + peers.bytes_out + clients.bytes_in + clients.bytes_out
+    }
+
+    const fn messages(&self) -> u64 {
+        let Self { peers, clients } = self;
+        peers.messages_in + peers.messages_out + clients.messages_in + clients.messages_out
+    }
 }
 
 /// What one replica used between two reports.
@@ -36,29 +88,74 @@ pub struct Report {
 pub struct Spent {
     /// Requests that it executed.
     pub requests: u64,
+    /// Reads that it executed without their being ordered.
+    pub queries: u64,
     /// Slots that it executed.
     pub slots: u64,
     /// Microseconds of processor time, all its threads, in user and kernel mode.
     pub cpu_us: u64,
     /// The most memory that it had resident since its start, in bytes.
     pub peak_bytes: u64,
+    /// Its threads.
+    pub threads: usize,
     /// View changes that it saw.
     pub view_changes: u64,
     /// Cryptographic operations, by name.
     pub costs: BTreeMap<String, u64>,
+    /// Bytes that it read and wrote.
+    pub bytes: u64,
+    /// Messages that it read and wrote.
+    pub messages: u64,
+    /// What it asked of the system.
+    pub effort: Effort,
+}
+
+/// What a process asked of the system.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Effort {
+    /// System calls that moved bytes or waited for some.
+    pub calls: u64,
+    /// Times that a thread gave up the processor.
+    pub switches: Switches,
+    /// Allocations of memory; none if the program does not count them.
+    pub allocations: Option<u64>,
+}
+
+impl Effort {
+    /// What was asked since an earlier reading.
+    pub fn since(self, before: Self) -> Self {
+        let allocations = self.allocations.zip(before.allocations);
+        Self {
+            calls: self.calls.saturating_sub(before.calls),
+            switches: self.switches.since(before.switches),
+            allocations: allocations.map(|(now, then)| now.saturating_sub(then)),
+        }
+    }
+
+    /// What this process has asked so far.
+    pub fn here() -> Outcome<Self> {
+        let calls = calls();
+        Ok(Self {
+            calls: calls.reads + calls.writes + calls.waits,
+            switches: Process::read(std::process::id())?.switches,
+            allocations: allocations().map(|allocations| allocations.count),
+        })
+    }
 }
 
 impl Spent {
-    /// Something of it for each request that this replica executed; absent if it executed none.
-    pub fn per_request(&self, amount: u64) -> Option<f64> {
-        (self.requests > 0).then(|| amount as f64 / self.requests as f64)
+    /// Something of it for each operation that this replica executed, ordered or not; absent if it
+    /// executed none.
+    pub fn per_operation(&self, amount: u64) -> Option<f64> {
+        let operations = self.requests + self.queries;
+        (operations > 0).then(|| amount as f64 / operations as f64)
     }
 }
 
 impl Report {
     /// The most memory that it ever had resident, in bytes.
     pub const fn peak_bytes(&self) -> u64 {
-        self.peak_bytes
+        self.process.peak_bytes
     }
 
     /// View changes since the start.
@@ -74,11 +171,26 @@ impl Report {
         };
         Spent {
             requests: self.requests.saturating_sub(before.requests),
+            queries: self.counters.client_queries.saturating_sub(before.counters.client_queries),
             slots: self.executed.saturating_sub(before.executed),
             cpu_us: self.cpu_micros.saturating_sub(before.cpu_micros),
-            peak_bytes: self.peak_bytes,
+            peak_bytes: self.process.peak_bytes,
+            threads: self.process.threads,
+            bytes: self.traffic.bytes().saturating_sub(before.traffic.bytes()),
+            messages: self.traffic.messages().saturating_sub(before.traffic.messages()),
+            effort: self.effort().since(before.effort()),
             view_changes: self.view_changes.saturating_sub(before.view_changes),
             costs: self.costs.iter().map(cost).collect(),
+        }
+    }
+}
+
+impl Report {
+    fn effort(&self) -> Effort {
+        Effort {
+            calls: self.calls.values().sum(),
+            switches: self.process.switches,
+            allocations: self.allocations.map(|allocations| allocations.count),
         }
     }
 }
@@ -94,24 +206,10 @@ pub fn ask(client: &Client, replicas: usize) -> Outcome<Vec<Report>> {
         let mut report: Report = serde_json::from_slice(&json).map_err(|error| {
             Failure::Internal(format!("the status of replica {id} is not understood: {error}"))
         })?;
-        report.peak_bytes = peak_bytes(report.pid)?;
+        report.process = Process::read(report.pid)?;
         Ok(report)
     };
     asked.into_iter().map(report).collect()
-}
-
-/// The most memory that a process on this machine ever had resident, in bytes.
-fn peak_bytes(pid: u32) -> Outcome<u64> {
-    let path = format!("/proc/{pid}/status");
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
-    high_water_mark(&text)
-        .ok_or_else(|| Failure::Internal(format!("{path} does not say how much memory it has")))
-}
-
-fn high_water_mark(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
 }
 
 #[cfg(test)]
@@ -119,13 +217,23 @@ mod tests {
     use super::*;
 
     fn report(requests: u64) -> Report {
+        let flow = format!(
+            r#"{{"bytes_in": {requests}, "bytes_out": 1, "messages_in": 2, "messages_out": {}}}"#,
+            3 * requests
+        );
         let json = format!(
             r#"{{"requests": {requests}, "executed": {}, "view_changes": 1, "cpu_micros": {},
-                "pid": 7, "costs": {{"macs_made": {requests}}}, "phase": "normal"}}"#,
+                "pid": 7, "counters": {{"client_queries": {}}}, "phase": "normal",
+                "costs": {{"macs_made": {requests}}}, "calls": {{"reads": {requests}, "waits": 5}},
+                "allocations": {{"count": {requests}}},
+                "traffic": {{"peers": {flow}, "clients": {flow}}}}}"#,
             requests / 10,
-            requests * 3
+            requests * 3,
+            requests / 4
         );
-        Report { peak_bytes: 2048, ..serde_json::from_str(&json).unwrap() }
+        let switches = Switches { voluntary: 2 * requests, involuntary: 1 };
+        let process = Process { peak_bytes: 2048, threads: 3, switches };
+        Report { process, ..serde_json::from_str(&json).unwrap() }
     }
 
     #[test]
@@ -134,16 +242,12 @@ mod tests {
         assert_eq!((spent.requests, spent.slots, spent.cpu_us), (1000, 100, 3000));
         assert_eq!((spent.peak_bytes, spent.view_changes), (2048, 0), "the peak is no difference");
         assert_eq!(spent.costs["macs_made"], 1000);
-        assert_eq!(spent.per_request(spent.cpu_us), Some(3.0));
+        assert_eq!((spent.bytes, spent.messages, spent.threads), (2000, 6000, 3));
+        let switches = Switches { voluntary: 2000, involuntary: 0 };
+        let effort = Effort { calls: 1000, switches, allocations: Some(1000) };
+        assert_eq!(spent.effort, effort);
+        assert_eq!((spent.queries, spent.per_operation(spent.cpu_us)), (250, Some(2.4)));
         let idle = report(100).since(&report(100));
-        assert_eq!(idle.per_request(idle.cpu_us), None);
-    }
-
-    #[test]
-    fn the_system_knows_how_much_memory_a_process_had() {
-        let status = "VmPeak:\t   99 kB\nVmHWM:\t  2048 kB\nVmRSS:\t  1 kB\n";
-        assert_eq!(high_water_mark(status), Some(2 << 20));
-        assert_eq!(high_water_mark("VmHWM: many\n"), None);
-        assert!(peak_bytes(std::process::id()).unwrap() > 100_000);
+        assert_eq!(idle.per_operation(idle.cpu_us), None);
     }
 }

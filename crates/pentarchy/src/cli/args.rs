@@ -59,7 +59,7 @@ pub enum Command {
     /// Search for bugs: every order of events in a small group, within budgets
     Explore(ExploreArgs),
     /// Measure throughput, latency and cost of a protocol against an unreplicated server
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  pentarchy completions bash > \
         ~/.local/share/bash-completion/completions/pentarchy")]

@@ -4,7 +4,7 @@
 pub mod args;
 mod child_log;
 mod demo;
-mod descriptors;
+pub mod descriptors;
 mod down;
 mod explore;
 pub mod failure;

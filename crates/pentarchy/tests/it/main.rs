@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_faults;
+mod bench_more;
 mod cluster;
 mod config;
 mod edges;

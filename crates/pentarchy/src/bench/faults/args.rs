@@ -1,6 +1,7 @@
 //! The options of `bench failover`, `bench faults` and `bench soak`.
 
-use crate::bench::args::{at_least_one, parse_seconds};
+use crate::bench::args::parse_seconds;
+use crate::bench::conditions::at_least_one;
 use crate::bench::overload::OverloadArgs;
 use crate::cli::args::GroupArgs;
 use crate::cli::faults::Harm;

@@ -4,9 +4,10 @@ use super::args::FailoverArgs;
 use super::cluster::Cluster;
 use super::count::{Counters, Load, Verdict};
 use super::record::Record;
-use super::{check_writable, millis, sleep, spinner, write_json};
+use super::{check_writable, millis, sleep, write_json};
 use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::Machine;
+use crate::bench::progress;
 use crate::bench::stats::Spread;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::say;
@@ -85,7 +86,7 @@ fn break_often(
     interrupt: &Interrupt,
     runs: &mut Vec<Run>,
 ) -> Outcome {
-    let progress = spinner();
+    let progress = progress::spinner();
     for number in 1..=args.runs {
         progress.set_message(format!("run {number} of {}", args.runs));
         let run = break_once(args, cluster, record, interrupt)?;

@@ -1,14 +1,15 @@
 //! `bench soak`: the memory of replicas under load while one of them is frozen.
 
 use super::args::SoakArgs;
-use super::chart::{Panel, draw};
 use super::cluster::Cluster;
 use super::count::{Counters, Load, Verdict};
 use super::record::Record;
 use super::slope::Slope;
-use super::{check_writable, sleep, spinner, write_file, write_json};
+use super::{check_writable, sleep, write_file, write_json};
+use crate::bench::chart::{Panel, draw};
 use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::{self, Machine};
+use crate::bench::progress;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::faults::Harm;
 use crate::cli::{say, table};
@@ -106,7 +107,7 @@ fn watch(
     interrupt: &Interrupt,
     replicas: &mut [Memory],
 ) -> Outcome {
-    let progress = spinner();
+    let progress = progress::spinner();
     let parts = cluster.replicas()?;
     let mut frozen = false;
     while record.now() < args.minutes {
@@ -190,8 +191,10 @@ fn panel(report: &Soak) -> Panel {
             report.frozen_at, report.operations_per_second
         ),
         unit: "MiB",
-        seconds: report.seconds,
-        fault: (report.frozen_at, report.seconds),
+        unit_across: "seconds",
+        end: report.seconds,
+        logarithmic: false,
+        fault: Some((report.frozen_at, report.seconds)),
         level: None,
         lines: report.replicas.iter().map(line).collect(),
     }

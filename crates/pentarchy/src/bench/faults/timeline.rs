@@ -1,13 +1,14 @@
 //! `bench faults`: throughput before, during and after each kind of fault.
 
 use super::args::TimelineArgs;
-use super::chart::{Panel, draw};
 use super::cluster::Cluster;
 use super::count::{Counters, Load, Verdict};
 use super::record::Record;
-use super::{check_writable, millis, sleep, spinner, write_file, write_json};
+use super::{check_writable, millis, sleep, write_file, write_json};
+use crate::bench::chart::{Panel, draw};
 use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::Machine;
+use crate::bench::progress;
 use crate::bench::stats::Spread;
 use crate::cli::failure::Outcome;
 use crate::cli::faults::Harm;
@@ -102,7 +103,7 @@ fn play_all(
     interrupt: &Interrupt,
     timelines: &mut Vec<Timeline>,
 ) -> Outcome {
-    let progress = spinner();
+    let progress = progress::spinner();
     for (index, scene) in SCENES.iter().enumerate() {
         let (number, of) = (index + 1, SCENES.len());
         progress.set_message(format!("fault {number} of {of}: {}", scene.name));
@@ -183,8 +184,10 @@ fn panel(timeline: &Timeline) -> Panel {
     Panel {
         title: format!("{} (longest gap {:.0} ms)", timeline.fault, timeline.gap_ms),
         unit: "operations/s",
-        seconds: timeline.rates.last().map_or(1.0, |(at, _)| *at),
-        fault: (timeline.broken_at, timeline.healed_at),
+        unit_across: "seconds",
+        end: timeline.rates.last().map_or(1.0, |(at, _)| *at),
+        logarithmic: false,
+        fault: Some((timeline.broken_at, timeline.healed_at)),
         level: Some(timeline.level_at),
         lines: vec![("all clients".to_owned(), timeline.rates.clone())],
     }

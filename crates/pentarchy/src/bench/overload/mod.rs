@@ -5,13 +5,16 @@
 mod flooder;
 mod table;
 
-use super::case::{Case, Payload, System, Workload};
-use super::faults::{sleep, spinner, write_json};
+use super::case::{Case, Connections, Drivers, Payload, Service, System, Workload};
+use super::faults::sleep;
+use super::files::write_json;
 use super::group::Group;
 use super::interrupt::Interrupt;
-use super::load::{Tally, Window, error_name, offer};
+use super::load::{Signals, Tally, Window, error_name, offer};
 use super::machine::Machine;
 use super::measure::wait_until_it_answers;
+use super::operations::Recipe;
+use super::progress::spinner;
 use super::status;
 use crate::cli::args::AuthChoice;
 use crate::cli::failure::{Failure, Outcome};
@@ -19,7 +22,7 @@ use crate::cli::say;
 use bytes::Bytes;
 use clap::Args;
 use flooder::Flooder;
-use pentarchy::{RequestMode, node, protocols};
+use pentarchy::{node, protocols};
 use pentarchy_client::{Client, Completions};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_crypto::keys::KeyPair;
@@ -145,8 +148,7 @@ pub fn run(args: &OverloadArgs, interrupt: &Interrupt) -> Outcome {
 fn measure(condition: &Condition, args: &OverloadArgs, interrupt: &Interrupt) -> Outcome<Found> {
     let n = protocols::replicas_needed("minbft", 1).unwrap_or_default();
     let system = System { protocol: "minbft".to_owned(), f: 1, n };
-    let auth: RequestMode = args.request_auth.into();
-    let mut group = Group::start(&system, auth)?;
+    let mut group = Group::start(&system, &probe_case(args))?;
     let result = measure_group(&mut group, condition, args, interrupt);
     let result = group.check().and(result);
     group.stop();
@@ -161,6 +163,11 @@ fn probe_case(args: &OverloadArgs) -> Case {
         request_auth: args.request_auth.into(),
         clients: 1,
         outstanding: 1,
+        connections: Connections::PerClient,
+        drivers: Drivers::Own,
+        service: Service::Null,
+        reads: 0,
+        rate: None,
     }
 }
 
@@ -170,9 +177,9 @@ fn measure_group(
     args: &OverloadArgs,
     interrupt: &Interrupt,
 ) -> Outcome<Found> {
-    let case = probe_case(args);
+    let recipe = Recipe::new(&probe_case(args));
     let control = group.connect(&Arc::default())?;
-    if !wait_until_it_answers(group, &control, &case, interrupt)? {
+    if !wait_until_it_answers(group, &control, &recipe, interrupt)? {
         return Err(Failure::Unwell("interrupted".to_owned()));
     }
     let clients: Vec<Client> =
@@ -180,9 +187,11 @@ fn measure_group(
     let (stop, flooded) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let guest = invite(group, condition.guest, args.payload, &stop, &flooded)?;
     let start = Instant::now() + Duration::from_secs(2);
-    let window = Window { start, end: start + args.seconds };
+    let window = Window::starting(start, args.seconds);
+    let signals = Signals::default();
+    signals.window.get_or_init(|| window);
     let (tally, shares, flooder) = std::thread::scope(|scope| {
-        let probe = scope.spawn(|| offer(&control, &case, window, &stop));
+        let probe = scope.spawn(|| offer(&control, recipe.client(0), 1, &signals));
         let outstanding = condition.outstanding;
         let driver = scope.spawn({
             let (clients, stop) = (&clients, &stop);
@@ -194,6 +203,7 @@ fn measure_group(
             Ok(flooded.load(Ordering::Relaxed) - before)
         });
         stop.store(true, Ordering::Relaxed);
+        signals.stop.store(true, Ordering::Relaxed);
         let (probe, driver) = (probe.join(), driver.join());
         let lost = |_| Failure::Internal("a thread that offers load panicked".to_owned());
         Ok::<_, Failure>((probe.map_err(lost)?, driver.map_err(lost)?, result?))

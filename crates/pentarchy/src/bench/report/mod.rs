@@ -1,18 +1,19 @@
 //! From samples to figures. This is also the shape of `--json`, which `docs/benchmarks.md`
 //! describes: a change of meaning raises [`FORMAT`].
 
+mod conditions;
 mod csv;
-mod table;
+pub mod table;
 
+pub use conditions::Conditions;
 pub use csv::write as write_csv;
-pub use table::render;
+pub use table::{page, render};
 
 use super::args::Timing;
 use super::case::{Case, System};
 use super::machine::{Machine, Program};
-use super::sample::{Sample, SystemSamples};
+use super::sample::{Part, Sample, SystemSamples};
 use super::stats::Spread;
-use pentarchy::config::request_mode_name;
 use pentarchy::limits::{BATCH_INLINE_BYTES, BATCH_REQUESTS_MAX, PROPOSALS_IN_FLIGHT};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -46,8 +47,6 @@ pub struct Settings {
     pub seconds: f64,
     /// Seconds of load before each measurement.
     pub warmup_seconds: f64,
-    /// What the replicas run.
-    pub service: &'static str,
     /// Where the replicas run and how they are reached.
     pub network: &'static str,
     /// When a primary proposes what.
@@ -59,18 +58,15 @@ pub struct Settings {
 /// What was found under one set of conditions.
 #[derive(Serialize, Debug)]
 pub struct CaseReport {
-    /// `closed` or `pipelined`.
+    /// `closed`, `pipelined` or `open`.
     pub workload: &'static str,
-    /// Bytes that a request carries.
-    pub request_bytes: usize,
-    /// Bytes of a reply.
-    pub reply_bytes: usize,
-    /// `signature` or `mac`.
-    pub request_auth: &'static str,
-    /// Clients.
-    pub clients: usize,
-    /// Operations that each keeps outstanding.
+    /// Operations that each client keeps outstanding.
     pub outstanding: usize,
+    /// Operations in a second that were offered; none if completions were replaced.
+    pub offered_ops: Option<u64>,
+    /// The rest.
+    #[serde(flatten)]
+    pub conditions: Conditions,
     /// The replicated system first, then the baseline.
     pub systems: Vec<SystemReport>,
     /// The replicated system compared with the baseline, if both were measured.
@@ -94,6 +90,17 @@ pub struct SystemReport {
     pub latency_us: LatencyReport,
     /// Microseconds of processor time for one operation.
     pub cpu_us_per_op: CpuReport,
+    /// What is asked of the system for one operation.
+    pub effort_per_op: EffortReport,
+    /// Bytes that the busiest replica moves for one operation, both ways.
+    pub busiest_bytes_per_op: Option<Spread>,
+    /// Messages that it moves.
+    pub busiest_messages_per_op: Option<Spread>,
+    /// The most threads of a replica.
+    pub replica_threads: Option<Spread>,
+    /// Of an open workload: microseconds by which 99 % of the operations were submitted too late
+    /// at most. Part of their latency.
+    pub late_p99_us: Option<Spread>,
     /// The most memory that each replica had resident, in bytes, by id.
     pub peak_memory_bytes: Vec<Spread>,
     /// Mean number of requests in a batch.
@@ -112,6 +119,40 @@ pub struct SystemReport {
     pub view_changes: u64,
 }
 
+/// What is asked of the system for one operation.
+#[derive(Serialize, Debug)]
+pub struct EffortReport {
+    /// By each replica, by id, for each operation that it executed.
+    pub replicas: Vec<Effort>,
+    /// By the process with all clients, for each completed operation.
+    pub clients: Effort,
+}
+
+/// What one process asks of the system for one operation.
+#[derive(Serialize, Debug)]
+pub struct Effort {
+    /// System calls that move bytes or wait for some.
+    pub system_calls: Option<Spread>,
+    /// Context switches because a thread has nothing to do.
+    pub voluntary_switches: Option<Spread>,
+    /// Context switches because it is another thread's turn.
+    pub involuntary_switches: Option<Spread>,
+    /// Allocations; none if the program does not count them.
+    pub allocations: Option<Spread>,
+}
+
+impl Effort {
+    fn new(samples: &[Sample], figure: impl Fn(&Sample, Part) -> Option<f64>) -> Self {
+        let over = |part| Spread::of_all(samples, |sample| figure(sample, part));
+        Self {
+            system_calls: over(Part::Calls),
+            voluntary_switches: over(Part::Voluntary),
+            involuntary_switches: over(Part::Involuntary),
+            allocations: over(Part::Allocations),
+        }
+    }
+}
+
 /// Latency, each quantile over the repeats.
 #[derive(Serialize, Debug)]
 pub struct LatencyReport {
@@ -128,7 +169,7 @@ pub struct LatencyReport {
 /// Processor time for one operation.
 #[derive(Serialize, Debug)]
 pub struct CpuReport {
-    /// Of each replica, by id, for each request that it executed.
+    /// Of each replica, by id, for each operation that it executed.
     pub replicas: Vec<Spread>,
     /// Of the process with all clients, for each completed operation.
     pub clients: Spread,
@@ -153,7 +194,6 @@ impl Settings {
             repeats: timing.repeats,
             seconds: timing.measured.as_secs_f64(),
             warmup_seconds: timing.warmup.as_secs_f64(),
-            service: "null",
             network: "one machine, a process for each replica, encrypted TCP over loopback",
             batch_policy: format!(
                 "the primary proposes all that waits as soon as fewer than {PROPOSALS_IN_FLIGHT} \
@@ -178,11 +218,9 @@ impl CaseReport {
         };
         Some(Self {
             workload: case.workload.name(),
-            request_bytes: case.payload.request,
-            reply_bytes: case.payload.reply,
-            request_auth: request_mode_name(case.request_auth),
-            clients: case.clients,
             outstanding: case.outstanding,
+            offered_ops: case.rate,
+            conditions: Conditions::new(case),
             systems: reports?,
             ratio,
         })
@@ -215,6 +253,16 @@ impl SystemReport {
                 replicas: by_id(&Sample::replica_cpu_us_per_op).unwrap_or_default(),
                 clients: over(&Sample::client_cpu_us_per_op)?,
             },
+            effort_per_op: EffortReport {
+                replicas: (0..system.n)
+                    .map(|id| Effort::new(samples, |sample, part| sample.replica_effort(id, part)))
+                    .collect(),
+                clients: Effort::new(samples, Sample::client_effort),
+            },
+            busiest_bytes_per_op: Spread::of_all(samples, |s| Some(s.busiest()?.0)),
+            busiest_messages_per_op: Spread::of_all(samples, |s| Some(s.busiest()?.1)),
+            replica_threads: Spread::of_all(samples, Sample::replica_threads),
+            late_p99_us: Spread::of_all(samples, |s| Some(s.late?.p99)),
             peak_memory_bytes: by_id(&Sample::peak_bytes).unwrap_or_default(),
             requests_per_batch: Spread::of_all(samples, Sample::requests_per_batch),
             requests_per_envelope: Spread::of_all(samples, Sample::requests_per_envelope),

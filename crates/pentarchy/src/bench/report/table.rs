@@ -1,8 +1,9 @@
 //! The table that people read.
 
 use super::super::stats::Spread;
-use super::{CaseReport, Report, SystemReport};
-use crate::cli::table;
+use super::{CaseReport, Effort, Report, SystemReport};
+use crate::bench::grid::{self, Grid, Part};
+use crate::bench::machine::{Machine, Program};
 use std::fmt::Write as _;
 
 /// The whole report as text.
@@ -17,8 +18,20 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-fn head(report: &Report) -> String {
-    let Report { machine, program, settings, .. } = report;
+/// The whole report as a page.
+pub fn page(report: &Report) -> String {
+    let mut parts = vec![Part::Text(head(report))];
+    for case in &report.cases {
+        parts.push(Part::Heading(conditions(case)));
+        parts.push(Part::Table(figures(case)));
+        parts.extend(render_ratio(case).map(Part::Text));
+    }
+    parts.push(Part::Text(foot(report).to_owned()));
+    grid::page("pentarchy bench", &parts)
+}
+
+/// Where and with what was measured, in two lines.
+pub fn origin(machine: &Machine, program: &Program) -> String {
     let mut text = String::new();
     let _ = write!(
         text,
@@ -37,15 +50,21 @@ fn head(report: &Report) -> String {
     for (name, value) in named.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         let _ = write!(text, ", {name}{}{value}", if name.is_empty() { "" } else { " " });
     }
+    text.push('\n');
+    text
+}
+
+fn head(report: &Report) -> String {
+    let Report { machine, program, settings, .. } = report;
+    let mut text = origin(machine, program);
     let _ = writeln!(
         text,
-        "\nmeasured  {} x {} s after {} s of load, systems in turn, a fresh group each time\n\
-         network   {}\nservice   {}\nbatches   {}\nreplies   {}",
+        "measured  {} x {} s after {} s of load, systems in turn, a fresh group each time\n\
+         network   {}\nbatches   {}\nreplies   {}",
         settings.repeats,
         settings.seconds,
         settings.warmup_seconds,
         settings.network,
-        settings.service,
         settings.batch_policy,
         settings.reply_policy,
     );
@@ -63,24 +82,30 @@ fn foot(report: &Report) -> &'static str {
     }
 }
 
-fn render_case(case: &CaseReport) -> String {
-    let CaseReport { workload, request_bytes, reply_bytes, request_auth, .. } = case;
-    let mut text = format!("{workload} {request_bytes}/{reply_bytes}, {request_auth}: ");
-    let plural = if case.clients == 1 { "" } else { "s" };
-    let _ = write!(text, "{} client{plural}, {} outstanding", case.clients, case.outstanding);
-    text.push_str(if case.clients == 1 { "\n" } else { " each\n" });
+/// What was done, in a line.
+fn conditions(case: &CaseReport) -> String {
+    let CaseReport { workload, conditions, outstanding, .. } = case;
+    let load = match case.offered_ops {
+        Some(rate) => format!("{} ops/s offered", number(rate as f64, 0)),
+        None if conditions.clients == 1 => format!("{outstanding} outstanding"),
+        None => format!("{outstanding} outstanding each"),
+    };
+    format!("{workload} {conditions}, {load}")
+}
+
+fn figures(case: &CaseReport) -> Grid {
     let names = case.systems.iter().map(|s| format!("{} f={} n={}", s.protocol, s.f, s.n));
-    let names: Vec<String> = names.collect();
-    let heads: Vec<&str> = [""].into_iter().chain(names.iter().map(String::as_str)).collect();
-    let mut table = table::new(&heads);
-    for (name, figure) in ROWS {
+    let heads = [String::new()].into_iter().chain(names).collect();
+    let row = |(name, figure): &Row| {
         let figures: Vec<String> = case.systems.iter().map(figure).collect();
-        if figures.iter().any(|figure| !figure.is_empty()) {
-            table.add_row([(*name).to_owned()].into_iter().chain(figures));
-        }
-    }
-    text.push_str(&table::text(&table));
-    text.push('\n');
+        let is_shown = figures.iter().any(|figure| !figure.is_empty());
+        is_shown.then(|| [(*name).to_owned()].into_iter().chain(figures).collect())
+    };
+    Grid { heads, rows: ROWS.iter().filter_map(row).collect() }
+}
+
+fn render_case(case: &CaseReport) -> String {
+    let mut text = format!("{}\n{}\n", conditions(case), figures(case).text());
     text.push_str(&render_ratio(case).unwrap_or_default());
     text
 }
@@ -127,6 +152,20 @@ const ROWS: &[Row] = &[
     ("latency p99.9, µs", |s| cell(&s.latency_us.p999, 1.0, 1)),
     ("replicas' cpu, µs/op", |s| medians(&s.cpu_us_per_op.replicas, 1.0, 2)),
     ("clients' cpu, µs/op", |s| cell(&s.cpu_us_per_op.clients, 1.0, 2)),
+    ("late submissions p99, µs", |s| optional(s.late_p99_us.as_ref(), 1)),
+    ("replicas' system calls, per op", |s| replicas(s, |effort| effort.system_calls.as_ref())),
+    ("clients' system calls, per op", |s| {
+        optional(s.effort_per_op.clients.system_calls.as_ref(), 3)
+    }),
+    ("replicas' context switches, per op", |s| switches(&s.effort_per_op.replicas)),
+    ("clients' context switches, per op", |s| {
+        switches(std::slice::from_ref(&s.effort_per_op.clients))
+    }),
+    ("replicas' allocations, per op", |s| replicas(s, |effort| effort.allocations.as_ref())),
+    ("clients' allocations, per op", |s| optional(s.effort_per_op.clients.allocations.as_ref(), 3)),
+    ("busiest replica, bytes per op", |s| optional(s.busiest_bytes_per_op.as_ref(), 0)),
+    ("busiest replica, messages per op", |s| optional(s.busiest_messages_per_op.as_ref(), 3)),
+    ("threads of a replica", |s| optional(s.replica_threads.as_ref(), 0)),
     ("replicas' peak memory, MiB", |s| medians(&s.peak_memory_bytes, f64::from(1 << 20), 1)),
     ("requests per batch", |s| s.requests_per_batch.as_ref().map_or(String::new(), short)),
     ("requests per envelope", |s| s.requests_per_envelope.as_ref().map_or(String::new(), short)),
@@ -135,6 +174,29 @@ const ROWS: &[Row] = &[
     ("errors", errors),
     ("sent again, view changes", |s| format!("{}, {}", s.resent_envelopes, s.view_changes)),
 ];
+
+/// A median, if there is one.
+pub fn optional(spread: Option<&Spread>, digits: usize) -> String {
+    spread.map_or_else(String::new, |spread| number(spread.median, digits))
+}
+
+/// One figure of each replica.
+fn replicas(system: &SystemReport, part: fn(&Effort) -> Option<&Spread>) -> String {
+    let each: Option<Vec<_>> = system.effort_per_op.replicas.iter().map(part).collect();
+    let each = each.unwrap_or_default().into_iter().map(|spread| number(spread.median, 3));
+    each.collect::<Vec<_>>().join(" + ")
+}
+
+/// Voluntary and involuntary ones.
+fn switches(efforts: &[Effort]) -> String {
+    let both = |effort: &Effort| {
+        let (voluntary, involuntary) =
+            (effort.voluntary_switches.as_ref()?, effort.involuntary_switches.as_ref()?);
+        Some(format!("{}/{}", number(voluntary.median, 3), number(involuntary.median, 3)))
+    };
+    let each: Vec<_> = efforts.iter().filter_map(both).collect();
+    each.join(" + ")
+}
 
 fn short(spread: &Spread) -> String {
     cell(spread, 1.0, 1)
@@ -163,7 +225,7 @@ fn medians(spreads: &[Spread], unit: f64, digits: usize) -> String {
 }
 
 /// A median, with its spread if there is one.
-fn cell(spread: &Spread, unit: f64, digits: usize) -> String {
+pub fn cell(spread: &Spread, unit: f64, digits: usize) -> String {
     let median = number(spread.median / unit, digits);
     let Some(relative) = spread.relative else { return median };
     let (min, max) = (number(spread.min / unit, digits), number(spread.max / unit, digits));
@@ -171,7 +233,7 @@ fn cell(spread: &Spread, unit: f64, digits: usize) -> String {
 }
 
 /// A number with this many digits behind the point, and its thousands apart.
-fn number(value: f64, digits: usize) -> String {
+pub fn number(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut apart = String::new();

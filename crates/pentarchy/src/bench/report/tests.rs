@@ -1,18 +1,10 @@
-use super::super::case::{Payload, Workload};
 use super::super::sample::tests::sample;
 use super::*;
-use pentarchy::RequestMode;
 use serde_json::Value;
 use std::time::Duration;
 
 fn case() -> Case {
-    Case {
-        workload: Workload::Pipelined,
-        payload: Payload { request: 0, reply: 4096 },
-        request_auth: RequestMode::Signature,
-        clients: 8,
-        outstanding: 256,
-    }
+    super::super::case::tests::case("0/4096")
 }
 
 fn machine() -> Machine {
@@ -63,6 +55,12 @@ fn json_has_every_figure_with_its_spread() {
     assert_eq!(minbft["peak_memory_bytes"][0]["max"], f64::from(8 << 20));
     assert_eq!(minbft["crypto_per_op"]["usigs_created"]["median"], 0.04);
     assert_eq!(minbft["completed"], 12_000);
+    let effort = &minbft["effort_per_op"];
+    assert_eq!(effort["replicas"][0]["system_calls"]["median"], 2.0);
+    assert_eq!(effort["clients"]["voluntary_switches"]["median"], 3.0);
+    assert_eq!(effort["replicas"][0]["allocations"], Value::Null);
+    assert_eq!(minbft["busiest_bytes_per_op"]["median"], 8.0);
+    assert_eq!((&case["service"], &case["connections"]), (&"null".into(), &"per-client".into()));
 }
 
 #[test]
@@ -85,12 +83,17 @@ fn there_is_no_ratio_without_a_baseline_and_no_report_without_samples() {
 
 #[test]
 fn the_table_says_what_was_measured_where_and_compares() {
-    let text = render(&report(&systems(&[1000, 3000, 2000], &[4000, 4000, 4000]), true));
+    let report = report(&systems(&[1000, 3000, 2000], &[4000, 4000, 4000]), true);
+    let text = render(&report);
+    let html = page(&report);
+    for figure in ["2,000 [1,000 .. 3,000] 100.0 %", "3.00 + 2.00", "Some CPU, fast", "8 clients"] {
+        assert!(html.contains(figure), "{figure:?} is not in\n{html}");
+    }
     for part in [
         "Some CPU, fast, 2 cores, 4.0 GiB, Linux 6; load before: 0.25",
         "pentarchy 1.2.3, release build, commit abc\n",
         "3 x 2 s after 1 s of load",
-        "pipelined 0/4096, signature: 8 clients, 256 outstanding each",
+        "pipelined 0/4096, signature: 8 clients, service null, 256 outstanding each",
         "2,000 [1,000 .. 3,000] 100.0 %",
         "3.00 + 2.00",
         "40.0 usigs created",

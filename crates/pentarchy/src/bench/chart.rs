@@ -1,4 +1,4 @@
-//! Plots as SVG: panels one below the other, each with lines over time and a fault shaded.
+//! Plots as SVG: panels one below the other, each with lines, and a fault shaded if there is one.
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,22 @@ pub struct Panel {
     pub title: String,
     /// What is drawn upwards.
     pub unit: &'static str,
-    /// The end of the time axis, in seconds; it begins with 0.
-    pub seconds: f64,
-    /// When something was broken, in seconds.
-    pub fault: (f64, f64),
+    /// What is drawn from left to right.
+    pub unit_across: &'static str,
+    /// The end of that axis; it begins with 0.
+    pub end: f64,
+    /// Upwards each line of the grid stands for ten times the one below.
+    pub logarithmic: bool,
+    /// From when to when something was broken.
+    pub fault: Option<(f64, f64)>,
     /// When everything was well again.
     pub level: Option<f64>,
-    /// Names and points: seconds, value.
+    /// Names and points: across, upwards.
     pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
+
+/// So few points are marked.
+const MARKED_MAX: usize = 40;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 190.0;
@@ -44,22 +51,29 @@ pub fn draw(panels: &[Panel]) -> String {
 
 impl Panel {
     fn draw(&self, svg: &mut String) {
-        let step_y = step(self.max(), 4.0);
-        let top = (self.max() / step_y).ceil().max(1.0) * step_y;
+        let scale_up = Upwards::new(self);
         let [left, above, right, below] = MARGIN;
         let (end, floor) = (WIDTH - right, HEIGHT - below);
-        let x =
-            |seconds: f64| left + (end - left) * (seconds / self.seconds.max(1e-9)).clamp(0.0, 1.0);
-        let y = |value: f64| floor - (floor - above) * value / top;
+        let x = |across: f64| left + (end - left) * (across / self.end.max(1e-9)).clamp(0.0, 1.0);
+        let y = |value: f64| floor - (floor - above) * scale_up.share(value);
         self.shade(svg, &x, above, floor);
-        grid(svg, ticks(top, step_y), &y);
-        scale(svg, ticks(self.seconds, step(self.seconds, 8.0)), &x);
+        grid(svg, scale_up.ticks().into_iter(), &y);
+        scale(svg, ticks(self.end, step(self.end, 8.0)), &x);
         for (index, (name, points)) in self.lines.iter().enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
             let places: Vec<_> = points
                 .iter()
                 .map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value)))
                 .collect();
+            if points.len() <= MARKED_MAX {
+                for (at, value) in points {
+                    let (x, y) = (x(*at), y(*value));
+                    let _ = writeln!(
+                        svg,
+                        "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{colour}\"/>"
+                    );
+                }
+            }
             let _ = write!(
                 svg,
                 "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.3\" points=\"{}\"/>\n\
@@ -74,12 +88,15 @@ impl Panel {
     }
 
     fn max(&self) -> f64 {
-        let values = self.lines.iter().flat_map(|(_, points)| points.iter().map(|point| point.1));
-        values.fold(0.0, f64::max)
+        self.values().fold(0.0, f64::max)
+    }
+
+    fn values(&self) -> impl Iterator<Item = f64> {
+        self.lines.iter().flat_map(|(_, points)| points.iter().map(|point| point.1))
     }
 
     fn shade(&self, svg: &mut String, x: &impl Fn(f64) -> f64, above: f64, floor: f64) {
-        let (from, to) = (x(self.fault.0), x(self.fault.1));
+        let Some((from, to)) = self.fault.map(|(from, to)| (x(from), x(to))) else { return };
         let _ = writeln!(
             svg,
             "<rect x=\"{from:.1}\" y=\"{above}\" width=\"{:.1}\" height=\"{}\" fill=\"#f7d9cc\"/>",
@@ -105,14 +122,55 @@ impl Panel {
             svg,
             "<path d=\"M{left} {above}V{floor}H{end}\" fill=\"none\" stroke=\"#444\"/>\n\
              <text x=\"{left}\" y=\"{}\" font-size=\"13\" font-weight=\"bold\">{}</text>\n\
-             <text x=\"{end}\" y=\"{}\" text-anchor=\"end\">seconds</text>\n\
+             <text x=\"{end}\" y=\"{}\" text-anchor=\"end\">{}</text>\n\
              <text transform=\"translate(14 {middle}) rotate(-90)\" \
              text-anchor=\"middle\">{}</text>\n",
             above - 10.0,
             escape(&self.title),
             floor + 30.0,
+            escape(self.unit_across),
             escape(self.unit)
         );
+    }
+}
+
+/// What height stands for.
+enum Upwards {
+    /// From 0 to the first number, in steps of the second.
+    Linear(f64, f64),
+    /// From one power of ten to another.
+    Powers(i32, i32),
+}
+
+impl Upwards {
+    fn new(panel: &Panel) -> Self {
+        let max = panel.max();
+        if panel.logarithmic && max > 0.0 {
+            let positive = panel.values().filter(|value| *value > 0.0);
+            let power = |value: f64| value.log10();
+            let low = power(positive.fold(f64::INFINITY, f64::min)).floor() as i32;
+            return Self::Powers(low, (power(max).ceil() as i32).max(low + 1));
+        }
+        let step = step(max, 4.0);
+        Self::Linear((max / step).ceil().max(1.0) * step, step)
+    }
+
+    /// How far up a value is, from 0 to 1.
+    fn share(&self, value: f64) -> f64 {
+        match self {
+            Self::Linear(top, _) => value / top,
+            Self::Powers(low, high) => {
+                let power = value.max(1e-9).log10() - f64::from(*low);
+                (power / f64::from(high - low)).clamp(0.0, 1.0)
+            }
+        }
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        match self {
+            Self::Linear(top, step) => ticks(*top, *step).collect(),
+            Self::Powers(low, high) => (*low..=*high).map(|power| 10_f64.powi(power)).collect(),
+        }
     }
 }
 
@@ -132,7 +190,7 @@ fn grid(svg: &mut String, ticks: impl Iterator<Item = f64>, y: &impl Fn(f64) -> 
     }
 }
 
-/// Marks on the time axis.
+/// Marks on the lower axis.
 fn scale(svg: &mut String, ticks: impl Iterator<Item = f64>, x: &impl Fn(f64) -> f64) {
     let floor = HEIGHT - MARGIN[3];
     for tick in ticks {
@@ -171,7 +229,8 @@ fn label(value: f64) -> String {
     }
 }
 
-fn escape(text: &str) -> String {
+/// Text as it stands in SVG and HTML.
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -195,8 +254,10 @@ mod tests {
         let panel = Panel {
             title: "a < b".to_owned(),
             unit: "ops/s",
-            seconds: 10.0,
-            fault: (2.0, 4.0),
+            unit_across: "seconds",
+            end: 10.0,
+            logarithmic: false,
+            fault: Some((2.0, 4.0)),
             level: Some(5.0),
             lines: vec![("all".to_owned(), vec![(0.0, 0.0), (10.0, 100.0)])],
         };
@@ -205,5 +266,24 @@ mod tests {
         assert!(svg.contains("x=\"197.2\" y=\"30\" width=\"113.2\""), "the fault's time: {svg}");
         assert!(svg.contains("a &lt; b"));
         assert_eq!(svg.matches("<g ").count(), svg.matches("</g>").count());
+    }
+
+    #[test]
+    fn powers_of_ten_are_equally_far_apart() {
+        let panel = Panel {
+            title: String::new(),
+            unit: "ms",
+            unit_across: "ops/s",
+            end: 100.0,
+            logarithmic: true,
+            fault: None,
+            level: None,
+            lines: vec![("p99".to_owned(), vec![(0.0, 0.2), (50.0, 1.0), (100.0, 10.0)])],
+        };
+        let svg = draw(&[panel]);
+        assert!(svg.contains("points=\"84.0,133.6 367.0,91.0 650.0,30.0\""), "{svg}");
+        assert!(svg.contains("<circle cx=\"367.0\" cy=\"91.0\""), "points are marked: {svg}");
+        assert!(!svg.contains("#f7d9cc"), "nothing is shaded: {svg}");
+        assert!(svg.contains(">0.1</text>") && svg.contains(">10</text>"), "{svg}");
     }
 }
