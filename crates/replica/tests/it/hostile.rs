@@ -249,8 +249,8 @@ fn a_full_replica_says_so() {
     cluster.stop();
 }
 
-/// Two frames of two hundred envelopes each: of each frame no more than a client may have waiting is
-/// checked and executed, and what comes behind is read later, not never.
+/// Two frames of two hundred envelopes each: of each frame no more than a client may have waiting
+/// is checked and executed, and what comes behind is read later, not never.
 #[test]
 fn who_sends_more_than_there_is_room_for_is_heard_again_later() {
     const SENT: u64 = 200;
