@@ -4,10 +4,10 @@
 //! * Requests go to the primary first and to everyone when the answer is late, so that a faulty
 //!   primary can delay but not silence a client. A large envelope goes to everyone at once, because
 //!   the primary orders it by digest only.
-//! * At most [`CLIENT_ENVELOPES_MAX`] envelopes are under way; what is submitted meanwhile goes into
-//!   one. So the more there is to do, the fewer envelopes there are for each request, and a client
-//!   cannot fill the replicas' tables. How long an answer may take follows from how long answers
-//!   took lately, so that clients of a busy group do not add to its load by asking again.
+//! * At most [`CLIENT_ENVELOPES_MAX`] envelopes are under way; what is submitted meanwhile goes
+//!   into one. So the more there is to do, the fewer envelopes there are for each request, and a
+//!   client cannot fill the replicas' tables. How long an answer may take follows from how long
+//!   answers took lately, so that clients of a busy group do not add to its load by asking again.
 //! * A request is signed once: what is sent again is the same draft, so that no replica ever sees
 //!   two envelopes with different bodies and equal numbers from a correct client.
 //! * A query asks all replicas and is believed only when all `n` answers are equal. Every write

@@ -6,8 +6,10 @@ use bytes::Bytes;
 use pentarchy_client::{Client, RequestError};
 use pentarchy_core::digest::Domain;
 use pentarchy_core::ids::{Epoch, GroupId, Node, ReplicaId};
+use pentarchy_core::limits::PENDING_CLIENT_ENVELOPES_MAX;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::Tuning;
+use pentarchy_core::request::{Draft, Request};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::{KeyPair, channel_public};
 use pentarchy_crypto::request_auth::ClientSigner;
@@ -17,6 +19,7 @@ use pentarchy_io::hello::Hello;
 use pentarchy_replica::Access;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub fn works(cluster: &Cluster, client: &Client, count: u64) {
@@ -243,5 +246,32 @@ fn a_full_replica_says_so() {
     let refused = client.submit("x").wait_timeout(Duration::from_millis(200));
     assert_eq!(refused, Err(RequestError::TimedOut));
     cluster.await_status(&client, 0, |status| status.number("/counters/client_busy") == 1);
+    cluster.stop();
+}
+
+/// Two frames of two hundred envelopes each: of each frame no more than a client may have waiting
+/// is checked and executed, and what comes behind is read later, not never.
+#[test]
+fn who_sends_more_than_there_is_room_for_is_heard_again_later() {
+    const SENT: u64 = 200;
+    let cluster = Cluster::start(1);
+    let keys = KeyPair::from_seed([66; 32]);
+    let signer = ClientSigner::signature(keys.clone(), cluster.membership.group_domain());
+    let envelope = |number| {
+        let requests = vec![Request { number, operation: Bytes::from_static(b"flood") }];
+        let draft = Draft { client: keys.client_id(), floor: 0, events: None, requests };
+        ToReplica::Request(Arc::new(signer.seal(draft))).to_bytes()
+    };
+    let (mut stream, mut channel) = intrude(&cluster, &keys, Node::Client(keys.client_id()));
+    let client = cluster.client(1);
+    let accepted = PENDING_CLIENT_ENVELOPES_MAX as u64;
+    for frame in 1..=2 {
+        let messages: Vec<_> = (0..SENT).map(|index| envelope(frame * SENT + index)).collect();
+        let messages: Vec<&[u8]> = messages.iter().map(AsRef::as_ref).collect();
+        send_all(&mut stream, &mut channel, &messages);
+        let busy = frame * (SENT - accepted);
+        cluster.await_status(&client, 0, |status| status.number("/counters/client_busy") == busy);
+        works(&cluster, &client, frame * (accepted + 1));
+    }
     cluster.stop();
 }

@@ -1,6 +1,6 @@
-//! `bench overload`: what a group does when more is asked of it than it can do. It is measured under
-//! a load that it can just serve; under twice, ten times and a hundred times as much; with a
-//! thousand clients; beside one that floods, and beside one that does not read.
+//! `bench overload`: what a group does when more is asked of it than it can do. It is measured at a
+//! load that it can just serve; at twice, ten times and a hundred times as much; with a thousand
+//! clients; beside one that floods, and beside one that does not read.
 
 mod flooder;
 mod table;

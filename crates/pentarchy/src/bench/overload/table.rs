@@ -33,7 +33,8 @@ pub fn render(found: &[Found]) -> String {
         let load = format!("{}x{}", row.clients, row.outstanding);
         let _ = writeln!(
             text,
-            "{:<20} {load:>6} {:>10.0} {part:>6.0}% {:>6.3} {:>6.2} {:>9.2} {:>9.2} {:>10.1} {:>5}  {rest}",
+            "{:<20} {load:>6} {:>10.0} {part:>6.0}% {:>6.3} {:>6.2} {:>9.2} {:>9.2} {:>10.1} \
+             {:>5}  {rest}",
             row.condition,
             row.throughput_ops,
             row.jain,
