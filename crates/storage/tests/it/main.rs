@@ -1,0 +1,7 @@
+//! The log and the snapshots on the simulator's disk, and on a real one.
+
+mod crash;
+mod damage;
+mod real;
+mod snapshots;
+mod workload;
