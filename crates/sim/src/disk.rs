@@ -2,9 +2,9 @@
 //!
 //! It keeps what is durable apart from what was only written. A crash makes of everything that was
 //! not synced what it likes: each sector of each write is there, is not, or is there up to some
-//! byte, whatever came before or after it; each change of a folder is there or is not, in the order
-//! in which they were made. A sync that fails, fails for good: what it was to write is dropped,
-//! although it can be read until the crash, and the next sync says that all is well.
+//! byte, whatever came before or after it; so is each change of a folder, as a whole. A sync that
+//! fails, fails for good: what it was to write is dropped, although it can be read until the crash,
+//! and the next sync says that all is well.
 
 use crate::rng::Rng;
 use pentarchy_storage::disk::{DiskError, File, Folder};
@@ -191,8 +191,12 @@ impl SimDisk {
     pub fn lose_power(&self) {
         let mut state = self.state();
         let State { rng, faults, files, names, durable_names, changes, .. } = &mut *state;
-        let kept = rng.below(changes.len() as u64 + 1) as usize;
-        changes.drain(..).take(kept).for_each(|change| change.apply(durable_names));
+        let (in_order, kept) = (rng.percent(50), rng.below(changes.len() as u64 + 1) as usize);
+        for (place, change) in changes.drain(..).enumerate() {
+            if if in_order { place < kept } else { rng.percent(50) } {
+                change.apply(durable_names);
+            }
+        }
         names.clone_from(durable_names);
         for file in files {
             for Write { offset, bytes } in file.writes.drain(..) {
@@ -271,7 +275,12 @@ impl State {
 
     /// Counts an operation, and says whether it lies; an error if the process is gone, or if it was
     /// chosen to fail.
-    fn begin(&mut self, kind: Kind, operation: &'static str, path: &str) -> Result<Fated, DiskError> {
+    fn begin(
+        &mut self,
+        kind: Kind,
+        operation: &'static str,
+        path: &str,
+    ) -> Result<Fated, DiskError> {
         let gone = || Self::error(operation, path, Error::other("the process has stopped"));
         if self.stopped {
             return Err(gone());

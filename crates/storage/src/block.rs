@@ -87,7 +87,8 @@ pub fn look(salt: &Digest, place: u64, block: &[u8]) -> Found {
         0 => Found::Torn,
         byte => match Mark::of(byte) {
             Some(mark)
-                if check(salt, place, mark, &block[..PAYLOAD_BYTES]).0[..MARK_AT - PAYLOAD_BYTES]
+                if check(salt, place, mark, &block[..PAYLOAD_BYTES]).0
+                    [..MARK_AT - PAYLOAD_BYTES]
                     == block[PAYLOAD_BYTES..MARK_AT] =>
             {
                 Found::Whole(mark)

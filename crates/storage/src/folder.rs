@@ -97,7 +97,8 @@ impl Folder for OsFolder {
             let mut names = Vec::new();
             for entry in fs::read_dir(&self.path)? {
                 let entry = entry?;
-                if let (true, Ok(name)) = (entry.file_type()?.is_file(), entry.file_name().into_string())
+                if let (true, Ok(name)) =
+                    (entry.file_type()?.is_file(), entry.file_name().into_string())
                 {
                     names.push(name);
                 }

@@ -173,8 +173,7 @@ impl Log {
         }
         let file = settle(&*folder, &scan.last)?;
         let Segment { header, tip, last, .. } = scan.last;
-        let log =
-            Self::at(folder, options, scan.segments.into(), (header, file), last.end, tip);
+        let log = Self::at(folder, options, scan.segments.into(), (header, file), last.end, tip);
         Ok((log, recovered))
     }
 

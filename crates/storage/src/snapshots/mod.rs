@@ -3,11 +3,11 @@
 //! A snapshot is a list of chunks with digests ([`pentarchy_core::snapshot`]). Saving one writes
 //! the chunks that no earlier one has into a new *pack*, then a *list* that says where each chunk
 //! is. Both appear under their names only when they are durable as a whole, the list last; then the
-//! oldest list goes, and packs that nobody names. So a checkpoint costs what changed, and a crash at
-//! any moment leaves the snapshots before it or those after it.
+//! oldest list goes, and packs that nobody names. So a checkpoint costs what changed, and a crash
+//! at any moment leaves the snapshots before it or those after it.
 //!
 //! A pack of which less than half is still in use is written anew with the next snapshot, so the
-//! folder stays below about twice what two snapshots need.
+//! folder stays below twice what the two snapshots hold.
 
 mod list;
 mod pack;
@@ -123,9 +123,11 @@ impl Snapshots {
     /// [`StorageError`]; from then on every operation that writes fails.
     ///
     /// # Panics
-    /// If the note is larger than [`NOTE_BYTES_MAX`].
+    /// If the note is larger than [`NOTE_BYTES_MAX`], or a later state was saved before.
     pub fn save(&mut self, snapshot: &Snapshot, note: &[u8]) -> Result<Saved, StorageError> {
         assert!(note.len() <= NOTE_BYTES_MAX, "a note keeps to its limit");
+        let newest = self.lists.last_key_value();
+        assert!(newest.is_none_or(|(slot, _)| *slot <= snapshot.slot), "states are saved in order");
         if let Some(cause) = &self.failed {
             return Err(StorageError::Failed { cause: cause.clone() });
         }
@@ -161,7 +163,8 @@ impl Snapshots {
             places.extend(self.packs.write(&mut *self.folder, &self.identity, &write)?);
         }
         let places = manifest.chunks().map(|digest| places[digest]).collect();
-        let list = List { digest: snapshot.digest, manifest, places, note: Bytes::copy_from_slice(note) };
+        let list =
+            List { digest: snapshot.digest, manifest, places, note: Bytes::copy_from_slice(note) };
         list.write(&mut *self.folder, &self.identity, snapshot.slot)?;
         self.damaged.retain(|name| *name != list::name(snapshot.slot));
         self.lists.insert(snapshot.slot, list);
@@ -224,7 +227,8 @@ impl Snapshots {
     /// # Errors
     /// [`StorageError`]
     pub fn chunk(&self, slot: Slot, index: usize) -> Result<Bytes, StorageError> {
-        let lacking = || StorageError::Missing { what: format!("chunk {index} of snapshot {slot}") };
+        let lacking =
+            || StorageError::Missing { what: format!("chunk {index} of snapshot {slot}") };
         let list = self.lists.get(&slot).ok_or_else(lacking)?;
         let place = list.places.get(index).ok_or_else(lacking)?;
         let digest = list.manifest.chunks().nth(index).ok_or_else(lacking)?;

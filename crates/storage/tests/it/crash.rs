@@ -73,6 +73,28 @@ fn a_failure_of_any_operation_loses_nothing_that_was_acknowledged() {
 }
 
 #[test]
+fn a_crash_while_recovery_cleans_up_leaves_what_recovery_can_read() {
+    for seed in 0..1_500 {
+        let disk = SimDisk::new(seed, tearing());
+        let mut log = Log::create(folder(&disk), identity(), options(seed)).expect("empty");
+        log.append(1, b"durable").expect("room");
+        log.commit().expect("nothing fails");
+        log.append(1, &[0x77; 1500]).expect("room");
+        disk.choose(disk.operations() + 1, Fate::Stops);
+        log.commit().expect_err("it stops at the sync");
+        disk.lose_power();
+        for at in 0..8 {
+            disk.choose(at, Fate::Stops);
+            let opened = Log::open(folder(&disk), identity(), options(seed), 1, |_| ());
+            assert!(matches!(opened, Ok(_) | Err(StorageError::Disk(_))), "{:?}", opened.err());
+            disk.lose_power();
+        }
+        let opened = Log::open(folder(&disk), identity(), options(seed), 1, |_| ());
+        assert!(opened.expect("intact").1.next >= 2);
+    }
+}
+
+#[test]
 fn after_a_failure_nothing_is_acknowledged() {
     for kind in [Kind::Write, Kind::Sync] {
         let disk = SimDisk::new(3, Faults::default());
@@ -96,8 +118,7 @@ fn a_full_disk_ends_the_log_and_keeps_what_it_had() {
         let disk = SimDisk::new(capacity, Faults { capacity, ..tearing() });
         let mut model = Model::new(capacity);
         let mut rng = Rng::new(capacity);
-        let ended =
-            model.open(&disk).and_then(|mut log| model.work(&mut log, &mut rng, 200));
+        let ended = model.open(&disk).and_then(|mut log| model.work(&mut log, &mut rng, 200));
         assert!(matches!(ended, Err(StorageError::Disk(_)) | Ok(())), "{ended:?}");
         disk.set_faults(tearing());
         disk.lose_power();
