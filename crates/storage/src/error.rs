@@ -93,7 +93,11 @@ impl fmt::Display for StorageError {
                  program that wrote it"
             ),
             Self::Full { bytes_max } => {
-                write!(f, "the log has reached its bound of {bytes_max} bytes between checkpoints")
+                write!(
+                    f,
+                    "the log has reached its bound of {bytes_max} bytes between checkpoints. Raise \
+                     the bound and start the replica again; it goes on where it was"
+                )
             }
             Self::TooLarge { bytes, bytes_max } => {
                 write!(f, "a record of {bytes} bytes is larger than {bytes_max}")

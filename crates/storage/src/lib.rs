@@ -5,6 +5,7 @@
 //! | [`disk`] | files and folders as everything here sees them; every operation can fail |
 //! | [`folder`] | those of the operating system, locked against a second process |
 //! | [`identity`] | whose files these are |
+//! | [`kept`] | what a replica keeps, in both, and a thread that writes it |
 //! | [`log`] | the append-only log: group commit, and a recovery that tells torn from corrupt |
 //! | [`snapshots`] | checkpoints as chunks, of which only new ones are written |
 //!
@@ -18,5 +19,6 @@ pub mod disk;
 pub mod error;
 pub mod folder;
 pub mod identity;
+pub mod kept;
 pub mod log;
 pub mod snapshots;

@@ -98,6 +98,17 @@ pub fn read(
     Ok(Recovered::of(&scan))
 }
 
+/// Removes a log, durably.
+///
+/// # Errors
+/// [`DiskError`]
+pub fn remove(folder: &mut dyn Folder) -> Result<(), DiskError> {
+    for name in folder.list()?.iter().filter(|name| segment::number(name).is_some()) {
+        folder.remove(name)?;
+    }
+    folder.sync()
+}
+
 /// The log of one replica.
 pub struct Log {
     folder: Box<dyn Folder>,
@@ -184,6 +195,24 @@ impl Log {
     /// [`StorageError`]; with [`StorageError::Full`] and [`StorageError::TooLarge`] the log remains
     /// as it is.
     pub fn append(&mut self, kind: u8, body: &[u8]) -> Result<u64, StorageError> {
+        self.append_within(self.options.segments_max(), kind, body)
+    }
+
+    /// The same, for a record that belongs to a checkpoint, which makes room: it may take one
+    /// segment more.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_beyond(&mut self, kind: u8, body: &[u8]) -> Result<u64, StorageError> {
+        self.append_within(self.options.segments_max() + 1, kind, body)
+    }
+
+    fn append_within(
+        &mut self,
+        segments_max: u64,
+        kind: u8,
+        body: &[u8],
+    ) -> Result<u64, StorageError> {
         self.check()?;
         let (bytes, bytes_max) = (Draft::default().bytes_with(body.len()), self.group_bytes_max());
         if bytes > bytes_max {
@@ -192,7 +221,7 @@ impl Log {
         if self.draft.bytes_with(body.len()) > bytes_max {
             self.commit()?;
         }
-        let is_full = self.segments.len() as u64 >= self.options.segments_max();
+        let is_full = self.segments.len() as u64 >= segments_max;
         if is_full && self.draft.bytes_with(body.len()) > self.header.room(self.place) {
             return Err(StorageError::Full { bytes_max: self.options.bytes_max });
         }

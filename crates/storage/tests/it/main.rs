@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod kept;
 mod real;
 mod snapshots;
 mod workload;
