@@ -11,12 +11,13 @@ use pentarchy_core::snapshot::{Section, Snapshot};
 use pentarchy_sim::disk::{Fate, Faults, SimDisk};
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::world::membership;
+use pentarchy_storage::disk::{DiskError, File, Folder};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::kept::{Entry, Kept, Past, Writer};
 use pentarchy_storage::log::Options;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
 fn options(seed: u64) -> Options {
     Options { bytes_max: 1 << 18, ..crate::workload::options(seed) }
@@ -99,7 +100,9 @@ impl Model {
         }
         let (kept, past) = Kept::open(&mut *disk.root(), identity(), &first(), options)?;
         self.check(&past);
-        self.epoch.0 = past.membership.clone();
+        if past.membership != self.epoch.0 {
+            self.epoch = (past.membership.clone(), 0);
+        }
         self.durable_epoch = past.membership.epoch.0;
         (self.durable, self.needed) = (kept.next(), kept.needed());
         self.entries = past.entries.iter().map(|(number, _)| *number).collect();
@@ -126,6 +129,7 @@ impl Model {
         }
         assert_eq!(past.membership, self.epoch.0);
         let found: Vec<u64> = past.entries.iter().map(|(number, _)| *number).collect();
+        assert!(found.iter().all(|number| *number >= self.epoch.1), "of an epoch before");
         for wanted in self.entries.iter().filter(|number| **number < self.durable) {
             assert!(found.contains(wanted), "{wanted} was durable: {found:?}");
         }
@@ -237,7 +241,7 @@ fn a_damaged_snapshot_is_passed_over_and_its_log_is_still_there() {
     let mut kept =
         Kept::create(&mut *disk.root(), identity(), first(), options(2)).expect("an empty disk");
     for slot in 1..=5 {
-        for _ in 0..6 {
+        for _ in 0..40 {
             kept.append(&entry(2, kept.next())).expect("room");
         }
         kept.save(&snapshot(2, slot), kept.next()).expect("room");
@@ -253,7 +257,7 @@ fn a_damaged_snapshot_is_passed_over_and_its_log_is_still_there() {
         (Some(Slot(4)), 1)
     );
     let found: Vec<u64> = past.entries.iter().map(|(number, _)| *number).collect();
-    assert!((1..=6).all(|back| found.contains(&(last - 1 - back))), "{found:?} {last}");
+    assert!((1..=40).all(|back| found.contains(&(last - 1 - back))), "{found:?} {last}");
     assert_eq!(kept.next(), last);
 }
 
@@ -303,6 +307,94 @@ fn the_thread_keeps_everything_in_order_and_says_when_it_is_durable() {
     assert_eq!((kept.next(), past.snapshot), (end + 1, Some(state)));
     let expected = (begin + 1..end).map(|number| (number, entry(4, number)));
     assert!(past.entries.into_iter().skip(1).eq(expected));
+}
+
+#[test]
+fn while_the_disk_syncs_more_can_be_handed_over_and_is_not_yet_durable() {
+    let disk = tearing(6);
+    let (permit, permits) = mpsc::channel();
+    let (begun, begins) = mpsc::channel();
+    let gate = Gate(Arc::new(Mutex::new((begun, permits))));
+    let mut root = Gated { inner: disk.root(), gate };
+    // Enough for what is synced while it is made.
+    (0..9).for_each(|_| permit.send(()).expect("somebody waits"));
+    // One segment, so that one sync is one commit.
+    let large = Options { segment_bytes: 1 << 20, ..Options::new([6; 32]) };
+    let kept = Kept::create(&mut root, identity(), first(), large).expect("an empty disk");
+    let writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
+    let made = begins.try_iter().count();
+    (made..9).for_each(|_| {
+        let number = writer.append(entry(6, 1)).expect("it works");
+        writer.wait_for(number).expect("it works");
+    });
+    assert_eq!(begins.try_iter().count(), 9 - made);
+    let one = writer.append(entry(6, 2)).expect("it works");
+    begins.recv().expect("it syncs");
+    let others: Vec<u64> =
+        (0..5).map(|_| writer.append(entry(6, 3)).expect("nobody waits")).collect();
+    assert_eq!(writer.durable().expect("it works"), one);
+    permit.send(()).expect("it waits");
+    writer.wait_for(one).expect("it works");
+    begins.recv().expect("it syncs all others");
+    assert_eq!(writer.durable().expect("it works"), others[0]);
+    permit.send(()).expect("it waits");
+    writer.wait_for(others[4]).expect("it works");
+    assert_eq!(begins.try_iter().count(), 0, "one sync for all");
+    writer.finish().expect("it works");
+}
+
+/// Says when a sync begins, and has it wait until it may.
+#[derive(Clone)]
+struct Gate(Arc<Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>>);
+
+struct Gated<T: ?Sized> {
+    gate: Gate,
+    inner: Box<T>,
+}
+
+impl File for Gated<dyn File> {
+    fn size(&self) -> Result<u64, DiskError> {
+        self.inner.size()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), DiskError> {
+        self.inner.read_at(buffer, offset)
+    }
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+        self.inner.write_at(bytes, offset)
+    }
+    fn preallocate(&mut self, size: u64) -> Result<(), DiskError> {
+        self.inner.preallocate(size)
+    }
+    fn sync(&mut self) -> Result<(), DiskError> {
+        let gate = self.gate.0.lock().expect("nobody panics");
+        gate.0.send(()).expect("the test listens");
+        gate.1.recv().expect("the test goes on");
+        self.inner.sync()
+    }
+}
+
+impl Folder for Gated<dyn Folder> {
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        self.inner.list()
+    }
+    fn create(&mut self, name: &str) -> Result<Box<dyn File>, DiskError> {
+        Ok(Box::new(Gated { inner: self.inner.create(name)?, gate: self.gate.clone() }))
+    }
+    fn open(&self, name: &str) -> Result<Box<dyn File>, DiskError> {
+        self.inner.open(name)
+    }
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.inner.rename(from, to)
+    }
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
+        self.inner.remove(name)
+    }
+    fn sync(&mut self) -> Result<(), DiskError> {
+        self.inner.sync()
+    }
+    fn folder(&mut self, name: &str) -> Result<Box<dyn Folder>, DiskError> {
+        Ok(Box::new(Gated { inner: self.inner.folder(name)?, gate: self.gate.clone() }))
+    }
 }
 
 #[test]
