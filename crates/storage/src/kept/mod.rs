@@ -57,12 +57,54 @@ impl Past {
 
 /// What a replica keeps, one thing after the other.
 pub struct Kept {
+    entries: Entries,
+    states: States,
+}
+
+/// The part of [`Kept`] that is in the log.
+struct Entries {
     log: Log,
-    snapshots: Snapshots,
     membership: Arc<Membership>,
     proof: Option<Proof>,
+}
+
+/// The part of [`Kept`] that is in snapshots.
+struct States {
+    snapshots: Snapshots,
     /// The lowest entry that is needed beside the newest snapshot.
     needed: u64,
+}
+
+impl Entries {
+    fn append(&mut self, entry: &Entry) -> Result<u64, StorageError> {
+        let (kind, body) = entry.seal(self.membership.epoch);
+        self.log.append(kind, &body)
+    }
+
+    /// Says how the present epoch began, behind all that may go with the next snapshot.
+    fn append_epoch(&mut self) -> Result<u64, StorageError> {
+        let (kind, body) = entry::seal_epoch(&self.membership, self.proof.as_ref());
+        self.log.append_beyond(kind, &body)
+    }
+
+    fn begin_epoch(
+        &mut self,
+        membership: Arc<Membership>,
+        proof: Option<Proof>,
+    ) -> Result<u64, StorageError> {
+        (self.membership, self.proof) = (membership, proof);
+        self.append_epoch()
+    }
+}
+
+impl States {
+    /// Saves a state, and gives the lowest entry that is still needed: beside the state before, in
+    /// case this one gets damaged. All entries below `needed` must be durable.
+    fn save(&mut self, snapshot: &Snapshot, needed: u64) -> Result<u64, StorageError> {
+        assert!(needed >= self.needed, "what was given up is not needed again");
+        self.snapshots.save(snapshot, &needed.to_le_bytes())?;
+        Ok(std::mem::replace(&mut self.needed, needed))
+    }
 }
 
 impl Kept {
@@ -86,10 +128,10 @@ impl Kept {
         }
         remove_unused(&mut *data.folder(LOG)?, &identity)?;
         let log = Log::create(data.folder(LOG)?, identity, options)?;
-        let mut kept = Self { log, snapshots, membership, proof: None, needed: 1 };
-        kept.append_epoch()?;
-        kept.commit()?;
-        Ok(kept)
+        let mut entries = Entries { log, membership, proof: None };
+        entries.append_epoch()?;
+        entries.log.commit()?;
+        Ok(Self { entries, states: States { snapshots, needed: 1 } })
     }
 
     /// Goes on from what was kept.
@@ -135,8 +177,10 @@ impl Kept {
         let (membership, proof) = epoch.ok_or_else(lacking)?;
         let of_epoch = |(number, of, entry)| (of == membership.epoch).then_some((number, entry));
         let entries = entries.into_iter().filter_map(of_epoch).collect();
-        let kept =
-            Self { log, snapshots, membership: membership.clone(), proof: proof.clone(), needed };
+        let kept = Self {
+            entries: Entries { log, membership: membership.clone(), proof: proof.clone() },
+            states: States { snapshots, needed },
+        };
         Ok((kept, Past { membership, proof, snapshot, entries, recovered, damaged }))
     }
 
@@ -146,8 +190,7 @@ impl Kept {
     /// # Errors
     /// [`StorageError`]; with [`StorageError::Full`] too the replica cannot go on.
     pub fn append(&mut self, entry: &Entry) -> Result<u64, StorageError> {
-        let (kind, body) = entry.seal(self.membership.epoch);
-        self.log.append(kind, &body)
+        self.entries.append(entry)
     }
 
     /// Makes durable what was appended. All entries below the number that it gives are durable.
@@ -155,7 +198,7 @@ impl Kept {
     /// # Errors
     /// [`StorageError`]
     pub fn commit(&mut self) -> Result<u64, StorageError> {
-        self.log.commit()
+        self.entries.log.commit()
     }
 
     /// Begins another epoch: what follows belongs to it, and what was before is not needed as soon
@@ -168,13 +211,7 @@ impl Kept {
         membership: Arc<Membership>,
         proof: Option<Proof>,
     ) -> Result<u64, StorageError> {
-        (self.membership, self.proof) = (membership, proof);
-        self.append_epoch()
-    }
-
-    fn append_epoch(&mut self) -> Result<u64, StorageError> {
-        let (kind, body) = entry::seal_epoch(&self.membership, self.proof.as_ref());
-        self.log.append_beyond(kind, &body)
+        self.entries.begin_epoch(membership, proof)
     }
 
     /// Keeps a state that a quorum vouches for, durably, with all that was appended before. Of the
@@ -187,31 +224,28 @@ impl Kept {
     /// # Panics
     /// If entries are needed that were not needed before.
     pub fn save(&mut self, snapshot: &Snapshot, needed: u64) -> Result<(), StorageError> {
-        assert!(needed >= self.needed, "what was given up is not needed again");
-        // The epoch has to be found behind the entries that go.
-        self.append_epoch()?;
+        self.entries.append_epoch()?;
         self.commit()?;
-        self.snapshots.save(snapshot, &needed.to_le_bytes())?;
-        let before = std::mem::replace(&mut self.needed, needed);
-        self.log.truncate_below(before)
+        let needed = self.states.save(snapshot, needed)?;
+        self.entries.log.truncate_below(needed)
     }
 
     /// The number of the next entry.
     #[must_use]
     pub const fn next(&self) -> u64 {
-        self.log.next()
+        self.entries.log.next()
     }
 
     /// The lowest entry that is needed beside the newest snapshot.
     #[must_use]
     pub const fn needed(&self) -> u64 {
-        self.needed
+        self.states.needed
     }
 
     /// All entries below this are durable.
     #[must_use]
     pub const fn durable(&self) -> u64 {
-        self.log.durable()
+        self.entries.log.durable()
     }
 }
 

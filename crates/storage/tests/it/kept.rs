@@ -14,7 +14,7 @@ use pentarchy_sim::world::membership;
 use pentarchy_storage::disk::{DiskError, File, Folder};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
-use pentarchy_storage::kept::{Entry, Kept, Past, Writer};
+use pentarchy_storage::kept::{Entry, Kept, Past, SNAPSHOTS, Writer};
 use pentarchy_storage::log::Options;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -394,6 +394,108 @@ impl Folder for Gated<dyn Folder> {
     }
     fn folder(&mut self, name: &str) -> Result<Box<dyn Folder>, DiskError> {
         Ok(Box::new(Gated { inner: self.inner.folder(name)?, gate: self.gate.clone() }))
+    }
+}
+
+#[test]
+fn while_a_state_is_saved_the_log_goes_on_and_the_newest_state_is_next() {
+    let disk = tearing(7);
+    let (permit, permits) = mpsc::channel();
+    let (begun, begins) = mpsc::channel();
+    let gate = Gate(Arc::new(Mutex::new((begun, permits))));
+    let mut root = OnlySnapshots { disk: disk.clone(), gate };
+    let kept = Kept::create(&mut root, identity(), first(), options(7)).expect("an empty disk");
+    let writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
+    writer.save(snapshot(7, 64), 1).expect("it works");
+    begins.recv().expect("it syncs the pack");
+    let mut last = 0;
+    for number in 3..40 {
+        last = writer.append(entry(7, number)).expect("it works");
+        writer.wait_for(last).expect("the log goes on");
+    }
+    assert!(writer.is_saving());
+    // The one in the middle is never written.
+    for slot in [128, 192] {
+        last = writer.save(snapshot(7, slot), last).expect("it works");
+    }
+    // Pack and list, twice, with the one that waits already.
+    (0..4).for_each(|_| permit.send(()).expect("it waits"));
+    let after = writer.append(entry(7, last + 1)).expect("it works");
+    drop(writer.finish().expect("it works"));
+    assert_eq!(begins.try_iter().count(), 3);
+    let (_, past) =
+        Kept::open(&mut *disk.root(), identity(), &first(), options(7)).expect("intact");
+    assert_eq!(past.snapshot, Some(snapshot(7, 192)));
+    assert_eq!(past.entries.last(), Some(&(after, entry(7, last + 1))));
+    assert!(disk.paths().iter().all(|path| !path.contains("80.snapshot")), "{:?}", disk.paths());
+}
+
+#[test]
+fn what_is_under_way_at_the_end_is_done_and_the_log_is_cut() {
+    for seed in 0..50 {
+        let disk = tearing(seed);
+        let mut kept = Kept::create(&mut *disk.root(), identity(), first(), options(seed))
+            .expect("an empty disk");
+        for slot in 1..=3 {
+            let writer = Writer::start(kept, Box::new(|| ())).expect("threads");
+            for number in 0..40 {
+                writer.append(entry(seed, number)).expect("it works");
+            }
+            let needed = writer.append(entry(seed, 40)).expect("it works");
+            writer.save(snapshot(seed, slot), needed).expect("it works");
+            kept = writer.finish().expect("it works");
+        }
+        let (_, past) =
+            Kept::open(&mut *disk.root(), identity(), &first(), options(seed)).expect("intact");
+        assert_eq!(past.snapshot, Some(snapshot(seed, 3)));
+        assert!(past.recovered.first > 40, "{:?}", past.recovered);
+    }
+}
+
+#[test]
+fn no_state_is_saved_before_the_entries_that_it_rests_on_are_durable() {
+    for seed in 0..50 {
+        let disk = tearing(seed);
+        let kept = Kept::create(&mut *disk.root(), identity(), first(), options(seed));
+        disk.choose(disk.operations() + 1, Fate::Fails);
+        let writer = Writer::start(kept.expect("an empty disk"), Box::new(|| ())).expect("threads");
+        let saved = writer.save(snapshot(seed, 64), 2).expect("it works");
+        assert!(writer.wait_for(saved).is_err());
+        assert!(writer.finish().is_err());
+        let there = |path: &String| path.contains(SNAPSHOTS);
+        assert!(!disk.paths().iter().any(there), "{:?}", disk.paths());
+    }
+}
+
+/// A data folder of which only the snapshots wait at the gate.
+struct OnlySnapshots {
+    disk: SimDisk,
+    gate: Gate,
+}
+
+impl Folder for OnlySnapshots {
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        self.disk.root().list()
+    }
+    fn create(&mut self, name: &str) -> Result<Box<dyn File>, DiskError> {
+        self.disk.root().create(name)
+    }
+    fn open(&self, name: &str) -> Result<Box<dyn File>, DiskError> {
+        self.disk.root().open(name)
+    }
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.disk.root().rename(from, to)
+    }
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
+        self.disk.root().remove(name)
+    }
+    fn sync(&mut self) -> Result<(), DiskError> {
+        self.disk.root().sync()
+    }
+    fn folder(&mut self, name: &str) -> Result<Box<dyn Folder>, DiskError> {
+        let inner = self.disk.root().folder(name)?;
+        let gate = self.gate.clone();
+        Ok(if name == SNAPSHOTS { Box::new(Gated { inner, gate }) } else { inner })
     }
 }
 
