@@ -1,5 +1,5 @@
-//! What is in a data folder: the first byte says whether the input is a segment of a log, changes to
-//! an honest log, or a snapshot's files. It is refused, or what comes back is what was appended.
+//! What is in a data folder: the first byte says whether the input is a segment of a log, changes
+//! to an honest log, or a snapshot's files. It is refused, or what comes back is what was appended.
 
 use crate::input::{Input, put_bytes};
 use pentarchy_core::ids::{GroupId, Incarnation, ReplicaId, Slot};
