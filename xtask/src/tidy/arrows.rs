@@ -38,7 +38,15 @@ const ARROWS: [(&str, &[&str]); 13] = [
 
 /// Crates whose foreign dependencies each need a line of reason in `ARCHITECTURE.md`.
 const INNER: [&str; 10] = [
-    "core", "protocols", "services", "crypto", "trusted", "sim", "io", "storage", "replica",
+    "core",
+    "protocols",
+    "services",
+    "crypto",
+    "trusted",
+    "sim",
+    "io",
+    "storage",
+    "replica",
     "client",
 ];
 
