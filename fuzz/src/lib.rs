@@ -18,6 +18,7 @@
 //! | `verifier` | authenticated envelopes and certificates, under real keys |
 //! | `client` | what a lying replica answers to a client |
 //! | `trace` | the language of golden traces |
+//! | `storage` | what is in a data folder: log and snapshots |
 
 #![forbid(unsafe_code)]
 

@@ -10,6 +10,7 @@
 //! | [`network`], [`time`], [`adversary`], [`hostile`] | what goes wrong |
 //! | [`checker`], [`oracle`] | what must hold nevertheless |
 //! | [`crypto`], [`device`], [`service`] | keys, trusted counters and the replicated registers |
+//! | [`disk`] | a disk that loses, tears and fails |
 //! | [`explorer`] | everything that can happen to a small group, within budgets |
 //! | [`trace`] | golden traces: exact schedules in a small language |
 //! | [`shrink`], [`replay`] | a violation made small, told and drawn |
@@ -23,6 +24,7 @@ pub mod audit;
 pub mod checker;
 pub mod crypto;
 pub mod device;
+pub mod disk;
 pub mod explorer;
 pub mod hostile;
 #[cfg(feature = "mutants")]

@@ -10,6 +10,7 @@ mod kv_commands;
 mod resp_gateway;
 mod resp_parser;
 mod snapshot;
+mod storage;
 mod trace;
 mod transfer;
 mod verifier;
@@ -24,7 +25,7 @@ macro_rules! targets {
 }
 
 /// All targets.
-pub const ALL: [Target; 14] = targets! {
+pub const ALL: [Target; 15] = targets! {
     wire door group transfer snapshot channel files resp_parser resp_gateway
-    kv_commands kv_bytes verifier client trace
+    kv_commands kv_bytes verifier client trace storage
 };

@@ -1,0 +1,110 @@
+//! Why the log or the snapshots cannot be used, and what to do.
+
+use crate::disk::DiskError;
+use std::fmt;
+use std::sync::Arc;
+
+/// What is wrong with storage. Each ends the replica but [`Full`](Self::Full) and
+/// [`TooLarge`](Self::TooLarge).
+#[derive(Clone, Debug)]
+pub enum StorageError {
+    /// An operation failed. Nothing that was not acknowledged before may be acknowledged now.
+    Disk(Arc<DiskError>),
+    /// What was durable is damaged: not the end of an interrupted write, which is expected.
+    Corrupt {
+        /// The file.
+        file: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What was found.
+        what: String,
+    },
+    /// A file that must be there is not.
+    Missing {
+        /// What.
+        what: String,
+    },
+    /// A file that must not be there is.
+    Unexpected {
+        /// The file.
+        file: String,
+    },
+    /// The file is of another group, replica or life.
+    Foreign {
+        /// The file.
+        file: String,
+        /// Whose it is.
+        what: String,
+    },
+    /// The file has a format that this program does not know.
+    Version {
+        /// The file.
+        file: String,
+        /// Its format.
+        found: u32,
+        /// The one that this program writes.
+        known: u32,
+    },
+    /// There are as many segments as there may be; a checkpoint has to make room.
+    Full {
+        /// The bound, in bytes.
+        bytes_max: u64,
+    },
+    /// A record is larger than a segment.
+    TooLarge {
+        /// Its size in bytes.
+        bytes: u64,
+        /// The bound.
+        bytes_max: u64,
+    },
+    /// An earlier operation failed, so this one was not tried.
+    Failed {
+        /// What failed.
+        cause: Arc<DiskError>,
+    },
+}
+
+impl From<DiskError> for StorageError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(Arc::new(error))
+    }
+}
+
+const ANEW: &str = "Keep the folder for inspection, and start this replica with an empty one: it \
+    comes back as a new life and fetches the group's state";
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(error) => write!(f, "{error}"),
+            Self::Corrupt { file, offset, what } => {
+                write!(f, "{file} is damaged at byte {offset}: {what}. {ANEW}")
+            }
+            Self::Missing { what } => write!(f, "{what} is missing. {ANEW}"),
+            Self::Unexpected { file } => {
+                write!(f, "{file} is there already. Choose an empty folder")
+            }
+            Self::Foreign { file, what } => {
+                write!(f, "{file} is not this replica's: {what}. Check which folder is configured")
+            }
+            Self::Version { file, found, known } => write!(
+                f,
+                "{file} has format {found}, and this program knows format {known}. Start the \
+                 program that wrote it"
+            ),
+            Self::Full { bytes_max } => {
+                write!(
+                    f,
+                    "the log has reached its bound of {bytes_max} bytes between checkpoints. Raise \
+                     the bound and start the replica again; it goes on where it was"
+                )
+            }
+            Self::TooLarge { bytes, bytes_max } => {
+                write!(f, "a record of {bytes} bytes is larger than {bytes_max}")
+            }
+            Self::Failed { cause } => write!(f, "not tried, because earlier: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for StorageError {}

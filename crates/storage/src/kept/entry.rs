@@ -1,0 +1,110 @@
+//! What the log of a replica holds.
+
+use bytes::Bytes;
+use pentarchy_core::counter::Position;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::{Handover, Proof};
+use pentarchy_core::ids::Epoch;
+use pentarchy_core::limits::{MESSAGE_BYTES_MAX, REPLICAS_MAX};
+use pentarchy_core::membership::{Base, Life, Member, Membership};
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+use std::sync::Arc;
+
+/// Something that a replica must not forget, in one epoch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// What the core asked to be kept.
+    Record(Bytes),
+    /// The trusted device is about to certify this. Kept before it does, so that a fresh device of
+    /// the same life can be brought to where the one before was, or a step further.
+    Certified {
+        /// At which position.
+        position: Position,
+        /// What.
+        digest: Digest,
+    },
+}
+
+/// Kinds of records in the log.
+const RECORD: u8 = 1;
+const CERTIFIED: u8 = 2;
+/// Of records that say how an epoch began.
+pub const EPOCH: u8 = 3;
+
+/// The largest record of a core: a message with what proves it.
+const RECORD_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+
+impl Entry {
+    /// As kind and body of a record.
+    pub fn seal(&self, epoch: Epoch) -> (u8, Vec<u8>) {
+        let mut to = Writer::default();
+        epoch.encode(&mut to);
+        let kind = match self {
+            Self::Record(record) => {
+                to.bytes(record);
+                RECORD
+            }
+            Self::Certified { position, digest } => {
+                position.encode(&mut to);
+                digest.encode(&mut to);
+                CERTIFIED
+            }
+        };
+        (kind, to.into_vec())
+    }
+}
+
+/// An epoch, as kind and body of a record: all that may change from one to the next.
+pub fn seal_epoch(membership: &Membership, proof: Option<&Proof>) -> (u8, Vec<u8>) {
+    let mut to = Writer::default();
+    membership.epoch.encode(&mut to);
+    membership.base.encode(&mut to);
+    to.sequence(&membership.members.iter().map(Member::life).collect::<Vec<_>>());
+    to.option(proof);
+    (EPOCH, to.into_vec())
+}
+
+/// What stands in a record.
+pub enum Opened {
+    Entry(Epoch, Entry),
+    Epoch(Arc<Membership>, Option<Proof>),
+}
+
+/// Opens a record. `first` is the group as it began: members keep their keys.
+pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, Malformed> {
+    let mut from = Reader::new(body);
+    let epoch = Epoch::decode(&mut from)?;
+    let opened = match kind {
+        RECORD => Opened::Entry(epoch, Entry::Record(from.bytes(RECORD_BYTES_MAX)?)),
+        CERTIFIED => {
+            let position = Position::decode(&mut from)?;
+            let digest = Digest::decode(&mut from)?;
+            Opened::Entry(epoch, Entry::Certified { position, digest })
+        }
+        EPOCH => {
+            let base = Base::decode(&mut from)?;
+            let lives: Vec<Life> = from.sequence(REPLICAS_MAX)?;
+            let proof = from.option()?;
+            Opened::Epoch(membership(first, epoch, base, lives)?, proof)
+        }
+        _ => return Err(Malformed),
+    };
+    from.finish()?;
+    Ok(opened)
+}
+
+fn membership(
+    first: &Arc<Membership>,
+    epoch: Epoch,
+    base: Base,
+    lives: Vec<Life>,
+) -> Result<Arc<Membership>, Malformed> {
+    if epoch == first.epoch {
+        return Ok(first.clone());
+    }
+    if epoch < first.epoch || lives.len() != first.n() {
+        return Err(Malformed);
+    }
+    let before = Epoch(epoch.0 - 1);
+    Ok(Arc::new(first.after(&Handover { epoch: before, base, lives })))
+}

@@ -1,0 +1,24 @@
+//! What survives: a log and snapshots in a folder of one replica, on a disk that may fail.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`disk`] | files and folders as everything here sees them; every operation can fail |
+//! | [`folder`] | those of the operating system, locked against a second process |
+//! | [`identity`] | whose files these are |
+//! | [`kept`] | what a replica keeps, in both, and a thread that writes it |
+//! | [`log`] | the append-only log: group commit, and a recovery that tells torn from corrupt |
+//! | [`snapshots`] | checkpoints as chunks, of which only new ones are written |
+//!
+//! Formats: `docs/log.md` and `docs/snapshot.md`. The simulator has a disk that tears, loses and
+//! fails, under the same traits.
+
+#![forbid(unsafe_code)]
+
+mod block;
+pub mod disk;
+pub mod error;
+pub mod folder;
+pub mod identity;
+pub mod kept;
+pub mod log;
+pub mod snapshots;

@@ -1,0 +1,356 @@
+//! An append-only log in segments, with group commit and a bounded size.
+//!
+//! Records are appended in memory and made durable together, by one write and one sync
+//! ([`Log::commit`]). A record counts as durable when a commit that covers it returned, and never
+//! before. After the first failed operation nothing is acknowledged any more, whatever later ones
+//! would return: a disk that failed to sync has forgotten what it was to write.
+//!
+//! One group of records is under way at a time. The next is written when the one before is durable.
+//! Recovery rests on that ([`recovery`]), and on each group naming the digest of the one before.
+
+mod group;
+mod recovery;
+mod segment;
+
+pub use group::Record;
+pub use segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, VERSION};
+
+use crate::block::BLOCK_BYTES;
+use crate::disk::{DiskError, File, Folder, remove_unfinished};
+use crate::error::StorageError;
+use crate::identity::Identity;
+use group::Draft;
+use recovery::{End, Scan, Segment, scan};
+use segment::{Header, Tip};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Sizes of a log.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes of one segment: a multiple of 512 from [`SEGMENT_BYTES_MIN`] to
+    /// [`SEGMENT_BYTES_MAX`]; anything else is brought there. Bounds a record, and what a commit
+    /// writes.
+    pub segment_bytes: u64,
+    /// Bytes of all segments together. At least two segments are allowed.
+    pub bytes_max: u64,
+    /// Random, new each time: see [`crate::block`] for what it keeps apart.
+    pub seed: [u8; 32],
+}
+
+impl Options {
+    /// Segments of 32 MiB, up to 1 GiB.
+    #[must_use]
+    pub const fn new(seed: [u8; 32]) -> Self {
+        Self { segment_bytes: 32 << 20, bytes_max: 1 << 30, seed }
+    }
+
+    fn blocks(&self) -> u64 {
+        self.segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) / BLOCK_BYTES as u64
+    }
+
+    fn segments_max(&self) -> u64 {
+        (self.bytes_max / (self.blocks() * BLOCK_BYTES as u64)).max(2)
+    }
+}
+
+/// What there was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recovered {
+    /// The lowest record that is there, or the next one if there is none.
+    pub first: u64,
+    /// One above the highest.
+    pub next: u64,
+    /// Groups since the log began.
+    pub groups: u64,
+    /// Segments that are there.
+    pub segments: usize,
+    /// Bytes of segments that were read.
+    pub bytes: u64,
+    /// Bytes of blocks that an interrupted write left, which nobody was told were durable.
+    pub torn_bytes: u64,
+}
+
+impl Recovered {
+    fn of(scan: &Scan) -> Self {
+        Self {
+            first: scan.segments[0].1,
+            next: scan.last.tip.record,
+            groups: scan.groups - 1,
+            segments: scan.segments.len(),
+            bytes: scan.bytes,
+            torn_bytes: scan.torn_bytes,
+        }
+    }
+}
+
+/// Reads a log without changing anything, and shows each record. `owner` may be left open.
+///
+/// # Errors
+/// [`StorageError`]; records that were shown before it mean nothing.
+pub fn read(
+    folder: &dyn Folder,
+    owner: Option<&Identity>,
+    mut show: impl FnMut(Record),
+) -> Result<Recovered, StorageError> {
+    // Whoever only looks does not know what a checkpoint has made superfluous.
+    let scan = scan(folder, owner, None, &mut show)?;
+    Ok(Recovered::of(&scan))
+}
+
+/// Removes a log, durably.
+///
+/// # Errors
+/// [`DiskError`]
+pub fn remove(folder: &mut dyn Folder) -> Result<(), DiskError> {
+    for name in folder.list()?.iter().filter(|name| segment::number(name).is_some()) {
+        folder.remove(name)?;
+    }
+    folder.sync()
+}
+
+/// The log of one replica.
+pub struct Log {
+    folder: Box<dyn Folder>,
+    options: Options,
+    /// Number and first record of each segment, oldest first.
+    segments: VecDeque<(u64, u64)>,
+    header: Header,
+    file: Box<dyn File>,
+    /// The block of the present segment at which the next group begins.
+    place: u64,
+    /// Behind what is durable.
+    tip: Tip,
+    draft: Draft,
+    buffer: Vec<u8>,
+    failed: Option<Arc<DiskError>>,
+}
+
+impl Log {
+    /// Makes an empty log in a folder that has none.
+    ///
+    /// # Errors
+    /// [`StorageError`]
+    pub fn create(
+        mut folder: Box<dyn Folder>,
+        identity: Identity,
+        options: Options,
+    ) -> Result<Self, StorageError> {
+        remove_unfinished(&mut *folder)?;
+        let names = folder.list()?;
+        if let Some(file) = names.into_iter().find(|name| segment::number(name).is_some()) {
+            return Err(StorageError::Unexpected { file });
+        }
+        let header = Header::new(1, identity, options.blocks(), Tip::START, &options.seed);
+        let file = header.create(&mut *folder)?;
+        let segments = VecDeque::from([(header.number, header.start.record)]);
+        Ok(Self::at(folder, options, segments, (header, file), 1, Tip::START))
+    }
+
+    fn at(
+        folder: Box<dyn Folder>,
+        options: Options,
+        segments: VecDeque<(u64, u64)>,
+        (header, file): (Header, Box<dyn File>),
+        place: u64,
+        tip: Tip,
+    ) -> Self {
+        let (draft, buffer, failed) = (Draft::default(), Vec::new(), None);
+        Self { folder, options, segments, header, file, place, tip, draft, buffer, failed }
+    }
+
+    /// Opens a log that was made before, and shows each record that is there. All of them are
+    /// durable when this returns. `first` is the lowest record that the caller needs: one above
+    /// what its snapshot covers.
+    ///
+    /// # Errors
+    /// [`StorageError`]; records that were shown before it mean nothing.
+    pub fn open(
+        mut folder: Box<dyn Folder>,
+        identity: Identity,
+        options: Options,
+        first: u64,
+        mut show: impl FnMut(Record),
+    ) -> Result<(Self, Recovered), StorageError> {
+        remove_unfinished(&mut *folder)?;
+        let scan = scan(&*folder, Some(&identity), Some(first), &mut show)?;
+        let recovered = Recovered::of(&scan);
+        folder.sync()?;
+        if let Some(before) = &scan.before {
+            let mut file = settle(&*folder, before)?;
+            let place = before.last.end;
+            file.write_at(&before.header.seal(place, &before.tip), place * BLOCK_BYTES as u64)?;
+            file.sync()?;
+        }
+        let file = settle(&*folder, &scan.last)?;
+        let Segment { header, tip, last, .. } = scan.last;
+        let log = Self::at(folder, options, scan.segments.into(), (header, file), last.end, tip);
+        Ok((log, recovered))
+    }
+
+    /// Appends a record and gives its number. It is not durable before a [commit](Self::commit); a
+    /// full group is committed on the way.
+    ///
+    /// # Errors
+    /// [`StorageError`]; with [`StorageError::Full`] and [`StorageError::TooLarge`] the log remains
+    /// as it is.
+    pub fn append(&mut self, kind: u8, body: &[u8]) -> Result<u64, StorageError> {
+        self.append_within(self.options.segments_max(), kind, body)
+    }
+
+    /// The same, for a record that belongs to a checkpoint, which makes room: it may take one
+    /// segment more.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_beyond(&mut self, kind: u8, body: &[u8]) -> Result<u64, StorageError> {
+        self.append_within(self.options.segments_max() + 1, kind, body)
+    }
+
+    fn append_within(
+        &mut self,
+        segments_max: u64,
+        kind: u8,
+        body: &[u8],
+    ) -> Result<u64, StorageError> {
+        self.check()?;
+        let (bytes, bytes_max) = (Draft::default().bytes_with(body.len()), self.group_bytes_max());
+        if bytes > bytes_max {
+            return Err(StorageError::TooLarge { bytes, bytes_max });
+        }
+        if self.draft.bytes_with(body.len()) > bytes_max {
+            self.commit()?;
+        }
+        let is_full = self.segments.len() as u64 >= segments_max;
+        if is_full && self.draft.bytes_with(body.len()) > self.header.room(self.place) {
+            return Err(StorageError::Full { bytes_max: self.options.bytes_max });
+        }
+        let number = self.next();
+        self.draft.push(kind, body);
+        Ok(number)
+    }
+
+    /// Bytes of the largest group: what an empty segment can take, be it this one or a new one.
+    fn group_bytes_max(&self) -> u64 {
+        let fresh = Header { blocks: self.options.blocks(), ..self.header };
+        fresh.room(1).min(self.header.room(1))
+    }
+
+    /// Makes all that was appended durable, and gives the number of the next record: all below it
+    /// are durable now.
+    ///
+    /// # Errors
+    /// [`StorageError`]; from then on every operation fails.
+    pub fn commit(&mut self) -> Result<u64, StorageError> {
+        self.check()?;
+        if self.draft.records() > 0 {
+            let written = self.write();
+            self.latch(written)?;
+        }
+        Ok(self.tip.record)
+    }
+
+    fn write(&mut self) -> Result<(), DiskError> {
+        if self.draft.bytes() > self.header.room(self.place) {
+            self.begin_segment()?;
+        }
+        self.buffer.clear();
+        let tip = self.draft.put(&self.header, self.place, &self.tip, &mut self.buffer);
+        self.file.write_at(&self.buffer, self.place * BLOCK_BYTES as u64)?;
+        self.file.sync()?;
+        self.place += (self.buffer.len() / BLOCK_BYTES) as u64;
+        self.tip = tip;
+        self.draft.clear();
+        Ok(())
+    }
+
+    /// The next segment is there as a whole before this one says that there is one.
+    fn begin_segment(&mut self) -> Result<(), DiskError> {
+        let (number, identity) = (self.header.number + 1, self.header.identity);
+        let blocks = self.options.blocks();
+        let header = Header::new(number, identity, blocks, self.tip, &self.options.seed);
+        let file = header.create(&mut *self.folder)?;
+        let seal = self.header.seal(self.place, &self.tip);
+        self.file.write_at(&seal, self.place * BLOCK_BYTES as u64)?;
+        self.file.sync()?;
+        self.segments.push_back((number, self.tip.record));
+        (self.header, self.file, self.place) = (header, file, 1);
+        Ok(())
+    }
+
+    /// Removes segments that hold nothing but records below this number, which a durable snapshot
+    /// covers.
+    ///
+    /// # Errors
+    /// [`StorageError`]; from then on every operation fails.
+    pub fn truncate_below(&mut self, record: u64) -> Result<(), StorageError> {
+        self.check()?;
+        while self.segments.get(1).is_some_and(|(_, first)| *first <= record) {
+            let (number, _) = self.segments[0];
+            // Durable one by one, so that a crash leaves no hole between those that are left.
+            let removed =
+                self.folder.remove(&segment::name(number)).and_then(|()| self.folder.sync());
+            self.latch(removed)?;
+            self.segments.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The number of the next record.
+    #[must_use]
+    pub const fn next(&self) -> u64 {
+        self.tip.record + self.draft.records()
+    }
+
+    /// All records below this are durable.
+    #[must_use]
+    pub const fn durable(&self) -> u64 {
+        self.tip.record
+    }
+
+    /// The lowest record that is there.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.segments[0].1
+    }
+
+    /// Segments that there are.
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    fn check(&self) -> Result<(), StorageError> {
+        match &self.failed {
+            None => Ok(()),
+            Some(cause) => Err(StorageError::Failed { cause: cause.clone() }),
+        }
+    }
+
+    fn latch(&mut self, outcome: Result<(), DiskError>) -> Result<(), StorageError> {
+        outcome.map_err(|error| {
+            let error = Arc::new(error);
+            self.failed = Some(error.clone());
+            StorageError::Disk(error)
+        })
+    }
+}
+
+/// Makes what was read of an open end durable: the system may have it in memory only, if it was
+/// written by a process that ended at a sync that failed, and takes away what was torn.
+fn settle(folder: &dyn Folder, segment: &Segment) -> Result<Box<dyn File>, DiskError> {
+    let mut file = folder.open(&segment::name(segment.header.number))?;
+    segment.header.write_again(&mut *file)?;
+    file.write_at(&segment.last_bytes, segment.last.start * BLOCK_BYTES as u64)?;
+    if let End::Open { torn: 1.., upto } = segment.end {
+        // First the marks: if this is interrupted too, what is left must look torn again.
+        for place in segment.last.end..upto {
+            file.write_at(&[0], (place + 1) * BLOCK_BYTES as u64 - 1)?;
+        }
+        file.sync()?;
+        let zeros = vec![0; (upto - segment.last.end) as usize * BLOCK_BYTES];
+        file.write_at(&zeros, segment.last.end * BLOCK_BYTES as u64)?;
+    }
+    file.sync()?;
+    Ok(file)
+}

@@ -1,0 +1,170 @@
+//! A segment: one file of the log, of a fixed size, beginning with a header.
+
+use crate::block::{self, BLOCK_BYTES, Found, Mark, PAYLOAD_BYTES};
+use crate::disk::{DiskError, File, Folder, write_whole};
+use crate::error::StorageError;
+use crate::identity::Identity;
+use bytes::Bytes;
+use pentarchy_core::digest::{Digest, Hasher};
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+
+/// The first bytes of each segment. Never changes.
+const MAGIC: &[u8; 8] = b"PENTALOG";
+/// The version of the format, behind the magic.
+pub const VERSION: u32 = 1;
+/// The largest segment: one is read into memory as a whole.
+pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
+/// The smallest one: a header, a group of a block, a seal.
+pub const SEGMENT_BYTES_MIN: u64 = 3 * BLOCK_BYTES as u64;
+
+/// No log counts that far; so what was counted can be counted on without overflow.
+const COUNT_MAX: u64 = 1 << 62;
+
+/// What a segment says of itself in its first block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Counts segments, from 1 on.
+    pub number: u64,
+    /// Whose it is.
+    pub identity: Identity,
+    /// Its size in blocks.
+    pub blocks: u64,
+    /// Where in the log it begins.
+    pub start: Tip,
+    /// What the checks of its blocks cover, so that nobody can foretell them.
+    pub salt: Digest,
+}
+
+/// Where the log stands: what the next group of records continues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tip {
+    /// Number of the next group.
+    pub group: u64,
+    /// Number of its first record.
+    pub record: u64,
+    /// Digest of the group before it, and through that of all before.
+    pub chain: Digest,
+}
+
+impl Wire for Tip {
+    fn encode(&self, to: &mut Writer) {
+        to.u64(self.group);
+        to.u64(self.record);
+        self.chain.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { group: from.u64()?, record: from.u64()?, chain: Digest::decode(from)? })
+    }
+}
+
+/// The file name of a segment.
+#[must_use]
+pub fn name(number: u64) -> String {
+    format!("{number:016x}.log")
+}
+
+/// The number in a segment's file name.
+#[must_use]
+pub fn number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 16)?;
+    let number = u64::from_str_radix(digits, 16).ok()?;
+    (self::name(number) == name && (1..COUNT_MAX).contains(&number)).then_some(number)
+}
+
+impl Header {
+    /// Of a new segment. `seed` is random.
+    #[must_use]
+    pub fn new(number: u64, identity: Identity, blocks: u64, start: Tip, seed: &[u8; 32]) -> Self {
+        let mut hasher = Hasher::new("log salt");
+        hasher.bytes(seed).u64(number).digest(&start.chain);
+        Self { number, identity, blocks, start, salt: hasher.finish() }
+    }
+
+    fn block(&self) -> Vec<u8> {
+        let mut payload = Writer::default();
+        payload.array(MAGIC);
+        payload.u32(VERSION);
+        self.identity.encode(&mut payload);
+        payload.u64(self.number);
+        payload.u64(self.blocks);
+        self.start.encode(&mut payload);
+        self.salt.encode(&mut payload);
+        let mut block = Vec::with_capacity(BLOCK_BYTES);
+        block::put(&Digest::default(), 0, Mark::Header, payload.as_slice(), &mut block);
+        block
+    }
+
+    /// Makes the segment's file, so that it is there as a whole or not at all.
+    pub fn create(&self, folder: &mut dyn Folder) -> Result<Box<dyn File>, DiskError> {
+        write_whole(folder, &name(self.number), |file| {
+            file.preallocate(self.blocks * BLOCK_BYTES as u64)?;
+            file.write_at(&self.block(), 0)
+        })
+    }
+
+    /// Writes the header once more, as it is: the system may have it in memory only.
+    pub fn write_again(&self, file: &mut dyn File) -> Result<(), DiskError> {
+        file.write_at(&self.block(), 0)
+    }
+
+    /// Reads the header of a segment's bytes and checks it against name and owner.
+    pub fn read(file: &str, bytes: &Bytes, owner: Option<&Identity>) -> Result<Self, StorageError> {
+        let corrupt = |offset, what: &str| StorageError::Corrupt {
+            file: file.to_owned(),
+            offset,
+            what: what.to_owned(),
+        };
+        if bytes.len() < BLOCK_BYTES || &bytes[..MAGIC.len()] != MAGIC {
+            return Err(corrupt(0, "it does not begin like a segment of a log"));
+        }
+        let mut from = Reader::new(bytes);
+        let decoded: Result<(u32, Self), Malformed> = (|| {
+            from.array::<8>()?;
+            let version = from.u32()?;
+            let identity = Identity::decode(&mut from)?;
+            let (number, blocks) = (from.u64()?, from.u64()?);
+            let (start, salt) = (Tip::decode(&mut from)?, Digest::decode(&mut from)?);
+            Ok((version, Self { number, identity, blocks, start, salt }))
+        })();
+        let (version, header) = decoded.map_err(|Malformed| corrupt(0, "its header is cut"))?;
+        if version != VERSION {
+            let (file, found, known) = (file.to_owned(), version, VERSION);
+            return Err(StorageError::Version { file, found, known });
+        }
+        if block::look(&Digest::default(), 0, &bytes[..BLOCK_BYTES]) != Found::Whole(Mark::Header) {
+            return Err(corrupt(0, "its header has a wrong check"));
+        }
+        if let Some(what) = owner.and_then(|owner| header.identity.difference(owner)) {
+            return Err(StorageError::Foreign { file: file.to_owned(), what });
+        }
+        if header.start.group.max(header.start.record) > COUNT_MAX {
+            return Err(corrupt(0, "its header counts too far"));
+        }
+        if name(header.number) != file {
+            let what = format!("it is segment {} under another's name", header.number);
+            return Err(corrupt(0, &what));
+        }
+        if header.blocks.checked_mul(BLOCK_BYTES as u64) != Some(bytes.len() as u64) {
+            let what = format!("it ends here, and not at its {} blocks", header.blocks);
+            return Err(corrupt(bytes.len() as u64, &what));
+        }
+        Ok(header)
+    }
+
+    /// The block that ends this segment at a place, for another one to go on.
+    #[must_use]
+    pub fn seal(&self, place: u64, tip: &Tip) -> Vec<u8> {
+        let mut payload = Writer::default();
+        tip.encode(&mut payload);
+        let mut block = Vec::with_capacity(BLOCK_BYTES);
+        block::put(&self.salt, place, Mark::Seal, payload.as_slice(), &mut block);
+        block
+    }
+
+    /// Bytes of a group's encoding that the segment can take from this block on: the last block is
+    /// kept for the seal.
+    #[must_use]
+    pub const fn room(&self, place: u64) -> u64 {
+        self.blocks.saturating_sub(place + 1) * PAYLOAD_BYTES as u64
+    }
+}

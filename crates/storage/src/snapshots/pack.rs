@@ -1,0 +1,129 @@
+//! Packs: files of chunks. A pack is written once.
+
+use super::list::{HEAD_BYTES, Place, head};
+use crate::disk::{DiskError, Folder, write_whole};
+use crate::error::StorageError;
+use crate::identity::Identity;
+use bytes::Bytes;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::wire::Writer;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The first bytes. Never changes.
+const MAGIC: &[u8; 8] = b"PENTAPCK";
+/// Packs above which the small ones are joined.
+const PACKS_MAX: usize = 64;
+/// What is collected for one write.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// The file name of a pack.
+#[must_use]
+pub fn name(number: u64) -> String {
+    format!("{number:016x}.pack")
+}
+
+fn number(name: &str) -> Option<u64> {
+    let number = u64::from_str_radix(name.strip_suffix(".pack")?, 16).ok()?;
+    (self::name(number) == name && number < 1 << 62).then_some(number)
+}
+
+/// The packs that are there, with their sizes.
+pub struct Packs(BTreeMap<u64, u64>);
+
+impl Packs {
+    /// Looks which there are.
+    pub fn open(folder: &dyn Folder) -> Result<Self, DiskError> {
+        let mut packs = BTreeMap::new();
+        for name in folder.list()? {
+            if let Some(number) = number(&name) {
+                packs.insert(number, folder.open(&name)?.size()?);
+            }
+        }
+        Ok(Self(packs))
+    }
+
+    /// Whether the pack of a chunk is there and reaches so far.
+    pub fn contains(&self, place: &Place) -> bool {
+        let end = place.offset.checked_add(u64::from(place.bytes));
+        self.0.get(&place.pack).is_some_and(|size| end.is_some_and(|end| end <= *size))
+    }
+
+    /// The packs that are worth writing anew, given the chunks that stay in use.
+    pub fn to_empty(&self, used: impl Iterator<Item = Place>) -> BTreeSet<u64> {
+        let mut bytes: BTreeMap<u64, u64> = BTreeMap::new();
+        for place in used {
+            *bytes.entry(place.pack).or_default() += u64::from(place.bytes);
+        }
+        let sparse = |(pack, used): (&u64, &u64)| {
+            (self.0.get(pack).is_some_and(|size| used * 2 < *size)).then_some(*pack)
+        };
+        let mut empty: BTreeSet<u64> = bytes.iter().filter_map(sparse).collect();
+        if bytes.len() > PACKS_MAX {
+            let mut by_use: Vec<_> = bytes.iter().map(|(pack, used)| (*used, *pack)).collect();
+            by_use.sort_unstable();
+            empty.extend(by_use.iter().take(PACKS_MAX / 2).map(|(_, pack)| *pack));
+        }
+        empty
+    }
+
+    /// Writes chunks into a new pack, durably, and says where they are.
+    pub fn write(
+        &mut self,
+        folder: &mut dyn Folder,
+        identity: &Identity,
+        chunks: &[(Digest, &Bytes)],
+    ) -> Result<Vec<(Digest, Place)>, DiskError> {
+        let pack = self.0.last_key_value().map_or(1, |(number, _)| number + 1);
+        let mut places = Vec::with_capacity(chunks.len());
+        let mut size = 0;
+        write_whole(folder, &name(pack), |file| {
+            let mut buffer = Writer::default();
+            head(MAGIC, identity, &mut buffer);
+            debug_assert_eq!(buffer.len(), HEAD_BYTES);
+            let mut buffer = buffer.into_vec();
+            for (digest, chunk) in chunks {
+                let offset = size + buffer.len() as u64;
+                let bytes = u32::try_from(chunk.len()).expect("a chunk keeps to its limit");
+                places.push((*digest, Place { pack, offset, bytes }));
+                buffer.extend_from_slice(chunk);
+                if buffer.len() >= WRITE_BYTES {
+                    file.write_at(&buffer, size)?;
+                    size += buffer.len() as u64;
+                    buffer.clear();
+                }
+            }
+            file.write_at(&buffer, size)?;
+            size += buffer.len() as u64;
+            Ok(())
+        })?;
+        self.0.insert(pack, size);
+        Ok(places)
+    }
+
+    /// Removes all other packs.
+    pub fn keep_only(
+        &mut self,
+        folder: &mut dyn Folder,
+        used: &BTreeSet<u64>,
+    ) -> Result<(), DiskError> {
+        let superfluous: Vec<u64> =
+            self.0.keys().filter(|number| !used.contains(number)).copied().collect();
+        for number in superfluous {
+            folder.remove(&name(number))?;
+            self.0.remove(&number);
+        }
+        Ok(())
+    }
+}
+
+/// Reads a chunk and checks its digest.
+pub fn chunk(folder: &dyn Folder, place: &Place, digest: &Digest) -> Result<Bytes, StorageError> {
+    let file = name(place.pack);
+    let mut bytes = vec![0; place.bytes as usize];
+    folder.open(&file)?.read_at(&mut bytes, place.offset)?;
+    if Digest::of(&bytes) != *digest {
+        let what = format!("the {} bytes from here on have another digest", place.bytes);
+        return Err(StorageError::Corrupt { file, offset: place.offset, what });
+    }
+    Ok(Bytes::from(bytes))
+}

@@ -1,0 +1,513 @@
+//! What a replica keeps, through crashes, and the thread that writes it.
+
+use crate::workload::identity;
+use bytes::Bytes;
+use pentarchy_core::counter::Position;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::{Handover, Proof};
+use pentarchy_core::ids::{Incarnation, Slot, View};
+use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::snapshot::{Section, Snapshot};
+use pentarchy_sim::disk::{Fate, Faults, SimDisk};
+use pentarchy_sim::rng::Rng;
+use pentarchy_sim::world::membership;
+use pentarchy_storage::disk::{DiskError, File, Folder};
+use pentarchy_storage::error::StorageError;
+use pentarchy_storage::folder::OsFolder;
+use pentarchy_storage::kept::{Entry, Kept, Past, SNAPSHOTS, Writer};
+use pentarchy_storage::log::Options;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+fn options(seed: u64) -> Options {
+    Options { bytes_max: 1 << 18, ..crate::workload::options(seed) }
+}
+
+fn first() -> Arc<Membership> {
+    Arc::new(membership(1, 3, 1))
+}
+
+fn tearing(seed: u64) -> SimDisk {
+    SimDisk::new(seed, Faults { tears_sectors: true, ..Faults::default() })
+}
+
+/// Entry `number` of a run: whoever knows the number knows the entry.
+fn entry(run: u64, number: u64) -> Entry {
+    let mut rng = Rng::new(run ^ number.rotate_left(17));
+    if rng.percent(50) {
+        let (position, digest) =
+            (Position::new(View(3), number), Digest::of(&number.to_le_bytes()));
+        return Entry::Certified { position, digest };
+    }
+    let size = rng.below(400);
+    Entry::Record((0..size).map(|_| rng.next_u64() as u8).collect::<Vec<u8>>().into())
+}
+
+fn snapshot(run: u64, slot: u64) -> Snapshot {
+    let bytes = |index: u64| vec![(run ^ index ^ if index < 2 { slot } else { 0 }) as u8; 700];
+    Snapshot::new(Slot(slot), (0..6).map(|index| Section::cut(bytes(index))).collect())
+}
+
+/// The epoch behind this one, with a proof in which nobody's name stands.
+fn next_epoch(before: &Membership, state: &Snapshot) -> (Arc<Membership>, Proof) {
+    let mut lives: Vec<_> = before.members.iter().map(Member::life).collect();
+    lives[1].incarnation = Incarnation(lives[1].incarnation.0 + 1);
+    let base = Base { slot: state.slot, state: state.digest };
+    let handover = Handover { epoch: before.epoch, base, lives };
+    let next = Arc::new(before.after(&handover));
+    (next, Proof { handover, signatures: Vec::new() })
+}
+
+/// What a run knows, as acknowledged and as tried.
+struct Model {
+    run: u64,
+    created: bool,
+    /// The epoch that was begun last, and whether that is durable; and its first entry.
+    epoch: (Arc<Membership>, u64),
+    durable_epoch: u64,
+    /// Slots of states whose saving was tried, and the last that succeeded.
+    slot: u64,
+    saved: u64,
+    /// The lowest entry that was needed last.
+    needed: u64,
+    /// Numbers of the entries of the last epoch; those that are durable.
+    entries: Vec<u64>,
+    durable: u64,
+}
+
+impl Model {
+    fn new(run: u64) -> Self {
+        Self {
+            run,
+            created: false,
+            epoch: (first(), 1),
+            durable_epoch: 0,
+            slot: 0,
+            saved: 0,
+            needed: 1,
+            entries: Vec::new(),
+            durable: 1,
+        }
+    }
+
+    fn open(&mut self, disk: &SimDisk) -> Result<Kept, StorageError> {
+        let options = options(self.run);
+        if !self.created {
+            let kept = Kept::create(&mut *disk.root(), identity(), first(), options)?;
+            self.created = true;
+            self.durable_epoch = self.epoch.0.epoch.0;
+            return Ok(kept);
+        }
+        let (kept, past) = Kept::open(&mut *disk.root(), identity(), &first(), options)?;
+        self.check(&past);
+        if past.membership != self.epoch.0 {
+            self.epoch = (past.membership.clone(), 0);
+        }
+        self.durable_epoch = past.membership.epoch.0;
+        (self.durable, self.needed) = (kept.next(), kept.needed());
+        self.entries = past.entries.iter().map(|(number, _)| *number).collect();
+        self.saved = past.snapshot.map_or(0, |snapshot| snapshot.slot.0);
+        self.slot = self.saved;
+        Ok(kept)
+    }
+
+    fn check(&self, past: &Past) {
+        assert!(past.damaged.is_empty(), "{:?}", past.damaged);
+        let epoch = past.membership.epoch.0;
+        assert!((self.durable_epoch..=self.epoch.0.epoch.0).contains(&epoch));
+        assert_eq!(past.proof.is_some(), epoch > first().epoch.0);
+        let slot = past.snapshot.as_ref().map_or(0, |snapshot| snapshot.slot.0);
+        assert!((self.saved..=self.slot).contains(&slot), "{slot} of {}", self.saved);
+        if let Some(found) = &past.snapshot {
+            assert_eq!(*found, snapshot(self.run, slot));
+        }
+        for (number, found) in &past.entries {
+            assert_eq!(*found, entry(self.run, *number));
+        }
+        if epoch != self.epoch.0.epoch.0 {
+            return;
+        }
+        assert_eq!(past.membership, self.epoch.0);
+        let found: Vec<u64> = past.entries.iter().map(|(number, _)| *number).collect();
+        assert!(found.iter().all(|number| *number >= self.epoch.1), "of an epoch before");
+        for wanted in self.entries.iter().filter(|number| **number < self.durable) {
+            assert!(found.contains(wanted), "{wanted} was durable: {found:?}");
+        }
+    }
+
+    fn work(&mut self, kept: &mut Kept, rng: &mut Rng) -> Result<(), StorageError> {
+        for _ in 0..12 {
+            for _ in 0..rng.below(5) {
+                let number = kept.next();
+                self.entries.push(number);
+                assert_eq!(kept.append(&entry(self.run, number))?, number);
+            }
+            if rng.percent(60) {
+                self.durable = kept.commit()?;
+                self.durable_epoch = self.epoch.0.epoch.0;
+            }
+            match rng.below(8) {
+                0 => {
+                    self.slot += 64;
+                    let state = snapshot(self.run, self.slot);
+                    let (next, proof) = next_epoch(&self.epoch.0, &state);
+                    self.epoch = (next.clone(), kept.next());
+                    self.entries.clear();
+                    kept.begin_epoch(next, Some(proof))?;
+                    self.save(kept, state, self.epoch.1)?;
+                }
+                1 | 2 => {
+                    self.slot += 64;
+                    let low = kept.durable().saturating_sub(9).max(self.needed);
+                    let needed = rng.range(low, kept.next());
+                    self.save(kept, snapshot(self.run, self.slot), needed)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on entries below `needed` may be gone.
+    fn save(&mut self, kept: &mut Kept, state: Snapshot, needed: u64) -> Result<(), StorageError> {
+        self.needed = needed;
+        self.entries.retain(|number| *number >= needed);
+        kept.save(&state, needed)?;
+        (self.saved, self.durable) = (self.slot, kept.durable());
+        self.durable_epoch = self.epoch.0.epoch.0;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_crash_at_any_operation_leaves_the_epoch_its_entries_and_a_state() {
+    for run in 0..400 {
+        let disk = tearing(run);
+        let (mut model, mut rng) = (Model::new(run), Rng::new(run));
+        for life in 0..4 {
+            let fate = if rng.percent(70) { Fate::Stops } else { Fate::Fails };
+            disk.choose(disk.operations() + rng.below(90), fate);
+            let ended = model.open(&disk).and_then(|mut kept| model.work(&mut kept, &mut rng));
+            match ended {
+                Ok(()) | Err(StorageError::Disk(_) | StorageError::Failed { .. }) => {}
+                Err(other) => panic!("run {run}, life {life}: {other}"),
+            }
+            disk.restart();
+            if rng.percent(70) {
+                disk.lose_power();
+            }
+        }
+        model.open(&disk).unwrap_or_else(|error| panic!("run {run}: {error}"));
+    }
+}
+
+#[test]
+fn what_was_kept_is_not_begun_anew() {
+    let disk = tearing(1);
+    let create = || Kept::create(&mut *disk.root(), identity(), first(), options(1));
+    drop(create().expect("an empty disk"));
+    let mut kept = create().expect("nothing was kept in it");
+    kept.append(&entry(1, kept.next())).expect("room");
+    kept.commit().expect("nothing fails");
+    drop(kept);
+    assert!(matches!(create().err(), Some(StorageError::Unexpected { .. })));
+}
+
+#[test]
+fn a_full_log_still_takes_a_checkpoint_which_makes_room() {
+    let disk = tearing(9);
+    let small = Options { bytes_max: 3 * 8 * 512, ..options(9) };
+    let mut kept =
+        Kept::create(&mut *disk.root(), identity(), first(), small).expect("an empty disk");
+    let fill = |kept: &mut Kept| {
+        let refused = (0..200).find_map(|_| {
+            kept.commit().expect("nothing fails");
+            kept.append(&Entry::Record(vec![1; 300].into())).err()
+        });
+        assert!(matches!(refused, Some(StorageError::Full { .. })), "{refused:?}");
+    };
+    for slot in 1..=4 {
+        fill(&mut kept);
+        // The log that belongs to the snapshot before goes with the one after.
+        kept.save(&snapshot(9, 2 * slot), kept.next()).expect("a checkpoint has room");
+        kept.save(&snapshot(9, 2 * slot + 1), kept.next()).expect("a checkpoint has room");
+    }
+    fill(&mut kept);
+}
+
+#[test]
+fn a_damaged_snapshot_is_passed_over_and_its_log_is_still_there() {
+    let disk = tearing(2);
+    let mut kept =
+        Kept::create(&mut *disk.root(), identity(), first(), options(2)).expect("an empty disk");
+    for slot in 1..=5 {
+        for _ in 0..40 {
+            kept.append(&entry(2, kept.next())).expect("room");
+        }
+        kept.save(&snapshot(2, slot), kept.next()).expect("room");
+    }
+    let last = kept.next();
+    drop(kept);
+    let list = disk.paths().into_iter().rfind(|path| path.ends_with(".snapshot"));
+    disk.tamper(&list.expect("there are two"), Some(vec![7; 100]));
+    let (kept, past) =
+        Kept::open(&mut *disk.root(), identity(), &first(), options(2)).expect("one is intact");
+    assert_eq!(
+        (past.snapshot.map(|snapshot| snapshot.slot), past.damaged.len()),
+        (Some(Slot(4)), 1)
+    );
+    let found: Vec<u64> = past.entries.iter().map(|(number, _)| *number).collect();
+    assert!((1..=40).all(|back| found.contains(&(last - 1 - back))), "{found:?} {last}");
+    assert_eq!(kept.next(), last);
+}
+
+#[test]
+fn an_epoch_without_its_state_is_nothing_to_go_on_from() {
+    let disk = tearing(3);
+    let mut kept =
+        Kept::create(&mut *disk.root(), identity(), first(), options(3)).expect("an empty disk");
+    kept.save(&snapshot(3, 64), kept.next()).expect("room");
+    let (next, proof) = next_epoch(&first(), &snapshot(3, 128));
+    kept.begin_epoch(next.clone(), Some(proof)).expect("room");
+    kept.commit().expect("nothing fails");
+    let open = || Kept::open(&mut *disk.root(), identity(), &first(), options(3)).expect("intact");
+    let (mut kept, past) = open();
+    assert_eq!((past.is_whole(), &past.membership), (false, &next));
+    kept.save(&snapshot(3, 128), kept.next()).expect("room");
+    assert!(open().1.is_whole());
+}
+
+#[test]
+fn the_thread_keeps_everything_in_order_and_says_when_it_is_durable() {
+    let place = tempfile::tempdir().expect("a folder");
+    let path = place.path().join("data");
+    let sizes = Options::new([4; 32]);
+    let mut data = OsFolder::open(&path).expect("a new folder");
+    let kept = Kept::create(&mut data, identity(), first(), sizes).expect("an empty folder");
+    let (woken, woke) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let told = woken.clone();
+    let wake = Box::new(move || {
+        told.fetch_add(1, Ordering::SeqCst);
+    });
+    let writer = Writer::start(kept, wake).expect("a thread");
+    let begin = writer.append(Entry::Record(Bytes::from_static(b"0"))).expect("it works");
+    for number in begin + 1..begin + 3_000 {
+        assert_eq!(writer.append(entry(4, number)).expect("it works"), number);
+        if number % 500 == 0 {
+            writer.wait_for(number).expect("it works");
+            assert!(writer.durable().expect("it works") > number);
+            woke.fetch_max(woken.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+    }
+    let state = snapshot(4, 64);
+    let end = writer.save(state.clone(), begin + 1).expect("it works");
+    drop(writer.finish().expect("it works"));
+    assert!(woke.load(Ordering::SeqCst) > 0 && woken.load(Ordering::SeqCst) < 3_000, "in groups");
+    let (kept, past) = Kept::open(&mut data, identity(), &first(), sizes).expect("intact");
+    assert_eq!((kept.next(), past.snapshot), (end + 1, Some(state)));
+    let expected = (begin + 1..end).map(|number| (number, entry(4, number)));
+    assert!(past.entries.into_iter().skip(1).eq(expected));
+}
+
+#[test]
+fn while_the_disk_syncs_more_can_be_handed_over_and_is_not_yet_durable() {
+    let disk = tearing(6);
+    let (permit, permits) = mpsc::channel();
+    let (begun, begins) = mpsc::channel();
+    let gate = Gate(Arc::new(Mutex::new((begun, permits))));
+    let mut root = Gated { inner: disk.root(), gate };
+    // Enough for what is synced while it is made.
+    (0..9).for_each(|_| permit.send(()).expect("somebody waits"));
+    // One segment, so that one sync is one commit.
+    let large = Options { segment_bytes: 1 << 20, ..Options::new([6; 32]) };
+    let kept = Kept::create(&mut root, identity(), first(), large).expect("an empty disk");
+    let writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
+    let made = begins.try_iter().count();
+    (made..9).for_each(|_| {
+        let number = writer.append(entry(6, 1)).expect("it works");
+        writer.wait_for(number).expect("it works");
+    });
+    assert_eq!(begins.try_iter().count(), 9 - made);
+    let one = writer.append(entry(6, 2)).expect("it works");
+    begins.recv().expect("it syncs");
+    let others: Vec<u64> =
+        (0..5).map(|_| writer.append(entry(6, 3)).expect("nobody waits")).collect();
+    assert_eq!(writer.durable().expect("it works"), one);
+    permit.send(()).expect("it waits");
+    writer.wait_for(one).expect("it works");
+    begins.recv().expect("it syncs all others");
+    assert_eq!(writer.durable().expect("it works"), others[0]);
+    permit.send(()).expect("it waits");
+    writer.wait_for(others[4]).expect("it works");
+    assert_eq!(begins.try_iter().count(), 0, "one sync for all");
+    writer.finish().expect("it works");
+}
+
+/// Says when a sync begins, and has it wait until it may.
+#[derive(Clone)]
+struct Gate(Arc<Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>>);
+
+struct Gated<T: ?Sized> {
+    gate: Gate,
+    inner: Box<T>,
+}
+
+impl File for Gated<dyn File> {
+    fn size(&self) -> Result<u64, DiskError> {
+        self.inner.size()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), DiskError> {
+        self.inner.read_at(buffer, offset)
+    }
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+        self.inner.write_at(bytes, offset)
+    }
+    fn preallocate(&mut self, size: u64) -> Result<(), DiskError> {
+        self.inner.preallocate(size)
+    }
+    fn sync(&mut self) -> Result<(), DiskError> {
+        let gate = self.gate.0.lock().expect("nobody panics");
+        gate.0.send(()).expect("the test listens");
+        gate.1.recv().expect("the test goes on");
+        self.inner.sync()
+    }
+}
+
+impl Folder for Gated<dyn Folder> {
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        self.inner.list()
+    }
+    fn create(&mut self, name: &str) -> Result<Box<dyn File>, DiskError> {
+        Ok(Box::new(Gated { inner: self.inner.create(name)?, gate: self.gate.clone() }))
+    }
+    fn open(&self, name: &str) -> Result<Box<dyn File>, DiskError> {
+        self.inner.open(name)
+    }
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.inner.rename(from, to)
+    }
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
+        self.inner.remove(name)
+    }
+    fn sync(&mut self) -> Result<(), DiskError> {
+        self.inner.sync()
+    }
+    fn folder(&mut self, name: &str) -> Result<Box<dyn Folder>, DiskError> {
+        Ok(Box::new(Gated { inner: self.inner.folder(name)?, gate: self.gate.clone() }))
+    }
+}
+
+#[test]
+fn while_a_state_is_saved_the_log_goes_on_and_the_newest_state_is_next() {
+    let disk = tearing(7);
+    let (permit, permits) = mpsc::channel();
+    let (begun, begins) = mpsc::channel();
+    let gate = Gate(Arc::new(Mutex::new((begun, permits))));
+    let mut root = OnlySnapshots { disk: disk.clone(), gate };
+    let kept = Kept::create(&mut root, identity(), first(), options(7)).expect("an empty disk");
+    let writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
+    writer.save(snapshot(7, 64), 1).expect("it works");
+    begins.recv().expect("it syncs the pack");
+    let mut last = 0;
+    for number in 3..40 {
+        last = writer.append(entry(7, number)).expect("it works");
+        writer.wait_for(last).expect("the log goes on");
+    }
+    assert!(writer.is_saving());
+    // The one in the middle is never written.
+    for slot in [128, 192] {
+        last = writer.save(snapshot(7, slot), last).expect("it works");
+    }
+    // Pack and list, twice, with the one that waits already.
+    (0..4).for_each(|_| permit.send(()).expect("it waits"));
+    let after = writer.append(entry(7, last + 1)).expect("it works");
+    drop(writer.finish().expect("it works"));
+    assert_eq!(begins.try_iter().count(), 3);
+    let (_, past) =
+        Kept::open(&mut *disk.root(), identity(), &first(), options(7)).expect("intact");
+    assert_eq!(past.snapshot, Some(snapshot(7, 192)));
+    assert_eq!(past.entries.last(), Some(&(after, entry(7, last + 1))));
+    assert!(disk.paths().iter().all(|path| !path.contains("80.snapshot")), "{:?}", disk.paths());
+}
+
+#[test]
+fn what_is_under_way_at_the_end_is_done_and_the_log_is_cut() {
+    for seed in 0..50 {
+        let disk = tearing(seed);
+        let mut kept = Kept::create(&mut *disk.root(), identity(), first(), options(seed))
+            .expect("an empty disk");
+        for slot in 1..=3 {
+            let writer = Writer::start(kept, Box::new(|| ())).expect("threads");
+            for number in 0..40 {
+                writer.append(entry(seed, number)).expect("it works");
+            }
+            let needed = writer.append(entry(seed, 40)).expect("it works");
+            writer.save(snapshot(seed, slot), needed).expect("it works");
+            kept = writer.finish().expect("it works");
+        }
+        let (_, past) =
+            Kept::open(&mut *disk.root(), identity(), &first(), options(seed)).expect("intact");
+        assert_eq!(past.snapshot, Some(snapshot(seed, 3)));
+        assert!(past.recovered.first > 40, "{:?}", past.recovered);
+    }
+}
+
+#[test]
+fn no_state_is_saved_before_the_entries_that_it_rests_on_are_durable() {
+    for seed in 0..50 {
+        let disk = tearing(seed);
+        let kept = Kept::create(&mut *disk.root(), identity(), first(), options(seed));
+        disk.choose(disk.operations() + 1, Fate::Fails);
+        let writer = Writer::start(kept.expect("an empty disk"), Box::new(|| ())).expect("threads");
+        let saved = writer.save(snapshot(seed, 64), 2).expect("it works");
+        assert!(writer.wait_for(saved).is_err());
+        assert!(writer.finish().is_err());
+        let there = |path: &String| path.contains(SNAPSHOTS);
+        assert!(!disk.paths().iter().any(there), "{:?}", disk.paths());
+    }
+}
+
+/// A data folder of which only the snapshots wait at the gate.
+struct OnlySnapshots {
+    disk: SimDisk,
+    gate: Gate,
+}
+
+impl Folder for OnlySnapshots {
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        self.disk.root().list()
+    }
+    fn create(&mut self, name: &str) -> Result<Box<dyn File>, DiskError> {
+        self.disk.root().create(name)
+    }
+    fn open(&self, name: &str) -> Result<Box<dyn File>, DiskError> {
+        self.disk.root().open(name)
+    }
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.disk.root().rename(from, to)
+    }
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
+        self.disk.root().remove(name)
+    }
+    fn sync(&mut self) -> Result<(), DiskError> {
+        self.disk.root().sync()
+    }
+    fn folder(&mut self, name: &str) -> Result<Box<dyn Folder>, DiskError> {
+        let inner = self.disk.root().folder(name)?;
+        let gate = self.gate.clone();
+        Ok(if name == SNAPSHOTS { Box::new(Gated { inner, gate }) } else { inner })
+    }
+}
+
+#[test]
+fn after_a_failure_the_thread_acknowledges_nothing_and_nobody_waits() {
+    let disk = tearing(5);
+    let kept =
+        Kept::create(&mut *disk.root(), identity(), first(), options(5)).expect("an empty disk");
+    disk.choose(disk.operations() + 1, Fate::Fails);
+    let writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
+    let number = writer.append(entry(5, 2)).expect("it works");
+    assert!(matches!(writer.wait_for(number), Err(StorageError::Disk(_))));
+    assert!(writer.durable().is_err() && writer.append(entry(5, 3)).is_err());
+    assert!(writer.finish().is_err());
+}

@@ -1,0 +1,8 @@
+//! The log and the snapshots on the simulator's disk, and on a real one.
+
+mod crash;
+mod damage;
+mod kept;
+mod real;
+mod snapshots;
+mod workload;

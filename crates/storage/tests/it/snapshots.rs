@@ -1,0 +1,214 @@
+//! Snapshots: written as a whole or not at all, only what changed, and damage is found.
+
+use crate::workload::identity;
+use bytes::Bytes;
+use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::snapshot::{Section, Snapshot};
+use pentarchy_sim::disk::{Fate, Faults, SimDisk};
+use pentarchy_sim::rng::Rng;
+use pentarchy_storage::disk::Folder;
+use pentarchy_storage::error::StorageError;
+use pentarchy_storage::identity::Identity;
+use pentarchy_storage::snapshots::{KEPT, Snapshots};
+use std::collections::BTreeSet;
+
+fn folder(disk: &SimDisk) -> Box<dyn Folder> {
+    disk.root().folder("snapshots").expect("no folder needs to be made")
+}
+
+fn open(disk: &SimDisk) -> Snapshots {
+    let (snapshots, damaged) = Snapshots::open(folder(disk), identity()).expect("its own");
+    assert!(damaged.is_empty(), "{damaged:?}");
+    snapshots
+}
+
+/// A state of some sections, some of which are as they were in the one before.
+fn state(rng: &mut Rng, before: Option<&Snapshot>, slot: u64) -> Snapshot {
+    let section = |index: usize, rng: &mut Rng| match before {
+        Some(before) if rng.percent(70) => before.sections[index].clone(),
+        _ => {
+            let size = if index == 3 { 300 << 10 } else { rng.below(3_000) };
+            Section::cut((0..size).map(|_| rng.next_u64() as u8).collect())
+        }
+    };
+    let sections = (0..12).map(|index| section(index, rng)).collect();
+    Snapshot::new(Slot(slot), sections)
+}
+
+fn slots(snapshots: &Snapshots) -> Vec<u64> {
+    snapshots.list().map(|stored| stored.slot.0).collect()
+}
+
+#[test]
+fn what_was_saved_is_read_back_chunk_by_chunk_and_as_a_whole() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut rng = Rng::new(1);
+    let (mut snapshots, mut before) = (open(&disk), None);
+    let mut written = Vec::new();
+    for slot in 1..=10 {
+        let now = state(&mut rng, before.as_ref(), slot * 64);
+        let saved = snapshots.save(&now, &slot.to_le_bytes()).expect("nothing fails");
+        written.push(saved.bytes);
+        snapshots = open(&disk);
+        let last = snapshots.list().last().expect("just saved");
+        assert_eq!((last.slot, last.digest), (now.slot, now.digest));
+        assert_eq!(snapshots.load(now.slot).expect("intact"), now);
+        assert_eq!(snapshots.manifest(now.slot), Some(&now.manifest()));
+        assert_eq!(snapshots.note(now.slot), Some(&Bytes::copy_from_slice(&slot.to_le_bytes())));
+        for index in 0..last.chunks {
+            let chunk = snapshots.chunk(now.slot, index).expect("intact");
+            assert_eq!(Some(&chunk), now.chunk(index));
+        }
+        assert!(snapshots.chunk(now.slot, last.chunks).is_err());
+        assert!(snapshots.load(Slot(1)).is_err());
+        before = Some(now);
+    }
+    assert_eq!(slots(&snapshots), [9 * 64, 10 * 64]);
+    assert!(snapshots.scrub().is_empty());
+}
+
+#[test]
+fn only_what_changed_is_written_and_the_folder_stays_small() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut snapshots = open(&disk);
+    let (mut rng, mut most) = (Rng::new(1), (0, 0));
+    let (mut moved, mut written) = (0, 0);
+    let mut sections: Vec<Section>;
+    // As many sections change in each round.
+    for changing in [1, 7, 40] {
+        let section = |round: u64, index| {
+            Section::cut([index, round].map(u64::to_le_bytes).concat().repeat(64))
+        };
+        sections = (0..100).map(|index| section(0, index)).collect();
+        let state = Snapshot::new(Slot(changing * 1000), sections.clone());
+        snapshots.save(&state, b"").expect("room");
+        for round in 1..=300 {
+            let changed: BTreeSet<u64> = (0..changing).map(|_| rng.below(100)).collect();
+            for index in &changed {
+                sections[*index as usize] = section(changing * 1000 + round, *index);
+            }
+            let state = Snapshot::new(Slot(changing * 1000 + round), sections.clone());
+            let saved = snapshots.save(&state, b"").expect("room");
+            assert_eq!(saved.chunks_new, changed.len());
+            written += saved.chunks_new;
+            moved += saved.chunks_moved;
+            let packs = disk.paths().iter().filter(|path| path.ends_with(".pack")).count();
+            let size = |path: &String| disk.content(path).len();
+            let bytes: usize =
+                disk.paths().iter().filter(|path| path.ends_with(".pack")).map(size).sum();
+            most = (most.0.max(packs), most.1.max(bytes));
+        }
+    }
+    let (packs, bytes) = most;
+    // The state has 100 KiB. Freeing packs costs no more than what is written anyway.
+    assert!(packs <= 70 && bytes < 300_000 && moved < written, "{most:?} {moved} {written}");
+}
+
+#[test]
+fn a_crash_at_any_operation_leaves_whole_snapshots_and_the_acknowledged_one() {
+    for seed in 0..24 {
+        for at in 0..48 {
+            let disk = SimDisk::new(seed, Faults { tears_sectors: true, ..Faults::default() });
+            let mut rng = Rng::new(seed);
+            let mut states = vec![state(&mut rng, None, 1)];
+            let mut snapshots = open(&disk);
+            snapshots.save(&states[0], b"").expect("nothing fails");
+            let mut acknowledged = 1;
+            let fate = if seed % 2 == 0 { Fate::Stops } else { Fate::Fails };
+            disk.choose(disk.operations() + at, fate);
+            for slot in 2..=5 {
+                states.push(state(&mut rng, states.last(), slot));
+                match snapshots.save(&states[slot as usize - 1], b"") {
+                    Ok(_) => acknowledged = slot,
+                    Err(_) => break,
+                }
+            }
+            if acknowledged < 5 {
+                let again = snapshots.save(&states[states.len() - 1], b"");
+                assert!(matches!(again, Err(StorageError::Failed { .. })), "{again:?}");
+            }
+            if seed % 3 != 0 {
+                disk.restart();
+                drop(open(&disk));
+            }
+            disk.lose_power();
+            let mut snapshots = open(&disk);
+            let found = slots(&snapshots);
+            assert!(found.iter().any(|slot| *slot >= acknowledged), "{found:?} {acknowledged}");
+            assert!(found.len() >= KEPT.min(acknowledged as usize), "one in case one is damaged");
+            assert!(snapshots.scrub().is_empty());
+            for slot in found {
+                let loaded = snapshots.load(Slot(slot)).expect("intact");
+                assert_eq!(loaded, states[slot as usize - 1]);
+            }
+            let next = state(&mut rng, states.last(), 9);
+            snapshots.save(&next, b"").expect("nothing fails");
+            assert!(slots(&snapshots).len() <= KEPT);
+            assert_eq!(open(&disk).load(Slot(9)).expect("intact"), next);
+        }
+    }
+}
+
+#[test]
+fn damage_is_found_and_the_other_snapshot_is_still_there() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut rng = Rng::new(5);
+    let first = state(&mut rng, None, 1);
+    let second = state(&mut rng, Some(&first), 2);
+    let mut snapshots = open(&disk);
+    snapshots.save(&first, b"").expect("room");
+    snapshots.save(&second, b"").expect("room");
+    for path in disk.paths() {
+        let content = disk.content(&path);
+        for at in (0..content.len()).step_by(content.len() / 300 + 1).chain([content.len() - 1]) {
+            let mut bytes = content.clone();
+            bytes[at] ^= 1 << (at % 8);
+            let damaged = disk.copy();
+            damaged.tamper(&path, Some(bytes));
+            let opened = Snapshots::open(folder(&damaged), identity());
+            let reported = match opened {
+                Err(_) => true,
+                Ok((snapshots, problems)) => {
+                    assert!(problems.len() < KEPT);
+                    !problems.is_empty() || !snapshots.scrub().is_empty()
+                }
+            };
+            // What packs begin with is for whoever looks at them with other tools.
+            assert!(reported || path.ends_with(".pack") && at < 38, "{path} byte {at}");
+        }
+        for content in [None, Some(Vec::new()), Some(content[..content.len() - 1].to_vec())] {
+            let damaged = disk.copy();
+            damaged.tamper(&path, content);
+            let (snapshots, problems) =
+                Snapshots::open(folder(&damaged), identity()).expect("the other is intact");
+            let there = slots(&snapshots);
+            assert!(there.len() + problems.len() >= 1 && there != [1, 2], "{path}: {there:?}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_list_goes_with_the_next_save() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut rng = Rng::new(6);
+    let first = state(&mut rng, None, 1);
+    open(&disk).save(&first, b"").expect("room");
+    let path = disk.paths().into_iter().find(|path| path.ends_with(".snapshot")).expect("one");
+    disk.tamper(&path, Some(vec![1; 500]));
+    let (mut snapshots, problems) = Snapshots::open(folder(&disk), identity()).expect("its own");
+    assert!(matches!(problems[..], [StorageError::Corrupt { .. }]), "{problems:?}");
+    snapshots.save(&state(&mut rng, None, 2), b"").expect("room");
+    assert_eq!(slots(&open(&disk)), [2]);
+    assert_eq!(disk.paths().len(), 2);
+}
+
+#[test]
+fn somebody_elses_snapshots_are_refused() {
+    let disk = SimDisk::new(1, Faults::default());
+    open(&disk).save(&state(&mut Rng::new(1), None, 1), b"").expect("room");
+    let other = Identity { replica: ReplicaId(1), ..identity() };
+    let refused = Snapshots::open(folder(&disk), other).err();
+    assert!(matches!(refused, Some(StorageError::Foreign { .. })), "{refused:?}");
+    let (seen, _) = Snapshots::read(folder(&disk), None).expect("anyone's");
+    assert_eq!(slots(&seen), [1]);
+}
