@@ -5,9 +5,9 @@ use crate::adversary::Behaviour;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::hostile::Hostility;
-use crate::network::NetworkOptions;
-use crate::swarm::Options;
-use pentarchy_core::ids::ReplicaId;
+use crate::network::{Cells, NetworkOptions};
+use crate::swarm::{Disturbance, Options, Target};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 
 /// All exhibits.
 pub const EXHIBITS: &[Exhibit] = &[
@@ -104,7 +104,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         about: "a read that is not ordered and asks fewer replicas than intersect with every write \
                 returns what was overwritten",
         flaw: Flaw::Mutant("client.reads-from-a-quorum"),
-        scene: Scene::Swarm { seeds: 120, shape: reads },
+        scene: Scene::Swarm { seeds: 40, shape: reads },
         breaks: &["linearizability"],
     },
     Exhibit {
@@ -113,7 +113,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         about: "a replica that fetched a state cannot answer requests that it skipped, and their \
                 client never has enough answers",
         flaw: Flaw::Mutant("sessions.replies-left-out"),
-        scene: Scene::Swarm { seeds: 150, shape: |_| {} },
+        scene: Scene::Swarm { seeds: 40, shape: skipped },
         breaks: &["liveness"],
     },
     Exhibit {
@@ -187,9 +187,33 @@ fn partial_macs(options: &mut Options) {
     options.liveness_timeouts = 50;
 }
 
+/// Half of the group does not know what the other half wrote, and a faulty replica stands on both
+/// sides: its two copies share a device and say what they know.
 fn reads(options: &mut Options) {
+    calm(options);
     (options.workload.reads_percent, options.workload.queries_percent) = (50, 100);
-    options.workload.keys = 1;
+    (options.workload.keys, options.clients) = (1, options.clients.max(2));
+    options.byzantine = vec![(ReplicaId(1), vec![Behaviour::Twin])];
+    let (behind, copy) = (2, options.n as u16);
+    let cells = Cells(0).with(behind, 1).with(copy, 1);
+    let lasts = options.heal_at / 8;
+    let split = |part: u64| (part * options.heal_at / 4, Disturbance::Partition { cells, lasts });
+    options.disturbances = (0..4).map(split).collect();
+}
+
+/// One replica answers no client, and another one is behind by more than its peers keep: clients
+/// need the answers of the one that fetches the state.
+fn skipped(options: &mut Options) {
+    calm(options);
+    let friends = ReplicaSet((1 << options.n) - 1);
+    let mute = Behaviour::Selective { friends, answers_clients: false };
+    options.byzantine = vec![(ReplicaId(1), vec![mute])];
+    let target = Target::Replica(ReplicaId(2));
+    let lasts = options.heal_at / 4;
+    let away = Disturbance::Isolate { target, hears: false, clients: false, lasts };
+    options.disturbances = vec![(options.heal_at / 8, away), (options.heal_at / 2, away)];
+    options.tuning.window_slots = 2 * options.tuning.checkpoint_slots;
+    (options.tuning.batch_requests, options.outstanding) = (1, 32);
 }
 
 fn poison(options: &mut Options) {
