@@ -100,7 +100,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     },
     Exhibit {
         name: "stale-read",
-        source: "Berger, Reiser and Bessani, Making Reads in BFT SMR Fast, Linearizable, and Live",
+        source: "Castro and Liskov, Practical BFT, OSDI 1999: how many must answer a read",
         about: "a read that is not ordered and asks fewer replicas than intersect with every write \
                 returns what was overwritten",
         flaw: Flaw::Mutant("client.reads-from-a-quorum"),
@@ -132,6 +132,34 @@ pub const EXHIBITS: &[Exhibit] = &[
         flaw: Flaw::Mutant("minbft.new-view-not-passed-on"),
         scene: Scene::Swarm { seeds: 100, shape: |_| {} },
         breaks: &["liveness"],
+    },
+    Exhibit {
+        name: "counter-gap",
+        source: "Veronese et al., section 4: messages count in the order of their counters, without \
+                 holes",
+        about: "a message is lost and nobody sends it again: counters have no holes, so a backup \
+                stands still for ever",
+        flaw: Flaw::Mutant("minbft.slots-not-passed-on"),
+        scene: Scene::Swarm { seeds: 40, shape: lossy },
+        breaks: &["liveness"],
+    },
+    Exhibit {
+        name: "gap-of-an-author",
+        source: "found here: Veronese et al., section 4, read as messages sent again by their author",
+        about: "a faulty primary leaves one backup out, and answers clients, so nobody else misses \
+                anything; only if others pass on what they have is that backup ever level",
+        flaw: Flaw::Mutant("minbft.only-authors-repeat"),
+        scene: Scene::Swarm { seeds: 40, shape: left_out },
+        breaks: &["liveness"],
+    },
+    Exhibit {
+        name: "stable-by-f",
+        source: "Veronese et al., section 4: a stable checkpoint takes f + 1 equal messages",
+        about: "a checkpoint counts as stable with f signatures: a liar alone makes up a state, and \
+                a correct replica convinces nobody with what it believes itself",
+        flaw: Flaw::Mutant("minbft.stable-by-f"),
+        scene: Scene::Swarm { seeds: 40, shape: forging_backup },
+        breaks: &["acceptance", "checkpoint", "liveness"],
     },
     Exhibit {
         name: "time-from-the-future",
@@ -199,6 +227,24 @@ fn reads(options: &mut Options) {
     let lasts = options.heal_at / 8;
     let split = |part: u64| (part * options.heal_at / 4, Disturbance::Partition { cells, lasts });
     options.disturbances = (0..4).map(split).collect();
+}
+
+fn lossy(options: &mut Options) {
+    calm(options);
+    options.network.loss_ppm = 20_000;
+}
+
+fn left_out(options: &mut Options) {
+    calm(options);
+    let friends = ReplicaSet::from_iter([ReplicaId(1)]);
+    let selective = Behaviour::Selective { friends, answers_clients: true };
+    options.byzantine = vec![(ReplicaId(0), vec![selective])];
+}
+
+fn forging_backup(options: &mut Options) {
+    calm(options);
+    let forge = Behaviour::Forge { alone: false, rate_ppm: 300_000 };
+    options.byzantine = vec![(ReplicaId(2), vec![forge])];
 }
 
 /// One replica answers no client, and another one is behind by more than its peers keep: clients
