@@ -13,7 +13,7 @@ use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 pub const EXHIBITS: &[Exhibit] = &[
     Exhibit {
         name: "new-view-executed",
-        source: "hyperledger-labs/minbft, pull request 212; Veronese et al. 2013, section 4",
+        source: "hyperledger-labs/minbft, pull request 212; Veronese et al., section 4",
         about: "a primary executes what its NEW-VIEW takes over, is cut off, and a later view that \
                 knows nothing of it orders something else in that slot",
         flaw: Flaw::Mutant("minbft.execute-on-new-view"),
@@ -28,7 +28,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     },
     Exhibit {
         name: "commit-after-leaving",
-        source: "hyperledger-labs/minbft, pull request 189; Veronese et al. 2013, section 4",
+        source: "hyperledger-labs/minbft, pull request 189; Veronese et al., section 4",
         about: "a liar shows an empty VIEW-CHANGE, and then commits in the view that it left",
         flaw: Flaw::Mutant("device.not-bound-to-views"),
         scene: Scene::Explorer {
@@ -42,7 +42,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     },
     Exhibit {
         name: "omitted-commitment",
-        source: "Veronese et al. 2013, section 4: why a VIEW-CHANGE shows all messages",
+        source: "Veronese et al., section 4: a VIEW-CHANGE shows commitments without holes",
         about: "a liar's VIEW-CHANGE leaves out what it committed to, and the next view orders \
                 something else there",
         flaw: Flaw::Mutant("minbft.omission-not-checked"),
@@ -82,7 +82,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     },
     Exhibit {
         name: "number-reused",
-        source: "found here: Veronese et al. 2013, section 4, read as one timer for each request",
+        source: "found here: Veronese et al., section 4, read as one timer for each request",
         about: "a client gives one number to different requests; backups wait for theirs for ever \
                 and depose a correct primary",
         flaw: Flaw::Mutant("pending.waits-for-digest"),
