@@ -44,8 +44,8 @@ impl Liveness {
     }
 
     /// Looks whether anything moves: something reached a client at `since`, correct replicas stand
-    /// elsewhere than before, or a timer still runs of those that ran when they last did; `until` is
-    /// when the last one runs out that runs now.
+    /// elsewhere than before, or a timer still runs of those that ran when they last did; `until`
+    /// is when the last one runs out that runs now.
     ///
     /// # Errors
     /// If nothing has moved for a part of the time that is allowed.

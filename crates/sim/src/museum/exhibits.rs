@@ -135,8 +135,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     },
     Exhibit {
         name: "counter-gap",
-        source: "Veronese et al., section 4: messages count in the order of their counters, without \
-                 holes",
+        source: "Veronese et al., section 4: messages count in counter order, without holes",
         about: "a message is lost and nobody sends it again: counters have no holes, so a backup \
                 stands still for ever",
         flaw: Flaw::Mutant("minbft.slots-not-passed-on"),
@@ -145,7 +144,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     },
     Exhibit {
         name: "gap-of-an-author",
-        source: "found here: Veronese et al., section 4, read as messages sent again by their author",
+        source: "found here: Veronese et al., section 4, read as authors who send again",
         about: "a faulty primary leaves one backup out, and answers clients, so nobody else misses \
                 anything; only if others pass on what they have is that backup ever level",
         flaw: Flaw::Mutant("minbft.only-authors-repeat"),
@@ -155,8 +154,8 @@ pub const EXHIBITS: &[Exhibit] = &[
     Exhibit {
         name: "stable-by-f",
         source: "Veronese et al., section 4: a stable checkpoint takes f + 1 equal messages",
-        about: "a checkpoint counts as stable with f signatures: a liar alone makes up a state, and \
-                a correct replica convinces nobody with what it believes itself",
+        about: "a checkpoint counts as stable with f signatures: a liar alone makes up a state, \
+                and a correct replica convinces nobody with what it believes itself",
         flaw: Flaw::Mutant("minbft.stable-by-f"),
         scene: Scene::Swarm { seeds: 40, shape: forging_backup },
         breaks: &["acceptance", "checkpoint", "liveness"],
