@@ -11,7 +11,7 @@ pub const SEEDS: u64 = 200;
 /// A step's name and what it does; the number is that of the simulator's seeds.
 type Step = (&'static str, fn(&Path, u64) -> Result<(), Failure>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 12] = [
     ("format", |root, _| cargo(root, &["fmt", "--all", "--", "--check"], &[])),
     ("tidy", |root, _| tidy::tidy(root)),
     ("clippy", |root, _| {
@@ -25,26 +25,25 @@ const STEPS: [Step; 10] = [
     ("deny", |root, _| deny(root)),
     ("test", |root, _| cargo(root, &["test", "--workspace"], &[])),
     ("sim", |root, seeds| {
-        let run = ["run", "--release", "--quiet", "-p", "pentarchy", "--", "sim"];
-        let seeds = seeds.to_string();
-        let what = ["--protocol", "minbft", "--seeds", &seeds];
-        cargo(root, &[&run[..], &what[..]].concat(), &[])
+        release(root, &[], &["sim", "--protocol", "minbft", "--seeds", &seeds.to_string()])
     }),
+    ("mutants", |root, _| release(root, MUTANTS, &["sim", "mutants", "--starts", "1"])),
+    ("museum", |root, _| release(root, MUTANTS, &["sim", "museum"])),
     ("audit", |root, _| audit(root)),
     ("instructions", |root, _| instructions::run(root, false)),
     ("fuzz", |root, _| fuzz::check(root)),
 ];
 
-/// What is run by its name only: it needs a build of its own, and minutes.
-const LONG_STEPS: [Step; 2] = [
-    ("mutants", |root, _| with_mutants(root, &["mutants", "--starts", "1"])),
-    ("museum", |root, _| with_mutants(root, &["museum"])),
-];
+/// The build with seeded bugs, which the steps about them share.
+const MUTANTS: &[&str] = &["--features", "mutants"];
 
-/// What `sim` does with seeded bugs.
-fn with_mutants(root: &Path, what: &[&str]) -> Result<(), Failure> {
-    let run = ["run", "--release", "--quiet", "-p", "pentarchy", "--features", "mutants", "--"];
-    cargo(root, &[&run[..], &["sim"], what].concat(), &[])
+/// Runs a command of the binary; building it is timed apart.
+fn release(root: &Path, features: &[&str], what: &[&str]) -> Result<(), Failure> {
+    let binary = [&["--release", "--quiet", "-p", "pentarchy"], features].concat();
+    let begun = Instant::now();
+    cargo(root, &[&["build"], &binary[..]].concat(), &[])?;
+    println!("      built in {:.1} s", begun.elapsed().as_secs_f32());
+    cargo(root, &[&["run"], &binary[..], &["--"], what].concat(), &[])
 }
 
 /// Seeds that are run once for each optimisation level.
@@ -70,10 +69,10 @@ fn audit(root: &Path) -> Result<(), Failure> {
 pub fn check(root: &Path, only: Option<&str>, seeds: u64) -> Result<(), Failure> {
     let chosen: Vec<&Step> = match only {
         None => STEPS.iter().collect(),
-        Some(only) => STEPS.iter().chain(&LONG_STEPS).filter(|(name, _)| *name == only).collect(),
+        Some(only) => STEPS.iter().filter(|(name, _)| *name == only).collect(),
     };
     if chosen.is_empty() {
-        let names: Vec<_> = STEPS.iter().chain(&LONG_STEPS).map(|(name, _)| *name).collect();
+        let names: Vec<_> = STEPS.iter().map(|(name, _)| *name).collect();
         let names = names.join(", ");
         return Err(format!("no such step; there are: {names}"));
     }

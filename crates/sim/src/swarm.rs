@@ -239,6 +239,7 @@ impl Options {
             options.draw_disturbances(rng);
             options.draw_restarts(rng);
             options.draw_stops(rng);
+            options.draw_late(rng);
         }
         if options.abuses_macs() {
             options.liveness_timeouts = 0;
@@ -313,8 +314,10 @@ impl Options {
             return;
         }
         let mut ids: Vec<ReplicaId> = (0..self.n as u16).map(ReplicaId).collect();
-        for _ in 0..rng.range(1, self.f as u64) {
-            let index = rng.below(ids.len() as u64) as usize;
+        for count in 0..rng.range(1, self.f as u64) {
+            // The first primary can do most.
+            let first = count == 0 && rng.percent(30);
+            let index = if first { 0 } else { rng.below(ids.len() as u64) as usize };
             let behaviour =
                 |rng: &mut Rng| Behaviour::draw(rng, self.n, self.clients, &self.timeouts);
             let mut behaviours = vec![behaviour(rng)];
@@ -414,6 +417,22 @@ impl Options {
                 },
             ));
         }
+    }
+
+    /// Some worlds in which the primary fails for good when everything else is well: only those who
+    /// wait for it can notice.
+    fn draw_late(&mut self, rng: &mut Rng) {
+        if rng.percent(75) {
+            return;
+        }
+        if self.byzantine.len() == self.f && rng.percent(50) {
+            self.byzantine.pop();
+        }
+        self.disturbances.retain(|(_, it)| !matches!(it, Disturbance::Crash(_)));
+        let at = self.heal_at + rng.below(self.heal_at / 2);
+        self.disturbances.push((at, Disturbance::Crash(Target::Primary)));
+        // Clients still want something then.
+        self.think_us *= 2;
     }
 
     fn draw_disturbance(&self, rng: &mut Rng, lasts: Micros) -> Disturbance {

@@ -80,13 +80,20 @@ impl Ord for Scheduled {
     }
 }
 
+/// A timer that runs.
+struct Armed {
+    /// The number of the arming.
+    arming: u64,
+    /// When it runs out.
+    at: Micros,
+}
+
 /// A replica in its place.
 struct Replica {
     id: ReplicaId,
     node: ReplicaNode,
     clock: Clock,
-    /// Armed timers, with the number of the arming.
-    timers: BTreeMap<TimerKey, u64>,
+    timers: BTreeMap<TimerKey, Armed>,
     round_at: Option<Micros>,
     paused_until: Micros,
     crashed: bool,
@@ -348,7 +355,9 @@ impl<'a> World<'a> {
     /// The property.
     pub fn run(&mut self) -> Result<Summary, crate::checker::Broken> {
         let Options { heal_at, timeouts, liveness_timeouts, .. } = self.options;
-        let liveness = Liveness::new(heal_at, &timeouts, liveness_timeouts);
+        let last_crash = self.options.disturbances.iter().map(|(at, _)| *at).max();
+        let well_at = heal_at.max(last_crash.unwrap_or_default());
+        let mut liveness = Liveness::new(well_at, &timeouts, liveness_timeouts);
         let promised = liveness_timeouts > 0;
         let mut next_look = heal_at;
         while let Some(Reverse(Scheduled(time, _, happening))) = self.queue.pop() {
@@ -360,7 +369,7 @@ impl<'a> World<'a> {
             }
             if promised && time > next_look {
                 next_look = time + LOOK_EVERY;
-                self.check_liveness(&liveness)?;
+                self.check_liveness(&mut liveness)?;
             }
             bounds::traffic(self.messages, self.queue.len(), self.traffic_max, || self.stand())?;
         }
@@ -419,7 +428,10 @@ impl<'a> World<'a> {
         executed.all(|slot| Some(slot) == first)
     }
 
-    fn check_liveness(&self, liveness: &Liveness) -> Verdict {
+    fn check_liveness(&self, liveness: &mut Liveness) -> Verdict {
+        let armed = self.correct().flat_map(|(_, replica)| replica.timers.values());
+        let until = armed.map(|armed| armed.at).max().unwrap_or_default();
+        liveness.check_moves(self.now, self.last_completion, until, || self.stand())?;
         if self.clients.iter().all(Client::is_idle) {
             let missing = self.oracle.events_missing();
             return liveness.check_level(self.now, self.last_completion, missing, || self.stand());

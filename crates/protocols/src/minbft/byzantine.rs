@@ -9,6 +9,7 @@
 //! | `prepare-again` | another batch in the same slot, if its device lets it |
 //! | `prepare-skip` | the same, leaving out a slot |
 //! | `prepare-future` | a batch whose time has not come |
+//! | `prepare-oversize` | one envelope named so often that the batch is past the limits of one |
 //! | `commit` | to what the slot orders, whether it was asked to or has left the view |
 //! | `commit-other` | to another batch |
 //! | `ask` | for a view, without cause |
@@ -44,6 +45,7 @@ use pentarchy_core::counter::Position;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, Lie};
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
+use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_REQUESTS_MAX};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
@@ -134,6 +136,14 @@ impl Byzantine {
             self.add(lies, "prepare-skip", view, slot.next(), choice);
         }
         self.add(lies, "prepare-future", view, slot, 0);
+        let too_much = |envelope: &Envelope| {
+            envelope.requests.len() * BATCH_ENVELOPES_MAX > BATCH_REQUESTS_MAX
+                || envelope.len() * BATCH_ENVELOPES_MAX > BATCH_BYTES_MAX
+        };
+        let mut known = (1..).zip(self.knows.envelopes.values());
+        if let Some((choice, _)) = known.find(|(_, envelope)| too_much(envelope)) {
+            self.add(lies, "prepare-oversize", view, slot, choice);
+        }
     }
 
     fn add_commits(&self, view: View, lies: &mut Vec<Lie>) {
@@ -202,10 +212,14 @@ impl Byzantine {
     fn compose(&self, lie: &Lie, hand: &dyn Hand) -> Option<Message> {
         let Lie { kind, view, slot, choice } = *lie;
         Some(match kind {
-            "prepare" | "prepare-again" | "prepare-skip" | "prepare-future" => {
+            "prepare" | "prepare-again" | "prepare-skip" | "prepare-future"
+            | "prepare-oversize" => {
                 let index = choice.checked_sub(1).and_then(|index| usize::try_from(index).ok());
                 let envelope = index.map(|index| self.knows.envelopes.values().nth(index));
                 let items = match envelope {
+                    Some(known) if kind == "prepare-oversize" => {
+                        vec![Item::Named(known?.digest); BATCH_ENVELOPES_MAX]
+                    }
                     Some(known) => vec![Item::Whole(known?.clone())],
                     None => Vec::new(),
                 };

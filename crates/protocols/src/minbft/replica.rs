@@ -473,7 +473,8 @@ impl MinBft {
 
     /// Runs the request timer for the oldest waiting envelope, on backups of an entered view.
     pub(super) fn arm_request_timer(&mut self, out: &mut Effects<Self>) {
-        let judges = self.phase == Phase::Entered && !self.is_primary();
+        let kept = mutant!("minbft.request-timer-kept");
+        let judges = kept || (self.phase == Phase::Entered && !self.is_primary());
         let oldest = if judges { self.pending.oldest() } else { None };
         if oldest == self.request_timer {
             return;

@@ -217,14 +217,18 @@ impl MinBft {
         if fresh && self.view_changes.len() == self.quorum() {
             // From now on the new primary could open its view.
             mark!("minbft/view_change_quorum");
-            let doublings = self.doublings.saturating_sub(1);
-            if !mutant!("minbft.trusts-new-primary") {
-                out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
-            }
+            self.time_new_primary(out);
         }
         self.try_open(out);
         if fresh && self.phase == Phase::Changing && !self.bodies.is_complete() {
             self.ask_missing(To::Others, out);
+        }
+    }
+
+    fn time_new_primary(&self, out: &mut Effects<Self>) {
+        let doublings = self.doublings.saturating_sub(1);
+        if !mutant!("minbft.trusts-new-primary") {
+            out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
         }
     }
 
@@ -317,8 +321,7 @@ impl MinBft {
             self.move_to(opening.view, Phase::Changing, out);
         }
         if self.view_changes.len() < self.quorum() {
-            let doublings = self.doublings.saturating_sub(1);
-            out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
+            self.time_new_primary(out);
         }
         if let Some(proof) = opening.checkpoint() {
             self.adopt(proof.clone(), out);

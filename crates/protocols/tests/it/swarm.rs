@@ -227,8 +227,6 @@ fn twins_break_nothing_unless_their_device_is_copied() {
 #[test]
 fn each_kind_of_lie_that_can_be_found_is_provoked() {
     let mut missing: BTreeSet<&str> = FINDINGS.into_iter().collect();
-    // It takes megabytes of large envelopes, ordered by name, which no liar here collects.
-    missing.remove("oversize_batch");
     for seed in 0..400 {
         let config = SimConfig { f: Some(1), requests: 300, ..SimConfig::default() };
         let summary = run_seed(seed, &config, &factories("minbft"));

@@ -11,6 +11,7 @@ use pentarchy_core::protocol::Timeouts;
 
 mod corrupt;
 mod delay;
+mod desert;
 mod liar;
 mod poison;
 mod replay;
@@ -21,6 +22,7 @@ mod starve;
 
 pub use corrupt::Corrupt;
 pub use delay::Delayer;
+pub use desert::Desert;
 pub use liar::Liar;
 pub use poison::Poison;
 pub use replay::Replay;
@@ -48,6 +50,9 @@ pub trait Adversary: Send {
     fn hears(&mut self, _from: Address, _packet: &Packet, _rng: &mut Rng) -> bool {
         true
     }
+
+    /// Whether the honest replica inside leads the view that it is in, or wants to enter.
+    fn leads(&mut self, _leads: bool) {}
 }
 
 /// Several at once: what one lets pass goes through the next.
@@ -70,6 +75,10 @@ impl Adversary for Chain {
     fn hears(&mut self, from: Address, packet: &Packet, rng: &mut Rng) -> bool {
         self.0.iter_mut().all(|adversary| adversary.hears(from, packet, rng))
     }
+
+    fn leads(&mut self, leads: bool) {
+        self.0.iter_mut().for_each(|adversary| adversary.leads(leads));
+    }
 }
 
 /// A behaviour by name, as plain data.
@@ -87,6 +96,8 @@ pub enum Behaviour {
         /// Whether clients get answers.
         answers_clients: bool,
     },
+    /// See [`Desert`].
+    Desert,
     /// See [`Delayer`].
     Delay {
         /// By how much at least.
@@ -147,7 +158,7 @@ pub enum Behaviour {
 
 /// How many kinds of behaviour there are that take part in every drawing. An impostor comes on top
 /// of the others, where clients use sessions.
-pub const BEHAVIOURS: u64 = 12;
+pub const BEHAVIOURS: u64 = 13;
 
 impl Behaviour {
     /// One of all of them, in a group of `n` with this many clients.
@@ -155,10 +166,12 @@ impl Behaviour {
     pub fn draw(rng: &mut Rng, n: usize, clients: usize, timeouts: &Timeouts) -> Self {
         match rng.below(BEHAVIOURS + 2) {
             0 => Self::Silent { to_clients_too: rng.percent(50) },
-            1 => Self::Selective {
-                friends: ReplicaSet(rng.below(1 << n)),
-                answers_clients: rng.percent(50),
-            },
+            1 => {
+                // Now and then it leaves out nobody but clients.
+                let (all, some) = ((1 << n) - 1, rng.below(1 << n));
+                let friends = ReplicaSet(if rng.percent(20) { all } else { some });
+                Self::Selective { friends, answers_clients: friends.0 != all && rng.percent(50) }
+            }
             2 if rng.percent(50) => {
                 // Just fast enough not to be suspected by those who wait for it alone.
                 let request = timeouts.request_ms * 1_000;
@@ -173,6 +186,7 @@ impl Behaviour {
             8 => Self::Rot { every: *rng.pick(&[20, 100, 400]) },
             9 => Self::Twin,
             10 => Self::Usurp { rate_ppm: *rng.pick(&[1_000, 20_000, 300_000]) },
+            11 => Self::Desert,
             // What only this protocol's messages can do is the most of what can be done.
             _ => Self::Forge {
                 alone: rng.percent(50),
@@ -186,6 +200,7 @@ impl Behaviour {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Silent { .. } => "silent",
+            Self::Desert => "desert",
             Self::Selective { .. } => "selective",
             Self::Delay { .. } => "delay",
             Self::Replay { .. } => "replay",
@@ -207,6 +222,7 @@ impl Behaviour {
     pub fn build(self, clients: &[ClientId]) -> Option<Box<dyn Adversary>> {
         Some(match self {
             Self::Silent { to_clients_too } => Box::new(Silent::new(to_clients_too)),
+            Self::Desert => Box::new(Desert::default()),
             Self::Selective { friends, answers_clients } => {
                 Box::new(Selective::new(friends, answers_clients))
             }

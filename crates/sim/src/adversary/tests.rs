@@ -26,6 +26,17 @@ fn the_silent_one_is_silent() {
 }
 
 #[test]
+fn the_deserter_is_silent_to_replicas_while_it_leads() {
+    let mut adversary = Chain(vec![Box::new(Desert::default())]);
+    assert_eq!(sends(&mut adversary, R1, &protocol(1)).len(), 1);
+    adversary.leads(true);
+    assert!(sends(&mut adversary, R1, &protocol(1)).is_empty());
+    assert_eq!(sends(&mut adversary, CLIENT, &protocol(1)).len(), 1);
+    adversary.leads(false);
+    assert_eq!(sends(&mut adversary, R1, &protocol(1)).len(), 1);
+}
+
+#[test]
 fn the_selective_one_has_friends() {
     let mut adversary = Selective::new(ReplicaSet::from_iter([ReplicaId(2)]), false);
     assert!(sends(&mut adversary, R1, &protocol(1)).is_empty());

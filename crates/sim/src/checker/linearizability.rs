@@ -4,6 +4,12 @@
 //! The search is Wing and Gong's with Lowe's memory of failed configurations ("Testing for
 //! linearizability", 2017), for each key alone, as linearizability is local (Herlihy and Wing,
 //! 1990).
+//!
+//! Operations that never returned may have run at any time or not at all, and there are as many
+//! ways to fit them in as there are sequences of them. So only those are tried that could matter:
+//! such an operation changes something, its change is not lost to another one whose result nobody
+//! knows, and few of them follow each other without anything between them that somebody saw; more
+//! only if that leads nowhere.
 
 use super::Broken;
 use crate::audit::{Audit, Fingerprint};
@@ -35,9 +41,12 @@ pub struct Seen {
     pub result: Option<Vec<u8>>,
 }
 
-/// Configurations of one key that are tried before the search gives up. Each takes some fifty
-/// bytes.
-pub const CONFIGURATIONS_MAX: usize = 1_000_000;
+/// Configurations of one key that are tried in one attempt before the search gives up. Each takes
+/// some sixty bytes.
+pub const CONFIGURATIONS_MAX: usize = 400_000;
+
+/// How many operations that never returned may follow each other, one attempt after the other.
+const LOST_IN_A_ROW: [usize; 4] = [1, 2, 4, usize::MAX];
 
 /// Whether some order explains what was seen. Gives the number of keys for which the search gave
 /// up.
@@ -51,13 +60,24 @@ pub fn check(history: &[Seen]) -> Result<u64, Broken> {
         keys.entry(seen.key).or_default().push(seen);
     }
     for (key, operations) in keys {
-        match Search::new(&operations).run() {
+        match search(&operations) {
             Found::Order => {}
             Found::Nothing => undecided += 1,
-            Found::NoOrder { stuck } => return Err(no_order(key, &operations, &stuck)),
+            Found::NoOrder { stuck, .. } => return Err(no_order(key, &operations, &stuck)),
         }
     }
     Ok(undecided)
+}
+
+/// Looks for an order, with more and more operations in a row that never returned.
+fn search(operations: &[&Seen]) -> Found {
+    for lost_max in LOST_IN_A_ROW {
+        match Search::new(operations, lost_max).run() {
+            Found::NoOrder { all: false, .. } => {}
+            found => return found,
+        }
+    }
+    Found::Nothing
 }
 
 fn no_order(key: u16, operations: &[&Seen], stuck: &[usize]) -> Broken {
@@ -77,6 +97,8 @@ enum Found {
     NoOrder {
         /// The operations that could come next where the search got farthest.
         stuck: Vec<usize>,
+        /// Everything was tried, however many operations in a row never returned.
+        all: bool,
     },
     /// Nothing within [`CONFIGURATIONS_MAX`].
     Nothing,
@@ -86,8 +108,8 @@ enum Found {
 struct Taken {
     /// The node of the operation's invocation.
     node: usize,
-    /// The state before it; none if it changed nothing.
-    before: Option<Vec<u8>>,
+    /// The state before it, and how many in a row had not returned; none if it changed nothing.
+    before: Option<(Vec<u8>, usize)>,
 }
 
 /// A set of operations, as the exclusive or of a random number for each: 128 bits, so that two
@@ -120,10 +142,14 @@ struct Search<'a> {
     response: Vec<usize>,
     /// The random number of each operation.
     marks: Vec<Set>,
+    /// Operations that never returned and follow each other, at most.
+    lost_max: usize,
+    /// Whether more might have followed each other.
+    cut: bool,
 }
 
 impl<'a> Search<'a> {
-    fn new(operations: &'a [&'a Seen]) -> Self {
+    fn new(operations: &'a [&'a Seen], lost_max: usize) -> Self {
         let mut events = Vec::with_capacity(2 * operations.len());
         for (index, seen) in operations.iter().enumerate() {
             events.push((seen.invoked, index, false));
@@ -142,7 +168,26 @@ impl<'a> Search<'a> {
         let mut rng = Rng::new(count as u64);
         let mut mark = || (Set::from(rng.next_u64()) << 64) | Set::from(rng.next_u64());
         let marks = operations.iter().map(|_| mark()).collect();
-        Self { operations, events, next, previous, response, marks }
+        Self { operations, events, next, previous, response, marks, lost_max, cut: false }
+    }
+
+    /// The state after an operation, if it is worth trying here: `lost` operations that never
+    /// returned stand directly before it.
+    fn try_next(&mut self, state: &[u8], seen: &Seen, lost: usize) -> Option<Vec<u8>> {
+        let returned = seen.returned.is_some();
+        if lost > 0 && seen.result.is_none() && matches!(seen.action, Action::Put(_)) {
+            // Nobody would see that those before it ran: they need not have.
+            return None;
+        }
+        let after = step(state, seen)?;
+        if returned {
+            return Some(after);
+        }
+        if after == state {
+            return None;
+        }
+        self.cut |= lost >= self.lost_max;
+        (lost < self.lost_max).then_some(after)
     }
 
     fn unlink(&mut self, node: usize) {
@@ -175,8 +220,8 @@ impl<'a> Search<'a> {
     fn run(mut self) -> Found {
         let operations = self.operations;
         let mut done: Set = 0;
-        let mut state = Vec::new();
-        let mut tried: HashSet<(Set, Fingerprint)> = HashSet::new();
+        let (mut state, mut lost) = (Vec::new(), 0);
+        let mut tried: HashSet<(Set, Fingerprint, usize)> = HashSet::new();
         let mut stack: Vec<Taken> = Vec::new();
         let (mut best, mut stuck) = (0, Vec::new());
         self.take_idle(&state, &mut stack, &mut done);
@@ -185,14 +230,17 @@ impl<'a> Search<'a> {
             let (time, index, returns) = self.events[node - 1];
             if !returns {
                 let with = done ^ self.marks[index];
-                let after = step(&state, operations[index]);
-                match after.filter(|after| tried.insert((with, Audit::of(after)))) {
+                let seen = operations[index];
+                let row = if seen.returned.is_some() { 0 } else { lost + 1 };
+                let after = self.try_next(&state, seen, lost);
+                match after.filter(|after| tried.insert((with, Audit::of(after), row))) {
                     Some(after) => {
                         let before = core::mem::replace(&mut state, after);
-                        stack.push(Taken { node, before: Some(before) });
+                        stack.push(Taken { node, before: Some((before, lost)) });
                         done = with;
                         self.lift(node, index);
-                        self.take_idle(&state, &mut stack, &mut done);
+                        let idle = self.take_idle(&state, &mut stack, &mut done);
+                        lost = if idle { 0 } else { row };
                         node = self.next[0];
                     }
                     None => node = self.next[node],
@@ -211,10 +259,10 @@ impl<'a> Search<'a> {
             }
             match self.take_back(&mut stack, &mut done) {
                 Some((last, before)) => {
-                    state = before;
+                    (state, lost) = before;
                     node = self.next[last];
                 }
-                None => return Found::NoOrder { stuck },
+                None => return Found::NoOrder { stuck, all: !self.cut },
             }
         }
         Found::Order
@@ -222,7 +270,9 @@ impl<'a> Search<'a> {
 
     /// Takes every operation that can come here, and whose known result says that it changes
     /// nothing: if it can come here, it may as well, and nothing else becomes impossible by it.
-    fn take_idle(&mut self, state: &[u8], stack: &mut Vec<Taken>, done: &mut Set) {
+    /// True if there was one.
+    fn take_idle(&mut self, state: &[u8], stack: &mut Vec<Taken>, done: &mut Set) -> bool {
+        let taken = stack.len();
         let mut node = self.next[0];
         while node != 0 {
             let (_, index, returns) = self.events[node - 1];
@@ -240,10 +290,15 @@ impl<'a> Search<'a> {
                 node = self.next[node];
             }
         }
+        stack.len() > taken
     }
 
     /// Takes back the last step that had an alternative: its node and the state before it.
-    fn take_back(&mut self, stack: &mut Vec<Taken>, done: &mut Set) -> Option<(usize, Vec<u8>)> {
+    fn take_back(
+        &mut self,
+        stack: &mut Vec<Taken>,
+        done: &mut Set,
+    ) -> Option<(usize, (Vec<u8>, usize))> {
         loop {
             let taken = stack.pop()?;
             let index = self.events[taken.node - 1].1;

@@ -21,17 +21,52 @@ pub struct Waiting {
 }
 
 /// The time that is allowed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Liveness {
     healed: Micros,
     allowed: Micros,
+    /// Where replicas stood when that last changed.
+    stand: Vec<Stand>,
+    /// When that was, or the last timer that ran then had run out.
+    moved: Micros,
 }
+
+/// The part of the time that is allowed for which nothing may happen: whoever is to go on has
+/// timers, and those that run into nothing are not worth waiting for.
+const STILL_PART: Micros = 4;
 
 impl Liveness {
     /// This many request and view-change timeouts.
     #[must_use]
     pub const fn new(healed: Micros, timeouts: &Timeouts, count: u64) -> Self {
-        Self { healed, allowed: (timeouts.request_ms + timeouts.view_change_ms) * 1_000 * count }
+        let allowed = (timeouts.request_ms + timeouts.view_change_ms) * 1_000 * count;
+        Self { healed, allowed, stand: Vec::new(), moved: healed }
+    }
+
+    /// Looks whether anything moves: something reached a client at `since`, correct replicas stand
+    /// elsewhere than before, or a timer still runs of those that ran when they last did; `until`
+    /// is when the last one runs out that runs now.
+    ///
+    /// # Errors
+    /// If nothing has moved for a part of the time that is allowed.
+    pub fn check_moves(
+        &mut self,
+        now: Micros,
+        since: Micros,
+        until: Micros,
+        stand: impl FnOnce() -> Vec<Stand>,
+    ) -> Verdict {
+        let stand = stand();
+        if stand != self.stand {
+            (self.stand, self.moved) = (stand, until.max(now));
+        }
+        let moved = self.moved.max(since).max(self.healed);
+        if now <= moved + self.allowed / STILL_PART {
+            return Ok(());
+        }
+        let seconds = (now - moved) / 1_000_000;
+        let what = format!("not all is done, and nothing has moved for {seconds} s");
+        Err(self.broken(now, &what, &self.stand))
     }
 
     /// Looks at what clients wait for.
@@ -122,5 +157,19 @@ mod tests {
         let broken = liveness.check_level(13_000_001, 5_000_000, true, stand).unwrap_err();
         assert!(broken.detail.contains("miss events"), "{broken}");
         assert_eq!(liveness.dead(0, &[]).property, PROPERTY);
+    }
+
+    #[test]
+    fn a_world_in_which_nothing_moves_is_given_up_early() {
+        let mut liveness = Liveness::new(1_000_000, &Timeouts::default(), 40);
+        let quarter = liveness.allowed / 4;
+        liveness.check_moves(2_000_000, 0, 3_000_000, stand).unwrap();
+        liveness.check_moves(3_000_000 + quarter, 0, 0, stand).unwrap();
+        let broken = liveness.check_moves(3_000_001 + quarter, 0, 0, stand).unwrap_err();
+        assert_eq!(broken.property, PROPERTY);
+        assert!(broken.detail.contains("nothing has moved"), "{broken}");
+        liveness.check_moves(3_000_001 + quarter, 3_000_001, 0, stand).unwrap();
+        let elsewhere = || vec![Stand { executed: Slot(8), ..stand().remove(0) }];
+        liveness.check_moves(4_000_000 + quarter, 0, 0, elsewhere).unwrap();
     }
 }

@@ -21,7 +21,7 @@ use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::protocol::Status;
 
 /// Where a correct replica stands, for the text of a violation.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stand {
     /// Which.
     pub id: ReplicaId,

@@ -5,15 +5,15 @@ use crate::adversary::Behaviour;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::hostile::Hostility;
-use crate::network::NetworkOptions;
-use crate::swarm::Options;
-use pentarchy_core::ids::ReplicaId;
+use crate::network::{Cells, NetworkOptions};
+use crate::swarm::{Disturbance, Options, Target};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 
 /// All exhibits.
 pub const EXHIBITS: &[Exhibit] = &[
     Exhibit {
         name: "new-view-executed",
-        source: "hyperledger-labs/minbft, pull request 212; Veronese et al. 2013, section 4",
+        source: "hyperledger-labs/minbft, pull request 212; Veronese et al., section 4",
         about: "a primary executes what its NEW-VIEW takes over, is cut off, and a later view that \
                 knows nothing of it orders something else in that slot",
         flaw: Flaw::Mutant("minbft.execute-on-new-view"),
@@ -28,7 +28,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     },
     Exhibit {
         name: "commit-after-leaving",
-        source: "hyperledger-labs/minbft, pull request 189; Veronese et al. 2013, section 4",
+        source: "hyperledger-labs/minbft, pull request 189; Veronese et al., section 4",
         about: "a liar shows an empty VIEW-CHANGE, and then commits in the view that it left",
         flaw: Flaw::Mutant("device.not-bound-to-views"),
         scene: Scene::Explorer {
@@ -42,7 +42,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     },
     Exhibit {
         name: "omitted-commitment",
-        source: "Veronese et al. 2013, section 4: why a VIEW-CHANGE shows all messages",
+        source: "Veronese et al., section 4: a VIEW-CHANGE shows commitments without holes",
         about: "a liar's VIEW-CHANGE leaves out what it committed to, and the next view orders \
                 something else there",
         flaw: Flaw::Mutant("minbft.omission-not-checked"),
@@ -82,7 +82,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     },
     Exhibit {
         name: "number-reused",
-        source: "found here: Veronese et al. 2013, section 4, read as one timer for each request",
+        source: "found here: Veronese et al., section 4, read as one timer for each request",
         about: "a client gives one number to different requests; backups wait for theirs for ever \
                 and depose a correct primary",
         flaw: Flaw::Mutant("pending.waits-for-digest"),
@@ -100,11 +100,11 @@ pub const EXHIBITS: &[Exhibit] = &[
     },
     Exhibit {
         name: "stale-read",
-        source: "Berger, Reiser and Bessani, Making Reads in BFT SMR Fast, Linearizable, and Live",
+        source: "Castro and Liskov, Practical BFT, OSDI 1999: how many must answer a read",
         about: "a read that is not ordered and asks fewer replicas than intersect with every write \
                 returns what was overwritten",
         flaw: Flaw::Mutant("client.reads-from-a-quorum"),
-        scene: Scene::Swarm { seeds: 120, shape: reads },
+        scene: Scene::Swarm { seeds: 40, shape: reads },
         breaks: &["linearizability"],
     },
     Exhibit {
@@ -113,7 +113,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         about: "a replica that fetched a state cannot answer requests that it skipped, and their \
                 client never has enough answers",
         flaw: Flaw::Mutant("sessions.replies-left-out"),
-        scene: Scene::Swarm { seeds: 150, shape: |_| {} },
+        scene: Scene::Swarm { seeds: 40, shape: skipped },
         breaks: &["liveness"],
     },
     Exhibit {
@@ -132,6 +132,33 @@ pub const EXHIBITS: &[Exhibit] = &[
         flaw: Flaw::Mutant("minbft.new-view-not-passed-on"),
         scene: Scene::Swarm { seeds: 100, shape: |_| {} },
         breaks: &["liveness"],
+    },
+    Exhibit {
+        name: "counter-gap",
+        source: "Veronese et al., section 4: messages count in counter order, without holes",
+        about: "a message is lost and nobody sends it again: counters have no holes, so a backup \
+                stands still for ever",
+        flaw: Flaw::Mutant("minbft.slots-not-passed-on"),
+        scene: Scene::Swarm { seeds: 40, shape: lossy },
+        breaks: &["liveness"],
+    },
+    Exhibit {
+        name: "gap-of-an-author",
+        source: "found here: Veronese et al., section 4, read as authors who send again",
+        about: "a faulty primary leaves one backup out, and answers clients, so nobody else misses \
+                anything; only if others pass on what they have is that backup ever level",
+        flaw: Flaw::Mutant("minbft.only-authors-repeat"),
+        scene: Scene::Swarm { seeds: 40, shape: left_out },
+        breaks: &["liveness"],
+    },
+    Exhibit {
+        name: "stable-by-f",
+        source: "Veronese et al., section 4: a stable checkpoint takes f + 1 equal messages",
+        about: "a checkpoint counts as stable with f signatures: a liar alone makes up a state, \
+                and a correct replica convinces nobody with what it believes itself",
+        flaw: Flaw::Mutant("minbft.stable-by-f"),
+        scene: Scene::Swarm { seeds: 40, shape: forging_backup },
+        breaks: &["acceptance", "checkpoint", "liveness"],
     },
     Exhibit {
         name: "time-from-the-future",
@@ -187,9 +214,51 @@ fn partial_macs(options: &mut Options) {
     options.liveness_timeouts = 50;
 }
 
+/// Half of the group does not know what the other half wrote, and a faulty replica stands on both
+/// sides: its two copies share a device and say what they know.
 fn reads(options: &mut Options) {
+    calm(options);
     (options.workload.reads_percent, options.workload.queries_percent) = (50, 100);
-    options.workload.keys = 1;
+    (options.workload.keys, options.clients) = (1, options.clients.max(2));
+    options.byzantine = vec![(ReplicaId(1), vec![Behaviour::Twin])];
+    let (behind, copy) = (2, options.n as u16);
+    let cells = Cells(0).with(behind, 1).with(copy, 1);
+    let lasts = options.heal_at / 8;
+    let split = |part: u64| (part * options.heal_at / 4, Disturbance::Partition { cells, lasts });
+    options.disturbances = (0..4).map(split).collect();
+}
+
+fn lossy(options: &mut Options) {
+    calm(options);
+    options.network.loss_ppm = 20_000;
+}
+
+fn left_out(options: &mut Options) {
+    calm(options);
+    let friends = ReplicaSet::from_iter([ReplicaId(1)]);
+    let selective = Behaviour::Selective { friends, answers_clients: true };
+    options.byzantine = vec![(ReplicaId(0), vec![selective])];
+}
+
+fn forging_backup(options: &mut Options) {
+    calm(options);
+    let forge = Behaviour::Forge { alone: false, rate_ppm: 300_000 };
+    options.byzantine = vec![(ReplicaId(2), vec![forge])];
+}
+
+/// One replica answers no client, and another one is behind by more than its peers keep: clients
+/// need the answers of the one that fetches the state.
+fn skipped(options: &mut Options) {
+    calm(options);
+    let friends = ReplicaSet((1 << options.n) - 1);
+    let mute = Behaviour::Selective { friends, answers_clients: false };
+    options.byzantine = vec![(ReplicaId(1), vec![mute])];
+    let target = Target::Replica(ReplicaId(2));
+    let lasts = options.heal_at / 4;
+    let away = Disturbance::Isolate { target, hears: false, clients: false, lasts };
+    options.disturbances = vec![(options.heal_at / 8, away), (options.heal_at / 2, away)];
+    options.tuning.window_slots = 2 * options.tuning.checkpoint_slots;
+    (options.tuning.batch_requests, options.outstanding) = (1, 32);
 }
 
 fn poison(options: &mut Options) {

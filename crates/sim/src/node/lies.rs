@@ -9,6 +9,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand};
 use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
 use pentarchy_core::request::Envelope;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A replica that nobody relies on: its device may refuse, and then it says nothing.
@@ -90,6 +91,11 @@ impl ReplicaNode {
         if lies.is_empty() {
             return;
         }
+        // A kind first, or the many lies about slots would leave little to all others.
+        let kinds: BTreeSet<&str> = lies.iter().map(|lie| lie.kind).collect();
+        let kinds: Vec<&str> = kinds.into_iter().collect();
+        let kind = *lying.rng.pick(&kinds);
+        let lies: Vec<_> = lies.into_iter().filter(|lie| lie.kind == kind).collect();
         let lie = *lying.rng.pick(&lies);
         let mut own = Own { id: *id, crypto: &keys.crypto, device, certified: Vec::new() };
         let told = lying.forger.tell(&lie, &mut own);

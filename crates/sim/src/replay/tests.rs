@@ -101,8 +101,12 @@ fn assert_well_formed(svg: &str) {
 
 #[test]
 fn charts_are_well_formed_and_bounded_and_show_the_violation() {
-    for seed in 0..20 {
-        let recording = tell(seed, &wanted(1_000));
+    // Where the replica with the bug is among the faulty ones, nobody minds it.
+    let broken = |recording: &Recording| recording.outcome.is_err();
+    let recordings = (0..40).map(|seed| tell(seed, &wanted(1_000))).filter(broken).take(20);
+    let recordings: Vec<_> = recordings.collect();
+    assert_eq!(recordings.len(), 20);
+    for recording in recordings {
         for rows in [1, 60] {
             let svg = draw(&recording, ChartOptions { rows, chatter: true });
             assert_well_formed(&svg);

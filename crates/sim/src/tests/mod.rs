@@ -8,8 +8,8 @@ mod services;
 
 use crate::adversary::Behaviour;
 use crate::checker::{
-    acceptance, agreement, at_most_once, bounds, checkpoint, events, linearizability, liveness,
-    validity,
+    acceptance, agreement, at_most_once, bounds, checkpoint, events, evidence, linearizability,
+    liveness, validity,
 };
 use crate::rng::Rng;
 use crate::run::{Factories, PANIC, Summary, Violation, run_many, run_options, run_seed};
@@ -85,6 +85,7 @@ fn each_bug_of_a_protocol_is_named() {
     assert_eq!(named(&factories::<{ naive::COUNTER_TWICE }>(), 5), only(PANIC));
     assert_eq!(named(&factories::<{ naive::REFUSES }>(), 5), only(acceptance::PROPERTY));
     assert_eq!(named(&factories::<{ naive::UNBOUNDED }>(), 5), only(bounds::PROPERTY));
+    assert_eq!(named(&factories::<{ naive::ACCUSES }>(), 5), only(evidence::PROPERTY));
 }
 
 #[test]

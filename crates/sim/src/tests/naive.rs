@@ -9,7 +9,7 @@ use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Effects, Event, Message, NoTimer, Protocol, Reject, Rules, Setup, Status, To,
+    Effects, Event, Finding, Message, NoTimer, Protocol, Reject, Rules, Setup, Status, To,
 };
 use pentarchy_core::request::{Draft, Envelope, RequestAuth};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
@@ -31,6 +31,8 @@ pub const COUNTER_TWICE: u8 = 5;
 pub const REFUSES: u8 = 6;
 /// Replica 2 keeps far more than the window.
 pub const UNBOUNDED: u8 = 7;
+/// Replica 1 says that it has evidence against replica 0.
+pub const ACCUSES: u8 = 8;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Order {
@@ -99,6 +101,9 @@ impl<const BUG: u8> Naive<BUG> {
         out.output(Output::Execute { slot, batch: batch.clone() });
         if BUG == SLOT_TWICE && self.is(2) && slot.0 == 7 {
             out.output(Output::Execute { slot, batch });
+        }
+        if BUG == ACCUSES && self.is(1) && slot.0 == 8 {
+            out.report(ReplicaId(0), Finding::OversizeBatch { slot });
         }
         if slot.0.is_multiple_of(self.setup.tuning.checkpoint_slots) {
             out.output(Output::Checkpoint { slot });

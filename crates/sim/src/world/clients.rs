@@ -52,7 +52,8 @@ impl World<'_> {
             match act {
                 ClientAct::Send { to, packet } => self.transmit(from, to, packet),
                 ClientAct::WakeAt(time) => {
-                    let at = self.clients[index].clock.when(time, self.now).max(self.now + 1);
+                    // At least a millisecond on, as for replicas.
+                    let at = self.clients[index].clock.when(time, self.now).max(self.now + 1_000);
                     self.client_round_by(index, at);
                 }
                 ClientAct::Completed { number, outcome } => {

@@ -2,7 +2,7 @@
 
 use super::lives::go_on;
 use super::log::What;
-use super::{Happening, World};
+use super::{Armed, Happening, World};
 use crate::adversary::{Adversary as _, Departure};
 use crate::checker::{Verdict, bounds};
 use crate::node::{Act, Address, Observation, Packet, ReplicaNode};
@@ -88,7 +88,7 @@ impl World<'_> {
             return Ok(());
         }
         match replica.timers.get(&timer) {
-            Some(armed) if *armed == arming => {
+            Some(armed) if armed.arming == arming => {
                 replica.timers.remove(&timer);
             }
             // Disarmed, or armed anew. The host may have been about to deliver it nevertheless.
@@ -205,9 +205,9 @@ impl World<'_> {
     pub(super) fn arm(&mut self, index: usize, timer: TimerKey, millis: u64) {
         let arming = self.sequence + 1;
         let replica = &mut self.replicas[index];
-        replica.timers.insert(timer, arming);
         let due = Millis(replica.clock.read(self.now).0 + millis);
         let at = replica.clock.when(due, self.now).max(self.now + 1);
+        replica.timers.insert(timer, Armed { arming, at });
         self.schedule(at, Happening::Timeout { replica: index, timer, arming });
     }
 
@@ -218,6 +218,7 @@ impl World<'_> {
             return self.transmit(from, to, packet);
         };
         let mut departures = Vec::new();
+        adversary.leads(replica.node.core().status().primary == replica.id);
         adversary.on_send(to, packet, &mut replica.rng, &mut departures);
         for Departure { after, to, packet } in departures {
             self.transmit_at(self.now + after, from, to, packet);

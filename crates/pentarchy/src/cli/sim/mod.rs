@@ -26,7 +26,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tally::Tally;
 
 /// Seeds that are run unless told otherwise.
@@ -34,6 +34,9 @@ const SEEDS_DEFAULT: u64 = 1000;
 
 /// Failing seeds after which no more are looked for: they tend to have one cause.
 const FAILURES_MAX: usize = 10;
+
+/// How long more of them are looked for, in the hope of a plainer one.
+const PLAINER: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Outcome {
@@ -71,6 +74,7 @@ fn sweep(args: &SimArgs) -> Outcome {
     let mut tally = Tally::new(&args.protocol, seeds.start, args.twins);
     let started = Instant::now();
     let mut plainest: Option<Violation> = None;
+    let mut first_failure: Option<Instant> = None;
     let told = |outcome: &Result<Summary, Violation>| {
         progress.inc(1);
         report(args, outcome, single, &progress);
@@ -80,7 +84,11 @@ fn sweep(args: &SimArgs) -> Outcome {
         {
             plainest = Some(violation.clone());
         }
-        tally.failures() < FAILURES_MAX && !interrupted.load(Ordering::Relaxed)
+        if outcome.is_err() {
+            first_failure.get_or_insert_with(Instant::now);
+        }
+        let enough = first_failure.is_some_and(|first| first.elapsed() > PLAINER);
+        !enough && tally.failures() < FAILURES_MAX && !interrupted.load(Ordering::Relaxed)
     };
     match &schedules {
         Some(all) => run_schedules(all, seeds, jobs(args.jobs), &config, &factories, told),

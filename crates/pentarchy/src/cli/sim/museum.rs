@@ -4,32 +4,48 @@
 use super::super::args::MuseumArgs;
 use super::super::failure::{Failure, Outcome};
 use super::super::{say, table};
-use super::{protocol, start_client};
+use super::{factories, jobs, protocol};
+use pentarchy_protocols::Entry;
 use pentarchy_sim::explorer::Explored;
 use pentarchy_sim::museum::{EXHIBITS, Exhibit, Flaw, Shown, Subject, show};
-use pentarchy_sim::run::Factories;
 use serde::Serialize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs the command.
 pub fn run(args: &MuseumArgs) -> Outcome {
-    let entry = protocol("minbft")?;
-    let factories =
-        Factories::new(entry.rules, &entry.start, &start_client).with_forger(entry.forger);
+    let lines = show_all(&chosen(args.only.as_deref())?, protocol("minbft")?)?;
+    let well = lines.iter().all(|line| line.as_expected);
+    say(&if args.json { to_json(&lines) } else { to_text(&lines, args.only.is_some()) });
+    if well { Ok(()) } else { Err(Failure::NotWell) }
+}
+
+fn subject(entry: &'static Entry) -> Subject<'static> {
     let explored = Explored {
         rules: entry.rules,
         start: &entry.start,
         forger: entry.forger,
         is_settled: entry.is_settled,
     };
-    let subject = Subject { factories, explored, starts: entry.starts };
-    let mut lines = Vec::new();
-    for exhibit in chosen(args.only.as_deref())? {
-        let shown = show(exhibit, &subject, 1).map_err(Failure::Internal)?;
-        lines.push(Line::new(exhibit, shown));
-    }
-    let well = lines.iter().all(|line| line.as_expected);
-    say(&if args.json { to_json(&lines) } else { to_text(&lines, args.only.is_some()) });
-    if well { Ok(()) } else { Err(Failure::NotWell) }
+    Subject { factories: factories(entry), explored, starts: entry.starts }
+}
+
+/// Shows them side by side, one per processor at a time.
+fn show_all(exhibits: &[&'static Exhibit], entry: &'static Entry) -> Outcome<Vec<Line>> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        exhibits.get(index).map(|exhibit| (index, *exhibit))
+    };
+    let line = |(index, exhibit): (usize, &'static Exhibit)| {
+        (index, show(exhibit, &subject(entry), 1).map(|shown| Line::new(exhibit, shown)))
+    };
+    let work = || std::iter::from_fn(take).map(line).collect::<Vec<_>>();
+    let mut all: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs(None)).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|it| it.join().expect("a world does not panic")).collect()
+    });
+    all.sort_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, line)| line.map_err(Failure::Internal)).collect()
 }
 
 fn chosen(only: Option<&str>) -> Outcome<Vec<&'static Exhibit>> {
