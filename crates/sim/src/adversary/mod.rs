@@ -9,6 +9,7 @@ use crate::time::Micros;
 use pentarchy_core::ids::{ClientId, ReplicaSet};
 use pentarchy_core::protocol::Timeouts;
 
+mod alternate;
 mod corrupt;
 mod delay;
 mod liar;
@@ -19,6 +20,7 @@ mod selective;
 mod silent;
 mod starve;
 
+pub use alternate::Alternate;
 pub use corrupt::Corrupt;
 pub use delay::Delayer;
 pub use liar::Liar;
@@ -111,6 +113,8 @@ pub enum Behaviour {
         /// The client's index.
         client: u16,
     },
+    /// See [`Alternate`].
+    Alternate,
     /// See [`Poison`].
     Poison {
         /// How often.
@@ -192,6 +196,7 @@ impl Behaviour {
             Self::Corrupt { .. } => "corrupt",
             Self::Liar => "liar",
             Self::Starve { .. } => "starve",
+            Self::Alternate => "alternate",
             Self::Poison { .. } => "poison",
             Self::Rot { .. } => "rot",
             Self::Twin => "twin",
@@ -217,6 +222,7 @@ impl Behaviour {
             Self::Starve { client } => {
                 Box::new(Starve::new(client, *clients.get(usize::from(client))?))
             }
+            Self::Alternate => Box::new(Alternate::default()),
             Self::Poison { rate_ppm } => Box::new(Poison::new(rate_ppm)),
             Self::Rot { .. }
             | Self::Twin

@@ -13,7 +13,7 @@
 //!
 //! Habits: `silent(to clients too)`, `selective(friends,answers clients)`, `delay(least,up to)`,
 //! `replay(ppm)`, `corrupt(ppm)`, `liar`, `starve(client)`, `poison(ppm)`, `rot(every)`, `twin`,
-//! `forge(alone,ppm)`, `usurp(ppm)`, `impostor(ppm)`.
+//! `alternate`, `forge(alone,ppm)`, `usurp(ppm)`, `impostor(ppm)`.
 //!
 //! Disturbances: `crash(whom)`, `restart(whom,after)`, `pause(whom,us)`,
 //! `isolate(whom,hears,clients,us)`, `split(part,one way,us)`, `partition(parts,us)`,
@@ -238,6 +238,7 @@ fn habit_text(habit: Behaviour) -> String {
         Behaviour::Corrupt { rate_ppm } => format!("corrupt({rate_ppm})"),
         Behaviour::Liar => "liar".to_owned(),
         Behaviour::Starve { client } => format!("starve({client})"),
+        Behaviour::Alternate => "alternate".to_owned(),
         Behaviour::Poison { rate_ppm } => format!("poison({rate_ppm})"),
         Behaviour::Rot { every } => format!("rot({every})"),
         Behaviour::Twin => "twin".to_owned(),
@@ -518,6 +519,7 @@ impl<'a> Call<'a> {
             "replay" => (Behaviour::Replay { repeat_ppm: self.ppm(0)? }, 1),
             "corrupt" => (Behaviour::Corrupt { rate_ppm: self.ppm(0)? }, 1),
             "liar" => (Behaviour::Liar, 0),
+            "alternate" => (Behaviour::Alternate, 0),
             "starve" => (Behaviour::Starve { client: self.number(0, 1_000)? as u16 }, 1),
             "poison" => (Behaviour::Poison { rate_ppm: self.ppm(0)? }, 1),
             "usurp" => (Behaviour::Usurp { rate_ppm: self.ppm(0)? }, 1),
