@@ -280,7 +280,7 @@ mod tests {
             let now = Millis(second * WINDOW_MILLIS);
             pace.begin(Millis(0));
             for turn in 0..40 {
-                let since = Millis(now.0 - 100);
+                let since = Millis(now.0 - 200);
                 let demand = (turn % 4 == 0).then_some(Demand { since, work: pace.work() });
                 pace.note(client(0), demand, now);
             }

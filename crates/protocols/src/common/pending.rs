@@ -211,8 +211,8 @@ impl Pending {
     }
 
     /// Takes a look: envelopes that were here at the last one too are to be passed on to the
-    /// primary now, at most `max` of them, and count as demanded from now on. Not large ones: their client sends
-    /// them to everyone at once, and twice would be dear.
+    /// primary now, at most `max` of them, and count as demanded from now on. Not large ones: their
+    /// client sends them to everyone at once, and twice would be dear.
     pub fn demand(&mut self, max: usize, now: Millis, work: Work) -> Vec<Arc<Envelope>> {
         let mut due = Vec::new();
         for waiting in self.clients.values_mut().flat_map(|line| &mut line.waiting) {
