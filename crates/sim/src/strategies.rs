@@ -3,6 +3,7 @@
 
 use crate::adversary::Behaviour;
 use crate::checker::promptness::Promptness;
+use crate::crypto::Means;
 use crate::rng::Rng;
 use crate::run::{Factories, Summary, Violation, for_each, run_options};
 use crate::swarm::{Options, SimConfig};
@@ -111,7 +112,7 @@ pub fn play(strategy: &Strategy, factories: &Factories<'_>) -> Played {
         think_us,
         requests_each: (Promptness::grace(1) + 10_000_000) / think_us,
         tuning: Tuning { checkpoint_slots: 16, window_slots: 64, ..Tuning::default() },
-        macs: false,
+        means: Means::Signature,
         round_us: 50,
         workload: WorkloadOptions {
             keys: 64,

@@ -257,7 +257,7 @@ impl Options {
         (self.skew_ms, self.drift_ppm, self.busy_ppm, self.restart_at_end_ppm) = (0, 0, 0, 0);
         self.hostile.clear();
         self.disturbances.clear();
-        self.macs = false;
+        self.means = Means::Signature;
         let habits = match rng.below(6) {
             0 => Some(vec![Behaviour::Alternate, Behaviour::Liar]),
             1..=3 => {
