@@ -137,6 +137,16 @@ pub const RESEND_BYTES_MAX: usize = 1 << 20;
 /// How far ahead of a backup's clock a proposal may be before the backup delays it.
 pub const CLOCK_SKEW_MILLIS: u64 = 500;
 
+/// The mean turnaround of a primary, in milliseconds, that a backup tolerates at first: well above
+/// what a local network with starved processors takes, and well below the timeouts.
+pub const TURNAROUND_MILLIS: u64 = 25;
+
+/// The longest turnaround that is told from a longer one, and the most that is ever tolerated.
+pub const TURNAROUND_MILLIS_MAX: u64 = 10_000;
+
+/// Clients whose requests a backup times in one window: enough for a median.
+pub const CLIENTS_JUDGED_MAX: usize = 256;
+
 /// One piece of a snapshot section, which is what state transfer moves and checks at a time.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 

@@ -112,6 +112,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("minbft.never-forwards", "backups do not pass requests on to the primary"),
     mutant("minbft.request-timer-once", "the request timer is not set for the next request"),
     mutant("minbft.request-timer-kept", "the request timer is not set anew in a new view"),
+    mutant("minbft.slow-primary-kept", "a primary may be as slow as it likes"),
+    mutant("minbft.deposes-at-random", "a backup finds every primary too slow"),
     mutant("minbft.never-asks", "a request that is not ordered in time is waited for for ever"),
     mutant("minbft.leave-on-f-asks", "f asks make a replica leave its view"),
     mutant("minbft.hides-entry", "a VIEW-CHANGE does not show how its view was opened"),

@@ -6,6 +6,7 @@ use pentarchy_core::limits::REPLICAS_MAX;
 use pentarchy_core::ports::client::ClientCore;
 use pentarchy_protocols::common::voting_client::VotingClient;
 use pentarchy_protocols::{Entry, PROTOCOLS};
+use std::hash::BuildHasher as _;
 
 /// The names of those on which a service may run, as after `--protocol`.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -44,5 +45,7 @@ pub(crate) fn client_core(config: &ClusterConfig, client: ClientId) -> Box<dyn C
     let n = config.replicas.len();
     // Not above the first number that the client's host gives out, which is the same clock, later.
     let floor = pentarchy_io::clock::wall_micros();
-    Box::new(VotingClient::new(client, n, config.f, config.timeouts, floor))
+    // Its keys are the operating system's randomness.
+    let seed = std::hash::RandomState::new().hash_one(client.0);
+    Box::new(VotingClient::new(client, n, config.f, config.timeouts, floor).showing(seed))
 }

@@ -40,6 +40,7 @@ pub mod rng;
 pub mod run;
 pub mod service;
 pub mod shrink;
+pub mod strategies;
 pub mod swarm;
 pub mod time;
 pub mod trace;

@@ -9,6 +9,7 @@ use crate::checker::counter_uniqueness::CounterUniqueness;
 use crate::checker::epoch_handover::EpochHandover;
 use crate::checker::events::Events;
 use crate::checker::linearizability::{self, Seen};
+use crate::checker::promptness::Promptness;
 use crate::checker::stability::Stability;
 use crate::checker::validity::Validity;
 use crate::checker::{Broken, Verdict, acceptance, bounds, evidence};
@@ -43,6 +44,8 @@ pub struct Oracle {
     agreement: Agreement,
     agreed_time: AgreedTime,
     stability: Stability,
+    /// The checker of how long requests take.
+    pub promptness: Promptness,
     validity: Validity,
     at_most_once: AtMostOnce,
     checkpoints: Checkpoints,
@@ -83,6 +86,7 @@ impl Oracle {
             agreement: Agreement::default(),
             agreed_time: AgreedTime::new(options.skew_ms + options.jumps_ms(), options.drift_ppm),
             stability: Stability::new(options.is_calm()),
+            promptness: Promptness::new(options.is_steady(), options.f, &options.timeouts),
             validity,
             at_most_once: AtMostOnce::default(),
             checkpoints: Checkpoints::default(),
@@ -300,6 +304,7 @@ impl Oracle {
         if let Some(broken) = self.refused.take() {
             return Err(broken);
         }
+        self.promptness.check()?;
         self.undecided = linearizability::check(&self.history)?;
         Ok(())
     }
@@ -320,6 +325,7 @@ impl Oracle {
             epochs: self.handover.epochs(),
             told: self.events_told.heard_count(),
             missed: self.events_told.missed_count(),
+            late_mean_us: self.promptness.mean(),
             ..Summary::default()
         }
     }

@@ -128,6 +128,9 @@ pub struct Summary {
     pub hostile: Vec<&'static str>,
     /// What else was to go wrong.
     pub faults: Vec<&'static str>,
+    /// Mean time of a request, once the group has had time to replace faulty primaries; none if
+    /// there were too few.
+    pub late_mean_us: Option<Micros>,
     /// Simulated time.
     pub simulated_ms: u64,
     /// The hash of all that happened.

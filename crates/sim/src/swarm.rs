@@ -2,6 +2,7 @@
 //! something (a lossy network, tiny windows, a dying primary) instead of a little of everything.
 
 use crate::adversary::Behaviour;
+use crate::checker::promptness::Promptness;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::hostile::Hostility;
@@ -241,10 +242,58 @@ impl Options {
             options.draw_stops(rng);
             options.draw_late(rng);
         }
+        if config.faults && config.byzantine && !config.hostile_only && rng.percent(10) {
+            options.make_steady(rng);
+        }
         if options.abuses_macs() {
             options.liveness_timeouts = 0;
         }
         options
+    }
+
+    /// Lets nothing go wrong but what faulty replicas do, most often the first primary, and lets
+    /// clients work for long enough to see what becomes of it.
+    fn make_steady(&mut self, rng: &mut Rng) {
+        self.network = NetworkOptions { latency_us: 50, jitter_us: 100, ..Default::default() };
+        (self.skew_ms, self.drift_ppm, self.busy_ppm, self.restart_at_end_ppm) = (0, 0, 0, 0);
+        self.hostile.clear();
+        self.disturbances.clear();
+        self.means = Means::Signature;
+        let habits = match rng.below(6) {
+            0 => Some(vec![Behaviour::Alternate, Behaviour::Liar]),
+            1..=3 => {
+                // Slow enough to matter, and just fast enough for those who wait for it alone.
+                let least = self.timeouts.client_retry_ms * 600;
+                let late = rng.range(least, self.timeouts.request_ms * 950);
+                Some(vec![Behaviour::Delay { least: late, up_to: late }])
+            }
+            _ => None,
+        };
+        if let Some(habits) = habits {
+            match self.byzantine.first_mut() {
+                Some((_, known)) => *known = habits,
+                None => self.byzantine.push((ReplicaId(0), habits)),
+            }
+        }
+        if let Some((first, _)) = self.byzantine.first_mut().filter(|_| rng.percent(60)) {
+            let before = core::mem::replace(first, ReplicaId(0));
+            // Whoever was to be the faulty first one changes places with it.
+            let other = self.byzantine.iter_mut().skip(1).find(|(id, _)| *id == ReplicaId(0));
+            other.into_iter().for_each(|(id, _)| *id = before);
+        }
+        let work_us = Promptness::grace(self.f) + 6_000_000;
+        self.clients = self.clients.min(4);
+        self.outstanding = self.outstanding.min(8);
+        self.think_us = rng.range(20_000, 50_000);
+        self.requests_each = work_us / self.think_us;
+        self.heal_at = 0;
+    }
+
+    /// Whether nothing goes wrong but what replicas do that are faulty from the start.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        let honest = Self { byzantine: Vec::new(), ..self.clone() };
+        self.hostile.is_empty() && !self.abuses_macs() && self.heal_at == 0 && honest.is_calm()
     }
 
     /// Whether somebody may make requests that convince some replicas only: a client with partial

@@ -46,6 +46,8 @@ pub enum ClientAct {
     Completed {
         /// The number of the request.
         number: u64,
+        /// When it was submitted.
+        since: Micros,
         /// What came of it.
         outcome: Outcome,
     },
@@ -215,9 +217,10 @@ impl ClientNode {
                     out.extend(to.iter().map(|to| send(to, bytes.clone())));
                 }
                 Effect::Completed { number, outcome } => {
-                    let waited = self.outstanding.remove(&number).is_some();
-                    assert!(waited, "{} completes {number} once", self.id);
-                    out.push(ClientAct::Completed { number, outcome });
+                    let since = self.outstanding.remove(&number);
+                    let since =
+                        since.unwrap_or_else(|| panic!("{} completes {number} once", self.id));
+                    out.push(ClientAct::Completed { number, since, outcome });
                 }
                 Effect::Resume { to, from } => {
                     let bytes = ToReplica::Resume { from }.to_bytes();

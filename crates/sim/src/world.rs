@@ -454,7 +454,8 @@ impl<'a> World<'a> {
 
     fn finish(&mut self) -> Result<Summary, crate::checker::Broken> {
         for replica in &mut self.replicas {
-            if !replica.crashed && replica.adversary.is_none() {
+            // One that waits for the state with which its epoch began has none that is anybody's.
+            if !replica.crashed && replica.adversary.is_none() && replica.node.is_level() {
                 let slot = replica.node.executor().executed();
                 let state = replica.node.state();
                 self.oracle.ended(replica.id, slot, state)?;

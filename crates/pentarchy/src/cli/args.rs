@@ -485,6 +485,21 @@ pub enum SimCommand {
     Mutants(MutantsArgs),
     /// Show published bugs and attacks: each breaks a variant, and not the protocol as it is here
     Museum(MuseumArgs),
+    /// Measure what a faulty primary gains by being slow, or by serving only some
+    Strategies(StrategiesArgs),
+}
+
+/// `sim strategies`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  pentarchy sim strategies\n\n\
+    Exit code 1 if requests take longer under one of them than is promised, or anything breaks.")]
+pub struct StrategiesArgs {
+    /// The protocol to run
+    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    pub protocol: String,
+    /// With this seeded bug, in builds with the feature `mutants`
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
 }
 
 /// `sim mutants`.

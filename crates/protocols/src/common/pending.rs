@@ -9,13 +9,17 @@
 //! client has proposed what [`TURN_COST`] pays for, and saves what it could not use for a dearer
 //! envelope. So one that sends more than its share waits behind itself only. And no client may
 //! hold more of the table than is left for all others, so that whoever has nothing here finds room.
+//!
+//! A backup also *demands* what waits: it passes it on to the primary, and from then on takes the
+//! time ([`super::pace`]).
 
+use super::pace::{Demand, Work};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::batch::{Batch, Item};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::ClientId;
+use pentarchy_core::ids::{ClientId, Millis};
 use pentarchy_core::limits::{
     BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_INLINE_BYTES, PENDING_BYTES_MAX,
     PENDING_CLIENT_BYTES_MAX, PENDING_CLIENT_ENVELOPES_MAX, PENDING_ENVELOPES_MAX,
@@ -48,6 +52,20 @@ struct Waiting {
     ticks: u8,
     /// This primary has proposed it in this view.
     is_proposed: bool,
+    /// Whether it was waiting at the last look, and since when the primary has been known to have
+    /// it.
+    stand: Stand,
+}
+
+/// How far a backup is with an envelope.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Stand {
+    /// It came since the last look: the primary may be just about to order it.
+    New,
+    /// It was here at the last look.
+    Seen,
+    /// It was passed on to the primary.
+    Demanded(Demand),
 }
 
 /// What waits of one client. Never empty.
@@ -114,7 +132,8 @@ impl Pending {
         });
         let line = self.clients.entry(client).or_default();
         line.bytes += len;
-        line.waiting.push(Waiting { envelope, arrival, open, ticks: 0, is_proposed: false });
+        let (ticks, is_proposed, stand) = (0, false, Stand::New);
+        line.waiting.push(Waiting { envelope, arrival, open, ticks, is_proposed, stand });
         if line.turn.is_none() {
             line.credit = TURN_COST;
             line.turn = Some(self.next_turn);
@@ -141,10 +160,11 @@ impl Pending {
         self.by_digest.get(digest).cloned()
     }
 
-    /// Settles every number of an executed batch.
-    pub fn executed(&mut self, batch: &Batch) {
+    /// Settles every number of an executed batch. `gone` is told of each envelope that waits no
+    /// longer: its client, and what was demanded of the primary for it.
+    pub fn executed(&mut self, batch: &Batch, mut gone: impl FnMut(ClientId, Option<Demand>)) {
         for envelope in &batch.envelopes {
-            self.settle(envelope);
+            self.settle(envelope, &mut gone);
         }
         self.trim();
     }
@@ -161,7 +181,7 @@ impl Pending {
         }
     }
 
-    fn settle(&mut self, executed: &Envelope) {
+    fn settle(&mut self, executed: &Envelope, tell: &mut impl FnMut(ClientId, Option<Demand>)) {
         let Some(line) = self.clients.get_mut(&executed.client) else { return };
         line.waiting.retain_mut(|w| {
             let by_number = !mutant!("pending.waits-for-digest") && w.settle(executed);
@@ -170,6 +190,9 @@ impl Pending {
                 self.by_digest.remove(&w.envelope.digest);
                 self.bytes -= w.envelope.len();
                 line.bytes -= w.envelope.len();
+                if !w.envelope.is_large() {
+                    tell(executed.client, w.stand.demand());
+                }
             }
             !done
         });
@@ -187,11 +210,39 @@ impl Pending {
         *self = Self { next_arrival: self.next_arrival, ..Self::default() };
     }
 
-    /// Everything may be proposed again, the client who waits for longest first: a new view began.
+    /// Takes a look: envelopes that were here at the last one too are to be passed on to the
+    /// primary now, at most `max` of them, and count as demanded from now on. Not large ones: their
+    /// client sends them to everyone at once, and twice would be dear.
+    pub fn demand(&mut self, max: usize, now: Millis, work: Work) -> Vec<Arc<Envelope>> {
+        let mut due = Vec::new();
+        for waiting in self.clients.values_mut().flat_map(|line| &mut line.waiting) {
+            match waiting.stand {
+                Stand::New => waiting.stand = Stand::Seen,
+                Stand::Seen if due.len() < max && !waiting.envelope.is_large() => {
+                    waiting.stand = Stand::Demanded(Demand { since: now, work });
+                    due.push(waiting.envelope.clone());
+                }
+                Stand::Seen | Stand::Demanded(_) => {}
+            }
+        }
+        due
+    }
+
+    /// What is demanded of the primary and has not come.
+    pub fn demanded(&self) -> impl Iterator<Item = (ClientId, Demand)> {
+        let waiting =
+            self.clients.iter().flat_map(|(id, all)| all.waiting.iter().map(|w| (*id, w)));
+        waiting.filter_map(|(client, waiting)| Some((client, waiting.stand.demand()?)))
+    }
+
+    /// Everything may be proposed again, the client who waits for longest first, and has been
+    /// demanded of nobody: a new view began.
     pub fn unpropose(&mut self) {
         self.turns.clear();
         for (client, line) in &mut self.clients {
-            line.waiting.iter_mut().for_each(|waiting| waiting.is_proposed = false);
+            for waiting in &mut line.waiting {
+                (waiting.is_proposed, waiting.stand) = (false, Stand::New);
+            }
             // By arrival of what waits for longest; each arrival has a number of its own.
             let first = line.waiting.first().map(|first| first.arrival);
             (line.credit, line.turn) = (TURN_COST, first);
@@ -335,6 +386,15 @@ impl Load {
             && self.requests <= requests_max
             && self.bytes <= BATCH_BYTES_MAX
             && self.inline <= BATCH_INLINE_BYTES
+    }
+}
+
+impl Stand {
+    const fn demand(self) -> Option<Demand> {
+        match self {
+            Self::Demanded(demand) => Some(demand),
+            Self::New | Self::Seen => None,
+        }
     }
 }
 

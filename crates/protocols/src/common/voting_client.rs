@@ -10,6 +10,8 @@
 //!   answers took lately, so that clients of a busy group do not add to its load by asking again.
 //! * A request is signed once: what is sent again is the same draft, so that no replica ever sees
 //!   two envelopes with different bodies and equal numbers from a correct client.
+//! * Now and then, at moments that a replica cannot foresee, a request goes to everyone at once:
+//!   by these the backups judge how fast the primary is ([`super::pace`]).
 //! * A query asks all replicas and is believed only when all `n` answers are equal. Every write
 //!   that was acknowledged has been executed by a correct replica, which is among the `n`, so the
 //!   answer cannot be older. Where that fails, the query is ordered as a request with the same
@@ -50,6 +52,11 @@ pub const QUERY_WAIT_MS: u64 = 20;
 /// After a query waited in vain, how long queries are ordered at once: a replica that is down would
 /// otherwise cost every read [`QUERY_WAIT_MS`].
 pub const QUERY_PAUSE_MS: u64 = 1_000;
+
+/// A client shows everyone a request at most this long after the one before, on average after half
+/// of it: often enough that a few clients are judged by within a second, and seldom enough not to
+/// matter where there are many.
+const SHOW_MS: u64 = 250;
 
 /// A retransmission interval is doubled at most this many times.
 const DOUBLINGS_MAX: u32 = 3;
@@ -116,6 +123,10 @@ pub struct VotingClient {
     latency: u64,
     /// Queries are ordered at once until then.
     queries_paused_until: Millis,
+    /// What chooses the requests that are shown to everyone; none if none are.
+    chance: Option<u64>,
+    /// When the next one is.
+    show_at: Millis,
     /// What the service tells unasked; none if the application does not want to know.
     inbox: Option<Inbox>,
 }
@@ -144,8 +155,28 @@ impl VotingClient {
             answered: None,
             latency: 0,
             queries_paused_until: Millis(0),
+            chance: None,
+            show_at: Millis(0),
             inbox: None,
         }
+    }
+
+    /// The same, and it lets backups judge the primary. The seed is to be known to no replica: a
+    /// primary that can tell by which requests it is judged can let all others wait.
+    #[must_use]
+    pub const fn showing(mut self, seed: u64) -> Self {
+        self.chance = Some(seed);
+        self
+    }
+
+    /// Whether the next draft goes to everyone.
+    fn shows(&mut self) -> bool {
+        let (Some(chance), true) = (&mut self.chance, self.now >= self.show_at) else {
+            return false;
+        };
+        *chance = u64::from_le_bytes(first_bytes(&Digest::of(&chance.to_le_bytes())));
+        self.show_at = Millis(self.now.0 + *chance % SHOW_MS);
+        true
     }
 
     /// Every number below is settled: the lowest outstanding one, or the next if there is none.
@@ -416,7 +447,8 @@ impl VotingClient {
             self.pending.insert(request.number, Pending::Sent { draft: key, ballot });
         }
         let large = bytes > ENVELOPE_INLINE_BYTES;
-        let to = if large { self.replicas } else { ReplicaSet::from_iter([self.primary()]) };
+        let all = large || self.shows();
+        let to = if all { self.replicas } else { ReplicaSet::from_iter([self.primary()]) };
         let deadline = Millis(self.now.0 + self.interval(1));
         self.next_deadline = self.next_deadline.min(deadline);
         let open = requests.len();
@@ -426,6 +458,11 @@ impl VotingClient {
         let sent = Sent { draft, open, to, sent_at, deadline, attempts: 1, busy: false };
         self.drafts.insert(key, sent);
     }
+}
+
+/// Of a digest, as much as a number holds.
+fn first_bytes(digest: &Digest) -> [u8; 8] {
+    core::array::from_fn(|index| digest.0[index])
 }
 
 impl ClientCore for VotingClient {

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::SNAPSHOTS_KEPT;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
@@ -90,6 +90,15 @@ impl Checkpoints {
         self.ahead.is_some()
     }
 
+    /// Who signed another state than this one.
+    fn others(&self, slot: Slot, state: Digest) -> ReplicaSet {
+        let rows = (0u16..).map(ReplicaId).zip(&self.rows);
+        let other = |row: &BTreeMap<Slot, (Digest, Signature)>| {
+            row.get(&slot).is_some_and(|vote| vote.0 != state)
+        };
+        rows.filter(|(_, row)| other(row)).map(|(id, _)| id).collect()
+    }
+
     /// This replica's own signature at a slot, to send again.
     #[must_use]
     pub fn signed_by(&self, me: ReplicaId, slot: Slot) -> bool {
@@ -125,12 +134,16 @@ impl MinBft {
     ) {
         let Some(signature) = verified.tag.signature() else { return };
         if slot <= self.stable.slot {
+            if self.is_false(verified.author, slot, &state) {
+                self.caught_lying(verified.author, slot, out);
+            }
             return;
         }
         let vote = (state, Signature(*signature));
         if self.checkpoints.note(verified.author, slot, vote).is_some() {
             mark!("minbft/two_checkpoints");
             out.report(verified.author, Finding::TwoCheckpoints { slot });
+            self.distrust(verified.author, out);
         }
         if let Some(proof) = self.checkpoints.proof(slot, state, self.vouching()) {
             self.on_stable(proof, out);
@@ -187,6 +200,7 @@ impl MinBft {
         mark!("minbft/stable");
         let mine = self.checkpoints.mine.get(&slot).copied();
         let from = proof.signers();
+        let liars = self.checkpoints.others(slot, state);
         self.checkpoints.forget_below(slot);
         self.checkpoints.extent.stable(slot);
         self.checkpoints.patience = 0;
@@ -210,6 +224,10 @@ impl MinBft {
             if let Some(mine) = mine.filter(|mine| *mine != state) {
                 self.diverged(slot, mine, out);
             }
+        }
+        let me = self.me;
+        for liar in liars.iter().filter(|id| *id != me) {
+            self.caught_lying(liar, slot, out);
         }
         self.recount_in_flight();
         // Bodies that a view change waited for may have become needless.

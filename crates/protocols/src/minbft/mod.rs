@@ -47,6 +47,7 @@ mod certificate;
 mod checkpoint;
 mod explore;
 mod extent;
+mod judge;
 mod message;
 mod ordering;
 mod record;

@@ -84,17 +84,19 @@ impl MinBft {
         state.batch = Some(batch);
         state.commits.cast(verified.author, batch);
         let author = verified.author;
-        state.prepare = Some(verified);
+        state.prepare = Some(verified.clone());
         self.bodies.want(slot, batch);
         let pending = &self.pending;
         if self.bodies.offer(proposal, |digest| pending.find(digest)) {
             out.report(author, Finding::OversizeBatch { slot });
+            self.distrust(author, out);
         }
         if self.bodies.get(&batch).is_none() {
             mark!("minbft/prepare_incomplete");
             self.arm_fetch(out);
         }
         self.decide(slot);
+        self.show_left_out(&verified, out);
         true
     }
 
@@ -249,7 +251,7 @@ impl MinBft {
         };
         let Some(batch) = self.bodies.get(batch).cloned() else { return false };
         self.committed = slot;
-        self.pending.executed(&batch);
+        self.note_executed(&batch);
         let is_checkpoint = self.checkpoints.extent.executed(slot, batch.bytes(), &self.tuning);
         out.output(Output::Execute { slot, batch });
         if is_checkpoint {

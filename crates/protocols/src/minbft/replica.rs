@@ -6,6 +6,7 @@ use super::message::{Message, Report};
 use super::record::Record;
 use super::view_change::Opening;
 use crate::common::bodies::Bodies;
+use crate::common::pace::Pace;
 use crate::common::pending::{Added, Pending};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -43,6 +44,8 @@ pub enum Timer {
     Gap,
     /// Envelopes that a PREPARE names.
     Fetch,
+    /// The next look at what the primary has not ordered.
+    Look,
 }
 
 impl TimerName for Timer {
@@ -54,6 +57,7 @@ impl TimerName for Timer {
             Self::Clock => (3, 0),
             Self::Gap => (4, 0),
             Self::Fetch => (5, 0),
+            Self::Look => (6, 0),
         }
     }
     fn from_key((kind, subject): TimerKey) -> Self {
@@ -63,7 +67,8 @@ impl TimerName for Timer {
             2 => Self::Resend,
             3 => Self::Clock,
             4 => Self::Gap,
-            _ => Self::Fetch,
+            5 => Self::Fetch,
+            _ => Self::Look,
         }
     }
 }
@@ -158,6 +163,13 @@ pub struct MinBft {
     /// The arrival number for which the request timer runs.
     pub(super) request_timer: Option<u64>,
 
+    /// How fast the primary is.
+    pub(super) pace: Pace,
+    /// When the running timer for the next look was set.
+    pub(super) looked: Option<Millis>,
+    /// Who was proven to lie.
+    pub(super) liars: ReplicaSet,
+
     pub(super) checkpoints: Checkpoints,
     /// The highest stable checkpoint whose proof this replica acts on; the window's low mark.
     pub(super) stable: CheckpointProof,
@@ -170,6 +182,8 @@ pub struct MinBft {
     pub(super) served: Vec<usize>,
     /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
     pub(super) resent: Vec<(usize, usize)>,
+    /// The tick until which each peer is shown every PREPARE at once, because it was left out.
+    pub(super) shown_until: Vec<u64>,
     /// The slot whose PREPARE is waited for although others have it, and how often it was asked for
     /// out of turn; counted only while its timer runs.
     pub(super) gap: Option<(Slot, u8)>,
@@ -282,12 +296,16 @@ impl Protocol for MinBft {
             looping: 0,
             clock_wait: None,
             request_timer: None,
+            pace: Pace::new(n, membership.f),
+            looked: None,
+            liars: ReplicaSet::EMPTY,
             checkpoints: Checkpoints::new(n),
             stable: CheckpointProof::initial(base),
             reports: vec![None; n],
             answered: ReplicaSet::EMPTY,
             served: vec![0; n],
             resent: vec![(0, 0); n],
+            shown_until: vec![0; n],
             gap: None,
             resend_armed: false,
             fetch_armed: false,
@@ -321,6 +339,7 @@ impl Protocol for MinBft {
         assert!(self.early.len() <= self.membership.n() * self.tuning.window_slots as usize);
         assert!(self.bodies.len() <= (self.membership.n() + 2) * WINDOW_SLOTS as usize);
         self.pending.assert_invariants();
+        self.pace.assert_invariants();
         for (slot, state) in self.window.iter() {
             assert!(!state.decided || state.batch.is_some(), "{slot} is decided without a batch");
             assert!(state.own_commit.is_none() || slot < self.next_slot);
@@ -435,6 +454,8 @@ impl MinBft {
             Timer::Clock => self.on_clock(out),
             Timer::Gap => self.on_gap(out),
             Timer::Fetch => self.on_fetch(out),
+            // The round that follows knows what time it is.
+            Timer::Look => self.looked = None,
         }
     }
 
@@ -445,6 +466,7 @@ impl MinBft {
                 self.now = self.now.max(now);
                 self.clock_moved(out);
                 self.propose(out);
+                self.look(out);
             }
             Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),
             Input::Installed { slot } => self.on_installed(slot, out),
@@ -479,7 +501,7 @@ impl MinBft {
         if oldest == self.request_timer {
             return;
         }
-        if self.phase == Phase::Entered {
+        if self.phase == Phase::Entered && !self.objects() {
             // What this replica waited for has come: it no longer wants another view.
             self.withdraw_ask();
         }

@@ -6,11 +6,14 @@
 use super::certificate::Entry;
 use super::message::{Message, Report};
 use super::replica::{MinBft, Phase, Timer};
+use alloc::sync::Arc;
+use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::{RESEND_BYTES_MAX, RESEND_MESSAGES_MAX, WINDOW_SLOTS};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Delay, Effects, To};
+use pentarchy_core::request::Envelope;
 
 /// How long a PREPARE that others have committed to may still be on its way.
 const GAP_MILLIS: u32 = 2;
@@ -18,6 +21,10 @@ const GAP_MILLIS: u32 = 2;
 /// Messages about slots that a peer is sent again between two ticks: a primary that leaves someone
 /// out of every slot needs as many.
 const RESEND_SLOTS_MAX: usize = WINDOW_SLOTS as usize;
+
+/// Ticks for which a peer that lacked a PREPARE is shown every further one at once. A primary that
+/// leaves somebody out would else cost the group a repair for each slot.
+const SHOW_TICKS: u64 = 20;
 
 /// How often it is asked for out of turn; then ticks have to do.
 const GAP_ASKS: u8 = 4;
@@ -42,7 +49,7 @@ impl MinBft {
     fn is_settled(&self) -> bool {
         let taken_over = self.entry.as_ref().map_or(Slot(0), Entry::end);
         self.phase == Phase::Entered
-            && self.own.ask.is_none()
+            && (self.own.ask.is_none() || self.objects())
             && self.pending.is_empty()
             && self.bodies.is_complete()
             && !self.checkpoints.is_behind()
@@ -130,12 +137,19 @@ impl MinBft {
     /// The primary may never have seen what a client sent here: a client that leaves it out must
     /// not be able to have it deposed.
     fn forward_requests(&mut self, out: &mut Effects<Self>) {
-        if self.phase != Phase::Entered || self.is_primary() || mutant!("minbft.never-forwards") {
+        if self.phase != Phase::Entered || self.is_primary() {
             return;
         }
-        let primary = self.membership.primary(self.view);
         for envelope in self.pending.tick(RESEND_MESSAGES_MAX, RESEND_BYTES_MAX) {
-            mark!("minbft/forward");
+            self.forward(envelope, out);
+        }
+    }
+
+    /// Passes a request on to the primary.
+    pub(super) fn forward(&self, envelope: Arc<Envelope>, out: &mut Effects<Self>) {
+        mark!("minbft/forward");
+        if !mutant!("minbft.never-forwards") {
+            let primary = self.membership.primary(self.view);
             out.send(To::One(primary), Message::Forward(envelope));
         }
     }
@@ -216,7 +230,27 @@ impl MinBft {
                     return;
                 }
                 mark!("minbft/slot_relayed");
+                if message.author != self.me {
+                    self.shown_until[usize::from(from.0)] = self.ticks + SHOW_TICKS;
+                }
                 out.relay(To::One(from), message);
+            }
+        }
+    }
+
+    /// Passes on a PREPARE that just came to whoever lacked one a short while ago. What may be sent
+    /// again between two ticks bounds this too.
+    pub(super) fn show_left_out(&mut self, prepare: &Verified<Message>, out: &mut Effects<Self>) {
+        if prepare.author == self.me {
+            return;
+        }
+        for (id, until) in (0u16..).map(ReplicaId).zip(&self.shown_until) {
+            let (messages, bytes) = &mut self.resent[usize::from(id.0)];
+            let room = *messages < RESEND_SLOTS_MAX && *bytes < RESEND_BYTES_MAX;
+            if *until > self.ticks && id != prepare.author && room {
+                (*messages, *bytes) = (*messages + 1, *bytes + prepare.wire.len());
+                mark!("minbft/prepare_shown");
+                out.relay(To::One(id), prepare);
             }
         }
     }

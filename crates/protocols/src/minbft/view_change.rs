@@ -128,6 +128,7 @@ impl MinBft {
             out.disarm(Timer::ViewChange(self.view));
         }
         (self.view, self.phase) = (view, phase);
+        self.pace.view_ended(self.now);
         self.doublings = self.doublings.saturating_add(1);
         self.view_changes_count += 1;
         self.view_changes.clear();
@@ -436,6 +437,7 @@ impl MinBft {
         out.send(To::All, Message::Enter { view: self.view, opening: digest });
         self.replay_early(out);
         self.advance(out);
+        self.object_to_liar(out);
     }
 
     /// Slots that the view took over order what its list says; everything else begins anew. What

@@ -3,5 +3,6 @@
 mod explore;
 mod mutants;
 mod sessions;
+mod strategies;
 mod swarm;
 mod traces;

@@ -67,7 +67,14 @@ fn enough_bugs_are_left_to_chance() {
 #[test]
 fn exhibits_show_what_they_say() {
     let subject = subject();
-    let quick = ["omitted-commitment", "device-cloned", "big-mac", "number-reused", "slow-primary"];
+    let quick = [
+        "omitted-commitment",
+        "device-cloned",
+        "big-mac",
+        "number-reused",
+        "slow-primary",
+        "tolerated-primary",
+    ];
     for exhibit in EXHIBITS.iter().filter(|it| quick.contains(&it.name)) {
         let shown = show(exhibit, &subject, 10).expect("its start is known");
         assert!(shown.is_as_expected(exhibit), "{}: {shown:?}", exhibit.name);

@@ -21,7 +21,8 @@ use std::rc::Rc;
 
 fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
     let ClientSetup { client, n, f, timeouts, start_floor } = setup;
-    Box::new(VotingClient::new(client, n, f, timeouts, start_floor))
+    let core = VotingClient::new(client, n, f, timeouts, start_floor);
+    Box::new(core.showing(u64::from(client.0[0])))
 }
 
 pub fn factories(protocol: &str) -> Factories<'static> {
@@ -46,7 +47,7 @@ fn seeds(default: u64) -> std::ops::Range<u64> {
     }
 }
 
-fn jobs() -> usize {
+pub fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -9,6 +9,7 @@ use crate::time::Micros;
 use pentarchy_core::ids::{ClientId, ReplicaSet};
 use pentarchy_core::protocol::Timeouts;
 
+mod alternate;
 mod corrupt;
 mod delay;
 mod desert;
@@ -20,6 +21,7 @@ mod selective;
 mod silent;
 mod starve;
 
+pub use alternate::Alternate;
 pub use corrupt::Corrupt;
 pub use delay::Delayer;
 pub use desert::Desert;
@@ -122,6 +124,8 @@ pub enum Behaviour {
         /// The client's index.
         client: u16,
     },
+    /// See [`Alternate`].
+    Alternate,
     /// See [`Poison`].
     Poison {
         /// How often.
@@ -207,6 +211,7 @@ impl Behaviour {
             Self::Corrupt { .. } => "corrupt",
             Self::Liar => "liar",
             Self::Starve { .. } => "starve",
+            Self::Alternate => "alternate",
             Self::Poison { .. } => "poison",
             Self::Rot { .. } => "rot",
             Self::Twin => "twin",
@@ -233,6 +238,7 @@ impl Behaviour {
             Self::Starve { client } => {
                 Box::new(Starve::new(client, *clients.get(usize::from(client))?))
             }
+            Self::Alternate => Box::new(Alternate::default()),
             Self::Poison { rate_ppm } => Box::new(Poison::new(rate_ppm)),
             Self::Rot { .. }
             | Self::Twin

@@ -13,6 +13,7 @@ pub mod events;
 pub mod evidence;
 pub mod linearizability;
 pub mod liveness;
+pub mod promptness;
 pub mod stability;
 pub mod validity;
 

@@ -12,8 +12,8 @@
 //! | `at=1500000:crash(primary)` | a disturbance, by simulated microseconds |
 //!
 //! Habits: `silent(to clients too)`, `selective(friends,answers clients)`, `delay(least,up to)`,
-//! `desert`, `replay(ppm)`, `corrupt(ppm)`, `liar`, `starve(client)`, `poison(ppm)`, `rot(every)`,
-//! `twin`, `forge(alone,ppm)`, `usurp(ppm)`, `impostor(ppm)`.
+//! `desert`, `replay(ppm)`, `corrupt(ppm)`, `liar`, `starve(client)`, `alternate`, `poison(ppm)`,
+//! `rot(every)`, `twin`, `forge(alone,ppm)`, `usurp(ppm)`, `impostor(ppm)`.
 //!
 //! Disturbances: `crash(whom)`, `restart(whom,after)`, `pause(whom,us)`,
 //! `isolate(whom,hears,clients,us)`, `split(part,one way,us)`, `partition(parts,us)`,
@@ -239,6 +239,7 @@ fn habit_text(habit: Behaviour) -> String {
         Behaviour::Liar => "liar".to_owned(),
         Behaviour::Desert => "desert".to_owned(),
         Behaviour::Starve { client } => format!("starve({client})"),
+        Behaviour::Alternate => "alternate".to_owned(),
         Behaviour::Poison { rate_ppm } => format!("poison({rate_ppm})"),
         Behaviour::Rot { every } => format!("rot({every})"),
         Behaviour::Twin => "twin".to_owned(),
@@ -520,6 +521,7 @@ impl<'a> Call<'a> {
             "corrupt" => (Behaviour::Corrupt { rate_ppm: self.ppm(0)? }, 1),
             "liar" => (Behaviour::Liar, 0),
             "desert" => (Behaviour::Desert, 0),
+            "alternate" => (Behaviour::Alternate, 0),
             "starve" => (Behaviour::Starve { client: self.number(0, 1_000)? as u16 }, 1),
             "poison" => (Behaviour::Poison { rate_ppm: self.ppm(0)? }, 1),
             "usurp" => (Behaviour::Usurp { rate_ppm: self.ppm(0)? }, 1),

@@ -56,11 +56,12 @@ impl World<'_> {
                     let at = self.clients[index].clock.when(time, self.now).max(self.now + 1_000);
                     self.client_round_by(index, at);
                 }
-                ClientAct::Completed { number, outcome } => {
+                ClientAct::Completed { number, since, outcome } => {
                     self.last_completion = self.now;
                     self.note(Place::Client(index as u16), |_| {
                         What::Does(Deed::Other, format!("has its answer to {number}"))
                     });
+                    self.oracle.promptness.completed(self.now, since);
                     self.oracle.completed(self.clients[index].node.id(), number, outcome);
                 }
                 ClientAct::Heard { number, body } => {

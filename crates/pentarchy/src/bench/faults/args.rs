@@ -90,7 +90,8 @@ pub struct FailoverArgs {
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  pentarchy bench faults --svg faults.svg --json faults.json\n\n\
-    One after the other: a backup killed, silent, corrupt, 100 ms slow; a primary that lies.\n\
+    One after the other: a backup killed, silent, corrupt, 100 ms slow; a primary 100 ms slow,\n\
+    or that lies.\n\
     Exit code 1 if an increment was lost or counted twice, or a client got no answer."
 )]
 pub struct TimelineArgs {

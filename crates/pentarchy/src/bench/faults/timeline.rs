@@ -18,11 +18,12 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// What is broken, and how.
-const SCENES: [Scene; 5] = [
+const SCENES: [Scene; 6] = [
     Scene { name: "backup killed", primary: false, harm: Harm::Kill },
     Scene { name: "backup silent", primary: false, harm: Harm::Misbehave(Fault::Silent) },
     Scene { name: "backup corrupts", primary: false, harm: Harm::Misbehave(Fault::Corrupt) },
     Scene { name: "backup 100 ms slow", primary: false, harm: Harm::Misbehave(Fault::Slow(100)) },
+    Scene { name: "primary 100 ms slow", primary: true, harm: Harm::Misbehave(Fault::Slow(100)) },
     Scene { name: "primary equivocates", primary: true, harm: Harm::Misbehave(Fault::Equivocate) },
 ];
 

@@ -6,6 +6,7 @@ mod museum;
 #[cfg(feature = "mutants")]
 mod mutants;
 pub mod replay;
+mod strategies;
 mod tally;
 
 use super::args::{DeviceChoice, SimArgs, SimCommand};
@@ -42,6 +43,7 @@ const PLAINER: Duration = Duration::from_secs(5);
 pub fn run(args: &SimArgs) -> Outcome {
     match &args.command {
         Some(SimCommand::Replay(args)) => replay::run(args),
+        Some(SimCommand::Strategies(args)) => strategies::run(args),
         None => sweep(args),
         #[cfg(feature = "mutants")]
         Some(SimCommand::Mutants(args)) => mutants::run(args),
@@ -163,7 +165,8 @@ fn jobs(asked: Option<NonZeroUsize>) -> usize {
 
 fn start_client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
     let ClientSetup { client, n, f, timeouts, start_floor } = setup;
-    Box::new(VotingClient::new(client, n, f, timeouts, start_floor))
+    let core = VotingClient::new(client, n, f, timeouts, start_floor);
+    Box::new(core.showing(u64::from(client.0[0])))
 }
 
 /// Set by the first Ctrl-C; the second one ends the process.

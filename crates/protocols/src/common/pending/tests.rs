@@ -27,7 +27,8 @@ fn serve(pending: &mut Pending, clients: usize) -> Vec<usize> {
         let client = u16::from_be_bytes([envelope.client.0[0], envelope.client.0[1]]);
         served[usize::from(client)] += envelope.requests.len();
     }
-    pending.executed(&Batch { time: Millis(0), envelopes, digest: Digest::default() });
+    let batch = Batch { time: Millis(0), envelopes, digest: Digest::default() };
+    pending.executed(&batch, |_, _| ());
     pending.assert_invariants();
     served
 }
