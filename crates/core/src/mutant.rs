@@ -134,6 +134,7 @@ pub const MUTANTS: &[Mutant] = &[
         "minbft.own-prepares-forgotten",
         "after a crash a second VIEW-CHANGE shows no own PREPAREs",
     ),
+    mutant("minbft.answers-at-once", "after a crash queries are answered from an older state"),
     mutant("minbft.state-not-vouched-again", "after a crash the last state is not signed again"),
     mutant("minbft.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
         .explored(),

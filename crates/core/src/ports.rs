@@ -53,6 +53,12 @@ pub mod replica {
             /// What was not taken.
             envelope: Arc<Envelope>,
         },
+        /// This replica may have executed up to there before it stopped, and may have told clients
+        /// so. Until it has done so again, its state is no answer to a query.
+        Resumed {
+            /// The highest slot that it may have executed.
+            upto: Slot,
+        },
         /// Execute and answer the clients. Slots come in order, each once; after an installed
         /// snapshot they go on behind it.
         Execute {

@@ -324,8 +324,8 @@ pub enum Memory {
     Volatile,
     /// All that was durable when it stopped. It goes on as whom it was.
     Durable {
-        /// The slot whose state the executor has, and that state; the epoch's base if the epoch just
-        /// begins.
+        /// The slot whose state the executor has, and that state; the epoch's base if the epoch
+        /// just begins.
         executed: Base,
         /// What the core had kept, oldest first; nothing if the epoch just begins.
         records: Vec<Bytes>,

@@ -99,13 +99,16 @@ impl Roster {
         self.membership = membership;
     }
 
-    /// The roster of a snapshot, which must be of the epoch in which it is installed.
+    /// The roster of a snapshot, which must be of the epoch in which it is installed, or the one
+    /// with which that epoch ends.
     pub fn restored(&self, from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let epoch = Epoch::decode(from)?;
         let entries: Vec<(Life, Millis)> = from.sequence(REPLICAS_MAX)?;
         let (lives, admitted_at): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
         let same = self.membership.members.iter().map(Member::life).eq(lives.iter().copied());
-        if epoch != self.membership.epoch || !same {
+        let now = self.membership.epoch;
+        let fits = if same { epoch == now } else { epoch == now.next() };
+        if !fits || lives.len() != self.membership.n() {
             return Err(Malformed);
         }
         Ok(Self { membership: self.membership.clone(), lives, admitted_at })

@@ -206,6 +206,7 @@ impl Host {
             Output::Stable { slot, .. } => self.executor.stable(slot),
             Output::Admit { .. }
             | Output::Full { .. }
+            | Output::Resumed { .. }
             | Output::Fetch { .. }
             | Output::Entered { .. }
             | Output::Diverged { .. } => panic!("nothing goes wrong in here: {output:?}"),

@@ -152,7 +152,8 @@ fn separate(
     good
 }
 
-/// Answers a query, unless so much waits for the client that it would not be read soon, or the
+/// Answers a query, unless this replica is not yet where it was before it stopped, so much waits
+/// for the client that it would not be read soon, or the
 /// result is larger than an ordered one may be.
 fn on_query(
     client: ClientId,
@@ -162,7 +163,8 @@ fn on_query(
     unit: &Unit,
     network: &mut Network,
 ) {
-    if network.client_queued_bytes(&client) >= network.limits().query_queue_bytes {
+    let behind = unit.executor.executed() < unit.answers_from;
+    if behind || network.client_queued_bytes(&client) >= network.limits().query_queue_bytes {
         network.counters.client_queries_dropped += 1;
         return;
     }

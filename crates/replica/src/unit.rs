@@ -12,7 +12,7 @@ use bytes::Bytes;
 use pentarchy_core::auth::{Auth, Verifier};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
 use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::{Reply, ToClient};
@@ -59,6 +59,8 @@ pub struct Unit {
     asked: BTreeMap<ReplicaId, usize>,
     /// How this replica misbehaves on command.
     pub fault: Fault,
+    /// Queries are answered once this slot is executed.
+    pub answers_from: Slot,
     /// Certified statements since it equivocates.
     turn: u64,
     /// The process's clock at the start of the round.
@@ -102,6 +104,7 @@ impl Unit {
             steps: Vec::new(),
             asked: BTreeMap::new(),
             fault: Fault::None,
+            answers_from: Slot(0),
             turn: 0,
             now_ms: 0,
         }
@@ -278,6 +281,7 @@ impl Unit {
             | Output::Stable { .. }
             | Output::Fetch { .. }
                 if self.ended.is_some() => {}
+            Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();
                 let notify = |client: &ClientId, notice| network.notify(client, notice);

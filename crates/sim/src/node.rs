@@ -59,6 +59,8 @@ pub struct ReplicaNode {
     faulty: Option<Fault>,
     /// What outlives a crash, if anything does.
     kept: Option<Kept>,
+    /// Queries are answered once this slot is executed.
+    answers_from: Slot,
     inbox: VecDeque<CoreEvent>,
     effects: Vec<CoreEffect>,
     steps: u64,
@@ -126,10 +128,14 @@ impl ReplicaNode {
             journal,
             faulty,
             kept,
+            answers_from: Slot(0),
             inbox: VecDeque::new(),
             effects: Vec::new(),
             steps: 0,
         };
+        if node.executor.is_ending() {
+            node.on_ended(out);
+        }
         first.into_iter().for_each(|effect| node.carry_out(effect, out));
         node.run(out);
         node
@@ -284,6 +290,7 @@ impl ReplicaNode {
     fn on_client(&mut self, from: Address, wire: &Bytes, out: &mut Vec<Act>) -> Result<(), Reject> {
         match ToReplica::from_bytes(wire).map_err(|_| Reject::Malformed)? {
             ToReplica::Request(envelope) => self.on_request(envelope, out),
+            ToReplica::Query { .. } if self.executor.executed() < self.answers_from => Ok(()),
             ToReplica::Query { number, operation } => {
                 let answer = ToClient::Answer { number, result: self.executor.query(&operation) };
                 out.push(Act::Send { to: from, packet: Packet::ToClient(answer.to_bytes()) });
@@ -486,6 +493,7 @@ impl ReplicaNode {
             | Output::Stable { .. }
             | Output::Fetch { .. }
                 if self.is_over() => {}
+            Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => self.execute(slot, batch, out),
             Output::Checkpoint { slot } => {
                 assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");

@@ -259,6 +259,8 @@ impl Options {
         self.hostile.clear();
         self.disturbances.clear();
         self.means = Means::Signature;
+        // A full batch is to mean a busy group: patience with primaries grows with their number.
+        self.tuning.batch_requests = 512;
         let habits = match rng.below(6) {
             0 => Some(vec![Behaviour::Alternate, Behaviour::Liar]),
             1..=3 => {
@@ -289,9 +291,14 @@ impl Options {
         self.heal_at = 0;
     }
 
-    /// Whether nothing goes wrong but what replicas do that are faulty from the start.
+    /// Whether nothing goes wrong but what replicas do that are faulty from the start, and none of
+    /// them has epochs end: that drops what is under way, as often as it may ask to be admitted.
     #[must_use]
     pub fn is_steady(&self) -> bool {
+        let mut habits = self.byzantine.iter().flat_map(|(_, habits)| habits);
+        if habits.any(|habit| matches!(habit, Behaviour::Usurp { .. })) {
+            return false;
+        }
         let honest = Self { byzantine: Vec::new(), ..self.clone() };
         self.hostile.is_empty() && !self.abuses_macs() && self.heal_at == 0 && honest.is_calm()
     }

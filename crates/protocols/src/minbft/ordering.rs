@@ -245,6 +245,10 @@ impl MinBft {
             return false;
         }
         let slot = self.committed.next();
+        // Behind its own last commitment a log could not say how far this replica had come.
+        if self.is_durable && slot >= self.next_slot {
+            return false;
+        }
         let Some(SlotState { decided: true, batch: Some(batch), .. }) = self.window.get(slot)
         else {
             return false;

@@ -159,6 +159,7 @@ impl MinBft {
         let mut past = Past::default();
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions(&past);
+        out.output(Output::Resumed { upto: self.may_have_executed() });
         if self.stable.slot > self.committed {
             let CheckpointProof { slot, state, .. } = self.stable;
             out.output(Output::Fetch { slot, state, from: self.stable.signers() });
@@ -180,8 +181,11 @@ impl MinBft {
     /// What was executed was decided. Nobody commits to it again for this replica alone.
     fn recall_decisions(&mut self, past: &Past) {
         for slot in (self.window.low().0 + 1..=self.committed.0).map(Slot) {
-            if let Some(state) = self.window.get_mut(slot) {
-                state.decided = state.batch.is_some();
+            let Some(state) = self.window.get_mut(slot) else { continue };
+            state.decided = state.batch.is_some();
+            let body = state.batch.and_then(|batch| self.bodies.get(&batch));
+            if let Some(bytes) = body.map(|body| body.bytes()) {
+                self.checkpoints.extent.executed(slot, bytes, &self.tuning);
             }
         }
         let proposed = past.said.iter().filter_map(|message| match message {
@@ -192,6 +196,11 @@ impl MinBft {
         self.looping = proposed.len() as u64;
         self.in_flight = proposed.iter().filter(|slot| **slot > self.committed).count() as u64;
         self.next_slot = self.next_slot.max(self.committed.next());
+    }
+
+    /// The highest slot that this replica may have executed.
+    fn may_have_executed(&self) -> Slot {
+        if mutant!("minbft.answers-at-once") { Slot(0) } else { Slot(self.next_slot.0 - 1) }
     }
 
     fn recall(&mut self, record: Record, past: &mut Past) {

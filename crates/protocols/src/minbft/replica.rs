@@ -118,6 +118,8 @@ pub struct MinBft {
     pub(super) me: ReplicaId,
     pub(super) membership: Arc<Membership>,
     pub(super) tuning: Tuning,
+    /// Whether its records outlive a crash.
+    pub(super) is_durable: bool,
     pub(super) now: Millis,
 
     /// The view it is in or wants to enter.
@@ -272,6 +274,7 @@ impl Protocol for MinBft {
         let mut replica = Self {
             me,
             tuning,
+            is_durable: memory != Memory::Volatile,
             now: Millis(0),
             view: View(0),
             phase: Phase::Entered,

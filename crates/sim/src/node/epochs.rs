@@ -125,6 +125,13 @@ impl ReplicaNode {
     /// The last executed slot was the last of its epoch.
     pub(super) fn on_ended(&mut self, out: &mut Vec<Act>) {
         let Some(handover) = self.executor.handover() else { return };
+        // What this replica signs for, others may need to have from it after a crash.
+        if let (Some(kept), Some(snapshot)) = (&mut self.kept, self.executor.latest()) {
+            kept.keep(snapshot.clone());
+            if kept.is_dead() {
+                return;
+            }
+        }
         self.succession.ended = Some(handover.base);
         out.push(Act::Saw(Observation::Ended(handover.clone())));
         let mut steps = Vec::new();

@@ -124,7 +124,10 @@ impl Kept {
 
     /// A quorum vouches for the state of a slot: those before may go.
     pub fn stable(&mut self, slot: Slot) {
-        self.snapshots.retain(|snapshot| snapshot.slot >= slot);
+        // Not before the log says so too, or a crash would leave a claim and no state for it.
+        if self.sync() {
+            self.snapshots.retain(|snapshot| snapshot.slot >= slot);
+        }
     }
 
     /// Begins the log of another epoch, in one step.
