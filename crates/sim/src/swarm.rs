@@ -261,6 +261,8 @@ impl Options {
         self.means = Means::Signature;
         // A full batch is to mean a busy group: patience with primaries grows with their number.
         self.tuning.batch_requests = 512;
+        // Nor is execution to wait for checkpoints that a faulty replica is late to sign.
+        self.tuning.checkpoint_bytes = Tuning::default().checkpoint_bytes;
         let habits = match rng.below(6) {
             0 => Some(vec![Behaviour::Alternate, Behaviour::Liar]),
             1..=3 => {

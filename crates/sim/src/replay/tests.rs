@@ -23,7 +23,8 @@ fn tell(seed: u64, wanted: &Wanted) -> Recording {
 
 #[test]
 fn a_replay_is_the_run_each_time() {
-    for seed in 0..6 {
+    let mut broken_runs = 0;
+    for seed in 0..8 {
         let (a, b) = (tell(seed, &wanted(200)), tell(seed, &wanted(200)));
         assert_eq!(a, b);
         let run = subject(seed).run(&broken(), None);
@@ -32,10 +33,14 @@ fn a_replay_is_the_run_each_time() {
             Err(violation) => violation.audit,
         };
         assert_eq!(audit(&a.outcome), audit(&run));
-        let violation = a.outcome.expect_err("it breaks");
-        assert_eq!(violation.at, run.expect_err("it breaks").at);
-        assert!(a.lines.last().expect("lines").at <= violation.at && a.lines.len() <= 200);
+        assert_eq!(a.outcome.is_err(), run.is_err());
+        if let (Err(violation), Err(of_run)) = (a.outcome, run) {
+            broken_runs += 1;
+            assert_eq!(violation.at, of_run.at);
+            assert!(a.lines.last().expect("lines").at <= violation.at && a.lines.len() <= 200);
+        }
     }
+    assert!(broken_runs >= 4, "{broken_runs} of them break");
 }
 
 #[test]
