@@ -200,7 +200,7 @@ impl MinBft {
 
     /// The highest slot that this replica may have executed.
     fn may_have_executed(&self) -> Slot {
-        if mutant!("minbft.answers-at-once") { Slot(0) } else { Slot(self.next_slot.0 - 1) }
+        Slot(self.next_slot.0 - 1)
     }
 
     fn recall(&mut self, record: Record, past: &mut Past) {

@@ -19,7 +19,6 @@ use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::{BATCH_INLINE_BYTES, BATCH_REQUESTS_MAX, REPLICAS_MAX, WINDOW_SLOTS};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Membership;
-use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
     Delay, Effects, Event, Memory, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName,
@@ -498,8 +497,7 @@ impl MinBft {
 
     /// Runs the request timer for the oldest waiting envelope, on backups of an entered view.
     pub(super) fn arm_request_timer(&mut self, out: &mut Effects<Self>) {
-        let kept = mutant!("minbft.request-timer-kept");
-        let judges = kept || (self.phase == Phase::Entered && !self.is_primary());
+        let judges = self.phase == Phase::Entered && !self.is_primary();
         let oldest = if judges { self.pending.oldest() } else { None };
         if oldest == self.request_timer {
             return;
@@ -513,16 +511,13 @@ impl MinBft {
         }
         if let Some(arrival) = oldest {
             let after = Delay::Request { doublings: self.doublings };
-            if self.request_timer.is_none() || !mutant!("minbft.request-timer-once") {
-                out.arm(Timer::Request(arrival), after);
-            }
+            out.arm(Timer::Request(arrival), after);
         }
         self.request_timer = oldest;
     }
 
     fn on_request_timeout(&mut self, arrival: u64, out: &mut Effects<Self>) {
-        let silent = mutant!("minbft.never-asks");
-        if self.phase == Phase::Entered && self.pending.oldest() == Some(arrival) && !silent {
+        if self.phase == Phase::Entered && self.pending.oldest() == Some(arrival) {
             mark!("minbft/request_timeout");
             self.ask(self.view.next(), "a request was not ordered in time", out);
         }

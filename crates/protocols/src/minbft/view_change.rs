@@ -52,7 +52,7 @@ impl MinBft {
     /// Asks for a view. Goes on working in the current one until `f + 1` have asked.
     pub(super) fn ask(&mut self, view: View, reason: &'static str, out: &mut Effects<Self>) {
         let asked = self.asks[usize::from(self.me.0)].is_some_and(|(asked, _)| asked >= view);
-        if !asked {
+        if !asked && !mutant!("minbft.never-asks") {
             self.reason = reason;
             out.send(To::All, Message::RequestViewChange { view });
             self.arm_resend(out);
