@@ -6,7 +6,7 @@
 //! primary look silent. Of two envelopes that claim one number, the first stays.
 //!
 //! Clients take turns (deficit round robin, Shreedhar and Varghese, SIGCOMM 1995): in its turn a
-//! client has proposed what [`TURN_COST`] pays for, and saves what it could not use for a dearer
+//! client has proposed what a fixed cost pays for, and saves what it could not use for a dearer
 //! envelope. So one that sends more than its share waits behind itself only. And no client may
 //! hold more of the table than is left for all others, so that whoever has nothing here finds room.
 //!

@@ -29,7 +29,7 @@ use pentarchy_core::request::Envelope;
 use pentarchy_core::votes::Votes;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
-/// See the [module page](self).
+/// One thing that a replica does not forget.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Record {
     /// An envelope that the next proposal names without carrying it.
