@@ -6,7 +6,7 @@
 //! would return: a disk that failed to sync has forgotten what it was to write.
 //!
 //! One group of records is under way at a time. The next is written when the one before is durable.
-//! Recovery rests on that ([`recovery`]), and on each group naming the digest of the one before.
+//! Recovery rests on that (`recovery.rs`), and on each group naming the digest of the one before.
 
 mod group;
 mod recovery;
@@ -34,7 +34,7 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Bytes of all segments together. At least two segments are allowed.
     pub bytes_max: u64,
-    /// Random, new each time: see [`crate::block`] for what it keeps apart.
+    /// Random, new each time: see `block.rs` for what it keeps apart.
     pub seed: [u8; 32],
 }
 
