@@ -153,8 +153,8 @@ fn separate(
 }
 
 /// Answers a query, unless this replica is not yet where it was before it stopped, so much waits
-/// for the client that it would not be read soon, or the
-/// result is larger than an ordered one may be.
+/// for the client that it would not be read soon, or the result is larger than an ordered one may
+/// be.
 fn on_query(
     client: ClientId,
     number: u64,

@@ -54,12 +54,11 @@ impl Work {
     /// Adds a batch: the part that it fills of the bound that it comes nearest to.
     pub fn add(&mut self, batch: &Batch, batch_requests: usize) {
         let part = |amount: usize, most: usize| amount as u64 * FULL / most.max(1) as u64;
-        let bytes = || batch.envelopes.iter().map(|envelope| envelope.len());
         let inline = batch.envelopes.iter().filter(|it| !it.is_large()).map(|it| it.len()).sum();
         let filled = part(batch.requests(), batch_requests)
             .max(part(batch.envelopes.len(), BATCH_ENVELOPES_MAX))
             .max(part(inline, BATCH_INLINE_BYTES))
-            .max(part(bytes().sum(), BATCH_BYTES_MAX));
+            .max(part(batch.bytes(), BATCH_BYTES_MAX));
         self.0 = self.0.wrapping_add(filled);
     }
 }

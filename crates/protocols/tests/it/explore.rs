@@ -6,15 +6,19 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::mutant;
 use pentarchy_sim::explorer::{Explored, Plan, Report, explore};
 
-fn run(plan: &Plan, variant: Option<&str>) -> Report {
+/// MinBFT, to be explored.
+pub fn explored() -> Explored<'static> {
     let entry = pentarchy_protocols::find("minbft").expect("a registered protocol");
-    let explored = Explored {
+    Explored {
         rules: entry.rules,
         start: &entry.start,
         forger: entry.forger,
         is_settled: entry.is_settled,
-    };
-    let report = mutant::with(variant, || explore(plan, &explored, |_| true));
+    }
+}
+
+fn run(plan: &Plan, variant: Option<&str>) -> Report {
+    let report = mutant::with(variant, || explore(plan, &explored(), |_| true));
     report.expect("a plan without mistakes")
 }
 

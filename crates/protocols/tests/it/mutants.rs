@@ -1,9 +1,9 @@
 //! Seeded bugs and published ones, in small numbers; `pentarchy sim mutants` and
 //! `pentarchy sim museum` run all of them.
 
+use crate::explore::explored;
 use crate::swarm::factories;
 use pentarchy_core::mutant::{Finder, MUTANTS};
-use pentarchy_sim::explorer::Explored;
 use pentarchy_sim::museum::{EXHIBITS, Exhibit, Flaw, Scene, Subject, show};
 use pentarchy_sim::mutants::{Hunt, hunt, swarm_mutants};
 use std::collections::BTreeSet;
@@ -13,14 +13,8 @@ fn jobs() -> usize {
 }
 
 fn subject() -> Subject<'static> {
-    let entry = pentarchy_protocols::find("minbft").expect("a registered protocol");
-    let explored = Explored {
-        rules: entry.rules,
-        start: &entry.start,
-        forger: entry.forger,
-        is_settled: entry.is_settled,
-    };
-    Subject { factories: factories("minbft"), explored, starts: entry.starts }
+    let starts = pentarchy_protocols::find("minbft").expect("a registered protocol").starts;
+    Subject { factories: factories("minbft"), explored: explored(), starts }
 }
 
 /// One bug of each part that random worlds break within a few seeds, and what names it.
