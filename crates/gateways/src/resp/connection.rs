@@ -19,7 +19,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::io::{Interest, Ready};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -37,6 +37,11 @@ pub(crate) const WRITE_BYTES: usize = 256 << 10;
 const END_OF_INPUT: Interest = Interest::PRIORITY;
 #[cfg(not(target_os = "linux"))]
 const END_OF_INPUT: Interest = Interest::ERROR;
+
+/// What a client may still send, and for how long, after it was told why no more is read: whoever
+/// closes on unread bytes resets the connection, and a reset may overtake that reply.
+const PARTING_BYTES: usize = 4 << 20;
+const PARTING_TIME: Duration = Duration::from_secs(1);
 
 /// How long a client may take to say its password.
 const AUTH_TIME: Duration = Duration::from_secs(10);
@@ -66,6 +71,8 @@ pub(crate) struct Connection<B: Backend> {
     pub intake: Intake,
     /// The client said that it sends no more.
     ended: bool,
+    /// The client was told that no more is read, though it may be sending.
+    cut_off: bool,
     /// Work that is not settled, in order. What the replicas have is at the front.
     pub work: VecDeque<Work>,
     pub flight: Option<Flight>,
@@ -111,6 +118,7 @@ impl<B: Backend> Connection<B> {
             output: BytesMut::new(),
             intake: Intake::Open,
             ended: false,
+            cut_off: false,
             work: VecDeque::new(),
             flight: None,
             wanted: None,
@@ -135,7 +143,7 @@ impl<B: Backend> Connection<B> {
             self.now = Instant::now();
             self.work()?;
             if self.is_over() {
-                return Ok(());
+                return self.part().await;
             }
             let interest = self.interest();
             let waiting = interest.unwrap_or(Interest::READABLE);
@@ -156,6 +164,26 @@ impl<B: Backend> Connection<B> {
                 ready = self.stream.ready(waiting), if interest.is_some() => self.read(ready?)?,
             }
         }
+    }
+
+    /// Says that nothing more is sent, and waits within bounds until the client has heard it.
+    async fn part(&mut self) -> io::Result<()> {
+        if self.ended || !self.cut_off {
+            return Ok(());
+        }
+        self.stream.shutdown().await?;
+        let rest = async {
+            let mut left = PARTING_BYTES;
+            let mut noise = [0; 4 << 10];
+            while left > 0 {
+                match self.stream.read(&mut noise).await? {
+                    0 => break,
+                    length => left = left.saturating_sub(length),
+                }
+            }
+            Ok(())
+        };
+        tokio::time::timeout(PARTING_TIME, rest).await.unwrap_or(Ok(()))
     }
 
     /// What of the socket to wait for. Also while nothing is read, that the client is gone.
@@ -262,7 +290,13 @@ impl<B: Backend> Connection<B> {
         self.work.clear();
         self.abandon();
         self.reply_here(|_, out| out.error(line));
+        self.cut_off();
+    }
+
+    /// Takes no more requests, whatever the client still sends.
+    fn cut_off(&mut self) {
         self.intake = Intake::Closed;
+        self.cut_off = true;
     }
 
     fn read(&mut self, ready: Ready) -> io::Result<()> {
@@ -307,7 +341,7 @@ impl<B: Backend> Connection<B> {
                 Ok(Some(length)) => length,
                 Err(error) => {
                     self.reply_here(|_, out| out.error(&error.0));
-                    self.intake = Intake::Closed;
+                    self.cut_off();
                     return;
                 }
             };
