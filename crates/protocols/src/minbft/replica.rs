@@ -4,6 +4,7 @@ use super::certificate::{Check, CheckpointProof, Entry};
 use super::checkpoint::Checkpoints;
 use super::message::{Message, Report};
 use super::record::Record;
+use super::resend::Showing;
 use super::view_change::Opening;
 use crate::common::bodies::Bodies;
 use crate::common::pace::Pace;
@@ -183,8 +184,8 @@ pub struct MinBft {
     pub(super) served: Vec<usize>,
     /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
     pub(super) resent: Vec<(usize, usize)>,
-    /// The tick until which each peer is shown every PREPARE at once, because it was left out.
-    pub(super) shown_until: Vec<u64>,
+    /// Which peers are shown every PREPARE of the view at once.
+    pub(super) showing: Vec<Showing>,
     /// The slot whose PREPARE is waited for although others have it, and how often it was asked for
     /// out of turn; counted only while its timer runs.
     pub(super) gap: Option<(Slot, u8)>,
@@ -307,7 +308,7 @@ impl Protocol for MinBft {
             answered: ReplicaSet::EMPTY,
             served: vec![0; n],
             resent: vec![(0, 0); n],
-            shown_until: vec![0; n],
+            showing: vec![Showing::default(); n],
             gap: None,
             resend_armed: false,
             fetch_armed: false,

@@ -11,6 +11,7 @@ use super::certificate::{
 use super::message::Message;
 use super::record::{Record, persist_named};
 use super::replica::{MinBft, OwnMessages, Phase, SlotState, Timer};
+use super::resend::Showing;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -430,6 +431,7 @@ impl MinBft {
         self.next_slot = taken_over.max(self.stable.slot).next();
         (self.entered, self.phase, self.entry) = (self.view, Phase::Entered, Some(entry));
         (self.in_flight, self.looping, self.enters) = (0, 0, Votes::default());
+        self.showing.fill(Showing::default());
         self.pending.unpropose();
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
