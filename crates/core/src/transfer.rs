@@ -28,6 +28,11 @@ const ASK_TIMEOUT_MS: u64 = 400;
 /// in a row.
 const SKIP_MS: u64 = 500;
 
+/// Milliseconds after its last question for which a replica can go on fetching the state that it
+/// began with, although newer ones are stable here. A busy group would else leave it behind for
+/// ever: its states change faster than they are moved.
+const PIN_MS: u64 = 2_000;
+
 /// Times that [`SKIP_MS`] is doubled at most: no source is left alone for longer than 16 seconds.
 const SKIP_DOUBLINGS_MAX: u32 = 5;
 
@@ -148,6 +153,16 @@ pub struct Transfer {
     /// Checked chunks by digest. With a manifest at hand only those that it lists.
     chunks: BTreeMap<Digest, Bytes>,
     failures: BTreeMap<ReplicaId, Failures>,
+    /// What others are fetching from here: one state each, which shares with newer ones what has
+    /// not changed since.
+    pinned: BTreeMap<ReplicaId, Pinned>,
+}
+
+/// A state that a replica is fetching from here.
+#[derive(Debug)]
+struct Pinned {
+    snapshot: Snapshot,
+    until: Millis,
 }
 
 /// The state that is wanted.
@@ -196,7 +211,14 @@ impl Transfer {
     /// Nothing is wanted yet; others are served.
     #[must_use]
     pub const fn new(me: ReplicaId) -> Self {
-        Self { me, now: Millis(0), goal: None, chunks: BTreeMap::new(), failures: BTreeMap::new() }
+        Self {
+            me,
+            now: Millis(0),
+            goal: None,
+            chunks: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            pinned: BTreeMap::new(),
+        }
     }
 
     /// Fetches the state of a slot that a quorum vouches for. Replaces an earlier wish; what was
@@ -239,12 +261,13 @@ impl Transfer {
     ) {
         match message {
             Message::AskManifest { slot } => {
-                let manifest = executor.snapshot(slot).map(Snapshot::manifest);
+                let manifest = self.pin(from, slot, executor).map(Snapshot::manifest);
                 let found = manifest.map(|manifest| Message::Manifest { slot, manifest });
                 out.push(answer(from, slot, found));
             }
             Message::AskChunk { slot, index } => {
-                let chunk = executor.snapshot(slot).and_then(|held| held.chunk(index as usize));
+                let held = self.pin(from, slot, executor);
+                let chunk = held.and_then(|held| held.chunk(index as usize));
                 let found = chunk.map(|bytes| Message::Chunk { slot, index, bytes: bytes.clone() });
                 out.push(answer(from, slot, found));
             }
@@ -261,9 +284,24 @@ impl Transfer {
         self.ask(out);
     }
 
+    /// The state that a replica asks about, which is there for it until it asks about another one
+    /// or asks no more.
+    fn pin(&mut self, from: ReplicaId, slot: Slot, executor: &Executor) -> Option<&Snapshot> {
+        let until = Millis(self.now.0.saturating_add(PIN_MS));
+        match self.pinned.get_mut(&from) {
+            Some(pinned) if pinned.snapshot.slot == slot => pinned.until = until,
+            _ => {
+                let snapshot = executor.snapshot(slot)?.clone();
+                self.pinned.insert(from, Pinned { snapshot, until });
+            }
+        }
+        self.pinned.get(&from).map(|pinned| &pinned.snapshot)
+    }
+
     /// Time has passed: gives up on answers that are overdue and asks others.
     pub fn on_round(&mut self, now: Millis, out: &mut Vec<Step>) {
         self.now = self.now.max(now);
+        self.pinned.retain(|_, pinned| pinned.until > self.now);
         let Some(goal) = &self.goal else { return };
         let mut overdue = ReplicaSet::EMPTY;
         for ask in &goal.asked {

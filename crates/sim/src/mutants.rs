@@ -33,6 +33,8 @@ pub struct Trail {
     pub seeds: u64,
     /// The property that showed the bug, and the seed of the world; none if none did.
     pub caught: Option<(&'static str, u64)>,
+    /// Worlds that break a property without the bug too, so that they show nothing about it.
+    pub broken: Vec<(&'static str, u64)>,
     /// How long it took.
     pub took: Duration,
 }
@@ -106,8 +108,7 @@ fn config(seed: u64, requests: u64) -> SimConfig {
     SimConfig { requests, f, hostile_only: seed % 8 == 7, ..SimConfig::default() }
 }
 
-/// Runs worlds with this bug until one breaks a property. That it does not without the bug is what
-/// the sweeps of `sim` are for.
+/// Runs worlds with this bug until one breaks a property that it does not break without the bug.
 fn follow(
     name: &str,
     start: u64,
@@ -117,13 +118,16 @@ fn follow(
 ) -> Trail {
     let begun = Instant::now();
     let first = first_seed(start);
-    let mut trail = Trail { seeds: 0, caught: None, took: Duration::ZERO };
+    let mut trail = Trail { seeds: 0, caught: None, broken: Vec::new(), took: Duration::ZERO };
     while trail.seeds < hunt.seeds_max && !stop.load(Ordering::Relaxed) {
         let seed = first + trail.seeds;
         trail.seeds += 1;
         let config = config(seed, hunt.requests);
-        let broken = mutant::with(Some(name), || run_seed(seed, &config, factories)).err();
-        if let Some(violation) = broken {
+        let run = |bug| mutant::with(bug, || run_seed(seed, &config, factories)).err();
+        let Some(violation) = run(Some(name)) else { continue };
+        if let Some(without) = run(None) {
+            trail.broken.push((without.broken.property, seed));
+        } else {
             trail.caught = Some((violation.broken.property, seed));
             break;
         }

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pentarchy::{Fault, RequestMode, logging};
 use pentarchy_sim::device::DeviceFault;
+use pentarchy_sim::swarm::SimConfig;
 use pentarchy_sim::twins::ROUNDS_MAX;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -447,21 +448,13 @@ pub struct SimArgs {
     /// Seeds to run at the same time; by default one per processor
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Faults to tolerate; by default drawn from the seed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=16))]
-    pub f: Option<u64>,
-    /// Requests of all clients together
-    #[arg(long, default_value_t = 1000, value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub requests: u64,
+    #[command(flatten)]
+    pub worlds: WorldArgs,
     /// Instead of seeds: every schedule of partitions of this many rounds (1 to 6; 15 times as many
     /// with each) around three replicas of which one exists twice. --seed and --seeds choose some
-    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests"],
+    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only"],
         value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
     pub twins: Option<u32>,
-    /// How the trusted devices of faulty replicas are; unless honest, violations are expected
-    #[arg(long, default_value = "honest")]
-    pub device: DeviceChoice,
     /// With this seeded bug, in builds with the feature `mutants`
     #[arg(long, value_name = "NAME")]
     pub variant: Option<String>,
@@ -474,6 +467,52 @@ pub struct SimArgs {
     /// Print JSON, and neither shrink nor draw
     #[arg(long)]
     pub json: bool,
+}
+
+/// What the worlds are like that a seed draws.
+#[derive(Args)]
+pub struct WorldArgs {
+    /// Faults to tolerate; by default drawn from the seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=16))]
+    pub f: Option<u64>,
+    /// Requests of all clients together
+    #[arg(long, default_value_t = 1000, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub requests: u64,
+    /// Nothing goes wrong but what hostile clients send: then no view may change
+    #[arg(long)]
+    pub hostile_only: bool,
+    /// How the trusted devices of faulty replicas are; unless honest, violations are expected
+    #[arg(long, default_value = "honest")]
+    pub device: DeviceChoice,
+}
+
+impl WorldArgs {
+    /// As the simulator takes them.
+    pub fn config(&self) -> SimConfig {
+        SimConfig {
+            requests: self.requests,
+            f: self.f.and_then(|f| usize::try_from(f).ok()),
+            hostile_only: self.hostile_only,
+            device: self.device.into(),
+            ..SimConfig::default()
+        }
+    }
+
+    /// As they are typed, without those that are as by default.
+    pub fn typed(&self) -> String {
+        let mut typed = self.device.argument().to_owned();
+        if self.requests != 1000 {
+            typed.push_str(&format!(" --requests {}", self.requests));
+        }
+        if let Some(f) = self.f {
+            typed.push_str(&format!(" --f {f}"));
+        }
+        if self.hostile_only {
+            typed.push_str(" --hostile-only");
+        }
+        typed
+    }
 }
 
 /// What `sim` does beside searching.

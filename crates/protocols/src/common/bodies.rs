@@ -29,6 +29,10 @@ pub struct Bodies {
     bodies: BTreeMap<Digest, Body>,
     /// Digests of the batches that are not complete.
     wanted: BTreeSet<Digest>,
+    /// Envelopes that complete batches name, and how many do.
+    named: BTreeMap<Digest, (Arc<Envelope>, usize)>,
+    /// Batches that are not complete and have their proposal, by the envelopes that it names.
+    lacking: BTreeMap<Digest, BTreeSet<Digest>>,
 }
 
 /// What is missing from a batch.
@@ -69,13 +73,33 @@ impl Bodies {
         let named = proposal.named().filter(|d| find(d).is_none());
         let held: Vec<_> = named.filter_map(|d| self.envelope(&d)).collect();
         let Some(body) = self.bodies.get_mut(&digest) else { return false };
-        body.proposal.get_or_insert_with(|| proposal.clone());
-        held.into_iter().for_each(|envelope| body.fetch(envelope));
-        body.complete(find);
-        if body.batch.is_some() {
-            self.wanted.remove(&digest);
+        if body.proposal.is_none() {
+            body.proposal = Some(proposal.clone());
+            for name in proposal.named() {
+                self.lacking.entry(name).or_default().insert(digest);
+            }
         }
-        self.bodies.get(&digest).is_some_and(|body| body.oversize)
+        held.into_iter().for_each(|envelope| body.fetch(envelope));
+        self.complete(digest, find)
+    }
+
+    /// Completes a wanted batch if all of it is here. Returns whether it breaks the limits.
+    fn complete(&mut self, digest: Digest, find: impl Fn(&Digest) -> Option<Arc<Envelope>>) -> bool {
+        let Some(body) = self.bodies.get_mut(&digest) else { return false };
+        body.complete(find);
+        let (oversize, batch) = (body.oversize, body.batch.clone());
+        if !oversize && batch.is_none() {
+            return false;
+        }
+        forget_names(&mut self.lacking, digest, body);
+        if let (Some(batch), Some(proposal)) = (batch, &body.proposal) {
+            self.wanted.remove(&digest);
+            let names: BTreeSet<Digest> = proposal.named().collect();
+            for envelope in batch.envelopes.iter().filter(|it| names.contains(&it.digest)) {
+                self.named.entry(envelope.digest).or_insert_with(|| (envelope.clone(), 0)).1 += 1;
+            }
+        }
+        oversize
     }
 
     /// Takes an envelope that some incomplete batch names; returns whether one did.
@@ -84,25 +108,14 @@ impl Bodies {
         envelope: &Arc<Envelope>,
         find: impl Fn(&Digest) -> Option<Arc<Envelope>>,
     ) -> bool {
-        let mut used = false;
-        let mut done = Vec::new();
-        for digest in &self.wanted {
-            let Some(body) = self.bodies.get_mut(digest) else { continue };
-            let names = |proposal: &Arc<Proposal>| proposal.named().any(|d| d == envelope.digest);
-            if !body.proposal.as_ref().is_some_and(names) {
-                continue;
+        let Some(batches) = self.lacking.get(&envelope.digest).cloned() else { return false };
+        for digest in &batches {
+            if let Some(body) = self.bodies.get_mut(digest) {
+                body.fetch(envelope.clone());
             }
-            used = true;
-            body.fetch(envelope.clone());
-            body.complete(&find);
-            if body.batch.is_some() {
-                done.push(*digest);
-            }
+            self.complete(*digest, &find);
         }
-        for digest in done {
-            self.wanted.remove(&digest);
-        }
-        used
+        true
     }
 
     /// The whole batch, if it is here.
@@ -117,21 +130,17 @@ impl Bodies {
         self.bodies.get(digest)?.proposal.as_ref()
     }
 
-    /// An envelope of some complete batch, to pass on.
+    /// An envelope that some complete batch names, to pass on.
     #[must_use]
     pub fn envelope(&self, digest: &Digest) -> Option<Arc<Envelope>> {
-        let batches = self.bodies.values().filter_map(|body| body.batch.as_ref());
-        batches.flat_map(|batch| &batch.envelopes).find(|e| e.digest == *digest).cloned()
+        self.named.get(digest).map(|(envelope, _)| envelope.clone())
     }
 
     /// Tries again to complete every wanted batch from what is at hand.
     pub fn retry(&mut self, find: impl Fn(&Digest) -> Option<Arc<Envelope>>) {
-        let bodies = &mut self.bodies;
-        self.wanted.retain(|digest| {
-            let Some(body) = bodies.get_mut(digest) else { return false };
-            body.complete(&find);
-            body.batch.is_none()
-        });
+        for digest in self.wanted.clone() {
+            self.complete(digest, &find);
+        }
     }
 
     /// What is missing, at most `max` batches; another part of them for each `turn`, so that junk
@@ -153,21 +162,36 @@ impl Bodies {
 
     /// Stops wanting incomplete batches that `keep` does not agree to.
     pub fn retain_wanted(&mut self, keep: impl Fn(&Digest) -> bool) {
-        let bodies = &mut self.bodies;
-        self.wanted.retain(|digest| {
-            let keep = keep(digest);
-            if !keep {
-                bodies.remove(digest);
-            }
-            keep
-        });
+        for digest in self.wanted.clone().into_iter().filter(|digest| !keep(digest)) {
+            self.remove(&digest);
+        }
     }
 
     /// Keeps only batches of slots above `low` that `keep` agrees to.
     pub fn retain(&mut self, low: Slot, keep: impl Fn(&Digest) -> bool) {
-        self.bodies.retain(|digest, body| body.slot > low && keep(digest));
-        let bodies = &self.bodies;
-        self.wanted.retain(|digest| bodies.contains_key(digest));
+        let goes = |(digest, body): (&Digest, &Body)| {
+            (body.slot <= low || !keep(digest)).then_some(*digest)
+        };
+        let gone: Vec<Digest> = self.bodies.iter().filter_map(goes).collect();
+        gone.iter().for_each(|digest| self.remove(digest));
+    }
+
+    fn remove(&mut self, digest: &Digest) {
+        let Some(body) = self.bodies.remove(digest) else { return };
+        self.wanted.remove(digest);
+        let Some(proposal) = &body.proposal else { return };
+        if body.batch.is_none() {
+            forget_names(&mut self.lacking, *digest, &body);
+            return;
+        }
+        for name in proposal.named().collect::<BTreeSet<Digest>>() {
+            if let Some((_, count)) = self.named.get_mut(&name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.named.remove(&name);
+                }
+            }
+        }
     }
 
     /// How many batches are held or wanted.
@@ -180,6 +204,18 @@ impl Bodies {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bodies.is_empty()
+    }
+}
+
+/// A batch waits for no envelope any more.
+fn forget_names(lacking: &mut BTreeMap<Digest, BTreeSet<Digest>>, batch: Digest, body: &Body) {
+    for name in body.proposal.iter().flat_map(|proposal| proposal.named()) {
+        if let Some(batches) = lacking.get_mut(&name) {
+            batches.remove(&batch);
+            if batches.is_empty() {
+                lacking.remove(&name);
+            }
+        }
     }
 }
 

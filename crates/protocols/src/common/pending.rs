@@ -215,7 +215,7 @@ impl Pending {
     /// client sends them to everyone at once, and twice would be dear.
     pub fn demand(&mut self, max: usize, now: Millis, work: Work) -> Vec<Arc<Envelope>> {
         let mut due = Vec::new();
-        for waiting in self.clients.values_mut().flat_map(|line| &mut line.waiting) {
+        for waiting in by_arrival(&mut self.clients) {
             match waiting.stand {
                 Stand::New => waiting.stand = Stand::Seen,
                 Stand::Seen if due.len() < max && !waiting.envelope.is_large() => {
@@ -306,7 +306,7 @@ impl Pending {
     /// them to everyone at once, so that the primary was left out is not likely.
     pub fn tick(&mut self, max: usize, bytes_max: usize) -> Vec<Arc<Envelope>> {
         let (mut due, mut bytes) = (Vec::new(), 0);
-        for waiting in self.clients.values_mut().flat_map(|line| &mut line.waiting) {
+        for waiting in by_arrival(&mut self.clients) {
             let is_large = waiting.envelope.is_large();
             if waiting.ticks % 4 == if is_large { 3 } else { 1 } {
                 let len = waiting.envelope.len();
@@ -353,6 +353,15 @@ impl Pending {
         assert!(waiting().all(|w| w.arrival < self.next_arrival));
         assert!(self.arrivals.len() <= 2 * self.by_digest.len() + 64 + PENDING_ENVELOPES_MAX);
     }
+}
+
+/// What waits, the oldest first: that is what a primary is judged by, so that is what has to reach
+/// it, whoever else sends how much.
+fn by_arrival(clients: &mut BTreeMap<ClientId, Line>) -> Vec<&mut Waiting> {
+    let mut all: Vec<&mut Waiting> =
+        clients.values_mut().flat_map(|line| &mut line.waiting).collect();
+    all.sort_unstable_by_key(|waiting| waiting.arrival);
+    all
 }
 
 impl Line {

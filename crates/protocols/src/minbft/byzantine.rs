@@ -135,7 +135,12 @@ impl Byzantine {
         for choice in 1..=choices {
             self.add(lies, "prepare-skip", view, slot.next(), choice);
         }
+        let first = last.max(self.knows.checkpoint.slot).next();
+        for choice in (0..=choices).filter(|_| first <= self.knows.taken_over(view)) {
+            self.add(lies, "prepare-taken-over", view, first, choice);
+        }
         self.add(lies, "prepare-future", view, slot, 0);
+        self.add(lies, "prepare-unknown", view, slot, 0);
         let too_much = |envelope: &Envelope| {
             envelope.requests.len() * BATCH_ENVELOPES_MAX > BATCH_REQUESTS_MAX
                 || envelope.len() * BATCH_ENVELOPES_MAX > BATCH_BYTES_MAX
@@ -212,8 +217,13 @@ impl Byzantine {
     fn compose(&self, lie: &Lie, hand: &dyn Hand) -> Option<Message> {
         let Lie { kind, view, slot, choice } = *lie;
         Some(match kind {
-            "prepare" | "prepare-again" | "prepare-skip" | "prepare-future"
-            | "prepare-oversize" => {
+            "prepare-unknown" => {
+                let items = vec![Item::Named(Digest::of(b"nobody has it"))];
+                let proposal = Arc::new(Proposal::new(self.knows.time, items));
+                Message::Prepare { view, slot, proposal }
+            }
+            "prepare" | "prepare-again" | "prepare-skip" | "prepare-taken-over"
+            | "prepare-future" | "prepare-oversize" => {
                 let index = choice.checked_sub(1).and_then(|index| usize::try_from(index).ok());
                 let envelope = index.map(|index| self.knows.envelopes.values().nth(index));
                 let items = match envelope {

@@ -29,6 +29,13 @@ impl Extent {
         is_due
     }
 
+    /// There is a checkpoint at this slot, for whatever reason it was taken.
+    pub fn begin(&mut self, slot: Slot) {
+        if self.since > 0 {
+            self.open.push_back((slot, core::mem::take(&mut self.since)));
+        }
+    }
+
     /// The checkpoint at this slot is stable.
     pub fn stable(&mut self, slot: Slot) {
         while self.open.front().is_some_and(|(open, _)| *open <= slot) {

@@ -138,6 +138,10 @@ pub(super) fn persist_named(batch: &Batch, out: &mut Effects<MinBft>) {
     }
 }
 
+const fn is_prepare(message: &Message) -> bool {
+    matches!(message, Message::Prepare { .. })
+}
+
 /// What is gathered while a log is read.
 #[derive(Default)]
 struct Past {
@@ -160,7 +164,8 @@ impl MinBft {
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions(&past);
         out.output(Output::Resumed { upto: self.may_have_executed() });
-        if self.stable.slot > self.committed {
+        let other = self.stable.slot == self.committed && self.stable.state != executed.state;
+        if self.stable.slot > self.committed || other {
             let CheckpointProof { slot, state, .. } = self.stable;
             out.output(Output::Fetch { slot, state, from: self.stable.signers() });
         } else if self.stable.slot < self.committed && !mutant!("minbft.state-not-vouched-again") {
@@ -188,6 +193,8 @@ impl MinBft {
                 self.checkpoints.extent.executed(slot, bytes, &self.tuning);
             }
         }
+        // The state to go on from is a checkpoint's, also if the record is lost that says why.
+        self.checkpoints.extent.begin(self.committed);
         let proposed = past.said.iter().filter_map(|message| match message {
             Message::Prepare { slot, .. } => Some(*slot),
             _ => None,
@@ -283,7 +290,9 @@ impl MinBft {
         let Message::NewView(opening) = &*message else { return };
         if opening.view > self.view {
             self.recall_view(opening.view);
-            past.said.clear();
+            // No report of this replica's has shown its PREPAREs yet. Said again, they come back
+            // with the certificates that the next report must show them with.
+            past.said.retain(is_prepare);
         }
         self.phase = Phase::Acknowledged;
         let (view, digest) = (opening.view, verified.digest);
@@ -301,7 +310,7 @@ impl MinBft {
         self.next_slot = entry.end().max(self.stable.slot).next();
         (self.entered, self.phase, self.entry) = (view, Phase::Entered, Some(entry));
         self.enters = Votes::default();
-        past.said.retain(|message| !matches!(message, Message::ViewChange(_)));
+        past.said.retain(|it| !matches!(it, Message::ViewChange(_)) && !is_prepare(it));
         past.said.push(Message::Enter { view, opening });
     }
 

@@ -41,8 +41,10 @@ pub(super) struct Showing {
 
 impl Showing {
     fn lacked(&mut self, now: u64) {
-        if now >= self.until {
-            self.ticks = (2 * self.ticks).clamp(SHOW_TICKS, SHOW_TICKS_MAX);
+        if now >= self.until + self.ticks {
+            self.ticks = SHOW_TICKS;
+        } else if now >= self.until {
+            self.ticks = (2 * self.ticks).min(SHOW_TICKS_MAX);
         }
         self.until = now + self.ticks;
     }

@@ -1,8 +1,9 @@
 //! Small schedules by hand: a group in memory, messages delivered in order, links cut at will. The
 //! simulator does the rest at random.
 
+use super::record::Record;
 use super::{Message, MinBft, Timer};
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -50,10 +51,15 @@ struct Device {
     id: ReplicaId,
     last: Position,
     committed: Position,
+    certified: BTreeMap<Position, (Digest, Ui)>,
 }
 
 impl Device {
     fn create(&mut self, position: Position, digest: &Digest) -> Ui {
+        if let Some((same, ui)) = self.certified.get(&position) {
+            assert_eq!(same, digest, "{:?} says something else at {position:?}", self.id);
+            return *ui;
+        }
         assert!(
             position > self.last,
             "{:?} goes back from {:?} to {position:?}",
@@ -66,7 +72,9 @@ impl Device {
             self.committed = position;
         }
         let certificate = seal(self.id, position, committed, digest);
-        Ui { incarnation: Incarnation(0), position, committed, certificate }
+        let ui = Ui { incarnation: Incarnation(0), position, committed, certificate };
+        self.certified.insert(position, (*digest, ui));
+        ui
     }
 }
 
@@ -76,6 +84,7 @@ struct Replica {
     timers: BTreeSet<Timer>,
     executed: Vec<(Slot, Arc<Batch>)>,
     fetches: Vec<Slot>,
+    log: Vec<Record>,
 }
 
 /// A group whose messages wait in one queue.
@@ -126,9 +135,11 @@ impl Group {
             };
             let core = MinBft::start(setup, &mut core::iter::empty(), &mut out);
             let start = Position::new(View(0), Position::COMMITMENT);
-            let device = Device { id: me, last: start, committed: start };
+            let certified = BTreeMap::new();
+            let device = Device { id: me, last: start, committed: start, certified };
             let (timers, executed, fetches) = (BTreeSet::new(), Vec::new(), Vec::new());
-            group.replicas.push(Replica { core, device, timers, executed, fetches });
+            let log = Vec::new();
+            group.replicas.push(Replica { core, device, timers, executed, fetches, log });
             group.carry_out(me, out);
             group.round(me.0);
         }
@@ -169,7 +180,8 @@ impl Group {
                     let settled = Vec::new();
                     self.step(me.0, Event::Input(Input::Request { envelope, settled }));
                 }
-                Effect::Output(_) | Effect::Persist(_) | Effect::Report(_) => {}
+                Effect::Persist(record) => replica.log.push(record),
+                Effect::Output(_) | Effect::Report(_) => {}
             }
         }
     }
@@ -327,6 +339,24 @@ impl Group {
             }
             self.settle();
         }
+    }
+
+    /// Has a replica that executed nothing go on from its log after a crash.
+    fn restart(&mut self, id: u16) {
+        let replica = &mut self.replicas[usize::from(id)];
+        assert!(replica.executed.is_empty());
+        let mut out = Effects::default();
+        let setup = Setup {
+            me: ReplicaId(id),
+            membership: self.membership.clone(),
+            fetch: None,
+            memory: Memory::Durable { executed: Base::default(), records: Vec::new() },
+            tuning: replica.core.tuning,
+        };
+        replica.timers.clear();
+        replica.core = MinBft::start(setup, &mut replica.log.clone().into_iter(), &mut out);
+        self.carry_out(ReplicaId(id), out);
+        self.round(id);
     }
 
     fn isolate(&mut self, id: u16) {
@@ -496,6 +526,47 @@ fn a_new_view_that_one_replica_knows_executes_nothing() {
     group.repair();
     assert_eq!(group.operations(0), group.operations(1));
     assert!(group.rejects.is_empty(), "{:?}", group.rejects);
+}
+
+/// Who joined a view by its NEW-VIEW has shown its own PREPAREs in no report. After a crash the next
+/// report has to show them, or nobody accepts it.
+#[test]
+fn who_joined_and_crashed_still_shows_its_prepares() {
+    let mut group = Group::new(2);
+    group.isolate(0);
+    group.request(&[0], 1, 0, b"a");
+    group.settle();
+    // View 1 without r0, which then hears its NEW-VIEW and crashes before it enters.
+    group.leave(&[1, 2, 3, 4], View(1), false);
+    group.settle();
+    assert_eq!((group.view(0), group.view(2)), (0, 1));
+    group.cut = (1..5).map(|id| (0, id)).collect();
+    let opening = group.replicas[2].core.opening.as_ref().expect("a NEW-VIEW").message.wire.clone();
+    group.deliver(ReplicaId(0), &opening);
+    group.queue.clear();
+    let kept = |record: &Record| matches!(record, Record::Acknowledge(_));
+    let entered = |record: &Record| matches!(record, Record::Enter(_));
+    let log = &mut group.replicas[0].log;
+    assert!(log.iter().any(kept));
+    log.truncate(log.iter().position(entered).unwrap_or(log.len()));
+    group.restart(0);
+    // View 2 is of r0, r2 and r3 alone.
+    group.cut.clear();
+    group.queue.clear();
+    group.isolate(1);
+    group.isolate(4);
+    group.leave(&[0, 2, 3], View(2), false);
+    group.settle();
+    group.repair();
+    assert!(group.rejects.is_empty(), "{:?}", group.rejects);
+    assert_eq!((group.view(0), group.view(2), group.view(3)), (2, 2, 2));
+    group.request(&[0, 2, 3], 2, 0, b"b");
+    group.settle();
+    group.repair();
+    let operations = |id| group.operations(id).into_iter().map(|(_, op)| op).collect::<Vec<_>>();
+    // View 1 began without "a", and its client has not sent it again.
+    assert_eq!(operations(2), ["b"]);
+    assert_eq!(operations(0), operations(2));
 }
 
 /// Repair G6, G8, G11: a primary that serves one backup only, with the client at another.

@@ -4,7 +4,7 @@
 use super::{Broken, Verdict};
 use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use std::collections::BTreeMap;
 
 /// The name of the property.
@@ -16,7 +16,8 @@ type Device = (ReplicaId, Incarnation, Epoch);
 /// What each device certified.
 #[derive(Default)]
 pub struct CounterUniqueness {
-    certified: BTreeMap<(Device, Position), Digest>,
+    /// Statements, and what was named as the last commitment with them.
+    certified: BTreeMap<(Device, Position), (Digest, Position)>,
     last: BTreeMap<Device, (Position, Position)>,
 }
 
@@ -33,37 +34,44 @@ impl CounterUniqueness {
         digest: Digest,
     ) -> Verdict {
         let (device, position) = ((replica, ui.incarnation, epoch), ui.position);
-        if let Some(known) = self.certified.get(&(device, position)) {
-            let detail = format!("{replica} certifies {known} and {digest} at {position:?}");
-            return if *known == digest { Ok(()) } else { Err(Broken::new(PROPERTY, detail)) };
-        }
-        if let Some((last, committed)) = self.last.get(&device) {
-            if position <= *last {
-                let detail = format!("{replica} certifies {position:?} after {last:?}");
+        if let Some((known, named)) = self.certified.get(&(device, position)) {
+            if *known != digest {
+                let detail = format!("{replica} certifies {known} and {digest} at {position:?}");
                 return Err(Broken::new(PROPERTY, detail));
             }
-            if ui.committed != *committed {
-                let (named, position) = (ui.committed, position);
-                let detail = format!(
-                    "{replica} names {named:?} at {position:?} as its last commitment, which is \
-                     {committed:?}"
-                );
-                return Err(Broken::new(PROPERTY, detail));
-            }
+            return names(replica, ui, *named);
         }
+        let start = Position::new(View(0), Position::COMMITMENT);
+        let (last, committed) = self.last.get(&device).copied().unwrap_or((start, start));
+        if position <= last {
+            let detail = format!("{replica} certifies {position:?} after {last:?}");
+            return Err(Broken::new(PROPERTY, detail));
+        }
+        names(replica, ui, committed)?;
         let commits = position.index >= Position::COMMITMENT;
         let committed = if commits { position } else { ui.committed };
         self.last.insert(device, (position, committed));
-        self.certified.insert((device, position), digest);
+        self.certified.insert((device, position), (digest, ui.committed));
         Ok(())
     }
+}
+
+/// Whether an identifier names this as the device's last commitment.
+fn names(replica: ReplicaId, ui: &Ui, committed: Position) -> Verdict {
+    if ui.committed == committed {
+        return Ok(());
+    }
+    let (named, position) = (ui.committed, ui.position);
+    let detail = format!(
+        "{replica} names {named:?} at {position:?} as its last commitment, which is {committed:?}"
+    );
+    Err(Broken::new(PROPERTY, detail))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use pentarchy_core::counter::Certificate;
-    use pentarchy_core::ids::View;
 
     fn ui(view: u64, index: u64, committed: (u64, u64)) -> Ui {
         let at = |view, index| Position::new(View(view), index);
@@ -80,8 +88,10 @@ mod tests {
         let (a, b) = (Digest([1; 32]), Digest([2; 32]));
         let mut checker = CounterUniqueness::default();
         let mut certify = |ui: Ui, digest| checker.certified(ReplicaId(0), Epoch(0), &ui, digest);
+        assert!(certify(ui(0, 3, (0, 1)), a).is_err(), "a past that it has not");
         certify(ui(0, 3, (0, 2)), a).unwrap();
         certify(ui(0, 3, (0, 2)), a).unwrap();
+        assert!(certify(ui(0, 3, (0, 1)), a).is_err(), "the same with another past");
         assert_eq!(certify(ui(0, 3, (0, 2)), b).unwrap_err().property, PROPERTY);
         certify(ui(0, 5, (0, 3)), b).unwrap();
         assert!(certify(ui(0, 4, (0, 3)), b).is_err(), "back");

@@ -9,7 +9,7 @@ pub mod replay;
 mod strategies;
 mod tally;
 
-use super::args::{DeviceChoice, SimArgs, SimCommand};
+use super::args::{SimArgs, SimCommand};
 use super::failure::{Failure, Outcome};
 use super::{complain, explore, say};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -61,12 +61,7 @@ pub fn run(args: &SimArgs) -> Outcome {
 fn sweep(args: &SimArgs) -> Outcome {
     let entry = protocol(&args.protocol)?;
     explore::choose(args.variant.as_deref())?;
-    let config = SimConfig {
-        requests: args.requests,
-        f: args.f.and_then(|f| usize::try_from(f).ok()),
-        device: args.device.into(),
-        ..SimConfig::default()
-    };
+    let config = args.worlds.config();
     let factories = factories(entry);
     let schedules = args.twins.map(schedules);
     let seeds = seeds(args, schedules.as_ref().map(|all| all.len() as u64))?;
@@ -211,14 +206,9 @@ fn report(
 /// What to paste in order to see a seed again.
 fn replay_line(args: &SimArgs, seed: u64) -> String {
     let mut line = format!("pentarchy sim --protocol {} --seed {seed:#x}", args.protocol);
-    line.push_str(args.device.argument());
+    line.push_str(&args.worlds.typed());
     if let Some(rounds) = args.twins {
         line = format!("{line} --twins {rounds}");
-    } else if args.requests != 1000 {
-        line = format!("{line} --requests {}", args.requests);
-    }
-    if let Some(f) = args.f {
-        line = format!("{line} --f {f}");
     }
     if let Some(variant) = &args.variant {
         line = format!("{line} --variant {variant}");

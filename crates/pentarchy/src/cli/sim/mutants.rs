@@ -8,6 +8,7 @@ use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
 use pentarchy_sim::mutants::{Hunt, Hunted, hunt, swarm_mutants};
 use pentarchy_sim::run::Factories;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -41,7 +42,7 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     }
     let report = Report::new(&plan, &hunted, begun.elapsed().as_secs_f64());
     say(&if args.json { report.to_json() } else { report.to_text() });
-    if report.missed.is_empty() { Ok(()) } else { Err(Failure::NotWell) }
+    if report.missed.is_empty() && report.broken.is_empty() { Ok(()) } else { Err(Failure::NotWell) }
 }
 
 fn chosen(only: Option<&str>) -> Outcome<Vec<&'static Mutant>> {
@@ -68,6 +69,8 @@ struct Report<'a> {
     mutants: Vec<Line<'a>>,
     /// Those that no hunt found.
     missed: Vec<&'a str>,
+    /// Seeds that break a property without any bug, and which.
+    broken: BTreeMap<u64, &'a str>,
     /// Those that a search or a schedule finds.
     explored: Vec<&'a str>,
 }
@@ -100,6 +103,7 @@ impl<'a> Report<'a> {
             seconds: it.took().as_secs_f64(),
         };
         let missed = hunted.iter().filter(|it| !it.is_caught()).map(|it| it.mutant.name);
+        let broken = hunted.iter().flat_map(|it| &it.trails).flat_map(|trail| &trail.broken);
         let explored = MUTANTS.iter().filter(|it| it.finder == Finder::Explorer);
         Self {
             protocol: PROTOCOL,
@@ -109,6 +113,7 @@ impl<'a> Report<'a> {
             seconds,
             mutants: hunted.iter().map(line).collect(),
             missed: missed.collect(),
+            broken: broken.map(|(property, seed)| (*seed, *property)).collect(),
             explored: explored.map(|it| it.name).collect(),
         }
     }
@@ -126,10 +131,14 @@ impl<'a> Report<'a> {
             let (hunts, seeds) = (line.catches.to_string(), line.median_seeds.to_string());
             table.add_row([line.name, &by, &hunts, &seeds, &time, line.about]);
         }
+        let broken = self.broken.iter().map(|(seed, property)| {
+            format!("SEED {seed:#x} BREAKS {property} WITHOUT ANY OF THESE BUGS\n")
+        });
         format!(
-            "{}\n{} of {} caught in {:.0} s; seeds are the median of {} hunts, time is that of all \
+            "{}\n{}{} of {} caught in {:.0} s; seeds are the median of {} hunts, time is that of all \
              of them.\nFor `explore`: {}",
             table::text(&table),
+            broken.collect::<String>(),
             self.mutants.len() - self.missed.len(),
             self.mutants.len(),
             self.seconds,

@@ -1,7 +1,8 @@
 //! `sim replay`: one run, told and drawn.
 
 use super::explain::{self, Picture};
-use super::{DeviceChoice, factories, protocol, schedule};
+use super::super::args::WorldArgs;
+use super::{factories, protocol, schedule};
 use crate::cli::args::parse_seed;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::{explore, say};
@@ -9,7 +10,7 @@ use clap::Args;
 use pentarchy_sim::replay::chart::ChartOptions;
 use pentarchy_sim::replay::{Recording, Subject, Told, Until, Wanted, record};
 use pentarchy_sim::shrink::Case;
-use pentarchy_sim::swarm::{Options, SimConfig};
+use pentarchy_sim::swarm::Options;
 use pentarchy_sim::twins::ROUNDS_MAX;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -33,22 +34,14 @@ pub struct ReplayArgs {
     #[arg(long, default_value = "minbft", value_name = "NAME")]
     pub protocol: String,
     /// The whole world instead of what the seed draws, as a failure prints it: docs/testing.md
-    #[arg(long, value_name = "OPTIONS", conflicts_with_all = ["f", "requests", "twins", "device"])]
+    #[arg(long, value_name = "OPTIONS", conflicts_with_all = ["f", "requests", "hostile_only", "twins", "device"])]
     pub with: Option<Options>,
-    /// Faults to tolerate; by default drawn from the seed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=16))]
-    pub f: Option<u64>,
-    /// Requests of all clients together
-    #[arg(long, default_value_t = 1000, value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub requests: u64,
+    #[command(flatten)]
+    pub worlds: WorldArgs,
     /// SEED is the number of a schedule of this many rounds
-    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests"],
+    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only"],
         value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
     pub twins: Option<u32>,
-    /// How the trusted devices of faulty replicas are
-    #[arg(long, default_value = "honest")]
-    pub device: DeviceChoice,
     /// End here: milliseconds (1204.5), a slot (s12) or an event (#3400)
     #[arg(long, value_name = "WHERE", value_parser = str::parse::<Until>)]
     pub until: Option<Until>,
@@ -111,12 +104,7 @@ fn subject(args: &ReplayArgs) -> Outcome<Subject> {
     if let Some(options) = &args.with {
         return Ok(Subject::Given(Box::new(Case { seed, options: options.clone() })));
     }
-    let config = SimConfig {
-        requests: args.requests,
-        f: args.f.and_then(|f| usize::try_from(f).ok()),
-        device: args.device.into(),
-        ..SimConfig::default()
-    };
+    let config = args.worlds.config();
     match args.twins {
         Some(rounds) => schedule(rounds, seed, &config),
         None => Ok(Subject::Drawn(seed, Box::new(config))),
