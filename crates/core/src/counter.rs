@@ -150,8 +150,8 @@ impl fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-/// Certificates that a device can be asked for again, and remembers for that; at most so many are in
-/// a [`Memory`].
+/// Certificates that a device can be asked for again, and remembers for that. A [`Memory`] has at
+/// most so many.
 pub const REPEATABLE: usize = 8;
 
 /// Something that a device certified.

@@ -36,7 +36,7 @@ struct Shared {
 struct State {
     tasks: Vec<Task>,
     waiting_bytes: usize,
-    /// The states that wait to be saved, oldest first: no more than checkpoints that are not stable.
+    /// The states that wait to be saved, oldest first: no more than unstable checkpoints.
     saves: VecDeque<Save>,
     /// Whether one is being saved, or others are being removed.
     busy: bool,
@@ -131,7 +131,8 @@ impl Shared {
         let mut state = self.state();
         loop {
             let durable = state.durable;
-            let save = state.saves.pop_front_if(|save| save.behind <= durable).map(Chore::Save);
+            let ready = state.saves.front().is_some_and(|save| save.behind <= durable);
+            let save = if ready { state.saves.pop_front().map(Chore::Save) } else { None };
             let chore = save.or_else(|| state.superfluous.take().map(Chore::RemoveBelow));
             if chore.is_some() {
                 state.busy = true;

@@ -206,7 +206,9 @@ fn who_saves_an_earlier_state_gives_up_the_later_ones() {
     let mut rng = Rng::new(7);
     let states: Vec<Snapshot> = (1..=4).map(|slot| state(&mut rng, None, slot)).collect();
     let mut snapshots = open(&disk);
-    states.iter().for_each(|state| drop(snapshots.save(state, b"").expect("room")));
+    for state in &states {
+        snapshots.save(state, b"").expect("room");
+    }
     assert_eq!((slots(&snapshots), snapshots.newest()), (vec![1, 2, 3, 4], Some(Slot(4))));
     let right = state(&mut rng, None, 2);
     snapshots.save(&right, b"").expect("room");
