@@ -314,6 +314,12 @@ impl Kept {
         self.entries.log.next()
     }
 
+    /// The epoch that goes on.
+    #[must_use]
+    pub const fn membership(&self) -> &Arc<Membership> {
+        &self.entries.membership
+    }
+
     /// The last state that a quorum vouches for, and what is needed beside it.
     #[must_use]
     pub const fn mark(&self) -> Option<Mark> {
