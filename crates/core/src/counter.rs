@@ -12,6 +12,7 @@ use crate::digest::Digest;
 use crate::ids::{Incarnation, ReplicaId, View};
 use crate::membership::Membership;
 use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::vec::Vec;
 use core::fmt;
 
 /// A counter reading. Positions are ordered by view, then by index; a device certifies each at
@@ -149,6 +150,56 @@ impl fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
+/// Certificates that a device can be asked for again, and remembers for that. A [`Memory`] has at
+/// most so many.
+pub const REPEATABLE: usize = 8;
+
+/// Something that a device certified.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Statement {
+    /// At which position.
+    pub position: Position,
+    /// The last commitment before it.
+    pub committed: Position,
+    /// What.
+    pub digest: Digest,
+}
+
+impl Wire for Statement {
+    fn encode(&self, to: &mut Writer) {
+        self.position.encode(to);
+        self.committed.encode(to);
+        self.digest.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (position, committed) = (Position::decode(from)?, Position::decode(from)?);
+        Ok(Self { position, committed, digest: Digest::decode(from)? })
+    }
+}
+
+/// All that a device remembers of its present epoch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Memory {
+    /// The highest position that it certified.
+    pub last: Position,
+    /// The highest of those that are commitments.
+    pub committed: Position,
+    /// What it would repeat, the newest first; at most [`REPEATABLE`].
+    pub recent: Vec<Statement>,
+}
+
+impl Wire for Memory {
+    fn encode(&self, to: &mut Writer) {
+        self.last.encode(to);
+        self.committed.encode(to);
+        to.sequence(&self.recent);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (last, committed) = (Position::decode(from)?, Position::decode(from)?);
+        Ok(Self { last, committed, recent: from.sequence(REPEATABLE)? })
+    }
+}
+
 /// The trusted service. One device serves one replica, in one epoch after the other; in each it
 /// begins at position `0:2`, so that view 0 needs no opening. What it certifies names the epoch.
 pub trait Usig: Send {
@@ -170,6 +221,24 @@ pub trait Usig: Send {
     /// # Errors
     /// [`Refused`] if the position is spent or the device has failed.
     fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused>;
+
+    /// What it remembers of its epoch, for a host that keeps it across a crash. None if the device
+    /// keeps that itself, which is the better place.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+
+    /// Brings a device that has certified nothing in this epoch to where one of the same life was,
+    /// so that nobody can tell the two apart. The memory must be as new as anything that the other
+    /// one certified; what it certified since has to be asked of this one again, in the same order,
+    /// before anything else.
+    ///
+    /// # Errors
+    /// [`Refused::Spent`] if it has certified something in this epoch, if no device could have such
+    /// a memory, or if it keeps its memory itself.
+    fn restore(&mut self, _memory: &Memory) -> Result<(), Refused> {
+        Err(Refused::Spent)
+    }
 
     /// Whether the device of `replica` gave `ui` to the message with this digest.
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool;

@@ -93,6 +93,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("client.gives-up-early", "the floor passes numbers whose results are outstanding"),
     mutant("client.forgets-votes", "each vote takes the place of those before"),
     mutant("pending.waits-for-digest", "a number that ran with another content stays waited for"),
+    mutant("kept.log-cut-too-early", "the log is cut above what was written again for a state"),
+    mutant("kept.device-memory-not-restored", "a device is not told what it remembered"),
     mutant("minbft.decide-with-f", "f commitments decide a slot"),
     mutant("minbft.flight-leaks", "a decided proposal stays counted as under way"),
     mutant("minbft.prepare-of-any-view", "a PREPARE of another view counts in this one"),
@@ -132,6 +134,8 @@ pub const MUTANTS: &[Mutant] = &[
         "minbft.own-prepares-forgotten",
         "after a crash a second VIEW-CHANGE shows no own PREPAREs",
     ),
+    mutant("minbft.entry-not-kept-again", "how a view was entered is lost when the log is cut"),
+    mutant("minbft.commitment-not-kept-again", "a commitment is lost when the log is cut"),
     mutant("minbft.state-not-vouched-again", "after a crash the last state is not signed again"),
     mutant("minbft.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
         .explored(),

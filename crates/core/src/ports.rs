@@ -67,12 +67,19 @@ pub mod replica {
             /// What it orders.
             batch: Arc<Batch>,
         },
-        /// Take a snapshot after this slot and say its digest.
+        /// Take a snapshot after this slot and say its digest, once it is durable if anything is.
         Checkpoint {
             /// The slot.
             slot: Slot,
         },
         /// A quorum vouches for this state: snapshots below it may go.
+        ///
+        /// If records are kept: what the core has persisted from here on, in the step that says
+        /// this and in those that follow, is all it needs to go on from the state at that slot. So
+        /// the log below may go, once that state is durable here, and so may older states when the
+        /// log says durably that this one is stable. Of its own certified messages the core keeps
+        /// those again, with their certificates, that have come back to it; those that have not
+        /// are the host's to keep, with what the trusted device remembers.
         Stable {
             /// The slot.
             slot: Slot,

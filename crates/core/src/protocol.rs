@@ -110,8 +110,10 @@ pub trait Protocol: Value {
     ) -> Result<(), Reject>;
 
     /// Brings up the core for one epoch. `log` yields what it persisted in this epoch, oldest
-    /// first; it is empty the first time. The core says again what it had said behind the last
-    /// stable checkpoint: its device has the same certificates for that.
+    /// first; it is empty the first time. It may begin with what the core persisted when a
+    /// checkpoint became stable ([`crate::ports::replica::Output::Stable`]), or with anything
+    /// before, so the same may be told twice. The core says again what it had said behind the last
+    /// stable checkpoint: its host has the same certificates for that.
     fn start(
         setup: Setup,
         log: &mut dyn Iterator<Item = Self::Record>,

@@ -4,7 +4,7 @@
 //! that rests on it may fall, and checkers must notice.
 
 use crate::crypto::{Certifier, Crypto, INCARNATION, Tag};
-use pentarchy_core::counter::{Position, Refused, Ui, Usig};
+use pentarchy_core::counter::{Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
@@ -13,9 +13,6 @@ use pentarchy_core::request::Envelope;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-
-/// Identifiers that a device remembers, to give them again.
-const REMEMBERED: usize = 8;
 
 /// Where a fresh device stands, as its last position and as its last commitment: view 0 is open
 /// from the beginning.
@@ -175,10 +172,33 @@ impl Usig for SimDevice {
             }
         }
         self.recent.push_back((*digest, ui));
-        if self.recent.len() > REMEMBERED {
+        if self.recent.len() > REPEATABLE {
             self.recent.pop_front();
         }
         Ok(ui)
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        let recent = self.recent.iter().rev().map(|(digest, ui)| {
+            let Ui { position, committed, .. } = *ui;
+            Statement { position, committed, digest: *digest }
+        });
+        Some(Memory { last: self.last, committed: self.committed, recent: recent.collect() })
+    }
+
+    fn restore(&mut self, memory: &Memory) -> Result<(), Refused> {
+        if self.last != START {
+            return Err(Refused::Spent);
+        }
+        (self.last, self.committed) = (memory.last, memory.committed);
+        for Statement { position, committed, digest } in memory.recent.iter().rev() {
+            let certificate = self.crypto.certify(self.by, *position, *committed, digest);
+            let (position, committed) = (*position, *committed);
+            let ui = Ui { incarnation: self.by.incarnation, position, committed, certificate };
+            self.in_view.insert(position.view, position.index);
+            self.recent.push_back((*digest, ui));
+        }
+        Ok(())
     }
 
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {

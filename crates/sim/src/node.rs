@@ -8,7 +8,7 @@ use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::Usig;
+use pentarchy_core::counter::{Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
@@ -59,6 +59,11 @@ pub struct ReplicaNode {
     faulty: Option<Fault>,
     /// What outlives a crash, if anything does.
     kept: Option<Kept>,
+    /// Own certified messages on their way back to the core, if anything is kept: each with the
+    /// number of its event.
+    unheard: VecDeque<(u64, Ui, Digest)>,
+    /// Events that were taken out of the inbox.
+    taken: u64,
     /// Queries are answered once this slot is executed.
     answers_from: Slot,
     inbox: VecDeque<CoreEvent>,
@@ -128,6 +133,8 @@ impl ReplicaNode {
             journal,
             faulty,
             kept,
+            unheard: VecDeque::new(),
+            taken: 0,
             answers_from: Slot(0),
             inbox: VecDeque::new(),
             effects: Vec::new(),
@@ -373,6 +380,7 @@ impl ReplicaNode {
                 self.inbox.clear();
                 return;
             }
+            self.taken += 1;
             budget -= 1;
             assert!(budget > 0, "{} goes on talking to itself", self.id);
             self.steps += 1;
@@ -383,6 +391,21 @@ impl ReplicaNode {
             }
             effects.drain(..).for_each(|effect| self.carry_out(effect, out));
             self.effects = effects;
+            self.kept.iter_mut().for_each(Kept::end_of_step);
+        }
+    }
+
+    /// A quorum vouches for a state. If this replica has it, what came before it may go.
+    fn on_stable(&mut self, slot: Slot, state: Digest) {
+        let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
+        self.executor.stable(slot);
+        if let Some(kept) = self.kept.as_mut().filter(|_| mine == Some(state)) {
+            while self.unheard.front().is_some_and(|(event, ..)| *event < self.taken) {
+                self.unheard.pop_front();
+            }
+            let device = self.device.lock().expect("a device does not panic").memory();
+            let unheard = self.unheard.iter().map(|(_, ui, digest)| (*ui, *digest));
+            kept.stable(slot, device, unheard);
         }
     }
 
@@ -427,6 +450,10 @@ impl ReplicaNode {
         self.overhear(&wire);
         self.transmit(set, &wire, out);
         if loops {
+            if let (Some(_), Some(ui)) = (&self.kept, tag.ui()) {
+                let event = self.taken + self.inbox.len() as u64;
+                self.unheard.push_back((event, *ui, outgoing.digest));
+            }
             self.inbox.push_back(CoreEvent::Message(incoming));
         }
     }
@@ -500,15 +527,14 @@ impl ReplicaNode {
                 let state = self.executor.checkpoint();
                 // What this replica vouches for, others may need to have from it after a crash.
                 if let (Some(kept), Some(snapshot)) = (&mut self.kept, self.executor.latest()) {
-                    kept.keep(snapshot.clone());
+                    kept.keep(snapshot);
                 }
                 out.push(Act::Saw(Observation::Checkpointed { slot, state }));
                 let input = Input::Checkpointed { slot, state };
                 self.inbox.push_back(CoreEvent::Input(input));
             }
             Output::Stable { slot, state } => {
-                self.executor.stable(slot);
-                self.kept.iter_mut().for_each(|kept| kept.stable(slot));
+                self.on_stable(slot, state);
                 out.push(Act::Saw(Observation::Stable { slot, state }));
             }
             Output::Fetch { slot, state, from } => {
@@ -568,7 +594,7 @@ impl ReplicaNode {
     fn install(&mut self, snapshot: Snapshot, out: &mut Vec<Act>) {
         let slot = snapshot.slot;
         let state = snapshot.digest;
-        self.kept.iter_mut().for_each(|kept| kept.keep(snapshot.clone()));
+        self.kept.iter_mut().for_each(|kept| kept.keep(&snapshot));
         self.executor.install(snapshot).expect("a vouched state can be restored");
         out.push(Act::Saw(Observation::Installed { slot, state }));
         self.inbox.push_back(CoreEvent::Input(Input::Installed { slot }));

@@ -246,7 +246,7 @@ impl<'a> World<'a> {
                 Chain(built.collect())
             });
             let mut acts = Vec::new();
-            let kept = self.disk(faulty.as_ref());
+            let kept = self.disk(id, crate::crypto::INCARNATION, faulty.as_ref());
             let node = self.node(id, device, faulty, kept, &mut acts);
             let replica = Replica {
                 id,

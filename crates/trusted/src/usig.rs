@@ -17,14 +17,12 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 use hmac::{Hmac, KeyInit, Mac};
-use pentarchy_core::counter::{Certificate, Position, Refused, Ui};
+pub use pentarchy_core::counter::REPEATABLE;
+use pentarchy_core::counter::{Certificate, Memory, Position, Refused, Statement, Ui};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, View};
 use sha2::Sha256;
 use zeroize::Zeroizing;
-
-/// How many of the last certificates can be asked for again.
-pub const REPEATABLE: usize = 8;
 
 /// Where a fresh device stands, as its last position and as its last commitment: view 0 is open
 /// from the beginning.
@@ -208,10 +206,59 @@ impl Device {
         Ok(ui)
     }
 
+    /// All that the device remembers of its epoch.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        let recent = self.recent.iter().flatten().map(|(claim, digest)| {
+            let Claim { position, committed, .. } = *claim;
+            Statement { position, committed, digest: *digest }
+        });
+        Memory { last: self.last, committed: self.committed, recent: recent.collect() }
+    }
+
+    /// Takes over the memory of a device of the same life, in the epoch in which both are. Only
+    /// before this one has certified anything there, so nothing of its own is forgotten. Whoever
+    /// calls this answers for the memory being the newest: 1 and 3 above rest on that.
+    ///
+    /// # Errors
+    /// [`Refused::Spent`] if the device has certified something in this epoch, or if none could
+    /// have this memory.
+    pub fn restore(&mut self, memory: &Memory) -> Result<(), Refused> {
+        let fresh = (self.last, self.committed) == (START, START);
+        if !fresh || !is_possible(memory) {
+            return Err(Refused::Spent);
+        }
+        (self.last, self.committed) = (memory.last, memory.committed);
+        let incarnation = self.incarnation;
+        for (place, statement) in self.recent.iter_mut().zip(&memory.recent) {
+            let Statement { position, committed, digest } = *statement;
+            *place = Some((Claim { incarnation, position, committed }, digest));
+        }
+        Ok(())
+    }
+
     /// Both primitives are deterministic: equal claims get equal certificates.
     fn certify(&self, claim: &Claim, digest: &Digest) -> Ui {
         let certificate = self.key.seal(&statement(&self.context, self.replica, claim, digest));
         let Claim { incarnation, position, committed } = *claim;
         Ui { incarnation, position, committed, certificate }
     }
+}
+
+/// Whether a device can have come to remember this: positions fall from the last one on, and each
+/// names the last commitment before it.
+fn is_possible(memory: &Memory) -> bool {
+    let Memory { last, committed, recent } = memory;
+    // The position above, and the commitment that a device remembers that certified what comes.
+    let (mut above, mut remembers) = (None, *committed);
+    let in_order = recent.iter().all(|it| {
+        let falls = above.is_none_or(|above| it.position < above);
+        let commits = it.position.index >= Position::COMMITMENT;
+        let then = if commits { it.position } else { it.committed };
+        let good = falls && it.committed < it.position && then == remembers;
+        (above, remembers) = (Some(it.position), it.committed);
+        good
+    });
+    let newest = recent.first().map_or(START, |newest| newest.position);
+    recent.len() <= REPEATABLE && newest == *last && in_order && remembers >= START
 }

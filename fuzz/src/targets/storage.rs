@@ -46,14 +46,14 @@ fn log(disk: &SimDisk) -> Option<Vec<Record>> {
     let (mut seen, mut records) = (Vec::new(), Vec::new());
     let looked = read(&*folder(disk, "log"), Some(&IDENTITY), |record| seen.push(record));
     let opened =
-        Log::open(folder(disk, "log"), IDENTITY, options(), 1, |record| records.push(record));
+        Log::open(folder(disk, "log"), IDENTITY, options(), Some(1), |record| records.push(record));
     let Ok((mut log, recovered)) = opened else { return None };
     assert_eq!((looked.ok(), &seen), (Some(recovered), &records));
     let number = log.append(7, b"one more").expect("room for a record");
     assert_eq!(log.commit().ok(), Some(number + 1));
     let mut again = Vec::new();
     let reopened =
-        Log::open(folder(disk, "log"), IDENTITY, options(), 1, |record| again.push(record));
+        Log::open(folder(disk, "log"), IDENTITY, options(), Some(1), |record| again.push(record));
     reopened.expect("what was just written");
     assert_eq!(again.pop().map(|record| record.number), Some(number));
     assert_eq!(again, records);
@@ -95,7 +95,7 @@ fn changed(disk: &SimDisk, input: &mut Input<'_>) {
 fn snapshots(disk: &SimDisk) {
     let Ok((mut there, _)) = Snapshots::open(folder(disk, "snapshots"), IDENTITY) else { return };
     for stored in there.list().collect::<Vec<_>>() {
-        if let Ok(loaded) = there.load(stored.slot) {
+        if let Ok(loaded) = there.load(stored.slot, None) {
             let sections = loaded.sections.iter().map(|section| section.joined().to_vec());
             let same = Snapshot::new(stored.slot, sections.map(Section::cut).collect());
             // Who cuts sections elsewhere has another manifest.
@@ -105,7 +105,7 @@ fn snapshots(disk: &SimDisk) {
     let newest = there.list().last().map_or(Slot(0), |stored| stored.slot);
     let next = Snapshot::new(newest.next(), vec![Section::cut(vec![5; 900])]);
     there.save(&next, b"note").expect("a disk that works");
-    assert_eq!(there.load(next.slot).ok(), Some(next));
+    assert_eq!(there.load(next.slot, None).ok(), Some(next));
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {

@@ -205,7 +205,6 @@ impl MinBft {
         self.checkpoints.extent.stable(slot);
         self.checkpoints.patience = 0;
         self.checkpoints.ahead = self.checkpoints.ahead.take().filter(|ahead| ahead.slot > slot);
-        out.persist(Record::Stable(proof.clone()));
         self.stable = proof;
         self.advance_window(slot);
         if !mutant!("minbft.next-slot-stays-behind") {
@@ -218,9 +217,11 @@ impl MinBft {
         }
         if self.committed < slot && !mutant!("minbft.never-fetches") {
             mark!("minbft/fetch");
+            out.persist(Record::Stable(self.stable.clone()));
             out.output(Output::Fetch { slot, state, from });
         } else {
             out.output(Output::Stable { slot, state });
+            self.persist_again(out);
             if let Some(mine) = mine.filter(|mine| *mine != state) {
                 self.diverged(slot, mine, out);
             }
@@ -266,6 +267,11 @@ impl MinBft {
         self.checkpoints.extent = Extent::default();
         self.pending.clear();
         self.checkpoints.mine.retain(|at, _| *at <= slot);
+        if self.is_durable && slot == self.stable.slot {
+            // Now there is something to go on from, and what is below may go.
+            out.output(Output::Stable { slot, state: self.stable.state });
+            self.persist_again(out);
+        }
         self.advance(out);
         self.check_behind(out);
     }

@@ -50,7 +50,9 @@ mod extent;
 mod judge;
 mod message;
 mod ordering;
+mod recall;
 mod record;
+mod renew;
 mod replica;
 mod resend;
 #[cfg(test)]

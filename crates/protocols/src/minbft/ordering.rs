@@ -42,7 +42,7 @@ impl MinBft {
             named.for_each(|envelope| out.persist(Record::Envelope(envelope)));
             let view = self.view;
             out.persist(Record::Prepare { view, slot, proposal: proposal.clone() });
-            out.send(To::All, Message::Prepare { view, slot, proposal });
+            self.say(Message::Prepare { view, slot, proposal }, out);
         }
     }
 

@@ -141,6 +141,9 @@ pub struct MinBft {
     pub(super) asked_at: Vec<u64>,
     /// Own messages about `view`, to send again: ask, VIEW-CHANGE, acknowledgement, ENTER.
     pub(super) own: OwnMessages,
+    /// Own PREPAREs, VIEW-CHANGEs and NEW-VIEWs that have not come back, if records are kept: until
+    /// then nothing else holds them.
+    pub(super) unheard: Vec<Message>,
     /// Messages for `view` that came before this replica entered it; at most a window from each.
     pub(super) early: Vec<Verified<Message>>,
     /// Consecutive failed views; doubles the timeouts. Falls when a checkpoint becomes stable.
@@ -286,6 +289,7 @@ impl Protocol for MinBft {
             asks: vec![None; n],
             asked_at: vec![0; n],
             own: OwnMessages::default(),
+            unheard: Vec::new(),
             early: Vec::new(),
             doublings: 0,
             view_changes_count: 0,
@@ -341,6 +345,7 @@ impl Protocol for MinBft {
         assert!(self.next_slot > self.window.low());
         assert!(self.early.len() <= self.membership.n() * self.tuning.window_slots as usize);
         assert!(self.bodies.len() <= (self.membership.n() + 2) * WINDOW_SLOTS as usize);
+        assert!(self.unheard.len() <= self.tuning.window_slots as usize + REPLICAS_MAX);
         self.pending.assert_invariants();
         self.pace.assert_invariants();
         for (slot, state) in self.window.iter() {
@@ -420,6 +425,9 @@ impl MinBft {
     pub(super) fn on_message(&mut self, verified: Verified<Message>, out: &mut Effects<Self>) {
         let message = verified.message.clone();
         let author = verified.author;
+        if author == self.me {
+            self.heard(&message);
+        }
         match &*message {
             Message::Prepare { view, slot, .. } => self.on_prepare(verified, *view, *slot, out),
             Message::Commit { view, slot, batch } => {

@@ -176,7 +176,7 @@ impl MinBft {
         if !mutant!("minbft.leaving-not-kept") {
             out.persist(Record::Leave(change.clone()));
         }
-        out.send(To::All, Message::ViewChange(change));
+        self.say(Message::ViewChange(change), out);
     }
 
     /// The PREPAREs of the entered view behind what it took over and the stable checkpoint, up to
@@ -264,15 +264,16 @@ impl MinBft {
             mark!("minbft/open");
             self.phase = Phase::Opening;
             let opening = Arc::new(NewView { view: self.view, members });
-            self.persist_bodies(&opening.start(), out);
+            let start = opening.start();
+            self.persist_bodies(start.base, &start.list, out);
             out.persist(Record::Open(opening.clone()));
-            out.send(To::All, Message::NewView(opening));
+            self.say(Message::NewView(opening), out);
         }
     }
 
     /// Keeps the batches that a view takes over.
-    fn persist_bodies(&self, start: &Start, out: &mut Effects<Self>) {
-        for (slot, digest) in (start.base.0 + 1..).map(Slot).zip(&start.list) {
+    pub(super) fn persist_bodies(&self, base: Slot, list: &[Digest], out: &mut Effects<Self>) {
+        for (slot, digest) in (base.0 + 1..).map(Slot).zip(list) {
             let bodies = (self.bodies.get(digest), self.bodies.proposal(digest));
             if let (true, (Some(batch), Some(proposal))) = (slot > self.stable.slot, bodies) {
                 persist_named(batch, out);
@@ -360,7 +361,7 @@ impl MinBft {
         let mine = self.membership.primary(self.view) == self.me;
         if let Some(opening) = &self.opening {
             if !mine {
-                self.persist_bodies(&opening.start, out);
+                self.persist_bodies(opening.start.base, &opening.start.list, out);
             }
             if !mutant!("minbft.acknowledged-not-kept") {
                 out.persist(Record::Acknowledge(opening.message.clone()));

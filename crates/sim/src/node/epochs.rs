@@ -127,7 +127,7 @@ impl ReplicaNode {
         let Some(handover) = self.executor.handover() else { return };
         // What this replica signs for, others may need to have from it after a crash.
         if let (Some(kept), Some(snapshot)) = (&mut self.kept, self.executor.latest()) {
-            kept.keep(snapshot.clone());
+            kept.keep(snapshot);
             if kept.is_dead() {
                 return;
             }
@@ -217,6 +217,7 @@ impl ReplicaNode {
         }
         self.keys = Keys { membership: membership.clone(), ..self.keys.clone() };
         self.inbox.clear();
+        self.unheard.clear();
         self.transfer.give_up();
         self.core = new.core;
         if let Some(faulty) = &mut self.faulty {

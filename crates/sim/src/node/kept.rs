@@ -1,61 +1,77 @@
-//! What a replica keeps across a crash: the host's part of "persist before send", on a disk that
-//! loses what was not synced.
+//! What a replica keeps across a crash: the host's part of "persist before send", with the log and
+//! the snapshots that replicas really use, on a disk that does what disks do when the power fails.
 
 use crate::device::SimDevice;
+use crate::disk::{Fate, Faults, SimDisk};
 use crate::rng::Rng;
 use pentarchy_core::Bytes;
-use pentarchy_core::counter::{Position, Ui, Usig};
+use pentarchy_core::counter::{Memory as DeviceMemory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Epochs, Proof};
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::Memory;
 use pentarchy_core::snapshot::Snapshot;
-use std::collections::BTreeMap;
+use pentarchy_storage::error::StorageError;
+use pentarchy_storage::identity::Identity;
+use pentarchy_storage::kept::{self, Certificates, Entry, Past};
+use pentarchy_storage::log::Options;
 use std::sync::Arc;
 
-/// One entry of the log.
-#[derive(Clone, Debug)]
-enum Entry {
-    /// What the core had kept.
-    Record(Bytes),
-    /// The device is about to certify this.
-    Certified(Position, Digest),
-}
+/// Bytes of a segment of the log: room for the largest record of these worlds, and few enough that
+/// a run goes through several.
+const SEGMENT_BYTES: u64 = 256 << 10;
+
+/// Operations of a disk among which the power fails.
+const OPERATIONS: u64 = 4;
 
 /// A replica's disk.
-#[derive(Debug)]
 pub struct Kept {
-    /// The epoch to which the log belongs.
-    membership: Arc<Membership>,
-    /// How the epoch before ended.
-    proof: Option<Proof>,
-    /// States, the newest last: from the one that a quorum vouches for on.
-    snapshots: Vec<Snapshot>,
-    log: Vec<Entry>,
-    /// Entries that outlive a crash for certain.
-    synced: usize,
+    disk: SimDisk,
+    rng: Rng,
+    identity: Identity,
+    /// The group as it began.
+    first: Arc<Membership>,
+    kept: kept::Kept,
+    /// What was there when the replica started.
+    past: Option<Past>,
+    /// What the device had certified before the crash.
+    certificates: Certificates,
+    /// Whether everything is there to go on from.
+    whole: bool,
+    /// A state that just became stable, and the first entry that is needed beside it.
+    cut: Option<(Slot, u64)>,
     /// Writes, syncs and sends until the power fails.
     fuse: Option<u64>,
     /// The power has failed.
     dead: bool,
-    /// What the device had certified before the crash.
-    certified: BTreeMap<Position, (Digest, Ui)>,
+}
+
+fn options() -> Options {
+    let sizes = Options::new([7; 32]);
+    Options { segment_bytes: SEGMENT_BYTES, ..sizes }
 }
 
 impl Kept {
-    /// The disk of a replica that begins.
+    /// The disk of a replica that begins, in a group that began with these members.
     #[must_use]
-    pub const fn new(membership: Arc<Membership>) -> Self {
+    pub fn new(first: Arc<Membership>, identity: Identity, mut rng: Rng) -> Self {
+        let disk =
+            SimDisk::new(rng.next_u64(), Faults { tears_sectors: true, ..Faults::default() });
+        let kept = kept::Kept::create(&mut *disk.root(), identity, first.clone(), options());
         Self {
-            membership,
-            proof: None,
-            snapshots: Vec::new(),
-            log: Vec::new(),
-            synced: 0,
+            disk,
+            rng,
+            identity,
+            whole: first.base.slot == Slot(0),
+            first,
+            kept: kept.expect("a disk that works"),
+            past: None,
+            certificates: Certificates::default(),
+            cut: None,
             fuse: None,
             dead: false,
-            certified: BTreeMap::new(),
         }
     }
 
@@ -73,126 +89,157 @@ impl Kept {
     /// One more thing that a crash can come before. False if it did.
     pub fn survives(&mut self) -> bool {
         // Who lacks the state of its epoch has nothing to go on from.
-        let left = self.fuse.filter(|_| self.is_whole());
+        let left = self.fuse.filter(|_| self.whole);
         self.dead |= left == Some(0);
         self.fuse = left.map(|left| left.saturating_sub(1));
         !self.dead
     }
 
-    /// Whether everything is here to go on from.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.membership.base.slot.0 == 0 || !self.snapshots.is_empty()
+    /// Has the disk do something, in the middle of which the power may fail.
+    fn tries<T>(
+        &mut self,
+        act: impl FnOnce(&mut kept::Kept) -> Result<T, StorageError>,
+    ) -> Option<T> {
+        if self.dead {
+            return None;
+        }
+        if !self.survives() {
+            let operation = self.disk.operations() + self.rng.below(OPERATIONS);
+            self.disk.choose(operation, Fate::Stops);
+        }
+        let done = act(&mut self.kept);
+        if self.dead {
+            return None;
+        }
+        Some(done.unwrap_or_else(|error| panic!("{}: {error}", self.identity.replica)))
+    }
+
+    fn append(&mut self, entry: &Entry) {
+        self.tries(|kept| kept.append(entry));
     }
 
     /// Writes what a core wants kept.
     pub fn record(&mut self, record: Bytes) {
-        if self.survives() {
-            self.log.push(Entry::Record(record));
-        }
+        self.append(&Entry::Record(record));
     }
 
     /// The certificate that the device gave to this before the crash. If it is new, it is written
     /// down before the device hears of it.
     pub fn certifies(&mut self, position: Position, digest: Digest) -> Option<Ui> {
-        if let Some((what, ui)) = self.certified.get(&position)
-            && *what == digest
-        {
-            return Some(*ui);
+        let known = self.certificates.get(position, &digest);
+        if known.is_none() {
+            self.append(&Entry::Certified { position, digest });
         }
-        if self.survives() {
-            self.log.push(Entry::Certified(position, digest));
-        }
-        None
+        known
     }
 
     /// Makes all that was written durable. False if a crash came first.
     pub fn sync(&mut self) -> bool {
-        if self.synced < self.log.len() && self.survives() {
-            self.synced = self.log.len();
+        if self.kept.durable() < self.kept.next() {
+            self.tries(kept::Kept::commit);
         }
         !self.dead
     }
 
-    /// Keeps a state, in one step.
-    pub fn keep(&mut self, snapshot: Snapshot) {
-        if self.survives() {
-            self.snapshots.retain(|known| known.slot < snapshot.slot);
-            self.snapshots.push(snapshot);
+    /// Keeps a state, durably.
+    pub fn keep(&mut self, snapshot: &Snapshot) {
+        if self.tries(|kept| kept.save(snapshot)).is_some() {
+            self.whole |= snapshot.slot >= self.kept.membership().base.slot;
         }
     }
 
-    /// A quorum vouches for the state of a slot: those before may go.
-    pub fn stable(&mut self, slot: Slot) {
-        // Not before the log says so too, or a crash would leave a claim and no state for it.
-        if self.sync() {
-            self.snapshots.retain(|snapshot| snapshot.slot >= slot);
+    /// A quorum vouches for the state of a slot, which is kept. The core goes on to write what it
+    /// needs beside it. So does this, for the device, and for own messages that the core has not
+    /// got back.
+    pub fn stable(
+        &mut self,
+        slot: Slot,
+        device: Option<DeviceMemory>,
+        unheard: impl Iterator<Item = (Ui, Digest)>,
+    ) {
+        self.cut = Some((slot, self.kept.next()));
+        device.into_iter().for_each(|memory| self.append(&Entry::Memory(memory)));
+        unheard.for_each(|(ui, digest)| self.append(&Entry::Issued { ui, digest }));
+    }
+
+    /// A step of the core is over: if it made a state stable, all is written that is needed.
+    pub fn end_of_step(&mut self) {
+        if let Some((slot, needed)) = self.cut.take() {
+            let early = mutant!("kept.log-cut-too-early");
+            let needed = if early { self.kept.next() } else { needed };
+            self.tries(|kept| kept.stable(slot, needed));
         }
     }
 
-    /// Begins the log of another epoch, in one step.
+    /// Begins the log of another epoch.
     pub fn begin(&mut self, epochs: &Epochs, snapshot: Option<Snapshot>) {
-        if self.survives() {
-            let (fuse, proof) = (self.fuse, epochs.proof().cloned());
-            let snapshots = snapshot.into_iter().collect();
-            *self = Self { snapshots, fuse, proof, ..Self::new(epochs.membership().clone()) };
+        let (membership, proof) = (epochs.membership().clone(), epochs.proof().cloned());
+        self.certificates = Certificates::default();
+        self.cut = None;
+        let begun = self.tries(|kept| kept.begin_epoch(membership.clone(), proof));
+        let Some(begun) = begun else { return };
+        self.whole = membership.base.slot == Slot(0);
+        if let Some(snapshot) = snapshot {
+            self.keep(&snapshot);
+            self.tries(|kept| kept.stable(snapshot.slot, begun));
         }
     }
 
     /// The disk after the crash: of what was not synced, a part made it nevertheless.
-    pub fn recover(&mut self, rng: &mut Rng) {
-        let unsynced = (self.log.len() - self.synced) as u64;
-        self.log.truncate(self.synced + rng.below(unsynced + 1) as usize);
-        self.synced = self.log.len();
-        (self.fuse, self.dead) = (None, false);
+    pub fn recover(&mut self) {
+        self.disk.lose_power();
+        let opened =
+            kept::Kept::open(&mut *self.disk.root(), self.identity, &self.first, options());
+        let (kept, past) = opened.unwrap_or_else(|error| {
+            panic!("{} cannot read its disk: {error}", self.identity.replica)
+        });
+        self.kept = kept;
+        self.whole = past.is_whole();
+        self.past = Some(past);
+        (self.cut, self.fuse, self.dead) = (None, None, false);
     }
 
     /// Brings a fresh device of the same life to where the one before was, or a step further.
     /// Gives what it certified.
     pub fn certify(&mut self, device: &mut SimDevice) -> Vec<(Ui, Digest)> {
-        let wanted = self.log.iter().filter_map(|entry| match entry {
-            Entry::Certified(position, digest) => Some((*position, *digest)),
-            Entry::Record(_) => None,
-        });
-        for (position, digest) in wanted {
-            let ui = device.create(position, &digest).expect("it did so before");
-            self.certified.insert(position, (digest, ui));
-        }
-        self.certified.values().map(|(digest, ui)| (*ui, *digest)).collect()
+        let entries = self.past.iter().flat_map(|past| &past.entries).map(|(_, entry)| entry);
+        let recalled = Certificates::recalled(entries, device);
+        self.certificates = recalled.expect("it did so before");
+        self.certificates.iter().map(|(ui, digest)| (*ui, *digest)).collect()
     }
 
     /// Follows the epochs from where the replica was.
     #[must_use]
     pub fn epochs(&self, me: ReplicaId, life: Life) -> Epochs {
-        Epochs::resumed(me, life, self.membership.clone(), self.proof.clone())
+        Epochs::resumed(me, life, self.membership().clone(), self.proof())
     }
 
-    /// The epoch that was going on.
+    fn proof(&self) -> Option<Proof> {
+        self.past.as_ref().and_then(|past| past.proof.clone())
+    }
+
+    /// The epoch that was going on when the replica started.
     #[must_use]
-    pub const fn membership(&self) -> &Arc<Membership> {
-        &self.membership
+    pub fn membership(&self) -> &Arc<Membership> {
+        self.past.as_ref().map_or(&self.first, |past| &past.membership)
     }
 
-    /// The states that it has, oldest first; none if it is at the group's first.
+    /// The states that it started with, oldest first; none if it was at the group's first.
     #[must_use]
     pub fn snapshots(&self) -> &[Snapshot] {
-        &self.snapshots
+        self.past.as_ref().map_or(&[], |past| &past.snapshots)
     }
 
-    /// Up to where it had executed, as far as it is durable.
+    /// Up to where it had executed when it started, as far as it was durable.
     #[must_use]
     pub fn executed(&self) -> Base {
-        let newest = self.snapshots.last();
-        newest.map_or(self.membership.base, |it| Base { slot: it.slot, state: it.digest })
+        self.past.as_ref().map_or(self.first.base, Past::executed)
     }
 
     /// What a core is started with.
     #[must_use]
     pub fn memory(&self) -> Memory {
-        let records = self.log.iter().filter_map(|entry| match entry {
-            Entry::Record(record) => Some(record.clone()),
-            Entry::Certified(..) => None,
-        });
-        Memory::Durable { executed: self.executed(), records: records.collect() }
+        let begins = || Memory::Durable { executed: self.first.base, records: Vec::new() };
+        self.past.as_ref().map_or_else(begins, Past::memory)
     }
 }

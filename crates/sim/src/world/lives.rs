@@ -11,6 +11,7 @@ use crate::run::Factories;
 use crate::time::Micros;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::protocol::{Memory, Tuning};
+use pentarchy_storage::identity::Identity;
 use std::sync::{Arc, Mutex};
 
 impl World<'_> {
@@ -68,7 +69,7 @@ impl World<'_> {
         // No order among lives may be relied upon.
         let life = Incarnation(2 + (self.rng.next_u64() >> 1));
         let device = SimDevice::reborn(id, life, self.crypto.clone());
-        let kept = self.disk(None);
+        let kept = self.disk(id, life, None);
         let mut acts = Vec::new();
         let node = self.node(id, Arc::new(Mutex::new(device)), None, kept, &mut acts);
         self.oracle.restarted(id);
@@ -77,9 +78,15 @@ impl World<'_> {
     }
 
     /// A disk for a replica that begins, in worlds that have disks.
-    pub(super) fn disk(&self, faulty: Option<&Fault>) -> Option<Kept> {
+    pub(super) fn disk(
+        &mut self,
+        replica: ReplicaId,
+        incarnation: Incarnation,
+        faulty: Option<&Fault>,
+    ) -> Option<Kept> {
         let has = self.options.is_durable() && faulty.is_none();
-        has.then(|| Kept::new(self.membership.clone()))
+        let identity = Identity { group: self.membership.group, replica, incarnation };
+        has.then(|| Kept::new(self.membership.clone(), identity, self.rng.fork()))
     }
 
     /// The power of a replica is about to fail, a few writes and sends from now.
@@ -115,7 +122,7 @@ impl World<'_> {
         self.note(self.place(index), |_| {
             What::Does(Deed::Other, "starts again with its disk".to_owned())
         });
-        kept.recover(&mut self.rng);
+        kept.recover();
         let mut device = SimDevice::reborn(id, life, self.crypto.clone());
         let epoch = device.begin_epoch(kept.membership());
         epoch.expect("a fresh device goes to any epoch");

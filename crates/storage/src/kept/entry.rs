@@ -1,10 +1,10 @@
 //! What the log of a replica holds.
 
 use bytes::Bytes;
-use pentarchy_core::counter::Position;
+use pentarchy_core::counter::{Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
-use pentarchy_core::ids::Epoch;
+use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::limits::{MESSAGE_BYTES_MAX, REPLICAS_MAX};
 use pentarchy_core::membership::{Base, Life, Member, Membership};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
@@ -23,6 +23,25 @@ pub enum Entry {
         /// What.
         digest: Digest,
     },
+    /// What the device remembers, without what is about to be certified and is named behind this.
+    Memory(Memory),
+    /// The device gave this identifier to what has this digest, and the message has not come back
+    /// to its core yet. The device may have forgotten it.
+    Issued {
+        /// The identifier.
+        ui: Ui,
+        /// What it was given to.
+        digest: Digest,
+    },
+}
+
+/// Up to where a quorum vouches for a replica's states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// The slot of the state.
+    pub slot: Slot,
+    /// The lowest entry that is needed beside it.
+    pub needed: u64,
 }
 
 /// Kinds of records in the log.
@@ -30,6 +49,10 @@ const RECORD: u8 = 1;
 const CERTIFIED: u8 = 2;
 /// Of records that say how an epoch began.
 pub const EPOCH: u8 = 3;
+/// The same with a [`Mark`].
+pub const STABLE: u8 = 4;
+const MEMORY: u8 = 5;
+const ISSUED: u8 = 6;
 
 /// The largest record of a core: a message with what proves it.
 const RECORD_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
@@ -49,25 +72,42 @@ impl Entry {
                 digest.encode(&mut to);
                 CERTIFIED
             }
+            Self::Memory(memory) => {
+                memory.encode(&mut to);
+                MEMORY
+            }
+            Self::Issued { ui, digest } => {
+                ui.encode(&mut to);
+                digest.encode(&mut to);
+                ISSUED
+            }
         };
         (kind, to.into_vec())
     }
 }
 
-/// An epoch, as kind and body of a record: all that may change from one to the next.
-pub fn seal_epoch(membership: &Membership, proof: Option<&Proof>) -> (u8, Vec<u8>) {
+/// An epoch, as kind and body of a record: all that may change from one to the next. With a mark,
+/// also that it was reached.
+pub fn seal_epoch(
+    membership: &Membership,
+    proof: Option<&Proof>,
+    mark: Option<Mark>,
+) -> (u8, Vec<u8>) {
     let mut to = Writer::default();
     membership.epoch.encode(&mut to);
     membership.base.encode(&mut to);
     to.sequence(&membership.members.iter().map(Member::life).collect::<Vec<_>>());
     to.option(proof);
-    (EPOCH, to.into_vec())
+    let Some(Mark { slot, needed }) = mark else { return (EPOCH, to.into_vec()) };
+    slot.encode(&mut to);
+    to.u64(needed);
+    (STABLE, to.into_vec())
 }
 
 /// What stands in a record.
 pub enum Opened {
     Entry(Epoch, Entry),
-    Epoch(Arc<Membership>, Option<Proof>),
+    Epoch(Arc<Membership>, Option<Proof>, Option<Mark>),
 }
 
 /// Opens a record. `first` is the group as it began: members keep their keys.
@@ -81,11 +121,20 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
             let digest = Digest::decode(&mut from)?;
             Opened::Entry(epoch, Entry::Certified { position, digest })
         }
-        EPOCH => {
+        MEMORY => Opened::Entry(epoch, Entry::Memory(Memory::decode(&mut from)?)),
+        ISSUED => {
+            let (ui, digest) = (Ui::decode(&mut from)?, Digest::decode(&mut from)?);
+            Opened::Entry(epoch, Entry::Issued { ui, digest })
+        }
+        EPOCH | STABLE => {
             let base = Base::decode(&mut from)?;
             let lives: Vec<Life> = from.sequence(REPLICAS_MAX)?;
             let proof = from.option()?;
-            Opened::Epoch(membership(first, epoch, base, lives)?, proof)
+            let mark = match kind {
+                EPOCH => None,
+                _ => Some(Mark { slot: Slot::decode(&mut from)?, needed: from.u64()? }),
+            };
+            Opened::Epoch(membership(first, epoch, base, lives)?, proof, mark)
         }
         _ => return Err(Malformed),
     };

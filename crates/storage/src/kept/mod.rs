@@ -5,10 +5,12 @@
 //! replica goes on while the disk writes, and releases what depends on an entry when that is
 //! durable. What has to be kept, and why: `docs/decisions/0005-durability.md`.
 
+mod certificates;
 mod entry;
 mod writer;
 
-pub use entry::Entry;
+pub use certificates::Certificates;
+pub use entry::{Entry, Mark};
 pub use writer::Writer;
 
 use crate::disk::Folder;
@@ -18,9 +20,11 @@ use crate::log::{self, Log, Options, Recovered};
 use crate::snapshots::Snapshots;
 use entry::Opened;
 use pentarchy_core::epochs::Proof;
-use pentarchy_core::ids::Slot;
-use pentarchy_core::membership::Membership;
+use pentarchy_core::ids::{Epoch, Slot};
+use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::protocol::Memory;
 use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::wire::Malformed;
 use std::sync::Arc;
 
 /// The folder of the log in a data folder.
@@ -34,10 +38,13 @@ pub struct Past {
     pub membership: Arc<Membership>,
     /// How the one before ended; none in the first.
     pub proof: Option<Proof>,
-    /// The newest state that can be read. None if there was no checkpoint yet, in which case the
-    /// group's first state is meant.
-    pub snapshot: Option<Snapshot>,
-    /// What was kept in this epoch, oldest first, with the numbers that were given.
+    /// The states that can be read, oldest first: from the last that a quorum vouches for on, or
+    /// the newest before that. The last one is the one to go on from; the others are for those who
+    /// fetch them. Empty if there was no checkpoint yet, in which case the group's first state is
+    /// meant.
+    pub snapshots: Vec<Snapshot>,
+    /// What was kept in this epoch and is needed beside the last of these states, oldest first,
+    /// with the numbers that were given.
     pub entries: Vec<(u64, Entry)>,
     /// About the log.
     pub recovered: Recovered,
@@ -46,12 +53,35 @@ pub struct Past {
 }
 
 impl Past {
+    /// The state to go on from.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.snapshots.last()
+    }
+
     /// Whether there is a state of this epoch to go on from. If not, the replica had not come to
     /// fetch the one with which the epoch began.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let base = self.membership.base.slot;
-        base == Slot(0) || self.snapshot.as_ref().is_some_and(|snapshot| snapshot.slot >= base)
+        base == Slot(0) || self.snapshot().is_some_and(|snapshot| snapshot.slot >= base)
+    }
+
+    /// Up to where it had executed, as far as that is durable.
+    #[must_use]
+    pub fn executed(&self) -> Base {
+        let newest = self.snapshot();
+        newest.map_or(self.membership.base, |it| Base { slot: it.slot, state: it.digest })
+    }
+
+    /// What a core is started with.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        let records = self.entries.iter().filter_map(|(_, entry)| match entry {
+            Entry::Record(record) => Some(record.clone()),
+            _ => None,
+        });
+        Memory::Durable { executed: self.executed(), records: records.collect() }
     }
 }
 
@@ -66,25 +96,19 @@ struct Entries {
     log: Log,
     membership: Arc<Membership>,
     proof: Option<Proof>,
+    /// The last state that a quorum vouches for, and what is needed beside it.
+    mark: Option<Mark>,
+    /// The one before, when the log says so and it is not durable yet.
+    superseded: Option<Mark>,
 }
 
 /// The part of [`Kept`] that is in snapshots.
-struct States {
-    snapshots: Snapshots,
-    /// The lowest entry that is needed beside the newest snapshot.
-    needed: u64,
-}
+struct States(Snapshots);
 
 impl Entries {
     fn append(&mut self, entry: &Entry) -> Result<u64, StorageError> {
         let (kind, body) = entry.seal(self.membership.epoch);
         self.log.append(kind, &body)
-    }
-
-    /// Says how the present epoch began, behind all that may go with the next snapshot.
-    fn append_epoch(&mut self) -> Result<u64, StorageError> {
-        let (kind, body) = entry::seal_epoch(&self.membership, self.proof.as_ref());
-        self.log.append_beyond(kind, &body)
     }
 
     fn begin_epoch(
@@ -93,17 +117,61 @@ impl Entries {
         proof: Option<Proof>,
     ) -> Result<u64, StorageError> {
         (self.membership, self.proof) = (membership, proof);
-        self.append_epoch()
+        let (kind, body) = entry::seal_epoch(&self.membership, self.proof.as_ref(), None);
+        self.log.append_beyond(kind, &body)
+    }
+
+    /// Says that a state is stable and, behind all that goes with the next one, how the epoch
+    /// began.
+    fn stable(&mut self, mark: Mark) -> Result<u64, StorageError> {
+        let before = self.mark.replace(mark);
+        assert!(
+            before.is_none_or(|it| it.slot <= mark.slot && it.needed <= mark.needed),
+            "what was given up is not needed again"
+        );
+        self.superseded = before.filter(|before| before.slot < mark.slot);
+        let (kind, body) = entry::seal_epoch(&self.membership, self.proof.as_ref(), Some(mark));
+        self.log.append_beyond(kind, &body)
+    }
+
+    /// Makes durable what was appended, and gives up what only a state before the last stable one
+    /// needs. States below the slot that it gives may go.
+    fn commit(&mut self) -> Result<Option<Slot>, StorageError> {
+        self.log.commit()?;
+        let Some(Mark { slot, needed }) = self.superseded.take() else { return Ok(None) };
+        self.log.truncate_below(needed)?;
+        Ok(Some(slot))
     }
 }
 
 impl States {
-    /// Saves a state, and gives the lowest entry that is still needed: beside the state before, in
-    /// case this one gets damaged. All entries below `needed` must be durable.
-    fn save(&mut self, snapshot: &Snapshot, needed: u64) -> Result<u64, StorageError> {
-        assert!(needed >= self.needed, "what was given up is not needed again");
-        self.snapshots.save(snapshot, &needed.to_le_bytes())?;
-        Ok(std::mem::replace(&mut self.needed, needed))
+    /// Saves a state. All entries below `behind` must be durable.
+    fn save(&mut self, snapshot: &Snapshot, behind: u64) -> Result<(), StorageError> {
+        self.0.save(snapshot, &behind.to_le_bytes()).map(drop)
+    }
+
+    /// Behind which entry a log ends that fits these states, whether they can be read or not.
+    fn behind(&self) -> u64 {
+        let notes = self.0.list().filter_map(|stored| self.0.note(stored.slot));
+        let behind = notes.filter_map(|note| note.as_ref().try_into().ok().map(u64::from_le_bytes));
+        behind.max().unwrap_or(1)
+    }
+
+    /// Reads the states from the last stable one on, or the newest below it that can be read.
+    fn load(&self, stable: Option<Slot>, damaged: &mut Vec<StorageError>) -> Vec<Snapshot> {
+        let slots: Vec<Slot> = self.0.list().map(|stored| stored.slot).collect();
+        let mut loaded: Vec<Snapshot> = Vec::new();
+        for slot in slots.into_iter().rev() {
+            if !loaded.is_empty() && stable.is_some_and(|stable| slot < stable) {
+                break;
+            }
+            match self.0.load(slot, loaded.last()) {
+                Ok(snapshot) => loaded.push(snapshot),
+                Err(problem) => damaged.push(problem),
+            }
+        }
+        loaded.reverse();
+        loaded
     }
 }
 
@@ -128,10 +196,11 @@ impl Kept {
         }
         remove_unused(&mut *data.folder(LOG)?, &identity)?;
         let log = Log::create(data.folder(LOG)?, identity, options)?;
-        let mut entries = Entries { log, membership, proof: None };
-        entries.append_epoch()?;
+        let (mark, superseded, its) = (None, None, membership.clone());
+        let mut entries = Entries { log, membership: its, proof: None, mark, superseded };
+        entries.begin_epoch(membership, None)?;
         entries.log.commit()?;
-        Ok(Self { entries, states: States { snapshots, needed: 1 } })
+        Ok(Self { entries, states: States(snapshots) })
     }
 
     /// Goes on from what was kept.
@@ -145,43 +214,38 @@ impl Kept {
         options: Options,
     ) -> Result<(Self, Past), StorageError> {
         let (snapshots, mut damaged) = Snapshots::open(data.folder(SNAPSHOTS)?, identity)?;
-        let mut snapshot = None;
-        let slots: Vec<_> = snapshots.list().map(|stored| stored.slot).collect();
-        for slot in slots.into_iter().rev() {
-            match snapshots.load(slot) {
-                Ok(loaded) => {
-                    snapshot = Some(loaded);
-                    break;
-                }
-                Err(problem) => damaged.push(problem),
-            }
-        }
-        let needed = match &snapshot {
-            Some(snapshot) => needed_in(&snapshots, snapshot)?,
-            None if damaged.is_empty() => 1,
-            None => return Err(damaged.remove(0)),
-        };
-        let (mut epoch, mut entries, mut bad) = (None, Vec::new(), None);
-        let (log, recovered) = Log::open(data.folder(LOG)?, identity, options, needed, |record| {
-            match entry::open(record.kind, &record.body, first) {
-                Ok(Opened::Entry(of, entry)) => entries.push((record.number, of, entry)),
-                Ok(Opened::Epoch(membership, proof)) => epoch = Some((membership, proof)),
-                Err(_) => bad = bad.or(Some(record.number)),
-            }
+        let states = States(snapshots);
+        let mut found = Found::default();
+        let (log, recovered) = Log::open(data.folder(LOG)?, identity, options, None, |record| {
+            found.note(record.number, entry::open(record.kind, &record.body, first));
         })?;
-        if let Some(number) = bad {
+        if let Some(number) = found.bad {
             let what = format!("a version of this program that knows record {number} of the log");
             return Err(StorageError::Missing { what });
         }
         let lacking = || StorageError::Missing { what: "the epoch in the log".to_owned() };
-        let (membership, proof) = epoch.ok_or_else(lacking)?;
-        let of_epoch = |(number, of, entry)| (of == membership.epoch).then_some((number, entry));
-        let entries = entries.into_iter().filter_map(of_epoch).collect();
-        let kept = Self {
-            entries: Entries { log, membership: membership.clone(), proof: proof.clone() },
-            states: States { snapshots, needed },
+        let (membership, proof) = found.epoch.take().ok_or_else(lacking)?;
+        let mark = found.marks.last().copied();
+        let snapshots = states.load(mark.map(|mark| mark.slot), &mut damaged);
+        if snapshots.is_empty() && !damaged.is_empty() {
+            return Err(damaged.remove(0));
+        }
+        let needed = found.needed(snapshots.last());
+        if recovered.first > needed || recovered.next < states.behind() {
+            let (from, upto) = (needed, states.behind().max(recovered.first));
+            let what = format!("a part of the log, from record {from} to {upto},");
+            return Err(StorageError::Missing { what });
+        }
+        let of_epoch = |(number, of, entry)| {
+            (of == membership.epoch && number >= needed).then_some((number, entry))
         };
-        Ok((kept, Past { membership, proof, snapshot, entries, recovered, damaged }))
+        let entries = found.entries.into_iter().filter_map(of_epoch).collect();
+        let (its, proved) = (membership.clone(), proof.clone());
+        let kept = Self {
+            entries: Entries { log, membership: its, proof: proved, mark, superseded: None },
+            states,
+        };
+        Ok((kept, Past { membership, proof, snapshots, entries, recovered, damaged }))
     }
 
     /// Keeps an entry of the present epoch and gives its number. Durable with the next
@@ -198,11 +262,15 @@ impl Kept {
     /// # Errors
     /// [`StorageError`]
     pub fn commit(&mut self) -> Result<u64, StorageError> {
-        self.entries.log.commit()
+        if let Some(slot) = self.entries.commit()? {
+            self.states.0.remove_below(slot)?;
+        }
+        Ok(self.entries.log.durable())
     }
 
-    /// Begins another epoch: what follows belongs to it, and what was before is not needed as soon
-    /// as there is a snapshot of its base.
+    /// Begins another epoch: what follows belongs to it. What was before is not needed as soon as
+    /// the state with which it begins is saved; the caller then says that it is
+    /// [stable](Self::stable), with the number that this gives.
     ///
     /// # Errors
     /// [`StorageError`]
@@ -214,20 +282,30 @@ impl Kept {
         self.entries.begin_epoch(membership, proof)
     }
 
-    /// Keeps a state that a quorum vouches for, durably, with all that was appended before. Of the
-    /// log only entries from `needed` on are needed beside it. What is needed beside the snapshot
-    /// before stays until the next one, in case this one gets damaged.
+    /// Keeps a state, durably, with all that was appended before. A replica vouches for a state
+    /// only behind this. Later states, if there are any, were wrong and are given up.
+    ///
+    /// # Errors
+    /// [`StorageError`]
+    pub fn save(&mut self, snapshot: &Snapshot) -> Result<(), StorageError> {
+        let behind = self.commit()?;
+        self.states.save(snapshot, behind)
+    }
+
+    /// A quorum vouches for a state that was saved, and of the log only entries from `needed` on
+    /// are needed beside it: among them what the core wanted kept again when it heard of that
+    /// ([`pentarchy_core::ports::replica::Output::Stable`]). With the next
+    /// [commit](Self::commit) the states before the last stable one go, and what only they
+    /// need; that one stays, with its part of the log, in case this one gets damaged.
     ///
     /// # Errors
     /// [`StorageError`]
     ///
     /// # Panics
-    /// If entries are needed that were not needed before.
-    pub fn save(&mut self, snapshot: &Snapshot, needed: u64) -> Result<(), StorageError> {
-        self.entries.append_epoch()?;
-        self.commit()?;
-        let needed = self.states.save(snapshot, needed)?;
-        self.entries.log.truncate_below(needed)
+    /// If entries are needed that were not needed before, or the state was not saved.
+    pub fn stable(&mut self, slot: Slot, needed: u64) -> Result<u64, StorageError> {
+        assert!(self.states.0.newest() >= Some(slot), "a state is saved before it is needed");
+        self.entries.stable(Mark { slot, needed })
     }
 
     /// The number of the next entry.
@@ -236,16 +314,52 @@ impl Kept {
         self.entries.log.next()
     }
 
-    /// The lowest entry that is needed beside the newest snapshot.
+    /// The epoch that goes on.
     #[must_use]
-    pub const fn needed(&self) -> u64 {
-        self.states.needed
+    pub const fn membership(&self) -> &Arc<Membership> {
+        &self.entries.membership
+    }
+
+    /// The last state that a quorum vouches for, and what is needed beside it.
+    #[must_use]
+    pub const fn mark(&self) -> Option<Mark> {
+        self.entries.mark
     }
 
     /// All entries below this are durable.
     #[must_use]
     pub const fn durable(&self) -> u64 {
         self.entries.log.durable()
+    }
+}
+
+/// What stands in a log.
+#[derive(Default)]
+struct Found {
+    epoch: Option<(Arc<Membership>, Option<Proof>)>,
+    /// Oldest first.
+    marks: Vec<Mark>,
+    entries: Vec<(u64, Epoch, Entry)>,
+    /// The first record that makes no sense.
+    bad: Option<u64>,
+}
+
+impl Found {
+    fn note(&mut self, number: u64, record: Result<Opened, Malformed>) {
+        match record {
+            Ok(Opened::Entry(of, entry)) => self.entries.push((number, of, entry)),
+            Ok(Opened::Epoch(membership, proof, mark)) => {
+                self.epoch = Some((membership, proof));
+                self.marks.extend(mark);
+            }
+            Err(Malformed) => self.bad = self.bad.or(Some(number)),
+        }
+    }
+
+    /// From which entry on the log is needed beside this state.
+    fn needed(&self, newest: Option<&Snapshot>) -> u64 {
+        let reached = |mark: &&Mark| newest.is_some_and(|newest| mark.slot <= newest.slot);
+        self.marks.iter().rev().find(reached).map_or(1, |mark| mark.needed)
     }
 }
 
@@ -258,12 +372,4 @@ fn remove_unused(folder: &mut dyn Folder, identity: &Identity) -> Result<(), Sto
         Err(StorageError::Missing { .. }) => Ok(()),
         Err(other) => Err(other),
     }
-}
-
-/// From which entry on the log is needed beside a snapshot.
-fn needed_in(snapshots: &Snapshots, snapshot: &Snapshot) -> Result<u64, StorageError> {
-    let note = snapshots.note(snapshot.slot).and_then(|note| note.as_ref().try_into().ok());
-    let lacking =
-        || StorageError::Missing { what: format!("the note in snapshot {}", snapshot.slot) };
-    note.map(u64::from_le_bytes).ok_or_else(lacking)
 }

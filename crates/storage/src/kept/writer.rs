@@ -4,12 +4,14 @@
 //! the next: the slower the disk, the larger the groups. Another one saves states, which may take
 //! long, and must not hold up the log meanwhile.
 
-use super::{Entries, Entry, Kept, States};
+use super::{Entries, Entry, Kept, Mark, States};
 use crate::disk::DiskError;
 use crate::error::StorageError;
 use pentarchy_core::epochs::Proof;
+use pentarchy_core::ids::Slot;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -34,10 +36,16 @@ struct Shared {
 struct State {
     tasks: Vec<Task>,
     waiting_bytes: usize,
-    /// The newest state that waits to be saved.
-    save: Option<Save>,
-    /// Whether one is being saved.
-    saving: bool,
+    /// The states that wait to be saved, oldest first: no more than unstable checkpoints.
+    saves: VecDeque<Save>,
+    /// Whether one is being saved, or others are being removed.
+    busy: bool,
+    /// The last state that is durable.
+    saved: Option<Slot>,
+    /// What is stable and waits for its state to be saved.
+    stable: Option<Mark>,
+    /// States below this slot may go.
+    superfluous: Option<Slot>,
     /// Number of the next entry.
     next: u64,
     durable: u64,
@@ -48,20 +56,21 @@ struct State {
 /// A state to be saved.
 struct Save {
     snapshot: Snapshot,
-    /// See [`Kept::save`].
-    needed: u64,
-    /// Entries up to this one have to be durable before.
+    /// Entries below this one have to be durable before.
     behind: u64,
+}
+
+/// What there is to do for the states.
+enum Chore {
+    Save(Save),
+    RemoveBelow(Slot),
 }
 
 /// What there is to do for the log.
 enum Task {
     Entry(Entry),
     Epoch(Arc<Membership>, Option<Proof>),
-    /// Say once more how the epoch began.
-    Checkpoint,
-    /// Entries below this are not needed any more.
-    Truncate(u64),
+    Stable(Mark),
 }
 
 impl Task {
@@ -87,7 +96,7 @@ impl Shared {
     fn take(&self) -> Option<Vec<Task>> {
         let mut state = self.state();
         while state.tasks.is_empty() {
-            if state.ending && !state.is_saving() {
+            if state.ending && !state.is_busy() {
                 return None;
             }
             state = self.wait(state);
@@ -101,10 +110,13 @@ impl Shared {
         let _told = TellOfPanic(self);
         while let Some(tasks) = self.take() {
             let done = tasks.into_iter().try_for_each(|task| entries.carry_out(task));
-            let done = done.and_then(|()| entries.log.commit());
+            let done = done.and_then(|()| entries.commit());
             let mut state = self.state();
             match done {
-                Ok(durable) => state.durable = durable,
+                Ok(below) => {
+                    state.durable = entries.log.durable();
+                    state.superfluous = below.or(state.superfluous);
+                }
                 Err(error) => state.fail(error),
             }
             drop(state);
@@ -114,34 +126,39 @@ impl Shared {
         entries
     }
 
-    /// The next state, when it may be saved; none when it is over.
-    fn take_save(&self) -> Option<Save> {
+    /// What to do next for the states; none when it is over.
+    fn take_chore(&self) -> Option<Chore> {
         let mut state = self.state();
         loop {
             let durable = state.durable;
-            if let Some(save) = state.save.take_if(|save| save.behind < durable) {
-                state.saving = true;
-                return Some(save);
+            let ready = state.saves.front().is_some_and(|save| save.behind <= durable);
+            let save = if ready { state.saves.pop_front().map(Chore::Save) } else { None };
+            let chore = save.or_else(|| state.superfluous.take().map(Chore::RemoveBelow));
+            if chore.is_some() {
+                state.busy = true;
+                return chore;
             }
-            if state.ending && state.save.is_none() {
+            // What is left to be removed is found again by the next life.
+            if state.ending && state.saves.is_empty() {
                 return None;
             }
             state = self.wait(state);
         }
     }
 
-    fn save(&self, mut states: States) -> States {
+    fn tend(&self, mut states: States) -> States {
         let _told = TellOfPanic(self);
-        while let Some(Save { snapshot, needed, .. }) = self.take_save() {
-            let saved = states.save(&snapshot, needed);
+        while let Some(chore) = self.take_chore() {
+            let done = match &chore {
+                Chore::Save(Save { snapshot, behind }) => states.save(snapshot, *behind),
+                Chore::RemoveBelow(slot) => states.0.remove_below(*slot),
+            };
             let mut state = self.state();
-            state.saving = false;
-            match saved {
-                Ok(needed) if state.failed.is_none() => {
-                    state.tasks.push(Task::Truncate(needed));
-                }
-                Ok(_) => {}
-                Err(error) => state.fail(error),
+            state.busy = false;
+            match (done, chore) {
+                (Ok(()), Chore::Save(save)) => state.saved(save.snapshot.slot),
+                (Ok(()), Chore::RemoveBelow(_)) => {}
+                (Err(error), _) => state.fail(error),
             }
             drop(state);
             self.changed.notify_all();
@@ -155,12 +172,32 @@ impl State {
     fn fail(&mut self, error: StorageError) {
         self.failed.get_or_insert(error);
         self.tasks.clear();
-        self.save = None;
+        self.saves.clear();
+        (self.stable, self.superfluous) = (None, None);
         self.ending = true;
     }
 
-    const fn is_saving(&self) -> bool {
-        self.saving || self.save.is_some()
+    fn is_busy(&self) -> bool {
+        self.busy || !self.saves.is_empty()
+    }
+
+    /// A state is durable: the log may say that it is stable.
+    fn saved(&mut self, slot: Slot) {
+        self.saved = Some(slot);
+        if self.failed.is_none()
+            && let Some(mark) = self.stable.take_if(|mark| mark.slot <= slot)
+        {
+            self.push(Task::Stable(mark));
+        }
+    }
+
+    /// Adds a task, and gives the number of its entry.
+    fn push(&mut self, task: Task) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.waiting_bytes += task.bytes();
+        self.tasks.push(task);
+        number
     }
 }
 
@@ -173,7 +210,7 @@ impl Drop for TellOfPanic<'_> {
             let source = io::Error::other("the thread that writes has panicked");
             let error = DiskError { operation: "write", path: "the log".to_owned(), source };
             let mut state = self.0.state();
-            state.saving = false;
+            state.busy = false;
             state.fail(error.into());
             drop(state);
             self.0.changed.notify_all();
@@ -187,8 +224,7 @@ impl Entries {
         match task {
             Task::Entry(entry) => self.append(&entry).map(drop),
             Task::Epoch(membership, proof) => self.begin_epoch(membership, proof).map(drop),
-            Task::Checkpoint => self.append_epoch().map(drop),
-            Task::Truncate(needed) => self.log.truncate_below(needed),
+            Task::Stable(mark) => self.stable(mark).map(drop),
         }
     }
 }
@@ -203,8 +239,11 @@ impl Writer {
         let state = State {
             tasks: Vec::new(),
             waiting_bytes: 0,
-            save: None,
-            saving: false,
+            saves: VecDeque::new(),
+            busy: false,
+            saved: kept.states.0.newest(),
+            stable: None,
+            superfluous: None,
             next: kept.next(),
             durable: kept.durable(),
             failed: None,
@@ -214,7 +253,7 @@ impl Writer {
         let Kept { entries, states } = kept;
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let its = shared.clone();
-        let saves = named("snapshots").spawn(move || its.save(states))?;
+        let saves = named("snapshots").spawn(move || its.tend(states))?;
         let its = shared.clone();
         match named("log").spawn(move || its.write(entries)) {
             Ok(writes) => Ok(Self { shared, threads: Some((writes, saves)) }),
@@ -229,8 +268,9 @@ impl Writer {
     /// Hands over a task, and gives the number of its entry. Waits while too much waits for the
     /// disk.
     fn hand_over(&self, task: Task) -> Result<u64, StorageError> {
-        let mut state = self.ready()?;
-        Self::push(&mut state, task, &self.shared)
+        let number = self.ready()?.push(task);
+        self.shared.changed.notify_all();
+        Ok(number)
     }
 
     /// The state, when there is room.
@@ -240,15 +280,6 @@ impl Writer {
             state = self.shared.wait(state);
         }
         state.failed.clone().map_or(Ok(state), Err)
-    }
-
-    fn push(state: &mut State, task: Task, shared: &Shared) -> Result<u64, StorageError> {
-        let number = state.next;
-        state.next += 1;
-        state.waiting_bytes += task.bytes();
-        state.tasks.push(task);
-        shared.changed.notify_all();
-        Ok(number)
     }
 
     /// See [`Kept::append`]. What depends on the entry may leave when [`Self::durable`] is above
@@ -272,21 +303,60 @@ impl Writer {
         self.hand_over(Task::Epoch(membership, proof))
     }
 
-    /// See [`Kept::save`]. If one waits to be saved already, this one takes its place.
+    /// See [`Kept::save`]. The replica may vouch for the state when [`Self::saved`] has reached it.
     ///
     /// # Errors
     /// [`StorageError`] if anything failed before.
-    pub fn save(&self, snapshot: Snapshot, needed: u64) -> Result<u64, StorageError> {
+    pub fn save(&self, snapshot: Snapshot) -> Result<(), StorageError> {
         let mut state = self.ready()?;
-        let behind = Self::push(&mut state, Task::Checkpoint, &self.shared)?;
-        state.save = Some(Save { snapshot, needed, behind });
-        Ok(behind)
+        let behind = state.next;
+        if state.saved.is_some_and(|saved| saved > snapshot.slot) {
+            state.saved = None;
+        }
+        state.saves.push_back(Save { snapshot, behind });
+        drop(state);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    /// The slot of the last state that is durable. It falls back when a state is saved that is
+    /// older than that: those after it were wrong.
+    ///
+    /// # Errors
+    /// [`StorageError`] if anything failed.
+    pub fn saved(&self) -> Result<Option<Slot>, StorageError> {
+        let state = self.shared.state();
+        state.failed.clone().map_or(Ok(state.saved), Err)
+    }
+
+    /// See [`Kept::stable`]. The state has been handed over to be saved; the log says that it is
+    /// stable when that is done.
+    ///
+    /// # Errors
+    /// [`StorageError`] if anything failed before.
+    pub fn stable(&self, slot: Slot, needed: u64) -> Result<(), StorageError> {
+        let mut state = self.ready()?;
+        let mark = Mark { slot, needed };
+        if state.saved.is_some_and(|saved| saved >= slot) {
+            state.push(Task::Stable(mark));
+        } else {
+            state.stable = Some(mark);
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    /// The number of the next entry: none that is handed over from now on has a lower one.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.shared.state().next
     }
 
     /// Whether a state is being saved, or waits to be.
     #[must_use]
     pub fn is_saving(&self) -> bool {
-        self.shared.state().is_saving()
+        self.shared.state().is_busy()
     }
 
     /// All entries below this are durable.

@@ -160,8 +160,8 @@ impl Log {
     }
 
     /// Opens a log that was made before, and shows each record that is there. All of them are
-    /// durable when this returns. `first` is the lowest record that the caller needs: one above
-    /// what its snapshot covers.
+    /// durable when this returns. `first` is the lowest record that the caller needs, if it knows
+    /// without having read the log.
     ///
     /// # Errors
     /// [`StorageError`]; records that were shown before it mean nothing.
@@ -169,11 +169,11 @@ impl Log {
         mut folder: Box<dyn Folder>,
         identity: Identity,
         options: Options,
-        first: u64,
+        first: Option<u64>,
         mut show: impl FnMut(Record),
     ) -> Result<(Self, Recovered), StorageError> {
         remove_unfinished(&mut *folder)?;
-        let scan = scan(&*folder, Some(&identity), Some(first), &mut show)?;
+        let scan = scan(&*folder, Some(&identity), first, &mut show)?;
         let recovered = Recovered::of(&scan);
         folder.sync()?;
         if let Some(before) = &scan.before {

@@ -1,13 +1,13 @@
-//! Checkpoints on disk: the last two, each readable chunk by chunk.
+//! Checkpoints on disk, each readable chunk by chunk.
 //!
 //! A snapshot is a list of chunks with digests ([`pentarchy_core::snapshot`]). Saving one writes
 //! the chunks that no earlier one has into a new *pack*, then a *list* that says where each chunk
-//! is. Both appear under their names only when they are durable as a whole, the list last; then the
-//! oldest list goes, and packs that nobody names. So a checkpoint costs what changed, and a crash
-//! at any moment leaves the snapshots before it or those after it.
+//! is. Both appear under their names only when they are durable as a whole, the list last; then
+//! packs go that nobody names. So a checkpoint costs what changed, and a crash at any moment leaves
+//! the snapshots before it or those after it. Older ones go when their owner says so.
 //!
 //! A pack of which less than half is still in use is written anew with the next snapshot, so the
-//! folder stays below twice what the two snapshots hold.
+//! folder stays below twice what the snapshots hold.
 
 mod list;
 mod pack;
@@ -25,9 +25,6 @@ use pentarchy_core::ids::Slot;
 use pentarchy_core::snapshot::{Manifest, Section, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Snapshots that are kept: the newest, and the one before it in case the newest is damaged.
-pub const KEPT: usize = 2;
 
 /// A snapshot that is there.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,7 +54,7 @@ pub struct Saved {
 pub struct Snapshots {
     folder: Box<dyn Folder>,
     identity: Identity,
-    /// By slot; at most [`KEPT`] after each save.
+    /// By slot.
     lists: BTreeMap<Slot, List>,
     packs: Packs,
     /// Files of damaged lists; the next save removes them.
@@ -79,7 +76,7 @@ impl Snapshots {
         let (mut snapshots, damaged) = Self::read(folder, Some(&identity))?;
         snapshots.identity = identity;
         if damaged.is_empty() {
-            let freed = snapshots.remove_superfluous();
+            let freed = snapshots.remove_superfluous(Slot(0));
             snapshots.latch(freed)?;
         }
         let synced = snapshots.folder.sync();
@@ -116,23 +113,44 @@ impl Snapshots {
         Ok((Self { folder, identity, lists, packs, damaged, failed: None }, problems))
     }
 
-    /// Saves a snapshot durably, with a note of the caller's, and removes those beyond the last
-    /// [`KEPT`].
+    /// Saves a snapshot durably, with a note of the caller's. Later ones that were there are
+    /// removed before: whoever goes back says that they were wrong.
     ///
     /// # Errors
     /// [`StorageError`]; from then on every operation that writes fails.
     ///
     /// # Panics
-    /// If the note is larger than [`NOTE_BYTES_MAX`], or a later state was saved before.
+    /// If the note is larger than [`NOTE_BYTES_MAX`].
     pub fn save(&mut self, snapshot: &Snapshot, note: &[u8]) -> Result<Saved, StorageError> {
         assert!(note.len() <= NOTE_BYTES_MAX, "a note keeps to its limit");
-        let newest = self.lists.last_key_value();
-        assert!(newest.is_none_or(|(slot, _)| *slot <= snapshot.slot), "states are saved in order");
-        if let Some(cause) = &self.failed {
-            return Err(StorageError::Failed { cause: cause.clone() });
-        }
-        let saved = self.write(snapshot, note);
+        self.check()?;
+        let saved = self.remove_above(snapshot.slot).and_then(|()| self.write(snapshot, note));
         self.latch(saved)
+    }
+
+    /// Removes the snapshots below a slot, and damaged ones.
+    ///
+    /// # Errors
+    /// [`StorageError`]; from then on every operation that writes fails.
+    pub fn remove_below(&mut self, slot: Slot) -> Result<(), StorageError> {
+        self.check()?;
+        let removed = self.remove_superfluous(slot);
+        self.latch(removed)
+    }
+
+    fn check(&self) -> Result<(), StorageError> {
+        match &self.failed {
+            None => Ok(()),
+            Some(cause) => Err(StorageError::Failed { cause: cause.clone() }),
+        }
+    }
+
+    fn remove_above(&mut self, slot: Slot) -> Result<(), DiskError> {
+        let above = self.lists.split_off(&slot.next());
+        for slot in above.keys().rev() {
+            self.folder.remove(&list::name(*slot))?;
+        }
+        if above.is_empty() { Ok(()) } else { self.folder.sync() }
     }
 
     fn write(&mut self, snapshot: &Snapshot, note: &[u8]) -> Result<Saved, DiskError> {
@@ -168,7 +186,7 @@ impl Snapshots {
         list.write(&mut *self.folder, &self.identity, snapshot.slot)?;
         self.damaged.retain(|name| *name != list::name(snapshot.slot));
         self.lists.insert(snapshot.slot, list);
-        self.remove_superfluous()?;
+        self.remove_superfluous(Slot(0))?;
         Ok(saved)
     }
 
@@ -181,15 +199,15 @@ impl Snapshots {
         self.lists.values().flat_map(places).collect()
     }
 
-    /// Removes the oldest lists, durably, and then the packs that nobody names any more.
-    fn remove_superfluous(&mut self) -> Result<(), DiskError> {
+    /// Removes the lists below a slot, durably, and then the packs that nobody names any more.
+    fn remove_superfluous(&mut self, below: Slot) -> Result<(), DiskError> {
         let mut removed = !self.damaged.is_empty();
         for name in self.damaged.drain(..) {
             self.folder.remove(&name)?;
         }
-        while self.lists.len() > KEPT {
-            let Some((slot, _)) = self.lists.pop_first() else { break };
-            self.folder.remove(&list::name(slot))?;
+        while let Some(oldest) = self.lists.first_entry().filter(|it| *it.key() < below) {
+            self.folder.remove(&list::name(*oldest.key()))?;
+            oldest.remove();
             removed = true;
         }
         if removed {
@@ -208,6 +226,12 @@ impl Snapshots {
             chunks: list.places.len(),
             bytes: list.places.iter().map(|place| u64::from(place.bytes)).sum(),
         })
+    }
+
+    /// The slot of the newest.
+    #[must_use]
+    pub fn newest(&self) -> Option<Slot> {
+        self.lists.last_key_value().map(|(slot, _)| *slot)
     }
 
     /// The digests of a snapshot's chunks.
@@ -235,13 +259,17 @@ impl Snapshots {
         pack::chunk(&*self.folder, place, digest)
     }
 
-    /// Reads a whole snapshot and checks it.
+    /// Reads a whole snapshot and checks it. What it shares with `known` is neither read again nor
+    /// held twice.
     ///
     /// # Errors
     /// [`StorageError`]
-    pub fn load(&self, slot: Slot) -> Result<Snapshot, StorageError> {
+    pub fn load(&self, slot: Slot, known: Option<&Snapshot>) -> Result<Snapshot, StorageError> {
         let lacking = || StorageError::Missing { what: format!("snapshot {slot}") };
         let list = self.lists.get(&slot).ok_or_else(lacking)?;
+        let known = known.iter().flat_map(|snapshot| &snapshot.sections);
+        let known: BTreeMap<&Digest, &Bytes> =
+            known.flat_map(|section| section.digests.0.iter().zip(&section.chunks)).collect();
         let mut places = list.places.iter();
         let mut sections = Vec::with_capacity(list.manifest.0.len());
         for digests in &list.manifest.0 {
@@ -249,7 +277,10 @@ impl Snapshots {
                 .0
                 .iter()
                 .zip(places.by_ref())
-                .map(|(digest, place)| pack::chunk(&*self.folder, place, digest))
+                .map(|(digest, place)| match known.get(digest) {
+                    Some(chunk) => Ok(Bytes::clone(chunk)),
+                    None => pack::chunk(&*self.folder, place, digest),
+                })
                 .collect();
             sections.push(Section { digests: digests.clone(), chunks: chunks? });
         }

@@ -85,11 +85,11 @@ fn a_crash_while_recovery_cleans_up_leaves_what_recovery_can_read() {
         disk.lose_power();
         for at in 0..8 {
             disk.choose(at, Fate::Stops);
-            let opened = Log::open(folder(&disk), identity(), options(seed), 1, |_| ());
+            let opened = Log::open(folder(&disk), identity(), options(seed), Some(1), |_| ());
             assert!(matches!(opened, Ok(_) | Err(StorageError::Disk(_))), "{:?}", opened.err());
             disk.lose_power();
         }
-        let opened = Log::open(folder(&disk), identity(), options(seed), 1, |_| ());
+        let opened = Log::open(folder(&disk), identity(), options(seed), Some(1), |_| ());
         assert!(opened.expect("intact").1.next >= 2);
     }
 }

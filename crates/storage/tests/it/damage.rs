@@ -125,7 +125,7 @@ fn a_group_of_another_history_is_reported() {
     let start = disk.content(&path);
     let with = |bodies: &[&[u8]]| {
         let copy = disk.copy();
-        let opened = Log::open(folder(&copy), identity(), options(8), 1, |_| ());
+        let opened = Log::open(folder(&copy), identity(), options(8), Some(1), |_| ());
         let (mut log, _) = opened.expect("intact");
         for body in bodies {
             log.append(1, body).expect("room");
@@ -139,7 +139,7 @@ fn a_group_of_another_history_is_reported() {
     mixed[block * 512..][..512].copy_from_slice(&mine[block * 512..][..512]);
     let copy = disk.copy();
     copy.tamper(&path, Some(mixed));
-    let refused = Log::open(folder(&copy), identity(), options(8), 1, |_| ()).err();
+    let refused = Log::open(folder(&copy), identity(), options(8), Some(1), |_| ()).err();
     let Some(StorageError::Corrupt { offset, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(offset, (block as u64 + 1) * 512);
 }
@@ -172,7 +172,7 @@ fn arbitrary_content_never_panics() {
 #[test]
 fn somebody_elses_log_and_another_format_are_named() {
     let (disk, _) = worked(6, 5);
-    let open = |identity| Log::open(folder(&disk), identity, options(6), 1, |_| ()).err();
+    let open = |identity| Log::open(folder(&disk), identity, options(6), Some(1), |_| ()).err();
     let mine = identity();
     let others = [
         Identity { group: GroupId([8; 16]), ..mine },
@@ -189,7 +189,7 @@ fn somebody_elses_log_and_another_format_are_named() {
         let mut content = disk.content(path);
         content[8..12].copy_from_slice(&version.to_le_bytes());
         newer.tamper(path, Some(content));
-        let refused = Log::open(folder(&newer), mine, options(6), 1, |_| ()).err();
+        let refused = Log::open(folder(&newer), mine, options(6), Some(1), |_| ()).err();
         assert!(
             matches!(refused, Some(StorageError::Version { found, .. }) if found == version),
             "{refused:?}"
@@ -200,7 +200,7 @@ fn somebody_elses_log_and_another_format_are_named() {
         Some(StorageError::Unexpected { .. })
     ));
     let empty = SimDisk::new(1, Faults::default());
-    let missing = Log::open(folder(&empty), mine, options(6), 1, |_| ()).err();
+    let missing = Log::open(folder(&empty), mine, options(6), Some(1), |_| ()).err();
     assert!(matches!(missing, Some(StorageError::Missing { .. })));
 }
 

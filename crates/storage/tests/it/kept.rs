@@ -65,12 +65,13 @@ struct Model {
     /// The epoch that was begun last, and whether that is durable; and its first entry.
     epoch: (Arc<Membership>, u64),
     durable_epoch: u64,
-    /// Slots of states whose saving was tried, and the last that succeeded.
+    /// The last slot of a state whose saving was tried.
     slot: u64,
-    saved: u64,
-    /// The lowest entry that was needed last.
-    needed: u64,
-    /// Numbers of the entries of the last epoch; those that are durable.
+    /// Slots of states that were saved, from the last stable one on as far as that is known.
+    saved: Vec<u64>,
+    /// The last slot that was called stable, and the lowest entry that is needed since.
+    stable: (u64, u64),
+    /// Numbers of the entries of the last epoch that are needed; those below `durable` are durable.
     entries: Vec<u64>,
     durable: u64,
 }
@@ -83,8 +84,8 @@ impl Model {
             epoch: (first(), 1),
             durable_epoch: 0,
             slot: 0,
-            saved: 0,
-            needed: 1,
+            saved: Vec::new(),
+            stable: (0, 1),
             entries: Vec::new(),
             durable: 1,
         }
@@ -104,10 +105,11 @@ impl Model {
             self.epoch = (past.membership.clone(), 0);
         }
         self.durable_epoch = past.membership.epoch.0;
-        (self.durable, self.needed) = (kept.next(), kept.needed());
+        self.durable = kept.next();
+        self.stable = kept.mark().map_or((0, 1), |mark| (mark.slot.0, mark.needed));
         self.entries = past.entries.iter().map(|(number, _)| *number).collect();
-        self.saved = past.snapshot.map_or(0, |snapshot| snapshot.slot.0);
-        self.slot = self.saved;
+        self.saved = past.snapshots.iter().map(|snapshot| snapshot.slot.0).collect();
+        self.slot = self.saved.last().copied().unwrap_or(0);
         Ok(kept)
     }
 
@@ -116,10 +118,13 @@ impl Model {
         let epoch = past.membership.epoch.0;
         assert!((self.durable_epoch..=self.epoch.0.epoch.0).contains(&epoch));
         assert_eq!(past.proof.is_some(), epoch > first().epoch.0);
-        let slot = past.snapshot.as_ref().map_or(0, |snapshot| snapshot.slot.0);
-        assert!((self.saved..=self.slot).contains(&slot), "{slot} of {}", self.saved);
-        if let Some(found) = &past.snapshot {
-            assert_eq!(*found, snapshot(self.run, slot));
+        let slots: Vec<u64> = past.snapshots.iter().map(|snapshot| snapshot.slot.0).collect();
+        for wanted in self.saved.iter().filter(|slot| **slot >= self.stable.0) {
+            assert!(slots.contains(wanted), "the state of {wanted} was saved: {slots:?}");
+        }
+        assert!(slots.is_sorted() && slots.iter().all(|slot| *slot <= self.slot), "{slots:?}");
+        for found in &past.snapshots {
+            assert_eq!(*found, snapshot(self.run, found.slot.0));
         }
         for (number, found) in &past.entries {
             assert_eq!(*found, entry(self.run, *number));
@@ -143,24 +148,26 @@ impl Model {
                 assert_eq!(kept.append(&entry(self.run, number))?, number);
             }
             if rng.percent(60) {
-                self.durable = kept.commit()?;
-                self.durable_epoch = self.epoch.0.epoch.0;
+                self.commit(kept)?;
             }
             match rng.below(8) {
                 0 => {
-                    self.slot += 64;
-                    let state = snapshot(self.run, self.slot);
+                    let state = self.save(kept)?;
                     let (next, proof) = next_epoch(&self.epoch.0, &state);
                     self.epoch = (next.clone(), kept.next());
                     self.entries.clear();
-                    kept.begin_epoch(next, Some(proof))?;
-                    self.save(kept, state, self.epoch.1)?;
+                    let begun = kept.begin_epoch(next, Some(proof))?;
+                    self.stable(kept, state.slot.0, begun)?;
                 }
-                1 | 2 => {
-                    self.slot += 64;
-                    let low = kept.durable().saturating_sub(9).max(self.needed);
-                    let needed = rng.range(low, kept.next());
-                    self.save(kept, snapshot(self.run, self.slot), needed)?;
+                1..=3 => drop(self.save(kept)?),
+                4 | 5 => {
+                    let newer = self.saved.iter().filter(|slot| **slot > self.stable.0);
+                    let newer: Vec<u64> = newer.copied().collect();
+                    if !newer.is_empty() {
+                        let low = kept.durable().saturating_sub(9).max(self.stable.1);
+                        let needed = rng.range(low, kept.next());
+                        self.stable(kept, *rng.pick(&newer), needed)?;
+                    }
                 }
                 _ => {}
             }
@@ -168,13 +175,30 @@ impl Model {
         Ok(())
     }
 
-    /// From now on entries below `needed` may be gone.
-    fn save(&mut self, kept: &mut Kept, state: Snapshot, needed: u64) -> Result<(), StorageError> {
-        self.needed = needed;
-        self.entries.retain(|number| *number >= needed);
-        kept.save(&state, needed)?;
-        (self.saved, self.durable) = (self.slot, kept.durable());
+    fn commit(&mut self, kept: &mut Kept) -> Result<(), StorageError> {
+        self.durable = kept.commit()?;
         self.durable_epoch = self.epoch.0.epoch.0;
+        Ok(())
+    }
+
+    fn save(&mut self, kept: &mut Kept) -> Result<Snapshot, StorageError> {
+        self.slot += 64;
+        let state = snapshot(self.run, self.slot);
+        kept.save(&state)?;
+        self.saved.push(self.slot);
+        self.durable = kept.durable();
+        self.durable_epoch = self.epoch.0.epoch.0;
+        Ok(state)
+    }
+
+    /// From now on entries below `needed`, and earlier states, may be gone.
+    fn stable(&mut self, kept: &mut Kept, slot: u64, needed: u64) -> Result<(), StorageError> {
+        self.stable = (slot, needed);
+        self.entries.retain(|number| *number >= needed);
+        kept.stable(Slot(slot), needed)?;
+        if self.run.is_multiple_of(2) {
+            self.commit(kept)?;
+        }
         Ok(())
     }
 }
@@ -229,36 +253,92 @@ fn a_full_log_still_takes_a_checkpoint_which_makes_room() {
     for slot in 1..=4 {
         fill(&mut kept);
         // The log that belongs to the snapshot before goes with the one after.
-        kept.save(&snapshot(9, 2 * slot), kept.next()).expect("a checkpoint has room");
-        kept.save(&snapshot(9, 2 * slot + 1), kept.next()).expect("a checkpoint has room");
+        for slot in [2 * slot, 2 * slot + 1] {
+            kept.save(&snapshot(9, slot)).expect("a state needs no room in the log");
+            kept.stable(Slot(slot), kept.next()).expect("a checkpoint has room");
+            kept.commit().expect("nothing fails");
+        }
     }
     fill(&mut kept);
+}
+
+/// A replica with five checkpoints, 40 entries before each. Gives the next entry.
+fn with_checkpoints(disk: &SimDisk, run: u64, stable: &[u64]) -> u64 {
+    let mut kept =
+        Kept::create(&mut *disk.root(), identity(), first(), options(run)).expect("an empty disk");
+    for slot in 1..=5 {
+        for _ in 0..40 {
+            kept.append(&entry(run, kept.next())).expect("room");
+        }
+        kept.save(&snapshot(run, slot)).expect("room");
+        if stable.contains(&slot) {
+            kept.stable(Slot(slot), kept.next()).expect("room");
+            kept.commit().expect("nothing fails");
+        }
+    }
+    kept.next()
+}
+
+fn damage(disk: &SimDisk, slot: u64) {
+    let list = format!("{SNAPSHOTS}/{slot:016x}.snapshot");
+    assert!(!disk.content(&list).is_empty(), "it is there");
+    disk.tamper(&list, Some(vec![7; 100]));
+}
+
+fn open(disk: &SimDisk, run: u64) -> Result<(Kept, Past), StorageError> {
+    Kept::open(&mut *disk.root(), identity(), &first(), options(run))
+}
+
+fn slots(past: &Past) -> Vec<u64> {
+    past.snapshots.iter().map(|snapshot| snapshot.slot.0).collect()
 }
 
 #[test]
 fn a_damaged_snapshot_is_passed_over_and_its_log_is_still_there() {
     let disk = tearing(2);
-    let mut kept =
-        Kept::create(&mut *disk.root(), identity(), first(), options(2)).expect("an empty disk");
-    for slot in 1..=5 {
-        for _ in 0..40 {
-            kept.append(&entry(2, kept.next())).expect("room");
-        }
-        kept.save(&snapshot(2, slot), kept.next()).expect("room");
-    }
-    let last = kept.next();
-    drop(kept);
-    let list = disk.paths().into_iter().rfind(|path| path.ends_with(".snapshot"));
-    disk.tamper(&list.expect("there are two"), Some(vec![7; 100]));
-    let (kept, past) =
-        Kept::open(&mut *disk.root(), identity(), &first(), options(2)).expect("one is intact");
-    assert_eq!(
-        (past.snapshot.map(|snapshot| snapshot.slot), past.damaged.len()),
-        (Some(Slot(4)), 1)
-    );
+    let last = with_checkpoints(&disk, 2, &[1, 2, 3, 4, 5]);
+    damage(&disk, 5);
+    let (kept, past) = open(&disk, 2).expect("one is intact");
+    assert_eq!((slots(&past), past.damaged.len()), (vec![4], 1));
     let found: Vec<u64> = past.entries.iter().map(|(number, _)| *number).collect();
-    assert!((1..=40).all(|back| found.contains(&(last - 1 - back))), "{found:?} {last}");
-    assert_eq!(kept.next(), last);
+    // Two records say that a state is stable: the one of slot 4, and the last.
+    let expected: Vec<u64> = (last - 41..last - 1).collect();
+    assert_eq!((found, kept.next()), (expected, last));
+}
+
+#[test]
+fn a_state_that_is_not_stable_yet_is_kept_beside_those_that_are() {
+    let disk = tearing(2);
+    let last = with_checkpoints(&disk, 2, &[1, 2, 3]);
+    let (_, past) = open(&disk, 2).expect("intact");
+    assert_eq!(slots(&past), [3, 4, 5]);
+    let needed = past.entries.first().map(|(number, _)| *number);
+    assert_eq!((needed, past.entries.len()), (Some(last - 80), 80), "of both that came since");
+    for (slot, left) in [(5, vec![3, 4]), (4, vec![3]), (3, vec![2])] {
+        damage(&disk, slot);
+        let (_, past) = open(&disk, 2).expect("one is intact");
+        assert_eq!(slots(&past), left);
+    }
+    // What the state before the last stable one needs is there too.
+    let (_, past) = open(&disk, 2).expect("one is intact");
+    assert_eq!(past.entries.len(), 120);
+    damage(&disk, 2);
+    assert!(matches!(open(&disk, 2).err(), Some(StorageError::Corrupt { .. })));
+}
+
+#[test]
+fn a_log_that_ends_before_what_a_state_rests_on_is_not_its_log() {
+    let disk = tearing(4);
+    with_checkpoints(&disk, 4, &[1, 2]);
+    let before = disk.copy();
+    let mut kept = open(&disk, 4).expect("intact").0;
+    kept.append(&entry(4, kept.next())).expect("room");
+    kept.save(&snapshot(4, 6)).expect("room");
+    drop(kept);
+    for path in disk.paths().iter().filter(|path| path.ends_with(".log")) {
+        disk.tamper(path, Some(before.content(path)).filter(|bytes| !bytes.is_empty()));
+    }
+    assert!(matches!(open(&disk, 4).err(), Some(StorageError::Missing { .. })));
 }
 
 #[test]
@@ -266,15 +346,15 @@ fn an_epoch_without_its_state_is_nothing_to_go_on_from() {
     let disk = tearing(3);
     let mut kept =
         Kept::create(&mut *disk.root(), identity(), first(), options(3)).expect("an empty disk");
-    kept.save(&snapshot(3, 64), kept.next()).expect("room");
+    kept.save(&snapshot(3, 64)).expect("room");
     let (next, proof) = next_epoch(&first(), &snapshot(3, 128));
-    kept.begin_epoch(next.clone(), Some(proof)).expect("room");
+    let begun = kept.begin_epoch(next.clone(), Some(proof)).expect("room");
     kept.commit().expect("nothing fails");
-    let open = || Kept::open(&mut *disk.root(), identity(), &first(), options(3)).expect("intact");
-    let (mut kept, past) = open();
+    let (mut kept, past) = open(&disk, 3).expect("intact");
     assert_eq!((past.is_whole(), &past.membership), (false, &next));
-    kept.save(&snapshot(3, 128), kept.next()).expect("room");
-    assert!(open().1.is_whole());
+    kept.save(&snapshot(3, 128)).expect("room");
+    kept.stable(Slot(128), begun).expect("room");
+    assert!(open(&disk, 3).expect("intact").1.is_whole());
 }
 
 #[test]
@@ -300,13 +380,15 @@ fn the_thread_keeps_everything_in_order_and_says_when_it_is_durable() {
         }
     }
     let state = snapshot(4, 64);
-    let end = writer.save(state.clone(), begin + 1).expect("it works");
+    let end = writer.next();
+    writer.save(state.clone()).expect("it works");
+    writer.stable(Slot(64), begin + 1).expect("it works");
     drop(writer.finish().expect("it works"));
     assert!(woke.load(Ordering::SeqCst) > 0 && woken.load(Ordering::SeqCst) < 3_000, "in groups");
     let (kept, past) = Kept::open(&mut data, identity(), &first(), sizes).expect("intact");
-    assert_eq!((kept.next(), past.snapshot), (end + 1, Some(state)));
+    assert_eq!((kept.next(), past.snapshots), (end + 1, vec![state]));
     let expected = (begin + 1..end).map(|number| (number, entry(4, number)));
-    assert!(past.entries.into_iter().skip(1).eq(expected));
+    assert!(past.entries.into_iter().eq(expected));
 }
 
 #[test]
@@ -398,7 +480,7 @@ impl Folder for Gated<dyn Folder> {
 }
 
 #[test]
-fn while_a_state_is_saved_the_log_goes_on_and_the_newest_state_is_next() {
+fn while_a_state_is_saved_the_log_goes_on_and_does_not_call_it_stable() {
     let disk = tearing(7);
     let (permit, permits) = mpsc::channel();
     let (begun, begins) = mpsc::channel();
@@ -406,28 +488,29 @@ fn while_a_state_is_saved_the_log_goes_on_and_the_newest_state_is_next() {
     let mut root = OnlySnapshots { disk: disk.clone(), gate };
     let kept = Kept::create(&mut root, identity(), first(), options(7)).expect("an empty disk");
     let writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
-    writer.save(snapshot(7, 64), 1).expect("it works");
+    writer.save(snapshot(7, 64)).expect("it works");
     begins.recv().expect("it syncs the pack");
+    let needed = writer.next();
+    writer.stable(Slot(64), needed).expect("it works");
     let mut last = 0;
-    for number in 3..40 {
+    for number in needed..needed + 30 {
         last = writer.append(entry(7, number)).expect("it works");
+        assert_eq!(last, number, "nothing comes in between");
         writer.wait_for(last).expect("the log goes on");
     }
     assert!(writer.is_saving());
-    // The one in the middle is never written.
+    assert_eq!(writer.saved().expect("it works"), None);
     for slot in [128, 192] {
-        last = writer.save(snapshot(7, slot), last).expect("it works");
+        writer.save(snapshot(7, slot)).expect("it works");
     }
-    // Pack and list, twice, with the one that waits already.
-    (0..4).for_each(|_| permit.send(()).expect("it waits"));
-    let after = writer.append(entry(7, last + 1)).expect("it works");
-    drop(writer.finish().expect("it works"));
-    assert_eq!(begins.try_iter().count(), 3);
-    let (_, past) =
-        Kept::open(&mut *disk.root(), identity(), &first(), options(7)).expect("intact");
-    assert_eq!(past.snapshot, Some(snapshot(7, 192)));
-    assert_eq!(past.entries.last(), Some(&(after, entry(7, last + 1))));
-    assert!(disk.paths().iter().all(|path| !path.contains("80.snapshot")), "{:?}", disk.paths());
+    // Pack and list, of each.
+    (0..6).for_each(|_| permit.send(()).expect("it waits"));
+    let kept = writer.finish().expect("it works");
+    assert_eq!(kept.mark().map(|mark| (mark.slot.0, mark.needed)), Some((64, needed)));
+    assert_eq!(kept.next(), last + 2);
+    let (_, past) = open(&disk, 7).expect("intact");
+    assert_eq!(slots(&past), [64, 128, 192]);
+    assert_eq!(past.entries.len(), 30);
 }
 
 #[test]
@@ -436,19 +519,20 @@ fn what_is_under_way_at_the_end_is_done_and_the_log_is_cut() {
         let disk = tearing(seed);
         let mut kept = Kept::create(&mut *disk.root(), identity(), first(), options(seed))
             .expect("an empty disk");
-        for slot in 1..=3 {
+        for slot in 1..=4 {
             let writer = Writer::start(kept, Box::new(|| ())).expect("threads");
             for number in 0..40 {
                 writer.append(entry(seed, number)).expect("it works");
             }
             let needed = writer.append(entry(seed, 40)).expect("it works");
-            writer.save(snapshot(seed, slot), needed).expect("it works");
+            writer.save(snapshot(seed, slot)).expect("it works");
+            writer.stable(Slot(slot), needed).expect("it works");
             kept = writer.finish().expect("it works");
         }
-        let (_, past) =
-            Kept::open(&mut *disk.root(), identity(), &first(), options(seed)).expect("intact");
-        assert_eq!(past.snapshot, Some(snapshot(seed, 3)));
-        assert!(past.recovered.first > 40, "{:?}", past.recovered);
+        let (_, past) = open(&disk, seed).expect("intact");
+        assert_eq!(slots(&past), [4]);
+        assert_eq!(past.entries.len(), 1, "the one that is needed");
+        assert!(past.recovered.first > 80, "{:?}", past.recovered);
     }
 }
 
@@ -459,8 +543,10 @@ fn no_state_is_saved_before_the_entries_that_it_rests_on_are_durable() {
         let kept = Kept::create(&mut *disk.root(), identity(), first(), options(seed));
         disk.choose(disk.operations() + 1, Fate::Fails);
         let writer = Writer::start(kept.expect("an empty disk"), Box::new(|| ())).expect("threads");
-        let saved = writer.save(snapshot(seed, 64), 2).expect("it works");
-        assert!(writer.wait_for(saved).is_err());
+        let entry = writer.append(entry(seed, 2)).expect("it works");
+        // The log may have failed already.
+        drop(writer.save(snapshot(seed, 64)));
+        assert!(writer.wait_for(entry).is_err() && writer.saved().is_err());
         assert!(writer.finish().is_err());
         let there = |path: &String| path.contains(SNAPSHOTS);
         assert!(!disk.paths().iter().any(there), "{:?}", disk.paths());

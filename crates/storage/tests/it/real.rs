@@ -44,7 +44,7 @@ fn a_log_and_snapshots_come_back() {
     let mut records = Vec::new();
     let folder = data.folder("log").expect("it is there");
     let (mut log, recovered) =
-        Log::open(folder, identity(), options(), 40, |record| records.push(record))
+        Log::open(folder, identity(), options(), Some(40), |record| records.push(record))
             .expect("intact");
     assert!((2..=40).contains(&recovered.first));
     assert_eq!(records.first(), Some(&record(1, recovered.first)));
@@ -54,7 +54,7 @@ fn a_log_and_snapshots_come_back() {
     let folder = data.folder("snapshots").expect("it is there");
     let (snapshots, damaged) = Snapshots::open(folder, identity()).expect("its own");
     assert!(damaged.is_empty());
-    assert_eq!(snapshots.load(Slot(64)).expect("intact"), snapshot);
+    assert_eq!(snapshots.load(Slot(64), None).expect("intact"), snapshot);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use pentarchy_sim::rng::Rng;
 use pentarchy_storage::disk::Folder;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::snapshots::{KEPT, Snapshots};
+use pentarchy_storage::snapshots::Snapshots;
 use std::collections::BTreeSet;
 
 fn folder(disk: &SimDisk) -> Box<dyn Folder> {
@@ -39,6 +39,12 @@ fn slots(snapshots: &Snapshots) -> Vec<u64> {
     snapshots.list().map(|stored| stored.slot.0).collect()
 }
 
+/// Removes all but the last two.
+fn keep_two(snapshots: &mut Snapshots) -> Result<(), StorageError> {
+    let two = slots(snapshots).into_iter().rev().nth(1);
+    two.map_or(Ok(()), |slot| snapshots.remove_below(Slot(slot)))
+}
+
 #[test]
 fn what_was_saved_is_read_back_chunk_by_chunk_and_as_a_whole() {
     let disk = SimDisk::new(1, Faults::default());
@@ -49,10 +55,12 @@ fn what_was_saved_is_read_back_chunk_by_chunk_and_as_a_whole() {
         let now = state(&mut rng, before.as_ref(), slot * 64);
         let saved = snapshots.save(&now, &slot.to_le_bytes()).expect("nothing fails");
         written.push(saved.bytes);
+        keep_two(&mut snapshots).expect("nothing fails");
         snapshots = open(&disk);
         let last = snapshots.list().last().expect("just saved");
         assert_eq!((last.slot, last.digest), (now.slot, now.digest));
-        assert_eq!(snapshots.load(now.slot).expect("intact"), now);
+        assert_eq!(snapshots.load(now.slot, before.as_ref()).expect("intact"), now);
+        assert_eq!(snapshots.load(now.slot, None).expect("intact"), now);
         assert_eq!(snapshots.manifest(now.slot), Some(&now.manifest()));
         assert_eq!(snapshots.note(now.slot), Some(&Bytes::copy_from_slice(&slot.to_le_bytes())));
         for index in 0..last.chunks {
@@ -60,7 +68,7 @@ fn what_was_saved_is_read_back_chunk_by_chunk_and_as_a_whole() {
             assert_eq!(Some(&chunk), now.chunk(index));
         }
         assert!(snapshots.chunk(now.slot, last.chunks).is_err());
-        assert!(snapshots.load(Slot(1)).is_err());
+        assert!(snapshots.load(Slot(1), None).is_err());
         before = Some(now);
     }
     assert_eq!(slots(&snapshots), [9 * 64, 10 * 64]);
@@ -89,6 +97,7 @@ fn only_what_changed_is_written_and_the_folder_stays_small() {
             }
             let state = Snapshot::new(Slot(changing * 1000 + round), sections.clone());
             let saved = snapshots.save(&state, b"").expect("room");
+            keep_two(&mut snapshots).expect("nothing fails");
             assert_eq!(saved.chunks_new, changed.len());
             written += saved.chunks_new;
             moved += saved.chunks_moved;
@@ -122,8 +131,11 @@ fn a_crash_at_any_operation_leaves_whole_snapshots_and_the_acknowledged_one() {
                     Ok(_) => acknowledged = slot,
                     Err(_) => break,
                 }
+                if keep_two(&mut snapshots).is_err() {
+                    break;
+                }
             }
-            if acknowledged < 5 {
+            if states.len() < 5 || acknowledged < 5 {
                 let again = snapshots.save(&states[states.len() - 1], b"");
                 assert!(matches!(again, Err(StorageError::Failed { .. })), "{again:?}");
             }
@@ -135,16 +147,17 @@ fn a_crash_at_any_operation_leaves_whole_snapshots_and_the_acknowledged_one() {
             let mut snapshots = open(&disk);
             let found = slots(&snapshots);
             assert!(found.iter().any(|slot| *slot >= acknowledged), "{found:?} {acknowledged}");
-            assert!(found.len() >= KEPT.min(acknowledged as usize), "one in case one is damaged");
+            assert!(found.len() >= 2.min(acknowledged as usize), "one in case one is damaged");
             assert!(snapshots.scrub().is_empty());
             for slot in found {
-                let loaded = snapshots.load(Slot(slot)).expect("intact");
+                let loaded = snapshots.load(Slot(slot), None).expect("intact");
                 assert_eq!(loaded, states[slot as usize - 1]);
             }
             let next = state(&mut rng, states.last(), 9);
             snapshots.save(&next, b"").expect("nothing fails");
-            assert!(slots(&snapshots).len() <= KEPT);
-            assert_eq!(open(&disk).load(Slot(9)).expect("intact"), next);
+            keep_two(&mut snapshots).expect("nothing fails");
+            assert!(slots(&snapshots).len() <= 2);
+            assert_eq!(open(&disk).load(Slot(9), None).expect("intact"), next);
         }
     }
 }
@@ -169,7 +182,7 @@ fn damage_is_found_and_the_other_snapshot_is_still_there() {
             let reported = match opened {
                 Err(_) => true,
                 Ok((snapshots, problems)) => {
-                    assert!(problems.len() < KEPT);
+                    assert!(problems.len() < 2);
                     !problems.is_empty() || !snapshots.scrub().is_empty()
                 }
             };
@@ -185,6 +198,24 @@ fn damage_is_found_and_the_other_snapshot_is_still_there() {
             assert!(there.len() + problems.len() >= 1 && there != [1, 2], "{path}: {there:?}");
         }
     }
+}
+
+#[test]
+fn who_saves_an_earlier_state_gives_up_the_later_ones() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut rng = Rng::new(7);
+    let states: Vec<Snapshot> = (1..=4).map(|slot| state(&mut rng, None, slot)).collect();
+    let mut snapshots = open(&disk);
+    for state in &states {
+        snapshots.save(state, b"").expect("room");
+    }
+    assert_eq!((slots(&snapshots), snapshots.newest()), (vec![1, 2, 3, 4], Some(Slot(4))));
+    let right = state(&mut rng, None, 2);
+    snapshots.save(&right, b"").expect("room");
+    let snapshots = open(&disk);
+    assert_eq!(slots(&snapshots), [1, 2]);
+    assert_eq!(snapshots.load(Slot(2), None).expect("intact"), right);
+    assert!(disk.paths().iter().filter(|path| path.ends_with(".pack")).count() <= 2);
 }
 
 #[test]

@@ -61,7 +61,8 @@ impl Model {
         }
         let mut records = Vec::new();
         let show = |record| records.push(record);
-        let opened = Log::open(folder(disk), identity(), options(self.run), self.needed, show);
+        let opened =
+            Log::open(folder(disk), identity(), options(self.run), Some(self.needed), show);
         let (log, recovered) = opened?;
         self.check(&records, &recovered);
         assert_eq!(log.next(), recovered.next);

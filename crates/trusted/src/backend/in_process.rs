@@ -9,7 +9,7 @@ use crate::check::{BadDeviceKey, Check};
 use crate::identity::DeviceIdentity;
 use crate::usig::{self, Device, GroupKey, Key};
 use ed25519_dalek::SigningKey;
-use pentarchy_core::counter::{Position, Refused, Ui, Usig};
+use pentarchy_core::counter::{Memory, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
@@ -130,6 +130,12 @@ impl Usig for InProcess {
     }
     fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
         self.device.create(position, digest)
+    }
+    fn memory(&self) -> Option<Memory> {
+        Some(self.device.memory())
+    }
+    fn restore(&mut self, memory: &Memory) -> Result<(), Refused> {
+        self.device.restore(memory)
     }
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         self.check.check(replica, ui, digest)

@@ -4,7 +4,7 @@
 use crate::contract::{Broken, contract};
 use crate::{EPOCH, REPLICAS, SECRET, membership};
 use hmac::{Hmac, KeyInit, Mac};
-use pentarchy_core::counter::{Certificate, Position, Refused, Ui, Usig};
+use pentarchy_core::counter::{Certificate, Memory, Position, Refused, Statement, Ui, Usig};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
@@ -52,6 +52,20 @@ enum Bug {
     NeverBegins,
     /// Leaves the epoch out of what it seals.
     SealsNoEpoch,
+    /// Takes a memory and goes on from the beginning.
+    RestoresNothing,
+    /// Takes over where it was and not what it had committed to.
+    RestoresNoCommitment,
+    /// Takes over what it would repeat only as far as its place goes.
+    RestoresNoRepetitions,
+    /// Goes to wherever it is told, at any time.
+    RestoresAnyTime,
+    /// Believes any memory.
+    RestoresAnything,
+    /// Tells a memory without the last commitment.
+    TellsNoCommitment,
+    /// Tells no memory, and takes one.
+    TellsNothing,
 }
 
 /// The reference once more, written independently and with a place for each bug.
@@ -169,6 +183,57 @@ impl Usig for Mutant {
         Ok(self.certify(&claim, digest))
     }
 
+    fn memory(&self) -> Option<Memory> {
+        let recent = self.granted.iter().rev().take(REPEATABLE).map(|(claim, digest)| {
+            let Claim { position, committed, .. } = *claim;
+            Statement { position, committed, digest: *digest }
+        });
+        let hides = self.bug == Bug::TellsNoCommitment;
+        let committed = if hides { START } else { self.committed };
+        let last = if self.bug == Bug::StartsBelow { self.last.max(START) } else { self.last };
+        let memory = Memory { last, committed, recent: recent.collect() };
+        (self.bug != Bug::TellsNothing).then_some(memory)
+    }
+
+    fn restore(&mut self, memory: &Memory) -> Result<(), Refused> {
+        if !self.granted.is_empty() && self.bug != Bug::RestoresAnyTime {
+            return Err(Refused::Spent);
+        }
+        // Written another way than the reference: what leads to this memory, step by step.
+        let mut way = (START, memory.recent.last().map_or(START, |oldest| oldest.committed));
+        let mut possible = way.1 >= START && memory.recent.len() <= REPEATABLE;
+        for Statement { position, committed, .. } in memory.recent.iter().rev() {
+            possible &= *position > way.0 && *committed == way.1 && *committed < *position;
+            way.0 = *position;
+            if position.index >= Position::COMMITMENT {
+                way.1 = *position;
+            }
+        }
+        possible &= way == (memory.last, memory.committed);
+        if !possible && self.bug != Bug::RestoresAnything {
+            return Err(Refused::Spent);
+        }
+        if self.bug == Bug::RestoresNothing {
+            return Ok(());
+        }
+        (self.last, self.committed) = (memory.last, memory.committed);
+        if self.bug == Bug::RestoresNoCommitment {
+            self.committed = START;
+        }
+        let kept = if self.bug == Bug::RestoresNoRepetitions { 0 } else { REPEATABLE };
+        self.granted = memory
+            .recent
+            .iter()
+            .take(kept)
+            .rev()
+            .map(|statement| {
+                let Statement { position, committed, digest } = *statement;
+                (Claim { incarnation: self.incarnation, position, committed }, digest)
+            })
+            .collect();
+        Ok(())
+    }
+
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         let seal = self.seal(replica, &Claim::of(ui), digest);
         self.bug == Bug::Gullible || ui.certificate == Certificate::Mac(seal)
@@ -210,6 +275,13 @@ fn every_bug_is_found_by_the_law_that_is_there_for_it() {
         (Bug::BeginsAgain, "epochs"),
         (Bug::NeverBegins, "epochs"),
         (Bug::SealsNoEpoch, "epochs"),
+        (Bug::RestoresNothing, "restoring"),
+        (Bug::RestoresNoCommitment, "restoring"),
+        (Bug::RestoresNoRepetitions, "restoring"),
+        (Bug::RestoresAnyTime, "restoring"),
+        (Bug::RestoresAnything, "possible memory"),
+        (Bug::TellsNoCommitment, "restoring"),
+        (Bug::TellsNothing, "restoring"),
     ];
     for (bug, law) in expected {
         let broken = broken_by(bug).unwrap_or_else(|| panic!("{bug:?} was not found"));

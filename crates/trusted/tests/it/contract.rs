@@ -1,7 +1,7 @@
 //! The contract of a trusted counter, law by law. Returns the law that a device breaks, so that the
 //! suite itself can be tested with broken devices.
 
-use pentarchy_core::counter::{Certificate, Position, Refused, Ui, Usig};
+use pentarchy_core::counter::{Certificate, Memory, Position, Refused, Statement, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
@@ -23,7 +23,7 @@ impl std::fmt::Display for Broken {
 type Verdict = Result<(), String>;
 type Law = fn(Factory, &Membership) -> Verdict;
 
-const LAWS: [(&str, Law); 9] = [
+const LAWS: [(&str, Law); 11] = [
     ("start", |make, _| start(make)),
     ("ascending", |make, _| ascending(make)),
     ("spent", |make, _| spent(make)),
@@ -33,6 +33,8 @@ const LAWS: [(&str, Law); 9] = [
     ("binding", |make, _| binding(make)),
     ("epochs", epochs),
     ("model", |make, _| model(make)),
+    ("restoring", restoring),
+    ("possible memory", |make, _| possible(make)),
 ];
 
 /// Runs every law. `group` is the membership in whose epoch the devices are made.
@@ -297,6 +299,99 @@ fn model(make: Factory) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// Somewhere near where the device is, or where it was.
+fn wander(random: &mut Random, usig: &dyn Usig, granted: &[Position]) -> Position {
+    let last = usig.memory().map_or(START, |memory| memory.last);
+    match random.below(5) {
+        0 | 1 => at(last.view.0, last.index + 1 + random.below(2)),
+        2 => at(last.view.0 + 1 + random.below(2), random.below(4)),
+        3 => at(last.view.0.saturating_sub(random.below(3)), random.below(6)),
+        _ => granted.get(random.below(70) as usize).copied().unwrap_or(last),
+    }
+}
+
+/// Nobody can tell a device that was given the memory of another one from that one. A device that
+/// keeps its memory itself takes none from outside.
+fn restoring(make: Factory, group: &Membership) -> Verdict {
+    let empty = Memory { last: START, committed: START, recent: Vec::new() };
+    let mut kept = make(ME, LIFE);
+    if kept.memory().is_none() {
+        return hold(kept.restore(&empty).is_err(), || "takes a memory, and has one".to_owned());
+    }
+    hold(kept.memory() == Some(empty), || format!("begins with {:?}", kept.memory()))?;
+    let later = Membership { epoch: Epoch(group.epoch.0 + 1), ..group.clone() };
+    for seed in 1..=60 {
+        let mut random = Random(seed);
+        let (mut before, mut after) = (make(ME, LIFE), make(ME, LIFE));
+        if seed % 3 == 0 {
+            let begun = before.begin_epoch(&later).and_then(|()| after.begin_epoch(&later));
+            begun.map_err(|error| error.to_string())?;
+        }
+        let mut granted = Vec::new();
+        for _ in 0..random.below(30) {
+            let position = wander(&mut random, &*before, &granted);
+            let of = random.below(3);
+            granted.extend(before.create(position, &digest(of)).map(|ui| ui.position));
+        }
+        let memory = before.memory().ok_or("has no memory any more")?;
+        after.restore(&memory).map_err(|error| format!("seed {seed}: {memory:?}: {error}"))?;
+        // Not a second time, and not to where it was before.
+        if !granted.is_empty() {
+            for memory in [&memory, &Memory { last: START, committed: START, recent: Vec::new() }] {
+                let again = after.restore(memory);
+                hold(again.is_err(), || format!("seed {seed}: goes to {memory:?}"))?;
+            }
+        }
+        for step in 0..60 {
+            let position = wander(&mut random, &*before, &granted);
+            let of = digest(random.below(3));
+            let answers = (before.create(position, &of), after.create(position, &of));
+            hold(answers.0 == answers.1, || {
+                format!("seed {seed}, step {step}: {position:?} after {memory:?}: {answers:?}")
+            })?;
+            granted.extend(answers.0.map(|ui| ui.position));
+        }
+        hold(before.memory() == after.memory(), || format!("seed {seed}: remembers otherwise"))?;
+    }
+    Ok(())
+}
+
+/// What no device could remember is not taken over, and changes nothing.
+fn possible(make: Factory) -> Verdict {
+    if make(ME, LIFE).memory().is_none() {
+        return Ok(());
+    }
+    let said = |position, committed| Statement { position, committed, digest: digest(1) };
+    let newest = vec![said(at(4, 0), at(3, 9)), said(at(3, 9), START)];
+    let memory = Memory { last: at(4, 0), committed: at(3, 9), recent: newest };
+    let with = |change: &dyn Fn(&mut Memory)| {
+        let mut changed = memory.clone();
+        change(&mut changed);
+        changed
+    };
+    let impossible = [
+        with(&|it| it.last = at(4, 1)),
+        with(&|it| it.last = at(3, 9)),
+        with(&|it| it.committed = START),
+        with(&|it| it.committed = at(3, 8)),
+        with(&|it| it.recent.clear()),
+        with(&|it| it.recent.reverse()),
+        with(&|it| it.recent[1].committed = at(3, 9)),
+        with(&|it| it.recent[0].committed = at(4, 0)),
+        with(&|it| it.recent[1].committed = at(0, 0)),
+        with(&|it| it.recent.push(said(at(5, 0), START))),
+        with(&|it| it.recent = vec![said(at(4, 0), at(3, 9)); REPEATABLE + 1]),
+    ];
+    for wrong in impossible {
+        let mut usig = make(ME, LIFE);
+        hold(usig.restore(&wrong).is_err(), || format!("takes over {wrong:?}"))?;
+        grant(&mut *usig, at(0, 3), 1, START)?;
+    }
+    let mut usig = make(ME, LIFE);
+    hold(usig.restore(&memory).is_ok(), || format!("does not take over {memory:?}"))?;
+    grant(&mut *usig, at(4, 1), 1, at(3, 9)).map(|_| ())
 }
 
 /// Marsaglia's xorshift: enough to wander about.
