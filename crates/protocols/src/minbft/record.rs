@@ -9,10 +9,11 @@
 //! Signed messages need no record. A request for a view is made again if there is still a reason,
 //! and a checkpoint is signed again when execution gets there.
 
-use super::certificate::{CheckpointProof, Entry, NewView, ViewChange};
+use super::certificate::{Entry, NewView, ViewChange};
 use super::message::Message;
 use super::replica::{MinBft, Phase, Timer};
 use super::view_change::Opening;
+use crate::common::certificate::CheckpointProof;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,12 +1,13 @@
 //! The replica: its state, and where each event goes.
 
-use super::certificate::{Check, CheckpointProof, Entry};
-use super::checkpoint::Checkpoints;
+use super::certificate::{Entry, validate_checkpoint};
 use super::message::{Message, Report};
 use super::record::Record;
 use super::resend::Showing;
 use super::view_change::Opening;
 use crate::common::bodies::Bodies;
+use crate::common::certificate::{Check, CheckpointProof};
+use crate::common::checkpoint::Checkpoints;
 use crate::common::pace::Pace;
 use crate::common::pending::{Added, Pending};
 use alloc::collections::BTreeMap;
@@ -246,7 +247,7 @@ impl Protocol for MinBft {
                 opening.validate(Check::new(membership, verifier))
             }
             Message::Acknowledge { view, .. } => role(!primary(view)),
-            Message::Stable(proof) => proof.validate(Check::new(membership, verifier)),
+            Message::Stable(proof) => validate_checkpoint(proof, Check::new(membership, verifier)),
             Message::Forward(envelope) | Message::Envelope(envelope) => {
                 requests(verifier, core::iter::once(envelope))
             }
