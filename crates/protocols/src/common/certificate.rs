@@ -1,5 +1,5 @@
-//! What certificates are checked with, and the one that every protocol has: proof of a state. Whether
-//! a certificate is good depends on its bytes and the membership alone.
+//! What certificates are checked with, and the one that every protocol has: proof of a state.
+//! Whether a certificate is good depends on its bytes and the membership alone.
 
 use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verifier};

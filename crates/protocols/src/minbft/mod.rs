@@ -27,8 +27,8 @@
 //! `ordering.rs`: the primary proposes what waits at the end of each round; a backup commits in
 //! slot order once it holds the whole batch; `f + 1` commitments, the PREPARE among them, decide;
 //! decided slots execute in order. `checkpoint.rs`: every `checkpoint_slots`, or earlier if batches
-//! are large (`common/extent.rs`), all sign their state; `f + 1` equal signatures make it stable and move
-//! the window. `resend.rs`: while anyone is not
+//! are large (`common/extent.rs`), all sign their state; `f + 1` equal signatures make it stable
+//! and move the window. `resend.rs`: while anyone is not
 //! level, replicas report what they have and send each other what the other lacks.
 //!
 //! # View change

@@ -254,7 +254,8 @@ impl Protocol for MinBft {
 
     fn start(setup: Setup, log: &mut dyn Iterator<Item = Record>, out: &mut Effects<Self>) -> Self {
         let Setup { me, membership, fetch, memory, tuning } = setup;
-        membership.check_hybrid().expect("a host checks the membership before it starts a core");
+        let fits = membership.check(&Self::RULES);
+        fits.expect("a host checks the membership before it starts a core");
         assert!(membership.contains(me), "a replica is a member of its group");
         assert!(tuning.window_slots <= WINDOW_SLOTS, "certificates are bounded by WINDOW_SLOTS");
         assert!(
