@@ -175,8 +175,8 @@ impl Pbft {
     }
 
     /// A quorum of votes for what the slot orders, and the whole batch: this replica keeps both
-    /// until the slot is stable, and commits (section 4.2). Without the batch nobody could take over what
-    /// it would show in a VIEW-CHANGE.
+    /// until the slot is stable, and commits (section 4.2). Without the batch nobody could take
+    /// over what it would show in a VIEW-CHANGE.
     fn check_prepared(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let quorum = self.quorum();
         let Some(state) = self.window.get(slot).filter(|state| !state.prepared) else { return };

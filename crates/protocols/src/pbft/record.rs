@@ -1,9 +1,9 @@
 //! What a replica keeps across a crash, and how it goes on from there.
 //!
 //! Each record is persisted before the message that rests on it is sent: a vote before PREPARE,
-//! with the batch; a certificate before COMMIT; what a VIEW-CHANGE shows before it is shown. A replica
-//! that starts again has all that it told others, and says it again. Slots are not logged as
-//! decided: whoever committed says so again, and `2f + 1` COMMITs decide as before.
+//! with the batch; a certificate before COMMIT; what a VIEW-CHANGE shows before it is shown. A
+//! replica that starts again has all that it told others, and says it again. Slots are not logged
+//! as decided: whoever committed says so again, and `2f + 1` COMMITs decide as before.
 //!
 //! A request for a view needs no record, it is made again if there is still a reason; nor does a
 //! signed state, as execution gets there again.
