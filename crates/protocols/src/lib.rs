@@ -47,7 +47,7 @@ pub struct Entry {
 }
 
 /// Every protocol.
-pub const PROTOCOLS: [Entry; 3] = [
+pub static PROTOCOLS: [Entry; 3] = [
     Entry {
         rules: minbft::MinBft::RULES,
         start: start_minbft,
@@ -81,6 +81,14 @@ pub const PROTOCOLS: [Entry; 3] = [
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
     PROTOCOLS.iter().find(|entry| entry.rules.name == name)
+}
+
+/// The protocol in which a seeded bug of this name is looked for: the one that it names, or else
+/// the first, as what protocols share is the same in all.
+#[must_use]
+pub fn of_mutant(name: &str) -> &'static Entry {
+    let module = name.split_once('.').map_or(name, |(module, _)| module);
+    find(module).unwrap_or(&PROTOCOLS[0])
 }
 
 fn start_minbft(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
