@@ -5,6 +5,7 @@ use crate::epochs::Handover;
 use crate::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, Slot, View};
 use crate::limits::REPLICAS_MAX;
 use crate::mutant;
+use crate::protocol::Rules;
 use crate::quorum::Quorums;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::vec::Vec;
@@ -97,17 +98,17 @@ pub struct BadMembership {
     pub n: usize,
     /// Faults asked for.
     pub f: usize,
+    /// Members that the protocol needs for so many.
+    pub needed: usize,
 }
 
 impl core::fmt::Display for BadMembership {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { n, f, needed } = self;
         write!(
             out,
-            "{} replicas cannot tolerate f = {}; a hybrid protocol needs 2f + 1 = {} of at most {}",
-            self.n,
-            self.f,
-            2 * self.f + 1,
-            REPLICAS_MAX
+            "{n} replicas cannot tolerate f = {f}: the protocol needs {needed} of at most \
+             {REPLICAS_MAX}"
         )
     }
 }
@@ -115,14 +116,17 @@ impl core::fmt::Display for BadMembership {
 impl core::error::Error for BadMembership {}
 
 impl Membership {
-    /// Checks that a hybrid protocol is safe and live in this group.
+    /// Checks that a protocol of these rules is safe and live in this group.
     ///
     /// # Errors
     /// [`BadMembership`] if it is not.
-    pub fn check_hybrid(&self) -> Result<(), BadMembership> {
-        let n = self.members.len();
-        let fits = n <= REPLICAS_MAX && n > 2 * self.f && self.quorums().is_hybrid();
-        if fits { Ok(()) } else { Err(BadMembership { n, f: self.f }) }
+    pub fn check(&self, rules: &Rules) -> Result<(), BadMembership> {
+        let (n, needed) = (self.members.len(), rules.replicas(self.f));
+        let quorums = self.quorums();
+        let is_enough = n >= needed.max(2 * self.f + 1) && n <= REPLICAS_MAX;
+        let trusting = rules.trusts_devices();
+        let fits = is_enough && if trusting { quorums.is_hybrid() } else { quorums.is_byzantine() };
+        if fits { Ok(()) } else { Err(BadMembership { n, f: self.f, needed }) }
     }
 
     /// Group size and faults.

@@ -484,6 +484,13 @@ pub enum Finding {
         /// The slot.
         slot: Slot,
     },
+    /// It proposed two batches for one slot.
+    TwoProposals {
+        /// The view.
+        view: View,
+        /// The slot.
+        slot: Slot,
+    },
     /// Its clock is ahead of ours by more than is allowed.
     FutureTime {
         /// The slot.

@@ -16,6 +16,12 @@ impl Quorums {
         Self { n: 2 * f + 1, f }
     }
 
+    /// The group of `3f + 1`, in which members may say two things.
+    #[must_use]
+    pub const fn byzantine(f: usize) -> Self {
+        Self { n: 3 * f + 1, f }
+    }
+
     /// At least one of these is correct: `f + 1`.
     #[must_use]
     pub const fn weak(self) -> usize {
@@ -27,6 +33,19 @@ impl Quorums {
     #[must_use]
     pub const fn hybrid_quorum(self) -> usize {
         self.n / 2 + 1
+    }
+
+    /// Any two of these share a correct member, and enough members are correct to form one:
+    /// `floor((n + f) / 2) + 1`, which is `2f + 1` of `3f + 1`.
+    #[must_use]
+    pub const fn byzantine_quorum(self) -> usize {
+        (self.n + self.f) / 2 + 1
+    }
+
+    /// Whether a protocol without trusted devices is safe and live in this group.
+    #[must_use]
+    pub const fn is_byzantine(self) -> bool {
+        2 * self.byzantine_quorum() > self.n + self.f && self.n - self.f >= self.byzantine_quorum()
     }
 
     /// Whether a hybrid protocol is safe and live in this group.
@@ -42,6 +61,9 @@ const _: () = {
         let group = Quorums::hybrid(f);
         assert!(group.is_hybrid());
         assert!(group.hybrid_quorum() == group.weak());
+        let group = Quorums::byzantine(f);
+        assert!(group.is_byzantine());
+        assert!(group.byzantine_quorum() == 2 * f + 1);
         f += 1;
     }
 };

@@ -102,8 +102,7 @@ pub fn take_secrets(
     folder: &Path,
 ) -> Result<(ReplicaSecrets, GroupSecret), StartError> {
     let membership = config.membership();
-    protocol(config)?;
-    membership.check_hybrid()?;
+    membership.check(&protocol(config)?.rules)?;
     let member = membership
         .members
         .get(usize::from(id))
@@ -158,7 +157,7 @@ pub fn replica(
     let ReplicaSecrets { key, device } = secrets;
     let entry = protocol(config)?;
     let membership = Arc::new(config.membership());
-    membership.check_hybrid()?;
+    membership.check(&entry.rules)?;
     check_session_key(config, group_secret)?;
     let me = ReplicaId(id);
     let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };

@@ -4,6 +4,7 @@
 //! | name | replicas | module |
 //! | --- | --- | --- |
 //! | `minbft` | `2f + 1` | [`minbft`] |
+//! | `pbft` | `3f + 1` | [`pbft`] |
 //! | `unreplicated` | 1 | [`unreplicated`], for benchmarks only |
 
 #![no_std]
@@ -13,6 +14,7 @@ extern crate alloc;
 
 pub mod common;
 pub mod minbft;
+pub mod pbft;
 pub mod unreplicated;
 
 use alloc::boxed::Box;
@@ -45,7 +47,7 @@ pub struct Entry {
 }
 
 /// Every protocol.
-pub const PROTOCOLS: [Entry; 2] = [
+pub static PROTOCOLS: [Entry; 3] = [
     Entry {
         rules: minbft::MinBft::RULES,
         start: start_minbft,
@@ -54,6 +56,15 @@ pub const PROTOCOLS: [Entry; 2] = [
         forger: Some(minbft::Byzantine::boxed),
         is_settled: minbft::is_settled,
         starts: &minbft::STARTS,
+    },
+    Entry {
+        rules: pbft::Pbft::RULES,
+        start: start_pbft,
+        check_records: Erased::<pbft::Pbft>::check_records,
+        for_users: true,
+        forger: Some(pbft::Byzantine::boxed),
+        is_settled: pbft::is_settled,
+        starts: &[],
     },
     Entry {
         rules: unreplicated::Unreplicated::RULES,
@@ -72,8 +83,20 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     PROTOCOLS.iter().find(|entry| entry.rules.name == name)
 }
 
+/// The protocol in which a seeded bug of this name is looked for: the one that it names, or else
+/// the first, as what protocols share is the same in all.
+#[must_use]
+pub fn of_mutant(name: &str) -> &'static Entry {
+    let module = name.split_once('.').map_or(name, |(module, _)| module);
+    find(module).unwrap_or(&PROTOCOLS[0])
+}
+
 fn start_minbft(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
     Box::new(Erased::<minbft::MinBft>::start(setup, out))
+}
+
+fn start_pbft(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<pbft::Pbft>::start(setup, out))
 }
 
 fn start_unreplicated(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {

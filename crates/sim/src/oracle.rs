@@ -220,6 +220,7 @@ impl Oracle {
             Finding::MismatchedCommit { .. } => 2,
             Finding::FutureTime { .. } => 3,
             Finding::OversizeBatch { .. } => 4,
+            Finding::TwoProposals { .. } => 5,
         };
         self.found[kind] += 1;
         evidence::reported(by, found, author_correct && !faulty, self.in_step)

@@ -76,8 +76,14 @@ impl<'a> Factories<'a> {
 }
 
 /// The kinds of lies that replicas find, for [`Summary::found`].
-pub const FINDINGS: [&str; 5] =
-    ["two_checkpoints", "diverged_state", "mismatched_commit", "future_time", "oversize_batch"];
+pub const FINDINGS: [&str; 6] = [
+    "two_checkpoints",
+    "diverged_state",
+    "mismatched_commit",
+    "future_time",
+    "oversize_batch",
+    "two_proposals",
+];
 
 /// What happened in one world.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

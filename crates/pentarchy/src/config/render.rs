@@ -30,7 +30,8 @@ impl ClusterConfig {
 format = {FORMAT}
 group = \"{group}\"
 
-# The protocol and the number of faulty replicas it tolerates. MinBFT needs 2f + 1 replicas.
+# The protocol and the number of faulty replicas it tolerates. MinBFT needs 2f + 1 replicas,
+# PBFT 3f + 1 and no trusted devices.
 protocol = \"{protocol}\"
 f = {f}
 

@@ -1,6 +1,12 @@
 //! What several protocols share.
 
+pub mod asks;
 pub mod bodies;
+pub mod certificate;
+pub mod checkpoint;
+pub mod checks;
+pub mod clock;
+pub mod extent;
 pub mod pace;
 pub mod pending;
 pub mod voting_client;

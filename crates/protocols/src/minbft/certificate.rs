@@ -5,110 +5,27 @@
 use super::message::{
     acknowledge_statement, checkpoint_statement, prepare_statement, request_statement, slot_at,
 };
+use crate::common::certificate::{Check, CheckpointProof};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{Signature, Verifier};
+use pentarchy_core::auth::Signature;
 use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::{REPLICAS_MAX, WINDOW_SLOTS};
-use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 const SLOTS_MAX: usize = WINDOW_SLOTS as usize;
 
-/// What a certificate is checked with.
-#[derive(Clone, Copy)]
-pub struct Check<'a> {
-    membership: &'a Membership,
-    verifier: &'a dyn Verifier,
-    domain: Domain,
-}
-
-impl<'a> Check<'a> {
-    /// Checks against this membership.
-    #[must_use]
-    pub fn new(membership: &'a Membership, verifier: &'a dyn Verifier) -> Self {
-        Self { membership, verifier, domain: membership.domain() }
-    }
-
-    fn ui(&self, author: ReplicaId, position: Position, statement: &Digest, ui: &Ui) -> bool {
-        ui.position == position && self.verifier.usig(author, statement, ui)
-    }
-
-    /// Whether these are distinct members, at least `quorum` of them, and each passes.
-    fn quorum<T>(
-        &self,
-        entries: &[(ReplicaId, T)],
-        quorum: usize,
-        mut good: impl FnMut(ReplicaId, &T) -> bool,
-    ) -> Result<(), Reject> {
-        let mut seen = ReplicaSet::EMPTY;
-        let fine = entries.iter().all(|(author, entry)| {
-            self.membership.contains(*author) && seen.insert(*author) && good(*author, entry)
-        });
-        if fine && seen.len() >= quorum { Ok(()) } else { Err(Reject::BadCertificate) }
-    }
-}
-
-/// `f + 1` signatures over one state at one slot: at least one correct replica had that state
-/// there. The state with which the epoch begins needs none.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct CheckpointProof {
-    /// The slot.
-    pub slot: Slot,
-    /// Digest of the state after it.
-    pub state: Digest,
-    /// Who signed, with what.
-    pub signatures: Vec<(ReplicaId, Signature)>,
-}
-
-impl CheckpointProof {
-    /// The state with which an epoch begins.
-    #[must_use]
-    pub const fn initial(base: Base) -> Self {
-        Self { slot: base.slot, state: base.state, signatures: Vec::new() }
-    }
-
-    /// Checks that a quorum vouches.
-    ///
-    /// # Errors
-    /// [`Reject::BadCertificate`] if it does not.
-    pub fn validate(&self, check: Check<'_>) -> Result<(), Reject> {
-        let base = check.membership.base;
-        if self.slot <= base.slot {
-            let initial = *self == Self::initial(base);
-            return if initial { Ok(()) } else { Err(Reject::BadCertificate) };
-        }
-        let statement = checkpoint_statement(&check.domain, self.slot, &self.state);
-        let weak = check.membership.quorums().weak();
-        check.quorum(&self.signatures, weak, |author, signature| {
-            check.verifier.signature(author, &statement, &signature.0)
-        })
-    }
-
-    /// Who vouched.
-    #[must_use]
-    pub fn signers(&self) -> ReplicaSet {
-        self.signatures.iter().map(|(author, _)| *author).collect()
-    }
-}
-
-impl Wire for CheckpointProof {
-    fn encode(&self, to: &mut Writer) {
-        self.slot.encode(to);
-        self.state.encode(to);
-        to.sequence(&self.signatures);
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            slot: Slot::decode(from)?,
-            state: Digest::decode(from)?,
-            signatures: from.sequence(REPLICAS_MAX)?,
-        })
-    }
+/// Checks that `f + 1` replicas vouch for a state: at least one correct replica had it.
+///
+/// # Errors
+/// [`Reject::BadCertificate`] if they do not.
+pub fn validate_checkpoint(proof: &CheckpointProof, check: Check<'_>) -> Result<(), Reject> {
+    let statement = checkpoint_statement(&check.domain, proof.slot, &proof.state);
+    proof.validate(check, &statement, check.membership.quorums().weak())
 }
 
 /// Proof that a view was opened properly, and with what: the header of its NEW-VIEW and
@@ -262,7 +179,7 @@ impl ViewChange {
             let statement = request_statement(&check.domain, *view);
             *view >= self.view && check.verifier.signature(author, &statement, &signature.0)
         })?;
-        self.checkpoint.validate(check)?;
+        validate_checkpoint(&self.checkpoint, check)?;
         self.validate_entry(check, ui.committed.view)?;
         self.validate_prepares(check, ui.committed)
     }

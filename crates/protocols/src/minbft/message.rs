@@ -1,6 +1,7 @@
 //! What replicas say to each other, and what each statement covers.
 
-use super::certificate::{CheckpointProof, NewView, ViewChange};
+use super::certificate::{NewView, ViewChange};
+use crate::common::certificate::CheckpointProof;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;

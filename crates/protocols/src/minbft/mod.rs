@@ -27,8 +27,8 @@
 //! `ordering.rs`: the primary proposes what waits at the end of each round; a backup commits in
 //! slot order once it holds the whole batch; `f + 1` commitments, the PREPARE among them, decide;
 //! decided slots execute in order. `checkpoint.rs`: every `checkpoint_slots`, or earlier if batches
-//! are large (`extent.rs`), all sign their state; `f + 1` equal signatures make it stable and move
-//! the window. `resend.rs`: while anyone is not
+//! are large (`common/extent.rs`), all sign their state; `f + 1` equal signatures make it stable
+//! and move the window. `resend.rs`: while anyone is not
 //! level, replicas report what they have and send each other what the other lacks.
 //!
 //! # View change
@@ -46,7 +46,6 @@ mod byzantine;
 mod certificate;
 mod checkpoint;
 mod explore;
-mod extent;
 mod judge;
 mod message;
 mod ordering;
@@ -60,9 +59,7 @@ mod tests;
 mod view_change;
 
 pub use byzantine::Byzantine;
-pub use certificate::{
-    CertifiedViewChange, Check, CheckpointProof, Entry, NewView, Prepared, Start, ViewChange,
-};
+pub use certificate::{CertifiedViewChange, Entry, NewView, Prepared, Start, ViewChange};
 pub use explore::{STARTS, is_settled};
 pub use message::{Message, Report};
 pub use record::Record;

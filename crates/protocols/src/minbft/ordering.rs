@@ -2,15 +2,16 @@
 
 use super::message::Message;
 use super::record::{Record, persist_named};
-use super::replica::{ClockWait, MinBft, Phase, SlotState, Timer};
+use super::replica::{MinBft, Phase, SlotState, Timer};
 use crate::common::bodies::Missing;
+use crate::common::clock::{ClockWait, is_ahead};
 use alloc::sync::Arc;
 use core::mem::replace;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
-use pentarchy_core::limits::{CLOCK_SKEW_MILLIS, RESEND_MESSAGES_MAX};
+use pentarchy_core::limits::RESEND_MESSAGES_MAX;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
@@ -193,8 +194,7 @@ impl MinBft {
 
     /// Whether a proposal's time is further ahead of our clock than clocks may differ.
     pub(super) fn is_future(&self, time: Millis) -> bool {
-        let ahead = time.0 > self.now.0.saturating_add(CLOCK_SKEW_MILLIS);
-        ahead && !mutant!("minbft.any-time-is-good")
+        is_ahead(time, self.now) && !mutant!("minbft.any-time-is-good")
     }
 
     /// Looks again when our clock has come near, and within a second in case it gets set.
@@ -206,9 +206,9 @@ impl MinBft {
         out: &mut Effects<Self>,
     ) {
         if self.clock_wait.is_none_or(|waiting| waiting.slot != slot) {
-            self.clock_wait = Some(ClockWait { slot, time, suspect });
-            let early = time.0.saturating_sub(self.now.0.saturating_add(CLOCK_SKEW_MILLIS));
-            out.arm(Timer::Clock, Delay::Millis(early.clamp(1, 1_000) as u32));
+            let waiting = ClockWait { slot, time, suspect };
+            self.clock_wait = Some(waiting);
+            out.arm(Timer::Clock, Delay::Millis(waiting.look_after(self.now)));
         }
     }
 

@@ -8,11 +8,12 @@
 //! anywhere before. So each record is a fact that changes nothing when it is told a second time,
 //! and what was told again may break off anywhere.
 
-use super::certificate::{CheckpointProof, Entry, ViewChange};
+use super::certificate::{Entry, ViewChange};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{MinBft, OwnMessages, Phase, Timer};
 use super::view_change::Opening;
+use crate::common::certificate::CheckpointProof;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -11,9 +11,10 @@
 //! needed are persisted again, so that the log can be cut below (`renew.rs`). `recall.rs` reads
 //! them.
 
-use super::certificate::{CheckpointProof, Entry, NewView, ViewChange};
+use super::certificate::{Entry, NewView, ViewChange};
 use super::message::Message;
 use super::replica::MinBft;
+use crate::common::certificate::CheckpointProof;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::batch::{Batch, Proposal};

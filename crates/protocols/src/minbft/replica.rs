@@ -1,23 +1,26 @@
 //! The replica: its state, and where each event goes.
 
-use super::certificate::{Check, CheckpointProof, Entry};
-use super::checkpoint::Checkpoints;
+use super::certificate::{Entry, validate_checkpoint};
 use super::message::{Message, Report};
 use super::record::Record;
 use super::resend::Showing;
 use super::view_change::Opening;
+use crate::common::asks::Asks;
 use crate::common::bodies::Bodies;
+use crate::common::certificate::{Check, CheckpointProof};
+use crate::common::checkpoint::Checkpoints;
+use crate::common::checks::{batch, requests, vouched};
+use crate::common::clock::ClockWait;
 use crate::common::pace::Pace;
 use crate::common::pending::{Added, Pending};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
-use pentarchy_core::batch::Proposal;
+use pentarchy_core::auth::{AuthTag, Verified, Verifier};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
-use pentarchy_core::limits::{BATCH_INLINE_BYTES, BATCH_REQUESTS_MAX, REPLICAS_MAX, WINDOW_SLOTS};
+use pentarchy_core::limits::{REPLICAS_MAX, WINDOW_SLOTS};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
@@ -88,15 +91,6 @@ pub(super) struct SlotState {
     pub decided: bool,
 }
 
-/// A proposal whose time is ahead of our clock.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct ClockWait {
-    pub slot: Slot,
-    pub time: Millis,
-    /// Who proposed it, until it was reported.
-    pub suspect: Option<ReplicaId>,
-}
-
 /// Where the replica stands in a view change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Phase {
@@ -135,10 +129,8 @@ pub struct MinBft {
     pub(super) opening: Option<Opening>,
     /// VIEW-CHANGEs for `view`.
     pub(super) view_changes: BTreeMap<ReplicaId, Verified<Message>>,
-    /// The highest view that each replica asked for.
-    pub(super) asks: Vec<Option<(View, Signature)>>,
-    /// The tick at which each replica last asked.
-    pub(super) asked_at: Vec<u64>,
+    /// Who asks for which view.
+    pub(super) asks: Asks,
     /// Own messages about `view`, to send again: ask, VIEW-CHANGE, acknowledgement, ENTER.
     pub(super) own: OwnMessages,
     /// Own PREPAREs, VIEW-CHANGEs and NEW-VIEWs that have not come back, if records are kept: until
@@ -249,7 +241,7 @@ impl Protocol for MinBft {
                 opening.validate(Check::new(membership, verifier))
             }
             Message::Acknowledge { view, .. } => role(!primary(view)),
-            Message::Stable(proof) => proof.validate(Check::new(membership, verifier)),
+            Message::Stable(proof) => validate_checkpoint(proof, Check::new(membership, verifier)),
             Message::Forward(envelope) | Message::Envelope(envelope) => {
                 requests(verifier, core::iter::once(envelope))
             }
@@ -265,7 +257,8 @@ impl Protocol for MinBft {
 
     fn start(setup: Setup, log: &mut dyn Iterator<Item = Record>, out: &mut Effects<Self>) -> Self {
         let Setup { me, membership, fetch, memory, tuning } = setup;
-        membership.check_hybrid().expect("a host checks the membership before it starts a core");
+        let fits = membership.check(&Self::RULES);
+        fits.expect("a host checks the membership before it starts a core");
         assert!(membership.contains(me), "a replica is a member of its group");
         assert!(tuning.window_slots <= WINDOW_SLOTS, "certificates are bounded by WINDOW_SLOTS");
         assert!(
@@ -286,8 +279,7 @@ impl Protocol for MinBft {
             enters: Votes::default(),
             opening: None,
             view_changes: BTreeMap::new(),
-            asks: vec![None; n],
-            asked_at: vec![0; n],
+            asks: Asks::new(n),
             own: OwnMessages::default(),
             unheard: Vec::new(),
             early: Vec::new(),
@@ -375,37 +367,6 @@ impl Protocol for MinBft {
             reason: self.reason,
         }
     }
-}
-
-/// The highest slot that at least `f + 1` of these reach; 0 if there are fewer.
-fn vouched(slots: impl Iterator<Item = Slot>, f: usize) -> Slot {
-    let (mut highest, mut count) = ([Slot(0); REPLICAS_MAX], 0);
-    for (place, slot) in highest.iter_mut().zip(slots) {
-        *place = slot;
-        count += 1;
-    }
-    let highest = &mut highest[..count];
-    highest.sort_unstable();
-    highest.iter().rev().nth(f).copied().unwrap_or_default()
-}
-
-fn requests<'a>(
-    verifier: &dyn Verifier,
-    envelopes: impl Iterator<Item = &'a Arc<Envelope>>,
-) -> Result<(), Reject> {
-    let envelopes: Vec<&Envelope> = envelopes.map(|envelope| &**envelope).collect();
-    if verifier.envelopes(&envelopes) { Ok(()) } else { Err(Reject::BadRequest) }
-}
-
-/// What every correct primary keeps to, whatever else the batch names.
-fn batch(verifier: &dyn Verifier, proposal: &Proposal) -> Result<(), Reject> {
-    let inline: usize = proposal.whole().map(|envelope| envelope.len()).sum();
-    let requests_whole: usize = proposal.whole().map(|envelope| envelope.requests.len()).sum();
-    let too_much = inline > BATCH_INLINE_BYTES || requests_whole > BATCH_REQUESTS_MAX;
-    if too_much || proposal.whole().any(|envelope| envelope.is_large()) {
-        return Err(Reject::OutOfBounds);
-    }
-    requests(verifier, proposal.whole())
 }
 
 impl MinBft {
@@ -530,20 +491,5 @@ impl MinBft {
             mark!("minbft/request_timeout");
             self.ask(self.view.next(), "a request was not ordered in time", out);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_fewer_than_f_plus_one_say_does_not_count() {
-        let vouched = |slots: &[u64], f| vouched(slots.iter().copied().map(Slot), f).0;
-        assert_eq!(vouched(&[], 1), 0);
-        assert_eq!(vouched(&[u64::MAX], 1), 0, "one liar");
-        assert_eq!(vouched(&[7, u64::MAX], 1), 7);
-        assert_eq!(vouched(&[u64::MAX, 3, 9, u64::MAX], 2), 9);
-        assert_eq!(vouched(&[5], 0), 5);
     }
 }

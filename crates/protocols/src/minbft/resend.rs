@@ -230,8 +230,7 @@ impl MinBft {
     }
 
     fn asked_above(&self, report: &Report) -> bool {
-        let asked = self.asks[usize::from(self.me.0)];
-        asked.is_some_and(|(view, _)| view > report.view)
+        self.asks.of(self.me).is_some_and(|view| view > report.view)
     }
 
     /// Sends a peer PREPAREs that it lacks and own COMMITs for slots that it has not committed.

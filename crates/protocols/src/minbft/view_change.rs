@@ -25,9 +25,6 @@ use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, To};
 use pentarchy_core::votes::Votes;
 
-/// Ticks for which an ask counts after it was last heard.
-const ASK_TICKS: u64 = 40;
-
 /// A NEW-VIEW on its way to be entered, or the one that was.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Opening {
@@ -52,7 +49,7 @@ impl Opening {
 impl MinBft {
     /// Asks for a view. Goes on working in the current one until `f + 1` have asked.
     pub(super) fn ask(&mut self, view: View, reason: &'static str, out: &mut Effects<Self>) {
-        let asked = self.asks[usize::from(self.me.0)].is_some_and(|(asked, _)| asked >= view);
+        let asked = self.asks.of(self.me).is_some_and(|asked| asked >= view);
         if !asked && !mutant!("minbft.never-asks") {
             self.reason = reason;
             out.send(To::All, Message::RequestViewChange { view });
@@ -75,25 +72,16 @@ impl MinBft {
     }
 
     pub(super) fn note_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
-        let index = usize::from(author.0);
-        self.asked_at[index] = self.ticks;
-        let asked = &mut self.asks[index];
-        if asked.is_none_or(|(before, _)| before < view) {
-            *asked = Some((view, signature));
-        }
+        self.asks.note(author, view, signature, self.ticks);
     }
 
-    /// Leaves for the highest view that `f + 1` replicas asked for. Asking for a view asks for
-    /// every lower one too, or replicas that time out at different moments might never agree on a
-    /// number.
+    /// Leaves for the highest view that `f + 1` replicas asked for.
     fn try_leave(&mut self, out: &mut Effects<Self>) {
-        let mut views: Vec<View> = self.asks.iter().flatten().map(|(view, _)| *view).collect();
-        views.sort_unstable_by(|a, b| b.cmp(a));
         let fewer = usize::from(mutant!("minbft.leave-on-f-asks"));
-        let Some(target) = views.get(self.weak() - 1 - fewer).copied() else { return };
+        let Some(target) = self.asks.wanted_by(self.weak() - fewer) else { return };
         if target > self.view {
             mark!("minbft/leave");
-            if self.asks[usize::from(self.me.0)].is_none_or(|(asked, _)| asked < target) {
+            if self.asks.of(self.me).is_none_or(|asked| asked < target) {
                 self.reason = "others asked for it";
             }
             self.move_to(target, Phase::Draining, out);
@@ -101,24 +89,17 @@ impl MinBft {
         }
     }
 
-    /// Forgets what others asked for and no longer do: those who still want another view say so at
-    /// every tick. A suspicion that has passed must not add up with a new one to a quorum.
+    /// Forgets what others no longer ask for.
     pub(super) fn expire_asks(&mut self) {
-        if self.phase != Phase::Entered {
-            return;
-        }
-        for id in self.membership.ids().filter(|id| *id != self.me) {
-            let index = usize::from(id.0);
-            if self.ticks > self.asked_at[index] + ASK_TICKS {
-                self.asks[index] = None;
-            }
+        if self.phase == Phase::Entered {
+            self.asks.expire(self.me, self.ticks);
         }
     }
 
     /// Stops asking for another view.
     pub(super) fn withdraw_ask(&mut self) {
         if self.own.ask.take().is_some() {
-            self.asks[usize::from(self.me.0)] = None;
+            self.asks.withdraw(self.me);
         }
     }
 
@@ -160,14 +141,9 @@ impl MinBft {
             return;
         }
         self.phase = Phase::Changing;
-        let asked = (0u16..).map(ReplicaId).zip(&self.asks);
-        let requests = asked
-            .filter_map(|(id, ask)| ask.filter(|(view, _)| *view >= self.view).map(|ask| (id, ask)))
-            .take(self.weak())
-            .collect();
         let change = ViewChange {
             view: self.view,
-            requests,
+            requests: self.asks.proof(self.view, self.weak()),
             checkpoint: self.stable.clone(),
             entry: self.entry.clone().filter(|_| !mutant!("minbft.hides-entry")),
             prepares: self.prepares_to_show(),
@@ -462,7 +438,7 @@ impl MinBft {
 
     /// An ask for this view, or a lower one, has had its effect.
     fn drop_settled_ask(&mut self) {
-        if self.asks[usize::from(self.me.0)].is_some_and(|(asked, _)| asked <= self.view) {
+        if self.asks.of(self.me).is_some_and(|asked| asked <= self.view) {
             self.own.ask = None;
         }
     }

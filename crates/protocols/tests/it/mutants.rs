@@ -102,3 +102,15 @@ fn every_exhibit_has_a_name_a_source_and_a_place_in_the_docs() {
         }
     }
 }
+
+#[test]
+#[ignore]
+fn tmp_hunt() {
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let mutants: Vec<_> = MUTANTS.iter().filter(|it| it.name.starts_with("pbft.") && it.name.contains(&only)).collect();
+    let plan = Hunt { starts: 1, seeds_max: std::env::var("MAX").map_or(40, |m| m.parse().unwrap()), requests: 200, jobs: jobs() };
+    hunt(&mutants, &plan, &factories("pbft"), |it| {
+        eprintln!("{} {:?} {} {:?}", it.mutant.name, it.properties(), it.median_seeds(), it.took());
+        true
+    });
+}

@@ -8,9 +8,8 @@ fn find(name: &str) -> Option<TracedProtocol<'static>> {
     Some(TracedProtocol { rules: entry.rules, start: &entry.start })
 }
 
-#[test]
-fn minbft() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/minbft");
+fn traces_of(protocol: &str, at_least: usize) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(protocol);
     let mut traces = 0;
     let mut wrong = Vec::new();
     for file in std::fs::read_dir(folder).expect("the folder of traces") {
@@ -19,5 +18,15 @@ fn minbft() {
         wrong.extend(check_file(&path, &find).err());
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(traces >= 5, "{traces} traces");
+    assert!(traces >= at_least, "{traces} traces");
+}
+
+#[test]
+fn minbft() {
+    traces_of("minbft", 5);
+}
+
+#[test]
+fn pbft() {
+    traces_of("pbft", 5);
 }

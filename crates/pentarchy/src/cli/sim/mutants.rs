@@ -3,25 +3,19 @@
 use super::super::args::MutantsArgs;
 use super::super::failure::{Failure, Outcome};
 use super::super::{complain, say, table};
-use super::{interrupted, jobs, protocol, start_client};
+use super::{factories, interrupted, jobs};
 use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
+use pentarchy_protocols::{PROTOCOLS, of_mutant};
 use pentarchy_sim::mutants::{Hunt, Hunted, hunt, swarm_mutants};
-use pentarchy_sim::run::Factories;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// The protocol whose bugs these are.
-const PROTOCOL: &str = "minbft";
-
 /// Runs the command.
 pub fn run(args: &MutantsArgs) -> Outcome {
-    let entry = protocol(PROTOCOL)?;
     let chosen = chosen(args.only.as_deref())?;
-    let factories =
-        Factories::new(entry.rules, &entry.start, &start_client).with_forger(entry.forger);
     let interrupted = interrupted()?;
     let plan = Hunt {
         starts: args.starts,
@@ -31,12 +25,17 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     };
     let begun = Instant::now();
     let watched = !args.json && std::io::stderr().is_terminal();
-    let hunted = hunt(&chosen, &plan, &factories, |hunted| {
-        if watched {
-            complain(&format!("{} {}", hunted.mutant.name, verdict(hunted)));
-        }
-        !interrupted.load(Ordering::Relaxed)
-    });
+    let mut hunted = Vec::new();
+    for entry in &PROTOCOLS {
+        let is_its_own = |it: &&Mutant| of_mutant(it.name).rules.name == entry.rules.name;
+        let its_own: Vec<_> = chosen.iter().copied().filter(is_its_own).collect();
+        hunted.extend(hunt(&its_own, &plan, &factories(entry), |hunted| {
+            if watched {
+                complain(&format!("{} {}", hunted.mutant.name, verdict(hunted)));
+            }
+            !interrupted.load(Ordering::Relaxed)
+        }));
+    }
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Unwell("interrupted before all hunts had ended".to_owned()));
     }
@@ -61,7 +60,6 @@ fn verdict(hunted: &Hunted) -> String {
 /// What all hunts came to.
 #[derive(Serialize)]
 struct Report<'a> {
-    protocol: &'a str,
     starts: u64,
     seeds_max: u64,
     requests: u64,
@@ -78,6 +76,8 @@ struct Report<'a> {
 #[derive(Serialize)]
 struct Line<'a> {
     name: &'a str,
+    /// In which it was looked for.
+    protocol: &'a str,
     about: &'a str,
     caught: bool,
     /// Hunts that found it.
@@ -94,6 +94,7 @@ impl<'a> Report<'a> {
     fn new(plan: &Hunt, hunted: &'a [Hunted], seconds: f64) -> Self {
         let line = |it: &'a Hunted| Line {
             name: it.mutant.name,
+            protocol: of_mutant(it.mutant.name).rules.name,
             about: it.mutant.about,
             caught: it.is_caught(),
             catches: it.catches(),
@@ -106,7 +107,6 @@ impl<'a> Report<'a> {
         let broken = hunted.iter().flat_map(|it| &it.trails).flat_map(|trail| &trail.broken);
         let explored = MUTANTS.iter().filter(|it| it.finder == Finder::Explorer);
         Self {
-            protocol: PROTOCOL,
             starts: plan.starts,
             seeds_max: plan.seeds_max,
             requests: plan.requests,

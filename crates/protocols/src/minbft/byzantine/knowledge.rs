@@ -1,9 +1,8 @@
 //! What a liar has heard.
 
-use super::super::certificate::{
-    CertifiedViewChange, CheckpointProof, Entry, NewView, Prepared, batch_shown,
-};
+use super::super::certificate::{CertifiedViewChange, Entry, NewView, Prepared, batch_shown};
 use super::super::message::Message;
+use crate::common::certificate::CheckpointProof;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,0 +1,116 @@
+//! What certificates are checked with, and the one that every protocol has: proof of a state.
+//! Whether a certificate is good depends on its bytes and the membership alone.
+
+use alloc::vec::Vec;
+use pentarchy_core::auth::{Signature, Verifier};
+use pentarchy_core::counter::{Position, Ui};
+use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::limits::REPLICAS_MAX;
+use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::protocol::Reject;
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+
+/// What a certificate is checked with.
+#[derive(Clone, Copy)]
+pub struct Check<'a> {
+    /// Whose statements.
+    pub membership: &'a Membership,
+    /// By which keys.
+    pub verifier: &'a dyn Verifier,
+    /// What the statements are bound to.
+    pub domain: Domain,
+}
+
+impl<'a> Check<'a> {
+    /// Checks against this membership.
+    #[must_use]
+    pub fn new(membership: &'a Membership, verifier: &'a dyn Verifier) -> Self {
+        Self { membership, verifier, domain: membership.domain() }
+    }
+
+    /// Whether a device gave this position to the statement.
+    #[must_use]
+    pub fn ui(&self, author: ReplicaId, position: Position, statement: &Digest, ui: &Ui) -> bool {
+        ui.position == position && self.verifier.usig(author, statement, ui)
+    }
+
+    /// Checks that these are distinct members, at least `quorum` of them, and that each passes.
+    ///
+    /// # Errors
+    /// [`Reject::BadCertificate`] otherwise.
+    pub fn quorum<T>(
+        &self,
+        entries: &[(ReplicaId, T)],
+        quorum: usize,
+        mut good: impl FnMut(ReplicaId, &T) -> bool,
+    ) -> Result<(), Reject> {
+        let mut seen = ReplicaSet::EMPTY;
+        let fine = entries.iter().all(|(author, entry)| {
+            self.membership.contains(*author) && seen.insert(*author) && good(*author, entry)
+        });
+        if fine && seen.len() >= quorum { Ok(()) } else { Err(Reject::BadCertificate) }
+    }
+}
+
+/// Signatures over one state at one slot, by as many as the protocol asks for. The state with which
+/// the epoch begins needs none.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct CheckpointProof {
+    /// The slot.
+    pub slot: Slot,
+    /// Digest of the state after it.
+    pub state: Digest,
+    /// Who signed, with what.
+    pub signatures: Vec<(ReplicaId, Signature)>,
+}
+
+impl CheckpointProof {
+    /// The state with which an epoch begins.
+    #[must_use]
+    pub const fn initial(base: Base) -> Self {
+        Self { slot: base.slot, state: base.state, signatures: Vec::new() }
+    }
+
+    /// Checks that at least `quorum` replicas signed the statement, which is about this slot and
+    /// state.
+    ///
+    /// # Errors
+    /// [`Reject::BadCertificate`] if they did not.
+    pub fn validate(
+        &self,
+        check: Check<'_>,
+        statement: &Digest,
+        quorum: usize,
+    ) -> Result<(), Reject> {
+        let base = check.membership.base;
+        if self.slot <= base.slot {
+            let initial = *self == Self::initial(base);
+            return if initial { Ok(()) } else { Err(Reject::BadCertificate) };
+        }
+        check.quorum(&self.signatures, quorum, |author, signature| {
+            check.verifier.signature(author, statement, &signature.0)
+        })
+    }
+
+    /// Who vouched.
+    #[must_use]
+    pub fn signers(&self) -> ReplicaSet {
+        self.signatures.iter().map(|(author, _)| *author).collect()
+    }
+}
+
+impl Wire for CheckpointProof {
+    fn encode(&self, to: &mut Writer) {
+        self.slot.encode(to);
+        self.state.encode(to);
+        to.sequence(&self.signatures);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            slot: Slot::decode(from)?,
+            state: Digest::decode(from)?,
+            signatures: from.sequence(REPLICAS_MAX)?,
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! The table behind checkpoints: who signed which state, which proof waits for execution, and where
+//! the next checkpoint is due. How many signatures are proof is the protocol's to say.
+
+use super::certificate::CheckpointProof;
+use super::extent::Extent;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use pentarchy_core::auth::Signature;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::limits::SNAPSHOTS_KEPT;
+
+/// Signed states of each replica. A liar can only fill its own row.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Checkpoints {
+    /// What was executed since.
+    pub extent: Extent,
+    rows: Vec<BTreeMap<Slot, (Digest, Signature)>>,
+    /// The own last states, also before they come back signed.
+    mine: BTreeMap<Slot, Digest>,
+    /// A proven checkpoint that execution has not reached, and that ordering still might reach.
+    ahead: Option<CheckpointProof>,
+    /// Ticks that `ahead` has waited without progress.
+    patience: u8,
+    /// What was committed at the last tick.
+    reached: Slot,
+}
+
+/// What became of a proven checkpoint that execution had not reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Overdue {
+    /// There is none, or its slots may still come.
+    No,
+    /// Execution has reached it.
+    Reached(CheckpointProof),
+    /// Its slots do not come: the state is to be fetched.
+    Missed(CheckpointProof),
+}
+
+/// Ticks without progress for which slots may still be on their way.
+const PATIENCE_TICKS: u8 = 2;
+
+/// States kept for each replica: those of a window, and some beyond for a replica far ahead.
+const ROW_MAX: usize = 2 * SNAPSHOTS_KEPT;
+
+impl Checkpoints {
+    /// Empty, for this many replicas.
+    #[must_use]
+    pub fn new(n: usize) -> Self {
+        let rows = vec![BTreeMap::new(); n];
+        Self {
+            extent: Extent::default(),
+            rows,
+            mine: BTreeMap::new(),
+            ahead: None,
+            patience: 0,
+            reached: Slot(0),
+        }
+    }
+
+    /// Notes a signed state; returns what the replica had signed there before if it differs.
+    pub fn note(
+        &mut self,
+        author: ReplicaId,
+        slot: Slot,
+        vote: (Digest, Signature),
+    ) -> Option<Digest> {
+        let row = &mut self.rows[usize::from(author.0)];
+        if let Some((before, _)) = row.get(&slot) {
+            return Some(*before).filter(|before| *before != vote.0);
+        }
+        row.insert(slot, vote);
+        if row.len() > ROW_MAX {
+            row.pop_first();
+        }
+        None
+    }
+
+    /// The proof that a state is stable, if enough replicas signed it.
+    #[must_use]
+    pub fn proof(&self, slot: Slot, state: Digest, quorum: usize) -> Option<CheckpointProof> {
+        let signatures: Vec<_> = (0u16..)
+            .map(ReplicaId)
+            .zip(&self.rows)
+            .filter_map(|(id, row)| {
+                row.get(&slot).filter(|vote| vote.0 == state).map(|v| (id, v.1))
+            })
+            .take(quorum)
+            .collect();
+        (signatures.len() == quorum).then_some(CheckpointProof { slot, state, signatures })
+    }
+
+    /// This replica has this state after the slot.
+    pub fn announce(&mut self, slot: Slot, state: Digest) {
+        self.mine.insert(slot, state);
+    }
+
+    /// The state that this replica announced after the slot.
+    #[must_use]
+    pub fn mine(&self, slot: Slot) -> Option<Digest> {
+        self.mine.get(&slot).copied()
+    }
+
+    /// The checkpoint at this slot is stable: forgets what is below.
+    pub fn stable(&mut self, slot: Slot) {
+        self.rows.iter_mut().for_each(|row| row.retain(|at, _| *at >= slot));
+        self.mine.retain(|at, _| *at >= slot);
+        self.extent.stable(slot);
+        self.patience = 0;
+        self.ahead = self.ahead.take().filter(|ahead| ahead.slot > slot);
+    }
+
+    /// The state after the slot was installed: it has been announced by others, and nothing was
+    /// executed since.
+    pub fn installed(&mut self, slot: Slot) {
+        self.extent = Extent::default();
+        self.mine.retain(|at, _| *at <= slot);
+    }
+
+    /// Waits for execution to reach a proven checkpoint; false if it waits for a later one.
+    pub fn await_slots(&mut self, proof: CheckpointProof) -> bool {
+        let is_later = self.ahead.as_ref().is_none_or(|ahead| ahead.slot < proof.slot);
+        if is_later {
+            self.ahead = Some(proof);
+        }
+        is_later
+    }
+
+    /// A tick passed with everything up to `committed` handed to execution.
+    pub fn overdue(&mut self, committed: Slot) -> Overdue {
+        let Some(ahead) = &self.ahead else { return Overdue::No };
+        let is_reached = ahead.slot <= committed;
+        if !is_reached {
+            if committed > self.reached {
+                self.reached = committed;
+                self.patience = 0;
+            }
+            self.patience += 1;
+            if self.patience <= PATIENCE_TICKS {
+                return Overdue::No;
+            }
+        }
+        match self.ahead.take() {
+            Some(proof) if is_reached => Overdue::Reached(proof),
+            Some(proof) => Overdue::Missed(proof),
+            None => Overdue::No,
+        }
+    }
+
+    /// Whether a proven checkpoint waits for execution to reach it.
+    #[must_use]
+    pub const fn is_behind(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// Who signed another state than this one.
+    #[must_use]
+    pub fn others(&self, slot: Slot, state: Digest) -> ReplicaSet {
+        let rows = (0u16..).map(ReplicaId).zip(&self.rows);
+        let other = |row: &BTreeMap<Slot, (Digest, Signature)>| {
+            row.get(&slot).is_some_and(|vote| vote.0 != state)
+        };
+        rows.filter(|(_, row)| other(row)).map(|(id, _)| id).collect()
+    }
+
+    /// This replica's own signature at a slot, to send again.
+    #[must_use]
+    pub fn signed_by(&self, me: ReplicaId, slot: Slot) -> bool {
+        self.rows[usize::from(me.0)].contains_key(&slot)
+    }
+
+    /// The highest state that this replica announced and that is not stable.
+    #[must_use]
+    pub fn latest_mine(&self) -> Option<(Slot, Digest)> {
+        self.mine.last_key_value().map(|(slot, state)| (*slot, *state))
+    }
+}

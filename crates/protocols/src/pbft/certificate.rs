@@ -1,0 +1,357 @@
+//! The certificates of the normal case and of view changes, and how they are checked. Everything
+//! here is free of replica state: whether a certificate is good depends on its bytes and the
+//! membership alone.
+
+use super::message::{checkpoint_statement, prepare_statement, request_statement};
+use crate::common::certificate::{Check, CheckpointProof};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use pentarchy_core::auth::Signature;
+use pentarchy_core::batch::Proposal;
+use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::limits::{REPLICAS_MAX, WINDOW_SLOTS};
+use pentarchy_core::mutant;
+use pentarchy_core::protocol::Reject;
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+
+const SLOTS_MAX: usize = WINDOW_SLOTS as usize;
+
+/// What a slot orders that nobody needs: nothing, at a time that has passed.
+#[must_use]
+pub fn null() -> Arc<Proposal> {
+    Arc::new(Proposal::new(Millis(0), Vec::new()))
+}
+
+/// Checks that a quorum vouches for a state.
+///
+/// # Errors
+/// [`Reject::BadCertificate`] if it does not.
+pub fn validate_checkpoint(proof: &CheckpointProof, check: Check<'_>) -> Result<(), Reject> {
+    let statement = checkpoint_statement(&check.domain, proof.slot, &proof.state);
+    proof.validate(check, &statement, check.membership.quorums().byzantine_quorum())
+}
+
+/// Signatures of distinct replicas under one statement.
+pub type Signatures = Vec<(ReplicaId, Signature)>;
+
+/// What a replica says that it holds proof of: in this view a quorum voted for this batch in this
+/// slot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Claim {
+    /// The slot.
+    pub slot: Slot,
+    /// The view in which the quorum voted.
+    pub view: View,
+    /// Digest of the proposal.
+    pub batch: Digest,
+}
+
+impl Claim {
+    fn validate(&self, check: Check<'_>, signatures: &Signatures) -> Result<(), Reject> {
+        let statement = prepare_statement(&check.domain, self.view, self.slot, &self.batch);
+        let quorum = check.membership.quorums().byzantine_quorum();
+        check.quorum(signatures, quorum, |author, signature| {
+            check.verifier.signature(author, &statement, &signature.0)
+        })
+    }
+}
+
+impl Wire for Claim {
+    fn encode(&self, to: &mut Writer) {
+        self.slot.encode(to);
+        self.view.encode(to);
+        self.batch.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            slot: Slot::decode(from)?,
+            view: View::decode(from)?,
+            batch: Digest::decode(from)?,
+        })
+    }
+}
+
+/// A claim with its proof. In one view no two for the same slot name different batches: two quorums
+/// share a correct replica, and that votes once.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Prepared {
+    /// What is proven.
+    pub claim: Claim,
+    /// A quorum of votes.
+    pub signatures: Signatures,
+}
+
+impl Wire for Prepared {
+    fn encode(&self, to: &mut Writer) {
+        self.claim.encode(to);
+        to.sequence(&self.signatures);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { claim: Claim::decode(from)?, signatures: from.sequence(REPLICAS_MAX)? })
+    }
+}
+
+/// What the signature of a VIEW-CHANGE covers.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Claims {
+    /// The view that its author wants to enter.
+    pub view: View,
+    /// Its stable checkpoint.
+    pub stable: Slot,
+    /// The certificate of the highest view that it holds for each slot behind, ascending.
+    pub prepared: Vec<Claim>,
+}
+
+impl Claims {
+    /// What the signature covers: everything.
+    #[must_use]
+    pub fn statement(&self, domain: &Domain) -> Digest {
+        domain.statement("pbft view-change").bytes(&self.to_bytes()).finish()
+    }
+
+    /// Whether a correct replica could claim that: slots of one window, ascending, of lower views.
+    fn are_orderly(&self) -> bool {
+        let ascending = self.prepared.is_sorted_by(|a, b| a.slot < b.slot);
+        let high = self.stable.0.saturating_add(WINDOW_SLOTS);
+        let inside = |claim: &Claim| claim.slot > self.stable && claim.slot.0 <= high;
+        let earlier = |claim: &Claim| claim.view < self.view;
+        ascending && self.prepared.iter().all(|claim| inside(claim) && earlier(claim))
+    }
+}
+
+impl Wire for Claims {
+    fn encode(&self, to: &mut Writer) {
+        self.view.encode(to);
+        self.stable.encode(to);
+        to.sequence(&self.prepared);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            view: View::decode(from)?,
+            stable: Slot::decode(from)?,
+            prepared: from.sequence(SLOTS_MAX)?,
+        })
+    }
+}
+
+/// By which a replica leaves all lower views. Its signature covers the claims; what proves them is
+/// checked by whoever gets it, and any proof will do.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ViewChange {
+    /// What it claims.
+    pub claims: Claims,
+    /// `f + 1` replicas that asked for this view or a higher one.
+    pub requests: Vec<(ReplicaId, (View, Signature))>,
+    /// Proof of the stable checkpoint.
+    pub checkpoint: CheckpointProof,
+    /// Proof of each claim, in the same order.
+    pub proofs: Vec<Signatures>,
+}
+
+impl ViewChange {
+    /// Checks everything but the author's signature.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn validate(&self, check: Check<'_>) -> Result<(), Reject> {
+        let Self { claims, requests, checkpoint, proofs } = self;
+        if !claims.are_orderly() {
+            return Err(Reject::OutOfBounds);
+        }
+        let weak = check.membership.quorums().weak();
+        check.quorum(requests, weak, |author, (view, signature)| {
+            let statement = request_statement(&check.domain, *view);
+            *view >= claims.view && check.verifier.signature(author, &statement, &signature.0)
+        })?;
+        if checkpoint.slot != claims.stable || proofs.len() != claims.prepared.len() {
+            return Err(Reject::BadCertificate);
+        }
+        validate_checkpoint(checkpoint, check)?;
+        if mutant!("pbft.claims-not-checked") {
+            return Ok(());
+        }
+        claims
+            .prepared
+            .iter()
+            .zip(proofs)
+            .try_for_each(|(claim, proof)| claim.validate(check, proof))
+    }
+}
+
+impl Wire for ViewChange {
+    fn encode(&self, to: &mut Writer) {
+        self.claims.encode(to);
+        to.sequence(&self.requests);
+        self.checkpoint.encode(to);
+        encode_proofs(&self.proofs, to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            claims: Claims::decode(from)?,
+            requests: from.sequence(REPLICAS_MAX)?,
+            checkpoint: CheckpointProof::decode(from)?,
+            proofs: decode_proofs(from)?,
+        })
+    }
+}
+
+fn encode_proofs(proofs: &[Signatures], to: &mut Writer) {
+    to.u64(proofs.len() as u64);
+    proofs.iter().for_each(|proof| to.sequence(proof));
+}
+
+fn decode_proofs(from: &mut Reader<'_>) -> Result<Vec<Signatures>, Malformed> {
+    let count = usize::try_from(from.u64()?).map_err(|_| Malformed)?;
+    if count > SLOTS_MAX {
+        return Err(Malformed);
+    }
+    (0..count).map(|_| from.sequence(REPLICAS_MAX)).collect()
+}
+
+/// A VIEW-CHANGE inside a NEW-VIEW, without its proofs.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Member {
+    /// Who left.
+    pub author: ReplicaId,
+    /// Its signature.
+    pub signature: Signature,
+    /// What it claims.
+    pub claims: Arc<Claims>,
+}
+
+impl Wire for Member {
+    fn encode(&self, to: &mut Writer) {
+        self.author.encode(to);
+        self.signature.encode(to);
+        self.claims.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            author: ReplicaId::decode(from)?,
+            signature: Signature::decode(from)?,
+            claims: Arc::new(Claims::decode(from)?),
+        })
+    }
+}
+
+/// By which a primary opens its view: a quorum of VIEW-CHANGEs, from which everyone computes the
+/// same base and list, and proof of the claims that won. A claim that did not win decides nothing,
+/// so nobody has to see its proof.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct NewView {
+    /// The view.
+    pub view: View,
+    /// A quorum of distinct members.
+    pub members: Vec<Member>,
+    /// Proof of the highest stable checkpoint that they claim.
+    pub checkpoint: CheckpointProof,
+    /// Proof of each claim in [`Self::start`]'s list, in the same order.
+    pub proofs: Vec<Signatures>,
+}
+
+/// What a view starts from.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Start {
+    /// The highest stable checkpoint that was claimed.
+    pub base: Slot,
+    /// The claim that won in each slot behind it; none where nothing is to be ordered.
+    pub list: Vec<Option<Claim>>,
+}
+
+impl Start {
+    /// What these claims, taken together, have a view start from: in each slot the claim of the
+    /// highest view.
+    #[must_use]
+    pub fn of<'a>(members: impl Iterator<Item = &'a Claims> + Clone) -> Self {
+        let lowest = mutant!("pbft.new-view-on-lowest-base");
+        let slots = members.clone().map(|claims| claims.stable);
+        let base = if lowest { slots.min() } else { slots.max() }.unwrap_or_default();
+        let mut list: Vec<Option<Claim>> = Vec::new();
+        for claim in members.flat_map(|claims| &claims.prepared).filter(|it| it.slot > base) {
+            let index = (claim.slot.0 - base.0 - 1) as usize;
+            if list.len() <= index {
+                list.resize(index + 1, None);
+            }
+            let lower = mutant!("pbft.new-view-takes-lowest");
+            let wins = |best: &Claim| (claim.view > best.view) != lower;
+            if list[index].as_ref().is_none_or(wins) {
+                list[index] = Some(*claim);
+            }
+        }
+        Self { base, list }
+    }
+
+    /// The last slot that the view takes over.
+    #[must_use]
+    pub fn end(&self) -> Slot {
+        Slot(self.base.0.saturating_add(self.list.len() as u64))
+    }
+
+    /// What each slot that the view takes over orders.
+    pub fn batches(&self) -> impl Iterator<Item = (Slot, Digest)> {
+        let empty = null().digest();
+        let slots = (self.base.0.saturating_add(1)..).map(Slot);
+        let batch = move |claim: &Option<Claim>| claim.map_or(empty, |claim| claim.batch);
+        slots.zip(self.list.iter().map(batch))
+    }
+}
+
+impl NewView {
+    /// What the members claim, taken together.
+    #[must_use]
+    pub fn start(&self) -> Start {
+        Start::of(self.members.iter().map(|member| &*member.claims))
+    }
+
+    /// What its signature covers: everything.
+    #[must_use]
+    pub fn statement(&self, domain: &Domain) -> Digest {
+        domain.statement("pbft new-view").bytes(&self.to_bytes()).finish()
+    }
+
+    /// Checks members and proofs.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn validate(&self, check: Check<'_>) -> Result<(), Reject> {
+        let mut seen = ReplicaSet::EMPTY;
+        for Member { author, signature, claims } in &self.members {
+            let good = check.membership.contains(*author)
+                && seen.insert(*author)
+                && claims.view == self.view
+                && claims.are_orderly();
+            let statement = claims.statement(&check.domain);
+            if !good || !check.verifier.signature(*author, &statement, &signature.0) {
+                return Err(Reject::BadCertificate);
+            }
+        }
+        let quorum = check.membership.quorums().byzantine_quorum();
+        let enough = if mutant!("pbft.new-view-of-f-plus-1") { self.members.len() } else { quorum };
+        let start = self.start();
+        let claims = start.list.iter().flatten();
+        let proven = self.proofs.len() == claims.clone().count();
+        if seen.len() != enough || !proven || self.checkpoint.slot != start.base {
+            return Err(Reject::BadCertificate);
+        }
+        validate_checkpoint(&self.checkpoint, check)?;
+        claims.zip(&self.proofs).try_for_each(|(claim, proof)| claim.validate(check, proof))
+    }
+}
+
+impl Wire for NewView {
+    fn encode(&self, to: &mut Writer) {
+        self.view.encode(to);
+        to.sequence(&self.members);
+        self.checkpoint.encode(to);
+        encode_proofs(&self.proofs, to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            view: View::decode(from)?,
+            members: from.sequence(REPLICAS_MAX)?,
+            checkpoint: CheckpointProof::decode(from)?,
+            proofs: decode_proofs(from)?,
+        })
+    }
+}

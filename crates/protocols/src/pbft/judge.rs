@@ -1,0 +1,103 @@
+//! Judging the primary: one that is slower than can be expected ([`crate::common::pace`]), or that
+//! is proven to lie, is objected to. To object is to ask for the next view, so that `f + 1` must
+//! agree; it lasts as long as its reason.
+
+use super::replica::{Pbft, Phase, Timer};
+use crate::common::pace::{LOOK_MILLIS, Opinion};
+use pentarchy_core::batch::Batch;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::limits::RESEND_MESSAGES_MAX;
+use pentarchy_core::mark;
+use pentarchy_core::protocol::{Delay, Effects, Finding};
+
+impl Pbft {
+    fn judges(&self) -> bool {
+        self.phase == Phase::Entered && !self.is_primary()
+    }
+
+    /// Whether this replica wants another primary, whatever becomes of single requests.
+    pub(super) fn objects(&self) -> bool {
+        self.phase == Phase::Entered && (self.pace.is_slow() || self.led_by_liar())
+    }
+
+    fn led_by_liar(&self) -> bool {
+        self.liars.contains(self.membership.primary(self.view)) && !self.is_primary()
+    }
+
+    /// The clock was heard: if something waits, passes it on when its head start is over, and
+    /// judges the primary at the end of a window.
+    pub(super) fn look(&mut self, out: &mut Effects<Self>) {
+        if !self.judges() {
+            return;
+        }
+        self.pace.begin(self.now);
+        if self.pace.is_due(self.now) {
+            self.judge(out);
+        }
+        if self.looked.is_none_or(|at| self.now.0 >= at.0 + u64::from(LOOK_MILLIS)) {
+            let work = self.pace.work();
+            for envelope in self.pending.demand(RESEND_MESSAGES_MAX, self.now, work) {
+                self.forward(envelope, out);
+            }
+            self.looked = None;
+        }
+        if self.looked.is_none() && !self.pending.is_empty() {
+            self.looked = Some(self.now);
+            out.arm(Timer::Look, Delay::Millis(LOOK_MILLIS));
+        }
+    }
+
+    /// A batch is handed to execution.
+    pub(super) fn note_executed(&mut self, batch: &Batch) {
+        let (judges, now) = (self.judges(), self.now);
+        let pace = &mut self.pace;
+        if judges {
+            pace.executed(batch, self.tuning.batch_requests);
+        }
+        self.pending.executed(batch, |client, demand| {
+            if judges {
+                pace.note(client, demand, now);
+            }
+        });
+    }
+
+    fn judge(&mut self, out: &mut Effects<Self>) {
+        for (client, demand) in self.pending.demanded() {
+            self.pace.note(client, Some(demand), self.now);
+        }
+        let objected = self.objects();
+        let primary = self.membership.primary(self.view);
+        if self.pace.judge(primary, self.now) == Opinion::Slow {
+            mark!("pbft/slow_primary");
+            self.ask(self.view.next(), "the primary was too slow", out);
+        } else if objected && !self.objects() {
+            self.withdraw_ask();
+        }
+    }
+
+    /// A replica signed another state for a slot than a quorum did, and this replica has.
+    pub(super) fn caught_lying(&mut self, liar: ReplicaId, slot: Slot, out: &mut Effects<Self>) {
+        mark!("pbft/liar");
+        out.report(liar, Finding::DivergedState { slot });
+        self.distrust(liar, out);
+    }
+
+    /// A replica signed what no correct one signs. It is not to lead in this epoch.
+    pub(super) fn distrust(&mut self, liar: ReplicaId, out: &mut Effects<Self>) {
+        self.liars.insert(liar);
+        self.object_to_liar(out);
+    }
+
+    /// Asks for the next view if this one is led by a liar.
+    pub(super) fn object_to_liar(&mut self, out: &mut Effects<Self>) {
+        if self.phase == Phase::Entered && self.led_by_liar() {
+            self.ask(self.view.next(), "the primary was proven to lie", out);
+        }
+    }
+
+    /// Whether a replica's signed state is a lie, as far as this replica can say.
+    pub(super) fn is_false(&self, author: ReplicaId, slot: Slot, state: &Digest) -> bool {
+        author != self.me && slot == self.stable.slot && slot.0 > 0 && *state != self.stable.state
+    }
+}

@@ -1,0 +1,62 @@
+//! PBFT: `3f + 1` replicas, three phases, no trusted device.
+//!
+//! # What it is
+//! *Practical Byzantine Fault Tolerance and Proactive Recovery* (Castro, Liskov, TOCS 2002), in the
+//! variant with signatures. A primary proposes batches; replicas vote for what it proposed, so that
+//! no two of them can hold proof of different batches in one slot; and they commit to what they
+//! hold proof of, so that a later primary cannot miss it. `docs/protocols/pbft.md` has the figure,
+//! the argument and the table of repairs.
+//!
+//! # Messages
+//! | message | who | convinces by | says |
+//! | --- | --- | --- | --- |
+//! | `PrePrepare` | primary | signature | slot `s` of view `v` orders this batch |
+//! | `Prepare` | others; all, if taken over | signature | the same, of a batch that I hold |
+//! | `Commit` | all | channel | I hold `2f + 1` such signatures |
+//! | `RequestViewChange` | any | signature | I want view `v` |
+//! | `ViewChange` | any | signature | I left all lower views; of this I hold such signatures |
+//! | `NewView` | primary | signature | `2f + 1` VIEW-CHANGEs; what follows from them |
+//! | `Checkpoint` | all | signature | my state after slot `s` |
+//! | `Stable` | any | itself | `2f + 1` checkpoints, for one who fell behind |
+//! | `Report` | any | channel | what I have; send what I lack |
+//! | `Forward`, `AskEnvelope`, `Envelope` | any | itself | requests by digest |
+//! | `AskBody`, `Body` | any | itself | batches by digest |
+//!
+//! # Normal case
+//! `ordering.rs`: the primary proposes what waits at the end of each round; the others vote, in
+//! slot order, once they hold the whole batch. `2f + 1` signatures under one statement are a
+//! *certificate*: the slot is prepared. `2f + 1` COMMITs decide it; decided slots
+//! execute in order. `checkpoint.rs`: `2f + 1` equal signed states make a checkpoint stable and
+//! move the window. `resend.rs`: while anyone is not level, replicas report what they have and send
+//! each other what the other lacks.
+//!
+//! # View change
+//! `view_change.rs`: `f + 1` REQUEST-VIEW-CHANGEs, VIEW-CHANGE, NEW-VIEW. A view takes over, for
+//! each slot, the certificate of the highest view that a member of the NEW-VIEW holds, and orders
+//! nothing where there is none; what it took over is voted for again.
+//!
+//! # Deviations from the paper
+//! Votes are signed, so that certificates convince third parties; COMMITs are not. A replica leaves
+//! a view only when `f + 1` ask for it. A VIEW-CHANGE's signature covers what it claims, and its
+//! proofs stand beside that, so a NEW-VIEW needs proof of the claims that win and of no others.
+//! Bodies are fetched by digest. No tentative execution. Each has its reason on the protocol's
+//! page.
+
+mod byzantine;
+mod certificate;
+mod checkpoint;
+mod explore;
+mod judge;
+mod message;
+mod ordering;
+mod record;
+mod replica;
+mod resend;
+mod view_change;
+
+pub use byzantine::Byzantine;
+pub use certificate::{Claim, Claims, Member, NewView, Prepared, Start, ViewChange};
+pub use explore::is_settled;
+pub use message::{Message, Report};
+pub use record::Record;
+pub use replica::{Pbft, Timer};
