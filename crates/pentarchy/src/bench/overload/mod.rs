@@ -7,11 +7,11 @@ mod table;
 
 use super::args::Timing;
 use super::case::{Case, Connections, Drivers, Payload, Service, System, Workload};
-use super::drive::{Job, jobs};
+use super::drive::{announced, jobs};
 use super::files::write_json;
 use super::group::Group;
 use super::interrupt::Interrupt;
-use super::load::{Tally, offer};
+use super::load::Tally;
 use super::machine::Machine;
 use super::measure::{Run, process_cpu, run as offer_all, wait_until_it_answers};
 use super::operations::Recipe;
@@ -38,6 +38,9 @@ const UNREAD: usize = 2048;
 
 /// Bytes of each of them.
 const UNREAD_BYTES: u32 = 4096;
+
+/// Operations in a second of the client whose latency is measured: so few that they are no load.
+const PROBE_RATE: u64 = 200;
 
 /// Load before what counts.
 const WARMUP: Duration = Duration::from_secs(2);
@@ -128,7 +131,7 @@ struct Found {
     jain: f64,
     /// The least that a client completed, as a part of the mean.
     least: f64,
-    /// Latency in milliseconds of one more client that waits for each result.
+    /// Latency in milliseconds of the operations of one more client, from when each was due.
     p50_ms: f64,
     p99_ms: f64,
     /// By replica.
@@ -215,10 +218,12 @@ fn measure_group(
     if !wait_until_it_answers(group, &control, &recipe, interrupt)? {
         return Err(interrupted());
     }
-    let probe = group.connect(&counts)?;
-    let operations = recipe.client(0);
-    let mut all: Vec<Job> =
-        vec![Box::new(move |signals| Ok(offer(&probe, operations, 1, signals)))];
+    let probe = Case {
+        workload: Workload::Open,
+        rate: Some(PROBE_RATE),
+        ..args.case((1, 1), Drivers::Loops(1))
+    };
+    let mut all = jobs(group, &probe, &recipe, &counts)?;
     all.extend(jobs(group, &case, &recipe, &counts)?);
     let (stop, flooded) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let guest = invite(group, condition.guest, args.payload, &stop, &flooded)?;
@@ -229,7 +234,7 @@ fn measure_group(
         flooded: flooded.load(Ordering::Relaxed),
     };
     let timing = Timing { warmup: WARMUP, measured: args.seconds, repeats: 1 };
-    let run = offer_all(all, condition.clients, timing, interrupt, read);
+    let run = offer_all(all, announced(&probe) + announced(&case), timing, interrupt, read);
     stop.store(true, Ordering::Relaxed);
     drop(guest);
     found(condition, args.seconds, cores, run?.ok_or_else(interrupted)?)
@@ -243,16 +248,18 @@ fn found(
 ) -> Outcome<Found> {
     let Run { before, after, tallies } = run;
     let (earlier, reports) = (before.reports?, after.reports?);
+    let Some((probe, others)) = tallies.split_first() else {
+        return Err(Failure::Internal("there was no probe".to_owned()));
+    };
     let mut tally = Tally::new();
-    tallies.iter().for_each(|one| tally.add(one));
+    others.iter().for_each(|one| tally.add(one));
     let done: Vec<f64> = tally.shares.iter().map(|done| *done as f64).collect();
     let sum: f64 = done.iter().sum();
     let squares: f64 = done.iter().map(|done| done * done).sum();
     let spent = reports.iter().zip(&earlier).map(|(now, then)| now.since(then).cpu_us as f64);
     let replicas_us: f64 = spent.sum();
     let available_us = time.as_secs_f64() * 1e6 * cores as f64;
-    let probe = tallies.first().map(|probe| probe.latencies.quantiles());
-    let probe = probe.ok_or_else(|| Failure::Internal("there was no probe".to_owned()))?;
+    let probe = probe.latencies.quantiles();
     Ok(Found {
         condition: condition.name,
         beside: condition.beside,
