@@ -240,12 +240,7 @@ fn measure_group(
     found(condition, args.seconds, cores, run?.ok_or_else(interrupted)?)
 }
 
-fn found(
-    condition: &Condition,
-    time: Duration,
-    cores: usize,
-    run: Run<Reading>,
-) -> Outcome<Found> {
+fn found(condition: &Condition, time: Duration, cores: usize, run: Run<Reading>) -> Outcome<Found> {
     let Run { before, after, tallies } = run;
     let (earlier, reports) = (before.reports?, after.reports?);
     let Some((probe, others)) = tallies.split_first() else {
