@@ -9,7 +9,7 @@ use crate::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
 use crate::membership::{Base, Membership};
 use crate::mutant;
 use crate::ports::client::{Outcome, Reply, ToClient};
-use crate::request::{Envelope, Request};
+use crate::request::Envelope;
 use crate::roster::Roster;
 use crate::service::{Context, Event, Service};
 use crate::sessions::{Lookup, SESSION_SECTIONS, Sessions};
@@ -96,14 +96,16 @@ impl Executor {
         &*self.service
     }
 
-    /// What is known of a request: order only what is new, answer the rest from here.
-    #[must_use]
-    pub fn lookup(&self, client: &ClientId, request: &Request) -> Lookup {
-        match self.roster.membership().member(client) {
-            None => self.sessions.lookup(client, request.number),
+    /// What is known of each request of an envelope, in their order: order only what is new, answer
+    /// the rest from here.
+    pub fn lookups<'a>(&'a self, envelope: &'a Envelope) -> impl Iterator<Item = Lookup> + 'a {
+        let member = self.roster.membership().member(&envelope.client);
+        let known = self.sessions.known(&envelope.client);
+        envelope.requests.iter().map(move |request| match member {
+            None => known.lookup(request.number),
             Some(member) if self.roster.is_open(member, &request.operation) => Lookup::New,
             Some(_) => Lookup::Settled(Outcome::Forgotten),
-        }
+        })
     }
 
     /// Answers a read-only operation from the executed state.
@@ -143,24 +145,33 @@ impl Executor {
                 continue;
             }
             self.sessions.begin(envelope.client, envelope.floor, envelope.events, slot);
-            for request in &envelope.requests {
-                let context = Context::new(slot, index, self.time, envelope.client, batch.digest);
-                let (service, requests) = (&mut self.service, &mut self.requests);
+            let client = envelope.client;
+            let mut requests = envelope.requests.iter();
+            while !requests.as_slice().is_empty() {
+                let (service, executed) = (&mut self.service, &mut self.requests);
                 let mut events = Vec::new();
-                let outcome = self.sessions.settle(&envelope.client, request.number, || {
-                    *requests += 1;
-                    let result = service.execute(&context, &request.operation);
-                    events = service.take_events();
-                    result
-                });
-                let reply = Reply { number: request.number, outcome };
-                notify(&envelope.client, Notice::Reply(reply));
+                let mut desk = self.sessions.desk(&client);
+                // One look at the table for all requests, unless there are events: they may be any
+                // client's.
+                for request in requests.by_ref() {
+                    let context = Context::new(slot, index, self.time, client, batch.digest);
+                    let outcome = desk.settle(request.number, || {
+                        *executed += 1;
+                        let result = service.execute(&context, &request.operation);
+                        events = service.take_events();
+                        result
+                    });
+                    notify(&client, Notice::Reply(Reply { number: request.number, outcome }));
+                    index += 1;
+                    if !events.is_empty() {
+                        break;
+                    }
+                }
                 for Event { client, body } in events {
                     if let Some(number) = self.sessions.emit(&client, body.clone()) {
                         notify(&client, Notice::Event { number, body });
                     }
                 }
-                index += 1;
             }
         }
     }

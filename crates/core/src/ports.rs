@@ -151,6 +151,13 @@ pub mod client {
     }
 
     impl ToReplica {
+        /// Whether these bytes can be no other message than a request, so that a host can refuse
+        /// one without decoding it.
+        #[must_use]
+        pub fn is_request(bytes: &[u8]) -> bool {
+            bytes.first() == Some(&0)
+        }
+
         /// The name under which hosts count it.
         #[must_use]
         pub const fn kind(&self) -> &'static str {

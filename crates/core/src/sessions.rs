@@ -61,6 +61,50 @@ pub enum Lookup {
     Settled(Outcome),
 }
 
+/// What the table knows of one client's requests, looked up once for all of them.
+#[derive(Clone, Copy)]
+pub struct Known<'a>(Option<&'a Session>);
+
+impl Known<'_> {
+    /// What is known of a request. One beyond the window counts as new: its envelope carries the
+    /// floor that decides, so only its execution can refuse it.
+    #[must_use]
+    pub fn lookup(self, number: u64) -> Lookup {
+        match self.0.map(|session| session.lookup(number)) {
+            None | Some(Lookup::Settled(Outcome::Refused)) => Lookup::New,
+            Some(known) => known,
+        }
+    }
+}
+
+/// One client's part of the table, while an envelope of it is executed.
+pub struct Desk<'a> {
+    session: &'a mut Session,
+    /// Of all clients.
+    bytes: &'a mut usize,
+}
+
+impl Desk<'_> {
+    /// Executes a request unless it is settled, and says what came of it.
+    pub fn settle(&mut self, number: u64, execute: impl FnOnce() -> Vec<u8>) -> Outcome {
+        match self.session.lookup(number) {
+            Lookup::Settled(outcome) => {
+                if mutant!("sessions.runs-again") {
+                    execute();
+                }
+                outcome
+            }
+            Lookup::New => {
+                let index = self.session.index(number).expect("a new number is inside the window");
+                let before = self.session.bytes;
+                let outcome = self.session.settle(index, Bytes::from(execute()));
+                *self.bytes = *self.bytes - before + self.session.bytes;
+                outcome
+            }
+        }
+    }
+}
+
 /// All clients. Deterministic: equal histories give equal tables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sessions {
@@ -182,14 +226,10 @@ impl Sessions {
         self.sessions.is_empty()
     }
 
-    /// What is known of a request. One beyond the window counts as new: its envelope carries the
-    /// floor that decides, so only its execution can refuse it.
+    /// What is known of a client's requests.
     #[must_use]
-    pub fn lookup(&self, client: &ClientId, number: u64) -> Lookup {
-        match self.sessions.get(client).map(|session| session.lookup(number)) {
-            None | Some(Lookup::Settled(Outcome::Refused)) => Lookup::New,
-            Some(known) => known,
-        }
+    pub fn known(&self, client: &ClientId) -> Known<'_> {
+        Known(self.sessions.get(client))
     }
 
     /// Begins the execution of a client's envelope in a slot: takes note of its floor and of the
@@ -280,30 +320,10 @@ impl Sessions {
         self.sessions.get(client).map_or(&none, |session| &session.outbox).since(from)
     }
 
-    /// Executes a request unless it is settled, and says what came of it. [`Self::begin`] came
-    /// first.
-    pub fn settle(
-        &mut self,
-        client: &ClientId,
-        number: u64,
-        execute: impl FnOnce() -> Vec<u8>,
-    ) -> Outcome {
+    /// The client whose envelope is executed. [`Self::begin`] came first.
+    pub fn desk(&mut self, client: &ClientId) -> Desk<'_> {
         let session = self.sessions.get_mut(client).expect("begin() made it");
-        match session.lookup(number) {
-            Lookup::Settled(outcome) => {
-                if mutant!("sessions.runs-again") {
-                    execute();
-                }
-                outcome
-            }
-            Lookup::New => {
-                let index = session.index(number).expect("a new number is inside the window");
-                let before = session.bytes;
-                let outcome = session.settle(index, Bytes::from(execute()));
-                self.bytes = self.bytes - before + session.bytes;
-                outcome
-            }
-        }
+        Desk { session, bytes: &mut self.bytes }
     }
 
     /// The sections that changed since the last call.

@@ -11,7 +11,7 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Delay, Memory, Setup, TimerKey, To, Tuning};
-use pentarchy_core::request::{Envelope, Request};
+use pentarchy_core::request::Envelope;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_protocols::Entry;
@@ -135,8 +135,7 @@ impl Host {
     }
 
     fn settled(&self, envelope: &Envelope) -> bool {
-        let known = |request: &Request| self.executor.lookup(&envelope.client, request);
-        envelope.requests.iter().all(|request| known(request) != Lookup::New)
+        self.executor.lookups(envelope).all(|known| known != Lookup::New)
     }
 
     /// Checks the new envelopes together and hands them to the core.

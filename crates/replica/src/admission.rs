@@ -18,8 +18,8 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Admission {
     fresh: Vec<Arc<Envelope>>,
-    /// How many of them each client sent.
-    fresh_by_client: BTreeMap<ClientId, usize>,
+    /// Requests that each client sent in this round, taken or not.
+    sent: BTreeMap<ClientId, usize>,
     /// Envelopes that wait in the core, as of the first envelope of the round.
     waiting: Option<usize>,
     asked_status: BTreeSet<ClientId>,
@@ -35,6 +35,10 @@ impl Admission {
         unit: &Unit,
         network: &mut Network,
     ) {
+        if ToReplica::is_request(bytes) && self.is_excess(client, now_ms, network) {
+            network.messages.came("excess", bytes.len());
+            return;
+        }
         let message = ToReplica::from_bytes(bytes);
         let kind = message.as_ref().map_or("refused", ToReplica::kind);
         network.messages.came(kind, bytes.len());
@@ -54,6 +58,20 @@ impl Admission {
                 disconnect(&client, now_ms, "malformed message", network);
             }
         }
+    }
+
+    /// Counts a request, and says whether its client has sent so many in this round that it is not
+    /// even decoded. The first that the core would not take still is, so that it can be answered;
+    /// who sends more than that keeps to no limit, and is read seldom from then on.
+    fn is_excess(&mut self, client: ClientId, now_ms: u64, network: &mut Network) -> bool {
+        let sent = self.sent.entry(client).or_default();
+        *sent += 1;
+        if *sent > PENDING_CLIENT_ENVELOPES_MAX {
+            network.pause_flooder(&client, now_ms);
+        }
+        let is_excess = *sent > PENDING_CLIENT_ENVELOPES_MAX + 1;
+        network.counters.client_busy += u64::from(is_excess);
+        is_excess
     }
 
     fn on_request(
@@ -76,9 +94,7 @@ impl Admission {
         if waiting + self.fresh.len() >= network.limits().waiting_max {
             return unit.refuse(&envelope, network);
         }
-        let sent = self.fresh_by_client.entry(client).or_default();
-        *sent += 1;
-        if *sent > PENDING_CLIENT_ENVELOPES_MAX {
+        if self.sent.get(&client).is_some_and(|sent| *sent > PENDING_CLIENT_ENVELOPES_MAX) {
             // The core would not take it, so it is not worth a check.
             return unit.refuse(&envelope, network);
         }
@@ -93,7 +109,7 @@ impl Admission {
         network: &mut Network,
     ) -> Result<(), Fatal> {
         self.waiting = None;
-        self.fresh_by_client.clear();
+        self.sent.clear();
         let mut fresh = std::mem::take(&mut self.fresh);
         if !is_authentic(&fresh, unit) {
             fresh = separate(fresh, now_ms, unit, network);

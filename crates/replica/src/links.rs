@@ -39,6 +39,9 @@ pub struct Link {
     pub counted: usize,
     /// The client sent more than there is room for, and is not read for a while.
     pub is_paused: bool,
+    /// How long its last pause was, and when that was over.
+    pause_ms: u64,
+    paused_until_ms: u64,
     /// The client's queue was full, and is not tried again before the round is over.
     pub is_full: bool,
     /// Bytes that waited for a client after the last flush.
@@ -61,6 +64,15 @@ impl Link {
             Some(since_ms) if !has_messages => Some(since_ms),
             _ => Some(now_ms),
         };
+    }
+
+    /// Until when a pause is to last that begins now: `ms`, or twice as long as the one before, at
+    /// most `ms_max`, if that is not longer ago than `ms`.
+    pub fn pause_until(&mut self, now_ms: u64, ms: u64, ms_max: u64) -> u64 {
+        let is_next = self.pause_ms > 0 && now_ms <= self.paused_until_ms + ms;
+        self.pause_ms = if is_next { (2 * self.pause_ms).clamp(ms, ms_max) } else { ms };
+        self.paused_until_ms = now_ms + self.pause_ms;
+        self.paused_until_ms
     }
 
     /// Writes what waits, and takes note of whether the other side keeps up. Says how many bytes
@@ -107,6 +119,8 @@ impl Links {
             role,
             counted: 0,
             is_paused: false,
+            pause_ms: 0,
+            paused_until_ms: 0,
             is_full: false,
             backlog: 0,
             drained: 0,

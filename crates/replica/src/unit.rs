@@ -324,18 +324,18 @@ impl Unit {
 
     /// Whether nothing in the envelope is left to be ordered.
     pub fn is_settled(&self, envelope: &Envelope) -> bool {
-        let lookup = |request| self.executor.lookup(&envelope.client, request);
-        envelope.requests.iter().all(|request| lookup(request) != Lookup::New)
+        self.executor.lookups(envelope).all(|known| known != Lookup::New)
     }
 
     /// Answers from the client table what is settled, and gives the core what is left to be
     /// ordered.
     pub fn answer_settled(&self, envelope: Arc<Envelope>, network: &mut Network) -> Option<Input> {
-        let reply = |request: &Request| match self.executor.lookup(&envelope.client, request) {
+        let reply = |(request, known): (&Request, _)| match known {
             Lookup::New => None,
             Lookup::Settled(outcome) => Some(Reply { number: request.number, outcome }),
         };
-        let replies: Vec<Reply> = envelope.requests.iter().filter_map(reply).collect();
+        let known = envelope.requests.iter().zip(self.executor.lookups(&envelope));
+        let replies: Vec<Reply> = known.filter_map(reply).collect();
         let is_new = replies.len() < envelope.requests.len();
         let settled = replies.iter().map(|reply| reply.number).collect();
         for reply in replies {

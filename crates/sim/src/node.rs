@@ -329,11 +329,11 @@ impl ReplicaNode {
     }
 
     fn settled(&self, envelope: &Envelope) -> Vec<Reply> {
-        let known = |request: &Request| match self.executor.lookup(&envelope.client, request) {
+        let known = |(request, known): (&Request, _)| match known {
             Lookup::Settled(outcome) => Some(Reply { number: request.number, outcome }),
             Lookup::New => None,
         };
-        envelope.requests.iter().filter_map(known).collect()
+        envelope.requests.iter().zip(self.executor.lookups(envelope)).filter_map(known).collect()
     }
 
     /// Answers what is settled from the client table and hands the rest to the core.

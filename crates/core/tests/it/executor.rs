@@ -27,10 +27,7 @@ fn a_request_runs_once_within_a_batch_and_across_batches() {
     let other = batch(2, &[(5, write(1, 9, 6))]);
     assert_eq!(run(&mut executor, &other), [done(4)], "numbers are a client's own");
     assert_eq!(executor.requests(), 4);
-    assert_eq!(
-        executor.lookup(&ClientId([1; 32]), &request(3, Bytes::new())),
-        Lookup::Settled(done(3))
-    );
+    assert_eq!(known(&executor, 1, 3, &Bytes::new()), Lookup::Settled(done(3)));
 }
 
 #[test]
@@ -211,8 +208,12 @@ fn what_a_service_tells_clients_is_numbered_kept_and_told_once() {
     assert_eq!(next(&mut other), next(&mut executor));
 }
 
-fn request(number: u64, operation: Bytes) -> Request {
-    Request { number, operation }
+/// What is known of a request of the client with this name.
+fn known(executor: &Executor, client: u8, number: u64, operation: &Bytes) -> Lookup {
+    let batch = batch(client, &[(number, operation.to_vec())]);
+    let known: Vec<Lookup> = executor.lookups(&batch.envelopes[0]).collect();
+    assert_eq!(known.len(), 1);
+    known[0].clone()
 }
 
 /// Has a member ask for a life of its device, and goes over to the next epoch if that ends this
@@ -233,8 +234,7 @@ fn a_former_life_is_never_admitted_again_however_long_ago_it_was() {
         Admission { epoch: Epoch(epoch), life }.to_bytes()
     };
     let (first, second) = (ask(0, 11), ask(1, 12));
-    let member = ClientId([201; 32]);
-    assert_eq!(executor.lookup(&member, &request(1, first.clone())), Lookup::New);
+    assert_eq!(known(&executor, 201, 1, &first), Lookup::New);
     assert!(admit(&mut executor, &mut membership, &first));
     assert!(!admit(&mut executor, &mut membership, &second), "too soon after the first");
     toy::pass(&mut executor, 2 * ADMISSION_INTERVAL_MILLIS);
@@ -243,8 +243,11 @@ fn a_former_life_is_never_admitted_again_however_long_ago_it_was() {
     // There is no trace of a member in the client table that idle clients could be dropped from.
     assert_eq!(executor.clients(), 1);
     for old in [first, second] {
-        let known = executor.lookup(&member, &request(1, old.clone()));
-        assert_eq!(known, Lookup::Settled(Outcome::Forgotten), "it need not be ordered");
+        assert_eq!(
+            known(&executor, 201, 1, &old),
+            Lookup::Settled(Outcome::Forgotten),
+            "it need not be ordered"
+        );
         assert!(!admit(&mut executor, &mut membership, &old), "and changes nothing if it is");
     }
     assert_eq!(membership.members[1].incarnation, Incarnation(12));
@@ -257,7 +260,7 @@ fn a_key_that_nobody_attests_is_not_admitted() {
     let life = Life { incarnation: Incarnation(9), device_key: [7; 32] };
     let ask = Admission { epoch: Epoch(0), life }.to_bytes();
     assert!(!admit(&mut executor, &mut membership, &ask));
-    let known = executor.lookup(&ClientId([201; 32]), &request(1, ask));
+    let known = known(&executor, 201, 1, &ask);
     assert_eq!(known, Lookup::Settled(Outcome::Forgotten), "nor ordered again and again");
 }
 

@@ -42,18 +42,26 @@ pub struct Tally {
     /// Of an open workload: how late operations were submitted, because this process was busy or
     /// had too many outstanding. Part of their latency.
     pub late: Latencies,
+    /// Of an event loop: how many operations with the right result each of its clients had.
+    pub shares: Vec<u64>,
 }
 
 impl Tally {
     /// Nothing yet.
     pub fn new() -> Self {
-        Self { latencies: Latencies::new(), errors: BTreeMap::new(), late: Latencies::new() }
+        Self {
+            latencies: Latencies::new(),
+            errors: BTreeMap::new(),
+            late: Latencies::new(),
+            shares: Vec::new(),
+        }
     }
 
-    /// Adds another client's.
+    /// Adds other clients'.
     pub fn add(&mut self, other: &Self) {
         self.latencies.add(&other.latencies);
         self.late.add(&other.late);
+        self.shares.extend(&other.shares);
         for (error, count) in &other.errors {
             *self.errors.entry(error).or_default() += count;
         }
@@ -171,10 +179,12 @@ mod tests {
         tally.take(micros(30), Err(RequestError::Forgotten));
         assert_eq!(tally.latencies.count(), 1);
         assert_eq!(tally.errors, [("wrong_result", 1), ("forgotten", 2)].into());
+        tally.shares = vec![1];
         let mut sum = Tally::new();
         sum.add(&tally);
         sum.add(&tally);
         assert_eq!((sum.latencies.count(), sum.errors["forgotten"]), (2, 4));
+        assert_eq!(sum.shares, [1, 1]);
     }
 
     #[test]

@@ -63,10 +63,11 @@ fn measure_group(
         effort: Effort::here(),
         reports: status::ask(&control, replicas),
     };
-    let Some(run) = run(jobs, announced(case), timing, interrupt, read)? else {
-        return Ok(None);
-    };
-    run.sample(timing.measured, group).map(Some)
+    let found = run(jobs, announced(case), timing, interrupt, read)?;
+    let Some(Run { before, after, tallies }) = found else { return Ok(None) };
+    let mut tally = Tally::new();
+    tallies.iter().for_each(|one| tally.add(one));
+    sample(before, after, tally, timing.measured, group).map(Some)
 }
 
 /// What is read at both ends of a window.
@@ -78,23 +79,26 @@ struct Reading {
 }
 
 /// What came of the load.
-struct Run {
-    before: Reading,
-    after: Reading,
-    tally: Tally,
+pub struct Run<R> {
+    /// What was read at the beginning of the window.
+    pub before: R,
+    /// What was read at its end.
+    pub after: R,
+    /// What each job found, in their order.
+    pub tallies: Vec<Tally>,
 }
 
 /// Offers load from a thread per job, and reads at both ends of the window. `None` if it was
 /// interrupted.
-fn run(
+pub fn run<R>(
     jobs: Vec<Job>,
     announced: usize,
     timing: Timing,
     interrupt: &Interrupt,
-    read: impl Fn() -> Reading,
-) -> Outcome<Option<Run>> {
+    read: impl Fn() -> R,
+) -> Outcome<Option<Run<R>>> {
     let signals = Signals::default();
-    let (ends, tally) = std::thread::scope(|scope| {
+    let (ends, tallies) = std::thread::scope(|scope| {
         let signals = &signals;
         let threads: Vec<_> =
             jobs.into_iter().map(|job| scope.spawn(move || job(signals))).collect();
@@ -102,25 +106,22 @@ fn run(
         signals.stop.store(true, Ordering::Relaxed);
         // Nobody waits for a window that will not come.
         signals.window.get_or_init(|| Window::starting(Instant::now(), timing.measured));
-        let mut tally = Tally::new();
-        for thread in threads {
-            let found = thread.join();
-            tally.add(&found.map_err(|_| Failure::Internal("a client panicked".to_owned()))??);
-        }
-        Ok::<_, Failure>((ends, tally))
+        let lost = |_| Failure::Internal("a client panicked".to_owned());
+        let tallies = threads.into_iter().map(|thread| thread.join().map_err(lost)?);
+        Ok::<_, Failure>((ends, tallies.collect::<Outcome<Vec<Tally>>>()?))
     })?;
-    Ok(ends?.map(|(before, after)| Run { before, after, tally }))
+    Ok(ends?.map(|(before, after)| Run { before, after, tallies }))
 }
 
 /// Waits until clients are connected, opens the window, and reads at its ends. `None` if it was
 /// interrupted.
-fn ends(
+fn ends<R>(
     signals: &Signals,
     announced: usize,
     timing: Timing,
     interrupt: &Interrupt,
-    read: impl Fn() -> Reading,
-) -> Outcome<Option<(Reading, Reading)>> {
+    read: impl Fn() -> R,
+) -> Outcome<Option<(R, R)>> {
     let deadline = Instant::now() + START_LIMIT;
     while signals.connected.load(Ordering::Relaxed) < announced {
         if !interrupt.sleep_until(Instant::now() + LOOK) {
@@ -177,37 +178,39 @@ fn prepare(control: &Client, recipe: &Recipe) -> Outcome {
     Ok(())
 }
 
-impl Run {
-    /// Refuses if nothing was completed.
-    fn sample(self, measured: Duration, group: &Group) -> Outcome<Sample> {
-        let Self { before, after, tally } = self;
-        let completed = tally.latencies.count();
-        if completed == 0 {
-            let errors: Vec<_> =
-                tally.errors.iter().map(|(error, count)| format!("{count} {error}")).collect();
-            let errors = if errors.is_empty() { "none".to_owned() } else { errors.join(", ") };
-            return Err(Failure::Unwell(format!(
-                "nothing was completed within {} s; errors: {errors}{}",
-                measured.as_secs_f64(),
-                group.last_words()
-            )));
-        }
-        let (before_reports, after_reports) = (before.reports?, after.reports?);
-        let replicas = after_reports.iter().zip(&before_reports);
-        Ok(Sample {
-            seconds: measured.as_secs_f64(),
-            completed,
-            errors: tally.errors,
-            latency: tally.latencies.quantiles(),
-            replicas: replicas.map(|(after, before)| after.since(before)).collect(),
-            late: (tally.late.count() > 0).then(|| tally.late.quantiles()),
-            client_effort: after.effort?.since(before.effort?),
-            client_cpu_us: (after.cpu - before.cpu).as_secs_f64() * 1e6,
-            sent: after.counts.since(before.counts),
-        })
+/// What was found in the window. Refuses if nothing was completed.
+fn sample(
+    before: Reading,
+    after: Reading,
+    tally: Tally,
+    measured: Duration,
+    group: &Group,
+) -> Outcome<Sample> {
+    let completed = tally.latencies.count();
+    if completed == 0 {
+        let errors: Vec<_> =
+            tally.errors.iter().map(|(error, count)| format!("{count} {error}")).collect();
+        let errors = if errors.is_empty() { "none".to_owned() } else { errors.join(", ") };
+        return Err(Failure::Unwell(format!(
+            "nothing was completed within {} s; errors: {errors}{}",
+            measured.as_secs_f64(),
+            group.last_words()
+        )));
     }
+    let (before_reports, after_reports) = (before.reports?, after.reports?);
+    let replicas = after_reports.iter().zip(&before_reports);
+    Ok(Sample {
+        seconds: measured.as_secs_f64(),
+        completed,
+        errors: tally.errors,
+        latency: tally.latencies.quantiles(),
+        replicas: replicas.map(|(after, before)| after.since(before)).collect(),
+        late: (tally.late.count() > 0).then(|| tally.late.quantiles()),
+        client_effort: after.effort?.since(before.effort?),
+        client_cpu_us: (after.cpu - before.cpu).as_secs_f64() * 1e6,
+        sent: after.counts.since(before.counts),
+    })
 }
-
 /// Waits until an operation was executed and every replica says how it is. False if it was
 /// interrupted.
 pub fn wait_until_it_answers(
@@ -252,7 +255,7 @@ pub fn wait_until_it_answers(
 }
 
 /// Processor time of this process so far.
-fn process_cpu() -> Duration {
+pub fn process_cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -58,6 +58,10 @@ pub const QUERY_PAUSE_MS: u64 = 1_000;
 /// matter where there are many.
 const SHOW_MS: u64 = 250;
 
+/// And behind fewer drafts than this, on average half of them: a group with too much to do answers
+/// each client a few times in a second only, and would be sent everything by everyone.
+const SHOW_DRAFTS: u64 = 16;
+
 /// A retransmission interval is doubled at most this many times.
 const DOUBLINGS_MAX: u32 = 3;
 
@@ -125,8 +129,10 @@ pub struct VotingClient {
     queries_paused_until: Millis,
     /// What chooses the requests that are shown to everyone; none if none are.
     chance: Option<u64>,
-    /// When the next one is.
+    /// When the next one is, at the earliest.
     show_at: Millis,
+    /// Drafts that are not shown before it.
+    unshown: u64,
     /// What the service tells unasked; none if the application does not want to know.
     inbox: Option<Inbox>,
 }
@@ -157,6 +163,7 @@ impl VotingClient {
             queries_paused_until: Millis(0),
             chance: None,
             show_at: Millis(0),
+            unshown: 0,
             inbox: None,
         }
     }
@@ -171,11 +178,12 @@ impl VotingClient {
 
     /// Whether the next draft goes to everyone.
     fn shows(&mut self) -> bool {
-        let (Some(chance), true) = (&mut self.chance, self.now >= self.show_at) else {
-            return false;
-        };
+        let is_due = self.now >= self.show_at && self.unshown == 0;
+        self.unshown = self.unshown.saturating_sub(1);
+        let (Some(chance), true) = (&mut self.chance, is_due) else { return false };
         *chance = u64::from_le_bytes(first_bytes(&Digest::of(&chance.to_le_bytes())));
         self.show_at = Millis(self.now.0 + *chance % SHOW_MS);
+        self.unshown = (*chance >> 32) % SHOW_DRAFTS;
         true
     }
 

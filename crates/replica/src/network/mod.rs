@@ -20,7 +20,7 @@ use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Closed;
 use pentarchy_io::poll::{Poller, TcpListener, Token};
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::io;
 use std::mem::replace;
 use std::net::SocketAddr;
@@ -39,6 +39,10 @@ const UNKNOWN_BYTES: usize = 16 << 10;
 
 /// How long a client is not read that has sent more than there is room for.
 const PAUSE_MS: u64 = 20;
+
+/// The same, for one that sends many times its share again after each pause. What was decrypted of
+/// it until then is the cost of a flood.
+const FLOOD_PAUSE_MS_MAX: u64 = 160;
 
 /// What waits for a client beyond this is written at once, and not at the end of the round.
 const SOON_BYTES: usize = 256 << 10;
@@ -74,8 +78,8 @@ pub struct Network {
     pub clients: Clients,
     pub counters: Counters,
     pub traffic: Traffic,
-    /// Clients that are not read, and until when, by ascending time.
-    paused: VecDeque<(u64, usize)>,
+    /// Until when clients are not read, and their tokens.
+    paused: BTreeSet<(u64, usize)>,
     pub messages: Messages,
     /// Connections that are [`Role::Unknown`].
     strangers: Strangers,
@@ -114,7 +118,7 @@ impl Network {
             clients: Clients::new(limits),
             counters: Counters::default(),
             traffic: Traffic::default(),
-            paused: VecDeque::new(),
+            paused: BTreeSet::new(),
             messages: Messages::default(),
             strangers: Strangers::default(),
             client_queued: 0,
@@ -157,21 +161,32 @@ impl Network {
     /// Does not read a client for a moment, as it has sent more than there is room for: what it
     /// sends waits in its own queue, and costs nothing here.
     pub fn pause_client(&mut self, id: &ClientId, now_ms: u64) {
+        self.pause(id, now_ms, PAUSE_MS);
+    }
+
+    /// The same for a client that has sent many times its share: for twice as long as the time
+    /// before, if it went on at once after that.
+    pub fn pause_flooder(&mut self, id: &ClientId, now_ms: u64) {
+        self.pause(id, now_ms, FLOOD_PAUSE_MS_MAX);
+    }
+
+    fn pause(&mut self, id: &ClientId, now_ms: u64, ms_max: u64) {
         let Some(token) = self.clients.token(id) else { return };
         if let Some(link) = self.links.get_mut(token)
             && !replace(&mut link.is_paused, true)
         {
-            self.paused.push_back((now_ms + PAUSE_MS, token));
+            let until_ms = link.pause_until(now_ms, PAUSE_MS, ms_max);
+            self.paused.insert((until_ms, token));
         }
     }
 
     /// Reads again whose pause is over. A place that was given to another connection meanwhile is
     /// only looked at too early.
     fn end_pauses(&mut self, now_ms: u64) {
-        while let Some((until_ms, token)) = self.paused.front().copied()
+        while let Some((until_ms, token)) = self.paused.first().copied()
             && until_ms <= now_ms
         {
-            self.paused.pop_front();
+            self.paused.pop_first();
             if let Some(link) = self.links.get_mut(token) {
                 link.is_paused = false;
             }

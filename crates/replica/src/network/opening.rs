@@ -73,7 +73,7 @@ impl Network {
 
     /// When [`Self::open`] has something to do.
     pub fn next_ms(&self) -> Option<u64> {
-        let paused = self.paused.front().map(|(until_ms, _)| *until_ms);
+        let paused = self.paused.first().map(|(until_ms, _)| *until_ms);
         let deadlines =
             [self.peers.next_ms(), self.strangers.next_ms(), self.accept_again_ms, paused];
         deadlines.into_iter().flatten().min()

@@ -29,6 +29,8 @@ pub struct Member {
     wake_at: Option<Millis>,
     replicas: usize,
     connected: ReplicaSet,
+    /// Operations with the right result, within the window.
+    pub done: u64,
     /// It is in the loop's list of those that have something to do.
     pub is_listed: bool,
 }
@@ -78,6 +80,7 @@ impl Member {
             wake_at: None,
             replicas: membership.n(),
             connected: ReplicaSet::EMPTY,
+            done: 0,
             is_listed: false,
         })
     }
@@ -179,6 +182,7 @@ impl Member {
                             Outcome::Forgotten => Err(RequestError::Forgotten),
                             Outcome::Refused => Err(RequestError::Refused),
                         };
+                        self.done += u64::from(right == Ok(true));
                         round.tally.take(now - started.at, right);
                     }
                 }

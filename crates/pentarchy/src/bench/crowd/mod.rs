@@ -114,6 +114,7 @@ impl Crowd {
             if window.is_some_and(|window: Window| now >= window.end)
                 || signals.stop.load(Ordering::Relaxed)
             {
+                tally.shares = self.members.iter().map(|member| member.done).collect();
                 return Ok(tally);
             }
             if now >= next_tick {

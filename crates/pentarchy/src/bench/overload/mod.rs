@@ -5,25 +5,25 @@
 mod flooder;
 mod table;
 
+use super::args::Timing;
 use super::case::{Case, Connections, Drivers, Payload, Service, System, Workload};
-use super::faults::sleep;
+use super::drive::{announced, jobs};
 use super::files::write_json;
 use super::group::Group;
 use super::interrupt::Interrupt;
-use super::load::{Signals, Tally, Window, error_name, offer};
+use super::load::Tally;
 use super::machine::Machine;
-use super::measure::wait_until_it_answers;
+use super::measure::{Run, process_cpu, run as offer_all, wait_until_it_answers};
 use super::operations::Recipe;
 use super::progress::spinner;
 use super::status;
 use crate::cli::args::AuthChoice;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::say;
-use bytes::Bytes;
 use clap::Args;
 use flooder::Flooder;
 use pentarchy::{node, protocols};
-use pentarchy_client::{Client, Completions};
+use pentarchy_client::Client;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_crypto::keys::KeyPair;
 use serde::Serialize;
@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Results that the client which does not read has asked for.
 const UNREAD: usize = 2048;
@@ -39,11 +39,16 @@ const UNREAD: usize = 2048;
 /// Bytes of each of them.
 const UNREAD_BYTES: u32 = 4096;
 
+/// Operations in a second of the client whose latency is measured: so few that they are no load.
+const PROBE_RATE: u64 = 200;
+
+/// Load before what counts.
+const WARMUP: Duration = Duration::from_secs(2);
+
 /// `bench overload`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy bench overload --request-auth mac --json o.json\n\n\
-    Each condition has a group of its own. The hundredfold one starts 800 clients with a thread \
-    each.")]
+    Each condition has a group of its own. One event loop drives all clients but the probe.")]
 pub struct OverloadArgs {
     /// How clients convince replicas
     #[arg(long, value_enum, default_value = "signature", value_name = "HOW")]
@@ -55,7 +60,7 @@ pub struct OverloadArgs {
     #[arg(long, default_value = "5", value_name = "S",
         value_parser = super::args::parse_seconds)]
     pub seconds: Duration,
-    /// Only the conditions whose name contains this; the first is always measured
+    /// Only the conditions whose name contains this, and those that they are compared to
     #[arg(long, value_name = "WORD")]
     pub only: Option<String>,
     /// Also write all figures to this file
@@ -92,12 +97,13 @@ const fn condition(
     Condition { name, clients, outstanding, guest, beside }
 }
 
-const CONDITIONS: [Condition; 8] = [
+const CONDITIONS: [Condition; 9] = [
     condition("peak", (8, 256), Guest::Nobody, "peak"),
     condition("twice", (16, 256), Guest::Nobody, "peak"),
     condition("ten times", (80, 256), Guest::Nobody, "peak"),
     condition("a hundred times", (800, 256), Guest::Nobody, "peak"),
-    condition("a thousand clients", (1000, 2), Guest::Nobody, "peak"),
+    condition("a hundred clients", (100, 2), Guest::Nobody, "a hundred clients"),
+    condition("a thousand clients", (1000, 2), Guest::Nobody, "a hundred clients"),
     condition("peak, one is deaf", (8, 256), Guest::Deaf, "peak"),
     condition("forty clients", (40, 1), Guest::Nobody, "forty clients"),
     condition("forty, one floods", (40, 1), Guest::Flooder, "forty clients"),
@@ -112,6 +118,12 @@ struct Found {
     outstanding: usize,
     /// Of the clients that are counted.
     throughput_ops: f64,
+    /// Processor time of all replicas together for each of these operations.
+    replica_cpu_us_per_op: f64,
+    /// The part of this machine's processor time that all replicas together used.
+    replica_cpu_share: f64,
+    /// The same of this process, with all clients.
+    client_cpu_share: f64,
     /// Of the one that floods.
     flooder_ops: f64,
     /// Jain's fairness index of the completions of the clients that are counted: 1 if all are
@@ -119,7 +131,7 @@ struct Found {
     jain: f64,
     /// The least that a client completed, as a part of the mean.
     least: f64,
-    /// Latency in milliseconds of one more client that waits for each result.
+    /// Latency in milliseconds of the operations of one more client, from when each was due.
     p50_ms: f64,
     p99_ms: f64,
     /// By replica.
@@ -131,119 +143,136 @@ struct Found {
 /// Runs the command.
 pub fn run(args: &OverloadArgs, interrupt: &Interrupt) -> Outcome {
     let machine = Machine::here();
+    let cores = machine.cores;
     let spinner = spinner();
     let mut found = Vec::new();
-    for condition in &CONDITIONS {
-        let wanted = args.only.as_deref().is_none_or(|word| condition.name.contains(word));
-        if wanted || condition.name == condition.beside {
-            spinner.set_message(condition.name);
-            found.push(measure(condition, args, interrupt)?);
-        }
+    for condition in CONDITIONS.iter().filter(|condition| args.wants(condition)) {
+        spinner.set_message(condition.name);
+        found.push(measure(condition, args, cores, interrupt)?);
     }
     spinner.finish_and_clear();
     say(&table::render(&found));
     write_json(args.json.as_deref(), machine, serde_json::json!({ "conditions": found }))
 }
 
-fn measure(condition: &Condition, args: &OverloadArgs, interrupt: &Interrupt) -> Outcome<Found> {
+impl OverloadArgs {
+    /// Whether this is measured: by its name, or because another is compared to it.
+    fn wants(&self, condition: &Condition) -> bool {
+        let Some(word) = self.only.as_deref() else { return true };
+        CONDITIONS.iter().any(|other| {
+            other.name.contains(word) && [other.name, other.beside].contains(&condition.name)
+        })
+    }
+
+    /// Of these clients, driven in this way.
+    fn case(&self, (clients, outstanding): (usize, usize), drivers: Drivers) -> Case {
+        Case {
+            workload: Workload::Pipelined,
+            payload: self.payload,
+            request_auth: self.request_auth.into(),
+            clients,
+            outstanding,
+            connections: Connections::PerClient,
+            drivers,
+            service: Service::Null,
+            reads: 0,
+            rate: None,
+        }
+    }
+}
+
+fn measure(
+    condition: &Condition,
+    args: &OverloadArgs,
+    cores: usize,
+    interrupt: &Interrupt,
+) -> Outcome<Found> {
     let n = protocols::replicas_needed("minbft", 1).unwrap_or_default();
     let system = System { protocol: "minbft".to_owned(), f: 1, n };
-    let mut group = Group::start(&system, &probe_case(args))?;
-    let result = measure_group(&mut group, condition, args, interrupt);
+    let mut group = Group::start(&system, &args.case((1, 1), Drivers::Own))?;
+    let result = measure_group(&mut group, condition, args, cores, interrupt);
     let result = group.check().and(result);
     group.stop();
     result
 }
 
-/// The load of the client whose latency is measured.
-fn probe_case(args: &OverloadArgs) -> Case {
-    Case {
-        workload: Workload::Closed,
-        payload: args.payload,
-        request_auth: args.request_auth.into(),
-        clients: 1,
-        outstanding: 1,
-        connections: Connections::PerClient,
-        drivers: Drivers::Own,
-        service: Service::Null,
-        reads: 0,
-        rate: None,
-    }
+/// What is read at both ends of the window.
+struct Reading {
+    reports: Outcome<Vec<status::Report>>,
+    cpu: Duration,
+    /// Of the one that floods.
+    flooded: u64,
 }
 
 fn measure_group(
     group: &mut Group,
     condition: &Condition,
     args: &OverloadArgs,
+    cores: usize,
     interrupt: &Interrupt,
 ) -> Outcome<Found> {
-    let recipe = Recipe::new(&probe_case(args));
-    let control = group.connect(&Arc::default())?;
+    let interrupted = || Failure::Unwell("interrupted".to_owned());
+    let case = args.case((condition.clients, condition.outstanding), Drivers::Loops(1));
+    let (recipe, counts) = (Recipe::new(&case), Arc::default());
+    let control = group.connect(&counts)?;
     if !wait_until_it_answers(group, &control, &recipe, interrupt)? {
-        return Err(Failure::Unwell("interrupted".to_owned()));
+        return Err(interrupted());
     }
-    let clients: Vec<Client> =
-        (0..condition.clients).map(|_| group.connect(&Arc::default())).collect::<Outcome<_>>()?;
+    let probe = Case {
+        workload: Workload::Open,
+        rate: Some(PROBE_RATE),
+        ..args.case((1, 1), Drivers::Loops(1))
+    };
+    let mut all = jobs(group, &probe, &recipe, &counts)?;
+    all.extend(jobs(group, &case, &recipe, &counts)?);
     let (stop, flooded) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let guest = invite(group, condition.guest, args.payload, &stop, &flooded)?;
-    let start = Instant::now() + Duration::from_secs(2);
-    let window = Window::starting(start, args.seconds);
-    let signals = Signals::default();
-    signals.window.get_or_init(|| window);
-    let (tally, shares, flooder) = std::thread::scope(|scope| {
-        let probe = scope.spawn(|| offer(&control, recipe.client(0), 1, &signals));
-        let outstanding = condition.outstanding;
-        let driver = scope.spawn({
-            let (clients, stop) = (&clients, &stop);
-            move || drive(clients, outstanding, args.payload, window, stop)
-        });
-        let result = sleep(interrupt, start - Instant::now()).and_then(|()| {
-            let before = flooded.load(Ordering::Relaxed);
-            sleep(interrupt, args.seconds)?;
-            Ok(flooded.load(Ordering::Relaxed) - before)
-        });
-        stop.store(true, Ordering::Relaxed);
-        signals.stop.store(true, Ordering::Relaxed);
-        let (probe, driver) = (probe.join(), driver.join());
-        let lost = |_| Failure::Internal("a thread that offers load panicked".to_owned());
-        Ok::<_, Failure>((probe.map_err(lost)?, driver.map_err(lost)?, result?))
-    })?;
-    drop((clients, guest));
-    let reports = status::ask(&control, group.config.replicas.len())?;
-    Ok(found(condition, args.seconds, &tally, shares, flooder, &reports))
+    let replicas = group.config.replicas.len();
+    let read = || Reading {
+        reports: status::ask(&control, replicas),
+        cpu: process_cpu(),
+        flooded: flooded.load(Ordering::Relaxed),
+    };
+    let timing = Timing { warmup: WARMUP, measured: args.seconds, repeats: 1 };
+    let run = offer_all(all, announced(&probe) + announced(&case), timing, interrupt, read);
+    stop.store(true, Ordering::Relaxed);
+    drop(guest);
+    found(condition, args.seconds, cores, run?.ok_or_else(interrupted)?)
 }
 
-fn found(
-    condition: &Condition,
-    time: Duration,
-    probe: &Tally,
-    shares: Shares,
-    flooder: u64,
-    reports: &[status::Report],
-) -> Found {
-    let mut errors = shares.errors;
-    for (error, count) in &probe.errors {
-        *errors.entry(error).or_default() += count;
-    }
-    let done: Vec<f64> = shares.done.iter().map(|done| *done as f64).collect();
+fn found(condition: &Condition, time: Duration, cores: usize, run: Run<Reading>) -> Outcome<Found> {
+    let Run { before, after, tallies } = run;
+    let (earlier, reports) = (before.reports?, after.reports?);
+    let Some((probe, others)) = tallies.split_first() else {
+        return Err(Failure::Internal("there was no probe".to_owned()));
+    };
+    let mut tally = Tally::new();
+    others.iter().for_each(|one| tally.add(one));
+    let done: Vec<f64> = tally.shares.iter().map(|done| *done as f64).collect();
     let sum: f64 = done.iter().sum();
     let squares: f64 = done.iter().map(|done| done * done).sum();
-    let quantiles = probe.latencies.quantiles();
-    Found {
+    let spent = reports.iter().zip(&earlier).map(|(now, then)| now.since(then).cpu_us as f64);
+    let replicas_us: f64 = spent.sum();
+    let available_us = time.as_secs_f64() * 1e6 * cores as f64;
+    let probe = probe.latencies.quantiles();
+    Ok(Found {
         condition: condition.name,
         beside: condition.beside,
         clients: condition.clients,
         outstanding: condition.outstanding,
         throughput_ops: sum / time.as_secs_f64(),
-        flooder_ops: flooder as f64 / time.as_secs_f64(),
+        replica_cpu_us_per_op: replicas_us / sum,
+        replica_cpu_share: replicas_us / available_us,
+        client_cpu_share: (after.cpu - before.cpu).as_secs_f64() * 1e6 / available_us,
+        flooder_ops: (after.flooded - before.flooded) as f64 / time.as_secs_f64(),
         jain: if sum > 0.0 { sum * sum / (done.len() as f64 * squares) } else { 0.0 },
         least: done.iter().copied().fold(f64::INFINITY, f64::min) * done.len() as f64 / sum,
-        p50_ms: quantiles.p50 / 1e3,
-        p99_ms: quantiles.p99 / 1e3,
+        p50_ms: probe.p50 / 1e3,
+        p99_ms: probe.p99 / 1e3,
         peak_memory_bytes: reports.iter().map(status::Report::peak_bytes).collect(),
         view_changes: reports.iter().map(status::Report::view_changes).max().unwrap_or_default(),
-        errors,
-    }
+        errors: tally.errors,
+    })
 }
 
 /// Lets in who is there beside the others, if anyone.
@@ -280,50 +309,4 @@ fn invite(
             Ok(Some(client))
         }
     }
-}
-
-/// What each client completed within the window.
-struct Shares {
-    done: Vec<u64>,
-    errors: BTreeMap<&'static str, u64>,
-}
-
-/// Keeps so many operations of each client outstanding until told to stop. One thread does it for
-/// all, as they would otherwise be in each other's way.
-fn drive(
-    clients: &[Client],
-    outstanding: usize,
-    payload: Payload,
-    window: Window,
-    stop: &AtomicBool,
-) -> Shares {
-    let operation: Bytes = payload.operation();
-    let completions = Completions::new();
-    let mut shares = Shares { done: vec![0; clients.len()], errors: BTreeMap::new() };
-    let mut due = vec![outstanding; clients.len()];
-    let mut touched: Vec<usize> = (0..clients.len()).collect();
-    let mut results = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        for index in touched.drain(..) {
-            let count = std::mem::take(&mut due[index]);
-            let operations = (0..count).map(|_| (index as u64, operation.clone()));
-            if clients[index].submit_all(operations, &completions).is_err() {
-                *shares.errors.entry("closed").or_default() += 1;
-            }
-        }
-        completions.wait(Duration::from_millis(50), &mut results);
-        let counts = window.holds(Instant::now());
-        for (tag, outcome) in results.drain(..) {
-            let index = tag as usize;
-            match outcome {
-                Ok(_) => shares.done[index] += u64::from(counts),
-                Err(error) => *shares.errors.entry(error_name(error)).or_default() += 1,
-            }
-            if due[index] == 0 {
-                touched.push(index);
-            }
-            due[index] += 1;
-        }
-    }
-    shares
 }

@@ -6,11 +6,14 @@ use std::fmt::Write as _;
 /// One line for each condition.
 pub fn render(found: &[Found]) -> String {
     let mut text = format!(
-        "{:<20} {:>6} {:>10} {:>7} {:>6} {:>6} {:>9} {:>9} {:>10} {:>5}  {}\n",
+        "{:<20} {:>7} {:>10} {:>5} {:>11} {:>7} {:>13} {:>6} {:>6} {:>8} {:>8} {:>9} {:>5}  {}\n",
         "condition",
         "c x o",
         "ops/s",
         "of",
+        "cpu, us/op",
+        "for it",
+        "cpu, r + c, %",
         "Jain",
         "least",
         "p50, ms",
@@ -22,6 +25,10 @@ pub fn render(found: &[Found]) -> String {
     for row in found {
         let base = found.iter().find(|other| other.condition == row.beside);
         let part = base.map_or(0.0, |base| row.throughput_ops / base.throughput_ops * 100.0);
+        let for_it =
+            base.map_or(0.0, |base| base.replica_cpu_us_per_op / row.replica_cpu_us_per_op * 100.0);
+        let (replicas, clients) = (row.replica_cpu_share * 100.0, row.client_cpu_share * 100.0);
+        let cpu = format!("{replicas:.0} + {clients:.0}");
         let peak = row.peak_memory_bytes.iter().max().copied().unwrap_or_default();
         let errors: Vec<_> =
             row.errors.iter().map(|(error, count)| format!("{count} {error}")).collect();
@@ -33,10 +40,11 @@ pub fn render(found: &[Found]) -> String {
         let load = format!("{}x{}", row.clients, row.outstanding);
         let _ = writeln!(
             text,
-            "{:<20} {load:>6} {:>10.0} {part:>6.0}% {:>6.3} {:>6.2} {:>9.2} {:>9.2} {:>10.1} \
-             {:>5}  {rest}",
+            "{:<20} {load:>7} {:>10.0} {part:>4.0}% {:>11.2} {for_it:>6.0}% {cpu:>13} {:>6.3} \
+             {:>6.2} {:>8.2} {:>8.2} {:>9.1} {:>5}  {rest}",
             row.condition,
             row.throughput_ops,
+            row.replica_cpu_us_per_op,
             row.jain,
             row.least,
             row.p50_ms,
