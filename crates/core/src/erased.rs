@@ -101,7 +101,7 @@ pub trait ReplicaCore: Send {
     /// The protocol's rules.
     fn rules(&self) -> Rules;
 
-    /// Decodes, authenticates and validates a message that `peer` sent.
+    /// Decodes, authenticates and validates a message that `peer` sent, whatever the core's state.
     ///
     /// # Errors
     /// The reason for which it is refused.
@@ -111,6 +111,18 @@ pub trait ReplicaCore: Send {
         peer: ReplicaId,
         wire: &Bytes,
     ) -> Result<Incoming, Reject>;
+
+    /// The same for a message that is delivered now; none if it was not checked, because it [is
+    /// moot](Protocol::is_moot).
+    ///
+    /// # Errors
+    /// The reason for which it is refused.
+    fn open_new(
+        &self,
+        verifier: &dyn Verifier,
+        peer: ReplicaId,
+        wire: &Bytes,
+    ) -> Result<Option<Incoming>, Reject>;
 
     /// Joins an outgoing message with the tag made for it: the bytes to send, and the message as
     /// it comes back to its sender.
@@ -182,6 +194,33 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
     /// The typed core, for tests.
     pub const fn core(&self) -> &P {
         &self.core
+    }
+
+    fn decode(&self, wire: &Bytes) -> Result<(ReplicaId, AuthTag, P::Message), Reject> {
+        let mut reader = Reader::new(wire);
+        let malformed = |_| Reject::Malformed;
+        let author = ReplicaId::decode(&mut reader).map_err(malformed)?;
+        let tag = AuthTag::decode(&mut reader).map_err(malformed)?;
+        if !self.membership.contains(author) {
+            return Err(Reject::WrongAuthor);
+        }
+        let message = P::Message::decode(&mut reader).map_err(malformed)?;
+        reader.finish().map_err(malformed)?;
+        Ok((author, tag, message))
+    }
+
+    fn check(
+        &self,
+        verifier: &dyn Verifier,
+        peer: ReplicaId,
+        wire: &Bytes,
+        (author, tag, message): (ReplicaId, AuthTag, P::Message),
+    ) -> Result<Incoming, Reject> {
+        let digest = message.statement(&self.domain);
+        check_tag(verifier, peer, author, message.auth(), &tag, &digest)?;
+        P::validate(&self.membership, verifier, author, &tag, &message)?;
+        let message = Arc::new(message);
+        Ok(Self::incoming(Verified { author, tag, digest, message, wire: wire.clone() }))
     }
 
     fn drain(&mut self, out: &mut Vec<CoreEffect>) {
@@ -256,20 +295,21 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
         peer: ReplicaId,
         wire: &Bytes,
     ) -> Result<Incoming, Reject> {
-        let mut reader = Reader::new(wire);
-        let malformed = |_| Reject::Malformed;
-        let author = ReplicaId::decode(&mut reader).map_err(malformed)?;
-        let tag = AuthTag::decode(&mut reader).map_err(malformed)?;
-        if !self.membership.contains(author) {
-            return Err(Reject::WrongAuthor);
+        let decoded = self.decode(wire)?;
+        self.check(verifier, peer, wire, decoded)
+    }
+
+    fn open_new(
+        &self,
+        verifier: &dyn Verifier,
+        peer: ReplicaId,
+        wire: &Bytes,
+    ) -> Result<Option<Incoming>, Reject> {
+        let decoded = self.decode(wire)?;
+        if self.core.is_moot(decoded.0, &decoded.2) {
+            return Ok(None);
         }
-        let message = P::Message::decode(&mut reader).map_err(malformed)?;
-        reader.finish().map_err(malformed)?;
-        let digest = message.statement(&self.domain);
-        check_tag(verifier, peer, author, message.auth(), &tag, &digest)?;
-        P::validate(&self.membership, verifier, author, &tag, &message)?;
-        let message = Arc::new(message);
-        Ok(Self::incoming(Verified { author, tag, digest, message, wire: wire.clone() }))
+        self.check(verifier, peer, wire, decoded).map(Some)
     }
 
     fn seal(&self, outgoing: &Outgoing, tag: AuthTag) -> (Bytes, Incoming) {

@@ -27,6 +27,15 @@ impl ReplicaCore for Outsider {
         Err(Reject::WrongRole)
     }
 
+    fn open_new(
+        &self,
+        _: &dyn Verifier,
+        _: ReplicaId,
+        _: &Bytes,
+    ) -> Result<Option<Incoming>, Reject> {
+        Err(Reject::WrongRole)
+    }
+
     fn seal(&self, _: &Outgoing, _: AuthTag) -> (Bytes, Incoming) {
         unreachable!("an outsider sends nothing")
     }

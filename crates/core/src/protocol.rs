@@ -123,6 +123,14 @@ pub trait Protocol: Value {
     /// Consumes one event. Runs to completion: it cannot fail, block, wait or call out.
     fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>);
 
+    /// Whether nothing would follow from this message of another replica, even if it were genuine:
+    /// neither progress nor proof of a fault. It is then dropped without the cost of checking it.
+    /// Nothing else may be done about it, as anyone may have made it.
+    fn is_moot(&self, author: ReplicaId, message: &Self::Message) -> bool {
+        let _ = (author, message);
+        false
+    }
+
     /// Asserts what holds between events. Called after every step by the simulator, the explorer
     /// and debug builds.
     fn assert_invariants(&self);

@@ -156,9 +156,11 @@ impl Host {
     /// # Panics
     /// If it is refused, as all in here are correct.
     pub fn on_peer(&mut self, peer: ReplicaId, bytes: &Bytes) {
-        let opened = self.core.open(&*self.keys.verifier, peer, &bytes.slice(9..));
-        let incoming = opened.unwrap_or_else(|why| panic!("refused as {}", why.name()));
-        self.step(CoreEvent::Message(incoming));
+        let opened = self.core.open_new(&*self.keys.verifier, peer, &bytes.slice(9..));
+        let opened = opened.unwrap_or_else(|why| panic!("refused as {}", why.name()));
+        if let Some(incoming) = opened {
+            self.step(CoreEvent::Message(incoming));
+        }
     }
 
     /// Says that the round is over.

@@ -34,6 +34,16 @@ const PROTOCOL: u8 = 0;
 /// First byte of a peer's message: a [`transfer::Message`] follows.
 const TRANSFER: u8 = 1;
 
+/// What a protocol message is.
+enum Opened {
+    /// For the core.
+    Message(Incoming),
+    /// Nothing would follow from it, so it was not checked.
+    Moot,
+    /// For the core of another epoch.
+    OtherEpoch,
+}
+
 /// The deterministic part of a replica with its keys and its timers.
 pub struct Unit {
     pub core: Box<dyn ReplicaCore>,
@@ -130,11 +140,15 @@ impl Unit {
     ) -> Result<(), Fatal> {
         let refused = match bytes.first() {
             Some(&PROTOCOL) => match self.open(peer, &bytes.slice(1..), network) {
-                Ok(Some(incoming)) => {
+                Ok(Opened::Message(incoming)) => {
                     network.messages.came(incoming.kind(), bytes.len());
                     return self.step(CoreEvent::Message(incoming), network);
                 }
-                Ok(None) => {
+                Ok(Opened::Moot) => {
+                    network.messages.came("moot", bytes.len());
+                    return Ok(());
+                }
+                Ok(Opened::OtherEpoch) => {
                     network.messages.came("other_epoch", bytes.len());
                     return Ok(());
                 }
@@ -158,20 +172,21 @@ impl Unit {
         Ok(())
     }
 
-    /// Opens a protocol message; none if it is of another epoch.
+    /// Opens a protocol message.
     fn open(
         &mut self,
         peer: ReplicaId,
         bytes: &Bytes,
         network: &mut Network,
-    ) -> Result<Option<Incoming>, Reject> {
+    ) -> Result<Opened, Reject> {
         let mut reader = Reader::new(bytes);
         let epoch = Epoch::decode(&mut reader).map_err(|_| Reject::Malformed)?;
         if epoch == self.succession.epoch() {
-            return self.core.open(&*self.verifier, peer, &bytes.slice(8..)).map(Some);
+            let opened = self.core.open_new(&*self.verifier, peer, &bytes.slice(8..))?;
+            return Ok(opened.map_or(Opened::Moot, Opened::Message));
         }
         self.on_other_epoch(peer, epoch, network);
-        Ok(None)
+        Ok(Opened::OtherEpoch)
     }
 
     /// Delivers one event, and everything that the core then says to itself.

@@ -274,9 +274,11 @@ impl ReplicaNode {
             self.on_other_epoch(peer, epoch, out);
             return Ok(());
         }
-        let incoming = self.core.open(&self.keys, peer, wire)?;
+        let opened = self.core.open_new(&self.keys, peer, wire)?;
         self.overhear(wire);
-        self.feed(CoreEvent::Message(incoming), out);
+        if let Some(incoming) = opened {
+            self.feed(CoreEvent::Message(incoming), out);
+        }
         Ok(())
     }
 

@@ -48,12 +48,14 @@ mod checkpoint;
 mod explore;
 mod judge;
 mod message;
+mod moot;
 mod ordering;
 mod recall;
 mod record;
 mod renew;
 mod replica;
 mod resend;
+mod served;
 #[cfg(test)]
 mod tests;
 mod view_change;

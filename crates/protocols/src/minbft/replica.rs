@@ -4,6 +4,7 @@ use super::certificate::{Entry, validate_checkpoint};
 use super::message::{Message, Report};
 use super::record::Record;
 use super::resend::Showing;
+use super::served::Served;
 use super::view_change::Opening;
 use crate::common::asks::Asks;
 use crate::common::bodies::Bodies;
@@ -175,8 +176,8 @@ pub struct MinBft {
     pub(super) reports: Vec<Option<Report>>,
     /// Peers that were sent what they lack since the last tick.
     pub(super) answered: ReplicaSet,
-    /// Bodies and envelopes that each peer was sent since the last tick.
-    pub(super) served: Vec<usize>,
+    /// What each peer was sent since the last tick because it asked.
+    pub(super) served: Vec<Served>,
     /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
     pub(super) resent: Vec<(usize, usize)>,
     /// Which peers are shown every PREPARE of the view at once.
@@ -302,7 +303,7 @@ impl Protocol for MinBft {
             stable: CheckpointProof::initial(base),
             reports: vec![None; n],
             answered: ReplicaSet::EMPTY,
-            served: vec![0; n],
+            served: vec![Served::default(); n],
             resent: vec![(0, 0); n],
             showing: vec![Showing::default(); n],
             gap: None,
@@ -327,6 +328,10 @@ impl Protocol for MinBft {
             Event::Timeout(timer) => self.on_timeout(timer, out),
             Event::Input(input) => self.on_input(input, out),
         }
+    }
+
+    fn is_moot(&self, author: ReplicaId, message: &Message) -> bool {
+        self.says_nothing_new(author, message)
     }
 
     fn assert_invariants(&self) {

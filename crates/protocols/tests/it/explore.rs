@@ -80,7 +80,8 @@ fn a_small_plan_is_explored_to_its_end() {
     assert!(once.complete && once.found.is_none(), "{once}");
     let figures = |it: &Report| (it.states, it.transitions, it.depth, it.replica_states);
     assert_eq!(figures(&once), figures(&again));
-    assert!(once.depth >= 9, "three requests and six messages arrive: {once}");
+    // Three requests, two PREPAREs, and of four COMMITs those that come before the slot is decided.
+    assert!(once.depth >= 7, "three requests and four messages arrive: {once}");
 }
 
 /// What a reduced search leaves out leads to no view and no log that it does not see.

@@ -90,8 +90,8 @@ pub struct FailoverArgs {
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  pentarchy bench faults --svg faults.svg --json faults.json\n\n\
-    One after the other: a backup killed, silent, corrupt, 100 ms slow; a primary 100 ms slow,\n\
-    or that lies.\n\
+    One after the other: a backup killed, silent, corrupt, 100 ms slow; a primary 30 ms slow,\n\
+    100 ms slow, or that lies.\n\
     Exit code 1 if an increment was lost or counted twice, or a client got no answer."
 )]
 pub struct TimelineArgs {
@@ -100,6 +100,9 @@ pub struct TimelineArgs {
     /// Seconds before, during and after each fault
     #[arg(long, default_value = "5", value_name = "S", value_parser = parse_seconds)]
     pub seconds_each: Duration,
+    /// Only the faults whose name contains this
+    #[arg(long, value_name = "WORD")]
+    pub only: Option<String>,
     #[command(flatten)]
     pub load: LoadArgs,
     /// Also draw the throughput to this file

@@ -74,6 +74,12 @@ impl Cluster {
         }
     }
 
+    /// The highest view that any replica says it is in; 0 if none answers.
+    pub fn view(&self) -> u64 {
+        let report = self.patient.report();
+        report.replicas.iter().map(|replica| replica.known.view).max().unwrap_or_default()
+    }
+
     /// Breaks a replica.
     pub fn harm(&self, id: u16, harm: Harm) -> Outcome {
         self.patient.harm(id, harm)

@@ -18,11 +18,12 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// What is broken, and how.
-const SCENES: [Scene; 6] = [
+const SCENES: [Scene; 7] = [
     Scene { name: "backup killed", primary: false, harm: Harm::Kill },
     Scene { name: "backup silent", primary: false, harm: Harm::Misbehave(Fault::Silent) },
     Scene { name: "backup corrupts", primary: false, harm: Harm::Misbehave(Fault::Corrupt) },
     Scene { name: "backup 100 ms slow", primary: false, harm: Harm::Misbehave(Fault::Slow(100)) },
+    Scene { name: "primary 30 ms slow", primary: true, harm: Harm::Misbehave(Fault::Slow(30)) },
     Scene { name: "primary 100 ms slow", primary: true, harm: Harm::Misbehave(Fault::Slow(100)) },
     Scene { name: "primary equivocates", primary: true, harm: Harm::Misbehave(Fault::Equivocate) },
 ];
@@ -48,6 +49,8 @@ struct Timeline {
     broken_at: f64,
     healed_at: f64,
     level_at: f64,
+    /// Views by which the group went on between the fault and its end.
+    views: u64,
     /// Seconds and completed operations in a second, for each 100 ms.
     rates: Vec<(f64, f64)>,
 }
@@ -72,14 +75,15 @@ pub fn run(args: &TimelineArgs, interrupt: &Interrupt) -> Outcome {
     let load = Load { clients, outstanding, counters: 1 };
     let counters = Counters::start(&cluster.config, load)?;
     let mut timelines = Vec::new();
-    let played = play_all(args, &cluster, &counters.record, interrupt, &mut timelines);
+    let wanted = args.scenes();
+    let played = play_all(args, &wanted, &cluster, &counters.record, interrupt, &mut timelines);
     let verdict = counters.finish();
     let report = Timelines {
         protocol: &args.group.protocol,
         f: args.group.f,
         clients,
         outstanding,
-        complete: timelines.len() == SCENES.len(),
+        complete: timelines.len() == wanted.len(),
         timelines,
         verdict: verdict.as_ref().ok().cloned(),
     };
@@ -97,16 +101,24 @@ pub fn run(args: &TimelineArgs, interrupt: &Interrupt) -> Outcome {
     played
 }
 
+impl TimelineArgs {
+    fn scenes(&self) -> Vec<&'static Scene> {
+        let word = self.only.as_deref().unwrap_or_default();
+        SCENES.iter().filter(|scene| scene.name.contains(word)).collect()
+    }
+}
+
 fn play_all(
     args: &TimelineArgs,
+    scenes: &[&Scene],
     cluster: &Cluster,
     record: &Record,
     interrupt: &Interrupt,
     timelines: &mut Vec<Timeline>,
 ) -> Outcome {
     let progress = progress::spinner();
-    for (index, scene) in SCENES.iter().enumerate() {
-        let (number, of) = (index + 1, SCENES.len());
+    for (index, scene) in scenes.iter().enumerate() {
+        let (number, of) = (index + 1, scenes.len());
         progress.set_message(format!("fault {number} of {of}: {}", scene.name));
         timelines.push(play(scene, args.seconds_each, cluster, record, interrupt)?);
     }
@@ -125,10 +137,12 @@ fn play(
     let replica = if scene.primary { primary } else { cluster.after(primary) };
     let start = record.now();
     sleep(interrupt, each)?;
+    let view = cluster.view();
     record.watch();
     let broken = record.now();
     cluster.harm(replica, scene.harm)?;
     sleep(interrupt, each.saturating_sub(record.now() - broken))?;
+    let views = cluster.view().saturating_sub(view);
     let healed = record.now();
     cluster.heal(replica)?;
     cluster.level_primary()?;
@@ -151,6 +165,7 @@ fn play(
         broken_at: since(broken),
         healed_at: since(healed),
         level_at: since(level),
+        views,
         rates: rates.into_iter().map(|(at, rate)| (since(at), rate)).collect(),
     })
 }
@@ -164,6 +179,7 @@ fn render(timelines: &[Timeline]) -> String {
         "after",
         "longest gap, ms",
         "level after, s",
+        "views",
     ];
     let mut table = table::new(&heads);
     for timeline in timelines {
@@ -176,6 +192,7 @@ fn render(timelines: &[Timeline]) -> String {
             rate(timeline.after_ops),
             format!("{:.0}", timeline.gap_ms),
             format!("{:.1}", timeline.level_at - timeline.healed_at),
+            timeline.views.to_string(),
         ]);
     }
     table::text(&table)
