@@ -10,7 +10,6 @@ use pentarchy_core::limits::{
 };
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
-use pentarchy_core::request::Request;
 use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::{Section, Snapshot};
