@@ -40,7 +40,7 @@ fn sessions(index: u32, bytes: &[u8]) {
     let Some(client) = bytes.first_chunk().copied().map(ClientId) else { return };
     for (number, floor) in [(0, 0), (CLIENT_WINDOW, 1), (u64::MAX, u64::MAX - 1)] {
         table.begin(client, floor, Some(floor), Slot(9));
-        table.settle(&client, number, || vec![1; 9]);
+        table.desk(&client).settle(number, || vec![1; 9]);
     }
     let again = table.section(index);
     let mut copy = Sessions::default();
@@ -90,8 +90,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         let client = ClientId([id; 32]);
         table.begin(client, u64::from(id), (id > 5).then_some(1), Slot(3));
         table.emit(&client, vec![id; 4].into());
-        table.settle(&client, 8, || vec![id; 5]);
-        table.settle(&client, 10, || vec![0; 3 << 20]);
+        table.desk(&client).settle(8, || vec![id; 5]);
+        table.desk(&client).settle(10, || vec![0; 3 << 20]);
     }
     let clients = table.section(1);
     seeds.push([&[0, 1, 0][..], &clients].concat());
