@@ -13,10 +13,11 @@ use crate::request::Envelope;
 use crate::roster::Roster;
 use crate::service::{Context, Event, Service};
 use crate::sessions::{Lookup, SESSION_SECTIONS, Sessions};
-use crate::snapshot::{Section, Snapshot};
+use crate::snapshot::Snapshot;
+use crate::tree::{Change, Leaf, Tree};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -45,8 +46,8 @@ pub struct Executor {
     roster: Roster,
     executed: Slot,
     time: Millis,
-    /// The sections as of the last checkpoint; what did not change since is shared.
-    sections: Vec<Section>,
+    /// The state as of the last checkpoint; what did not change since is shared.
+    tree: Tree,
     snapshots: VecDeque<Snapshot>,
     requests: u64,
 }
@@ -59,14 +60,14 @@ impl Executor {
     #[must_use]
     pub fn new(membership: Arc<Membership>, service: Box<dyn Service>) -> Self {
         assert!(service.sections() as usize <= SECTIONS_MAX, "a service keeps to its limits");
-        let sections = (0..OWN_SECTIONS + service.sections()).map(|_| Section::default()).collect();
+        let tree = Tree::new(OWN_SECTIONS + service.sections());
         Self {
             service,
             sessions: Sessions::default(),
             roster: Roster::new(membership),
             executed: Slot(0),
             time: Millis(0),
-            sections,
+            tree,
             snapshots: VecDeque::new(),
             requests: 0,
         }
@@ -198,28 +199,45 @@ impl Executor {
         index - first
     }
 
-    /// Takes a snapshot of the state after the last executed slot and gives its digest.
+    /// Takes a snapshot of the state after the last executed slot and gives its digest. Costs as
+    /// much as the sections that changed since the last one.
     pub fn checkpoint(&mut self) -> Digest {
-        self.sections[0] = Section::cut(self.header());
+        let slot = self.executed;
+        let mut changes = Vec::new();
+        self.note(0, self.header(), &mut changes);
         for index in self.changed_sections() {
             let bytes = match index.checked_sub(OWN_SECTIONS) {
                 None => self.sessions.section(index - 1),
                 Some(_) if mutant!("executor.service-not-cut-again") => continue,
                 Some(index) => self.service.section(index),
             };
-            self.sections[index as usize] = Section::cut(bytes);
+            self.note(index, bytes, &mut changes);
         }
-        let snapshot = Snapshot::new(self.executed, self.sections.clone());
+        self.tree = self.tree.changed(&changes, slot);
+        let snapshot = Snapshot::new(slot, self.tree.clone());
         let digest = snapshot.digest;
         self.keep(snapshot);
         digest
     }
 
-    /// The sections behind the header that may differ from [`Self::sections`]. Forgets them.
-    fn changed_sections(&mut self) -> BTreeSet<u32> {
+    /// Adds a section's bytes to the changes, if they are others than at the last checkpoint.
+    fn note(&self, index: u32, bytes: Vec<u8>, changes: &mut Vec<Change>) {
+        let leaf = (!bytes.is_empty()).then(|| Leaf::new(index, bytes, self.executed));
+        let known = self.tree.section(index);
+        if leaf.as_ref().map(Leaf::digest) != known.map(Leaf::digest) {
+            changes.push((index, leaf.map(Arc::new)));
+        }
+    }
+
+    /// The sections behind the header that may differ from [`Self::tree`], in order, each once.
+    /// Forgets them.
+    fn changed_sections(&mut self) -> Vec<u32> {
         let sessions = self.sessions.changed_sections().into_iter().map(|index| 1 + index);
         let service = self.service.changed_sections().into_iter().map(|index| OWN_SECTIONS + index);
-        sessions.chain(service).collect()
+        let mut changed: Vec<u32> = sessions.chain(service).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        changed
     }
 
     fn keep(&mut self, snapshot: Snapshot) {
@@ -290,21 +308,16 @@ impl Executor {
         self.snapshots.back()
     }
 
-    /// The chunks as of the last checkpoint, by digest lookup: a transfer need not move these.
-    pub fn known_chunks(&self) -> impl Iterator<Item = (&Digest, &Bytes)> {
-        self.sections.iter().flat_map(|section| section.digests.0.iter().zip(&section.chunks))
-    }
-
     /// Replaces the whole state by a snapshot whose digest a quorum vouches for.
     ///
     /// # Errors
     /// [`Malformed`] if a section cannot be restored: the quorum runs other code, or another
     /// service. The state is then a mixture and must not be used.
     pub fn install(&mut self, snapshot: Snapshot) -> Result<(), Malformed> {
-        if snapshot.sections.len() != self.sections.len() {
+        if snapshot.tree.sections() != self.tree.sections() {
             return Err(Malformed);
         }
-        let header = snapshot.sections[0].joined();
+        let header = snapshot.tree.section(0).ok_or(Malformed)?.joined();
         let mut from = Reader::new(&header);
         let (executed, time) = (Slot::decode(&mut from)?, Millis::decode(&mut from)?);
         let roster = self.roster.restored(&mut from)?;
@@ -312,16 +325,16 @@ impl Executor {
         if executed != snapshot.slot {
             return Err(Malformed);
         }
-        let changed = self.changed_sections();
-        for (index, section) in (0u32..).zip(&snapshot.sections).skip(1) {
-            let known = &self.sections[index as usize].digests;
-            if section.digests == *known && !changed.contains(&index) {
-                continue;
-            }
+        let mut differing: Vec<u32> =
+            snapshot.tree.changes_since(&self.tree).iter().map(|(index, _)| *index).collect();
+        differing.extend(self.changed_sections());
+        differing.sort_unstable();
+        differing.dedup();
+        for index in differing.into_iter().filter(|index| *index > 0) {
             if index < OWN_SECTIONS && mutant!("executor.clients-not-restored") {
                 continue;
             }
-            let bytes = section.joined();
+            let bytes = snapshot.tree.section(index).map(Leaf::joined).unwrap_or_default();
             match index.checked_sub(OWN_SECTIONS) {
                 None => self.sessions.restore_section(index - 1, &bytes)?,
                 Some(index) => self.service.restore_section(index, &bytes)?,
@@ -329,7 +342,7 @@ impl Executor {
         }
         let time = if mutant!("executor.time-not-restored") { self.time } else { time };
         (self.executed, self.time, self.roster) = (executed, time, roster);
-        self.sections.clone_from(&snapshot.sections);
+        self.tree.clone_from(&snapshot.tree);
         self.changed_sections();
         self.snapshots.clear();
         self.keep(snapshot);

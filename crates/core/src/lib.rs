@@ -15,7 +15,8 @@
 //! | [`wire`] | the bounded codec |
 //! | [`request`], [`batch`] | signed envelopes of requests and the batches that order them |
 //! | [`window`], [`votes`] | bounded tables of slots and votes |
-//! | [`sessions`], [`service`], [`executor`], [`snapshot`] | execution, at-most-once, checkpoints |
+//! | [`sessions`], [`service`], [`executor`] | execution, at-most-once, checkpoints |
+//! | [`tree`], [`snapshot`] | the state as a tree of hashes |
 //! | [`transfer`] | how a replica that fell behind gets a checkpoint's state |
 //! | [`forge`] | what a Byzantine replica can make others believe, for searches |
 //! | [`limits`] | every bound in the system |
@@ -51,6 +52,7 @@ pub mod service;
 pub mod sessions;
 pub mod snapshot;
 pub mod transfer;
+pub mod tree;
 pub mod votes;
 pub mod window;
 pub mod wire;

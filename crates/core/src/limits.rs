@@ -150,14 +150,18 @@ pub const CLIENTS_JUDGED_MAX: usize = 256;
 /// One piece of a snapshot section, which is what state transfer moves and checks at a time.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 
-/// Sections into which a service may divide its state.
-pub const SECTIONS_MAX: usize = 16 << 10;
+/// Sections into which a service may divide its state. The empty ones cost nothing.
+pub const SECTIONS_MAX: usize = 32 << 20;
 
-/// Chunks of one snapshot: 16 GiB of state, whose manifest still fits into one message. A replica
-/// with more goes on, but its snapshots cannot be transferred.
+/// Chunks of one section: 16 GiB, whose digests still fit into one message. A replica with a
+/// larger one goes on, but its snapshots cannot be transferred.
 pub const CHUNKS_MAX: usize = 64 << 10;
 
-/// Chunks that a replica asks for at a time during state transfer.
+/// Nodes of the tree of a state that a replica asks for in one question.
+pub const TRANSFER_NODES_MAX: usize = 256;
+
+/// Questions that a replica has open at a time during state transfer; the answer to each is about
+/// as large as a chunk.
 pub const TRANSFER_CHUNKS_IN_FLIGHT: usize = 8;
 
 /// Checkpoints whose snapshots a replica keeps for others: the stable one, or the state from
@@ -176,7 +180,8 @@ const _: () = assert!(PENDING_CLIENT_BYTES_MAX <= PENDING_BYTES_MAX);
 const _: () = assert!(CLIENT_ENVELOPES_MAX * ENVELOPE_REQUESTS_MAX >= CLIENT_WINDOW as usize);
 const _: () = assert!(CLIENT_ENVELOPES_MAX < PENDING_CLIENT_ENVELOPES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
-const _: () = assert!(32 * CHUNKS_MAX + 5 * SECTIONS_MAX < MESSAGE_BYTES_MAX);
+const _: () = assert!(32 * CHUNKS_MAX + CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
+const _: () = assert!(SECTIONS_MAX < 1 << 31);
 const _: () = assert!(CLIENT_REPLIES_BYTES_MAX < REPLIES_BYTES_MAX);
 const _: () = assert!(CLIENT_EVENTS_BYTES_MAX + 1024 < FRAME_BYTES_MAX);
 const _: () = assert!(2 * CLIENT_EVENTS_BYTES_MAX < EVENTS_BYTES_MAX);

@@ -59,8 +59,9 @@ pub struct Event {
 /// rounding depends on the machine.
 ///
 /// State is exposed as *sections*: byte strings of the service's choosing, whose number is fixed,
-/// such that a checkpoint only re-encodes the sections that changed. A small service has one
-/// section and can be written with [`Whole`].
+/// such that a checkpoint only re-encodes the sections that changed, and a replica that was away
+/// fetches only those. Empty ones cost nothing, so there may be far more than are ever filled. A
+/// small service has one section and can be written with [`Whole`].
 pub trait Service: Send {
     /// Executes an ordered operation. Operations are a client's bytes: check them, and answer
     /// nonsense with an error in the result. Never panics. A result larger than
@@ -83,14 +84,16 @@ pub trait Service: Send {
     /// How many sections the state has; at most [`crate::limits::SECTIONS_MAX`]. Constant.
     fn sections(&self) -> u32;
 
-    /// The canonical bytes of one section: equal states have equal bytes.
+    /// The canonical bytes of one section: equal states have equal bytes. None for what holds
+    /// nothing.
     fn section(&self, index: u32) -> Vec<u8>;
 
-    /// The sections that may have changed since the last call; all at the first. May repeat.
+    /// The sections that may have changed since the last call; at the first, all that are not
+    /// empty. May repeat.
     fn changed_sections(&mut self) -> Vec<u32>;
 
     /// Replaces one section by bytes that came from [`Self::section`] of another replica and were
-    /// checked against a digest that a quorum vouches for.
+    /// checked against a digest that a quorum vouches for. None if the section is to be empty.
     ///
     /// # Errors
     /// [`Malformed`] if they are no such bytes, which means that a quorum runs other code.

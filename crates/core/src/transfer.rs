@@ -1,23 +1,34 @@
 //! State transfer: how a replica that is too far behind gets the state of a checkpoint.
 //!
 //! One machine for all protocols, and it speaks to replicas in messages of its own. It needs no
-//! signatures: the protocol hands in a digest that a quorum vouches for, the manifest must have
-//! that digest, and each chunk must have the digest that the manifest lists. So bytes may come from
-//! anyone, and a liar costs time only. Chunks that are held already, because little has changed or
-//! because an earlier transfer was overtaken, are not moved again.
+//! signatures: the protocol hands in a digest that a quorum vouches for, and the state is built
+//! from the top of its tree down: each node must have the digest that the node above it lists. So
+//! bytes may come from anyone, and a liar costs time only. Subtrees that are held already, because
+//! nothing changed in them or because an earlier transfer was overtaken, are not moved.
+//!
+//! Who asks says of which slot it holds the state. A source that knows what changed since lists
+//! only the children that did, and the asker adds the digests of the others from its own tree: so
+//! what is moved is what changed and the paths to it, and is checked at once all the same. If the
+//! two do not fit, that source is asked for full lists from then on.
 //!
 //! The host calls [`Transfer::on_round`] at least as often as [`Transfer::wake_at`] asks, carries
 //! out each [`Step`], and bounds how fast a peer may ask.
 
+mod build;
+mod message;
+
+pub use message::{Message, Part};
+
 use crate::digest::Digest;
 use crate::executor::Executor;
 use crate::ids::{Millis, ReplicaId, ReplicaSet, Slot};
-use crate::limits::{CHUNK_BYTES_MAX, TRANSFER_CHUNKS_IN_FLIGHT};
+use crate::limits::{TRANSFER_CHUNKS_IN_FLIGHT, TRANSFER_NODES_MAX};
 use crate::mutant;
-use crate::snapshot::{Manifest, Section, Snapshot};
-use crate::wire::{Malformed, Reader, Wire, Writer};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::snapshot::Snapshot;
+use crate::tree::Place;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use build::{Build, Item, Refused, Scraps};
 use bytes::Bytes;
 
 /// After this many milliseconds without an answer another source is asked. A late answer is still
@@ -36,87 +47,6 @@ const PIN_MS: u64 = 2_000;
 /// Times that [`SKIP_MS`] is doubled at most: no source is left alone for longer than 16 seconds.
 const SKIP_DOUBLINGS_MAX: u32 = 5;
 
-/// What replicas say to each other about state.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Message {
-    /// Send the manifest of your snapshot at this slot.
-    AskManifest {
-        /// The slot.
-        slot: Slot,
-    },
-    /// Answer to [`Self::AskManifest`].
-    Manifest {
-        /// The slot.
-        slot: Slot,
-        /// The digests of all chunks.
-        manifest: Manifest,
-    },
-    /// Send one chunk of your snapshot at this slot.
-    AskChunk {
-        /// The slot.
-        slot: Slot,
-        /// Its place in [`Manifest::chunks`].
-        index: u32,
-    },
-    /// Answer to [`Self::AskChunk`].
-    Chunk {
-        /// The slot.
-        slot: Slot,
-        /// Its place in [`Manifest::chunks`].
-        index: u32,
-        /// At most [`CHUNK_BYTES_MAX`].
-        bytes: Bytes,
-    },
-    /// Answer to either question: there is no such thing here (any more).
-    Gone {
-        /// The slot.
-        slot: Slot,
-    },
-}
-
-impl Wire for Message {
-    fn encode(&self, to: &mut Writer) {
-        match self {
-            Self::AskManifest { slot } => {
-                to.u8(0);
-                slot.encode(to);
-            }
-            Self::Manifest { slot, manifest } => {
-                to.u8(1);
-                slot.encode(to);
-                manifest.encode(to);
-            }
-            Self::AskChunk { slot, index } => {
-                to.u8(2);
-                slot.encode(to);
-                to.u32(*index);
-            }
-            Self::Chunk { slot, index, bytes } => {
-                to.u8(3);
-                slot.encode(to);
-                to.u32(*index);
-                to.bytes(bytes);
-            }
-            Self::Gone { slot } => {
-                to.u8(4);
-                slot.encode(to);
-            }
-        }
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let kind = from.u8()?;
-        let slot = Slot::decode(from)?;
-        match kind {
-            0 => Ok(Self::AskManifest { slot }),
-            1 => Ok(Self::Manifest { slot, manifest: Manifest::decode(from)? }),
-            2 => Ok(Self::AskChunk { slot, index: from.u32()? }),
-            3 => Ok(Self::Chunk { slot, index: from.u32()?, bytes: from.bytes(CHUNK_BYTES_MAX)? }),
-            4 => Ok(Self::Gone { slot }),
-            _ => Err(Malformed),
-        }
-    }
-}
-
 /// What the host is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -131,16 +61,23 @@ pub enum Step {
     Install(Snapshot),
 }
 
+/// Nodes in a question, at least, if so many are to be asked for.
+const NODES_MIN: usize = 16;
+
+/// Milliseconds for which the scraps of a transfer that was given up are kept for the next one.
+const SCRAPS_MS: u64 = 60_000;
+
 /// How far a transfer has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// The slot whose state is wanted.
     pub slot: Slot,
-    /// Different chunks in that state; 0 until the manifest has come.
+    /// Leaves of that state's tree, that is sections that are not empty; 0 until the top node has
+    /// come.
     pub chunks_total: usize,
     /// Those of them that are here.
     pub chunks_have: usize,
-    /// Bytes of chunks that were moved for this state.
+    /// Bytes that were moved for this state.
     pub bytes: u64,
 }
 
@@ -150,8 +87,8 @@ pub struct Transfer {
     me: ReplicaId,
     now: Millis,
     goal: Option<Goal>,
-    /// Checked chunks by digest. With a manifest at hand only those that it lists.
-    chunks: BTreeMap<Digest, Bytes>,
+    /// What is left of the goal that was given up last, and until when it is kept.
+    scraps: Option<(Scraps, Millis)>,
     failures: BTreeMap<ReplicaId, Failures>,
     /// What others are fetching from here: one state each, which shares with newer ones what has
     /// not changed since.
@@ -171,31 +108,24 @@ struct Goal {
     slot: Slot,
     state: Digest,
     sources: ReplicaSet,
+    /// Sources that are to send full lists.
+    full: ReplicaSet,
     /// The source that was asked last; the next one after it is asked next.
     last: ReplicaId,
-    manifest: Option<Listing>,
+    build: Build,
     /// At most [`TRANSFER_CHUNKS_IN_FLIGHT`].
     asked: Vec<Ask>,
+    /// Questions so far.
+    asks: u64,
     bytes: u64,
-}
-
-/// A manifest whose digest is the wanted one, and what is still to be asked for.
-#[derive(Debug)]
-struct Listing {
-    manifest: Manifest,
-    /// The digests in the order of [`Manifest::chunks`].
-    digests: Vec<Digest>,
-    different: usize,
-    /// One index for each digest that is neither here nor asked for.
-    missing: VecDeque<u32>,
 }
 
 /// A question that waits for its answer.
 #[derive(Debug)]
 struct Ask {
+    number: u64,
     to: ReplicaId,
-    /// A chunk, or else the manifest.
-    index: Option<u32>,
+    items: Vec<Item>,
     /// Set at the end of the round in which it was asked: between rounds nobody knows the time.
     deadline: Option<Millis>,
 }
@@ -215,7 +145,7 @@ impl Transfer {
             me,
             now: Millis(0),
             goal: None,
-            chunks: BTreeMap::new(),
+            scraps: None,
             failures: BTreeMap::new(),
             pinned: BTreeMap::new(),
         }
@@ -241,9 +171,10 @@ impl Transfer {
         match &mut self.goal {
             Some(goal) if goal.slot == slot && goal.state == state => goal.sources = sources,
             _ => {
-                let (last, asked) = (self.me, Vec::new());
-                let goal = Goal { slot, state, sources, last, manifest: None, asked, bytes: 0 };
-                self.goal = Some(goal);
+                self.give_up();
+                let scraps = self.scraps.take().map(|(scraps, _)| scraps).unwrap_or_default();
+                let build = Build::new(slot, state, executor.latest().cloned(), scraps);
+                self.goal = Some(Goal::new(slot, state, sources, self.me, build));
                 // A new checkpoint is a new chance: who had nothing at the old one may have this.
                 self.failures.clear();
             }
@@ -259,26 +190,19 @@ impl Transfer {
         executor: &Executor,
         out: &mut Vec<Step>,
     ) {
-        match message {
-            Message::AskManifest { slot } => {
-                let manifest = self.pin(from, slot, executor).map(Snapshot::manifest);
-                let found = manifest.map(|manifest| Message::Manifest { slot, manifest });
-                out.push(answer(from, slot, found));
+        if message.is_question() {
+            let answer = message.answer(self.pin(from, message.slot(), executor));
+            out.push(Step::Send { to: from, message: answer });
+        } else if self.wants(message.slot(), from) {
+            match message {
+                Message::Nodes { sections, leaves, nodes, .. } => {
+                    self.on_nodes(from, (sections, leaves), nodes);
+                }
+                Message::Chunk { section, chunk, bytes, .. } => {
+                    self.on_chunk(from, section, chunk, bytes);
+                }
+                _ => self.on_gone(from),
             }
-            Message::AskChunk { slot, index } => {
-                let held = self.pin(from, slot, executor);
-                let chunk = held.and_then(|held| held.chunk(index as usize));
-                let found = chunk.map(|bytes| Message::Chunk { slot, index, bytes: bytes.clone() });
-                out.push(answer(from, slot, found));
-            }
-            Message::Manifest { slot, manifest } if self.wants(slot, from) => {
-                self.on_manifest(from, manifest, executor);
-            }
-            Message::Chunk { slot, index, bytes } if self.wants(slot, from) => {
-                self.on_chunk(from, index, bytes);
-            }
-            Message::Gone { slot } if self.wants(slot, from) => self.on_gone(from),
-            Message::Manifest { .. } | Message::Chunk { .. } | Message::Gone { .. } => {}
         }
         self.install(out);
         self.ask(out);
@@ -302,6 +226,7 @@ impl Transfer {
     pub fn on_round(&mut self, now: Millis, out: &mut Vec<Step>) {
         self.now = self.now.max(now);
         self.pinned.retain(|_, pinned| pinned.until > self.now);
+        self.scraps.take_if(|(_, until)| *until <= self.now);
         let Some(goal) = &self.goal else { return };
         let mut overdue = ReplicaSet::EMPTY;
         for ask in &goal.asked {
@@ -333,10 +258,8 @@ impl Transfer {
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
         let goal = self.goal.as_ref()?;
-        let (chunks_total, chunks_have) = match &goal.manifest {
-            Some(listing) => (listing.different, self.chunks.len()),
-            None => (0, 0),
-        };
+        let (total, have) = goal.build.leaves();
+        let (chunks_total, chunks_have) = (total as usize, have as usize);
         Some(Progress { slot: goal.slot, chunks_total, chunks_have, bytes: goal.bytes })
     }
 
@@ -345,65 +268,70 @@ impl Transfer {
         goal.is_some_and(|goal| goal.slot == slot && goal.sources.contains(from))
     }
 
-    fn on_manifest(&mut self, from: ReplicaId, manifest: Manifest, executor: &Executor) {
-        let Some(goal) = self.goal.as_mut().filter(|goal| goal.manifest.is_none()) else { return };
-        if manifest.digest() != goal.state && !mutant!("transfer.manifest-not-checked") {
-            if goal.asked.iter().any(|ask| ask.to == from) {
-                self.blame(from);
+    fn on_nodes(&mut self, from: ReplicaId, shape: (u32, u32), nodes: Vec<(Place, Part)>) {
+        let Some(goal) = &mut self.goal else { return };
+        let Some((first, _)) = nodes.first() else { return };
+        let is_top = goal.build.wants(Item::Top);
+        let ask = goal.answered(from, if is_top { Item::Top } else { Item::Node(*first) });
+        let (mut good, mut wrong) = (false, false);
+        for (place, part) in nodes {
+            let bytes = part.size() as u64;
+            let taken = if goal.build.wants(Item::Top) {
+                goal.build.on_top(shape, place, part)
+            } else {
+                goal.build.on_node(place, part)
+            };
+            match taken {
+                Ok(()) => {
+                    goal.bytes += bytes;
+                    good = true;
+                }
+                Err(Refused::NotWanted) => {}
+                Err(Refused::OtherBase) if !goal.full.contains(from) => {
+                    goal.full.insert(from);
+                    break;
+                }
+                Err(Refused::OtherBase | Refused::Wrong) => {
+                    wrong = true;
+                    break;
+                }
             }
-            return;
         }
-        goal.asked.clear();
-        self.failures.remove(&from);
-        let digests: Vec<Digest> = manifest.chunks().copied().collect();
-        let mut absent: BTreeSet<Digest> = digests.iter().copied().collect();
-        let different = absent.len();
-        self.chunks.retain(|digest, _| absent.contains(digest));
-        for (digest, bytes) in executor.known_chunks() {
-            if absent.contains(digest) {
-                self.chunks.insert(*digest, bytes.clone());
-            }
-        }
-        absent.retain(|digest| !self.chunks.contains_key(digest));
-        let firsts = (0u32..).zip(&digests).filter(|(_, digest)| absent.remove(*digest));
-        let missing = firsts.map(|(index, _)| index).collect();
-        goal.manifest = Some(Listing { manifest, digests, different, missing });
+        self.settle(from, ask.as_ref(), good, wrong);
     }
 
-    fn on_chunk(&mut self, from: ReplicaId, index: u32, bytes: Bytes) {
+    fn on_chunk(&mut self, from: ReplicaId, section: u32, chunk: u32, bytes: Bytes) {
         let Some(goal) = &mut self.goal else { return };
-        let Some(listing) = &mut goal.manifest else { return };
-        let Some(digest) = listing.digests.get(index as usize) else { return };
-        let asked = goal.asked.iter().position(|ask| ask.index == Some(index));
-        let waiting = match asked {
-            Some(_) => None,
-            None => listing.missing.iter().position(|missing| *missing == index),
-        };
-        if asked.is_none() && waiting.is_none() {
-            return; // Here already, or never to be asked for under this index.
+        let moved = bytes.len() as u64;
+        let ask = goal.answered(from, Item::Chunk(section, chunk));
+        let taken = goal.build.on_chunk(section, chunk, bytes);
+        if taken.is_ok() {
+            goal.bytes += moved;
         }
-        if Digest::of(&bytes) != *digest && !mutant!("transfer.chunk-not-checked") {
-            if asked.is_some_and(|at| goal.asked[at].to == from) {
-                self.blame(from);
-            }
-            return;
-        }
-        // Whoever was asked for it last: the bytes are the right ones.
-        if let Some(at) = asked {
-            goal.asked.swap_remove(at);
-        }
-        if let Some(at) = waiting {
-            listing.missing.remove(at);
-        }
-        goal.bytes += bytes.len() as u64;
-        self.chunks.insert(*digest, bytes);
-        self.failures.remove(&from);
+        self.settle(from, ask.as_ref(), taken.is_ok(), taken == Err(Refused::Wrong));
     }
 
     fn on_gone(&mut self, from: ReplicaId) {
         let asked = self.goal.iter().flat_map(|goal| &goal.asked).any(|ask| ask.to == from);
         if asked {
             self.blame(from);
+        }
+    }
+
+    /// An answer was taken in, or not. What it was to bring and did not is asked for again, and
+    /// who was not asked is not blamed.
+    fn settle(&mut self, source: ReplicaId, ask: Option<&Ask>, good: bool, wrong: bool) {
+        let Some(goal) = &mut self.goal else { return };
+        if let Some(ask) = ask {
+            goal.build.take_back(ask.number, &ask.items);
+        }
+        // Others may have been asked for the same when this was late.
+        let build = &goal.build;
+        goal.asked.retain(|ask| build.waits_for(ask.number, &ask.items));
+        if wrong && ask.is_some() {
+            self.blame(source);
+        } else if good {
+            self.failures.remove(&source);
         }
     }
 
@@ -415,9 +343,7 @@ impl Transfer {
         failures.until = Millis(self.now.0.saturating_add(pause));
         let Some(goal) = &mut self.goal else { return };
         for ask in goal.asked.extract_if(.., |ask| ask.to == source) {
-            if let (Some(index), Some(listing)) = (ask.index, &mut goal.manifest) {
-                listing.missing.push_front(index);
-            }
+            goal.build.take_back(ask.number, &ask.items);
         }
     }
 
@@ -428,43 +354,40 @@ impl Transfer {
         let usable = |id: &ReplicaId| failures.get(id).is_none_or(|failed| failed.until <= now);
         let sources: ReplicaSet = goal.sources.iter().filter(usable).collect();
         while let Some(to) = goal.next_source(sources) {
-            let Some((index, message)) = goal.next_question() else { break };
-            goal.last = to;
-            goal.asked.push(Ask { to, index, deadline: None });
+            let Some(message) = goal.next_question(to) else { break };
             out.push(Step::Send { to, message });
         }
     }
 
     /// Hands over the state if all of it is here.
     fn install(&mut self, out: &mut Vec<Step>) {
-        let Some(goal) = &self.goal else { return };
-        let Some(listing) = &goal.manifest else { return };
-        if self.chunks.len() < listing.different {
-            return;
-        }
-        let section = |digests: &crate::snapshot::SectionDigests| Section {
-            digests: digests.clone(),
-            chunks: digests.0.iter().map(|digest| self.chunks[digest].clone()).collect(),
-        };
-        let sections = listing.manifest.0.iter().map(section).collect();
-        let snapshot = Snapshot { slot: goal.slot, digest: goal.state, sections };
-        out.push(Step::Install(snapshot));
+        let Some(goal) = &mut self.goal else { return };
+        let Some(tree) = goal.build.take_done() else { return };
+        out.push(Step::Install(Snapshot { slot: goal.slot, digest: goal.state, tree }));
         self.forget();
     }
 
     /// Wants nothing any more, for now: what was fetched may be part of what is wanted next.
     pub fn give_up(&mut self) {
-        self.goal = None;
+        if let Some(goal) = self.goal.take() {
+            let until = Millis(self.now.0.saturating_add(SCRAPS_MS));
+            self.scraps = Some((goal.build.into_scraps(), until));
+        }
     }
 
     fn forget(&mut self) {
         self.goal = None;
-        self.chunks.clear();
+        self.scraps = None;
         self.failures.clear();
     }
 }
 
 impl Goal {
+    fn new(slot: Slot, state: Digest, sources: ReplicaSet, last: ReplicaId, build: Build) -> Self {
+        let (full, asked) = (ReplicaSet::EMPTY, Vec::new());
+        Self { slot, state, sources, full, last, build, asked, asks: 0, bytes: 0 }
+    }
+
     /// The source with the fewest open questions; among equals the one whose turn it is.
     fn next_source(&self, sources: ReplicaSet) -> Option<ReplicaId> {
         if self.asked.len() >= TRANSFER_CHUNKS_IN_FLIGHT {
@@ -474,20 +397,37 @@ impl Goal {
         sources.iter().min_by_key(|id| (open(*id), *id <= self.last, *id))
     }
 
-    /// What to ask next, and the chunk that it is about.
-    fn next_question(&mut self) -> Option<(Option<u32>, Message)> {
+    /// What to ask a source, if there is something to ask.
+    fn next_question(&mut self, to: ReplicaId) -> Option<Message> {
+        let share = self.build.waiting().div_ceil(TRANSFER_CHUNKS_IN_FLIGHT);
+        let nodes_max = share.clamp(NODES_MIN, TRANSFER_NODES_MAX);
+        let number = self.asks;
+        let items = self.build.next(number, nodes_max);
         let slot = self.slot;
-        match &mut self.manifest {
-            None if self.asked.is_empty() => Some((None, Message::AskManifest { slot })),
-            None => None,
-            Some(listing) => {
-                let index = listing.missing.pop_front()?;
-                Some((Some(index), Message::AskChunk { slot, index }))
+        let message = match items.first()? {
+            Item::Chunk(section, chunk) => {
+                Message::AskChunk { slot, section: *section, chunk: *chunk }
             }
-        }
+            _ => {
+                let since = self.build.since().filter(|_| !self.full.contains(to));
+                let place = |item: &Item| match item {
+                    Item::Node(place) => Some(*place),
+                    Item::Top | Item::Chunk(..) => None,
+                };
+                let places = items.iter().filter_map(place).collect();
+                Message::AskNodes { slot, since, places }
+            }
+        };
+        self.asks += 1;
+        self.last = to;
+        self.asked.push(Ask { number, to, items, deadline: None });
+        Some(message)
     }
-}
 
-fn answer(to: ReplicaId, slot: Slot, found: Option<Message>) -> Step {
-    Step::Send { to, message: found.unwrap_or(Message::Gone { slot }) }
+    /// The question that a source answered, by what it asks for first, if there is one.
+    fn answered(&mut self, from: ReplicaId, first: Item) -> Option<Ask> {
+        let asked = |ask: &Ask| ask.to == from && ask.items.first() == Some(&first);
+        let at = self.asked.iter().position(asked)?;
+        Some(self.asked.swap_remove(at))
+    }
 }

@@ -128,7 +128,7 @@ pub struct Fill {
 pub struct CatchUp {
     /// The slot whose state is fetched.
     pub slot: u64,
-    /// Different chunks in it; 0 until that is known.
+    /// Sections in it that are not empty; 0 until that is known.
     pub chunks_total: usize,
     /// Those that are here.
     pub chunks_have: usize,

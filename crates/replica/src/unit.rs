@@ -365,9 +365,7 @@ impl Unit {
         message: transfer::Message,
         network: &mut Network,
     ) -> Result<(), Fatal> {
-        use transfer::Message::{AskChunk, AskManifest};
-        let is_question = matches!(message, AskManifest { .. } | AskChunk { .. });
-        if is_question && !self.may_ask(peer, network) {
+        if message.is_question() && !self.may_ask(peer, network) {
             network.counters.transfer_dropped += 1;
             return Ok(());
         }

@@ -2,7 +2,8 @@
 //! -- FOLDER`. FOLDER must not exist; it is left behind.
 
 use pentarchy_core::ids::{GroupId, Incarnation, ReplicaId, Slot};
-use pentarchy_core::snapshot::{Section, Snapshot};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::Tree;
 use pentarchy_storage::disk::Folder;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
@@ -91,14 +92,13 @@ fn log(data: &mut OsFolder, records: usize, bytes: usize) -> Result<(), StorageE
 /// A state of 64 MiB of which a hundredth changes.
 fn snapshots(data: &mut OsFolder) -> Result<(), StorageError> {
     let (mut snapshots, _) = Snapshots::open(data.folder("snapshots")?, IDENTITY)?;
-    let section = |index: u64, round: u64| {
-        Section::cut([index, round].map(u64::to_le_bytes).concat().repeat(4096))
-    };
+    let section =
+        |index: u64, round: u64| [index, round].map(u64::to_le_bytes).concat().repeat(4096);
     let mut sections: Vec<_> = (0..1024).map(|index| section(index, 0)).collect();
     for round in 1..=10 {
         let changed = if round == 1 { 0..0 } else { round * 10..round * 10 + 10 };
         changed.for_each(|index| sections[index as usize] = section(index, round));
-        let snapshot = Snapshot::new(Slot(round), sections.clone());
+        let snapshot = Snapshot::new(Slot(round), Tree::of(Slot(round), sections.clone()));
         let begun = Instant::now();
         let saved = snapshots.save(&snapshot, b"")?;
         snapshots.remove_below(Slot(snapshot.slot.0.saturating_sub(1)))?;
@@ -108,6 +108,6 @@ fn snapshots(data: &mut OsFolder) -> Result<(), StorageError> {
     }
     let begun = Instant::now();
     let loaded = snapshots.load(Slot(10), None)?;
-    println!("read back {} sections in {:.1?}", loaded.sections.len(), begun.elapsed());
+    println!("read back {} sections in {:.1?}", loaded.tree.leaves(), begun.elapsed());
     Ok(())
 }

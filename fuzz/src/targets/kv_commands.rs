@@ -7,7 +7,7 @@ use pentarchy_core::ids::{ClientId, Millis, Slot};
 use pentarchy_core::service::{Context, Service};
 use pentarchy_core::wire::Wire;
 use pentarchy_services::kv::command::{self, Args};
-use pentarchy_services::kv::{Command, Kv, Reply, SECTIONS};
+use pentarchy_services::kv::{Command, Kv, Reply};
 
 /// State of these stores: small, so that the limit is reached.
 const STATE_BYTES_MAX: u64 = 2048;
@@ -73,7 +73,7 @@ pub fn run(input: &[u8]) {
     let results = execute(&mut one, input);
     assert_eq!(results, execute(&mut other, input), "equal histories give equal results");
     let mut restored = Kv::new(STATE_BYTES_MAX);
-    for index in 0..SECTIONS {
+    for index in one.filled_sections() {
         let section = one.section(index);
         if section.len() > 4 {
             restored.restore_section(index, &section).expect("a section of ours");

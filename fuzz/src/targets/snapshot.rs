@@ -10,7 +10,8 @@ use pentarchy_core::limits::CLIENT_WINDOW;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::service::Service;
 use pentarchy_core::sessions::{SESSION_SECTIONS, Sessions};
-use pentarchy_core::snapshot::{Section, Snapshot};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::{Leaf, Tree};
 use pentarchy_services::kv::{Kv, SECTIONS};
 use pentarchy_services::null::Null;
 use pentarchy_sim::world::membership;
@@ -22,7 +23,10 @@ pub fn run(input: &[u8]) {
     let index = u32::from(input.u16());
     match kind % 3 {
         0 => sessions(index % SESSION_SECTIONS, input.rest()),
-        1 => store(index % SECTIONS, input.rest()),
+        1 => {
+            let (low, high) = (u32::from(input.u16()), u32::from(input.u16()));
+            store((high << 16 | low) % SECTIONS, input.rest());
+        }
         _ => executor(index % SESSION_SECTIONS, &mut input),
     }
 }
@@ -52,7 +56,8 @@ fn store(index: u32, bytes: &[u8]) {
     }
     assert_eq!(kv.section(index), bytes, "one encoding of a section");
     assert!(kv.state_bytes() >= before);
-    assert_eq!(kv.restore_section(index, &Kv::default().section(index)), Ok(()));
+    let empty = Kv::default().section(index);
+    assert_eq!(kv.restore_section(index, &empty), Ok(()));
     assert_eq!((kv.len(), kv.state_bytes()), (0, 0), "an empty section takes all away");
 }
 
@@ -63,12 +68,12 @@ fn members() -> Arc<Membership> {
 /// A whole state of three sections that the input fills: header, one of the clients, the service.
 fn executor(index: u32, input: &mut Input<'_>) {
     let (header, clients, service) = (input.bytes(), input.bytes(), input.rest());
-    let mut sections = vec![Section::default(); 1 + SESSION_SECTIONS as usize + 1];
-    sections[0] = Section::cut(header.to_vec());
-    sections[1 + index as usize] = Section::cut(clients.to_vec());
-    sections[1 + SESSION_SECTIONS as usize] = Section::cut(service.to_vec());
+    let mut sections = vec![Vec::new(); 1 + SESSION_SECTIONS as usize + 1];
+    sections[0] = header.to_vec();
+    sections[1 + index as usize] = clients.to_vec();
+    sections[1 + SESSION_SECTIONS as usize] = service.to_vec();
     let slot = header.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    let snapshot = Snapshot::new(Slot(slot), sections);
+    let snapshot = Snapshot::new(Slot(slot), Tree::of(Slot(slot), sections));
     let digest = snapshot.digest;
     let mut executor = Executor::new(members(), Box::new(Null::default()));
     if executor.install(snapshot).is_ok() {
@@ -93,14 +98,16 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut kv = Kv::default();
     let (filling, _) = kv_commands::SCRIPT.split_once("OBJECT").expect("before it is emptied");
     kv_commands::execute(&mut kv, filling.as_bytes());
-    let filled = (0..SECTIONS).map(|index| (index as u16, kv.section(index)));
-    for (index, section) in filled.filter(|(_, section)| section.len() > 4).take(12) {
-        seeds.push([&[1][..], &index.to_le_bytes(), &section].concat());
+    for index in kv.filled_sections().take(12) {
+        let (low, high) = (index as u16, (index >> 16) as u16);
+        let place = [low.to_le_bytes(), high.to_le_bytes()].concat();
+        seeds.push([&[1, 0, 0][..], &place, &kv.section(index)].concat());
     }
     let mut whole = vec![2, 1, 0];
     let mut executor = Executor::new(members(), Box::new(Null::default()));
     executor.checkpoint();
-    let header = executor.latest().map(|kept| kept.sections[0].joined()).unwrap_or_default();
+    let header = executor.latest().and_then(|kept| kept.tree.section(0)).map(Leaf::joined);
+    let header = header.unwrap_or_default();
     crate::input::put_bytes(&header, &mut whole);
     crate::input::put_bytes(&clients, &mut whole);
     whole.extend_from_slice(&[0; 8]);

@@ -3,7 +3,8 @@
 
 use crate::input::{Input, put_bytes};
 use pentarchy_core::ids::{GroupId, Incarnation, ReplicaId, Slot};
-use pentarchy_core::snapshot::{Section, Snapshot};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_storage::disk::Folder;
 use pentarchy_storage::identity::Identity;
@@ -96,14 +97,12 @@ fn snapshots(disk: &SimDisk) {
     let Ok((mut there, _)) = Snapshots::open(folder(disk, "snapshots"), IDENTITY) else { return };
     for stored in there.list().collect::<Vec<_>>() {
         if let Ok(loaded) = there.load(stored.slot, None) {
-            let sections = loaded.sections.iter().map(|section| section.joined().to_vec());
-            let same = Snapshot::new(stored.slot, sections.map(Section::cut).collect());
-            // Who cuts sections elsewhere has another manifest.
-            assert!(same.digest == stored.digest || same.manifest() != loaded.manifest());
+            let tree = Tree::with_top(loaded.tree.sections(), loaded.tree.top().cloned());
+            assert_eq!((tree.digest(), loaded.digest), (stored.digest, stored.digest));
         }
     }
     let newest = there.list().last().map_or(Slot(0), |stored| stored.slot);
-    let next = Snapshot::new(newest.next(), vec![Section::cut(vec![5; 900])]);
+    let next = Snapshot::new(newest.next(), Tree::of(newest.next(), [vec![5; 900]]));
     there.save(&next, b"note").expect("a disk that works");
     assert_eq!(there.load(next.slot, None).ok(), Some(next));
 }
@@ -116,8 +115,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     put_bytes(&[9; 40], &mut change);
     let (mut saved, _) =
         Snapshots::open(folder(&disk, "snapshots"), IDENTITY).expect("an empty disk");
-    let sections = (1..4).map(|index| Section::cut(vec![index; 100])).collect();
-    saved.save(&Snapshot::new(Slot(64), sections), b"note").expect("a disk that works");
+    let tree = Tree::of(Slot(64), (1..4).map(|index| vec![index; 100]));
+    saved.save(&Snapshot::new(Slot(64), tree), b"note").expect("a disk that works");
     let mut files = vec![2];
     put_bytes(&disk.content(LIST), &mut files);
     files.extend(disk.content(PACK));

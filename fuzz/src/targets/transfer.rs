@@ -3,51 +3,93 @@
 
 use crate::input::{Input, put_bytes};
 use pentarchy_core::Bytes;
+use pentarchy_core::batch::Batch;
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::{CHUNK_BYTES_MAX, TRANSFER_CHUNKS_IN_FLIGHT};
-use pentarchy_core::service::{Context, SmallService, Whole};
-use pentarchy_core::snapshot::{Section, Snapshot};
-use pentarchy_core::transfer::{Message, Step, Transfer};
+use pentarchy_core::request::{Draft, Request, RequestAuth};
+use pentarchy_core::service::{Context, Service};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::transfer::{Message, Part, Step, Transfer};
+use pentarchy_core::tree::{Place, Tree};
 use pentarchy_core::wire::{Malformed, Wire};
 use pentarchy_sim::world::membership;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-const SLOT: Slot = Slot(0);
+/// The slot at which the one who fetches has a state of its own, and the one that is wanted.
+const BASE: Slot = Slot(1);
+const SLOT: Slot = Slot(2);
 const STEPS_MAX: usize = 500;
 
-/// State of three chunks, two of them equal.
-struct Blob(Vec<u8>);
+const SECTIONS: u32 = 300;
 
-impl SmallService for Blob {
+/// Some small sections, and one of three chunks of which two are equal.
+struct Pages {
+    pages: BTreeMap<u32, Vec<u8>>,
+    changed: BTreeSet<u32>,
+}
+
+impl Service for Pages {
+    /// Changes some sections, and fills the large one.
     fn execute(&mut self, _: &Context, _: &[u8]) -> Vec<u8> {
+        let mut large = vec![7; 2 * CHUNK_BYTES_MAX];
+        large.extend_from_slice(b"the last chunk is small");
+        let small = [(0, b"changed".to_vec()), (17, Vec::new()), (200, b"new".to_vec())];
+        for (index, bytes) in small.into_iter().chain([(9, large)]) {
+            self.put(index, bytes);
+        }
         Vec::new()
     }
     fn query(&self, _: &[u8]) -> Vec<u8> {
         Vec::new()
     }
-    fn save(&self) -> Vec<u8> {
-        self.0.clone()
+    fn sections(&self) -> u32 {
+        SECTIONS
     }
-    fn load(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
-        self.0 = bytes.to_vec();
+    fn section(&self, index: u32) -> Vec<u8> {
+        self.pages.get(&index).cloned().unwrap_or_default()
+    }
+    fn changed_sections(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.changed).into_iter().collect()
+    }
+    fn restore_section(&mut self, index: u32, bytes: &[u8]) -> Result<(), Malformed> {
+        self.put(index, bytes.to_vec());
         Ok(())
     }
 }
 
-fn executor(blob: Vec<u8>) -> Executor {
-    Executor::new(Arc::new(membership(1, 3, 1)), Box::new(Whole::new(Blob(blob))))
+impl Pages {
+    fn put(&mut self, index: u32, bytes: Vec<u8>) {
+        self.changed.insert(index);
+        self.pages.insert(index, bytes);
+    }
+}
+
+/// An executor after the first slot.
+fn executor() -> Executor {
+    let mut pages = Pages { pages: BTreeMap::new(), changed: BTreeSet::new() };
+    (0..SECTIONS).step_by(17).for_each(|index| pages.put(index, vec![index as u8; 9]));
+    let mut executor = Executor::new(Arc::new(membership(1, 3, 1)), Box::new(pages));
+    execute(&mut executor, Vec::new());
+    executor
+}
+
+fn execute(executor: &mut Executor, requests: Vec<Request>) {
+    let draft = Draft { client: ClientId([3; 32]), floor: 0, events: None, requests };
+    let envelope = draft.seal(RequestAuth::Signature([0; 64]));
+    let digest = envelope.digest;
+    let batch = Batch { time: Millis(7), envelopes: vec![Arc::new(envelope)], digest };
+    executor.execute(executor.executed().next(), &batch, |_, _| {});
+    executor.checkpoint();
 }
 
 /// The state that is wanted.
 fn wanted() -> &'static Snapshot {
     static WANTED: OnceLock<Snapshot> = OnceLock::new();
     WANTED.get_or_init(|| {
-        let mut blob = vec![7; 2 * CHUNK_BYTES_MAX];
-        blob.extend_from_slice(b"the last chunk is small");
-        let mut executor = executor(blob);
-        executor.checkpoint();
+        let mut executor = executor();
+        execute(&mut executor, vec![Request { number: 1, operation: Bytes::new() }]);
         executor.latest().expect("it was just taken").clone()
     })
 }
@@ -63,7 +105,7 @@ pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut fetch = Fetch {
         transfer: Transfer::new(ReplicaId(0)),
-        executor: executor(b"another state".to_vec()),
+        executor: executor(),
         questions: VecDeque::new(),
         installed: false,
     };
@@ -108,15 +150,16 @@ impl Fetch {
 
     /// An answer with other bytes.
     fn spoil(&mut self, at: u8, out: &mut Vec<Step>) {
+        let how = at % 3;
         let at = usize::from(at) % self.questions.len().max(1);
         let Some((source, question)) = self.questions.remove(at) else { return };
         let message = match answer(&question) {
-            Message::Chunk { slot, index, bytes } => {
-                Message::Chunk { slot, index, bytes: bytes.slice(1..) }
+            Message::Chunk { slot, section, chunk, bytes } => {
+                Message::Chunk { slot, section, chunk, bytes: bytes.slice(1..) }
             }
-            Message::Manifest { slot, mut manifest } => {
-                manifest.0.pop();
-                Message::Manifest { slot, manifest }
+            Message::Nodes { slot, sections, leaves, mut nodes } => {
+                nodes.iter_mut().skip(usize::from(how)).take(1).for_each(|(_, part)| lie(part));
+                Message::Nodes { slot, sections, leaves, nodes }
             }
             other => other,
         };
@@ -129,9 +172,12 @@ impl Fetch {
                 Step::Send { to, message } => self.questions.push_back((to, message)),
                 Step::Install(snapshot) => {
                     assert_eq!(snapshot.digest, wanted().digest);
-                    let cut = |section: &Section| Section::cut(section.joined().to_vec());
-                    let sections = snapshot.sections.iter().map(cut).collect();
-                    assert_eq!(Snapshot::new(SLOT, sections).digest, wanted().digest);
+                    let section = |index| {
+                        let leaf = snapshot.tree.section(index);
+                        leaf.map(|leaf| leaf.joined().to_vec()).unwrap_or_default()
+                    };
+                    let tree = Tree::of(SLOT, (0..snapshot.tree.sections()).map(section));
+                    assert_eq!(tree.digest(), wanted().digest);
                     self.executor.install(snapshot).expect("a vouched state can be restored");
                     assert_eq!(self.executor.checkpoint(), wanted().digest);
                     self.installed = true;
@@ -139,9 +185,7 @@ impl Fetch {
             }
         }
         // Answers that were asked for too late still count, so only questions of ours are bounded.
-        let mine = |(_, message): &&(ReplicaId, Message)| {
-            matches!(message, Message::AskManifest { .. } | Message::AskChunk { .. })
-        };
+        let mine = |(_, message): &&(ReplicaId, Message)| message.is_question();
         while self.questions.iter().filter(mine).count() > 64 * TRANSFER_CHUNKS_IN_FLIGHT {
             self.questions.pop_front();
         }
@@ -149,15 +193,21 @@ impl Fetch {
 }
 
 fn answer(question: &Message) -> Message {
-    match question {
-        Message::AskManifest { slot } => {
-            Message::Manifest { slot: *slot, manifest: wanted().manifest() }
+    if !question.is_question() {
+        return question.clone();
+    }
+    question.answer(Some(wanted()).filter(|snapshot| snapshot.slot == question.slot()))
+}
+
+/// Says something else of a node.
+fn lie(part: &mut Part) {
+    match part {
+        Part::Section { bytes, .. } => *bytes = bytes.slice(1..),
+        Part::Chunks { digests, .. } => drop(digests.pop()),
+        Part::Children { listed, digests, .. } => {
+            *listed &= listed.wrapping_sub(1);
+            digests.truncate(listed.count_ones() as usize);
         }
-        Message::AskChunk { slot, index } => match wanted().chunk(*index as usize) {
-            Some(bytes) => Message::Chunk { slot: *slot, index: *index, bytes: bytes.clone() },
-            None => Message::Gone { slot: *slot },
-        },
-        other => other.clone(),
     }
 }
 
@@ -168,16 +218,22 @@ pub fn seeds() -> Vec<Vec<u8>> {
         put_bytes(&message.to_bytes(), &mut deed);
         deed
     };
-    let manifest = said(&Message::Manifest { slot, manifest: wanted().manifest() });
-    let last = wanted().chunk(66).or_else(|| wanted().chunk(2)).cloned().unwrap_or_default();
-    let small =
-        |index| said(&Message::Chunk { slot, index, bytes: last.slice(..last.len().min(64)) });
-    let honest = vec![1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0];
-    let liars = vec![2, 0, 3, 0xff, 3, 1, 0, 2, 0, 1, 0, 3, 0, 9, 1, 0, 1, 0, 1, 0];
+    let ask = |since, places| Message::AskNodes { slot, since, places };
+    let top = said(&answer(&ask(None, Vec::new())));
+    let partial = said(&answer(&ask(Some(BASE), Vec::new())));
+    let under = (0..16).map(|prefix| Place { height: wanted().tree.place().height - 1, prefix });
+    let under: Vec<Place> = under.filter(|place| wanted().tree.find(*place).is_some()).collect();
+    let below = said(&answer(&ask(None, under.clone())));
+    let bytes = Bytes::from_static(b"the last chunk is small");
+    let section = 9 + wanted().tree.sections() - SECTIONS;
+    let small = said(&Message::Chunk { slot, section, chunk: 2, bytes });
+    let honest = [1, 0].repeat(20);
+    let liars = vec![2, 0, 3, 0xff, 3, 1, 0, 2, 0, 1, 0, 3, 0, 9, 1, 0, 1, 0, 2, 1, 1, 0, 1, 0];
     let gone = [said(&Message::Gone { slot }), vec![3, 0, 9, 1, 0]].concat();
-    let asks = [said(&Message::AskManifest { slot }), said(&Message::AskChunk { slot, index: 1 })]
-        .concat();
-    let mut chunks = manifest.clone();
-    (0..6).for_each(|index| chunks.extend(small(index)));
-    vec![honest, liars, gone, asks, [manifest, vec![3, 0xff, 1, 1, 0]].concat(), chunks]
+    let asks =
+        [said(&ask(Some(BASE), under)), said(&Message::AskChunk { slot, section, chunk: 1 })];
+    let late = [top.clone(), vec![3, 0xff, 1, 1, 0]].concat();
+    let rest = [1, 0].repeat(12);
+    let whole = [top, below, rest.clone(), small.clone()].concat();
+    vec![honest, liars, gone, asks.concat(), late, whole, [partial, small, rest].concat()]
 }

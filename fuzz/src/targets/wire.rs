@@ -14,7 +14,6 @@ use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, Slot};
 use pentarchy_core::membership::{Base, Life};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient, ToReplica};
 use pentarchy_core::request::{Draft, Envelope};
-use pentarchy_core::snapshot::Manifest;
 use pentarchy_core::transfer;
 use pentarchy_core::wire::Wire;
 use pentarchy_io::hello::Hello;
@@ -31,7 +30,7 @@ const TYPES: [Check; 12] = [
     round_trip::<transfer::Message>,
     envelope,
     round_trip::<Proposal>,
-    round_trip::<Manifest>,
+    round_trip::<transfer::Part>,
     round_trip::<Ui>,
     round_trip::<AuthTag>,
     round_trip::<Hello>,
@@ -92,10 +91,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
             }
             Packet::ToClient(wire) => seeds.push(of(2, &wire)),
             Packet::Transfer(wire) => {
-                if let Ok(transfer::Message::Manifest { manifest, .. }) =
+                if let Ok(transfer::Message::Nodes { nodes, .. }) =
                     transfer::Message::from_bytes(&wire)
                 {
-                    seeds.push(of(6, &manifest.to_bytes()));
+                    seeds.extend(nodes.first().map(|(_, part)| of(6, &part.to_bytes())));
                 }
                 seeds.push(of(3, &wire));
             }

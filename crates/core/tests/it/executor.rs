@@ -12,7 +12,8 @@ use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 use pentarchy_core::sessions::Lookup;
-use pentarchy_core::snapshot::{Section, Snapshot};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::Tree;
 use pentarchy_core::wire::{Malformed, Wire as _};
 use std::sync::Arc;
 
@@ -54,14 +55,15 @@ fn a_checkpoint_shares_what_did_not_change_with_the_one_before() {
     run(&mut executor, &batch(1, &[(9, write(1, 300_000, 3))]));
     executor.checkpoint();
     let [old, new] = [first, first.next()].map(|slot| executor.snapshot(slot).unwrap());
-    let differing: Vec<usize> = (0..old.sections.len())
-        .filter(|index| old.sections[*index].digests != new.sections[*index].digests)
-        .collect();
-    let own = old.sections.len() - toy::SECTIONS as usize;
-    let client = 1 + usize::from(1u8 >> 2);
+    let changes = new.tree.changes_since(&old.tree);
+    let differing: Vec<u32> = changes.iter().map(|(section, _)| *section).collect();
+    let own = old.tree.sections() - toy::SECTIONS;
+    let client = 1 + u32::from(1u8 >> 2);
     assert_eq!(differing, [0, client, own, own + 2]);
-    let chunk = |snapshot: &Snapshot| snapshot.sections[own + 1].chunks[0].as_ptr();
-    assert_eq!(chunk(old), chunk(new), "not even encoded again");
+    let leaf = |snapshot: &Snapshot| {
+        std::ptr::from_ref(snapshot.tree.section(own + 1).expect("it is not empty"))
+    };
+    assert_eq!(leaf(old), leaf(new), "not even encoded again");
 }
 
 #[test]
@@ -87,10 +89,8 @@ fn a_snapshot_that_does_not_fit_is_refused() {
     let good = executor.latest().unwrap().clone();
     let mut other_slot = good.clone();
     other_slot.slot = slot.next();
-    let mut short = good.sections.clone();
-    short.pop();
-    let mut no_header = good.sections;
-    no_header[0] = Section::default();
+    let short = Tree::with_top(good.tree.sections() - 1, good.tree.top().cloned());
+    let no_header = good.tree.changed(&[(0, None)], slot);
     for bad in [other_slot, Snapshot::new(slot, short), Snapshot::new(slot, no_header)] {
         assert_eq!(executor.install(bad), Err(Malformed));
     }

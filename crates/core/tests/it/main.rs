@@ -5,3 +5,4 @@ mod executor;
 mod roster;
 mod toy;
 mod transfer;
+mod tree;

@@ -7,8 +7,8 @@ use pentarchy_core::service::{Context, Service};
 use pentarchy_gateways::resp::{
     Backend, Completion, EventSink, Gateway, GatewayConfig, GatewayEvent,
 };
+use pentarchy_services::kv::Kv;
 use pentarchy_services::kv::session::Request;
-use pentarchy_services::kv::{Kv, SECTIONS};
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
 use redis_protocol::resp3::decode::complete as resp3;
@@ -71,11 +71,12 @@ impl Local {
     /// Goes on with a store that was made from the sections of this one, and is equal to it.
     pub fn restart_from_snapshot(&self) {
         let mut state = self.state.lock().unwrap();
-        let sections = |kv: &Kv| -> Vec<_> { (0..SECTIONS).map(|i| kv.section(i)).collect() };
+        let sections =
+            |kv: &Kv| -> Vec<_> { kv.filled_sections().map(|i| (i, kv.section(i))).collect() };
         let saved = sections(&state.kv);
         let mut fresh = Kv::default();
-        for (index, bytes) in (0..).zip(&saved) {
-            fresh.restore_section(index, bytes).expect("what was saved is restored");
+        for (index, bytes) in &saved {
+            fresh.restore_section(*index, bytes).expect("what was saved is restored");
         }
         assert!(sections(&fresh) == saved, "a restored store has other sections");
         assert_eq!(fresh.state_bytes(), state.kv.state_bytes());

@@ -5,7 +5,8 @@
 //! which is a gateway's business. The commands and what is known of them are a table
 //! ([`registry`]).
 //!
-//! The state has [`SECTIONS`] sections, the keys divided by their hash, and the clock. A checkpoint
+//! The state has [`SECTIONS`] sections, the keys divided by their hash, and the clock. There are so
+//! many that few have more than one key, and most have none, which costs nothing. A checkpoint
 //! re-encodes the sections in which a key changed, each as a whole: a collection lies in one
 //! section, so one of megabytes that changes all the time costs megabytes at every checkpoint.
 //! One more section holds what connections watch, wait for and are subscribed to ([`session`]).
@@ -60,13 +61,16 @@ use pentarchy_core::wire::Malformed;
 use registry::{Entry, Handler};
 use reply::ReplyWriter;
 use session::Sessions;
-use store::{BUCKETS, Store};
+use store::{KEY_SECTIONS, Store};
 
 /// Sections of the state.
-pub const SECTIONS: u32 = BUCKETS as u32 + 2;
+pub const SECTIONS: u32 = KEY_SECTIONS + 2;
 
 /// The section that holds the sessions.
-const SESSIONS_SECTION: u32 = BUCKETS as u32 + 1;
+const SESSIONS_SECTION: u32 = KEY_SECTIONS + 1;
+
+/// The section that holds the clock.
+const CLOCK_SECTION: u32 = KEY_SECTIONS;
 
 /// The longest key.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
@@ -122,6 +126,11 @@ impl Kv {
     #[must_use]
     pub const fn state_bytes(&self) -> u64 {
         self.store.cost()
+    }
+
+    /// The sections that are not empty, in order.
+    pub fn filled_sections(&self) -> impl Iterator<Item = u32> {
+        self.store.filled().chain([CLOCK_SECTION, SESSIONS_SECTION])
     }
 
     fn run(
@@ -209,11 +218,12 @@ impl Service for Kv {
         if index == SESSIONS_SECTION {
             return session::encode(&self.sessions);
         }
-        sections::encode(&self.store, index as usize)
+        sections::encode(&self.store, index)
     }
 
     fn changed_sections(&mut self) -> Vec<u32> {
-        let mut changed = self.store.take_changed();
+        let (mut changed, clock) = self.store.take_changed();
+        changed.extend(clock.then_some(CLOCK_SECTION));
         changed.extend(self.sessions.take_changed().then_some(SESSIONS_SECTION));
         changed
     }
@@ -222,7 +232,7 @@ impl Service for Kv {
         let restored = if index == SESSIONS_SECTION {
             session::restore(&mut self.sessions, &mut self.store, bytes)
         } else {
-            sections::restore(&mut self.store, index as usize, bytes)
+            sections::restore(&mut self.store, index, bytes)
         };
         // That a key is there again is no change.
         self.store.interest.take();

@@ -1,7 +1,8 @@
-//! The encoding of a section: the keys of one bucket in their order; and the clock, the last one.
+//! The encoding of a section: a run of keys in their order, nothing if there are none; and the
+//! clock, the last one.
 //!
 //! ```text
-//! section := count:u32 entry{count}
+//! section := (count:u32 entry{count})?
 //! entry   := key:bytes kind:u8 deadline:u64? value    kind + 128 if there is a deadline
 //! value   := string:bytes                             kind 0
 //!          | count:u32 bytes{count}                   kind 1, a list
@@ -17,7 +18,7 @@ use super::hash::Hash;
 use super::list::{End, List};
 use super::set::Set;
 use super::sorted::Sorted;
-use super::store::{BUCKETS, Entry, Store};
+use super::store::{Entry, KEY_SECTIONS, Store};
 use super::value::Value;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -35,16 +36,19 @@ const ENDS: u8 = 128;
 
 /// # Panics
 /// If there is no such section, or it has 2^32 entries, which the store's limit rules out.
-pub fn encode(store: &Store, section: usize) -> Vec<u8> {
+pub fn encode(store: &Store, section: u32) -> Vec<u8> {
     let mut to = Writer::default();
-    if section == BUCKETS {
+    if section == KEY_SECTIONS {
         to.u64(store.now());
         return to.into_vec();
     }
-    let entries = store.bucket(section);
-    to.u32(count(entries.len()));
-    for (key, entry) in entries {
-        to.bytes(key);
+    let entries = store.section(section).count();
+    if entries == 0 {
+        return Vec::new();
+    }
+    to.u32(count(entries));
+    for (key, entry) in store.section(section) {
+        to.bytes(key.bytes());
         let kind = kind_of(&entry.value);
         match entry.deadline {
             None => to.u8(kind),
@@ -101,18 +105,25 @@ fn count(length: usize) -> u32 {
 }
 
 /// Replaces a section. After an error it holds a part, and the state must not be used.
-pub fn restore(store: &mut Store, section: usize, bytes: &[u8]) -> Result<(), Malformed> {
-    if section > BUCKETS {
+pub fn restore(store: &mut Store, section: u32, bytes: &[u8]) -> Result<(), Malformed> {
+    if section > KEY_SECTIONS {
         return Err(Malformed);
     }
     let bytes = Bytes::copy_from_slice(bytes);
     let mut from = Reader::new(&bytes);
-    if section == BUCKETS {
+    if section == KEY_SECTIONS {
         store.set_clock(from.u64()?);
         return from.finish();
     }
-    store.clear_bucket(section);
-    for _ in 0..from.u32()? {
+    store.clear_section(section);
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let entries = from.u32()?;
+    if entries == 0 {
+        return Err(Malformed);
+    }
+    for _ in 0..entries {
         let key = from.bytes(KEY_BYTES_MAX)?;
         let kind = from.u8()?;
         let deadline = if kind & ENDS == 0 { None } else { Some(from.u64()?) };

@@ -1,7 +1,8 @@
 //! Keys and values in buckets by hash, and when keys end.
 //!
 //! A bucket holds a run of positions ([`super::place`]) and keeps its keys in their order, so that
-//! the order of the whole store is the order of positions. A bucket is a section of the snapshot.
+//! the order of the whole store is the order of positions. A section of the snapshot is a shorter
+//! run of positions, of which a bucket has many: at millions of keys a section has one or none.
 //!
 //! A key whose deadline has come is due: every look-up passes it over, and whatever writes to it
 //! begins with removing it. Others that are due are removed a few with each operation
@@ -18,11 +19,17 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-/// Buckets, and so sections; the clock is one more.
-pub const BUCKETS: usize = 1024;
+/// Buckets.
+const BUCKETS: usize = 1024;
 
-/// Words of the bits for [`BUCKETS`] and the clock.
-const CHANGED_WORDS: usize = BUCKETS / 64 + 1;
+/// Sections of keys; the clock is one more. So many that of a million keys not one in ten has
+/// another beside it, for what changes and is moved is a section.
+pub const KEY_SECTIONS: u32 = 1 << 24;
+
+/// Sections of keys that a bucket has.
+const BUCKET_SECTIONS: u32 = KEY_SECTIONS / BUCKETS as u32;
+
+const SECTION_SHIFT: u32 = POSITION_BITS - KEY_SECTIONS.ilog2();
 
 /// What a key costs beside its bytes and its value's: nodes, lengths, allocator.
 const KEY_COST: u64 = 96;
@@ -42,6 +49,10 @@ pub type Text = Box<[u8]>;
 
 const fn bucket_of(position: u64) -> usize {
     (position >> (POSITION_BITS - BUCKETS.ilog2())) as usize
+}
+
+const fn section_of(position: u64) -> u32 {
+    (position >> SECTION_SHIFT) as u32
 }
 
 /// A value and when it ends.
@@ -83,8 +94,10 @@ pub struct Store {
     pub interest: Interest,
     /// What the operation that is executed may still do.
     pub work: Work,
-    /// One bit for each bucket that may have changed since it was last asked, and for the clock.
-    changed: [u64; CHANGED_WORDS],
+    /// Sections of keys that may have changed since they were last asked for.
+    changed: BTreeSet<u32>,
+    /// Whether the clock may have.
+    clock_changed: bool,
 }
 
 impl Store {
@@ -98,7 +111,8 @@ impl Store {
             now: 0,
             interest: Interest::default(),
             work: Work::default(),
-            changed: [u64::MAX; CHANGED_WORDS],
+            changed: BTreeSet::new(),
+            clock_changed: true,
         }
     }
 
@@ -124,13 +138,9 @@ impl Store {
 
     /// Every change of a key comes here: its value, its deadline, that it comes or goes. Called
     /// after it; never without one.
-    fn touch(&mut self, bucket: usize, key: &[u8]) {
-        self.mark(bucket);
+    fn touch(&mut self, (position, key): (u64, &[u8])) {
+        self.changed.insert(section_of(position));
         self.interest.touch(key);
-    }
-
-    const fn mark(&mut self, section: usize) {
-        self.changed[section / 64] |= 1 << (section % 64);
     }
 
     /// An operation is going to be executed at this time. Removes some of the keys that are due.
@@ -151,7 +161,7 @@ impl Store {
     /// Sets the time, as a snapshot says.
     pub const fn set_clock(&mut self, now: u64) {
         self.now = now;
-        self.mark(BUCKETS);
+        self.clock_changed = true;
     }
 
     /// What a key holds, unless it is due.
@@ -214,7 +224,7 @@ impl Store {
         {
             self.cost = self.cost - old.len() as u64 + string.len() as u64;
             overwrite(old, string);
-            self.touch(bucket_of(place.0), key);
+            self.touch(place);
         } else {
             self.put(key, Entry { value: Value::String(string.to_vec()), deadline });
         }
@@ -259,7 +269,7 @@ impl Store {
         if void {
             self.detach(place);
         } else if changed {
-            self.touch(bucket, key);
+            self.touch(place);
         }
         Ok(Some(result))
     }
@@ -292,7 +302,7 @@ impl Store {
         self.keys += 1;
         let bucket = bucket_of(place.0);
         self.buckets[bucket].insert(key, entry);
-        self.touch(bucket, place.1);
+        self.touch(place);
     }
 
     fn detach(&mut self, place: (u64, &[u8])) -> Option<Entry> {
@@ -303,7 +313,7 @@ impl Store {
         if let Some(deadline) = entry.deadline {
             self.deadlines.remove(&(deadline, key));
         }
-        self.touch(bucket, place.1);
+        self.touch(place);
         Some(entry)
     }
 
@@ -324,41 +334,57 @@ impl Store {
         })
     }
 
-    /// Keys of one bucket and what they hold, those that are due included, in order.
-    pub fn bucket(&self, bucket: usize) -> impl ExactSizeIterator<Item = (&[u8], &Entry)> {
-        self.buckets[bucket].iter().map(|(key, entry)| (key.bytes(), entry))
+    /// Keys of one section and what they hold, those that are due included, in order.
+    pub fn section(&self, section: u32) -> impl Iterator<Item = (&Key, &Entry)> {
+        let from: (u64, &[u8]) = (u64::from(section) << SECTION_SHIFT, &[]);
+        let to: (u64, &[u8]) = ((u64::from(section) + 1) << SECTION_SHIFT, &[]);
+        let range: (Bound<&dyn Place>, Bound<&dyn Place>) =
+            (Bound::Included(&from), Bound::Excluded(&to));
+        self.buckets[(section / BUCKET_SECTIONS) as usize].range::<dyn Place, _>(range)
     }
 
-    /// Empties one bucket.
-    pub fn clear_bucket(&mut self, bucket: usize) {
+    /// The sections of keys in which there are any, in order.
+    pub fn filled(&self) -> impl Iterator<Item = u32> {
+        let mut last = None;
+        let keys = self.buckets.iter().flat_map(Bucket::keys);
+        keys.map(|key| section_of(key.position()))
+            .filter(move |section| last.replace(*section) != Some(*section))
+    }
+
+    fn clear_bucket(&mut self, bucket: usize) {
         for (key, entry) in core::mem::take(&mut self.buckets[bucket]) {
             self.cost -= entry.cost(key.bytes());
             self.keys -= 1;
-            self.touch(bucket, key.bytes());
+            self.touch(key.place());
             if let Some(deadline) = entry.deadline {
                 self.deadlines.remove(&(deadline, key));
             }
         }
     }
 
-    /// Adds a key behind all others of a bucket, if that is where it belongs.
-    pub fn push(&mut self, bucket: usize, key: &[u8], entry: Entry) -> bool {
+    /// Empties one section.
+    pub fn clear_section(&mut self, section: u32) {
+        let keys: Vec<Key> = self.section(section).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.detach(key.place());
+        }
+    }
+
+    /// Adds a key behind all others of a section, if that is where it belongs.
+    pub fn push(&mut self, section: u32, key: &[u8], entry: Entry) -> bool {
         let place = (position_of(key), key);
-        let last = self.buckets[bucket].last_key_value();
-        let behind = last.is_none_or(|(last, _)| last.place() < place);
-        if !behind || bucket_of(place.0) != bucket || entry.value.is_void() {
+        let behind = self.section(section).last().is_none_or(|(last, _)| last.place() < place);
+        if !behind || section_of(place.0) != section || entry.value.is_void() {
             return false;
         }
         self.attach(place, entry);
         true
     }
 
-    /// The buckets that may have changed since the last call, and [`BUCKETS`] for the clock.
-    pub fn take_changed(&mut self) -> Vec<u32> {
-        let changed = core::mem::take(&mut self.changed);
-        (0..=BUCKETS as u32)
-            .filter(|section| changed[*section as usize / 64] >> (section % 64) & 1 == 1)
-            .collect()
+    /// The sections of keys that may have changed since the last call, and whether the clock has.
+    pub fn take_changed(&mut self) -> (Vec<u32>, bool) {
+        let changed = core::mem::take(&mut self.changed).into_iter().collect();
+        (changed, core::mem::take(&mut self.clock_changed))
     }
 }
 
@@ -371,4 +397,5 @@ pub fn overwrite(string: &mut Vec<u8>, bytes: &[u8]) {
     string.extend_from_slice(bytes);
 }
 
-const _: () = assert!(BUCKETS.is_power_of_two());
+const _: () = assert!(BUCKETS.is_power_of_two() && KEY_SECTIONS.is_power_of_two());
+const _: () = assert!(KEY_SECTIONS as usize > BUCKETS);

@@ -2,7 +2,7 @@
 
 use crate::support::{context, run_at, show, words};
 use pentarchy_core::service::Service;
-use pentarchy_services::kv::{Command, Kv, Reply, SECTIONS};
+use pentarchy_services::kv::{Command, Kv, Reply};
 
 /// Runs lines `time command => wanted`.
 fn script(kv: &mut Kv, lines: &str) {
@@ -72,7 +72,7 @@ fn queries_see_the_time_of_the_last_operation_also_after_a_restore() {
     }
     script(&mut kv, "1600 DBSIZE => :1");
     let mut other = Kv::default();
-    for index in 0..SECTIONS {
+    for index in kv.filled_sections() {
         other.restore_section(index, &kv.section(index)).unwrap();
     }
     for kv in [&mut kv, &mut other] {

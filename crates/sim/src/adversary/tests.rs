@@ -113,21 +113,34 @@ fn the_starved_client_is_not_heard_and_not_answered_and_nobody_else_is() {
 
 #[test]
 fn the_poisoner_changes_each_answer_of_state_transfer_and_nothing_else() {
+    use pentarchy_core::digest::Digest;
     use pentarchy_core::ids::Slot;
-    use pentarchy_core::transfer::Message;
+    use pentarchy_core::transfer::{Message, Part};
+    use pentarchy_core::tree::Place;
     let mut adversary = Poison::new(1_000_000);
     let mut rng = Rng::new(3);
     let chunk = |byte| {
-        let message = Message::Chunk { slot: Slot(4), index: 2, bytes: Bytes::from(vec![byte; 9]) };
-        Packet::Transfer(message.to_bytes())
+        let (slot, section, chunk) = (Slot(4), 2, 7);
+        Message::Chunk { slot, section, chunk, bytes: Bytes::from(vec![byte; 9]) }
     };
-    let mut changed = 0;
-    for byte in 0..100 {
-        let mut out = Vec::new();
-        adversary.on_send(R1, chunk(byte), &mut rng, &mut out);
-        changed += usize::from(out[0].packet != chunk(byte));
+    let nodes = |part| {
+        let nodes = vec![(Place { height: 1, prefix: 3 }, part)];
+        Message::Nodes { slot: Slot(4), sections: 70, leaves: 9, nodes }
+    };
+    let section = |byte| nodes(Part::Section { section: 2, bytes: Bytes::from(vec![byte; 9]) });
+    let digests = |byte| vec![Digest([byte; 32]); 3];
+    let large = |byte| nodes(Part::Chunks { section: 2, digests: digests(byte) });
+    let inner = |byte| nodes(Part::Children { present: 15, listed: 14, digests: digests(byte) });
+    let truths: [&dyn Fn(u8) -> Message; 4] = [&chunk, &section, &large, &inner];
+    for truth in truths {
+        let mut changed = 0;
+        for byte in 0..100 {
+            let (mut out, truth) = (Vec::new(), Packet::Transfer(truth(byte).to_bytes()));
+            adversary.on_send(R1, truth.clone(), &mut rng, &mut out);
+            changed += usize::from(out[0].packet != truth);
+        }
+        assert!(changed >= 99, "only the first can be its own stale one: {changed}");
     }
-    assert!(changed >= 99, "only the first can be its own stale one: {changed}");
     assert_eq!(sends(&mut adversary, R1, &protocol(1))[0].packet, protocol(1));
 }
 

@@ -23,7 +23,7 @@ pub struct Load {
     pub acts: usize,
     /// Bytes of the largest packet.
     pub packet_bytes: usize,
-    /// Bytes of the largest packet of state transfer that holds a chunk.
+    /// Bytes of the largest packet of state transfer that holds nodes or a chunk.
     pub chunk_bytes: usize,
     /// Questions of state transfer.
     pub asks: usize,
@@ -35,9 +35,14 @@ pub struct Load {
     pub sessions: usize,
 }
 
-/// The first byte of a transfer message that asks for a chunk, and of one that holds one.
+/// The first bytes of transfer messages that ask, and of those that bring something.
+const ASK_NODES: u8 = 0;
+const NODES: u8 = 1;
 const ASK_CHUNK: u8 = 2;
 const CHUNK: u8 = 3;
+
+/// What the answer to a question about a state may hold beside a chunk: the places of nodes.
+const ANSWER_BYTES: usize = 4096;
 
 impl Load {
     /// Takes note of a packet.
@@ -46,8 +51,8 @@ impl Load {
         self.packet_bytes = self.packet_bytes.max(bytes.len());
         if let Packet::Transfer(bytes) = packet {
             match bytes.first() {
-                Some(&ASK_CHUNK) => self.asks += 1,
-                Some(&CHUNK) => self.chunk_bytes = self.chunk_bytes.max(bytes.len()),
+                Some(&(ASK_NODES | ASK_CHUNK)) => self.asks += 1,
+                Some(&(NODES | CHUNK)) => self.chunk_bytes = self.chunk_bytes.max(bytes.len()),
                 _ => {}
             }
         }
@@ -76,8 +81,8 @@ pub fn check(
     let bounds = [
         ("acts in one step", load.acts, acts_max(tuning, n)),
         ("bytes of a packet", load.packet_bytes, MESSAGE_BYTES_MAX),
-        ("bytes of a chunk and its header", load.chunk_bytes, CHUNK_BYTES_MAX + 32),
-        ("chunks asked for", load.asks, TRANSFER_CHUNKS_IN_FLIGHT),
+        ("bytes of an answer about a state", load.chunk_bytes, CHUNK_BYTES_MAX + ANSWER_BYTES),
+        ("questions about a state", load.asks, TRANSFER_CHUNKS_IN_FLIGHT),
         ("armed timers", load.timers, TIMERS_MAX),
         ("snapshots", load.snapshots, SNAPSHOTS_KEPT),
         ("clients", load.sessions, CLIENTS_MAX),
@@ -145,15 +150,22 @@ pub(super) mod tests {
 
     #[test]
     fn packets_of_transfers_are_known_by_their_first_byte() {
-        use pentarchy_core::transfer::Message;
+        use pentarchy_core::transfer::{Message, Part};
+        use pentarchy_core::tree::Place;
         use pentarchy_core::wire::Wire;
         let mut load = Load::default();
-        let (slot, index) = (Slot(1), 4);
+        let (slot, section, chunk) = (Slot(1), 9, 4);
         let bytes = pentarchy_core::Bytes::from(vec![0; CHUNK_BYTES_MAX]);
-        load.note(&Packet::Transfer(Message::AskChunk { slot, index }.to_bytes()));
-        load.note(&Packet::Transfer(Message::AskManifest { slot }.to_bytes()));
-        load.note(&Packet::Transfer(Message::Chunk { slot, index, bytes }.to_bytes()));
-        assert_eq!(load.asks, 1);
+        let ask = Message::AskNodes { slot, since: None, places: Vec::new() };
+        let part = Part::Section { section, bytes: bytes.slice(..9000) };
+        let nodes = vec![(Place { height: 0, prefix: section }, part)];
+        let nodes = Message::Nodes { slot, sections: 10, leaves: 1, nodes };
+        for message in [Message::AskChunk { slot, section, chunk }, ask, nodes] {
+            load.note(&Packet::Transfer(message.to_bytes()));
+        }
+        assert_eq!(load.asks, 2);
+        assert!((9000..9100).contains(&load.chunk_bytes));
+        load.note(&Packet::Transfer(Message::Chunk { slot, section, chunk, bytes }.to_bytes()));
         assert!((CHUNK_BYTES_MAX..CHUNK_BYTES_MAX + 32).contains(&load.chunk_bytes));
     }
 
@@ -168,7 +180,10 @@ pub(super) mod tests {
         broken(check(&status, Load { acts: usize::MAX, ..load.clone() }));
         broken(check(&status, Load { packet_bytes: MESSAGE_BYTES_MAX + 1, ..load.clone() }));
         broken(check(&status, Load { timers: TIMERS_MAX + 1, ..load.clone() }));
-        broken(check(&status, Load { chunk_bytes: CHUNK_BYTES_MAX + 33, ..load.clone() }));
+        broken(check(
+            &status,
+            Load { chunk_bytes: CHUNK_BYTES_MAX + ANSWER_BYTES + 1, ..load.clone() },
+        ));
         broken(check(&status, Load { asks: TRANSFER_CHUNKS_IN_FLIGHT + 1, ..load.clone() }));
         broken(check(&status, Load { snapshots: SNAPSHOTS_KEPT + 1, ..load.clone() }));
         broken(check(&status, Load { sessions: CLIENTS_MAX + 1, ..load.clone() }));

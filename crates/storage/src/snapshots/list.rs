@@ -1,26 +1,27 @@
-//! The list of a snapshot: its manifest, and where each chunk is.
+//! The list of a snapshot: its pieces, and where each is.
 
 use super::pack::Packs;
+use super::piece::PIECE_BYTES_MAX;
 use crate::disk::{DiskError, Folder, read_all, write_whole};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use bytes::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
-use pentarchy_core::limits::{CHUNK_BYTES_MAX, CHUNKS_MAX, MESSAGE_BYTES_MAX};
-use pentarchy_core::snapshot::Manifest;
+use pentarchy_core::limits::CHUNKS_MAX;
+use pentarchy_core::tree::{Leaf, Node, Place as Top, Tree};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// The first bytes. Never changes.
 const MAGIC: &[u8; 8] = b"PENTASNP";
 /// The version of the format, behind the magic; of lists and packs.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The largest note of a caller.
 pub const NOTE_BYTES_MAX: usize = 1 << 20;
-/// Holds the largest manifest, a place for each chunk and a note.
-const LIST_BYTES_MAX: u64 = (MESSAGE_BYTES_MAX + 20 * CHUNKS_MAX + NOTE_BYTES_MAX + 4096) as u64;
+/// The largest list that is read: about 19 million pieces.
+const LIST_BYTES_MAX: u64 = 1 << 30;
 
-/// Where a chunk is.
+/// Where a piece or a chunk is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// In which pack.
@@ -39,10 +40,74 @@ impl Wire for Place {
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (pack, offset, bytes) = (from.u64()?, from.u64()?, from.u32()?);
-        let fits = bytes as usize <= CHUNK_BYTES_MAX;
+        let fits = bytes as usize <= PIECE_BYTES_MAX;
         if fits { Ok(Self { pack, offset, bytes }) } else { Err(Malformed) }
     }
 }
+
+/// A part of the state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// A subtree: its place in the tree, its digest, and where it is on disk.
+    Small(Top, Digest, Place),
+    /// A section, its chunks' digests, and where they are.
+    Large(u32, Vec<(Digest, Place)>),
+}
+
+impl Entry {
+    /// The same in a tree that is there.
+    pub fn find<'a>(&self, tree: &'a Tree) -> Option<&'a Node> {
+        let (top, wanted) = match self {
+            Self::Small(top, digest, _) => (*top, *digest),
+            Self::Large(section, chunks) => {
+                let digests: Vec<Digest> = chunks.iter().map(|(digest, _)| *digest).collect();
+                let digest = Leaf::digest_of_chunks(*section, digests.iter());
+                (Top { height: 0, prefix: *section }, digest)
+            }
+        };
+        tree.find(top).filter(|node| node.digest() == wanted)
+    }
+
+    /// Digests and where they are found.
+    pub fn places(&self) -> Vec<(Digest, Place)> {
+        match self {
+            Self::Small(_, digest, place) => vec![(*digest, *place)],
+            Self::Large(_, chunks) => chunks.clone(),
+        }
+    }
+}
+
+impl Wire for Entry {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Self::Small(top, digest, place) => {
+                to.u8(SMALL);
+                top.encode(to);
+                digest.encode(to);
+                place.encode(to);
+            }
+            Self::Large(section, chunks) => {
+                to.u8(LARGE);
+                to.u32(*section);
+                to.sequence(chunks);
+            }
+        }
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            LARGE => Ok(Self::Large(from.u32()?, from.sequence(CHUNKS_MAX)?)),
+            SMALL => {
+                let (top, digest) = (Top::decode(from)?, Digest::decode(from)?);
+                Ok(Self::Small(top, digest, Place::decode(from)?))
+            }
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// What an entry begins with.
+const SMALL: u8 = 0;
+const LARGE: u8 = 1;
 
 /// The file name of a snapshot's list.
 #[must_use]
@@ -61,14 +126,20 @@ pub fn slot(name: &str) -> Option<Slot> {
 #[derive(Debug)]
 pub struct List {
     pub digest: Digest,
-    pub manifest: Manifest,
-    /// Of each chunk, in the order of [`Manifest::chunks`].
-    pub places: Vec<Place>,
+    /// Sections of the state, the empty ones included.
+    pub sections: u32,
+    /// All that is not empty, in the order of the sections.
+    pub entries: Vec<Entry>,
     /// What the caller noted.
     pub note: Bytes,
 }
 
 impl List {
+    /// The digests of all pieces and chunks, and where they are.
+    pub fn places(&self) -> impl Iterator<Item = (Digest, Place)> + '_ {
+        self.entries.iter().flat_map(Entry::places)
+    }
+
     /// Writes it so that it is there as a whole or not at all.
     pub fn write(
         &self,
@@ -80,8 +151,8 @@ impl List {
         head(MAGIC, identity, &mut to);
         slot.encode(&mut to);
         self.digest.encode(&mut to);
-        self.manifest.encode(&mut to);
-        to.sequence(&self.places);
+        to.u32(self.sections);
+        to.sequence(&self.entries);
         to.bytes(&self.note);
         Digest::of(to.as_slice()).encode(&mut to);
         write_whole(folder, &name(slot), |file| file.write_at(to.as_slice(), 0)).map(drop)
@@ -111,9 +182,10 @@ impl List {
         if self::name(found) != name {
             return Err(corrupt(HEAD_BYTES, "it is another snapshot's, under this name"));
         }
-        match list.places.iter().find(|place| !packs.contains(place)) {
+        let lacking = list.places().find(|(_, place)| !packs.contains(place));
+        match lacking {
             None => Ok((identity, list)),
-            Some(place) => Err(StorageError::Missing {
+            Some((_, place)) => Err(StorageError::Missing {
                 what: format!("what {name} needs of {}", super::pack::name(place.pack)),
             }),
         }
@@ -122,14 +194,10 @@ impl List {
     fn decode(content: &Bytes) -> Result<(Slot, Self), Malformed> {
         let mut from = Reader::new(content);
         let (slot, digest) = (Slot::decode(&mut from)?, Digest::decode(&mut from)?);
-        let manifest = Manifest::decode(&mut from)?;
-        let places: Vec<Place> = from.sequence(CHUNKS_MAX)?;
+        let (sections, entries) = (from.u32()?, from.sequence(LIST_BYTES_MAX as usize)?);
         let note = from.bytes(NOTE_BYTES_MAX)?;
         from.finish()?;
-        if manifest.digest() != digest || manifest.chunks().count() != places.len() {
-            return Err(Malformed);
-        }
-        Ok((slot, Self { digest, manifest, places, note }))
+        Ok((slot, Self { digest, sections, entries, note }))
     }
 }
 

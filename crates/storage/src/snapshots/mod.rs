@@ -1,16 +1,17 @@
-//! Checkpoints on disk, each readable chunk by chunk.
+//! Checkpoints on disk.
 //!
-//! A snapshot is a list of chunks with digests ([`pentarchy_core::snapshot`]). Saving one writes
-//! the chunks that no earlier one has into a new *pack*, then a *list* that says where each chunk
-//! is. Both appear under their names only when they are durable as a whole, the list last; then
-//! packs go that nobody names. So a checkpoint costs what changed, and a crash at any moment leaves
-//! the snapshots before it or those after it. Older ones go when their owner says so.
+//! A snapshot is a tree ([`pentarchy_core::tree`]), which is cut into *pieces*: small subtrees, and
+//! the chunks of large sections. Saving one writes the pieces that no earlier one has into a new
+//! *pack*, then a *list* that says where each piece is. Both appear under their names only when
+//! they are durable as a whole, the list last; then packs go that nobody names. So a crash at any
+//! moment leaves the snapshots before it or those after it. Older ones go when their owner says so.
 //!
 //! A pack of which less than half is still in use is written anew with the next snapshot, so the
 //! folder stays below twice what the snapshots hold.
 
 mod list;
 mod pack;
+mod piece;
 
 pub use list::{NOTE_BYTES_MAX, VERSION};
 
@@ -18,11 +19,13 @@ use crate::disk::{DiskError, Folder, remove_unfinished};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use bytes::Bytes;
-use list::{List, Place};
-use pack::Packs;
+use list::{Entry, List, Place};
+use pack::{Packs, Source};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
-use pentarchy_core::snapshot::{Manifest, Section, Snapshot};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::{Leaf, Node, Place as Top, Tree};
+use piece::Piece;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -31,9 +34,9 @@ use std::sync::Arc;
 pub struct Stored {
     /// The slot after which it is the state.
     pub slot: Slot,
-    /// The manifest's digest.
+    /// The state's digest.
     pub digest: Digest,
-    /// Chunks, each counted once for every place in the state.
+    /// Pieces.
     pub chunks: usize,
     /// Bytes of those.
     pub bytes: u64,
@@ -42,9 +45,9 @@ pub struct Stored {
 /// What saving a snapshot wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Saved {
-    /// Chunks that no earlier snapshot had.
+    /// Pieces that no earlier snapshot had.
     pub chunks_new: usize,
-    /// Chunks that were written again, to free a pack.
+    /// Pieces that were written again, to free a pack.
     pub chunks_moved: usize,
     /// Bytes of both.
     pub bytes: u64,
@@ -154,35 +157,31 @@ impl Snapshots {
     }
 
     fn write(&mut self, snapshot: &Snapshot, note: &[u8]) -> Result<Saved, DiskError> {
-        let manifest = snapshot.manifest();
-        let chunks: BTreeMap<&Digest, &Bytes> = snapshot
-            .sections
-            .iter()
-            .flat_map(|section| section.digests.0.iter().zip(&section.chunks))
-            .collect();
+        let pieces = piece::pieces(&snapshot.tree);
+        let sources = sources(&pieces);
         let known = self.known();
-        let used = chunks.keys().filter_map(|digest| known.get(digest).copied());
+        let used = sources.keys().filter_map(|digest| known.get(digest).copied());
         let crowded = self.packs.to_empty(used);
         let mut places: BTreeMap<Digest, Place> = BTreeMap::new();
         let (mut write, mut saved) = (Vec::new(), Saved::default());
-        for (digest, bytes) in chunks {
-            match known.get(digest) {
+        for (digest, source) in sources {
+            match known.get(&digest) {
                 Some(place) if !crowded.contains(&place.pack) => {
-                    places.insert(*digest, *place);
+                    places.insert(digest, *place);
                     continue;
                 }
                 Some(_) => saved.chunks_moved += 1,
                 None => saved.chunks_new += 1,
             }
-            saved.bytes += bytes.len() as u64;
-            write.push((*digest, bytes));
+            saved.bytes += source.bytes();
+            write.push((digest, source));
         }
         if !write.is_empty() {
             places.extend(self.packs.write(&mut *self.folder, &self.identity, &write)?);
         }
-        let places = manifest.chunks().map(|digest| places[digest]).collect();
-        let list =
-            List { digest: snapshot.digest, manifest, places, note: Bytes::copy_from_slice(note) };
+        let entries = pieces.iter().map(|piece| entry(piece, &places)).collect();
+        let (digest, sections) = (snapshot.digest, snapshot.tree.sections());
+        let list = List { digest, sections, entries, note: Bytes::copy_from_slice(note) };
         list.write(&mut *self.folder, &self.identity, snapshot.slot)?;
         self.damaged.retain(|name| *name != list::name(snapshot.slot));
         self.lists.insert(snapshot.slot, list);
@@ -190,13 +189,9 @@ impl Snapshots {
         Ok(saved)
     }
 
-    /// Where each chunk is that a kept snapshot has.
+    /// Where each piece and chunk is that a kept snapshot has.
     fn known(&self) -> BTreeMap<Digest, Place> {
-        let places = |list: &List| {
-            let pairs = list.manifest.chunks().copied().zip(list.places.iter().copied());
-            pairs.collect::<Vec<_>>()
-        };
-        self.lists.values().flat_map(places).collect()
+        self.lists.values().flat_map(List::places).collect()
     }
 
     /// Removes the lists below a slot, durably, and then the packs that nobody names any more.
@@ -213,8 +208,8 @@ impl Snapshots {
         if removed {
             self.folder.sync()?;
         }
-        let places = self.lists.values().flat_map(|list| list.places.iter());
-        let used: BTreeSet<u64> = places.map(|place| place.pack).collect();
+        let places = self.lists.values().flat_map(List::places);
+        let used: BTreeSet<u64> = places.map(|(_, place)| place.pack).collect();
         self.packs.keep_only(&mut *self.folder, &used)
     }
 
@@ -223,8 +218,8 @@ impl Snapshots {
         self.lists.iter().map(|(slot, list)| Stored {
             slot: *slot,
             digest: list.digest,
-            chunks: list.places.len(),
-            bytes: list.places.iter().map(|place| u64::from(place.bytes)).sum(),
+            chunks: list.places().count(),
+            bytes: list.places().map(|(_, place)| u64::from(place.bytes)).sum(),
         })
     }
 
@@ -234,29 +229,10 @@ impl Snapshots {
         self.lists.last_key_value().map(|(slot, _)| *slot)
     }
 
-    /// The digests of a snapshot's chunks.
-    #[must_use]
-    pub fn manifest(&self, slot: Slot) -> Option<&Manifest> {
-        self.lists.get(&slot).map(|list| &list.manifest)
-    }
-
     /// What was noted with a snapshot.
     #[must_use]
     pub fn note(&self, slot: Slot) -> Option<&Bytes> {
         self.lists.get(&slot).map(|list| &list.note)
-    }
-
-    /// Reads one chunk, by its place in [`Manifest::chunks`], and checks its digest.
-    ///
-    /// # Errors
-    /// [`StorageError`]
-    pub fn chunk(&self, slot: Slot, index: usize) -> Result<Bytes, StorageError> {
-        let lacking =
-            || StorageError::Missing { what: format!("chunk {index} of snapshot {slot}") };
-        let list = self.lists.get(&slot).ok_or_else(lacking)?;
-        let place = list.places.get(index).ok_or_else(lacking)?;
-        let digest = list.manifest.chunks().nth(index).ok_or_else(lacking)?;
-        pack::chunk(&*self.folder, place, digest)
     }
 
     /// Reads a whole snapshot and checks it. What it shares with `known` is neither read again nor
@@ -267,32 +243,61 @@ impl Snapshots {
     pub fn load(&self, slot: Slot, known: Option<&Snapshot>) -> Result<Snapshot, StorageError> {
         let lacking = || StorageError::Missing { what: format!("snapshot {slot}") };
         let list = self.lists.get(&slot).ok_or_else(lacking)?;
-        let known = known.iter().flat_map(|snapshot| &snapshot.sections);
-        let known: BTreeMap<&Digest, &Bytes> =
-            known.flat_map(|section| section.digests.0.iter().zip(&section.chunks)).collect();
-        let mut places = list.places.iter();
-        let mut sections = Vec::with_capacity(list.manifest.0.len());
-        for digests in &list.manifest.0 {
-            let chunks: Result<_, _> = digests
-                .0
-                .iter()
-                .zip(places.by_ref())
-                .map(|(digest, place)| match known.get(digest) {
-                    Some(chunk) => Ok(Bytes::clone(chunk)),
-                    None => pack::chunk(&*self.folder, place, digest),
-                })
-                .collect();
-            sections.push(Section { digests: digests.clone(), chunks: chunks? });
+        let known = known.map(|known| &known.tree).filter(|it| it.sections() == list.sections);
+        let mut leaves = Vec::new();
+        for entry in &list.entries {
+            match known.and_then(|known| entry.find(known)) {
+                Some(node) => leaves.extend(node.iter().cloned()),
+                None => leaves.extend(self.leaves(entry, slot)?),
+            }
         }
-        Ok(Snapshot { slot, digest: list.digest, sections })
+        let ordered = leaves.is_sorted_by(|a, b| a.section() < b.section());
+        let fits = leaves.last().is_none_or(|last| last.section() < list.sections);
+        if ordered && fits {
+            let top = Node::of(Top::top(list.sections), &leaves, slot);
+            let mut tree = Tree::with_top(list.sections, top);
+            if let Some(known) = known {
+                tree = known.changed(&tree.changes_since(known), slot);
+            }
+            if tree.digest() == list.digest {
+                return Ok(Snapshot { slot, digest: list.digest, tree });
+            }
+        }
+        let what = "its pieces are not the state that it is the list of".to_owned();
+        Err(StorageError::Corrupt { file: list::name(slot), offset: 0, what })
     }
 
-    /// Reads every chunk of every snapshot once, and gives what is wrong.
+    /// Reads what an entry of a list stands for.
+    fn leaves(&self, entry: &Entry, slot: Slot) -> Result<Vec<Arc<Leaf>>, StorageError> {
+        match entry {
+            Entry::Small(top, digest, place) => {
+                pack::piece(&*self.folder, place, (*top, digest), slot)
+            }
+            Entry::Large(section, chunks) => {
+                let read = |(digest, place): &(Digest, Place)| {
+                    pack::chunk(&*self.folder, place, digest).map(|bytes| (*digest, bytes))
+                };
+                let chunks = chunks.iter().map(read).collect::<Result<_, _>>()?;
+                Ok(vec![Arc::new(Leaf::of_chunks(*section, chunks, slot))])
+            }
+        }
+    }
+
+    /// Reads every piece of every snapshot once, and gives what is wrong.
     #[must_use]
     pub fn scrub(&self) -> Vec<StorageError> {
-        let known = self.known();
-        let read = known.iter().map(|(digest, place)| pack::chunk(&*self.folder, place, digest));
-        read.filter_map(Result::err).collect()
+        let mut read: BTreeSet<(u64, u64)> = BTreeSet::new();
+        let mut problems = Vec::new();
+        for (slot, list) in &self.lists {
+            for entry in &list.entries {
+                let at = |(_, place): &(Digest, Place)| (place.pack, place.offset);
+                let places: Vec<_> = entry.places().iter().map(at).collect();
+                if places.into_iter().filter(|at| read.insert(*at)).count() > 0 {
+                    problems.extend(self.leaves(entry, *slot).err());
+                }
+            }
+        }
+        problems
     }
 
     fn latch<T>(&mut self, outcome: Result<T, DiskError>) -> Result<T, StorageError> {
@@ -301,5 +306,31 @@ impl Snapshots {
             self.failed = Some(error.clone());
             StorageError::Disk(error)
         })
+    }
+}
+
+/// What may have to be written, by digest.
+fn sources<'a>(pieces: &[Piece<'a>]) -> BTreeMap<Digest, Source<'a>> {
+    let mut sources = BTreeMap::new();
+    for piece in pieces {
+        match piece {
+            Piece::Small(_, node) => drop(sources.insert(node.digest(), Source::Small(node))),
+            Piece::Large(leaf) => {
+                let chunks = leaf.chunks().iter();
+                sources.extend(chunks.map(|(digest, chunk)| (*digest, Source::Chunk(chunk))));
+            }
+        }
+    }
+    sources
+}
+
+/// What the list says of a piece.
+fn entry(piece: &Piece<'_>, places: &BTreeMap<Digest, Place>) -> Entry {
+    match piece {
+        Piece::Small(top, node) => Entry::Small(*top, node.digest(), places[&node.digest()]),
+        Piece::Large(leaf) => {
+            let chunk = |(digest, _): &(Digest, Bytes)| (*digest, places[digest]);
+            Entry::Large(leaf.section(), leaf.chunks().iter().map(chunk).collect())
+        }
     }
 }

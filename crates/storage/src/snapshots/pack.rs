@@ -1,13 +1,17 @@
 //! Packs: files of chunks. A pack is written once.
 
 use super::list::{HEAD_BYTES, Place, head};
+use super::piece;
 use crate::disk::{DiskError, Folder, write_whole};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use bytes::Bytes;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::wire::Writer;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::tree::{Leaf, Node, Place as Top};
+use pentarchy_core::wire::{Malformed, Writer};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The first bytes. Never changes.
 const MAGIC: &[u8; 8] = b"PENTAPCK";
@@ -25,6 +29,31 @@ pub fn name(number: u64) -> String {
 fn number(name: &str) -> Option<u64> {
     let number = u64::from_str_radix(name.strip_suffix(".pack")?, 16).ok()?;
     (self::name(number) == name && number < 1 << 62).then_some(number)
+}
+
+/// What is written into a pack.
+pub enum Source<'a> {
+    /// A small piece.
+    Small(&'a Node),
+    /// A chunk of a section that has several.
+    Chunk(&'a Bytes),
+}
+
+impl Source<'_> {
+    fn write(&self, to: &mut Vec<u8>) {
+        match self {
+            Self::Small(node) => to.extend_from_slice(&piece::encode(node)),
+            Self::Chunk(bytes) => to.extend_from_slice(bytes),
+        }
+    }
+
+    /// How many bytes that is, without those that stand between sections.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Small(node) => node.bytes(),
+            Self::Chunk(bytes) => bytes.len() as u64,
+        }
+    }
 }
 
 /// The packs that are there, with their sizes.
@@ -71,7 +100,7 @@ impl Packs {
         &mut self,
         folder: &mut dyn Folder,
         identity: &Identity,
-        chunks: &[(Digest, &Bytes)],
+        chunks: &[(Digest, Source<'_>)],
     ) -> Result<Vec<(Digest, Place)>, DiskError> {
         let pack = self.0.last_key_value().map_or(1, |(number, _)| number + 1);
         let mut places = Vec::with_capacity(chunks.len());
@@ -83,9 +112,10 @@ impl Packs {
             let mut buffer = buffer.into_vec();
             for (digest, chunk) in chunks {
                 let offset = size + buffer.len() as u64;
-                let bytes = u32::try_from(chunk.len()).expect("a chunk keeps to its limit");
+                chunk.write(&mut buffer);
+                let bytes = size + buffer.len() as u64 - offset;
+                let bytes = u32::try_from(bytes).expect("a piece keeps to its limit");
                 places.push((*digest, Place { pack, offset, bytes }));
-                buffer.extend_from_slice(chunk);
                 if buffer.len() >= WRITE_BYTES {
                     file.write_at(&buffer, size)?;
                     size += buffer.len() as u64;
@@ -118,12 +148,28 @@ impl Packs {
 
 /// Reads a chunk and checks its digest.
 pub fn chunk(folder: &dyn Folder, place: &Place, digest: &Digest) -> Result<Bytes, StorageError> {
-    let file = name(place.pack);
+    let bytes = read(folder, place)?;
+    if Digest::of(&bytes) == *digest { Ok(bytes) } else { Err(other_digest(place)) }
+}
+
+/// Reads a piece and checks its digest.
+pub fn piece(
+    folder: &dyn Folder,
+    place: &Place,
+    (top, digest): (Top, &Digest),
+    slot: Slot,
+) -> Result<Vec<Arc<Leaf>>, StorageError> {
+    let bytes = read(folder, place)?;
+    piece::decode(top, digest, &bytes, slot).map_err(|Malformed| other_digest(place))
+}
+
+fn read(folder: &dyn Folder, place: &Place) -> Result<Bytes, StorageError> {
     let mut bytes = vec![0; place.bytes as usize];
-    folder.open(&file)?.read_at(&mut bytes, place.offset)?;
-    if Digest::of(&bytes) != *digest {
-        let what = format!("the {} bytes from here on have another digest", place.bytes);
-        return Err(StorageError::Corrupt { file, offset: place.offset, what });
-    }
+    folder.open(&name(place.pack))?.read_at(&mut bytes, place.offset)?;
     Ok(Bytes::from(bytes))
+}
+
+fn other_digest(place: &Place) -> StorageError {
+    let what = format!("the {} bytes from here on have another digest", place.bytes);
+    StorageError::Corrupt { file: name(place.pack), offset: place.offset, what }
 }

@@ -7,7 +7,8 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::ids::{Incarnation, Slot, View};
 use pentarchy_core::membership::{Base, Member, Membership};
-use pentarchy_core::snapshot::{Section, Snapshot};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Fate, Faults, SimDisk};
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::world::membership;
@@ -45,7 +46,7 @@ fn entry(run: u64, number: u64) -> Entry {
 
 fn snapshot(run: u64, slot: u64) -> Snapshot {
     let bytes = |index: u64| vec![(run ^ index ^ if index < 2 { slot } else { 0 }) as u8; 700];
-    Snapshot::new(Slot(slot), (0..6).map(|index| Section::cut(bytes(index))).collect())
+    Snapshot::new(Slot(slot), Tree::of(Slot(slot), (0..6).map(bytes)))
 }
 
 /// The epoch behind this one, with a proof in which nobody's name stands.

@@ -2,7 +2,8 @@
 
 use crate::workload::{identity, record};
 use pentarchy_core::ids::Slot;
-use pentarchy_core::snapshot::{Section, Snapshot};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::Tree;
 use pentarchy_storage::disk::Folder;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::log::{Log, Options, read};
@@ -17,7 +18,7 @@ fn options() -> Options {
 fn a_log_and_snapshots_come_back() {
     let place = tempfile::tempdir().expect("a folder");
     let path = place.path().join("data");
-    let snapshot = Snapshot::new(Slot(64), vec![Section::cut(vec![5; 400 << 10])]);
+    let snapshot = Snapshot::new(Slot(64), Tree::of(Slot(64), [vec![5; 400 << 10]]));
     {
         let mut data = OsFolder::open(&path).expect("a new folder");
         let folder = data.folder("log").expect("a new folder");

@@ -3,7 +3,8 @@
 use crate::workload::identity;
 use bytes::Bytes;
 use pentarchy_core::ids::{ReplicaId, Slot};
-use pentarchy_core::snapshot::{Section, Snapshot};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::{Leaf, Tree};
 use pentarchy_sim::disk::{Fate, Faults, SimDisk};
 use pentarchy_sim::rng::Rng;
 use pentarchy_storage::disk::Folder;
@@ -11,6 +12,7 @@ use pentarchy_storage::error::StorageError;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::snapshots::Snapshots;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 fn folder(disk: &SimDisk) -> Box<dyn Folder> {
     disk.root().folder("snapshots").expect("no folder needs to be made")
@@ -24,15 +26,20 @@ fn open(disk: &SimDisk) -> Snapshots {
 
 /// A state of some sections, some of which are as they were in the one before.
 fn state(rng: &mut Rng, before: Option<&Snapshot>, slot: u64) -> Snapshot {
-    let section = |index: usize, rng: &mut Rng| match before {
-        Some(before) if rng.percent(70) => before.sections[index].clone(),
+    let section = |index: u32, rng: &mut Rng| match before {
+        Some(before) if rng.percent(70) => bytes(before, index),
         _ => {
-            let size = if index == 3 { 300 << 10 } else { rng.below(3_000) };
-            Section::cut((0..size).map(|_| rng.next_u64() as u8).collect())
+            // One of several chunks, and together more than one piece.
+            let size = if index == 3 { 300 << 10 } else { rng.below(18_000) };
+            (0..size).map(|_| rng.next_u64() as u8).collect()
         }
     };
-    let sections = (0..12).map(|index| section(index, rng)).collect();
-    Snapshot::new(Slot(slot), sections)
+    let sections: Vec<Vec<u8>> = (0..40).map(|index| section(index, rng)).collect();
+    Snapshot::new(Slot(slot), Tree::of(Slot(slot), sections))
+}
+
+fn bytes(snapshot: &Snapshot, section: u32) -> Vec<u8> {
+    snapshot.tree.section(section).map(|leaf| leaf.joined().to_vec()).unwrap_or_default()
 }
 
 fn slots(snapshots: &Snapshots) -> Vec<u64> {
@@ -46,7 +53,7 @@ fn keep_two(snapshots: &mut Snapshots) -> Result<(), StorageError> {
 }
 
 #[test]
-fn what_was_saved_is_read_back_chunk_by_chunk_and_as_a_whole() {
+fn what_was_saved_is_read_back() {
     let disk = SimDisk::new(1, Faults::default());
     let mut rng = Rng::new(1);
     let (mut snapshots, mut before) = (open(&disk), None);
@@ -59,15 +66,12 @@ fn what_was_saved_is_read_back_chunk_by_chunk_and_as_a_whole() {
         snapshots = open(&disk);
         let last = snapshots.list().last().expect("just saved");
         assert_eq!((last.slot, last.digest), (now.slot, now.digest));
-        assert_eq!(snapshots.load(now.slot, before.as_ref()).expect("intact"), now);
-        assert_eq!(snapshots.load(now.slot, None).expect("intact"), now);
-        assert_eq!(snapshots.manifest(now.slot), Some(&now.manifest()));
-        assert_eq!(snapshots.note(now.slot), Some(&Bytes::copy_from_slice(&slot.to_le_bytes())));
-        for index in 0..last.chunks {
-            let chunk = snapshots.chunk(now.slot, index).expect("intact");
-            assert_eq!(Some(&chunk), now.chunk(index));
+        for known in [before.as_ref(), None] {
+            let loaded = snapshots.load(now.slot, known).expect("intact");
+            assert_eq!(loaded, now);
+            (0..now.tree.sections()).for_each(|at| assert_eq!(bytes(&loaded, at), bytes(&now, at)));
         }
-        assert!(snapshots.chunk(now.slot, last.chunks).is_err());
+        assert_eq!(snapshots.note(now.slot), Some(&Bytes::copy_from_slice(&slot.to_le_bytes())));
         assert!(snapshots.load(Slot(1), None).is_err());
         before = Some(now);
     }
@@ -81,21 +85,21 @@ fn only_what_changed_is_written_and_the_folder_stays_small() {
     let mut snapshots = open(&disk);
     let (mut rng, mut most) = (Rng::new(1), (0, 0));
     let (mut moved, mut written) = (0, 0);
-    let mut sections: Vec<Section>;
-    // As many sections change in each round.
+    let mut sections: Vec<Vec<u8>>;
+    // As many sections change in each round. Each is a piece of its own.
     for changing in [1, 7, 40] {
-        let section = |round: u64, index| {
-            Section::cut([index, round].map(u64::to_le_bytes).concat().repeat(64))
-        };
+        let section =
+            |round: u64, index| [index, round].map(u64::to_le_bytes).concat().repeat(5 << 10);
         sections = (0..100).map(|index| section(0, index)).collect();
-        let state = Snapshot::new(Slot(changing * 1000), sections.clone());
+        let state = Snapshot::new(Slot(changing * 1000), Tree::of(Slot(0), sections.clone()));
         snapshots.save(&state, b"").expect("room");
         for round in 1..=300 {
             let changed: BTreeSet<u64> = (0..changing).map(|_| rng.below(100)).collect();
             for index in &changed {
                 sections[*index as usize] = section(changing * 1000 + round, *index);
             }
-            let state = Snapshot::new(Slot(changing * 1000 + round), sections.clone());
+            let slot = Slot(changing * 1000 + round);
+            let state = Snapshot::new(slot, Tree::of(slot, sections.clone()));
             let saved = snapshots.save(&state, b"").expect("room");
             keep_two(&mut snapshots).expect("nothing fails");
             assert_eq!(saved.chunks_new, changed.len());
@@ -109,8 +113,8 @@ fn only_what_changed_is_written_and_the_folder_stays_small() {
         }
     }
     let (packs, bytes) = most;
-    // The state has 100 KiB. Freeing packs costs no more than what is written anyway.
-    assert!(packs <= 70 && bytes < 300_000 && moved < written, "{most:?} {moved} {written}");
+    // The state has 8 MiB. Freeing packs costs no more than what is written anyway.
+    assert!(packs <= 70 && bytes < 24_000_000 && moved < written, "{most:?} {moved} {written}");
 }
 
 #[test]
@@ -242,4 +246,24 @@ fn somebody_elses_snapshots_are_refused() {
     assert!(matches!(refused, Some(StorageError::Foreign { .. })), "{refused:?}");
     let (seen, _) = Snapshots::read(folder(&disk), None).expect("anyone's");
     assert_eq!(slots(&seen), [1]);
+}
+
+#[test]
+fn the_list_of_many_small_sections_is_short() {
+    let disk = SimDisk::new(1, Faults::default());
+    let slot = Slot(64);
+    let leaf = |section| Leaf::small(section, Bytes::from(vec![section as u8; 100]), slot);
+    let changes: Vec<_> =
+        (0..40_000).map(|key| key * 411).map(|at| (at, Some(Arc::new(leaf(at))))).collect();
+    let first = Snapshot::new(slot, Tree::new(1 << 24).changed(&changes, slot));
+    let mut snapshots = open(&disk);
+    snapshots.save(&first, b"").expect("room");
+    let list = disk.paths().into_iter().find(|path| path.ends_with(".snapshot")).expect("one");
+    assert!(disk.content(&list).len() < 40_000, "{} bytes", disk.content(&list).len());
+    let second = Snapshot::new(Slot(65), first.tree.changed(&[(411, None)], Slot(65)));
+    let saved = snapshots.save(&second, b"").expect("room");
+    assert!(saved.chunks_new == 1 && saved.bytes < 64 << 10, "{saved:?}");
+    for (slot, tree) in [(slot, &first.tree), (Slot(65), &second.tree)] {
+        assert_eq!(&open(&disk).load(slot, None).expect("intact").tree, tree);
+    }
 }

@@ -1,0 +1,377 @@
+//! Trees of many sections: the same whatever way they came about, and moved as what changed.
+
+use crate::toy;
+use pentarchy_core::Bytes;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
+use pentarchy_core::service::{Context, Service};
+use pentarchy_core::transfer::{Message, Part, Step, Transfer};
+use pentarchy_core::tree::{Change, Leaf, Tree};
+use pentarchy_core::wire::{Malformed, Wire};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Numbers that look random; an LCG suffices.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % below
+    }
+}
+
+type Model = BTreeMap<u32, Vec<u8>>;
+
+fn naive(sections: u32, model: &Model) -> Tree {
+    let section = |index| model.get(&index).cloned().unwrap_or_default();
+    Tree::of(Slot(1), (0..sections).map(section))
+}
+
+/// Changes some sections of a model, and says which.
+fn change(dice: &mut Dice, sections: u32, model: &mut Model, slot: Slot) -> Vec<Change> {
+    let mut changed = BTreeSet::new();
+    let spread = [8, 64, u64::from(sections)][dice.roll(3) as usize].min(u64::from(sections));
+    for _ in 0..dice.roll(12) {
+        let index = dice.roll(spread) as u32;
+        changed.insert(index);
+        if dice.roll(3) == 0 {
+            model.remove(&index);
+        } else {
+            model.insert(index, vec![dice.roll(256) as u8; 1 + dice.roll(40) as usize]);
+        }
+    }
+    let leaf = |index: &u32| Some(Arc::new(Leaf::new(*index, model.get(index)?.clone(), slot)));
+    changed.iter().map(|index| (*index, leaf(index))).collect()
+}
+
+#[test]
+fn a_tree_is_what_its_sections_are_however_it_came_about() {
+    for sections in [1, 2, 15, 16, 17, 300, 5_000] {
+        let mut dice = Dice(u64::from(sections));
+        let mut model = Model::new();
+        let mut tree = Tree::new(sections);
+        for round in 1..120 {
+            let (before, old) = (tree.clone(), model.clone());
+            let changes = change(&mut dice, sections, &mut model, Slot(round));
+            tree = tree.changed(&changes, Slot(round));
+            let expected = naive(sections, &model);
+            assert_eq!(tree.digest(), expected.digest(), "{sections} sections, round {round}");
+            assert_eq!(tree.leaves() as usize, model.len());
+            let bytes: usize = model.values().map(Vec::len).sum();
+            assert_eq!(tree.top().map_or(0, |top| top.bytes()), bytes as u64);
+            let found: Model =
+                tree.iter().map(|leaf| (leaf.section(), leaf.joined().to_vec())).collect();
+            assert_eq!(found, model);
+            let differing: Vec<u32> =
+                (0..sections).filter(|index| old.get(index) != model.get(index)).collect();
+            let found = tree.changes_since(&before);
+            assert_eq!(found.iter().map(|(index, _)| *index).collect::<Vec<_>>(), differing);
+            assert_eq!(before.changed(&found, Slot(round)).digest(), tree.digest());
+        }
+    }
+}
+
+#[test]
+fn other_sections_have_another_digest() {
+    let trees = [
+        Tree::of(Slot(0), [vec![1], vec![2]]),
+        Tree::of(Slot(0), [vec![2], vec![1]]),
+        Tree::of(Slot(0), [vec![1, 2], vec![]]),
+        Tree::of(Slot(0), [vec![], vec![1, 2]]),
+        Tree::of(Slot(0), [vec![1], vec![2], vec![]]),
+        Tree::of(Slot(0), [vec![1], vec![]]),
+        Tree::of(Slot(0), [vec![1]]),
+        Tree::new(2),
+        Tree::new(3),
+    ];
+    let digests: BTreeSet<Digest> = trees.iter().map(Tree::digest).collect();
+    assert_eq!(digests.len(), trees.len());
+}
+
+#[test]
+fn the_digest_of_a_state_has_not_moved() {
+    let large = vec![5; (256 << 10) + 1];
+    let tree = Tree::of(Slot(3), (0..40).map(|index| vec![index; index as usize]).chain([large]));
+    assert_eq!(tree.digest().to_string(), FORMAT);
+}
+
+/// First bytes of the digest above. If it changes, replicas of the two versions cannot agree.
+const FORMAT: &str = "0292cc72";
+
+/// As many keys as there are sections, each with a value.
+#[derive(Default)]
+struct Wide {
+    model: Model,
+    changed: BTreeSet<u32>,
+}
+
+const WIDE: u32 = 1 << 20;
+
+impl Wide {
+    fn of(model: &Model) -> Box<dyn Service> {
+        Box::new(Self { model: model.clone(), changed: model.keys().copied().collect() })
+    }
+}
+
+impl Service for Wide {
+    fn execute(&mut self, _context: &Context, operation: &[u8]) -> Vec<u8> {
+        let (index, value) = operation.split_at(4);
+        let index = u32::from_le_bytes(index.try_into().unwrap());
+        self.restore_section(index, value).unwrap();
+        Vec::new()
+    }
+    fn query(&self, _operation: &[u8]) -> Vec<u8> {
+        Vec::new()
+    }
+    fn sections(&self) -> u32 {
+        WIDE
+    }
+    fn section(&self, index: u32) -> Vec<u8> {
+        self.model.get(&index).cloned().unwrap_or_default()
+    }
+    fn changed_sections(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.changed).into_iter().collect()
+    }
+    fn restore_section(&mut self, index: u32, bytes: &[u8]) -> Result<(), Malformed> {
+        self.changed.insert(index);
+        match bytes {
+            [] => drop(self.model.remove(&index)),
+            bytes => drop(self.model.insert(index, bytes.to_vec())),
+        }
+        Ok(())
+    }
+}
+
+fn many(dice: &mut Dice) -> Model {
+    let value = |number: u64| vec![number as u8; 200 + (number % 50) as usize];
+    (0..4_000).map(|number| (dice.roll(u64::from(WIDE)) as u32, value(number))).collect()
+}
+
+/// Writes to some keys, old and new, and empties some, in one slot; gives the bytes written.
+fn write_some(executor: &mut Executor, keys: &[u32], seed: u8) -> usize {
+    let operation = |(number, key): (usize, &u32)| {
+        let value = if number % 7 == 6 { Vec::new() } else { vec![seed; 220] };
+        let bytes = [&key.to_le_bytes()[..], &value].concat();
+        (number as u64 + 1, bytes)
+    };
+    let requests: Vec<_> = keys.iter().enumerate().map(operation).collect();
+    let bytes = requests.iter().map(|(_, bytes)| bytes.len() - 4).sum();
+    toy::run(executor, &toy::batch(seed, &requests));
+    bytes
+}
+
+/// What was said until the state was there.
+#[derive(Default, Debug)]
+struct Talk {
+    questions: usize,
+    bytes: usize,
+    full: usize,
+}
+
+/// Fetches a state from two peers, one of which may lie, and installs it.
+fn fetch(
+    learner: &mut Executor,
+    source: &Executor,
+    transfer: &mut Transfer,
+    mut said: impl FnMut(ReplicaId, Message) -> Option<Message>,
+) -> Talk {
+    let wanted = source.latest().unwrap();
+    let (mut steps, mut talk, mut now) = (Vec::new(), Talk::default(), 1_000);
+    let peers: ReplicaSet = [ReplicaId(1), ReplicaId(2)].into_iter().collect();
+    transfer.want(wanted.slot, wanted.digest, peers, learner, &mut steps);
+    loop {
+        let mut asked = 0;
+        for step in std::mem::take(&mut steps) {
+            let (to, question) = match step {
+                Step::Send { to, message } => (to, message),
+                Step::Install(snapshot) => {
+                    assert_eq!(snapshot.tree.digest(), wanted.digest);
+                    learner.install(snapshot).unwrap();
+                    return talk;
+                }
+            };
+            asked += 1;
+            talk.questions += 1;
+            talk.full += usize::from(matches!(question, Message::AskNodes { since: None, .. }));
+            let question = Message::from_bytes(&question.to_bytes()).unwrap();
+            let Some(answer) = said(to, question.answer(source.snapshot(wanted.slot))) else {
+                continue;
+            };
+            talk.bytes += answer.to_bytes().len();
+            let answer = Message::from_bytes(&answer.to_bytes()).unwrap();
+            transfer.on_message(to, answer, learner, &mut steps);
+        }
+        if asked == 0 {
+            now += 500;
+            assert!(now < 200_000, "no progress: {:?}", transfer.progress());
+            transfer.on_round(Millis(now), &mut steps);
+        }
+    }
+}
+
+fn honest(_: ReplicaId, message: Message) -> Option<Message> {
+    Some(message)
+}
+
+fn same(one: &mut Executor, other: &mut Executor) {
+    for index in 0..WIDE {
+        assert_eq!(one.service().section(index), other.service().section(index), "{index}");
+    }
+    let keys = [1, 2, 3];
+    write_some(one, &keys, 77);
+    write_some(other, &keys, 77);
+    assert_eq!(one.checkpoint(), other.checkpoint());
+}
+
+fn keys_of(model: &Model, each: usize) -> Vec<u32> {
+    let old = model.keys().copied().step_by(each);
+    old.flat_map(|key| [key, key ^ 1]).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// A source that is ahead, one that stayed where both were, and what changed between them.
+fn apart(dice: &mut Dice) -> (Executor, Executor, usize) {
+    let model = many(dice);
+    let mut source = toy::fresh(Wide::of(&model));
+    write_some(&mut source, &[5, 6], 1);
+    source.checkpoint();
+    let mut learner = toy::fresh(Wide::of(&Model::new()));
+    learner.install(source.latest().unwrap().clone()).unwrap();
+    let changed = write_some(&mut source, &keys_of(&model, 40), 2);
+    source.checkpoint();
+    (source, learner, changed)
+}
+
+#[test]
+fn what_changed_is_moved_with_little_else() {
+    let (mut source, mut learner, changed) = apart(&mut Dice(4));
+    let mut transfer = Transfer::new(ReplicaId(0));
+    let talk = fetch(&mut learner, &source, &mut transfer, honest);
+    assert_eq!(talk.full, 0);
+    assert!(talk.bytes < 2 * changed, "{talk:?} for {changed} bytes");
+    assert!(talk.questions < 60, "{talk:?}");
+    same(&mut learner, &mut source);
+}
+
+#[test]
+fn a_source_that_does_not_know_what_changed_serves_as_well() {
+    let (source, mut learner, changed) = apart(&mut Dice(5));
+    // As after a restart: all of it is as old as its snapshot.
+    let mut restarted = toy::fresh(Wide::of(&Model::new()));
+    let snapshot = source.latest().unwrap();
+    let mut copy = snapshot.clone();
+    let leaves: Vec<Change> = snapshot
+        .tree
+        .iter()
+        .map(|leaf| {
+            let fresh = Leaf::new(leaf.section(), leaf.joined().to_vec(), snapshot.slot);
+            (leaf.section(), Some(Arc::new(fresh)))
+        })
+        .collect();
+    copy.tree = Tree::new(snapshot.tree.sections()).changed(&leaves, snapshot.slot);
+    restarted.install(copy).unwrap();
+    let mut transfer = Transfer::new(ReplicaId(0));
+    let talk = fetch(&mut learner, &restarted, &mut transfer, honest);
+    assert!(talk.bytes > 2 * changed && talk.bytes < 12 * changed, "{talk:?} for {changed}");
+    same(&mut learner, &mut restarted);
+}
+
+#[test]
+fn who_has_nothing_gets_all_of_it() {
+    let (mut source, ..) = apart(&mut Dice(6));
+    let mut learner = toy::fresh(Wide::of(&Model::new()));
+    let talk = fetch(&mut learner, &source, &mut Transfer::new(ReplicaId(0)), honest);
+    let bytes = source.latest().unwrap().tree.top().unwrap().bytes() as usize;
+    assert!(talk.bytes > bytes && talk.bytes < bytes * 3 / 2, "{talk:?} for {bytes}");
+    same(&mut learner, &mut source);
+}
+
+#[test]
+fn a_base_that_the_sources_do_not_share_costs_bytes_only() {
+    let (mut source, mut learner, _) = apart(&mut Dice(7));
+    // A slot of the learner's own, which no source has seen.
+    write_some(&mut learner, &[9, 1 << 19], 9);
+    learner.checkpoint();
+    write_some(&mut source, &[9], 4);
+    source.checkpoint();
+    let talk = fetch(&mut learner, &source, &mut Transfer::new(ReplicaId(0)), honest);
+    assert!(talk.full > 0, "{talk:?}");
+    same(&mut learner, &mut source);
+}
+
+#[test]
+fn lies_about_nodes_cost_time_only() {
+    let spoil = |part: &mut Part, kind: u64| match part {
+        Part::Section { section, bytes } => match kind {
+            0 => *bytes = Bytes::from_static(b"another"),
+            1 => *section ^= 1,
+            _ => *bytes = Bytes::new(),
+        },
+        Part::Children { present, listed, digests } => match kind {
+            0 => (*listed, *digests) = (0, Vec::new()),
+            1 => *present |= 1 << 15,
+            _ => digests.iter_mut().for_each(|digest| *digest = Digest([9; 32])),
+        },
+        Part::Chunks { .. } => {}
+    };
+    for seed in 0..8 {
+        let mut dice = Dice(100 + seed);
+        let (mut source, mut learner, _) = apart(&mut dice);
+        if seed % 2 == 0 {
+            learner = toy::fresh(Wide::of(&Model::new()));
+        }
+        let mut told = 0;
+        let liar = |from, mut message| {
+            if from == ReplicaId(1) && dice.roll(3) > 0 {
+                told += 1;
+                match (&mut message, dice.roll(5)) {
+                    (_, 0) => return None,
+                    (message, 1) => {
+                        return Some(Message::Gone { slot: message.slot() });
+                    }
+                    (Message::Nodes { nodes, .. }, 2) => nodes.reverse(),
+                    (Message::Nodes { nodes, .. }, 3) => nodes.clear(),
+                    (Message::Nodes { nodes, .. }, _) => {
+                        let at = dice.roll(nodes.len() as u64) as usize;
+                        spoil(&mut nodes[at].1, dice.roll(3));
+                    }
+                    _ => {}
+                }
+            }
+            Some(message)
+        };
+        fetch(&mut learner, &source, &mut Transfer::new(ReplicaId(0)), liar);
+        assert!(told > 0);
+        same(&mut learner, &mut source);
+    }
+}
+
+#[test]
+fn what_was_fetched_for_a_state_that_passed_is_not_fetched_again() {
+    let (mut source, ..) = apart(&mut Dice(9));
+    let mut learner = toy::fresh(Wide::of(&Model::new()));
+    let mut transfer = Transfer::new(ReplicaId(0));
+    let bytes = source.latest().unwrap().tree.top().unwrap().bytes() as usize;
+    // Half of it comes; then nobody answers, and the group goes on.
+    let (mut steps, mut moved) = (Vec::new(), 0);
+    let peers: ReplicaSet = [ReplicaId(1)].into_iter().collect();
+    let wanted = source.latest().unwrap();
+    transfer.want(wanted.slot, wanted.digest, peers, &learner, &mut steps);
+    while moved < bytes / 2 {
+        assert!(steps.len() <= TRANSFER_CHUNKS_IN_FLIGHT);
+        let step = steps.remove(0);
+        let Step::Send { message, .. } = step else { panic!("half of it is not all") };
+        let answer = message.answer(Some(wanted));
+        moved += answer.to_bytes().len();
+        transfer.on_message(ReplicaId(1), answer, &learner, &mut steps);
+    }
+    write_some(&mut source, &[1, 2, 3, 1 << 18], 3);
+    source.checkpoint();
+    let talk = fetch(&mut learner, &source, &mut transfer, honest);
+    let mut other = toy::fresh(Wide::of(&Model::new()));
+    let whole = fetch(&mut other, &source, &mut Transfer::new(ReplicaId(0)), honest);
+    assert!(talk.bytes + moved < whole.bytes * 11 / 10, "{talk:?} after {moved} of {whole:?}");
+    same(&mut learner, &mut source);
+}
