@@ -20,9 +20,11 @@ use pentarchy_storage::kept::{self, Certificates, Entry, Past};
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
 
-/// Bytes of a segment of the log: room for the largest record of these worlds, and few enough that
-/// a run goes through several.
+/// Bytes of a segment of the log, few enough that a run goes through several.
 const SEGMENT_BYTES: u64 = 256 << 10;
+
+/// The same where clients send envelopes of any size: a record has to fit.
+const LARGE_SEGMENT_BYTES: u64 = 2 << 20;
 
 /// Operations of a disk among which the power fails.
 const OPERATIONS: u64 = 4;
@@ -44,6 +46,7 @@ pub struct Kept {
     disk: SimDisk,
     rng: Rng,
     identity: Identity,
+    options: Options,
     /// The group as it began.
     first: Arc<Membership>,
     kept: kept::Kept,
@@ -63,22 +66,20 @@ pub struct Kept {
     dead: bool,
 }
 
-fn options() -> Options {
-    let sizes = Options::new([7; 32]);
-    Options { segment_bytes: SEGMENT_BYTES, ..sizes }
-}
-
 impl Kept {
-    /// The disk of a replica that begins, in a group that began with these members.
+    /// The disk of a replica that begins, in a group that began with these members. `large`:
+    /// clients send envelopes of any size.
     #[must_use]
-    pub fn new(first: Arc<Membership>, identity: Identity, mut rng: Rng) -> Self {
-        let disk =
-            SimDisk::new(rng.next_u64(), Faults { tears_sectors: true, ..Faults::default() });
-        let kept = kept::Kept::create(&mut *disk.root(), identity, first.clone(), options());
+    pub fn new(first: Arc<Membership>, identity: Identity, large: bool, mut rng: Rng) -> Self {
+        let disk = SimDisk::new(rng.next_u64(), FAULTS);
+        let segment_bytes = if large { LARGE_SEGMENT_BYTES } else { SEGMENT_BYTES };
+        let options = Options { segment_bytes, ..Options::new([7; 32]) };
+        let kept = kept::Kept::create(&mut *disk.root(), identity, first.clone(), options);
         Self {
             disk,
             rng,
             identity,
+            options,
             whole: first.base.slot == Slot(0),
             first,
             kept: kept.expect("a disk that works"),
@@ -127,7 +128,8 @@ impl Kept {
                 }
                 Failure::Disk => self.disk.choose(operation, Fate::Fails),
                 Failure::Full => {
-                    let capacity = self.disk.used() + self.rng.below(SEGMENT_BYTES / 4);
+                    let capacity =
+                        self.disk.used() + self.rng.below(self.options.segment_bytes / 4);
                     self.disk.set_faults(Faults { capacity, ..FAULTS });
                 }
             }
@@ -245,7 +247,7 @@ impl Kept {
             self.rot();
         }
         let opened =
-            kept::Kept::open(&mut *self.disk.root(), self.identity, &self.first, options());
+            kept::Kept::open(&mut *self.disk.root(), self.identity, &self.first, self.options);
         match opened {
             Ok((kept, past)) if past.is_whole() || !rots => {
                 (self.kept, self.whole, self.past) = (kept, past.is_whole(), Some(past));

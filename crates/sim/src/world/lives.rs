@@ -88,7 +88,8 @@ impl World<'_> {
     ) -> Option<Kept> {
         let has = self.options.is_durable() && faulty.is_none();
         let identity = Identity { group: self.membership.group, replica, incarnation };
-        has.then(|| Kept::new(self.membership.clone(), identity, self.rng.fork()))
+        let large = self.options.workload.large_ppm > 0;
+        has.then(|| Kept::new(self.membership.clone(), identity, large, self.rng.fork()))
     }
 
     /// A replica's power or disk is about to fail, a few writes and sends from now.
