@@ -174,6 +174,12 @@ impl SimDisk {
         self.state().faults = faults;
     }
 
+    /// Bytes of all files.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.state().used()
+    }
+
     /// Microseconds for which syncs have kept their callers waiting.
     #[must_use]
     pub fn busy_us(&self) -> u64 {
@@ -328,6 +334,7 @@ impl State {
         let (mut bytes, mut offset) = (bytes.to_vec(), offset);
         if fated != Fated::Works || is_full {
             bytes.truncate(self.rng.below(bytes.len() as u64 + 1) as usize);
+            offset = offset.min(self.files[file].seen.len());
         } else if self.rng.chance(self.faults.write_misdirected) {
             let places = self.files[file].seen.len() / SECTOR_BYTES;
             offset = self.rng.below(places as u64 + 1) as usize * SECTOR_BYTES;
@@ -496,9 +503,9 @@ impl File for SimFile {
     }
 
     fn preallocate(&mut self, size: u64) -> Result<(), DiskError> {
-        let from = self.size()?;
-        let zeros = vec![0; size.saturating_sub(from) as usize];
-        self.disk.state().write(self.file, &self.path, &zeros, from as usize)
+        // Nothing, written behind the end: zeros up to there.
+        let end = self.size()?.max(size);
+        self.disk.state().write(self.file, &self.path, &[], end as usize)
     }
 
     fn sync(&mut self) -> Result<(), DiskError> {
