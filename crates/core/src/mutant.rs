@@ -141,15 +141,12 @@ pub const MUTANTS: &[Mutant] = &[
         .explored(),
     mutant("pbft.claims-not-checked", "a VIEW-CHANGE is believed whatever it proves"),
     mutant("pbft.new-view-on-lowest-base", "a view begins on the lowest checkpoint claimed"),
-    mutant("pbft.new-view-takes-lowest", "a view takes over what the lowest view prepared"),
-    mutant("pbft.new-view-of-f-plus-1", "a NEW-VIEW of f + 1 members is believed"),
-    mutant("pbft.votes-for-both", "a replica votes for two proposals in one slot"),
+    mutant("pbft.new-view-of-f", "a NEW-VIEW of f members is made and believed"),
     mutant("pbft.vote-of-any-view", "a vote of another view counts in this one"),
-    mutant("pbft.commit-of-any-view", "a COMMIT of another view counts in this one"),
     mutant("pbft.primary-counts-twice", "a proposal counts as two votes"),
     mutant("pbft.certificate-not-kept", "a certificate is not in the log"),
     mutant("pbft.vote-not-kept", "a vote is not in the log"),
-    mutant("pbft.decide-with-f-plus-1", "f + 1 COMMITs decide a slot"),
+    mutant("pbft.decide-with-f", "f COMMITs decide a slot"),
     mutant("pbft.any-time-is-good", "a replica accepts a time that is far ahead of its clock"),
     mutant("pbft.checkpoint-misnamed", "a checkpoint is announced for the slot behind its own"),
     mutant("pbft.bodies-not-served", "nobody is sent the batches that it asks for"),
@@ -157,7 +154,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.never-fetches", "a replica that is behind does not fetch the state"),
     mutant("pbft.resends-once", "the timer that repairs loss runs once"),
     mutant("pbft.stable-not-passed-on", "proofs of checkpoints are not passed on"),
-    mutant("pbft.slots-not-passed-on", "proposals, votes and COMMITs are not sent again"),
     mutant("pbft.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
     mutant("pbft.never-forwards", "backups do not pass requests on to the primary"),
     mutant("pbft.never-asks", "no replica ever asks for another view"),
@@ -170,7 +166,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.taken-over-not-voted-for", "nobody votes for what a view took over"),
     mutant("pbft.leaving-not-kept", "that a view was left is not in the log"),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
-    mutant("pbft.says-nothing-again", "after a crash nothing is said again"),
 ];
 
 /// The place of a name in [`MUTANTS`].

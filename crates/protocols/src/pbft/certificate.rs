@@ -11,6 +11,7 @@ use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::{REPLICAS_MAX, WINDOW_SLOTS};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
@@ -273,9 +274,7 @@ impl Start {
             if list.len() <= index {
                 list.resize(index + 1, None);
             }
-            let lower = mutant!("pbft.new-view-takes-lowest");
-            let wins = |best: &Claim| (claim.view > best.view) != lower;
-            if list[index].as_ref().is_none_or(wins) {
+            if list[index].as_ref().is_none_or(|best| claim.view > best.view) {
                 list[index] = Some(*claim);
             }
         }
@@ -295,6 +294,13 @@ impl Start {
         let batch = move |claim: &Option<Claim>| claim.map_or(empty, |claim| claim.batch);
         slots.zip(self.list.iter().map(batch))
     }
+}
+
+/// How many members a NEW-VIEW has.
+#[must_use]
+pub fn members_needed(membership: &Membership) -> usize {
+    let quorums = membership.quorums();
+    if mutant!("pbft.new-view-of-f") { quorums.f } else { quorums.byzantine_quorum() }
 }
 
 impl NewView {
@@ -326,12 +332,13 @@ impl NewView {
                 return Err(Reject::BadCertificate);
             }
         }
-        let quorum = check.membership.quorums().byzantine_quorum();
-        let enough = if mutant!("pbft.new-view-of-f-plus-1") { self.members.len() } else { quorum };
         let start = self.start();
         let claims = start.list.iter().flatten();
         let proven = self.proofs.len() == claims.clone().count();
-        if seen.len() != enough || !proven || self.checkpoint.slot != start.base {
+        if seen.len() != members_needed(check.membership)
+            || !proven
+            || self.checkpoint.slot != start.base
+        {
             return Err(Reject::BadCertificate);
         }
         validate_checkpoint(&self.checkpoint, check)?;

@@ -86,9 +86,6 @@ impl Pbft {
             mark!("pbft/two_proposals");
             let view = self.entered;
             out.report(author, Finding::TwoProposals { view, slot });
-            if mutant!("pbft.votes-for-both") {
-                out.send(To::All, Message::Prepare { view, slot, batch });
-            }
             self.distrust(author, out);
             return false;
         }
@@ -149,8 +146,7 @@ impl Pbft {
         batch: Digest,
         out: &mut Effects<Self>,
     ) {
-        let other_view = view != self.entered && !mutant!("pbft.commit-of-any-view");
-        if other_view || self.phase != Phase::Entered {
+        if view != self.entered || self.phase != Phase::Entered {
             self.keep_early(verified, view);
             return;
         }
@@ -223,8 +219,7 @@ impl Pbft {
         let (Some(batch), true, false) = (state.batch, state.prepared, state.decided) else {
             return;
         };
-        let enough =
-            if mutant!("pbft.decide-with-f-plus-1") { self.membership.f + 1 } else { quorum };
+        let enough = if mutant!("pbft.decide-with-f") { self.membership.f } else { quorum };
         if state.commits.count(&batch) >= enough {
             state.decided = true;
         }

@@ -21,7 +21,6 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
-use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, To};
 use pentarchy_core::request::Envelope;
@@ -178,7 +177,8 @@ impl Pbft {
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions();
         out.output(Output::Resumed { upto: self.may_have_executed() });
-        if self.stable.slot > self.committed {
+        let other = self.stable.slot == self.committed && self.stable.state != executed.state;
+        if self.stable.slot > self.committed || other {
             let CheckpointProof { slot, state, .. } = self.stable;
             out.output(Output::Fetch { slot, state, from: self.stable.signers() });
         } else if self.stable.slot < self.committed {
@@ -189,8 +189,7 @@ impl Pbft {
             let doublings = self.doublings;
             out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
         }
-        let silent = mutant!("pbft.says-nothing-again");
-        for message in past.said.into_iter().filter(|_| !silent) {
+        for message in past.said {
             mark!("pbft/said_again");
             out.send(To::All, message);
         }
@@ -206,6 +205,8 @@ impl Pbft {
                 self.checkpoints.extent.executed(slot, bytes, &self.tuning);
             }
         }
+        // The state to go on from is a checkpoint's, also if the record is lost that says why.
+        self.checkpoints.extent.begin(self.committed);
         if self.membership.primary(self.entered) == self.me && self.committed > self.start.end() {
             self.next_slot = self.next_slot.max(self.committed.next());
         }

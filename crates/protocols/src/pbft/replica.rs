@@ -11,6 +11,7 @@ use crate::common::checks::{batch, requests, vouched};
 use crate::common::clock::ClockWait;
 use crate::common::pace::Pace;
 use crate::common::pending::{Added, Pending};
+use crate::common::showing::Showing;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -174,8 +175,8 @@ pub struct Pbft {
     pub(super) served: Vec<usize>,
     /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
     pub(super) resent: Vec<(usize, usize)>,
-    /// The tick until which each peer is shown every proposal at once, because it was left out.
-    pub(super) shown_until: Vec<u64>,
+    /// Which peers are shown every proposal of the view at once.
+    pub(super) showing: Vec<Showing>,
     /// The slot whose proposal is waited for although others have it, and how often it was asked
     /// for out of turn; counted only while its timer runs.
     pub(super) gap: Option<(Slot, u8)>,
@@ -288,7 +289,7 @@ impl Protocol for Pbft {
             answered: ReplicaSet::EMPTY,
             served: vec![0; n],
             resent: vec![(0, 0); n],
-            shown_until: vec![0; n],
+            showing: vec![Showing::default(); n],
             gap: None,
             resend_armed: false,
             fetch_armed: false,

@@ -21,10 +21,6 @@ const GAP_MILLIS: u32 = 2;
 /// out of every slot needs as many proposals, and our votes.
 const RESEND_SLOTS_MAX: usize = 2 * WINDOW_SLOTS as usize;
 
-/// Ticks for which a peer that lacked a proposal is shown every further one at once. A primary that
-/// leaves somebody out would else cost the group a repair for each slot.
-const SHOW_TICKS: u64 = 20;
-
 /// How often it is asked for out of turn; then ticks have to do.
 const GAP_ASKS: u8 = 4;
 
@@ -153,7 +149,7 @@ impl Pbft {
         if self.answered.insert(from) {
             self.answer_view(from, &report, out);
         }
-        if stuck && !mutant!("pbft.slots-not-passed-on") {
+        if stuck {
             self.answer_slots(from, &report, out);
         }
         if !report.level.contains(self.me) {
@@ -215,7 +211,7 @@ impl Pbft {
                 }
                 mark!("pbft/slot_relayed");
                 if message.author != self.me {
-                    self.shown_until[usize::from(from.0)] = self.ticks + SHOW_TICKS;
+                    self.showing[usize::from(from.0)].lacked(self.ticks);
                 }
                 out.relay(To::One(from), message);
             }
@@ -231,10 +227,10 @@ impl Pbft {
         if proposed.author == self.me {
             return;
         }
-        for (id, until) in (0u16..).map(ReplicaId).zip(&self.shown_until) {
+        for (id, showing) in (0u16..).map(ReplicaId).zip(&self.showing) {
             let (messages, bytes) = &mut self.resent[usize::from(id.0)];
             let room = *messages < RESEND_SLOTS_MAX && *bytes < RESEND_BYTES_MAX;
-            if *until > self.ticks && id != proposed.author && room {
+            if showing.is_on(self.ticks) && id != proposed.author && room {
                 (*messages, *bytes) = (*messages + 1, *bytes + proposed.wire.len());
                 mark!("pbft/proposal_shown");
                 out.relay(To::One(id), proposed);

@@ -1,10 +1,13 @@
 //! Changing the primary: ask, leave, open, enter (section 4.4, with the repairs that
 //! `docs/protocols/pbft.md` argues for).
 
-use super::certificate::{Claims, Member, NewView, Prepared, Start, ViewChange, null};
+use super::certificate::{
+    Claims, Member, NewView, Prepared, Start, ViewChange, members_needed, null,
+};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{OwnMessages, Pbft, Phase, SlotState, Timer};
+use crate::common::showing::Showing;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -177,8 +180,9 @@ impl Pbft {
     /// The new primary opens its view from a quorum of VIEW-CHANGEs whose batches it holds, so that
     /// it can give them to everyone else. A correct replica holds what it claims proof of.
     pub(super) fn try_open(&mut self, out: &mut Effects<Self>) {
+        let needed = members_needed(&self.membership);
         let mine = self.membership.primary(self.view) == self.me;
-        if self.phase != Phase::Changing || !mine || self.view_changes.len() < self.quorum() {
+        if self.phase != Phase::Changing || !mine || self.view_changes.len() < needed {
             return;
         }
         let shown: Vec<_> = self.view_changes.values().cloned().collect();
@@ -189,14 +193,14 @@ impl Pbft {
             else {
                 continue;
             };
-            if self.holds_claimed(&change.claims) && members.len() < self.quorum() {
+            if self.holds_claimed(&change.claims) && members.len() < needed {
                 let (author, signature) = (verified.author, Signature(*signature));
                 let claims = Arc::new(change.claims.clone());
                 members.push(Member { author, signature, claims });
                 changes.push(change.clone());
             }
         }
-        if members.len() < self.quorum() {
+        if members.len() < needed {
             return;
         }
         let start = Start::of(members.iter().map(|member| &*member.claims));
@@ -257,6 +261,7 @@ impl Pbft {
             out.persist(Record::Enter(verified.clone()));
         }
         self.enter(verified, opening);
+        self.showing.fill(Showing::default());
         self.pending.unpropose();
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
