@@ -145,6 +145,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.vote-of-any-view", "a vote of another view counts in this one"),
     mutant("pbft.primary-counts-twice", "a proposal counts as two votes"),
     mutant("pbft.certificate-not-kept", "a certificate is not in the log"),
+    mutant("pbft.cut-certificates", "certificates are lost with the log below a checkpoint"),
     mutant("pbft.vote-not-kept", "a vote is not in the log"),
     mutant("pbft.decide-with-f", "f COMMITs decide a slot"),
     mutant("pbft.any-time-is-good", "a replica accepts a time that is far ahead of its clock"),

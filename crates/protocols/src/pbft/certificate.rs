@@ -362,3 +362,39 @@ impl Wire for NewView {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn claim(slot: u64, view: u64, batch: &[u8]) -> Claim {
+        Claim { slot: Slot(slot), view: View(view), batch: Digest::of(batch) }
+    }
+
+    #[test]
+    fn in_each_slot_the_highest_view_wins_and_gaps_order_nothing() {
+        let of = |stable, prepared| Claims { view: View(3), stable: Slot(stable), prepared };
+        let members = [
+            of(4, vec![claim(5, 0, b"a"), claim(6, 1, b"b"), claim(8, 0, b"c")]),
+            of(5, vec![claim(6, 2, b"d")]),
+            of(2, vec![claim(3, 2, b"e"), claim(6, 0, b"f")]),
+        ];
+        let start = Start::of(members.iter());
+        assert_eq!((start.base, start.end()), (Slot(5), Slot(8)));
+        let batches: Vec<Digest> = start.batches().map(|(_, batch)| batch).collect();
+        assert_eq!(batches, [Digest::of(b"d"), null().digest(), Digest::of(b"c")]);
+    }
+
+    #[test]
+    fn claims_are_of_one_window_and_of_lower_views_in_order() {
+        let orderly = |prepared| Claims { view: View(2), stable: Slot(4), prepared }.are_orderly();
+        assert!(
+            orderly(vec![]) && orderly(vec![claim(5, 1, b""), claim(4 + WINDOW_SLOTS, 0, b"")])
+        );
+        assert!(!orderly(vec![claim(4, 1, b"")]) && !orderly(vec![claim(5, 2, b"")]));
+        assert!(!orderly(vec![claim(6, 0, b""), claim(5, 0, b"")]));
+        assert!(!orderly(vec![claim(5, 0, b""), claim(5, 1, b"")]), "one for each slot");
+        assert!(!orderly(vec![claim(5 + WINDOW_SLOTS, 0, b"")]));
+    }
+}

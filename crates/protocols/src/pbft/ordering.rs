@@ -44,6 +44,7 @@ impl Pbft {
             named.for_each(|envelope| out.persist(Record::Envelope(envelope)));
             let view = self.view;
             out.persist(Record::Propose { view, slot, proposal: proposal.clone() });
+            self.unheard.insert(slot, proposal.clone());
             out.send(To::All, Message::PrePrepare { view, slot, proposal });
         }
     }
@@ -79,6 +80,9 @@ impl Pbft {
         proposal: &Arc<Proposal>,
         out: &mut Effects<Self>,
     ) -> bool {
+        if verified.author == self.me {
+            self.unheard.remove(&slot);
+        }
         let taken_over = slot <= self.start.end();
         let Some(state) = self.window.get_mut(slot).filter(|_| !taken_over) else { return false };
         let (author, batch) = (verified.author, proposal.digest());
@@ -204,7 +208,7 @@ impl Pbft {
     }
 
     /// Keeps a batch that came otherwise than with a proposal that is kept.
-    fn persist_body(&self, slot: Slot, batch: &Digest, out: &mut Effects<Self>) {
+    pub(super) fn persist_body(&self, slot: Slot, batch: &Digest, out: &mut Effects<Self>) {
         if let (Some(batch), Some(proposal)) = (self.bodies.get(batch), self.bodies.proposal(batch))
         {
             persist_named(batch, out);

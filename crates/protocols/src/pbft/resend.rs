@@ -74,6 +74,15 @@ impl Pbft {
         slot
     }
 
+    /// The last slot up to which this replica has certificates of the view that it entered last.
+    fn certified(&self) -> Slot {
+        let mut slot = self.stable.slot;
+        while self.window.get(slot.next()).is_some_and(|state| state.prepared) {
+            slot = slot.next();
+        }
+        slot
+    }
+
     fn report(&self) -> Report {
         Report {
             view: self.view,
@@ -82,6 +91,7 @@ impl Pbft {
             stable: self.stable.slot,
             committed: self.committed,
             prepared: self.prepared(),
+            certified: self.certified(),
             level: self.level(),
         }
     }
@@ -144,7 +154,8 @@ impl Pbft {
         let before = self.reports[usize::from(from.0)].replace(report);
         // A report is old by the time it arrives; only one that repeats itself shows a gap.
         let stuck = before.is_some_and(|before| {
-            before.committed == report.committed && before.prepared == report.prepared
+            let reached = |it: Report| (it.committed, it.prepared, it.certified);
+            reached(before) == reached(report)
         });
         if self.answered.insert(from) {
             self.answer_view(from, &report, out);
@@ -199,11 +210,12 @@ impl Pbft {
             return;
         }
         let (messages, bytes) = &mut self.resent[usize::from(from.0)];
-        let first = report.committed.max(self.window.low()).next();
+        let first = report.committed.min(report.certified).max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
             let proposed = state.proposed.as_ref().filter(|_| slot > report.prepared);
-            for message in proposed.into_iter().chain(&state.own_vote) {
+            let vote = state.own_vote.as_ref().filter(|_| slot > report.certified);
+            for message in proposed.into_iter().chain(vote) {
                 *messages += 1;
                 *bytes += message.wire.len();
                 if *messages > RESEND_SLOTS_MAX || (*messages > 1 && *bytes > RESEND_BYTES_MAX) {
@@ -215,7 +227,8 @@ impl Pbft {
                 }
                 out.relay(To::One(from), message);
             }
-            if let (true, Some(batch)) = (state.prepared, state.batch) {
+            let lacks = state.prepared && slot > report.committed;
+            if let (true, Some(batch)) = (lacks, state.batch) {
                 out.send(To::One(from), Message::Commit { view: self.view, slot, batch });
             }
         }

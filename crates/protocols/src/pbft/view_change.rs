@@ -88,6 +88,7 @@ impl Pbft {
         self.view_changes_count += 1;
         self.view_changes.clear();
         self.early.clear();
+        self.unheard.clear();
         self.drop_idle_wants(&Start::default());
         let ask = self.own.ask.take();
         self.own = OwnMessages { ask, ..OwnMessages::default() };
@@ -105,7 +106,7 @@ impl Pbft {
     }
 
     /// Sends VIEW-CHANGE: what this replica has proof of, whatever view that comes from.
-    fn leave(&self, out: &mut Effects<Self>) {
+    fn leave(&mut self, out: &mut Effects<Self>) {
         let shown =
             |it: &&Prepared| !mutant!("pbft.hides-older-views") || it.claim.view == self.entered;
         let certificates = || self.certificates.values().filter(shown);
@@ -123,6 +124,7 @@ impl Pbft {
             proofs: certificates().map(|it| it.signatures.clone()).take(count).collect(),
         };
         let change = Arc::new(change);
+        self.own.left = Some(change.clone());
         if !mutant!("pbft.leaving-not-kept") {
             out.persist(Record::Leave(change.clone()));
         }
@@ -208,6 +210,7 @@ impl Pbft {
         mark!("pbft/open");
         self.phase = Phase::Opening;
         let opening = Arc::new(opening);
+        self.own.opened = Some(opening.clone());
         out.persist(Record::Open(opening.clone()));
         out.send(To::All, Message::NewView(opening));
     }
@@ -283,6 +286,7 @@ impl Pbft {
         let start = opening.start();
         (self.entered, self.phase) = (opening.view, Phase::Entered);
         self.opening = Some(verified);
+        (self.own.left, self.own.opened) = (None, None);
         let gap = |batch: &Digest| mutant!("pbft.gaps-stay-open") && *batch == null().digest();
         let list: Vec<(Slot, Digest)> = start.batches().collect();
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {

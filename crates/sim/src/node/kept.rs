@@ -19,9 +19,9 @@ use pentarchy_storage::kept::{self, Certificates, Entry, Past};
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
 
-/// Bytes of a segment of the log: room for the largest record of these worlds, and few enough that
-/// a run goes through several.
-const SEGMENT_BYTES: u64 = 256 << 10;
+/// Bytes of a segment of the log: room for the largest envelope, and few enough that a run goes
+/// through several.
+const SEGMENT_BYTES: u64 = 5 << 18;
 
 /// Operations of a disk among which the power fails.
 const OPERATIONS: u64 = 4;
