@@ -84,7 +84,11 @@ impl Bodies {
     }
 
     /// Completes a wanted batch if all of it is here. Returns whether it breaks the limits.
-    fn complete(&mut self, digest: Digest, find: impl Fn(&Digest) -> Option<Arc<Envelope>>) -> bool {
+    fn complete(
+        &mut self,
+        digest: Digest,
+        find: impl Fn(&Digest) -> Option<Arc<Envelope>>,
+    ) -> bool {
         let Some(body) = self.bodies.get_mut(&digest) else { return false };
         body.complete(find);
         let (oversize, batch) = (body.oversize, body.batch.clone());

@@ -9,4 +9,5 @@ pub mod clock;
 pub mod extent;
 pub mod pace;
 pub mod pending;
+pub mod showing;
 pub mod voting_client;

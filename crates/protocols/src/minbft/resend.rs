@@ -23,34 +23,6 @@ const GAP_MILLIS: u32 = 2;
 /// out of every slot needs as many.
 const RESEND_SLOTS_MAX: usize = WINDOW_SLOTS as usize;
 
-/// Ticks for which a peer that lacked a PREPARE is shown every further one at once. A primary that
-/// leaves somebody out would else cost the group a repair for each slot.
-const SHOW_TICKS: u64 = 20;
-
-/// The same, at most. It doubles each time that the peer lacks one again soon after, because to
-/// find that out takes a repair, and may take the transfer of a state.
-const SHOW_TICKS_MAX: u64 = SHOW_TICKS << 10;
-
-/// Whether a peer is shown every PREPARE at once, because it was left out.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct Showing {
-    /// Up to this tick.
-    until: u64,
-    /// For how long after it lacked one the last time.
-    ticks: u64,
-}
-
-impl Showing {
-    fn lacked(&mut self, now: u64) {
-        if now >= self.until + self.ticks {
-            self.ticks = SHOW_TICKS;
-        } else if now >= self.until {
-            self.ticks = (2 * self.ticks).min(SHOW_TICKS_MAX);
-        }
-        self.until = now + self.ticks;
-    }
-}
-
 /// How often it is asked for out of turn; then ticks have to do.
 const GAP_ASKS: u8 = 4;
 
@@ -271,7 +243,7 @@ impl MinBft {
         for (id, showing) in (0u16..).map(ReplicaId).zip(&self.showing) {
             let (messages, bytes) = &mut self.resent[usize::from(id.0)];
             let room = *messages < RESEND_SLOTS_MAX && *bytes < RESEND_BYTES_MAX;
-            if showing.until > self.ticks && id != prepare.author && room {
+            if showing.is_on(self.ticks) && id != prepare.author && room {
                 (*messages, *bytes) = (*messages + 1, *bytes + prepare.wire.len());
                 mark!("minbft/prepare_shown");
                 out.relay(To::One(id), prepare);

@@ -11,7 +11,7 @@ use super::certificate::{
 use super::message::Message;
 use super::record::{Record, persist_named};
 use super::replica::{MinBft, OwnMessages, Phase, SlotState, Timer};
-use super::resend::Showing;
+use crate::common::showing::Showing;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;

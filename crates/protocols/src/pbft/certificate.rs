@@ -11,6 +11,7 @@ use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::{REPLICAS_MAX, WINDOW_SLOTS};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
@@ -273,9 +274,7 @@ impl Start {
             if list.len() <= index {
                 list.resize(index + 1, None);
             }
-            let lower = mutant!("pbft.new-view-takes-lowest");
-            let wins = |best: &Claim| (claim.view > best.view) != lower;
-            if list[index].as_ref().is_none_or(wins) {
+            if list[index].as_ref().is_none_or(|best| claim.view > best.view) {
                 list[index] = Some(*claim);
             }
         }
@@ -295,6 +294,13 @@ impl Start {
         let batch = move |claim: &Option<Claim>| claim.map_or(empty, |claim| claim.batch);
         slots.zip(self.list.iter().map(batch))
     }
+}
+
+/// How many members a NEW-VIEW has.
+#[must_use]
+pub fn members_needed(membership: &Membership) -> usize {
+    let quorums = membership.quorums();
+    if mutant!("pbft.new-view-of-f") { quorums.f } else { quorums.byzantine_quorum() }
 }
 
 impl NewView {
@@ -326,12 +332,13 @@ impl NewView {
                 return Err(Reject::BadCertificate);
             }
         }
-        let quorum = check.membership.quorums().byzantine_quorum();
-        let enough = if mutant!("pbft.new-view-of-f-plus-1") { self.members.len() } else { quorum };
         let start = self.start();
         let claims = start.list.iter().flatten();
         let proven = self.proofs.len() == claims.clone().count();
-        if seen.len() != enough || !proven || self.checkpoint.slot != start.base {
+        if seen.len() != members_needed(check.membership)
+            || !proven
+            || self.checkpoint.slot != start.base
+        {
             return Err(Reject::BadCertificate);
         }
         validate_checkpoint(&self.checkpoint, check)?;
@@ -353,5 +360,41 @@ impl Wire for NewView {
             checkpoint: CheckpointProof::decode(from)?,
             proofs: decode_proofs(from)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn claim(slot: u64, view: u64, batch: &[u8]) -> Claim {
+        Claim { slot: Slot(slot), view: View(view), batch: Digest::of(batch) }
+    }
+
+    #[test]
+    fn in_each_slot_the_highest_view_wins_and_gaps_order_nothing() {
+        let of = |stable, prepared| Claims { view: View(3), stable: Slot(stable), prepared };
+        let members = [
+            of(4, vec![claim(5, 0, b"a"), claim(6, 1, b"b"), claim(8, 0, b"c")]),
+            of(5, vec![claim(6, 2, b"d")]),
+            of(2, vec![claim(3, 2, b"e"), claim(6, 0, b"f")]),
+        ];
+        let start = Start::of(members.iter());
+        assert_eq!((start.base, start.end()), (Slot(5), Slot(8)));
+        let batches: Vec<Digest> = start.batches().map(|(_, batch)| batch).collect();
+        assert_eq!(batches, [Digest::of(b"d"), null().digest(), Digest::of(b"c")]);
+    }
+
+    #[test]
+    fn claims_are_of_one_window_and_of_lower_views_in_order() {
+        let orderly = |prepared| Claims { view: View(2), stable: Slot(4), prepared }.are_orderly();
+        assert!(
+            orderly(vec![]) && orderly(vec![claim(5, 1, b""), claim(4 + WINDOW_SLOTS, 0, b"")])
+        );
+        assert!(!orderly(vec![claim(4, 1, b"")]) && !orderly(vec![claim(5, 2, b"")]));
+        assert!(!orderly(vec![claim(6, 0, b""), claim(5, 0, b"")]));
+        assert!(!orderly(vec![claim(5, 0, b""), claim(5, 1, b"")]), "one for each slot");
+        assert!(!orderly(vec![claim(5 + WINDOW_SLOTS, 0, b"")]));
     }
 }

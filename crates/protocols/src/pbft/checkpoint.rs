@@ -92,10 +92,10 @@ impl Pbft {
         let from = proof.signers();
         let liars = self.checkpoints.others(slot, state);
         self.checkpoints.stable(slot);
-        out.persist(Record::Stable(proof.clone()));
         self.stable = proof;
         self.window.advance(slot);
         self.certificates.retain(|at, _| *at > slot);
+        self.unheard.retain(|at, _| *at > slot);
         self.next_slot = self.next_slot.max(slot.next());
         self.bodies.retain(slot, |_| true);
         if self.phase == super::replica::Phase::Entered {
@@ -104,9 +104,11 @@ impl Pbft {
         }
         if self.committed < slot && !mutant!("pbft.never-fetches") {
             mark!("pbft/fetch");
+            out.persist(Record::Stable(self.stable.clone()));
             out.output(Output::Fetch { slot, state, from });
         } else {
             out.output(Output::Stable { slot, state });
+            self.persist_again(out);
             if let Some(mine) = mine.filter(|mine| *mine != state) {
                 self.diverged(slot, mine, out);
             }
@@ -135,6 +137,11 @@ impl Pbft {
         self.committed = slot;
         self.checkpoints.installed(slot);
         self.pending.clear();
+        if self.is_durable && slot == self.stable.slot {
+            // Now there is something to go on from, and what is below may go.
+            out.output(Output::Stable { slot, state: self.stable.state });
+            self.persist_again(out);
+        }
         self.advance(out);
         self.check_behind(out);
     }

@@ -96,6 +96,9 @@ pub struct Report {
     pub committed: Slot,
     /// The last slot up to which it knows what every slot orders.
     pub prepared: Slot,
+    /// The last slot up to which it has certificates of this view. Less than what it committed, if
+    /// that was in another view: without its votes and COMMITs here, others might never decide.
+    pub certified: Slot,
     /// The peers whose last report says the same view and slots as this one.
     pub level: ReplicaSet,
 }
@@ -105,7 +108,7 @@ impl Wire for Report {
         self.view.encode(to);
         to.u8(u8::from(self.entered));
         self.view_changes.encode(to);
-        for slot in [self.stable, self.committed, self.prepared] {
+        for slot in [self.stable, self.committed, self.prepared, self.certified] {
             slot.encode(to);
         }
         self.level.encode(to);
@@ -123,6 +126,7 @@ impl Wire for Report {
             stable: Slot::decode(from)?,
             committed: Slot::decode(from)?,
             prepared: Slot::decode(from)?,
+            certified: Slot::decode(from)?,
             level: ReplicaSet::decode(from)?,
         })
     }

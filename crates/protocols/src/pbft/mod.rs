@@ -50,6 +50,7 @@ mod judge;
 mod message;
 mod ordering;
 mod record;
+mod renew;
 mod replica;
 mod resend;
 mod view_change;

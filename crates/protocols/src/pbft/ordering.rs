@@ -44,6 +44,7 @@ impl Pbft {
             named.for_each(|envelope| out.persist(Record::Envelope(envelope)));
             let view = self.view;
             out.persist(Record::Propose { view, slot, proposal: proposal.clone() });
+            self.unheard.insert(slot, proposal.clone());
             out.send(To::All, Message::PrePrepare { view, slot, proposal });
         }
     }
@@ -79,6 +80,9 @@ impl Pbft {
         proposal: &Arc<Proposal>,
         out: &mut Effects<Self>,
     ) -> bool {
+        if verified.author == self.me {
+            self.unheard.remove(&slot);
+        }
         let taken_over = slot <= self.start.end();
         let Some(state) = self.window.get_mut(slot).filter(|_| !taken_over) else { return false };
         let (author, batch) = (verified.author, proposal.digest());
@@ -86,9 +90,6 @@ impl Pbft {
             mark!("pbft/two_proposals");
             let view = self.entered;
             out.report(author, Finding::TwoProposals { view, slot });
-            if mutant!("pbft.votes-for-both") {
-                out.send(To::All, Message::Prepare { view, slot, batch });
-            }
             self.distrust(author, out);
             return false;
         }
@@ -149,8 +150,7 @@ impl Pbft {
         batch: Digest,
         out: &mut Effects<Self>,
     ) {
-        let other_view = view != self.entered && !mutant!("pbft.commit-of-any-view");
-        if other_view || self.phase != Phase::Entered {
+        if view != self.entered || self.phase != Phase::Entered {
             self.keep_early(verified, view);
             return;
         }
@@ -208,7 +208,7 @@ impl Pbft {
     }
 
     /// Keeps a batch that came otherwise than with a proposal that is kept.
-    fn persist_body(&self, slot: Slot, batch: &Digest, out: &mut Effects<Self>) {
+    pub(super) fn persist_body(&self, slot: Slot, batch: &Digest, out: &mut Effects<Self>) {
         if let (Some(batch), Some(proposal)) = (self.bodies.get(batch), self.bodies.proposal(batch))
         {
             persist_named(batch, out);
@@ -223,8 +223,7 @@ impl Pbft {
         let (Some(batch), true, false) = (state.batch, state.prepared, state.decided) else {
             return;
         };
-        let enough =
-            if mutant!("pbft.decide-with-f-plus-1") { self.membership.f + 1 } else { quorum };
+        let enough = if mutant!("pbft.decide-with-f") { self.membership.f } else { quorum };
         if state.commits.count(&batch) >= enough {
             state.decided = true;
         }

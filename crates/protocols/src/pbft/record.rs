@@ -5,10 +5,14 @@
 //! replica that starts again has all that it told others, and says it again. Slots are not logged
 //! as decided: whoever committed says so again, and `2f + 1` COMMITs decide as before.
 //!
+//! Records are facts, and may be told twice: when a checkpoint becomes stable, those that are still
+//! needed are persisted again, so that the log can be cut below (`renew.rs`). What was told again
+//! may break off anywhere.
+//!
 //! A request for a view needs no record, it is made again if there is still a reason; nor does a
 //! signed state, as execution gets there again.
 
-use super::certificate::{NewView, Prepared, ViewChange};
+use super::certificate::{Claim, NewView, Prepared, ViewChange};
 use super::message::Message;
 use super::replica::{Pbft, Phase, Timer};
 use crate::common::certificate::CheckpointProof;
@@ -21,7 +25,6 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
-use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, To};
 use pentarchy_core::request::Envelope;
@@ -165,6 +168,15 @@ struct Past {
     envelopes: BTreeMap<Digest, Arc<Envelope>>,
 }
 
+impl Past {
+    /// Notes what was said, unless that is known.
+    fn say(&mut self, message: Message) {
+        if !self.said.contains(&message) {
+            self.said.push(message);
+        }
+    }
+}
+
 impl Pbft {
     /// Goes on from a log, and from the state that the executor has.
     pub(super) fn resume(
@@ -178,7 +190,8 @@ impl Pbft {
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions();
         out.output(Output::Resumed { upto: self.may_have_executed() });
-        if self.stable.slot > self.committed {
+        let other = self.stable.slot == self.committed && self.stable.state != executed.state;
+        if self.stable.slot > self.committed || other {
             let CheckpointProof { slot, state, .. } = self.stable;
             out.output(Output::Fetch { slot, state, from: self.stable.signers() });
         } else if self.stable.slot < self.committed {
@@ -189,8 +202,7 @@ impl Pbft {
             let doublings = self.doublings;
             out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
         }
-        let silent = mutant!("pbft.says-nothing-again");
-        for message in past.said.into_iter().filter(|_| !silent) {
+        for message in past.said {
             mark!("pbft/said_again");
             out.send(To::All, message);
         }
@@ -206,6 +218,8 @@ impl Pbft {
                 self.checkpoints.extent.executed(slot, bytes, &self.tuning);
             }
         }
+        // The state to go on from is a checkpoint's, also if the record is lost that says why.
+        self.checkpoints.extent.begin(self.committed);
         if self.membership.primary(self.entered) == self.me && self.committed > self.start.end() {
             self.next_slot = self.next_slot.max(self.committed.next());
         }
@@ -223,28 +237,27 @@ impl Pbft {
                 past.envelopes.insert(envelope.digest, envelope);
             }
             Record::Propose { view, slot, proposal } => {
-                self.recall_vote(slot, proposal.digest());
-                self.recall_body(slot, &proposal, past);
-                past.said.push(Message::PrePrepare { view, slot, proposal });
+                if self.recall_vote(view, slot, proposal.digest()) {
+                    self.recall_body(slot, &proposal, past);
+                    self.unheard.insert(slot, proposal.clone());
+                    past.say(Message::PrePrepare { view, slot, proposal });
+                }
             }
             Record::Vote(proposed) => self.recall_proposal(proposed, past),
             Record::Body { slot, proposal } => self.recall_body(slot, &proposal, past),
             Record::VoteAgain { view, slot, batch } => {
-                self.recall_vote(slot, batch);
-                past.said.push(Message::Prepare { view, slot, batch });
+                if self.recall_vote(view, slot, batch) {
+                    past.say(Message::Prepare { view, slot, batch });
+                }
             }
             Record::Prepared(certificate) => self.recall_certificate(certificate, past),
-            Record::Leave(change) => {
-                for (author, (view, signature)) in &change.requests {
-                    self.note_ask(*author, *view, *signature);
-                }
-                (self.view, self.phase) = (change.claims.view, Phase::Changing);
-                self.doublings = self.doublings.saturating_add(1);
-                past.said = Vec::from([Message::ViewChange(change)]);
-            }
+            Record::Leave(change) => self.recall_leaving(change, past),
             Record::Open(opening) => {
-                self.phase = Phase::Opening;
-                past.said.push(Message::NewView(opening));
+                if opening.view == self.view && self.phase != Phase::Entered {
+                    self.phase = Phase::Opening;
+                    self.own.opened = Some(opening.clone());
+                    past.say(Message::NewView(opening));
+                }
             }
             Record::Enter(verified) => self.recall_entry(verified, past),
             Record::Stable(proof) => self.recall_stable(proof, past),
@@ -256,18 +269,24 @@ impl Pbft {
         self.bodies.offer(proposal, |digest| past.envelopes.get(digest).cloned());
     }
 
-    fn recall_vote(&mut self, slot: Slot, batch: Digest) {
-        self.next_slot = slot.next();
-        if let Some(state) = self.window.get_mut(slot) {
-            state.batch = Some(batch);
+    /// A vote in the view that was entered last; false if it is of another one.
+    fn recall_vote(&mut self, view: View, slot: Slot, batch: Digest) -> bool {
+        let Some(state) = self.window.get_mut(slot) else { return false };
+        if view != self.entered || self.phase != Phase::Entered {
+            return false;
         }
+        state.batch = Some(batch);
+        self.next_slot = self.next_slot.max(slot.next());
+        true
     }
 
     fn recall_proposal(&mut self, proposed: Verified<Message>, past: &mut Past) {
         let message = proposed.message.clone();
         let Message::PrePrepare { view, slot, proposal } = &*message else { return };
         let (view, slot, batch) = (*view, *slot, proposal.digest());
-        self.recall_vote(slot, batch);
+        if !self.recall_vote(view, slot, batch) {
+            return;
+        }
         self.recall_body(slot, proposal, past);
         if let (Some(state), Some(signature)) =
             (self.window.get_mut(slot), proposed.tag.signature())
@@ -275,26 +294,48 @@ impl Pbft {
             state.votes.insert(proposed.author, (batch, Signature(*signature)));
             state.proposed = Some(proposed);
         }
-        past.said.push(Message::Prepare { view, slot, batch });
+        past.say(Message::Prepare { view, slot, batch });
     }
 
     fn recall_certificate(&mut self, certificate: Prepared, past: &mut Past) {
-        let claim = certificate.claim;
-        let Some(state) = self.window.get_mut(claim.slot) else { return };
-        state.batch = Some(claim.batch);
-        state.prepared = true;
-        let votes = certificate.signatures.iter();
-        state.votes.extend(votes.map(|(id, signature)| (*id, (claim.batch, *signature))));
-        let (view, slot, batch) = (claim.view, claim.slot, claim.batch);
+        let Claim { slot, view, batch } = certificate.claim;
+        let higher = self.certificates.get(&slot).is_some_and(|known| known.claim.view > view);
+        let Some(state) = self.window.get_mut(slot).filter(|_| !higher) else { return };
+        if view == self.entered && self.phase == Phase::Entered {
+            state.batch = Some(batch);
+            state.prepared = true;
+            let votes = certificate.signatures.iter();
+            state.votes.extend(votes.map(|(id, signature)| (*id, (batch, *signature))));
+            past.say(Message::Commit { view, slot, batch });
+        }
         self.certificates.insert(slot, certificate);
-        past.said.push(Message::Commit { view, slot, batch });
+    }
+
+    fn recall_leaving(&mut self, change: Arc<ViewChange>, past: &mut Past) {
+        let view = change.claims.view;
+        if view <= self.view {
+            return;
+        }
+        for (author, (view, signature)) in &change.requests {
+            self.note_ask(*author, *view, *signature);
+        }
+        (self.view, self.phase) = (view, Phase::Changing);
+        self.own.left = Some(change.clone());
+        self.own.opened = None;
+        self.unheard.clear();
+        self.doublings = self.doublings.saturating_add(1);
+        past.said = Vec::from([Message::ViewChange(change)]);
     }
 
     fn recall_entry(&mut self, verified: Verified<Message>, past: &mut Past) {
         let message = verified.message.clone();
         let Message::NewView(opening) = &*message else { return };
+        if opening.view < self.view || opening.view == self.entered {
+            return;
+        }
         self.recall_stable(opening.checkpoint.clone(), past);
         self.view = opening.view;
+        self.unheard.clear();
         self.enter(verified, opening);
         past.said.clear();
     }
@@ -307,6 +348,7 @@ impl Pbft {
         self.stable = proof;
         self.window.advance(low);
         self.certificates.retain(|slot, _| *slot > low);
+        self.unheard.retain(|slot, _| *slot > low);
         self.next_slot = self.next_slot.max(low.next());
         self.bodies.retain(low, |_| true);
         self.doublings = 0;

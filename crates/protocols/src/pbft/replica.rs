@@ -1,6 +1,6 @@
 //! The replica: its state, and where each event goes.
 
-use super::certificate::{Prepared, Start, validate_checkpoint};
+use super::certificate::{NewView, Prepared, Start, ViewChange, validate_checkpoint};
 use super::message::{Message, Report};
 use super::record::Record;
 use crate::common::asks::Asks;
@@ -11,11 +11,13 @@ use crate::common::checks::{batch, requests, vouched};
 use crate::common::clock::ClockWait;
 use crate::common::pace::Pace;
 use crate::common::pending::{Added, Pending};
+use crate::common::showing::Showing;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
+use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::WINDOW_SLOTS;
@@ -148,6 +150,8 @@ pub struct Pbft {
     /// The last slot of the contiguous committed order; everything up to it was handed to
     /// execution.
     pub(super) committed: Slot,
+    /// Own proposals that have not come back, by slot.
+    pub(super) unheard: BTreeMap<Slot, Arc<Proposal>>,
     /// The slot that this primary proposes next, or that this replica votes for next.
     pub(super) next_slot: Slot,
     /// The slot whose proposal waits for our clock.
@@ -174,8 +178,8 @@ pub struct Pbft {
     pub(super) served: Vec<usize>,
     /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
     pub(super) resent: Vec<(usize, usize)>,
-    /// The tick until which each peer is shown every proposal at once, because it was left out.
-    pub(super) shown_until: Vec<u64>,
+    /// Which peers are shown every proposal of the view at once.
+    pub(super) showing: Vec<Showing>,
     /// The slot whose proposal is waited for although others have it, and how often it was asked
     /// for out of turn; counted only while its timer runs.
     pub(super) gap: Option<(Slot, u8)>,
@@ -191,6 +195,10 @@ pub struct Pbft {
 pub(super) struct OwnMessages {
     pub ask: Option<Verified<Message>>,
     pub view_change: Option<Verified<Message>>,
+    /// What VIEW-CHANGE shows, also before it comes back.
+    pub left: Option<Arc<ViewChange>>,
+    /// The NEW-VIEW, until it comes back.
+    pub opened: Option<Arc<NewView>>,
 }
 
 impl Protocol for Pbft {
@@ -276,6 +284,7 @@ impl Protocol for Pbft {
             bodies: Bodies::default(),
             pending: Pending::default(),
             committed: if fetch.is_none() { base.slot } else { Slot(0) },
+            unheard: BTreeMap::new(),
             next_slot: base.slot.next(),
             clock_wait: None,
             request_timer: None,
@@ -288,7 +297,7 @@ impl Protocol for Pbft {
             answered: ReplicaSet::EMPTY,
             served: vec![0; n],
             resent: vec![(0, 0); n],
-            shown_until: vec![0; n],
+            showing: vec![Showing::default(); n],
             gap: None,
             resend_armed: false,
             fetch_armed: false,
@@ -321,7 +330,7 @@ impl Protocol for Pbft {
         assert!(self.next_slot > self.window.low());
         let window = self.tuning.window_slots as usize;
         assert!(self.early.len() <= self.membership.n() * EARLY_PER_SLOT * window);
-        assert!(self.certificates.len() <= window);
+        assert!(self.certificates.len() <= window && self.unheard.len() <= window);
         assert!(self.bodies.len() <= (self.membership.n() + 2) * WINDOW_SLOTS as usize);
         self.pending.assert_invariants();
         self.pace.assert_invariants();

@@ -21,10 +21,6 @@ const GAP_MILLIS: u32 = 2;
 /// out of every slot needs as many proposals, and our votes.
 const RESEND_SLOTS_MAX: usize = 2 * WINDOW_SLOTS as usize;
 
-/// Ticks for which a peer that lacked a proposal is shown every further one at once. A primary that
-/// leaves somebody out would else cost the group a repair for each slot.
-const SHOW_TICKS: u64 = 20;
-
 /// How often it is asked for out of turn; then ticks have to do.
 const GAP_ASKS: u8 = 4;
 
@@ -78,6 +74,15 @@ impl Pbft {
         slot
     }
 
+    /// The last slot up to which this replica has certificates of the view that it entered last.
+    fn certified(&self) -> Slot {
+        let mut slot = self.stable.slot;
+        while self.window.get(slot.next()).is_some_and(|state| state.prepared) {
+            slot = slot.next();
+        }
+        slot
+    }
+
     fn report(&self) -> Report {
         Report {
             view: self.view,
@@ -86,6 +91,7 @@ impl Pbft {
             stable: self.stable.slot,
             committed: self.committed,
             prepared: self.prepared(),
+            certified: self.certified(),
             level: self.level(),
         }
     }
@@ -148,12 +154,13 @@ impl Pbft {
         let before = self.reports[usize::from(from.0)].replace(report);
         // A report is old by the time it arrives; only one that repeats itself shows a gap.
         let stuck = before.is_some_and(|before| {
-            before.committed == report.committed && before.prepared == report.prepared
+            let reached = |it: Report| (it.committed, it.prepared, it.certified);
+            reached(before) == reached(report)
         });
         if self.answered.insert(from) {
             self.answer_view(from, &report, out);
         }
-        if stuck && !mutant!("pbft.slots-not-passed-on") {
+        if stuck {
             self.answer_slots(from, &report, out);
         }
         if !report.level.contains(self.me) {
@@ -203,11 +210,12 @@ impl Pbft {
             return;
         }
         let (messages, bytes) = &mut self.resent[usize::from(from.0)];
-        let first = report.committed.max(self.window.low()).next();
+        let first = report.committed.min(report.certified).max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
             let proposed = state.proposed.as_ref().filter(|_| slot > report.prepared);
-            for message in proposed.into_iter().chain(&state.own_vote) {
+            let vote = state.own_vote.as_ref().filter(|_| slot > report.certified);
+            for message in proposed.into_iter().chain(vote) {
                 *messages += 1;
                 *bytes += message.wire.len();
                 if *messages > RESEND_SLOTS_MAX || (*messages > 1 && *bytes > RESEND_BYTES_MAX) {
@@ -215,11 +223,12 @@ impl Pbft {
                 }
                 mark!("pbft/slot_relayed");
                 if message.author != self.me {
-                    self.shown_until[usize::from(from.0)] = self.ticks + SHOW_TICKS;
+                    self.showing[usize::from(from.0)].lacked(self.ticks);
                 }
                 out.relay(To::One(from), message);
             }
-            if let (true, Some(batch)) = (state.prepared, state.batch) {
+            let lacks = state.prepared && slot > report.committed;
+            if let (true, Some(batch)) = (lacks, state.batch) {
                 out.send(To::One(from), Message::Commit { view: self.view, slot, batch });
             }
         }
@@ -231,10 +240,10 @@ impl Pbft {
         if proposed.author == self.me {
             return;
         }
-        for (id, until) in (0u16..).map(ReplicaId).zip(&self.shown_until) {
+        for (id, showing) in (0u16..).map(ReplicaId).zip(&self.showing) {
             let (messages, bytes) = &mut self.resent[usize::from(id.0)];
             let room = *messages < RESEND_SLOTS_MAX && *bytes < RESEND_BYTES_MAX;
-            if *until > self.ticks && id != proposed.author && room {
+            if showing.is_on(self.ticks) && id != proposed.author && room {
                 (*messages, *bytes) = (*messages + 1, *bytes + proposed.wire.len());
                 mark!("pbft/proposal_shown");
                 out.relay(To::One(id), proposed);

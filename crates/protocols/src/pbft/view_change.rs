@@ -1,10 +1,13 @@
 //! Changing the primary: ask, leave, open, enter (section 4.4, with the repairs that
 //! `docs/protocols/pbft.md` argues for).
 
-use super::certificate::{Claims, Member, NewView, Prepared, Start, ViewChange, null};
+use super::certificate::{
+    Claims, Member, NewView, Prepared, Start, ViewChange, members_needed, null,
+};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{OwnMessages, Pbft, Phase, SlotState, Timer};
+use crate::common::showing::Showing;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -85,6 +88,7 @@ impl Pbft {
         self.view_changes_count += 1;
         self.view_changes.clear();
         self.early.clear();
+        self.unheard.clear();
         self.drop_idle_wants(&Start::default());
         let ask = self.own.ask.take();
         self.own = OwnMessages { ask, ..OwnMessages::default() };
@@ -102,7 +106,7 @@ impl Pbft {
     }
 
     /// Sends VIEW-CHANGE: what this replica has proof of, whatever view that comes from.
-    fn leave(&self, out: &mut Effects<Self>) {
+    fn leave(&mut self, out: &mut Effects<Self>) {
         let shown =
             |it: &&Prepared| !mutant!("pbft.hides-older-views") || it.claim.view == self.entered;
         let certificates = || self.certificates.values().filter(shown);
@@ -120,6 +124,7 @@ impl Pbft {
             proofs: certificates().map(|it| it.signatures.clone()).take(count).collect(),
         };
         let change = Arc::new(change);
+        self.own.left = Some(change.clone());
         if !mutant!("pbft.leaving-not-kept") {
             out.persist(Record::Leave(change.clone()));
         }
@@ -177,8 +182,9 @@ impl Pbft {
     /// The new primary opens its view from a quorum of VIEW-CHANGEs whose batches it holds, so that
     /// it can give them to everyone else. A correct replica holds what it claims proof of.
     pub(super) fn try_open(&mut self, out: &mut Effects<Self>) {
+        let needed = members_needed(&self.membership);
         let mine = self.membership.primary(self.view) == self.me;
-        if self.phase != Phase::Changing || !mine || self.view_changes.len() < self.quorum() {
+        if self.phase != Phase::Changing || !mine || self.view_changes.len() < needed {
             return;
         }
         let shown: Vec<_> = self.view_changes.values().cloned().collect();
@@ -189,14 +195,14 @@ impl Pbft {
             else {
                 continue;
             };
-            if self.holds_claimed(&change.claims) && members.len() < self.quorum() {
+            if self.holds_claimed(&change.claims) && members.len() < needed {
                 let (author, signature) = (verified.author, Signature(*signature));
                 let claims = Arc::new(change.claims.clone());
                 members.push(Member { author, signature, claims });
                 changes.push(change.clone());
             }
         }
-        if members.len() < self.quorum() {
+        if members.len() < needed {
             return;
         }
         let start = Start::of(members.iter().map(|member| &*member.claims));
@@ -204,6 +210,7 @@ impl Pbft {
         mark!("pbft/open");
         self.phase = Phase::Opening;
         let opening = Arc::new(opening);
+        self.own.opened = Some(opening.clone());
         out.persist(Record::Open(opening.clone()));
         out.send(To::All, Message::NewView(opening));
     }
@@ -257,6 +264,7 @@ impl Pbft {
             out.persist(Record::Enter(verified.clone()));
         }
         self.enter(verified, opening);
+        self.showing.fill(Showing::default());
         self.pending.unpropose();
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
@@ -278,6 +286,7 @@ impl Pbft {
         let start = opening.start();
         (self.entered, self.phase) = (opening.view, Phase::Entered);
         self.opening = Some(verified);
+        (self.own.left, self.own.opened) = (None, None);
         let gap = |batch: &Digest| mutant!("pbft.gaps-stay-open") && *batch == null().digest();
         let list: Vec<(Slot, Digest)> = start.batches().collect();
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
