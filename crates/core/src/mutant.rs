@@ -93,6 +93,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("client.gives-up-early", "the floor passes numbers whose results are outstanding"),
     mutant("client.forgets-votes", "each vote takes the place of those before"),
     mutant("pending.waits-for-digest", "a number that ran with another content stays waited for"),
+    mutant("log.failed-sync-ignored", "what a failed sync was to write counts as durable"),
+    mutant("kept.sends-before-durable", "messages leave before what they rest on is durable"),
     mutant("kept.log-cut-too-early", "the log is cut above what was written again for a state"),
     mutant("kept.device-memory-not-restored", "a device is not told what it remembered"),
     mutant("minbft.decide-with-f", "f commitments decide a slot"),

@@ -174,6 +174,12 @@ impl SimDisk {
         self.state().faults = faults;
     }
 
+    /// Bytes of all files.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.state().used()
+    }
+
     /// Microseconds for which syncs have kept their callers waiting.
     #[must_use]
     pub fn busy_us(&self) -> u64 {

@@ -62,6 +62,20 @@ pub enum Target {
     Replica(ReplicaId),
 }
 
+/// Why a replica ends that has a disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// Its power fails.
+    Power,
+    /// A write or a sync fails; what it was to write is lost.
+    Disk,
+    /// There is no room on the disk, until it starts again.
+    Full,
+    /// Its power fails, and when it is back a bit of what is on the disk has flipped: if no more
+    /// than `f` have lost their memory then.
+    Rot,
+}
+
 /// What happens to the group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disturbance {
@@ -70,11 +84,13 @@ pub enum Disturbance {
     /// A replica loses its memory, if that does not make more than `f` faulty ones, and starts
     /// again after a while.
     Restart(Target, Micros),
-    /// A correct replica crashes after so many more writes, syncs and sends, and starts again after
-    /// a while with what it had synced.
+    /// A correct replica ends after so many more writes, syncs and sends, and starts again after a
+    /// while with what it had synced.
     Stop {
         /// Which.
         target: Target,
+        /// Why.
+        failure: Failure,
         /// Crash points that it survives.
         points: u64,
         /// How long it is away.
@@ -127,7 +143,10 @@ impl Disturbance {
         match self {
             Self::Crash(_) => "crash",
             Self::Restart(..) => "restart",
-            Self::Stop { .. } => "stop",
+            Self::Stop { failure: Failure::Power, .. } => "stop",
+            Self::Stop { failure: Failure::Disk, .. } => "disk_fails",
+            Self::Stop { failure: Failure::Full, .. } => "disk_full",
+            Self::Stop { failure: Failure::Rot, .. } => "disk_rots",
             Self::Blackout { .. } => "blackout",
             Self::Pause(..) => "pause",
             Self::Isolate { .. } => "isolate",
@@ -465,15 +484,19 @@ impl Options {
             let at = rng.below(self.heal_at);
             let points = rng.below(40);
             let lasts = *rng.pick(&[1, 1_000, 100_000, 900_000]);
-            let target = Target::Replica(ReplicaId(rng.below(self.n as u64) as u16));
-            self.disturbances.push((
-                at,
-                match rng.below(10) {
-                    0..3 => Disturbance::Blackout { points, lasts },
-                    3..6 => Disturbance::Stop { target: Target::Primary, points, lasts },
-                    _ => Disturbance::Stop { target, points, lasts },
-                },
-            ));
+            let any = Target::Replica(ReplicaId(rng.below(self.n as u64) as u16));
+            let target = if rng.percent(40) { Target::Primary } else { any };
+            let failure = match rng.below(20) {
+                0..3 => Failure::Disk,
+                3..5 => Failure::Full,
+                5..8 => Failure::Rot,
+                _ => Failure::Power,
+            };
+            let disturbance = match rng.below(10) {
+                0..3 => Disturbance::Blackout { points, lasts },
+                _ => Disturbance::Stop { target, failure, points, lasts },
+            };
+            self.disturbances.push((at, disturbance));
         }
     }
 

@@ -17,11 +17,11 @@ use crate::oracle::Oracle;
 use crate::rng::Rng;
 use crate::run::{ClientSetup, Factories, Summary};
 use crate::service::Journal;
-use crate::swarm::{Disturbance, Options, Target};
+use crate::swarm::{Disturbance, Failure, Options, Target};
 use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Setup, TimerKey};
@@ -102,6 +102,8 @@ struct Replica {
     /// It lost its memory, and has not been admitted with the state of its epoch since. Until
     /// then it counts as faulty.
     behind: bool,
+    /// Nor before it has executed this: it lost a state that it may have vouched for.
+    behind_until: Slot,
     /// When its power fails, it is back after so long.
     stops_for: Micros,
     /// Timers that were armed with a lower number are of an epoch or of a life that is over.
@@ -258,6 +260,7 @@ impl<'a> World<'a> {
                 crashed: false,
                 returns: false,
                 behind: false,
+                behind_until: Slot(0),
                 stops_for: 0,
                 timers_from: 0,
                 adversary: chain,

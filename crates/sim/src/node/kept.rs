@@ -4,6 +4,7 @@
 use crate::device::SimDevice;
 use crate::disk::{Fate, Faults, SimDisk};
 use crate::rng::Rng;
+use crate::swarm::Failure;
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Memory as DeviceMemory, Position, Ui};
 use pentarchy_core::digest::Digest;
@@ -26,6 +27,18 @@ const SEGMENT_BYTES: u64 = 256 << 10;
 /// Operations of a disk among which the power fails.
 const OPERATIONS: u64 = 4;
 
+/// What goes wrong on a disk at any time: nothing but that the power tears what it interrupts.
+const FAULTS: Faults = Faults {
+    write_fails: 0,
+    sync_fails: 0,
+    sync_lies: 0,
+    folder_sync_lies: 0,
+    write_misdirected: 0,
+    tears_sectors: true,
+    sync_us: 0,
+    capacity: 0,
+};
+
 /// A replica's disk.
 pub struct Kept {
     disk: SimDisk,
@@ -42,9 +55,11 @@ pub struct Kept {
     whole: bool,
     /// A state that just became stable, and the first entry that is needed beside it.
     cut: Option<(Slot, u64)>,
-    /// Writes, syncs and sends until the power fails.
-    fuse: Option<u64>,
-    /// The power has failed.
+    /// Writes, syncs and sends until something fails, and what.
+    fuse: Option<(u64, Failure)>,
+    /// What has failed, or is about to.
+    failing: Option<Failure>,
+    /// The replica has ended.
     dead: bool,
 }
 
@@ -71,16 +86,25 @@ impl Kept {
             certificates: Certificates::default(),
             cut: None,
             fuse: None,
+            failing: None,
             dead: false,
         }
     }
 
-    /// Has the power fail after so many more writes, syncs and sends.
-    pub const fn fail_after(&mut self, points: u64) {
-        self.fuse = Some(points);
+    /// Has power or disk fail after so many more writes, syncs and sends.
+    pub const fn fail_after(&mut self, points: u64, failure: Failure) {
+        self.fuse = Some((points, failure));
     }
 
-    /// Whether the power has failed.
+    /// There is room on the disk from now on.
+    pub fn make_room(&mut self) {
+        if self.failing == Some(Failure::Full) && !self.dead {
+            self.disk.set_faults(FAULTS);
+            self.failing = None;
+        }
+    }
+
+    /// Whether power or disk have failed: the replica has ended.
     #[must_use]
     pub const fn is_dead(&self) -> bool {
         self.dead
@@ -89,13 +113,30 @@ impl Kept {
     /// One more thing that a crash can come before. False if it did.
     pub fn survives(&mut self) -> bool {
         // Who lacks the state of its epoch has nothing to go on from.
-        let left = self.fuse.filter(|_| self.whole);
-        self.dead |= left == Some(0);
-        self.fuse = left.map(|left| left.saturating_sub(1));
+        let Some((left, failure)) = self.fuse.filter(|_| self.whole && !self.dead) else {
+            return !self.dead;
+        };
+        self.fuse = Some((left.saturating_sub(1), failure));
+        if left == 0 {
+            (self.fuse, self.failing) = (None, Some(failure));
+            let operation = self.disk.operations() + self.rng.below(OPERATIONS);
+            match failure {
+                Failure::Power | Failure::Rot => {
+                    self.disk.choose(operation, Fate::Stops);
+                    self.dead = true;
+                }
+                Failure::Disk => self.disk.choose(operation, Fate::Fails),
+                Failure::Full => {
+                    let capacity = self.disk.used() + self.rng.below(SEGMENT_BYTES / 4);
+                    self.disk.set_faults(Faults { capacity, ..FAULTS });
+                }
+            }
+        }
         !self.dead
     }
 
-    /// Has the disk do something, in the middle of which the power may fail.
+    /// Has the disk do something, in the middle of which the power may fail. None if that or the
+    /// disk has: then the replica ends, whatever else it may have in mind.
     fn tries<T>(
         &mut self,
         act: impl FnOnce(&mut kept::Kept) -> Result<T, StorageError>,
@@ -103,15 +144,17 @@ impl Kept {
         if self.dead {
             return None;
         }
-        if !self.survives() {
-            let operation = self.disk.operations() + self.rng.below(OPERATIONS);
-            self.disk.choose(operation, Fate::Stops);
-        }
+        self.survives();
         let done = act(&mut self.kept);
-        if self.dead {
-            return None;
+        match done {
+            Ok(_) if self.dead => None,
+            Ok(done) => Some(done),
+            Err(error) if self.failing.is_none() => panic!("{}: {error}", self.identity.replica),
+            Err(_) => {
+                self.dead = true;
+                None
+            }
         }
-        Some(done.unwrap_or_else(|error| panic!("{}: {error}", self.identity.replica)))
     }
 
     fn append(&mut self, entry: &Entry) {
@@ -135,7 +178,8 @@ impl Kept {
 
     /// Makes all that was written durable. False if a crash came first.
     pub fn sync(&mut self) -> bool {
-        if self.kept.durable() < self.kept.next() {
+        let skips = mutant!("kept.sends-before-durable");
+        if self.kept.durable() < self.kept.next() && !skips {
             self.tries(kept::Kept::commit);
         }
         !self.dead
@@ -185,18 +229,47 @@ impl Kept {
         }
     }
 
-    /// The disk after the crash: of what was not synced, a part made it nevertheless.
-    pub fn recover(&mut self) {
-        self.disk.lose_power();
+    /// The disk when the replica starts again: of what was not synced, a part made it nevertheless.
+    /// Gives the slot up to which it had states, and may have vouched for them. None if it does not
+    /// find what it needs, which it may not if something has rotted.
+    pub fn recover(&mut self, may_rot: bool) -> Option<Slot> {
+        let had = self.kept.newest().unwrap_or_default();
+        let failure = self.failing.take();
+        self.disk.set_faults(FAULTS);
+        match failure {
+            Some(Failure::Disk | Failure::Full) if self.rng.percent(50) => self.disk.restart(),
+            _ => self.disk.lose_power(),
+        }
+        let rots = may_rot && failure == Some(Failure::Rot);
+        if rots {
+            self.rot();
+        }
         let opened =
             kept::Kept::open(&mut *self.disk.root(), self.identity, &self.first, options());
-        let (kept, past) = opened.unwrap_or_else(|error| {
-            panic!("{} cannot read its disk: {error}", self.identity.replica)
-        });
-        self.kept = kept;
-        self.whole = past.is_whole();
-        self.past = Some(past);
-        (self.cut, self.fuse, self.dead) = (None, None, false);
+        match opened {
+            Ok((kept, past)) if past.is_whole() || !rots => {
+                (self.kept, self.whole, self.past) = (kept, past.is_whole(), Some(past));
+                (self.cut, self.fuse, self.dead) = (None, None, false);
+                Some(had)
+            }
+            Err(error) if !rots => {
+                panic!("{} cannot read its disk: {error}", self.identity.replica)
+            }
+            _ => None,
+        }
+    }
+
+    /// A bit flips somewhere.
+    fn rot(&mut self) {
+        let paths = self.disk.paths();
+        let path = self.rng.pick(&paths);
+        let mut content = self.disk.content(path);
+        // Most of a file may be room that is not used yet.
+        let used = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+        if used > 0 {
+            content[self.rng.below(used) as usize] ^= 1 << self.rng.below(8);
+            self.disk.tamper(path, Some(content));
+        }
     }
 
     /// Brings a fresh device of the same life to where the one before was, or a step further.

@@ -15,12 +15,13 @@
 //! `desert`, `replay(ppm)`, `corrupt(ppm)`, `liar`, `starve(client)`, `alternate`, `poison(ppm)`,
 //! `rot(every)`, `twin`, `forge(alone,ppm)`, `usurp(ppm)`, `impostor(ppm)`.
 //!
-//! Disturbances: `crash(whom)`, `restart(whom,after)`, `pause(whom,us)`,
+//! Disturbances: `crash(whom)`, `restart(whom,after)`, `pause(whom,us)`, `stop(whom,points,us)` and
+//! likewise `disk_fails`, `disk_full` and `disk_rots`, `blackout(points,us)`,
 //! `isolate(whom,hears,clients,us)`, `split(part,one way,us)`, `partition(parts,us)`,
 //! `clock_jump(whom,ms)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`,
 //! and `partition(0110,...)` has one digit for the part of each place.
 
-use super::{Disturbance, Options, Target};
+use super::{Disturbance, Failure, Options, Target};
 use crate::adversary::Behaviour;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
@@ -253,7 +254,7 @@ pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
     let name = disturbance.name();
     match disturbance {
         Disturbance::Crash(target) => format!("{name}({})", target_text(target)),
-        Disturbance::Stop { target, points, lasts } => {
+        Disturbance::Stop { target, points, lasts, .. } => {
             format!("{name}({},{points},{lasts})", target_text(target))
         }
         Disturbance::Blackout { points, lasts } => format!("{name}({points},{lasts})"),
@@ -534,13 +535,19 @@ impl<'a> Call<'a> {
         self.ends(count).map(|()| habit)
     }
 
+    fn stop(&self, failure: Failure) -> Result<Disturbance, String> {
+        let (target, points, lasts) =
+            (self.target()?, self.number(1, PPM)?, self.number(2, HOUR_US)?);
+        Ok(Disturbance::Stop { target, failure, points, lasts })
+    }
+
     fn disturbance(&self) -> Result<Disturbance, String> {
         let (disturbance, count) = match self.name {
             "crash" => (Disturbance::Crash(self.target()?), 1),
-            "stop" => {
-                let (target, points) = (self.target()?, self.number(1, PPM)?);
-                (Disturbance::Stop { target, points, lasts: self.number(2, HOUR_US)? }, 3)
-            }
+            "stop" => (self.stop(Failure::Power)?, 3),
+            "disk_fails" => (self.stop(Failure::Disk)?, 3),
+            "disk_full" => (self.stop(Failure::Full)?, 3),
+            "disk_rots" => (self.stop(Failure::Rot)?, 3),
             "blackout" => {
                 let (points, lasts) = (self.number(0, PPM)?, self.number(1, HOUR_US)?);
                 (Disturbance::Blackout { points, lasts }, 2)

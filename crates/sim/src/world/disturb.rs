@@ -1,7 +1,8 @@
 //! What goes wrong in a world, and how it ends.
 
 use super::log::{Deed, Place, What};
-use super::{Cut, Disturbance, Happening, ReplicaId, ReplicaSet, Target, World};
+use super::{Cut, Disturbance, Failure, Happening, ReplicaId, ReplicaSet, Target, World};
+use crate::node::Kept;
 
 impl World<'_> {
     pub(super) fn disturb(&mut self, index: usize) {
@@ -14,12 +15,13 @@ impl World<'_> {
                 self.crash(index);
             }
             Disturbance::Restart(target, after) => self.lose(target, after),
-            Disturbance::Stop { target, points, lasts } => {
+            Disturbance::Stop { target, failure, points, lasts } => {
                 let index = self.resolve(target);
-                self.stop(index, points, lasts);
+                self.stop(index, failure, points, lasts);
             }
             Disturbance::Blackout { points, lasts } => {
-                (0..self.options.n).for_each(|index| self.stop(index, points, lasts));
+                let all = 0..self.options.n;
+                all.for_each(|index| self.stop(index, Failure::Power, points, lasts));
             }
             Disturbance::Pause(target, lasts) => {
                 let until = (self.now + lasts).min(self.options.heal_at);
@@ -104,6 +106,8 @@ impl World<'_> {
         let clocks = self.replicas.iter_mut().map(|replica| &mut replica.clock);
         let clocks = clocks.chain(self.clients.iter_mut().map(|client| &mut client.clock));
         clocks.for_each(|clock| clock.discipline(now, skew));
+        let disks = self.replicas.iter_mut().filter_map(|replica| replica.node.kept());
+        disks.for_each(Kept::make_room);
         self.healed = true;
     }
 }

@@ -2,14 +2,16 @@
 
 use super::log::{Deed, What};
 use super::{
-    Act, Behaviour, CoreEffect, Fault, Happening, Incarnation, Journal, Outsider, Parts,
-    ReplicaCore, ReplicaId, ReplicaNode, Rot, Setup, SharedDevice, SimDevice, Target, World,
+    Act, Behaviour, CoreEffect, Failure, Fault, Happening, Incarnation, Journal, Outsider, Parts,
+    Replica, ReplicaCore, ReplicaId, ReplicaNode, ReplicaSet, Rot, Setup, SharedDevice, SimDevice,
+    Target, World,
 };
 use crate::checker::Verdict;
 use crate::node::{Beginning, Kept, Lying, NewCore, Observation};
 use crate::run::Factories;
 use crate::time::Micros;
 use pentarchy_core::counter::Usig;
+use pentarchy_core::ids::Slot;
 use pentarchy_core::protocol::{Memory, Tuning};
 use pentarchy_storage::identity::Identity;
 use std::sync::{Arc, Mutex};
@@ -73,7 +75,7 @@ impl World<'_> {
         let mut acts = Vec::new();
         let node = self.node(id, Arc::new(Mutex::new(device)), None, kept, &mut acts);
         self.oracle.restarted(id);
-        self.replicas[index].behind = true;
+        (self.replicas[index].behind, self.replicas[index].behind_until) = (true, Slot(0));
         self.take_up(index, node, acts)
     }
 
@@ -89,17 +91,17 @@ impl World<'_> {
         has.then(|| Kept::new(self.membership.clone(), identity, self.rng.fork()))
     }
 
-    /// The power of a replica is about to fail, a few writes and sends from now.
-    pub(super) fn stop(&mut self, index: usize, points: u64, lasts: Micros) {
+    /// A replica's power or disk is about to fail, a few writes and sends from now.
+    pub(super) fn stop(&mut self, index: usize, failure: Failure, points: u64, lasts: Micros) {
         let replica = &mut self.replicas[index];
         let whole = !replica.is_faulty() && replica.node.is_level();
         if let Some(kept) = replica.node.kept().filter(|_| whole) {
-            kept.fail_after(points);
+            kept.fail_after(points, failure);
             replica.stops_for = lasts;
         }
     }
 
-    /// Looks whether the power has failed.
+    /// Looks whether power or disk have failed.
     pub(super) fn look_whether_dead(&mut self, index: usize) {
         let replica = &mut self.replicas[index];
         if !replica.node.is_dead() || replica.crashed {
@@ -107,22 +109,38 @@ impl World<'_> {
         }
         (replica.crashed, replica.returns) = (true, true);
         let at = self.now + replica.stops_for;
-        self.note(self.place(index), |_| What::Does(Deed::Crashes, "loses power".to_owned()));
+        self.note(self.place(index), |_| What::Does(Deed::Crashes, "ends".to_owned()));
         self.schedule(at.min(self.options.heal_at.max(self.now + 1)), Happening::Resume(index));
     }
 
-    /// A replica starts again with what it had synced, as whom it was.
+    /// Whether a replica may find that it cannot go on as whom it was. Who ended and comes back
+    /// with all that it had remembers.
+    fn may_forget(&self, index: usize) -> bool {
+        let forget = |replica: &&Replica| {
+            replica.adversary.is_some()
+                || replica.behind
+                || (replica.crashed && !replica.node.is_dead())
+        };
+        let mut others: ReplicaSet =
+            self.replicas.iter().filter(forget).map(|replica| replica.id).collect();
+        others.remove(self.replicas[index].id);
+        others.len() < self.options.f
+    }
+
+    /// A replica starts again with what it had synced, as whom it was. If it cannot read that, it
+    /// is somebody else.
     pub(super) fn resume(&mut self, index: usize) -> Verdict {
         let id = self.replicas[index].id;
         let life = self.replicas[index].node.life();
+        let may_rot = self.may_forget(index);
         let Some(mut kept) = self.replicas[index].node.take_kept() else { return Ok(()) };
+        let Some(had) = kept.recover(may_rot) else { return self.restart(index) };
         self.resumed += 1;
         self.last_completion = self.now;
         self.audit.note(self.now, 14, index as u64, &[]);
         self.note(self.place(index), |_| {
             What::Does(Deed::Other, "starts again with its disk".to_owned())
         });
-        kept.recover();
         let mut device = SimDevice::reborn(id, life, self.crypto.clone());
         let epoch = device.begin_epoch(kept.membership());
         epoch.expect("a fresh device goes to any epoch");
@@ -132,6 +150,9 @@ impl World<'_> {
             self.oracle.saw(id, false, &seen, self.now, &mut self.audit)?;
         }
         let at = kept.executed().slot;
+        // Others may rely on it to have what it vouched for.
+        let replica = &mut self.replicas[index];
+        (replica.behind, replica.behind_until) = (may_rot && at < had, had);
         self.oracle.resumed(id, kept.membership().epoch, at);
         let mut acts = Vec::new();
         let node = self.node(id, Arc::new(Mutex::new(device)), None, Some(kept), &mut acts);
@@ -162,7 +183,8 @@ impl World<'_> {
     pub(super) fn look_whether_level(&mut self, index: usize) {
         let now = self.now;
         let replica = &mut self.replicas[index];
-        if replica.behind && replica.node.is_level() {
+        let executed = replica.node.executor().executed();
+        if replica.behind && replica.node.is_level() && executed >= replica.behind_until {
             replica.behind = false;
             self.last_completion = now;
             self.note(self.place(index), |_| What::Does(Deed::Other, "is level".to_owned()));

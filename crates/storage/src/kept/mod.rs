@@ -320,6 +320,12 @@ impl Kept {
         &self.entries.membership
     }
 
+    /// The slot of the newest state that was saved.
+    #[must_use]
+    pub fn newest(&self) -> Option<Slot> {
+        self.states.0.newest()
+    }
+
     /// The last state that a quorum vouches for, and what is needed beside it.
     #[must_use]
     pub const fn mark(&self) -> Option<Mark> {
