@@ -5,11 +5,12 @@ use crate::counters::Rejects;
 use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
 use crate::fault::{Fault, other_state, some_of};
+use crate::keeper::{Keeper, Then};
 use crate::meter::Meter;
 use crate::network::{Kind, Network};
 use crate::timers::Timers;
 use bytes::Bytes;
-use pentarchy_core::auth::{Auth, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
@@ -47,6 +48,8 @@ pub struct Unit {
     /// Where this epoch ended for the executor, until the next one begins.
     pub ended: Option<Base>,
     pub authenticator: Authenticator,
+    /// What it keeps across a crash, if anything.
+    pub keeper: Option<Keeper>,
     timeouts: Timeouts,
     me: ReplicaId,
     pub others: ReplicaSet,
@@ -74,6 +77,7 @@ pub struct UnitParts {
     pub verifier: Arc<dyn Verifier>,
     pub succession: Succession,
     pub authenticator: Authenticator,
+    pub keeper: Option<Keeper>,
     pub timeouts: Timeouts,
     pub me: ReplicaId,
     pub others: ReplicaSet,
@@ -96,6 +100,7 @@ impl Unit {
             succession: parts.succession,
             ended: None,
             authenticator: parts.authenticator,
+            keeper: parts.keeper,
             timeouts: parts.timeouts,
             me,
             others: parts.others,
@@ -114,6 +119,15 @@ impl Unit {
     pub fn begin(&mut self, network: &mut Network) -> Result<(), Fatal> {
         self.carry_out(network)?;
         self.drain(network)
+    }
+
+    /// Carries out what the core asked for when the process was started. It may have stopped just
+    /// when its epoch had come to an end.
+    pub fn begin_process(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        if self.executor.is_ending() {
+            self.on_ended(network)?;
+        }
+        self.begin(network)
     }
 
     /// The clock by which timers are armed and the transfer waits, from now on.
@@ -181,7 +195,7 @@ impl Unit {
         self.begin_epoch(network)
     }
 
-    fn drain(&mut self, network: &mut Network) -> Result<(), Fatal> {
+    pub fn drain(&mut self, network: &mut Network) -> Result<(), Fatal> {
         while let Some(event) = self.inward.pop_front() {
             self.deliver(event, network)?;
         }
@@ -204,11 +218,21 @@ impl Unit {
     }
 
     fn effect(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
+        network.counters.records += u64::from(matches!(effect, CoreEffect::Persist(_)));
+        let effect = match &mut self.keeper {
+            Some(keeper) => keeper.hold(effect)?,
+            None => Some(effect),
+        };
+        effect.map_or(Ok(()), |effect| self.carry(effect, network))
+    }
+
+    /// Carries out what waits for nothing.
+    pub fn carry(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
         match effect {
             CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, network)?,
             CoreEffect::Relay { to, wire, kind } => self.relay(to, kind, &wire, network),
-            // This host has no log; see the crate's documentation.
-            CoreEffect::Persist(_) => network.counters.records += 1,
+            // Nothing outlives the process; see the crate's documentation.
+            CoreEffect::Persist(_) => {}
             CoreEffect::Arm { timer, after } => {
                 self.timers.arm(timer, self.now_ms + self.timeouts.millis(after));
             }
@@ -237,8 +261,12 @@ impl Unit {
     }
 
     fn send(&mut self, to: To, outgoing: &Outgoing, network: &mut Network) -> Result<(), Fatal> {
-        let tag =
-            self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?;
+        let tag = match self.said_before(outgoing) {
+            Some(ui) => AuthTag::Usig(ui),
+            None => {
+                self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?
+            }
+        };
         let (wire, incoming) = self.core.seal(outgoing, tag);
         let receivers = self.receivers(to);
         if receivers.contains(self.me) {
@@ -287,8 +315,11 @@ impl Unit {
                 let notify = |client: &ClientId, notice| network.notify(client, notice);
                 self.executor.execute(slot, &batch, notify);
                 self.meter.executed(&batch, begun);
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.executed();
+                }
                 if self.executor.is_ending() {
-                    self.on_ended(network);
+                    self.on_ended(network)?;
                 }
             }
             Output::Checkpoint { slot } => {
@@ -296,9 +327,14 @@ impl Unit {
                 if self.fault == Fault::Equivocate {
                     state = other_state(state);
                 }
-                self.inward.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
+                self.when_saved(Then::Checkpointed { slot, state }, network)?;
             }
-            Output::Stable { slot, .. } => self.executor.stable(slot),
+            Output::Stable { slot, .. } => {
+                self.executor.stable(slot);
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.stable(slot);
+                }
+            }
             Output::Fetch { slot, state, from } => {
                 info!(%slot, "fetching the group's state");
                 self.transfer.want(slot, state, from, &self.executor, &mut self.steps);
@@ -392,17 +428,16 @@ impl Unit {
                 });
                 Ok(())
             }
-            Step::Install(snapshot) => self.install(snapshot),
+            Step::Install(snapshot) => self.install(snapshot, network),
         });
         self.steps = steps;
         result
     }
 
-    fn install(&mut self, snapshot: Snapshot) -> Result<(), Fatal> {
+    fn install(&mut self, snapshot: Snapshot, network: &mut Network) -> Result<(), Fatal> {
         let slot = snapshot.slot;
         self.executor.install(snapshot).map_err(|_| Fatal::Install(slot))?;
         info!(%slot, "installed the group's state");
-        self.inward.push_back(CoreEvent::Input(Input::Installed { slot }));
-        Ok(())
+        self.when_saved(Then::Installed { slot }, network)
     }
 }

@@ -6,7 +6,8 @@ use super::failure::{Failure, Outcome};
 use super::faults::{read_fault, warn_of_door};
 use super::stop::stop_signal;
 use pentarchy::Service;
-use pentarchy::config::ClusterConfig;
+use pentarchy::config::{ClusterConfig, Durability};
+use pentarchy::data::DataFolder;
 use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
 use pentarchy::services::null::Null;
 use pentarchy::{metrics, node};
@@ -15,6 +16,9 @@ use pentarchy_replica::fault::FaultSwitch;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
+
+/// Where a replica keeps what it says, beside its keys.
+const DATA_FOLDER: &str = "data";
 
 /// How often a replica that ended by itself is noticed, and its fault file is read.
 const LOOK: Duration = Duration::from_millis(100);
@@ -32,14 +36,13 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     // device's only life.
     let listen = Listen::Bound(bind(args.listen.unwrap_or(own))?);
     let metrics_listener = args.metrics.map(bind_metrics).transpose()?;
-    let (secrets, group_secret) =
-        node::take_secrets(&config, args.id, &args.keys).map_err(usage)?;
+    let data = data_folder(args, &config)?;
+    let taken = node::take_secrets(&config, args.id, &args.keys, data).map_err(usage)?;
     let service: Box<dyn Service> = match args.service {
         ServiceChoice::Kv => Box::new(Kv::new(STATE_BYTES_DEFAULT)),
         ServiceChoice::Null => Box::new(Null::new()),
     };
-    let replica =
-        node::replica(&config, args.id, secrets, &group_secret, addresses, listen, service);
+    let replica = node::replica(&config, args.id, taken, addresses, listen, service);
     let mut replica = replica.map_err(usage)?;
     let switch = FaultSwitch::default();
     if let Some(path) = &args.faults {
@@ -63,6 +66,17 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         }
     }
     running.stop().map_err(|fatal| Failure::Internal(fatal.to_string()))
+}
+
+/// The folder in which this replica keeps what it says, if it does.
+fn data_folder(args: &ReplicaArgs, config: &ClusterConfig) -> Outcome<Option<DataFolder>> {
+    let durability = args.durability.map_or(config.durability, Into::into);
+    if durability == Durability::Memory {
+        return Ok(None);
+    }
+    let path = args.data.clone().unwrap_or_else(|| args.keys.join(DATA_FOLDER));
+    let folder = DataFolder::open(&path).map_err(|error| usage(error.into()))?;
+    Ok(Some(folder))
 }
 
 fn bind(address: SocketAddr) -> Outcome<TcpListener> {

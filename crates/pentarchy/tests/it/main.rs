@@ -5,6 +5,7 @@ mod bench_faults;
 mod bench_more;
 mod cluster;
 mod config;
+mod durable;
 mod edges;
 mod events;
 mod example;

@@ -1,0 +1,279 @@
+//! What a replica keeps across a crash, and what waits for the disk.
+//!
+//! What is to be kept is handed to a thread that writes it. Messages wait, in order, until all that
+//! was to be kept before them is durable; so do answers to queries behind what was executed. States
+//! are saved one after the other, and what rests on one is done when it is saved. Everything else
+//! goes on. Why just these: `docs/decisions/0005-durability.md`.
+
+use crate::error::Fatal;
+use pentarchy_core::auth::Auth;
+use pentarchy_core::counter::{Position, Refused, Ui, Usig};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::{Handover, Proof};
+use pentarchy_core::erased::CoreEffect;
+use pentarchy_core::ids::{ClientId, Slot};
+use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_storage::kept::{Entry, Kept, Writer};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+/// What a message counts beside its bytes.
+const HEADER_BYTES: usize = 256;
+
+/// What is done when a state is saved.
+pub enum Then {
+    /// The core is told that it may vouch for it.
+    Checkpointed { slot: Slot, state: Digest },
+    /// The core is told that it is installed.
+    Installed { slot: Slot },
+    /// This replica says that the epoch ends with it.
+    Ended(Handover),
+}
+
+/// Something that must not be seen before what was kept before it is durable.
+struct Waiting<T> {
+    /// All entries below this one have to be durable.
+    behind: u64,
+    bytes: usize,
+    what: T,
+}
+
+/// What one replica keeps.
+pub struct Keeper {
+    writer: Writer,
+    /// Number of the next entry.
+    next: u64,
+    /// All entries below this were durable at the last look.
+    durable: u64,
+    /// The lowest entry that is needed beside the next state that is saved.
+    needed: u64,
+    /// Messages, in the order in which the core sent them.
+    messages: VecDeque<Waiting<CoreEffect>>,
+    /// Answers to queries, in the order in which they were asked.
+    answers: VecDeque<Waiting<(ClientId, ToClient)>>,
+    /// Bytes of both, and of the entries before them.
+    waiting_bytes: usize,
+    /// Bytes of entries behind the last message.
+    entry_bytes: usize,
+    /// Answers to queries wait until all entries below this one are durable.
+    executed_behind: u64,
+    /// States to be saved, oldest first. The first is being saved.
+    states: VecDeque<(Snapshot, Then)>,
+    /// The newest saved state.
+    saved: Option<Base>,
+    /// What the device had certified before this process began.
+    certified: BTreeMap<Position, (Digest, Ui)>,
+}
+
+impl Keeper {
+    /// Goes on from what was kept, or begins to keep things. `saved` is the newest state there,
+    /// `certified` what the device had certified before this process began. `wake` is called when
+    /// more is durable.
+    pub fn start(
+        kept: Kept,
+        saved: Option<Base>,
+        certified: BTreeMap<Position, (Digest, Ui)>,
+        wake: Box<dyn Fn() + Send + Sync>,
+    ) -> io::Result<Self> {
+        let (next, durable, needed) = (kept.next(), kept.durable(), kept.needed());
+        Ok(Self {
+            writer: Writer::start(kept, wake)?,
+            next,
+            durable,
+            needed,
+            messages: VecDeque::new(),
+            answers: VecDeque::new(),
+            waiting_bytes: 0,
+            entry_bytes: 0,
+            executed_behind: 0,
+            states: VecDeque::new(),
+            saved,
+            certified,
+        })
+    }
+
+    /// Keeps what is to be kept, and has wait what must not be seen before. Gives back what is to
+    /// be carried out now.
+    pub fn hold(&mut self, effect: CoreEffect) -> Result<Option<CoreEffect>, Fatal> {
+        let bytes = match &effect {
+            CoreEffect::Persist(record) => {
+                self.append(Entry::Record(record.clone()), record.len())?;
+                return Ok(None);
+            }
+            CoreEffect::Send { outgoing, .. } => {
+                if let Auth::Usig(position) = outgoing.auth {
+                    self.certifies(position, outgoing.digest)?;
+                }
+                outgoing.body.len()
+            }
+            CoreEffect::Relay { wire, .. } => wire.len(),
+            _ => return Ok(Some(effect)),
+        };
+        if self.messages.is_empty() && self.next <= self.durable {
+            return Ok(Some(effect));
+        }
+        let bytes = std::mem::take(&mut self.entry_bytes) + HEADER_BYTES + bytes;
+        self.waiting_bytes += bytes;
+        self.messages.push_back(Waiting { behind: self.next, bytes, what: effect });
+        Ok(None)
+    }
+
+    fn append(&mut self, entry: Entry, bytes: usize) -> Result<(), Fatal> {
+        self.next = self.writer.append(entry)? + 1;
+        self.entry_bytes += bytes;
+        Ok(())
+    }
+
+    /// Writes down what the device is about to certify, if it did not do so before the crash.
+    fn certifies(&mut self, position: Position, digest: Digest) -> Result<(), Fatal> {
+        match self.certified(position, &digest) {
+            Some(_) => Ok(()),
+            None => self.append(Entry::Certified { position, digest }, 0),
+        }
+    }
+
+    /// The certificate that the device gave to this before the crash.
+    pub fn certified(&self, position: Position, digest: &Digest) -> Option<Ui> {
+        let known = self.certified.get(&position);
+        known.filter(|(known, _)| known == digest).map(|(_, ui)| *ui)
+    }
+
+    /// Something was executed: whoever learns of it by a query must not do so before this replica's
+    /// log says how far it may have come.
+    pub const fn executed(&mut self) {
+        self.executed_behind = self.next;
+    }
+
+    /// Has an answer to a query wait, if it must. Gives it back if it may leave.
+    pub fn hold_answer(&mut self, client: ClientId, answer: ToClient) -> Option<ToClient> {
+        if self.answers.is_empty() && self.executed_behind <= self.durable {
+            return Some(answer);
+        }
+        let bytes = HEADER_BYTES
+            + match &answer {
+                ToClient::Answer { result, .. } => result.len(),
+                _ => 0,
+            };
+        self.waiting_bytes += bytes;
+        let behind = self.executed_behind;
+        self.answers.push_back(Waiting { behind, bytes, what: (client, answer) });
+        None
+    }
+
+    /// Looks how far the disk has come.
+    pub fn look(&mut self) -> Result<(), Fatal> {
+        self.durable = self.writer.durable()?;
+        Ok(())
+    }
+
+    /// The next message that may leave.
+    pub fn next_message(&mut self) -> Option<CoreEffect> {
+        if self.messages.is_empty() {
+            // What was said before the crash has been said again.
+            self.certified = BTreeMap::new();
+        }
+        take(&mut self.messages, self.durable, &mut self.waiting_bytes)
+    }
+
+    /// The next answer that may leave.
+    pub fn next_answer(&mut self) -> Option<(ClientId, ToClient)> {
+        take(&mut self.answers, self.durable, &mut self.waiting_bytes)
+    }
+
+    /// Bytes that wait for the disk.
+    pub const fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes + self.entry_bytes
+    }
+
+    /// Saves a state, and has something done when that is durable, with all that was kept before.
+    pub fn save(&mut self, snapshot: Snapshot, then: Then) -> Result<(), Fatal> {
+        let newest = self.states.back().map(|(snapshot, _)| base_of(snapshot)).or(self.saved);
+        let base = base_of(&snapshot);
+        if newest.is_some_and(|newest| base.slot <= newest.slot && base != newest) {
+            return Err(Fatal::Diverged(base.slot));
+        }
+        self.states.push_back((snapshot, then));
+        if self.states.len() == 1 {
+            self.begin_saving()?;
+        }
+        Ok(())
+    }
+
+    fn begin_saving(&mut self) -> Result<(), Fatal> {
+        let Some((snapshot, _)) = self.states.front() else { return Ok(()) };
+        if self.saved != Some(base_of(snapshot)) {
+            self.next = self.writer.save(snapshot.clone(), self.needed)? + 1;
+        }
+        Ok(())
+    }
+
+    /// What is to be done because a state was saved.
+    pub fn next_saved(&mut self) -> Result<Option<Then>, Fatal> {
+        if self.states.is_empty() || self.writer.is_saving() {
+            return Ok(None);
+        }
+        self.look()?;
+        let Some((snapshot, then)) = self.states.pop_front() else { return Ok(None) };
+        self.saved = Some(base_of(&snapshot));
+        self.begin_saving()?;
+        Ok(Some(then))
+    }
+
+    /// Whether the state with which an epoch ends is not durable yet.
+    pub fn is_ending(&self) -> bool {
+        self.states.iter().any(|(_, then)| matches!(then, Then::Ended(_)))
+    }
+
+    /// A quorum vouches for the state of a slot.
+    pub const fn stable(&mut self, _slot: Slot) {
+        // The place where the log is cut: entries below what core and device still need may go.
+    }
+
+    /// Another epoch begins. What waits belongs to the one before, and nobody wants it any more.
+    pub fn begin_epoch(
+        &mut self,
+        membership: Arc<Membership>,
+        proof: Option<Proof>,
+    ) -> Result<(), Fatal> {
+        self.messages.clear();
+        self.answers.clear();
+        (self.waiting_bytes, self.entry_bytes) = (0, 0);
+        self.certified.clear();
+        self.needed = self.writer.begin_epoch(membership, proof)?;
+        self.next = self.needed + 1;
+        Ok(())
+    }
+}
+
+fn take<T>(
+    waiting: &mut VecDeque<Waiting<T>>,
+    durable: u64,
+    waiting_bytes: &mut usize,
+) -> Option<T> {
+    if waiting.front()?.behind > durable {
+        return None;
+    }
+    let next = waiting.pop_front()?;
+    *waiting_bytes -= next.bytes;
+    Some(next.what)
+}
+
+const fn base_of(snapshot: &Snapshot) -> Base {
+    Base { slot: snapshot.slot, state: snapshot.digest }
+}
+
+/// Brings a fresh device to where the one before the crash was, or a step further, and gives what
+/// it certified.
+pub fn recall(
+    usig: &mut dyn Usig,
+    entries: &[(u64, Entry)],
+) -> Result<BTreeMap<Position, (Digest, Ui)>, Refused> {
+    let certified = entries.iter().filter_map(|(_, entry)| match entry {
+        Entry::Certified { position, digest } => Some((*position, *digest)),
+        Entry::Record(_) => None,
+    });
+    certified.map(|(at, digest)| Ok((at, (digest, usig.create(at, &digest)?)))).collect()
+}
