@@ -2,8 +2,7 @@
 
 use crate::config::{EpochFactory, Storage};
 use crate::error::StartError;
-use crate::keeper::{Keeper, recall};
-use bytes::Bytes;
+use crate::keeper::Keeper;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::epochs::{Epochs, Proof};
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
@@ -13,10 +12,8 @@ use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Rules};
 use pentarchy_core::service::Service;
-use pentarchy_core::snapshot::Snapshot;
 use pentarchy_io::poll::Waker;
-use pentarchy_storage::kept::{Entry, Past};
-use std::collections::BTreeMap;
+use pentarchy_storage::kept::{Certificates, Past};
 use std::sync::Arc;
 use tracing::{info, warn};
 
@@ -58,17 +55,20 @@ impl Beginning<'_> {
             Some(Storage { kept, past: None }) => {
                 let (executed, records) = (self.membership.base, Vec::new());
                 let mut begun = self.afresh(service, Memory::Durable { executed, records });
-                begun.keeper = Some(Keeper::start(kept, None, BTreeMap::new(), wake)?);
+                begun.keeper = Some(Keeper::start(kept, None, Certificates::default(), wake)?);
                 Ok(begun)
             }
-            Some(Storage { kept, past: Some(mut past) }) => {
+            Some(Storage { kept, past: Some(past) }) => {
                 past.damaged.iter().for_each(|problem| warn!(%problem, "passed over"));
                 self.membership = past.membership.clone();
                 self.usig.begin_epoch(&self.membership).map_err(StartError::Device)?;
-                let certified = recall(self.usig, &past.entries).map_err(StartError::Device)?;
-                let saved = past.snapshot.as_ref().map(base_of);
-                let mut begun = self.resumed(service, &mut past)?;
-                begun.keeper = Some(Keeper::start(kept, saved, certified, wake)?);
+                let entries = past.entries.iter().map(|(_, entry)| entry);
+                let certified = Certificates::recalled(entries, self.usig);
+                let certified = certified.map_err(StartError::Device)?;
+                let newest =
+                    past.snapshot().map(|newest| Base { slot: newest.slot, state: newest.digest });
+                let mut begun = self.resumed(service, past)?;
+                begun.keeper = Some(Keeper::start(kept, newest, certified, wake)?);
                 Ok(begun)
             }
         }
@@ -82,33 +82,31 @@ impl Beginning<'_> {
         Begun { following, executor, core, effects, keeper: None }
     }
 
-    fn resumed(&mut self, service: Box<dyn Service>, past: &mut Past) -> Result<Begun, StartError> {
+    fn resumed(&mut self, service: Box<dyn Service>, past: Past) -> Result<Begun, StartError> {
         let base = self.membership.base;
         let whole = past.is_whole();
         if !whole && !past.entries.is_empty() {
             return Err(StartError::NoState(base.slot));
         }
-        let records: Vec<Bytes> = std::mem::take(&mut past.entries)
-            .into_iter()
-            .filter_map(|(_, entry)| match entry {
-                Entry::Record(record) => Some(record),
-                Entry::Certified { .. } => None,
-            })
-            .collect();
-        self.factory.check_records(&records).map_err(StartError::Record)?;
+        let (executed, memory) = match past.memory() {
+            Memory::Durable { executed, records } if whole => {
+                self.factory.check_records(&records).map_err(StartError::Record)?;
+                (executed, Memory::Durable { executed, records })
+            }
+            _ => (base, Memory::Durable { executed: base, records: Vec::new() }),
+        };
         let mut executor = Executor::new(self.membership.clone(), service);
-        let newest = past.snapshot.take().filter(|_| whole);
-        let executed = newest.as_ref().map_or(base, base_of);
-        if let Some(newest) = newest {
-            executor.install(newest).map_err(|_| StartError::State(executed.slot))?;
+        let (epoch, entries) = (self.membership.epoch, past.entries.len());
+        let torn_bytes = past.recovered.torn_bytes;
+        let slot = if whole { executed.slot } else { executor.executed() };
+        info!(%epoch, %slot, entries, torn_bytes, "goes on from its data folder");
+        let mut snapshots = past.snapshots;
+        if let Some(newest) = snapshots.pop().filter(|_| whole) {
+            executor.install(newest).map_err(|_| StartError::State(slot))?;
+            executor.keep_earlier(snapshots.into_iter());
         }
-        let (epoch, slot) = (self.membership.epoch, executed.slot);
-        let (records_read, torn_bytes) = (records.len(), past.recovered.torn_bytes);
-        info!(%epoch, %slot, records = records_read, torn_bytes, "goes on from its data folder");
-        let following =
-            Epochs::resumed(self.me, self.life, self.membership.clone(), past.proof.take());
+        let following = Epochs::resumed(self.me, self.life, self.membership.clone(), past.proof);
         let fetch = if whole { None } else { following.proof().map(Proof::signers) };
-        let memory = Memory::Durable { executed, records };
         let mut effects = Vec::new();
         let core = self.core(&following, fetch, memory, &mut effects);
         Ok(Begun { following, executor, core, effects, keeper: None })
@@ -127,8 +125,4 @@ impl Beginning<'_> {
             Box::new(Outsider { rules: self.rules })
         }
     }
-}
-
-const fn base_of(snapshot: &Snapshot) -> Base {
-    Base { slot: snapshot.slot, state: snapshot.digest }
 }

@@ -42,7 +42,7 @@ impl Unit {
     /// Does something once the executor's newest state is durable: at once if nothing is kept.
     pub fn when_saved(&mut self, then: Then, network: &mut Network) -> Result<(), Fatal> {
         if let (Some(keeper), Some(snapshot)) = (&mut self.keeper, self.executor.latest()) {
-            return keeper.save(snapshot.clone(), then);
+            return keeper.save(snapshot, then);
         }
         self.on_saved(then, network);
         Ok(())

@@ -188,7 +188,7 @@ impl Unit {
         self.executor.begin_epoch(membership.clone());
         if let Some(keeper) = &mut self.keeper {
             let proof = self.succession.epochs.proof().cloned();
-            keeper.begin_epoch(membership.clone(), proof)?;
+            keeper.begin_epoch(membership.clone(), proof, fetch.is_some())?;
         }
         self.verifier = self.succession.factory.verifier(&membership);
         self.timers.clear();

@@ -87,8 +87,6 @@ pub enum Fatal {
     Install(Slot),
     /// The disk failed, or the log is full. What was not durable then is not claimed.
     Storage(StorageError),
-    /// The group has another state than the one that this replica had saved.
-    Diverged(Slot),
     /// The system cannot report readiness.
     Io(io::Error),
 }
@@ -102,12 +100,6 @@ impl fmt::Display for Fatal {
                 "cannot install the group's state at {slot}: the others run another service"
             ),
             Self::Storage(error) => write!(f, "cannot go on without its disk: {error}"),
-            Self::Diverged(slot) => write!(
-                f,
-                "the group's state at {slot} differs from what this replica saved: memory, disk \
-                 or program of this machine is broken. Keep the data folder for inspection, and \
-                 start this replica with an empty one"
-            ),
             Self::Io(error) => write!(f, "cannot wait for the sockets: {error}"),
         }
     }

@@ -7,7 +7,7 @@
 
 use crate::error::Fatal;
 use pentarchy_core::auth::Auth;
-use pentarchy_core::counter::{Position, Refused, Ui, Usig};
+use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::erased::CoreEffect;
@@ -15,8 +15,8 @@ use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::snapshot::Snapshot;
-use pentarchy_storage::kept::{Entry, Kept, Writer};
-use std::collections::{BTreeMap, VecDeque};
+use pentarchy_storage::kept::{Certificates, Entry, Kept, Writer};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub struct Keeper {
     next: u64,
     /// All entries below this were durable at the last look.
     durable: u64,
-    /// The lowest entry that is needed beside the next state that is saved.
+    /// The lowest entry that is needed beside the last stable state.
     needed: u64,
     /// Messages, in the order in which the core sent them.
     messages: VecDeque<Waiting<CoreEffect>>,
@@ -60,25 +60,28 @@ pub struct Keeper {
     entry_bytes: usize,
     /// Answers to queries wait until all entries below this one are durable.
     executed_behind: u64,
-    /// States to be saved, oldest first. The first is being saved.
-    states: VecDeque<(Snapshot, Then)>,
-    /// The newest saved state.
-    saved: Option<Base>,
+    /// What is to be done when the state of a slot is saved, in the order of saving.
+    when_saved: VecDeque<(Slot, Then)>,
+    /// The state that was handed over last.
+    newest: Option<Base>,
     /// What the device had certified before this process began.
-    certified: BTreeMap<Position, (Digest, Ui)>,
+    certified: Certificates,
+    /// The epoch's base is to be fetched: what is needed beside it.
+    fetching: Option<u64>,
 }
 
 impl Keeper {
-    /// Goes on from what was kept, or begins to keep things. `saved` is the newest state there,
+    /// Goes on from what was kept, or begins to keep things. `newest` is the newest state there,
     /// `certified` what the device had certified before this process began. `wake` is called when
     /// more is durable.
     pub fn start(
         kept: Kept,
-        saved: Option<Base>,
-        certified: BTreeMap<Position, (Digest, Ui)>,
+        newest: Option<Base>,
+        certified: Certificates,
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> io::Result<Self> {
-        let (next, durable, needed) = (kept.next(), kept.durable(), kept.needed());
+        let (next, durable) = (kept.next(), kept.durable());
+        let needed = kept.mark().map_or(1, |mark| mark.needed);
         Ok(Self {
             writer: Writer::start(kept, wake)?,
             next,
@@ -89,9 +92,10 @@ impl Keeper {
             waiting_bytes: 0,
             entry_bytes: 0,
             executed_behind: 0,
-            states: VecDeque::new(),
-            saved,
+            when_saved: VecDeque::new(),
+            newest,
             certified,
+            fetching: None,
         })
     }
 
@@ -122,6 +126,7 @@ impl Keeper {
     }
 
     fn append(&mut self, entry: Entry, bytes: usize) -> Result<(), Fatal> {
+        // The writer has entries of its own, so this is not always one more.
         self.next = self.writer.append(entry)? + 1;
         self.entry_bytes += bytes;
         Ok(())
@@ -137,8 +142,7 @@ impl Keeper {
 
     /// The certificate that the device gave to this before the crash.
     pub fn certified(&self, position: Position, digest: &Digest) -> Option<Ui> {
-        let known = self.certified.get(&position);
-        known.filter(|(known, _)| known == digest).map(|(_, ui)| *ui)
+        self.certified.get(position, digest)
     }
 
     /// Something was executed: whoever learns of it by a query must not do so before this replica's
@@ -173,7 +177,7 @@ impl Keeper {
     pub fn next_message(&mut self) -> Option<CoreEffect> {
         if self.messages.is_empty() {
             // What was said before the crash has been said again.
-            self.certified = BTreeMap::new();
+            self.certified = Certificates::default();
         }
         take(&mut self.messages, self.durable, &mut self.waiting_bytes)
     }
@@ -189,47 +193,37 @@ impl Keeper {
     }
 
     /// Saves a state, and has something done when that is durable, with all that was kept before.
-    pub fn save(&mut self, snapshot: Snapshot, then: Then) -> Result<(), Fatal> {
-        let newest = self.states.back().map(|(snapshot, _)| base_of(snapshot)).or(self.saved);
-        let base = base_of(&snapshot);
-        if newest.is_some_and(|newest| base.slot <= newest.slot && base != newest) {
-            return Err(Fatal::Diverged(base.slot));
+    pub fn save(&mut self, snapshot: &Snapshot, then: Then) -> Result<(), Fatal> {
+        let base = base_of(snapshot);
+        if self.newest.replace(base) != Some(base) {
+            self.writer.save(snapshot.clone())?;
         }
-        self.states.push_back((snapshot, then));
-        if self.states.len() == 1 {
-            self.begin_saving()?;
+        if let Then::Installed { slot } = then
+            && let Some(needed) = self.fetching.take()
+        {
+            self.writer.stable(slot, needed)?;
         }
-        Ok(())
-    }
-
-    fn begin_saving(&mut self) -> Result<(), Fatal> {
-        let Some((snapshot, _)) = self.states.front() else { return Ok(()) };
-        if self.saved != Some(base_of(snapshot)) {
-            self.next = self.writer.save(snapshot.clone(), self.needed)? + 1;
-        }
+        self.when_saved.push_back((base.slot, then));
         Ok(())
     }
 
     /// What is to be done because a state was saved.
     pub fn next_saved(&mut self) -> Result<Option<Then>, Fatal> {
-        if self.states.is_empty() || self.writer.is_saving() {
+        let Some((slot, _)) = self.when_saved.front() else { return Ok(None) };
+        if self.writer.saved()? < Some(*slot) {
             return Ok(None);
         }
-        self.look()?;
-        let Some((snapshot, then)) = self.states.pop_front() else { return Ok(None) };
-        self.saved = Some(base_of(&snapshot));
-        self.begin_saving()?;
-        Ok(Some(then))
+        Ok(self.when_saved.pop_front().map(|(_, then)| then))
     }
 
     /// Whether the state with which an epoch ends is not durable yet.
     pub fn is_ending(&self) -> bool {
-        self.states.iter().any(|(_, then)| matches!(then, Then::Ended(_)))
+        self.when_saved.iter().any(|(_, then)| matches!(then, Then::Ended(_)))
     }
 
-    /// A quorum vouches for the state of a slot.
-    pub const fn stable(&mut self, _slot: Slot) {
-        // The place where the log is cut: entries below what core and device still need may go.
+    /// A quorum vouches for the state of a slot: those before may go.
+    pub fn stable(&mut self, slot: Slot) -> Result<(), Fatal> {
+        Ok(self.writer.stable(slot, self.needed)?)
     }
 
     /// Another epoch begins. What waits belongs to the one before, and nobody wants it any more.
@@ -237,13 +231,20 @@ impl Keeper {
         &mut self,
         membership: Arc<Membership>,
         proof: Option<Proof>,
+        fetches: bool,
     ) -> Result<(), Fatal> {
         self.messages.clear();
         self.answers.clear();
         (self.waiting_bytes, self.entry_bytes) = (0, 0);
-        self.certified.clear();
+        self.certified = Certificates::default();
+        let base = membership.base.slot;
         self.needed = self.writer.begin_epoch(membership, proof)?;
         self.next = self.needed + 1;
+        self.when_saved.clear();
+        self.fetching = fetches.then_some(self.needed);
+        if !fetches {
+            self.writer.stable(base, self.needed)?;
+        }
         Ok(())
     }
 }
@@ -263,17 +264,4 @@ fn take<T>(
 
 const fn base_of(snapshot: &Snapshot) -> Base {
     Base { slot: snapshot.slot, state: snapshot.digest }
-}
-
-/// Brings a fresh device to where the one before the crash was, or a step further, and gives what
-/// it certified.
-pub fn recall(
-    usig: &mut dyn Usig,
-    entries: &[(u64, Entry)],
-) -> Result<BTreeMap<Position, (Digest, Ui)>, Refused> {
-    let certified = entries.iter().filter_map(|(_, entry)| match entry {
-        Entry::Certified { position, digest } => Some((*position, *digest)),
-        Entry::Record(_) => None,
-    });
-    certified.map(|(at, digest)| Ok((at, (digest, usig.create(at, &digest)?)))).collect()
 }

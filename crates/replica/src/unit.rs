@@ -332,7 +332,7 @@ impl Unit {
             Output::Stable { slot, .. } => {
                 self.executor.stable(slot);
                 if let Some(keeper) = &mut self.keeper {
-                    keeper.stable(slot);
+                    keeper.stable(slot)?;
                 }
             }
             Output::Fetch { slot, state, from } => {
