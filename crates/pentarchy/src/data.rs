@@ -15,9 +15,10 @@ use pentarchy_core::membership::{Member, Membership};
 use pentarchy_crypto::keys::random_secret;
 use pentarchy_crypto::secret_file::sync_directory_of;
 use pentarchy_replica::Storage;
-use pentarchy_storage::disk::Folder;
+use pentarchy_storage::disk::{DiskError, Folder};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
+use pentarchy_storage::forgetful::Forgetful;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{Kept, LOG, SNAPSHOTS};
 use pentarchy_storage::log::Options;
@@ -78,11 +79,16 @@ impl DataFolder {
         Ok(Self { path: path.to_owned(), files: Box::new(files) })
     }
 
-    /// Keeps log and snapshots in another kind of folder: for disks that are made to fail.
-    #[must_use]
-    pub fn with_files(self, wrap: impl FnOnce(&Path, Box<dyn Folder>) -> Box<dyn Folder>) -> Self {
-        let files = wrap(&self.path, self.files);
-        Self { files, ..self }
+    /// Keeps log and snapshots in a folder in front of this one that is made to fail.
+    ///
+    /// # Errors
+    /// [`DataError`]
+    pub fn with_files(
+        self,
+        wrap: impl FnOnce(Box<dyn Folder>) -> Result<Forgetful, DiskError>,
+    ) -> Result<Self, DataError> {
+        let files = wrap(self.files).map_err(|error| storage(&self.path, error.into()))?;
+        Ok(Self { path: self.path, files: Box::new(files) })
     }
 
     /// Goes on from what is here; with an empty folder, begins to keep things. In the second case

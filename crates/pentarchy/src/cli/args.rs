@@ -109,6 +109,15 @@ impl From<DurabilityChoice> for Durability {
     }
 }
 
+/// `--disk`, to try out power failures.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DiskChoice {
+    /// What was not synced is lost when the process is killed
+    Forgets,
+    /// After 40 syncs nothing is synced any more
+    Lies,
+}
+
 /// `--log-format`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -240,8 +249,8 @@ pub struct InitArgs {
 #[command(after_help = "Example:\n  \
     pentarchy replica --config cluster.toml --id 0 --keys replica-0\n\n\
     With durability \"sync\" in the configuration a replica goes on where it stopped, from its\n\
-    data folder. With \"memory\", or with an empty data folder, it has forgotten what it promised,\n\
-    so its trusted device begins a new life; the group admits that and brings it level.")]
+    data folder. With \"memory\", or with an empty data folder, it has forgotten what it\n\
+    promised, so its trusted device begins a new life; the group admits that and brings it level.")]
 pub struct ReplicaArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
@@ -270,6 +279,9 @@ pub struct ReplicaArgs {
     /// How the log on stderr is written
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
+    /// A disk that forgets what was not synced when the process is killed, or that lies about that
+    #[arg(long, hide = true, value_enum, value_name = "KIND")]
+    pub disk: Option<DiskChoice>,
     /// Misbehave as this file says: for clusters that are made to be broken
     #[arg(long, hide = true, value_name = "FILE")]
     pub faults: Option<PathBuf>,

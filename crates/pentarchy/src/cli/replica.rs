@@ -1,6 +1,7 @@
 //! `replica`: one replica in the foreground.
 
-use super::args::{ReplicaArgs, ServiceChoice};
+use super::args::{DiskChoice, ReplicaArgs, ServiceChoice};
+use super::complain;
 use super::descriptors;
 use super::failure::{Failure, Outcome};
 use super::faults::{read_fault, warn_of_door};
@@ -13,12 +14,16 @@ use pentarchy::services::null::Null;
 use pentarchy::{metrics, node};
 use pentarchy_replica::Listen;
 use pentarchy_replica::fault::FaultSwitch;
+use pentarchy_storage::forgetful::Forgetful;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// Where a replica keeps what it says, beside its keys.
 const DATA_FOLDER: &str = "data";
+
+/// Syncs of files that a disk does before it only says that it does them.
+const HONEST_SYNCS: u64 = 40;
 
 /// How often a replica that ended by itself is noticed, and its fault file is read.
 const LOOK: Duration = Duration::from_millis(100);
@@ -76,7 +81,13 @@ fn data_folder(args: &ReplicaArgs, config: &ClusterConfig) -> Outcome<Option<Dat
     }
     let path = args.data.clone().unwrap_or_else(|| args.keys.join(DATA_FOLDER));
     let folder = DataFolder::open(&path).map_err(|error| usage(error.into()))?;
-    Ok(Some(folder))
+    let Some(disk) = args.disk else { return Ok(Some(folder)) };
+    complain("this replica's disk forgets; start it without --disk to have it keep what it says");
+    let folder = folder.with_files(|files| match disk {
+        DiskChoice::Forgets => Forgetful::new(files),
+        DiskChoice::Lies => Forgetful::lying_after(files, HONEST_SYNCS),
+    });
+    folder.map(Some).map_err(|error| usage(error.into()))
 }
 
 fn bind(address: SocketAddr) -> Outcome<TcpListener> {

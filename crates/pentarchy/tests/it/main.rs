@@ -15,6 +15,7 @@ mod faults;
 mod flood;
 mod hosts;
 mod netns;
+mod power;
 mod redis_py;
 mod rejoin;
 mod resp;
