@@ -7,8 +7,9 @@ use crate::network::Network;
 use crate::unit::Unit;
 use pentarchy_core::auth::Auth;
 use pentarchy_core::counter::Ui;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing};
-use pentarchy_core::ids::ClientId;
+use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
 
@@ -46,6 +47,18 @@ impl Unit {
         }
         self.on_saved(then, network);
         Ok(())
+    }
+
+    /// A quorum vouches for a state. If this replica has it, what came before it may go.
+    pub fn on_stable(&mut self, slot: Slot, state: Digest) -> Result<(), Fatal> {
+        let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
+        self.executor.stable(slot);
+        match &mut self.keeper {
+            Some(keeper) if mine == Some(state) => {
+                keeper.stable(slot, self.authenticator.memory(), self.taken)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The certificate of a statement from before a crash that is made again.

@@ -7,7 +7,7 @@
 
 use crate::error::Fatal;
 use pentarchy_core::auth::Auth;
-use pentarchy_core::counter::{Position, Ui};
+use pentarchy_core::counter::{Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::erased::CoreEffect;
@@ -48,8 +48,6 @@ pub struct Keeper {
     next: u64,
     /// All entries below this were durable at the last look.
     durable: u64,
-    /// The lowest entry that is needed beside the last stable state.
-    needed: u64,
     /// Messages, in the order in which the core sent them.
     messages: VecDeque<Waiting<CoreEffect>>,
     /// Answers to queries, in the order in which they were asked.
@@ -68,6 +66,10 @@ pub struct Keeper {
     certified: Certificates,
     /// The epoch's base is to be fetched: what is needed beside it.
     fetching: Option<u64>,
+    /// Own certified messages on their way back to the core: each with the number of its event.
+    unheard: VecDeque<(u64, Ui, Digest)>,
+    /// A state that just became stable, and the lowest entry that is needed beside it.
+    cut: Option<(Slot, u64)>,
 }
 
 impl Keeper {
@@ -81,12 +83,10 @@ impl Keeper {
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> io::Result<Self> {
         let (next, durable) = (kept.next(), kept.durable());
-        let needed = kept.mark().map_or(1, |mark| mark.needed);
         Ok(Self {
             writer: Writer::start(kept, wake)?,
             next,
             durable,
-            needed,
             messages: VecDeque::new(),
             answers: VecDeque::new(),
             waiting_bytes: 0,
@@ -96,6 +96,8 @@ impl Keeper {
             newest,
             certified,
             fetching: None,
+            unheard: VecDeque::new(),
+            cut: None,
         })
     }
 
@@ -221,9 +223,45 @@ impl Keeper {
         self.when_saved.iter().any(|(_, then)| matches!(then, Then::Ended(_)))
     }
 
-    /// A quorum vouches for the state of a slot: those before may go.
-    pub fn stable(&mut self, slot: Slot) -> Result<(), Fatal> {
-        Ok(self.writer.stable(slot, self.needed)?)
+    /// An own certified message goes back to the core, as this event.
+    pub fn loops(&mut self, event: u64, ui: Ui, digest: Digest) {
+        self.unheard.push_back((event, ui, digest));
+    }
+
+    /// A quorum vouches for the state of a slot, which is being saved. The core goes on to write
+    /// what it needs beside it. So does this, for the device, and for own messages that the core
+    /// has not got back: those of events from `taken` on, and those that wait.
+    pub fn stable(&mut self, slot: Slot, device: Option<Memory>, taken: u64) -> Result<(), Fatal> {
+        self.cut = Some((slot, self.writer.next()));
+        while self.unheard.front().is_some_and(|(event, ..)| *event < taken) {
+            self.unheard.pop_front();
+        }
+        let issued =
+            |(_, ui, digest): &(u64, Ui, Digest)| Entry::Issued { ui: *ui, digest: *digest };
+        let waiting = self.messages.iter().filter_map(|waiting| self.announced(&waiting.what));
+        let entries = device.map(Entry::Memory).into_iter();
+        let entries: Vec<Entry> =
+            entries.chain(self.unheard.iter().map(issued)).chain(waiting).collect();
+        entries.into_iter().try_for_each(|entry| self.append(entry, 0))
+    }
+
+    /// The entry by which a waiting message's certificate is found again.
+    fn announced(&self, effect: &CoreEffect) -> Option<Entry> {
+        let CoreEffect::Send { outgoing, .. } = effect else { return None };
+        let Auth::Usig(position) = outgoing.auth else { return None };
+        let digest = outgoing.digest;
+        Some(match self.certified(position, &digest) {
+            Some(ui) => Entry::Issued { ui, digest },
+            None => Entry::Certified { position, digest },
+        })
+    }
+
+    /// The core has written all that it needs: what came before may go.
+    pub fn end_of_step(&mut self) -> Result<(), Fatal> {
+        match self.cut.take() {
+            Some((slot, needed)) => Ok(self.writer.stable(slot, needed)?),
+            None => Ok(()),
+        }
     }
 
     /// Another epoch begins. What waits belongs to the one before, and nobody wants it any more.
@@ -238,12 +276,14 @@ impl Keeper {
         (self.waiting_bytes, self.entry_bytes) = (0, 0);
         self.certified = Certificates::default();
         let base = membership.base.slot;
-        self.needed = self.writer.begin_epoch(membership, proof)?;
-        self.next = self.needed + 1;
+        let begun = self.writer.begin_epoch(membership, proof)?;
+        self.next = begun + 1;
         self.when_saved.clear();
-        self.fetching = fetches.then_some(self.needed);
+        self.unheard.clear();
+        self.cut = None;
+        self.fetching = fetches.then_some(begun);
         if !fetches {
-            self.writer.stable(base, self.needed)?;
+            self.writer.stable(base, begun)?;
         }
         Ok(())
     }

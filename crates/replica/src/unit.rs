@@ -56,6 +56,8 @@ pub struct Unit {
     /// What the core sent to itself and what it is answered, in order. Delivered before anything
     /// from outside.
     pub inward: VecDeque<CoreEvent>,
+    /// Events that were taken out there.
+    pub taken: u64,
     pub effects: Vec<CoreEffect>,
     steps: Vec<Step>,
     /// Questions about state that each peer asked in this round.
@@ -105,6 +107,7 @@ impl Unit {
             me,
             others: parts.others,
             inward: VecDeque::new(),
+            taken: 0,
             effects: parts.effects,
             steps: Vec::new(),
             asked: BTreeMap::new(),
@@ -197,6 +200,7 @@ impl Unit {
 
     pub fn drain(&mut self, network: &mut Network) -> Result<(), Fatal> {
         while let Some(event) = self.inward.pop_front() {
+            self.taken += 1;
             self.deliver(event, network)?;
         }
         Ok(())
@@ -214,7 +218,8 @@ impl Unit {
         let mut effects = std::mem::take(&mut self.effects);
         let result = effects.drain(..).try_for_each(|effect| self.effect(effect, network));
         self.effects = effects;
-        result
+        result?;
+        self.keeper.as_mut().map_or(Ok(()), Keeper::end_of_step)
     }
 
     fn effect(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
@@ -267,9 +272,13 @@ impl Unit {
                 self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?
             }
         };
+        let ui = tag.ui().copied();
         let (wire, incoming) = self.core.seal(outgoing, tag);
         let receivers = self.receivers(to);
         if receivers.contains(self.me) {
+            if let (Some(keeper), Some(ui)) = (&mut self.keeper, ui) {
+                keeper.loops(self.taken + self.inward.len() as u64, ui, outgoing.digest);
+            }
             self.inward.push_back(CoreEvent::Message(incoming));
         }
         let is_certified = matches!(outgoing.auth, Auth::Usig(_));
@@ -329,12 +338,7 @@ impl Unit {
                 }
                 self.when_saved(Then::Checkpointed { slot, state }, network)?;
             }
-            Output::Stable { slot, .. } => {
-                self.executor.stable(slot);
-                if let Some(keeper) = &mut self.keeper {
-                    keeper.stable(slot)?;
-                }
-            }
+            Output::Stable { slot, state } => self.on_stable(slot, state)?,
             Output::Fetch { slot, state, from } => {
                 info!(%slot, "fetching the group's state");
                 self.transfer.want(slot, state, from, &self.executor, &mut self.steps);
