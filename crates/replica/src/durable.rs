@@ -4,6 +4,7 @@ use crate::admission::answer;
 use crate::error::Fatal;
 use crate::keeper::Then;
 use crate::network::Network;
+use crate::status::DurabilityReport;
 use crate::unit::Unit;
 use pentarchy_core::auth::Auth;
 use pentarchy_core::counter::Ui;
@@ -18,6 +19,7 @@ impl Unit {
     pub fn release(&mut self, network: &mut Network) -> Result<(), Fatal> {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         keeper.look()?;
+        keeper.measure(&mut self.meter.spreads);
         while let Some(effect) = self.next_message() {
             self.carry(effect, network)?;
             self.drain(network)?;
@@ -80,6 +82,11 @@ impl Unit {
             }
             Then::Ended(handover) => self.vote_for(handover, network),
         }
+    }
+
+    /// How the disk is doing, if anything is kept.
+    pub fn disk(&self) -> Option<DurabilityReport> {
+        self.keeper.as_ref().map(|keeper| keeper.report(&self.meter.spreads))
     }
 
     /// Whether so much waits for the disk that nothing more is to be read.

@@ -353,6 +353,7 @@ impl Replica {
             requests: self.unit.executor.requests(),
             view_changes: core.view_changes,
             view_change_reason: core.reason,
+            durability: self.unit.disk(),
             rejects: self.unit.rejects.by_name(),
             counters: self.network.counters.clone(),
             costs: CostReport::now(),

@@ -6,6 +6,8 @@
 //! goes on. Why just these: `docs/decisions/0005-durability.md`.
 
 use crate::error::Fatal;
+use crate::meter::Spreads;
+use crate::status::DurabilityReport;
 use pentarchy_core::auth::Auth;
 use pentarchy_core::counter::{Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
@@ -15,7 +17,7 @@ use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::snapshot::Snapshot;
-use pentarchy_storage::kept::{Certificates, Entry, Kept, Writer};
+use pentarchy_storage::kept::{Certificates, Entry, Group, Kept, Measured, Writer};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -70,6 +72,8 @@ pub struct Keeper {
     unheard: VecDeque<(u64, Ui, Digest)>,
     /// A state that just became stable, and the lowest entry that is needed beside it.
     cut: Option<(Slot, u64)>,
+    disk: Measured,
+    last_sync_micros: u64,
 }
 
 impl Keeper {
@@ -98,6 +102,8 @@ impl Keeper {
             fetching: None,
             unheard: VecDeque::new(),
             cut: None,
+            disk: Measured::default(),
+            last_sync_micros: 0,
         })
     }
 
@@ -187,6 +193,31 @@ impl Keeper {
     /// The next answer that may leave.
     pub fn next_answer(&mut self) -> Option<(ClientId, ToClient)> {
         take(&mut self.answers, self.durable, &mut self.waiting_bytes)
+    }
+
+    /// Takes in what the disk did since the last call.
+    pub fn measure(&mut self, spreads: &mut Spreads) {
+        self.disk = self.writer.measured();
+        for Group { entries, micros } in self.disk.groups.drain(..) {
+            spreads.sync.record(micros);
+            spreads.group.record(entries);
+            self.last_sync_micros = micros;
+        }
+    }
+
+    /// How the disk is doing.
+    pub fn report(&self, spreads: &Spreads) -> DurabilityReport {
+        DurabilityReport {
+            mode: "sync",
+            log_bytes: self.disk.log_bytes,
+            log_bytes_max: self.disk.log_bytes_max,
+            lag_entries: self.next.saturating_sub(self.durable),
+            waiting_messages: (self.messages.len() + self.answers.len()) as u64,
+            entries: spreads.group.sum(),
+            syncs: spreads.sync.count(),
+            last_sync_micros: self.last_sync_micros,
+            saved: self.writer.saved().ok().flatten().map(|slot| slot.0),
+        }
     }
 
     /// Bytes that wait for the disk.
