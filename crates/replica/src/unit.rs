@@ -235,7 +235,10 @@ impl Unit {
     pub fn carry(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
         match effect {
             CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, network)?,
-            CoreEffect::Relay { to, wire, kind } => self.relay(to, kind, &wire, network),
+            CoreEffect::Relay { to, wire, kind } => {
+                self.relay(to, kind, &wire, network);
+                self.relay_to_itself(to, &wire);
+            }
             // Nothing outlives the process; see the crate's documentation.
             CoreEffect::Persist(_) => {}
             CoreEffect::Arm { timer, after } => {
@@ -302,6 +305,16 @@ impl Unit {
                 self.succession.epoch().encode(to);
                 to.array(wire);
             });
+        }
+    }
+
+    /// What this replica had said before a crash comes back to it as what it says now does.
+    fn relay_to_itself(&mut self, to: To, wire: &Bytes) {
+        if self.receivers(to).contains(self.me) {
+            match self.core.open(&*self.verifier, self.me, wire) {
+                Ok(incoming) => self.inward.push_back(CoreEvent::Message(incoming)),
+                Err(why) => self.rejects.add(why),
+            }
         }
     }
 
