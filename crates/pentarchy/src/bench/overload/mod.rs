@@ -22,6 +22,7 @@ use crate::cli::say;
 use bytes::Bytes;
 use clap::Args;
 use flooder::Flooder;
+use pentarchy::config::Durability;
 use pentarchy::{node, protocols};
 use pentarchy_client::{Client, Completions};
 use pentarchy_core::ids::ReplicaId;
@@ -161,6 +162,7 @@ fn probe_case(args: &OverloadArgs) -> Case {
         workload: Workload::Closed,
         payload: args.payload,
         request_auth: args.request_auth.into(),
+        durability: Durability::Memory,
         clients: 1,
         outstanding: 1,
         connections: Connections::PerClient,

@@ -51,7 +51,7 @@ fn disks(report: &ClusterReport) -> Option<String> {
         .map(|replica| match &replica.known.durability {
             None => format!("  replica {}: memory; nothing outlives its process", replica.id),
             Some(Disk { mode, log_bytes, lag_entries, last_sync_micros }) => format!(
-                "  replica {}: {mode}; log {} MiB, last sync {:.1} ms, {lag_entries} entries behind",
+                "  replica {}: {mode}; log {} MiB, last sync {:.1} ms, {lag_entries} entries wait",
                 replica.id,
                 log_bytes >> 20,
                 *last_sync_micros as f64 / 1e3
