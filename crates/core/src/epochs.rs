@@ -123,7 +123,9 @@ impl Proof {
         signatures.iter().all(&mut genuine) && signers.len() >= membership.quorums().weak()
     }
 
-    fn signers(&self) -> ReplicaSet {
+    /// Who signed it.
+    #[must_use]
+    pub fn signers(&self) -> ReplicaSet {
         self.signatures.iter().map(|(author, _)| *author).collect()
     }
 }

@@ -3,7 +3,7 @@
 use crate::costs;
 use crate::keys::KeyPair;
 use pentarchy_core::auth::{Auth, AuthTag, Signature};
-use pentarchy_core::counter::{Refused, Usig};
+use pentarchy_core::counter::{Memory, Refused, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::membership::Membership;
 use std::fmt;
@@ -28,6 +28,12 @@ impl Authenticator {
     /// [`Refused`] as for [`Usig::begin_epoch`]; the host must end the process.
     pub fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
         self.usig.begin_epoch(membership)
+    }
+
+    /// What the counter remembers of its epoch; see [`Usig::memory`].
+    #[must_use]
+    pub fn memory(&self) -> Option<Memory> {
+        self.usig.memory()
     }
 
     /// Signs the statement with this digest under the replica's own key.

@@ -1,16 +1,19 @@
 //! A whole cluster inside one process, for examples, tests and programs that embed one.
 
+use crate::config::Durability;
+use crate::data::DataFolder;
 use crate::generate::{GroupOptions, NewCluster, ReplicaSecrets};
-use crate::node::{self, StartError};
+use crate::node::{self, StartError, Taken};
 use crate::protocols;
 use crate::{Client, RequestMode};
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_replica::fault::{Fault, FaultSwitch};
-use pentarchy_replica::{Fatal, Listen, Running};
+use pentarchy_replica::{Fatal, Listen, Running, Storage};
 use pentarchy_trusted::DeviceIdentity;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 
 /// Replicas on threads of this process that talk over TCP on the loopback interface, with fresh
 /// keys on free ports. What it tolerates is faults of the replicas' code and machines one by one:
@@ -22,13 +25,19 @@ pub struct LocalCluster {
     keys: Vec<KeyPair>,
     group_secret: GroupSecret,
     faults: Vec<FaultSwitch>,
+    /// Where the replicas keep what they say, if they do.
+    data: Option<PathBuf>,
     replicas: Vec<Option<Running>>,
 }
+
+/// A device, and what its replica keeps.
+type Kept = (DeviceIdentity, Option<Storage>);
 
 /// What a [`LocalCluster`] is started with.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     options: GroupOptions,
+    data: Option<PathBuf>,
 }
 
 impl Builder {
@@ -60,6 +69,16 @@ impl Builder {
         self
     }
 
+    /// Has each replica keep what it says in a folder below this one, so that it can be
+    /// [started again](LocalCluster::restart) as whom it was, also after all have stopped. The
+    /// folder must exist and be empty.
+    #[must_use]
+    pub fn data(mut self, folder: &Path) -> Self {
+        self.options.durability = Durability::Sync;
+        self.data = Some(folder.to_owned());
+        self
+    }
+
     /// Starts all replicas, each with a service of its own in its initial state.
     ///
     /// # Errors
@@ -80,12 +99,15 @@ impl Builder {
             NewCluster::generate(&addresses, &self.options);
         let addresses = node::addresses(&config)?;
         let keys = replicas.iter().map(|secrets| secrets.key.clone()).collect();
+        let data = self.data;
         let running = Vec::with_capacity(n);
         let faults = (0..n).map(|_| FaultSwitch::default()).collect();
         let mut cluster =
-            LocalCluster { config, addresses, keys, group_secret, faults, replicas: running };
+            LocalCluster { config, addresses, keys, group_secret, faults, data, replicas: running };
         for ((id, secrets), listener) in (0..).zip(replicas).zip(listeners) {
-            let running = cluster.run(id, secrets, Listen::Bound(listener), service())?;
+            let (device, storage) = cluster.begin(id, secrets.device)?;
+            let parts = (device, storage, Listen::Bound(listener));
+            let running = cluster.run(id, parts, service())?;
             cluster.replicas.push(Some(running));
         }
         Ok(cluster)
@@ -113,16 +135,36 @@ impl LocalCluster {
         node::connect(&self.config, KeyPair::generate())
     }
 
+    /// The first life of a device, in a data folder if there is to be one.
+    fn begin(&self, id: u16, device: DeviceIdentity) -> Result<Kept, StartError> {
+        let Some(folder) = self.folder(id) else { return Ok((device, None)) };
+        std::fs::create_dir(&folder)?;
+        device.save(&folder.join("device"))?;
+        self.resume(id, &folder)
+    }
+
+    /// Goes on from what a replica kept.
+    fn resume(&self, id: u16, folder: &Path) -> Result<Kept, StartError> {
+        let data = DataFolder::open(&folder.join("data"))?;
+        let (device, storage) = data.take(&self.config, id, folder)?;
+        Ok((device, Some(storage)))
+    }
+
+    fn folder(&self, id: u16) -> Option<PathBuf> {
+        Some(self.data.as_ref()?.join(format!("replica-{id}")))
+    }
+
     fn run(
         &self,
         id: u16,
-        secrets: ReplicaSecrets,
-        listen: Listen,
+        (device, storage, listen): (DeviceIdentity, Option<Storage>, Listen),
         service: Box<dyn Service>,
     ) -> Result<Running, StartError> {
-        let Self { config, group_secret, .. } = self;
+        let group_secret = self.group_secret.clone();
+        let secrets = ReplicaSecrets { key: self.keys[usize::from(id)].clone(), device };
+        let taken = Taken { secrets, group_secret, storage };
         let addresses = self.addresses.clone();
-        let replica = node::replica(config, id, secrets, group_secret, addresses, listen, service)?;
+        let replica = node::replica(&self.config, id, taken, addresses, listen, service)?;
         Ok(replica.with_faults(self.faults[usize::from(id)].clone()).spawn()?)
     }
 
@@ -134,9 +176,10 @@ impl LocalCluster {
         self.faults[id].set(fault);
     }
 
-    /// Starts a replica that was stopped. It has lost its memory, so it comes with a trusted device
-    /// that begins a new life, and with a service in its initial state; the group admits it and
-    /// brings it level. Does nothing if it runs.
+    /// Starts a replica that was stopped, with a service in its initial state. With a
+    /// [data folder](Builder::data) it goes on as whom it was. Without one it has lost its memory,
+    /// so it comes with a trusted device that begins a new life; the group admits it and brings it
+    /// level. Does nothing if it runs.
     ///
     /// # Errors
     /// [`StartError`] if the system refuses.
@@ -145,12 +188,16 @@ impl LocalCluster {
     /// If there is no replica of this number.
     pub fn restart(&mut self, id: usize, service: Box<dyn Service>) -> Result<(), StartError> {
         if self.replicas[id].is_none() {
-            let member = &self.config.membership().members[id];
-            let device = DeviceIdentity::next_life(member);
-            let secrets = ReplicaSecrets { key: self.keys[id].clone(), device };
-            let listen = Listen::Address(self.addresses[id]);
             // There are at most 64 replicas.
-            self.replicas[id] = Some(self.run(id as u16, secrets, listen, service)?);
+            let (number, listen) = (id as u16, Listen::Address(self.addresses[id]));
+            let (device, storage) = match self.folder(number) {
+                Some(folder) => self.resume(number, &folder)?,
+                None => {
+                    let member = &self.config.membership().members[id];
+                    (DeviceIdentity::next_life(member), None)
+                }
+            };
+            self.replicas[id] = Some(self.run(number, (device, storage, listen), service)?);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A new cluster: fresh keys for everyone, and the files that carry them to where they belong.
 
-use crate::config::{Admission, ClusterConfig, ConfigError, ReplicaEntry};
+use crate::config::{Admission, ClusterConfig, ConfigError, Durability, ReplicaEntry};
 use crate::files;
 use pentarchy_core::ids::GroupId;
 use pentarchy_core::protocol::Timeouts;
@@ -18,6 +18,8 @@ pub struct GroupOptions {
     pub f: usize,
     /// How clients convince replicas.
     pub request_auth: RequestMode,
+    /// What outlives a replica's process.
+    pub durability: Durability,
     /// How long everyone waits.
     pub timeouts: Timeouts,
     /// Whether only the clients made here are admitted.
@@ -27,12 +29,13 @@ pub struct GroupOptions {
 }
 
 impl Default for GroupOptions {
-    /// MinBFT, one fault, signatures, open to every client, one gateway.
+    /// MinBFT, one fault, signatures, state in memory, open to every client, one gateway.
     fn default() -> Self {
         Self {
             protocol: "minbft".to_owned(),
             f: 1,
             request_auth: RequestMode::Signature,
+            durability: Durability::default(),
             timeouts: Timeouts::default(),
             closed: false,
             gateways: 1,
@@ -99,6 +102,7 @@ impl NewCluster {
             f: options.f,
             request_auth: options.request_auth,
             session_key,
+            durability: options.durability,
             timeouts: options.timeouts,
             admission,
             replicas: entries.collect(),

@@ -45,6 +45,7 @@
 
 pub mod cluster;
 pub mod config;
+pub mod data;
 pub mod files;
 pub mod generate;
 pub mod logging;

@@ -1,24 +1,28 @@
 //! From a [`ClusterConfig`] and secrets to something that runs.
 
 use crate::config::{Admission, ClusterConfig};
+use crate::data::{DataError, DataFolder, new_life};
 use crate::generate::ReplicaSecrets;
 use crate::protocols;
 use pentarchy_client::{Client, ClientConfig, ConnectError};
+use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{BadMembership, Life, Membership};
-use pentarchy_core::protocol::{Memory, Setup, Tuning};
+use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::request_auth::{BadMemberKey, BadSessionKey, ClientSigner};
 use pentarchy_crypto::secret_file::SecretFileError;
 use pentarchy_crypto::verifier::{BadVerifier, GroupVerifier, RequestMode};
 use pentarchy_protocols::Entry;
-use pentarchy_replica::{Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig};
+use pentarchy_replica::{
+    Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, Storage,
+};
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::identity::TakeError;
-use pentarchy_trusted::{Check, DeviceIdentity, InProcess, Sessions, session};
+use pentarchy_trusted::{Check, InProcess, Sessions, session};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -51,6 +55,9 @@ pub enum StartError {
     /// A secret cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretFileError),
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// The trusted device's identity cannot be taken, or is another one than the group admits.
     #[error(transparent)]
     Identity(#[from] TakeError),
@@ -89,9 +96,20 @@ pub enum StartError {
     Io(#[from] std::io::Error),
 }
 
-/// Reads a replica's secrets from its folder. **Uses up its device's identity**: when this replica
-/// is started from this folder again, it has forgotten what it promised, and so it gets a device
-/// that begins a new life. The replica then asks the group to admit it.
+/// What a replica is started with beside the configuration.
+pub struct Taken {
+    /// Its key and its device.
+    pub secrets: ReplicaSecrets,
+    /// What the group's devices share.
+    pub group_secret: GroupSecret,
+    /// Where it keeps what it says, if it does.
+    pub storage: Option<Storage>,
+}
+
+/// Reads a replica's secrets from its folder. Without a data folder this **uses up its device's
+/// identity**: when this replica is started from this folder again, it has forgotten what it
+/// promised, and so it gets a device that begins a new life. The replica then asks the group to
+/// admit it. With a data folder that holds what this replica said it goes on as whom it was.
 ///
 /// # Errors
 /// [`StartError`]; a configuration that no replica can run under, and a file that is missing or
@@ -100,7 +118,8 @@ pub fn take_secrets(
     config: &ClusterConfig,
     id: u16,
     folder: &Path,
-) -> Result<(ReplicaSecrets, GroupSecret), StartError> {
+    data: Option<DataFolder>,
+) -> Result<Taken, StartError> {
     let membership = config.membership();
     membership.check(&protocol(config)?.rules)?;
     let member = membership
@@ -115,12 +134,11 @@ pub fn take_secrets(
     ClientSigner::macs(key.clone(), &membership)?;
     let group_secret = GroupSecret::load(&folder.join("group-secret"))?;
     check_session_key(config, &group_secret)?;
-    let device = match DeviceIdentity::take(&folder.join("device"), member) {
-        // In a group that tolerates no fault nobody is left to admit it.
-        Err(TakeError::Used(_)) if config.f > 0 => DeviceIdentity::next_life(member),
-        taken => taken?,
+    let (device, storage) = match data {
+        None => (new_life(config, folder, member)?, None),
+        Some(data) => data.take(config, id, folder).map(|(device, kept)| (device, Some(kept)))?,
     };
-    Ok((ReplicaSecrets { key, device }, group_secret))
+    Ok(Taken { secrets: ReplicaSecrets { key, device }, group_secret, storage })
 }
 
 /// Whether the devices' key that clients find in the configuration is that of this secret.
@@ -148,17 +166,16 @@ fn protocol(config: &ClusterConfig) -> Result<&'static Entry, StartError> {
 pub fn replica(
     config: &ClusterConfig,
     id: u16,
-    secrets: ReplicaSecrets,
-    group_secret: &GroupSecret,
+    taken: Taken,
     addresses: Vec<SocketAddr>,
     listen: Listen,
     service: Box<dyn Service>,
 ) -> Result<Replica, StartError> {
-    let ReplicaSecrets { key, device } = secrets;
+    let Taken { secrets: ReplicaSecrets { key, device }, group_secret, storage } = taken;
     let entry = protocol(config)?;
     let membership = Arc::new(config.membership());
     membership.check(&entry.rules)?;
-    check_session_key(config, group_secret)?;
+    check_session_key(config, &group_secret)?;
     let me = ReplicaId(id);
     let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
     let usig = InProcess::open(&membership, me, device, Some(group_secret.as_bytes()))?;
@@ -193,6 +210,7 @@ pub fn replica(
         timeouts: config.timeouts,
         access: access(config),
         limits: HostLimits::default(),
+        storage,
         membership,
     })?)
 }
@@ -242,13 +260,15 @@ impl EpochFactory for Epochs {
         &mut self,
         membership: &Arc<Membership>,
         fetch: Option<ReplicaSet>,
+        memory: Memory,
         effects: &mut Vec<CoreEffect>,
     ) -> Box<dyn ReplicaCore> {
         let (me, membership) = (self.me, membership.clone());
-        (self.entry.start)(
-            Setup { me, membership, fetch, memory: Memory::Volatile, tuning: Tuning::default() },
-            effects,
-        )
+        let tuning = Tuning::default();
+        (self.entry.start)(Setup { me, membership, fetch, memory, tuning }, effects)
+    }
+    fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord> {
+        (self.entry.check_records)(records)
     }
 }
 

@@ -32,7 +32,7 @@ impl Admission {
         client: ClientId,
         bytes: &Bytes,
         now_ms: u64,
-        unit: &Unit,
+        unit: &mut Unit,
         network: &mut Network,
     ) {
         if ToReplica::is_request(bytes) && self.is_excess(client, now_ms, network) {
@@ -47,7 +47,7 @@ impl Admission {
                 self.on_request(client, envelope, now_ms, unit, network);
             }
             Ok(ToReplica::Query { number, operation }) => {
-                on_query(client, number, &operation, now_ms, unit, network);
+                on_query(client, number, &operation, unit, network);
             }
             Ok(ToReplica::Status) => {
                 self.asked_status.insert(client);
@@ -175,8 +175,7 @@ fn on_query(
     client: ClientId,
     number: u64,
     operation: &[u8],
-    now_ms: u64,
-    unit: &Unit,
+    unit: &mut Unit,
     network: &mut Network,
 ) {
     let behind = unit.executor.executed() < unit.answers_from;
@@ -190,7 +189,7 @@ fn on_query(
         network.counters.client_queries_dropped += 1;
         return;
     }
-    answer(&client, &ToClient::Answer { number, result }, now_ms, network);
+    unit.answer_query(client, ToClient::Answer { number, result }, network);
 }
 
 /// Sends a client the events that it misses, unless so much waits for it that it would not read

@@ -1,15 +1,17 @@
 //! What a replica is started with.
 
+use bytes::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
 use pentarchy_core::limits::PENDING_ENVELOPES_MAX;
 use pentarchy_core::membership::{Life, Membership};
-use pentarchy_core::protocol::{Rules, Timeouts};
+use pentarchy_core::protocol::{BadRecord, Memory, Rules, Timeouts};
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
+use pentarchy_storage::kept::{Kept, Past};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -19,16 +21,34 @@ pub trait EpochFactory: Send {
     /// What checks others' statements in this epoch.
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier>;
 
-    /// Starts the protocol's core; its first effects are appended. See [`Setup::fetch`]. Called
-    /// only for an epoch that admits this replica's device.
+    /// Starts the protocol's core; its first effects are appended. See [`Setup::fetch`] and
+    /// [`Setup::memory`], whose records were [checked](Self::check_records). Called only for an
+    /// epoch that admits this replica's device.
     ///
     /// [`Setup::fetch`]: pentarchy_core::protocol::Setup::fetch
+    /// [`Setup::memory`]: pentarchy_core::protocol::Setup::memory
     fn core(
         &mut self,
         membership: &Arc<Membership>,
         fetch: Option<ReplicaSet>,
+        memory: Memory,
         effects: &mut Vec<CoreEffect>,
     ) -> Box<dyn ReplicaCore>;
+
+    /// Whether these are records of such a core.
+    ///
+    /// # Errors
+    /// [`BadRecord`] names the first that is not.
+    fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord>;
+}
+
+/// What a replica keeps across a crash. The files belong to the life of its trusted device that it
+/// is started with.
+pub struct Storage {
+    /// The open data folder.
+    pub kept: Kept,
+    /// What was in it. None if it is new, and this life of the device has certified nothing.
+    pub past: Option<Past>,
 }
 
 /// What a replica is started with.
@@ -62,6 +82,9 @@ pub struct ReplicaConfig {
     pub access: Access,
     /// Bounds of this host.
     pub limits: HostLimits,
+    /// Where it keeps what it says, to go on as whom it was. None if it keeps nothing: then it must
+    /// be another life that is started the next time.
+    pub storage: Option<Storage>,
 }
 
 /// Where to listen.
@@ -129,6 +152,8 @@ pub struct HostLimits {
     pub transfer_queue_bytes: usize,
     /// Bytes of large buffers that are kept to be used again.
     pub spare_bytes: usize,
+    /// Bytes that wait for the disk above which nothing is read.
+    pub disk_queue_bytes: usize,
     /// Envelopes that wait in the core above which clients are told to come back later.
     pub waiting_max: usize,
 }
@@ -156,6 +181,7 @@ impl Default for HostLimits {
             peer_queue_bytes: 16 << 20,
             transfer_queue_bytes: 4 << 20,
             spare_bytes: 8 << 20,
+            disk_queue_bytes: 16 << 20,
             waiting_max: PENDING_ENVELOPES_MAX,
         }
     }

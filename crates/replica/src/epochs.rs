@@ -2,14 +2,16 @@
 
 use crate::config::EpochFactory;
 use crate::error::Fatal;
+use crate::keeper::{Keeper, Then};
 use crate::network::Network;
 use crate::unit::Unit;
 use bytes::Bytes;
-use pentarchy_core::epochs::{Admission, Epochs, Message, Step};
+use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Step};
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
+use pentarchy_core::protocol::Memory;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire;
@@ -112,10 +114,19 @@ impl Unit {
     }
 
     /// The last executed slot was the last of its epoch.
-    pub fn on_ended(&mut self, network: &mut Network) {
-        let Some(handover) = self.executor.handover() else { return };
+    pub fn on_ended(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        let Some(handover) = self.executor.handover() else { return Ok(()) };
         info!(epoch = %handover.epoch, slot = %handover.base.slot, "the epoch ends");
         self.ended = Some(handover.base);
+        // What this replica signs for, others may need to have from it after a crash.
+        self.when_saved(Then::Ended(handover), network)
+    }
+
+    /// Says how the epoch ends, unless it is known by now.
+    pub fn vote_for(&mut self, handover: Handover, network: &mut Network) {
+        if handover.epoch != self.succession.epochs.membership().epoch {
+            return;
+        }
         let Succession { epochs, steps, .. } = &mut self.succession;
         epochs.on_ended(handover, |digest| self.authenticator.sign(digest), steps);
         self.carry_out_succession(network);
@@ -157,6 +168,10 @@ impl Unit {
 
     /// Goes over to the next epoch, if its beginning is proved.
     pub fn begin_epoch(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        // A state that the next epoch may rest on is being saved.
+        if self.keeper.as_ref().is_some_and(Keeper::is_ending) {
+            return Ok(());
+        }
         let Some((membership, sources)) = self.succession.next.take() else { return Ok(()) };
         let mine = self.ended.take();
         // Only the next epoch begins where this one ended; one behind it begins further on.
@@ -171,6 +186,10 @@ impl Unit {
         network.counters.epochs += 1;
         self.authenticator.begin_epoch(&membership).map_err(Fatal::Counter)?;
         self.executor.begin_epoch(membership.clone());
+        if let Some(keeper) = &mut self.keeper {
+            let proof = self.succession.epochs.proof().cloned();
+            keeper.begin_epoch(membership.clone(), proof, fetch.is_some())?;
+        }
         self.verifier = self.succession.factory.verifier(&membership);
         self.timers.clear();
         self.inward.clear();
@@ -187,7 +206,11 @@ impl Unit {
     ) -> Box<dyn ReplicaCore> {
         self.effects.clear();
         if self.succession.epochs.is_admitted() {
-            self.succession.factory.core(membership, fetch, &mut self.effects)
+            let memory = match self.keeper {
+                Some(_) => Memory::Durable { executed: membership.base, records: Vec::new() },
+                None => Memory::Volatile,
+            };
+            self.succession.factory.core(membership, fetch, memory, &mut self.effects)
         } else {
             warn!(epoch = %membership.epoch, "not admitted; asking the group to admit this device");
             Box::new(Outsider { rules: self.core.rules() })

@@ -2,6 +2,8 @@
 
 use pentarchy_core::counter::Refused;
 use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::protocol::BadRecord;
+use pentarchy_storage::error::StorageError;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -22,6 +24,14 @@ pub enum StartError {
         /// Addresses given.
         addresses: usize,
     },
+    /// The log holds what the protocol's core did not write.
+    Record(BadRecord),
+    /// The device does not repeat what the log says that it certified.
+    Device(Refused),
+    /// There are things in the log, and the state that they rest on is not.
+    NoState(Slot),
+    /// The newest state in the data folder cannot be restored.
+    State(Slot),
     /// The address to listen on cannot be had.
     Listen(Option<SocketAddr>, io::Error),
     /// What else the system says.
@@ -37,6 +47,21 @@ impl fmt::Display for StartError {
             Self::Addresses { members, addresses } => {
                 write!(f, "{addresses} addresses for a group of {members} replicas")
             }
+            Self::Record(bad) => write!(f, "{bad}. Start the program that wrote it"),
+            Self::Device(refused) => {
+                write!(f, "the trusted device does not go on where the log says it was: {refused}")
+            }
+            Self::NoState(slot) => write!(
+                f,
+                "this replica stopped before it had the state at {slot}, on which its log rests. \
+                 Keep the data folder for inspection, and start this replica with an empty one: \
+                 it comes back as a new life and fetches the group's state"
+            ),
+            Self::State(slot) => write!(
+                f,
+                "the state at {slot} in the data folder is another service's, or of another \
+                 version of it: start the program that wrote it, with the same --service"
+            ),
             Self::Listen(Some(address), error) => write!(f, "cannot listen on {address}: {error}"),
             Self::Listen(None, error) => write!(f, "cannot listen: {error}"),
             Self::Io(error) => write!(f, "cannot start the replica: {error}"),
@@ -60,6 +85,8 @@ pub enum Fatal {
     /// A state that a quorum vouches for cannot be installed: the others run another service or
     /// another version of it.
     Install(Slot),
+    /// The disk failed, or the log is full. What was not durable then is not claimed.
+    Storage(StorageError),
     /// The system cannot report readiness.
     Io(io::Error),
 }
@@ -72,12 +99,19 @@ impl fmt::Display for Fatal {
                 f,
                 "cannot install the group's state at {slot}: the others run another service"
             ),
+            Self::Storage(error) => write!(f, "cannot go on without its disk: {error}"),
             Self::Io(error) => write!(f, "cannot wait for the sockets: {error}"),
         }
     }
 }
 
 impl std::error::Error for Fatal {}
+
+impl From<StorageError> for Fatal {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
 
 impl From<io::Error> for Fatal {
     fn from(error: io::Error) -> Self {

@@ -1,6 +1,7 @@
 //! The rounds.
 
 use crate::admission::{Admission, answer};
+use crate::beginning::Beginning;
 use crate::config::ReplicaConfig;
 use crate::epochs::Succession;
 use crate::error::{Fatal, StartError};
@@ -12,13 +13,10 @@ use crate::status::{CatchUp, CostReport, Fill, StatusReport, allocations, usage}
 use crate::unit::{Unit, UnitParts};
 use crate::watch::Watch;
 use bytes::Bytes;
-use pentarchy_core::epochs::Epochs;
-use pentarchy_core::erased::{CoreEvent, ReplicaCore};
-use pentarchy_core::executor::Executor;
+use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::limits::{CLIENTS_MAX, WINDOW_SLOTS};
 use pentarchy_core::membership::Life;
-use pentarchy_core::outsider::Outsider;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_crypto::authenticator::Authenticator;
@@ -67,7 +65,7 @@ impl Replica {
     /// # Errors
     /// [`StartError`]
     pub fn new(config: ReplicaConfig) -> Result<Self, StartError> {
-        let ReplicaConfig { me, membership, addresses, listen, mut epochs, service, .. } = config;
+        let ReplicaConfig { me, membership, addresses, listen, service, storage, .. } = config;
         let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
         if member.key != config.keys.public() {
             return Err(StartError::WrongKey(me));
@@ -76,23 +74,23 @@ impl Replica {
         let others = peers.others().collect();
         let identity = Identity::new(*config.keys.channel_secret(), &membership.group_domain());
         let network = Network::new(listen, identity, config.access, config.limits, peers)?;
-        let mut effects = Vec::new();
-        let following = Epochs::new(me, config.life, membership.clone());
-        let core: Box<dyn ReplicaCore> = if following.is_admitted() {
-            epochs.core(&membership, None, &mut effects)
-        } else {
-            Box::new(Outsider { rules: config.rules })
-        };
+        let waker = network.waker()?;
+        let (mut epochs, mut usig, life) = (config.epochs, config.usig, config.life);
+        let (factory, rules) = (&mut *epochs, config.rules);
+        let beginning = Beginning { me, life, rules, membership, factory, usig: &mut *usig };
+        let begun = beginning.begin(service, storage, waker)?;
+        let verifier = epochs.verifier(begun.following.membership());
         let unit = Unit::new(UnitParts {
-            core,
-            executor: Executor::new(membership.clone(), service),
-            verifier: epochs.verifier(&membership),
-            succession: Succession::new(following, config.life, epochs, config.signer),
-            authenticator: Authenticator::new(config.keys, config.usig),
+            core: begun.core,
+            executor: begun.executor,
+            verifier,
+            succession: Succession::new(begun.following, life, epochs, config.signer),
+            authenticator: Authenticator::new(config.keys, usig),
+            keeper: begun.keeper,
             timeouts: config.timeouts,
             me,
             others,
-            effects,
+            effects: begun.effects,
         });
         Ok(Self {
             network,
@@ -100,7 +98,7 @@ impl Replica {
             admission: Admission::default(),
             clock: Clock::default(),
             me,
-            life: config.life,
+            life,
             faults: None,
             round_ms: 0,
             ready: Vec::new(),
@@ -175,17 +173,21 @@ impl Replica {
 
     fn round(&mut self) -> Result<(), Fatal> {
         let timeout = self.timeout();
-        let mut happened = self.network.wait(timeout)?;
+        let is_reading = !self.unit.waits_for_disk(&self.network);
+        let mut happened = self.network.wait(timeout, is_reading)?;
         let (begun, asked) = (Instant::now(), self.watch.asked());
         let now_ms = self.clock.elapsed_ms();
         self.unit.set_now(now_ms);
         self.misbehave(now_ms);
         if !std::mem::replace(&mut self.started, true) {
             info!(protocol = self.unit.core.rules().name, "started");
-            self.unit.begin(&mut self.network)?;
+            self.unit.begin_process(&mut self.network)?;
         }
+        self.unit.release(&mut self.network)?;
         self.network.open(now_ms);
-        self.read(now_ms)?;
+        if is_reading {
+            self.read(now_ms)?;
+        }
         let f = self.unit.succession.epochs.membership().f;
         self.settling.on_round(now_ms, self.network.peers.connected().count() >= f);
         self.unit.meter.begin(self.clock.now());
@@ -197,6 +199,7 @@ impl Replica {
         if happened || now_ms >= self.round_ms + ROUND_MS {
             self.end_of_round(now_ms)?;
         }
+        self.unit.release(&mut self.network)?;
         self.network.flush(now_ms);
         if happened {
             self.unit.meter.round(begun);
@@ -350,6 +353,7 @@ impl Replica {
             requests: self.unit.executor.requests(),
             view_changes: core.view_changes,
             view_change_reason: core.reason,
+            durability: self.unit.disk(),
             rejects: self.unit.rejects.by_name(),
             counters: self.network.counters.clone(),
             costs: CostReport::now(),

@@ -11,6 +11,7 @@
 //! | [`host`] | the rounds |
 //! | `network` | sockets: who is connected, and what is queued for them |
 //! | `unit` | the core, and what becomes of its effects |
+//! | `keeper`, `durable` | what is kept across a crash, and what waits for the disk |
 //! | `admission` | clients' requests on their way to the core |
 //! | [`status`], [`watch`] | what a replica says of itself, and how other threads see it |
 //! | [`meter`], [`histogram`] | where time goes, and why views change |
@@ -18,23 +19,29 @@
 //! # What this host promises to a core
 //!
 //! Events come one at a time, and the effects of one are carried out in order before the next. A
-//! message to itself comes back before anything else from outside. A timer fires at most once. A
-//! refused counter ends the run, and nothing leaves after it.
+//! message to itself comes back exactly once. A timer fires at most once. A refused counter or a
+//! failed disk ends the run, and nothing leaves after it.
 //!
-//! **There is no log.** `Persist` is counted and otherwise without effect: a replica that stops has
-//! lost its state. It comes back with a device of another incarnation, which the group admits.
+//! A message leaves, or comes back, when every earlier `Persist` is durable. Without
+//! [storage](ReplicaConfig::storage) nothing outlives the process, and a record is as durable as it
+//! will ever be at once: a replica that stops has lost its state. It comes back with a device of
+//! another incarnation, which the group admits. With storage it goes on as whom it was, and own
+//! messages come back after what arrived while the disk was writing.
 
 #![forbid(unsafe_code)]
 
 mod admission;
+mod beginning;
 mod clients;
 pub mod config;
 pub mod counters;
+mod durable;
 mod epochs;
 pub mod error;
 pub mod fault;
 pub mod histogram;
 pub mod host;
+mod keeper;
 mod links;
 pub mod meter;
 mod network;
@@ -45,7 +52,7 @@ mod timers;
 mod unit;
 pub mod watch;
 
-pub use config::{Access, EpochFactory, HostLimits, Listen, ReplicaConfig};
+pub use config::{Access, EpochFactory, HostLimits, Listen, ReplicaConfig, Storage};
 pub use error::{Fatal, StartError};
 pub use host::{Replica, Running};
 pub use status::StatusReport;

@@ -40,6 +40,10 @@ pub struct Spreads {
     pub round: Histogram,
     /// Requests in one batch.
     pub batch: Histogram,
+    /// Writing and syncing one group of entries of the log.
+    pub sync: Histogram,
+    /// Entries in one group.
+    pub group: Histogram,
 }
 
 /// A view change that began.

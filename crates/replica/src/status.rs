@@ -93,6 +93,8 @@ pub struct StatusReport {
     /// Durations and sizes, for those who watch; too long for who only asks.
     #[serde(skip)]
     pub spreads: Spreads,
+    /// What it keeps across a crash; none if it keeps nothing.
+    pub durability: Option<DurabilityReport>,
     /// Peers' messages that were refused, by reason.
     pub rejects: BTreeMap<&'static str, u64>,
     /// What the host refused or lost.
@@ -112,6 +114,29 @@ pub struct StatusReport {
     pub peak_rss_kib: u64,
     /// Time since the replica was started, in milliseconds.
     pub uptime_ms: u64,
+}
+
+/// What a replica keeps across a crash, and how its disk is doing.
+#[derive(Clone, Debug, Serialize)]
+pub struct DurabilityReport {
+    /// The mode: `sync`.
+    pub mode: &'static str,
+    /// Bytes of the log on the disk.
+    pub log_bytes: u64,
+    /// Bytes that it may have between two checkpoints.
+    pub log_bytes_max: u64,
+    /// Entries of the log that are not durable yet.
+    pub lag_entries: u64,
+    /// Messages and answers that wait for that.
+    pub waiting_messages: u64,
+    /// Entries that became durable since the start.
+    pub entries: u64,
+    /// Writes, each with a sync, that it took.
+    pub syncs: u64,
+    /// What the last one took, in microseconds.
+    pub last_sync_micros: u64,
+    /// The slot of the newest state on the disk; none before the first checkpoint.
+    pub saved: Option<u64>,
 }
 
 /// How full a table or queue is.

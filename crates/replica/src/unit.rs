@@ -5,11 +5,12 @@ use crate::counters::Rejects;
 use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
 use crate::fault::{Fault, other_state, some_of};
+use crate::keeper::{Keeper, Then};
 use crate::meter::Meter;
 use crate::network::{Kind, Network};
 use crate::timers::Timers;
 use bytes::Bytes;
-use pentarchy_core::auth::{Auth, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
@@ -57,12 +58,16 @@ pub struct Unit {
     /// Where this epoch ended for the executor, until the next one begins.
     pub ended: Option<Base>,
     pub authenticator: Authenticator,
+    /// What it keeps across a crash, if anything.
+    pub keeper: Option<Keeper>,
     timeouts: Timeouts,
     me: ReplicaId,
     pub others: ReplicaSet,
     /// What the core sent to itself and what it is answered, in order. Delivered before anything
     /// from outside.
     pub inward: VecDeque<CoreEvent>,
+    /// Events that were taken out there.
+    pub taken: u64,
     pub effects: Vec<CoreEffect>,
     steps: Vec<Step>,
     /// Questions about state that each peer asked in this round.
@@ -84,6 +89,7 @@ pub struct UnitParts {
     pub verifier: Arc<dyn Verifier>,
     pub succession: Succession,
     pub authenticator: Authenticator,
+    pub keeper: Option<Keeper>,
     pub timeouts: Timeouts,
     pub me: ReplicaId,
     pub others: ReplicaSet,
@@ -106,10 +112,12 @@ impl Unit {
             succession: parts.succession,
             ended: None,
             authenticator: parts.authenticator,
+            keeper: parts.keeper,
             timeouts: parts.timeouts,
             me,
             others: parts.others,
             inward: VecDeque::new(),
+            taken: 0,
             effects: parts.effects,
             steps: Vec::new(),
             asked: BTreeMap::new(),
@@ -124,6 +132,15 @@ impl Unit {
     pub fn begin(&mut self, network: &mut Network) -> Result<(), Fatal> {
         self.carry_out(network)?;
         self.drain(network)
+    }
+
+    /// Carries out what the core asked for when the process was started. It may have stopped just
+    /// when its epoch had come to an end.
+    pub fn begin_process(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        if self.executor.is_ending() {
+            self.on_ended(network)?;
+        }
+        self.begin(network)
     }
 
     /// The clock by which timers are armed and the transfer waits, from now on.
@@ -196,8 +213,9 @@ impl Unit {
         self.begin_epoch(network)
     }
 
-    fn drain(&mut self, network: &mut Network) -> Result<(), Fatal> {
+    pub fn drain(&mut self, network: &mut Network) -> Result<(), Fatal> {
         while let Some(event) = self.inward.pop_front() {
+            self.taken += 1;
             self.deliver(event, network)?;
         }
         Ok(())
@@ -215,15 +233,29 @@ impl Unit {
         let mut effects = std::mem::take(&mut self.effects);
         let result = effects.drain(..).try_for_each(|effect| self.effect(effect, network));
         self.effects = effects;
-        result
+        result?;
+        self.keeper.as_mut().map_or(Ok(()), Keeper::end_of_step)
     }
 
     fn effect(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
+        network.counters.records += u64::from(matches!(effect, CoreEffect::Persist(_)));
+        let effect = match &mut self.keeper {
+            Some(keeper) => keeper.hold(effect)?,
+            None => Some(effect),
+        };
+        effect.map_or(Ok(()), |effect| self.carry(effect, network))
+    }
+
+    /// Carries out what waits for nothing.
+    pub fn carry(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
         match effect {
             CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, network)?,
-            CoreEffect::Relay { to, wire, kind } => self.relay(to, kind, &wire, network),
-            // This host has no log; see the crate's documentation.
-            CoreEffect::Persist(_) => network.counters.records += 1,
+            CoreEffect::Relay { to, wire, kind } => {
+                self.relay(to, kind, &wire, network);
+                self.relay_to_itself(to, &wire);
+            }
+            // Nothing outlives the process; see the crate's documentation.
+            CoreEffect::Persist(_) => {}
             CoreEffect::Arm { timer, after } => {
                 self.timers.arm(timer, self.now_ms + self.timeouts.millis(after));
             }
@@ -252,11 +284,19 @@ impl Unit {
     }
 
     fn send(&mut self, to: To, outgoing: &Outgoing, network: &mut Network) -> Result<(), Fatal> {
-        let tag =
-            self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?;
+        let tag = match self.said_before(outgoing) {
+            Some(ui) => AuthTag::Usig(ui),
+            None => {
+                self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?
+            }
+        };
+        let ui = tag.ui().copied();
         let (wire, incoming) = self.core.seal(outgoing, tag);
         let receivers = self.receivers(to);
         if receivers.contains(self.me) {
+            if let (Some(keeper), Some(ui)) = (&mut self.keeper, ui) {
+                keeper.loops(self.taken + self.inward.len() as u64, ui, outgoing.digest);
+            }
             self.inward.push_back(CoreEvent::Message(incoming));
         }
         let is_certified = matches!(outgoing.auth, Auth::Usig(_));
@@ -283,6 +323,16 @@ impl Unit {
         }
     }
 
+    /// What this replica had said before a crash comes back to it as what it says now does.
+    fn relay_to_itself(&mut self, to: To, wire: &Bytes) {
+        if self.receivers(to).contains(self.me) {
+            match self.core.open(&*self.verifier, self.me, wire) {
+                Ok(incoming) => self.inward.push_back(CoreEvent::Message(incoming)),
+                Err(why) => self.rejects.add(why),
+            }
+        }
+    }
+
     fn output(&mut self, output: Output, network: &mut Network) -> Result<(), Fatal> {
         match output {
             Output::Admit { envelope } => {
@@ -302,8 +352,11 @@ impl Unit {
                 let notify = |client: &ClientId, notice| network.notify(client, notice);
                 self.executor.execute(slot, &batch, notify);
                 self.meter.executed(&batch, begun);
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.executed();
+                }
                 if self.executor.is_ending() {
-                    self.on_ended(network);
+                    self.on_ended(network)?;
                 }
             }
             Output::Checkpoint { slot } => {
@@ -311,9 +364,9 @@ impl Unit {
                 if self.fault == Fault::Equivocate {
                     state = other_state(state);
                 }
-                self.inward.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
+                self.when_saved(Then::Checkpointed { slot, state }, network)?;
             }
-            Output::Stable { slot, .. } => self.executor.stable(slot),
+            Output::Stable { slot, state } => self.on_stable(slot, state)?,
             Output::Fetch { slot, state, from } => {
                 info!(%slot, "fetching the group's state");
                 self.transfer.want(slot, state, from, &self.executor, &mut self.steps);
@@ -405,17 +458,16 @@ impl Unit {
                 });
                 Ok(())
             }
-            Step::Install(snapshot) => self.install(snapshot),
+            Step::Install(snapshot) => self.install(snapshot, network),
         });
         self.steps = steps;
         result
     }
 
-    fn install(&mut self, snapshot: Snapshot) -> Result<(), Fatal> {
+    fn install(&mut self, snapshot: Snapshot, network: &mut Network) -> Result<(), Fatal> {
         let slot = snapshot.slot;
         self.executor.install(snapshot).map_err(|_| Fatal::Install(slot))?;
         info!(%slot, "installed the group's state");
-        self.inward.push_back(CoreEvent::Input(Input::Installed { slot }));
-        Ok(())
+        self.when_saved(Then::Installed { slot }, network)
     }
 }

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`disk`] | files and folders as everything here sees them; every operation can fail |
+//! | [`forgetful`] | one in front of it, for trials: what was not synced dies with the process |
 //! | [`folder`] | those of the operating system, locked against a second process |
 //! | [`identity`] | whose files these are |
 //! | [`kept`] | what a replica keeps, in both, and a thread that writes it |
@@ -18,6 +19,7 @@ mod block;
 pub mod disk;
 pub mod error;
 pub mod folder;
+pub mod forgetful;
 pub mod identity;
 pub mod kept;
 pub mod log;

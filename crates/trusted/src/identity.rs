@@ -182,6 +182,15 @@ impl DeviceIdentity {
         Ok(identity)
     }
 
+    /// Reads an identity, for a device whose memory outlives its process: whoever calls this brings
+    /// the device to where it was before it certifies anything, or knows that it was never started.
+    ///
+    /// # Errors
+    /// [`SecretFileError`] if the file is missing, malformed, or open to others than its owner.
+    pub fn load(path: &Path) -> Result<Self, SecretFileError> {
+        Self::read(path)
+    }
+
     fn read(path: &Path) -> Result<Self, SecretFileError> {
         secret_file::read(path, DEVICE_LABEL, |fields| {
             let [incarnation, seed] = fields else {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use clap::ValueEnum;
 use pentarchy::RequestMode;
-use pentarchy::config::request_mode_name;
+use pentarchy::config::{Durability, request_mode_name};
 use pentarchy::limits::{CLIENT_WINDOW, OPERATION_BYTES_MAX};
 use pentarchy_services::null::Null;
 use std::fmt;
@@ -169,6 +169,8 @@ pub struct Case {
     pub payload: Payload,
     /// How clients convince replicas.
     pub request_auth: RequestMode,
+    /// What outlives the replicas' processes.
+    pub durability: Durability,
     /// Clients.
     pub clients: usize,
     /// Operations that each client keeps outstanding; none of its own for an open workload.
@@ -205,6 +207,9 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let auth = request_mode_name(self.request_auth);
         write!(f, "{} {}, {auth}", self.workload.name(), self.payload)?;
+        if self.durability != Durability::Memory {
+            write!(f, ", {}", self.durability.name())?;
+        }
         if let Some(rate) = self.rate {
             write!(f, ", {rate} ops/s offered")?;
         }
@@ -263,6 +268,7 @@ pub mod tests {
             workload: Workload::Pipelined,
             payload: payload.parse().unwrap(),
             request_auth: RequestMode::Signature,
+            durability: Durability::Memory,
             clients: 8,
             outstanding: 256,
             connections: Connections::PerClient,

@@ -4,9 +4,10 @@ use super::case::{
     BASELINE, Case, Connections, Drivers, KeyChoice, OUTSTANDING_MAX, Payload, Service, System,
     Workload,
 };
-use crate::cli::args::{AuthChoice, ServiceChoice};
+use crate::cli::args::{AuthChoice, DurabilityChoice, ServiceChoice};
 use crate::cli::failure::{Failure, Outcome};
 use clap::Args;
+use pentarchy::config::Durability;
 use pentarchy::limits::{OPERATION_BYTES_MAX, REPLICAS_MAX};
 use pentarchy::protocols;
 use pentarchy::services::kv::STATE_BYTES_DEFAULT;
@@ -39,6 +40,15 @@ pub struct ConditionArgs {
         value_name = "HOW,..."
     )]
     pub request_auth: Vec<AuthChoice>,
+    /// What outlives the replicas' processes; `sync` writes below the folder for temporary files
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "memory",
+        value_name = "MODE,..."
+    )]
+    pub durability: Vec<DurabilityChoice>,
     /// Bytes of request and reply, for the null service [default: 0/0]
     #[arg(long, value_delimiter = ',', value_name = "REQUEST/REPLY,...")]
     pub payload: Vec<Payload>,
@@ -105,7 +115,10 @@ impl ConditionArgs {
                     for payload in &payloads {
                         for connections in &self.connections {
                             let case = self.case(*auth, *load, *payload, *connections)?;
-                            cases.push((case, systems.clone()));
+                            for durability in &self.durability {
+                                let durability = (*durability).into();
+                                cases.push((Case { durability, ..case }, systems.clone()));
+                            }
                         }
                     }
                 }
@@ -130,6 +143,7 @@ impl ConditionArgs {
             workload,
             payload,
             request_auth: auth.into(),
+            durability: Durability::Memory,
             clients,
             outstanding,
             connections,

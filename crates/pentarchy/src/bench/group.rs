@@ -37,6 +37,7 @@ impl Group {
             protocol: system.protocol.clone(),
             f: system.f,
             request_auth: case.request_auth,
+            durability: case.durability,
             ..GroupOptions::default()
         };
         let cluster = NewCluster::generate(&addresses, &options);

@@ -5,6 +5,7 @@ use super::sim::replay::ReplayArgs;
 use crate::bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use pentarchy::config::Durability;
 use pentarchy::{Fault, RequestMode, logging};
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::swarm::SimConfig;
@@ -91,6 +92,33 @@ impl From<AuthChoice> for RequestMode {
     }
 }
 
+/// `--durability`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DurabilityChoice {
+    /// Nothing: a replica that stops comes back as a new life, up to f at a time
+    Memory,
+    /// All that it said, synced to disk before it is said: also when all lose power at once
+    Sync,
+}
+
+impl From<DurabilityChoice> for Durability {
+    fn from(choice: DurabilityChoice) -> Self {
+        match choice {
+            DurabilityChoice::Memory => Self::Memory,
+            DurabilityChoice::Sync => Self::Sync,
+        }
+    }
+}
+
+/// `--disk`, to try out power failures.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DiskChoice {
+    /// What was not synced is lost when the process is killed
+    Forgets,
+    /// After 40 syncs nothing is synced any more
+    Lies,
+}
+
 /// `--log-format`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -145,7 +173,8 @@ pub struct GroupArgs {
 /// `up`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pentarchy up\n  pentarchy up --f 2 --port 7379 --detach\n\n\
-    State lives in memory: a cluster that is stopped and started again is empty and has new keys.")]
+    State lives in memory: a cluster that is stopped and started again is empty and has new keys.\n\
+    With --durability sync it lives on disk: `up` on the same folder goes on where it stopped.")]
 pub struct UpArgs {
     #[command(flatten)]
     pub group: GroupArgs,
@@ -160,6 +189,9 @@ pub struct UpArgs {
     /// How replicas and gateway write their logs
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
+    /// What outlives the replicas' processes
+    #[arg(long, value_enum, default_value = "memory", value_name = "MODE")]
+    pub durability: DurabilityChoice,
     /// Folder for keys and logs; made if absent
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
     pub data: PathBuf,
@@ -202,6 +234,9 @@ pub struct InitArgs {
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     pub gateways: u16,
+    /// What outlives a replica's process
+    #[arg(long, value_enum, default_value = "sync", value_name = "MODE")]
+    pub durability: DurabilityChoice,
     /// Serve every client that can reach a replica, not only those whose keys are made here
     #[arg(long)]
     pub open: bool,
@@ -214,8 +249,9 @@ pub struct InitArgs {
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     pentarchy replica --config cluster.toml --id 0 --keys replica-0\n\n\
-    State lives in memory. A replica that is started again has forgotten what it promised, so its \
-    \ntrusted device begins a new life; the group admits that and brings the replica level.")]
+    With durability \"sync\" in the configuration a replica goes on where it stopped, from its\n\
+    data folder. With \"memory\", or with an empty data folder, it has forgotten what it\n\
+    promised, so its trusted device begins a new life; the group admits that and brings it level.")]
 pub struct ReplicaArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
@@ -232,12 +268,21 @@ pub struct ReplicaArgs {
     /// What is replicated; the same for all replicas of a group
     #[arg(long, value_enum, default_value = "kv", value_name = "NAME")]
     pub service: ServiceChoice,
+    /// What outlives the process, if it is not to be what the configuration says
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub durability: Option<DurabilityChoice>,
+    /// Folder for what outlives the process; `data` in the folder with the secrets if left out
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
     /// Serve /metrics, /healthz and /readyz over HTTP here; a port alone means 127.0.0.1
     #[arg(long, value_parser = parse_metrics, value_name = "[IP:]PORT")]
     pub metrics: Option<SocketAddr>,
     /// How the log on stderr is written
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
+    /// A disk that forgets what was not synced when the process is killed, or that lies about that
+    #[arg(long, hide = true, value_enum, value_name = "KIND")]
+    pub disk: Option<DiskChoice>,
     /// Misbehave as this file says: for clusters that are made to be broken
     #[arg(long, hide = true, value_name = "FILE")]
     pub faults: Option<PathBuf>,

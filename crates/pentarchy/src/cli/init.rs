@@ -15,6 +15,7 @@ pub fn run(args: &InitArgs) -> Outcome {
     let options = GroupOptions {
         closed: !args.open,
         gateways: usize::from(args.gateways),
+        durability: args.durability.into(),
         ..group_options(&args.group)
     };
     let cluster = NewCluster::generate(&args.hosts, &options);

@@ -1,20 +1,29 @@
 //! `replica`: one replica in the foreground.
 
-use super::args::{ReplicaArgs, ServiceChoice};
+use super::args::{DiskChoice, ReplicaArgs, ServiceChoice};
+use super::complain;
 use super::descriptors;
 use super::failure::{Failure, Outcome};
 use super::faults::{read_fault, warn_of_door};
 use super::stop::stop_signal;
 use pentarchy::Service;
-use pentarchy::config::ClusterConfig;
+use pentarchy::config::{ClusterConfig, Durability};
+use pentarchy::data::DataFolder;
 use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
 use pentarchy::services::null::Null;
 use pentarchy::{metrics, node};
 use pentarchy_replica::Listen;
 use pentarchy_replica::fault::FaultSwitch;
+use pentarchy_storage::forgetful::Forgetful;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
+
+/// Where a replica keeps what it says, beside its keys.
+const DATA_FOLDER: &str = "data";
+
+/// Syncs of files that a disk does before it only says that it does them.
+const HONEST_SYNCS: u64 = 40;
 
 /// How often a replica that ended by itself is noticed, and its fault file is read.
 const LOOK: Duration = Duration::from_millis(100);
@@ -32,14 +41,13 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     // device's only life.
     let listen = Listen::Bound(bind(args.listen.unwrap_or(own))?);
     let metrics_listener = args.metrics.map(bind_metrics).transpose()?;
-    let (secrets, group_secret) =
-        node::take_secrets(&config, args.id, &args.keys).map_err(usage)?;
+    let data = data_folder(args, &config)?;
+    let taken = node::take_secrets(&config, args.id, &args.keys, data).map_err(usage)?;
     let service: Box<dyn Service> = match args.service {
         ServiceChoice::Kv => Box::new(Kv::new(STATE_BYTES_DEFAULT)),
         ServiceChoice::Null => Box::new(Null::new()),
     };
-    let replica =
-        node::replica(&config, args.id, secrets, &group_secret, addresses, listen, service);
+    let replica = node::replica(&config, args.id, taken, addresses, listen, service);
     let mut replica = replica.map_err(usage)?;
     let switch = FaultSwitch::default();
     if let Some(path) = &args.faults {
@@ -63,6 +71,23 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         }
     }
     running.stop().map_err(|fatal| Failure::Internal(fatal.to_string()))
+}
+
+/// The folder in which this replica keeps what it says, if it does.
+fn data_folder(args: &ReplicaArgs, config: &ClusterConfig) -> Outcome<Option<DataFolder>> {
+    let durability = args.durability.map_or(config.durability, Into::into);
+    if durability == Durability::Memory {
+        return Ok(None);
+    }
+    let path = args.data.clone().unwrap_or_else(|| args.keys.join(DATA_FOLDER));
+    let folder = DataFolder::open(&path).map_err(|error| usage(error.into()))?;
+    let Some(disk) = args.disk else { return Ok(Some(folder)) };
+    complain("this replica's disk forgets; start it without --disk to have it keep what it says");
+    let folder = folder.with_files(|files| match disk {
+        DiskChoice::Forgets => Forgetful::new(files),
+        DiskChoice::Lies => Forgetful::lying_after(files, HONEST_SYNCS),
+    });
+    folder.map(Some).map_err(|error| usage(error.into()))
 }
 
 fn bind(address: SocketAddr) -> Outcome<TcpListener> {

@@ -1,7 +1,7 @@
 //! `up`: a cluster on this machine. A convenience over `init`, `replica` and `gateway`: it writes
 //! the same files and starts the same processes.
 
-use super::args::{DATA_DEFAULT, GroupArgs, LogFormat, UpArgs};
+use super::args::{DATA_DEFAULT, DurabilityChoice, GroupArgs, LogFormat, UpArgs};
 use super::failure::{Failure, Outcome};
 use super::faults::fault_file;
 use super::folder::{Held, Part, Running};
@@ -11,8 +11,9 @@ use super::stop::wait_for_end_of_leash;
 use super::supervisor::{Death, Supervisor, last_line};
 use super::table;
 use super::{complain, say};
-use pentarchy::config::request_mode_name;
-use pentarchy::generate::{NewCluster, gateway_key_name};
+use pentarchy::RequestMode;
+use pentarchy::config::{ClusterConfig, Durability, request_mode_name};
+use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -82,6 +83,7 @@ pub fn on_a_leash(group: &GroupArgs, port: u16, data: &Path) -> Outcome<Backgrou
         port,
         timeout: 30,
         log_format: LogFormat::Text,
+        durability: DurabilityChoice::Memory,
         data: data.to_path_buf(),
         detach: false,
         background: true,
@@ -95,7 +97,9 @@ pub fn on_a_leash(group: &GroupArgs, port: u16, data: &Path) -> Outcome<Backgrou
 fn in_background(args: &UpArgs) -> Outcome<Child> {
     let log = args.data.join("up.log");
     let (held, replaced) = Held::take(&args.data)?;
-    if replaced {
+    if kept(args)?.is_some() {
+        say(&goes_on(&args.data));
+    } else if replaced {
         say(&replaces(&args.data));
         held.clear()?;
     }
@@ -111,6 +115,7 @@ fn in_background(args: &UpArgs) -> Outcome<Child> {
         .args(["--f", &args.group.f.to_string(), "--port", &args.port.to_string()])
         .args(["--timeout", &args.timeout.to_string()])
         .args(["--log-format", args.log_format.name()])
+        .args(["--durability", Durability::from(args.durability).name()])
         .args(["--request-auth", request_mode_name(args.group.request_auth.into()), "--data"])
         .arg(&args.data)
         .args(args.leash.then_some("--leash"))
@@ -137,6 +142,35 @@ fn replaces(root: &Path) -> String {
     format!("Replacing the stopped cluster in {}: new keys, empty state.", root.display())
 }
 
+fn goes_on(root: &Path) -> String {
+    format!("Going on with the stopped cluster in {}: its keys, its state.", root.display())
+}
+
+/// The stopped cluster in the folder, if it kept its state there.
+fn kept(args: &UpArgs) -> Outcome<Option<ClusterConfig>> {
+    let path = args.data.join("cluster.toml");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let config = ClusterConfig::load(&path)?;
+    if config.durability == Durability::Memory {
+        return Ok(None);
+    }
+    let GroupArgs { protocol, f, request_auth } = &args.group;
+    let auth = RequestMode::from(*request_auth);
+    if (&config.protocol, &config.f, config.request_auth) != (protocol, f, auth) {
+        let mode = request_mode_name(config.request_auth);
+        return Err(Failure::Usage(format!(
+            "{} holds the state of a cluster with --protocol {} --f {} --request-auth {mode}: say \
+             the same, or name another folder with --data",
+            args.data.display(),
+            config.protocol,
+            config.f,
+        )));
+    }
+    Ok(Some(config))
+}
+
 /// Runs the cluster until a signal says to stop.
 fn supervise(args: &UpArgs, n: usize) -> Outcome {
     if args.background {
@@ -153,13 +187,18 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
         });
     }
     let (held, replaced) = Held::take(&args.data)?;
-    if replaced && !args.background {
-        say(&replaces(&args.data));
+    let kept = kept(args)?;
+    match &kept {
+        Some(_) if !args.background => say(&goes_on(&args.data)),
+        None if replaced && !args.background => say(&replaces(&args.data)),
+        _ => {}
     }
-    held.clear()?;
+    if kept.is_none() {
+        held.clear()?;
+    }
     let port = free_port(args.port)?;
     let mut supervisor = Supervisor::default();
-    let result = start(args, n, port, &held, &mut supervisor, signals);
+    let result = start((args, kept), n, port, &held, &mut supervisor, signals);
     held.retire();
     let killed = supervisor.stop();
     if !killed.is_empty() {
@@ -170,7 +209,7 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
 
 /// Starts everything, waits until it answers, then watches over it.
 fn start(
-    args: &UpArgs,
+    (args, kept): (&UpArgs, Option<ClusterConfig>),
     n: usize,
     port: u16,
     held: &Held,
@@ -182,7 +221,16 @@ fn start(
     let ports = replica_ports(2 * n + 1)?;
     let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let (replicas, metrics) = addresses.split_at(n);
-    start_replicas(args, replicas, metrics, supervisor)?;
+    let replicas = match kept {
+        Some(config) => config.replicas.into_iter().map(|replica| replica.address).collect(),
+        None => {
+            let durability = args.durability.into();
+            let options = GroupOptions { durability, ..group_options(&args.group) };
+            NewCluster::generate(replicas, &options).write(&args.data)?;
+            replicas.to_vec()
+        }
+    };
+    start_replicas(args, &replicas, metrics, supervisor)?;
     start_gateway(args, gateway, &metrics[n], supervisor)?;
     if !wait_until_it_answers(gateway, supervisor, &mut signals)? {
         return Ok(());
@@ -239,8 +287,6 @@ fn start_replicas(
     metrics: &[String],
     supervisor: &mut Supervisor,
 ) -> Outcome {
-    let cluster = NewCluster::generate(addresses, &group_options(&args.group));
-    cluster.write(&args.data)?;
     for (id, (address, metrics)) in addresses.iter().zip(metrics).enumerate() {
         let folder = args.data.join(format!("replica-{id}"));
         let log = folder.join("replica.log");

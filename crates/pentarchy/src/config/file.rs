@@ -17,6 +17,8 @@ pub struct File {
     #[serde(default)]
     pub session_key: Option<Spanned<String>>,
     #[serde(default)]
+    pub durability: Option<Spanned<String>>,
+    #[serde(default)]
     pub timeouts: TimeoutsTable,
     #[serde(default)]
     pub clients: ClientsTable,

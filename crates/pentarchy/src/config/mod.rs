@@ -35,6 +35,8 @@ pub struct ClusterConfig {
     /// The public key of the replicas' trusted devices, with which clients agree on keys. There if
     /// and only if they do so to authenticate their requests ([`RequestMode::Session`]).
     pub session_key: Option<[u8; 32]>,
+    /// What outlives a replica's process.
+    pub durability: Durability,
     /// How long everyone waits.
     pub timeouts: Timeouts,
     /// Who may be a client.
@@ -63,6 +65,28 @@ pub const fn request_mode_name(mode: RequestMode) -> &'static str {
         RequestMode::Signature => "signature",
         RequestMode::Mac => "mac",
         RequestMode::Session => "session",
+    }
+}
+
+/// What outlives a replica's process (`docs/decisions/0005-durability.md`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// Nothing: a replica that stops has forgotten what it promised, and comes back as a new life.
+    #[default]
+    Memory,
+    /// All that it said: it is synced to disk before it is said, and the replica goes on as whom it
+    /// was, also when all of them stopped at once.
+    Sync,
+}
+
+impl Durability {
+    /// The word for it in the file and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Sync => "sync",
+        }
     }
 }
 

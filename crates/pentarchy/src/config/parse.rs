@@ -1,7 +1,7 @@
 //! Text of `cluster.toml` to [`ClusterConfig`], with a place for every complaint.
 
 use super::file::{ClientsTable, File, ReplicaTable, TimeoutsTable};
-use super::{Admission, ClusterConfig, ConfigError, FORMAT, ReplicaEntry};
+use super::{Admission, ClusterConfig, ConfigError, Durability, FORMAT, ReplicaEntry};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
 use pentarchy_core::limits::{CLIENTS_MAX, REPLICAS_MAX};
 use pentarchy_core::protocol::Timeouts;
@@ -79,6 +79,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
     check_size(&file)?;
     let request_auth = request_auth(&file)?;
     let session_key = session_key(request_auth, &file)?;
+    let durability = durability(file.durability.as_ref())?;
     let replicas = replicas(file.replica.into_inner())?;
     Ok(ClusterConfig {
         group,
@@ -86,6 +87,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
         f,
         request_auth,
         session_key,
+        durability,
         timeouts: timeouts(&file.timeouts)?,
         admission: admission(&file.clients)?,
         replicas,
@@ -205,6 +207,18 @@ fn session_key(mode: RequestMode, file: &File) -> Checked<Option<[u8; 32]>> {
             complain(key, "a session_key goes with request_auth = \"session\" only")
         }
         (_, _, None) => Ok(None),
+    }
+}
+
+fn durability(name: Option<&Spanned<String>>) -> Checked<Durability> {
+    let Some(name) = name else { return Ok(Durability::default()) };
+    let known = [Durability::Memory, Durability::Sync];
+    match known.into_iter().find(|mode| mode.name() == name.get_ref()) {
+        Some(mode) => Ok(mode),
+        None => {
+            let other = name.get_ref();
+            complain(name, format!("no durability {other:?}; write \"sync\" or \"memory\""))
+        }
     }
 }
 

@@ -40,6 +40,10 @@ f = {f}
 # accidental faults, not against malicious clients.
 request_auth = \"{auth}\"
 {session}
+# What outlives a replica's process: \"sync\", all that it said, also if all replicas lose power at
+# once; or \"memory\", nothing, so that at most f may stop at a time.
+durability = \"{durability}\"
+
 [timeouts]
 # After this a backup suspects the primary of ignoring a request. Doubles with each failed view.
 request_ms = {request}
@@ -55,6 +59,7 @@ client_retry_ms = {retry}
             f = self.f,
             auth = request_mode_name(self.request_auth),
             session = self.render_session(),
+            durability = self.durability.name(),
             request = self.timeouts.request_ms,
             view_change = self.timeouts.view_change_ms,
             resend = self.timeouts.resend_ms,

@@ -184,6 +184,62 @@ pub const METRICS: &[ReplicaMetric] = &[
         read: |report, samples| samples.spread(Vec::new(), &report.spreads.execute, MICROS),
     },
     ReplicaMetric {
+        name: "pentarchy_sync_seconds",
+        kind: Histogram,
+        help: "Writing one group of entries to the log, and syncing it; only with durability \
+            `sync`.",
+        watch: "Syncs of more than 100 ms: the replica is slow, and others may suspect it.",
+        read: |report, samples| {
+            if report.durability.is_some() {
+                samples.spread(Vec::new(), &report.spreads.sync, MICROS);
+            }
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_sync_entries",
+        kind: Histogram,
+        help: "Entries of the log that one sync made durable.",
+        watch: "Growth: the disk is slower than what is asked of it.",
+        read: |report, samples| {
+            if report.durability.is_some() {
+                samples.spread(Vec::new(), &report.spreads.group, 1.0);
+            }
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_log_bytes",
+        kind: Gauge,
+        help: "Bytes of the log on the disk.",
+        watch: "Near `pentarchy_log_bytes_max`: checkpoints do not become stable.",
+        read: |report, samples| {
+            if let Some(disk) = &report.durability {
+                samples.one(disk.log_bytes as f64);
+            }
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_log_bytes_max",
+        kind: Gauge,
+        help: "Bytes that the log may have; a replica that needs more ends.",
+        watch: "",
+        read: |report, samples| {
+            if let Some(disk) = &report.durability {
+                samples.one(disk.log_bytes_max as f64);
+            }
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_log_lag_entries",
+        kind: Gauge,
+        help: "Entries of the log that are not durable yet; messages wait for them.",
+        watch: "",
+        read: |report, samples| {
+            if let Some(disk) = &report.durability {
+                samples.one(disk.lag_entries as f64);
+            }
+        },
+    },
+    ReplicaMetric {
         name: "pentarchy_queue_used",
         kind: Gauge,
         help: "What is in each table and queue that has a bound, by `queue`; those whose names end \

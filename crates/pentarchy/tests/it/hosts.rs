@@ -79,7 +79,7 @@ impl Parts {
 
 #[test]
 fn what_init_made_runs_admits_its_clients_and_takes_back_who_comes_again() {
-    let mut parts = Parts::init();
+    let mut parts = Parts::init_with(&["--durability", "memory"]);
     for id in 0..3 {
         parts.start_replica(id);
     }

@@ -19,7 +19,7 @@ use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Closed;
-use pentarchy_io::poll::{Poller, TcpListener, Token};
+use pentarchy_io::poll::{Poller, TcpListener, Token, Waker};
 use std::collections::BTreeSet;
 use std::io;
 use std::mem::replace;
@@ -30,6 +30,8 @@ use tracing::{debug, info, warn};
 
 /// The token of the listener; those of connections are small.
 const LISTENER: Token = Token(usize::MAX);
+/// The token of a waker.
+const WAKER: Token = Token(usize::MAX - 1);
 
 /// What one system call reads at most.
 const SCRATCH_BYTES: usize = 256 << 10;
@@ -137,16 +139,22 @@ impl Network {
         &self.limits
     }
 
-    /// Waits for readiness, not at all if something is left over from the round before. Says
-    /// whether there is any.
-    pub fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
-        let is_ready = self.acceptable || self.links.has_ready();
+    /// Something by which another thread ends [`Self::wait`].
+    pub fn waker(&self) -> io::Result<Waker> {
+        self.poller.waker(WAKER)
+    }
+
+    /// Waits for readiness, not at all if something is left over from the round before that
+    /// `is_reading` can read now. Says whether there is any.
+    pub fn wait(&mut self, timeout: Duration, is_reading: bool) -> io::Result<bool> {
+        let is_ready = self.acceptable || is_reading && self.links.has_ready();
         let timeout = if is_ready { Duration::ZERO } else { timeout };
         let mut any = is_ready;
         for event in self.poller.wait(timeout)? {
             any = true;
             match event.token() {
                 LISTENER => self.acceptable = self.accept_again_ms.is_none(),
+                WAKER => {}
                 _ => self.links.on_event(event),
             }
         }

@@ -10,7 +10,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Base, Member, Membership};
-use pentarchy_core::protocol::{Memory, Protocol as _, Setup, Timeouts, Tuning};
+use pentarchy_core::protocol::{BadRecord, Memory, Protocol as _, Setup, Timeouts, Tuning};
 use pentarchy_core::service::Whole;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
@@ -59,11 +59,15 @@ impl EpochFactory for Following {
         &mut self,
         membership: &Arc<Membership>,
         fetch: Option<ReplicaSet>,
+        memory: Memory,
         effects: &mut Vec<CoreEffect>,
     ) -> Box<dyn ReplicaCore> {
         let (me, membership, tuning) = (self.me, membership.clone(), self.tuning);
-        let setup = Setup { me, membership, fetch, memory: Memory::Volatile, tuning };
+        let setup = Setup { me, membership, fetch, memory, tuning };
         Box::new(Erased::<Follow>::start(setup, effects))
+    }
+    fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord> {
+        Erased::<Follow>::check_records(records)
     }
 }
 
@@ -132,6 +136,7 @@ impl Cluster {
                 timeouts: Timeouts::default(),
                 access: Access::Open,
                 limits: HostLimits::default(),
+                storage: None,
             };
             change(&mut config);
             Replica::new(config).unwrap()

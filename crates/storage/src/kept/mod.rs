@@ -11,7 +11,7 @@ mod writer;
 
 pub use certificates::Certificates;
 pub use entry::{Entry, Mark};
-pub use writer::Writer;
+pub use writer::{Group, Measured, Writer};
 
 use crate::disk::Folder;
 use crate::error::StorageError;

@@ -7,6 +7,7 @@
 use super::{Entries, Entry, Kept, Mark, States};
 use crate::disk::DiskError;
 use crate::error::StorageError;
+use crate::log::Log;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::membership::Membership;
@@ -15,9 +16,33 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// Bytes of entries that wait for the disk before whoever hands over more has to wait too.
 const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// Groups whose measurements wait to be taken; further ones are not measured.
+const GROUPS_MAX: usize = 256;
+
+/// What became durable with one sync of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// Entries in it.
+    pub entries: u64,
+    /// Microseconds that writing and syncing took.
+    pub micros: u64,
+}
+
+/// How the log stands.
+#[derive(Clone, Default, Debug)]
+pub struct Measured {
+    /// What became durable since the last look, oldest first.
+    pub groups: Vec<Group>,
+    /// Bytes of the log on the disk.
+    pub log_bytes: u64,
+    /// Bytes that it may have.
+    pub log_bytes_max: u64,
+}
 
 /// Keeps things on threads of its own: entries in the order in which they are handed over, states
 /// when the entries before them are durable.
@@ -51,6 +76,7 @@ struct State {
     durable: u64,
     failed: Option<StorageError>,
     ending: bool,
+    measured: Measured,
 }
 
 /// A state to be saved.
@@ -109,9 +135,12 @@ impl Shared {
     fn write(&self, mut entries: Entries) -> Entries {
         let _told = TellOfPanic(self);
         while let Some(tasks) = self.take() {
+            let (begun, before) = (Instant::now(), entries.log.durable());
             let done = tasks.into_iter().try_for_each(|task| entries.carry_out(task));
             let done = done.and_then(|()| entries.commit());
+            let micros = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
             let mut state = self.state();
+            state.measured.note(&entries.log, before, micros);
             match done {
                 Ok(below) => {
                     state.durable = entries.log.durable();
@@ -165,6 +194,15 @@ impl Shared {
             (self.wake)();
         }
         states
+    }
+}
+
+impl Measured {
+    fn note(&mut self, log: &Log, before: u64, micros: u64) {
+        if self.groups.len() < GROUPS_MAX {
+            self.groups.push(Group { entries: log.durable() - before, micros });
+        }
+        (self.log_bytes, self.log_bytes_max) = (log.bytes(), log.bytes_max());
     }
 }
 
@@ -248,6 +286,7 @@ impl Writer {
             durable: kept.durable(),
             failed: None,
             ending: false,
+            measured: Measured::default(),
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), wake });
         let Kept { entries, states } = kept;
@@ -367,6 +406,14 @@ impl Writer {
     pub fn durable(&self) -> Result<u64, StorageError> {
         let state = self.shared.state();
         state.failed.clone().map_or(Ok(state.durable), Err)
+    }
+
+    /// How the log stands; what became durable is told once.
+    #[must_use]
+    pub fn measured(&self) -> Measured {
+        let mut state = self.shared.state();
+        let groups = std::mem::take(&mut state.measured.groups);
+        Measured { groups, ..state.measured }
     }
 
     /// Waits until an entry is durable.

@@ -318,6 +318,18 @@ impl Log {
         self.segments[0].1
     }
 
+    /// Bytes of the segments that there are.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.segments.len() as u64 * self.options.blocks() * BLOCK_BYTES as u64
+    }
+
+    /// Bytes that they may have.
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.options.segments_max() * self.options.blocks() * BLOCK_BYTES as u64
+    }
+
     /// Segments that there are.
     #[must_use]
     pub fn segments(&self) -> usize {

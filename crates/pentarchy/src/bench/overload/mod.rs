@@ -22,6 +22,7 @@ use crate::cli::failure::{Failure, Outcome};
 use crate::cli::say;
 use clap::Args;
 use flooder::Flooder;
+use pentarchy::config::Durability;
 use pentarchy::{node, protocols};
 use pentarchy_client::Client;
 use pentarchy_core::ids::ReplicaId;

@@ -92,6 +92,17 @@ pub struct Known {
     pub cpu_micros: u64,
     pub rss_kib: u64,
     pub uptime_ms: u64,
+    pub durability: Option<Disk>,
+}
+
+/// What a replica keeps across a crash.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub struct Disk {
+    pub mode: String,
+    pub log_bytes: u64,
+    pub lag_entries: u64,
+    pub last_sync_micros: u64,
 }
 
 impl Known {

@@ -1,7 +1,7 @@
 //! A report as a table.
 
 use super::super::table;
-use super::report::{ClusterReport, Known, ReplicaReport};
+use super::report::{ClusterReport, Disk, Known, ReplicaReport};
 use std::fmt::Write as _;
 
 /// The table, and below it what deserves a sentence.
@@ -31,6 +31,9 @@ pub fn table(report: &ClusterReport) -> String {
     if report.diverged {
         let _ = write!(text, "\n  states at one checkpoint differ: a replica is faulty");
     }
+    if let Some(disks) = disks(report) {
+        let _ = write!(text, "\n\n{disks}");
+    }
     let verdict = if report.level { "level" } else { "NOT level" };
     let n = report.replicas.len();
     let _ = write!(
@@ -39,6 +42,23 @@ pub fn table(report: &ClusterReport) -> String {
         report.protocol, report.f
     );
     text
+}
+
+/// What outlives the replicas' processes, and how their disks are doing.
+fn disks(report: &ClusterReport) -> Option<String> {
+    let reachable = report.replicas.iter().filter(|replica| replica.reachable);
+    let disks: Vec<String> = reachable
+        .map(|replica| match &replica.known.durability {
+            None => format!("  replica {}: memory; nothing outlives its process", replica.id),
+            Some(Disk { mode, log_bytes, lag_entries, last_sync_micros }) => format!(
+                "  replica {}: {mode}; log {} MiB, last sync {:.1} ms, {lag_entries} entries wait",
+                replica.id,
+                log_bytes >> 20,
+                *last_sync_micros as f64 / 1e3
+            ),
+        })
+        .collect();
+    (!disks.is_empty()).then(|| format!("durability:\n{}", disks.join("\n")))
 }
 
 fn row(replica: &ReplicaReport) -> Vec<String> {

@@ -1,0 +1,184 @@
+//! The data folder of a replica: what it needs to go on as whom it was.
+//!
+//! | name | what |
+//! | --- | --- |
+//! | `lock` | locked by the process that uses the folder |
+//! | `device` | the identity of the trusted device, in the life to which the rest belongs |
+//! | `log/`, `snapshots/` | `docs/log.md`, `docs/snapshot.md` |
+//!
+//! The identity appears under its name once the log exists, and the device certifies nothing
+//! before: where it is without a log, somebody removed one.
+
+use crate::config::ClusterConfig;
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::membership::{Member, Membership};
+use pentarchy_crypto::keys::random_secret;
+use pentarchy_crypto::secret_file::sync_directory_of;
+use pentarchy_replica::Storage;
+use pentarchy_storage::disk::{DiskError, Folder};
+use pentarchy_storage::error::StorageError;
+use pentarchy_storage::folder::OsFolder;
+use pentarchy_storage::forgetful::Forgetful;
+use pentarchy_storage::identity::Identity;
+use pentarchy_storage::kept::{Kept, LOG, SNAPSHOTS};
+use pentarchy_storage::log::Options;
+use pentarchy_trusted::DeviceIdentity;
+use pentarchy_trusted::identity::TakeError;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The identity of the device whose life the folder belongs to.
+const DEVICE: &str = "device";
+/// The same, before the log exists.
+const NEXT_DEVICE: &str = "device.next";
+
+/// Why a data folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The files are damaged, somebody else's, or the disk fails.
+    #[error("data folder {}: {problem}", folder.display())]
+    Storage {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong.
+        problem: StorageError,
+    },
+    /// There is a log, and nothing says to which life of the device it belongs.
+    #[error(
+        "data folder {}: the file `device` is missing, and there is a log. Keep the folder for \
+         inspection, and start this replica with an empty one: it comes back as a new life and \
+         fetches the group's state", .0.display()
+    )]
+    NoDevice(PathBuf),
+    /// The device's identity cannot be taken, read or written.
+    #[error(transparent)]
+    Identity(#[from] TakeError),
+    /// The folder cannot be written.
+    #[error("data folder {}: {problem}", folder.display())]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system says.
+        problem: std::io::Error,
+    },
+}
+
+/// An open data folder, which no other process can open.
+pub struct DataFolder {
+    path: PathBuf,
+    files: Box<dyn Folder>,
+}
+
+impl DataFolder {
+    /// Opens a folder for this process alone, and makes it if it does not exist.
+    ///
+    /// # Errors
+    /// [`DataError`]
+    pub fn open(path: &Path) -> Result<Self, DataError> {
+        let files = OsFolder::open(path).map_err(|error| storage(path, error.into()))?;
+        Ok(Self { path: path.to_owned(), files: Box::new(files) })
+    }
+
+    /// Keeps log and snapshots in a folder in front of this one that is made to fail.
+    ///
+    /// # Errors
+    /// [`DataError`]
+    pub fn with_files(
+        self,
+        wrap: impl FnOnce(Box<dyn Folder>) -> Result<Forgetful, DiskError>,
+    ) -> Result<Self, DataError> {
+        let files = wrap(self.files).map_err(|error| storage(&self.path, error.into()))?;
+        Ok(Self { path: self.path, files: Box::new(files) })
+    }
+
+    /// Goes on from what is here; with an empty folder, begins to keep things. In the second case
+    /// the life in the folder of `keys` is used up, or, if it was before, another one begins, for
+    /// which the replica asks the group.
+    ///
+    /// # Errors
+    /// [`DataError`]; the replica must not go on as whom it was.
+    pub fn take(
+        mut self,
+        config: &ClusterConfig,
+        id: u16,
+        keys: &Path,
+    ) -> Result<(DeviceIdentity, Storage), DataError> {
+        let first = Arc::new(config.membership());
+        let member = &first.members[usize::from(id)];
+        let device = self.path.join(DEVICE);
+        if device.exists() {
+            return self.resume(&device, &first, ReplicaId(id));
+        }
+        let next = self.path.join(NEXT_DEVICE);
+        let identity = if next.exists() {
+            load(&next)?
+        } else {
+            self.refuse_leftovers()?;
+            let identity = new_life(config, keys, member)?;
+            identity.save(&next).map_err(TakeError::File)?;
+            identity
+        };
+        let owner = owner(&first, ReplicaId(id), &identity);
+        let kept = Kept::create(&mut *self.files, owner, first, options());
+        let kept = kept.map_err(|error| storage(&self.path, error))?;
+        std::fs::rename(&next, &device)
+            .and_then(|()| sync_directory_of(&device))
+            .map_err(|problem| DataError::Io { folder: self.path, problem })?;
+        Ok((identity, Storage { kept, past: None }))
+    }
+
+    fn resume(
+        mut self,
+        device: &Path,
+        first: &Arc<Membership>,
+        me: ReplicaId,
+    ) -> Result<(DeviceIdentity, Storage), DataError> {
+        let identity = load(device)?;
+        let owner = owner(first, me, &identity);
+        let opened = Kept::open(&mut *self.files, owner, first, options());
+        let (kept, past) = opened.map_err(|error| storage(&self.path, error))?;
+        Ok((identity, Storage { kept, past: Some(past) }))
+    }
+
+    /// Before an identity is used up for nothing.
+    fn refuse_leftovers(&mut self) -> Result<(), DataError> {
+        for name in [LOG, SNAPSHOTS] {
+            let files = self.files.folder(name).and_then(|folder| folder.list());
+            let files = files.map_err(|error| storage(&self.path, error.into()))?;
+            if !files.is_empty() {
+                return Err(DataError::NoDevice(self.path.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whose files these are.
+fn owner(group: &Membership, replica: ReplicaId, device: &DeviceIdentity) -> Identity {
+    Identity { group: group.group, replica, incarnation: device.incarnation() }
+}
+
+/// The life that was made with the keys, or, if it is used up, another one. In a group that
+/// tolerates no fault nobody is left to admit that.
+pub(crate) fn new_life(
+    config: &ClusterConfig,
+    keys: &Path,
+    member: &Member,
+) -> Result<DeviceIdentity, TakeError> {
+    match DeviceIdentity::take(&keys.join("device"), member) {
+        Err(TakeError::Used(_)) if config.f > 0 => Ok(DeviceIdentity::next_life(member)),
+        taken => taken,
+    }
+}
+
+fn load(path: &Path) -> Result<DeviceIdentity, TakeError> {
+    DeviceIdentity::load(path).map_err(TakeError::File)
+}
+
+fn options() -> Options {
+    Options::new(*random_secret())
+}
+
+fn storage(folder: &Path, problem: StorageError) -> DataError {
+    DataError::Storage { folder: folder.to_owned(), problem }
+}

@@ -1,0 +1,221 @@
+//! Replicas that keep what they say go on as whom they were.
+
+use crate::hosts::Parts;
+use crate::support::{PATIENCE, eventually, stderr};
+use pentarchy::config::ClusterConfig;
+use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
+use pentarchy::{Client, LocalCluster, Service};
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_crypto::keys::KeyPair;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn service() -> Box<dyn Service> {
+    Box::new(Kv::new(STATE_BYTES_DEFAULT))
+}
+
+fn call(client: &Client, words: &[&str]) -> Vec<u8> {
+    let pending = client.submit(Command::new(words).to_operation());
+    pending.wait_timeout(PATIENCE).expect("the group answers").to_vec()
+}
+
+fn status(client: &Client, id: u16) -> Value {
+    let asked = client.status(ReplicaId(id)).wait_timeout(PATIENCE);
+    asked.map_or(Value::Null, |json| serde_json::from_slice(&json).expect("JSON"))
+}
+
+#[test]
+fn a_group_goes_on_after_all_of_it_has_stopped() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let cluster = LocalCluster::builder().data(folder.path());
+    let mut cluster = cluster.start(service).expect("a cluster");
+    let client = cluster.client().expect("a client");
+    // More than two checkpoints, so that it goes on from a snapshot and from the log.
+    for round in 1..=3 {
+        for number in 0..100 {
+            call(&client, &["SET", &format!("key-{number}"), &format!("{round}-{number}")]);
+        }
+        (0..3).for_each(|id| cluster.kill(id).expect("it ran"));
+        (0..3).for_each(|id| cluster.restart(id, service()).expect("it starts"));
+        for number in 0..100 {
+            let read = call(&client, &["GET", &format!("key-{number}")]);
+            assert!(read.ends_with(format!("{round}-{number}").as_bytes()), "{read:?}");
+        }
+    }
+    for id in 0..3 {
+        let report = status(&client, id);
+        assert_eq!((&report["epoch"], &report["counters"]["diverged"]), (&0.into(), &0.into()));
+    }
+    // One alone, while the others go on.
+    for id in 0..3u16 {
+        cluster.kill(usize::from(id)).expect("it ran");
+        call(&client, &["INCR", "kills"]);
+        cluster.restart(usize::from(id), service()).expect("it starts");
+        eventually("it is level in the same epoch", || {
+            let report = status(&client, id);
+            call(&client, &["INCR", "polls"]);
+            report["epoch"] == 0 && report["phase"] == "normal" && report["behind"] == 0
+        });
+    }
+    assert!(call(&client, &["GET", "kills"]).ends_with(b"3"));
+}
+
+/// A group of replica processes that keep what they say, stopped after some writes.
+struct Stopped {
+    parts: Parts,
+    /// The data folders.
+    data: Vec<PathBuf>,
+}
+
+impl Stopped {
+    fn make() -> Self {
+        let mut parts = Parts::init_with(&["--open"]);
+        (0..3).for_each(|id| parts.start_replica(id));
+        let config = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
+        let client = pentarchy::node::connect(&config, KeyPair::generate()).expect("a client");
+        for number in 0..300 {
+            call(&client, &["SET", &format!("key-{number}"), &"x".repeat(1000)]);
+        }
+        for child in &mut parts.children {
+            child.kill().expect("it runs");
+            child.wait().expect("it ends");
+        }
+        let data = (0..3).map(|id| parts.file(&format!("replica-{id}")).join("data")).collect();
+        Self { parts, data }
+    }
+
+    /// What a replica says that does not start.
+    fn refusal(&self, id: usize) -> String {
+        let output = self.parts.replica(id).output().expect("it starts");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        said
+    }
+
+    /// A copy of a data folder, in its place, to be put back afterwards.
+    fn broken(&self, id: usize, harm: impl FnOnce(&Path), expected: &[&str]) {
+        let (folder, aside) = (&self.data[id], self.data[id].with_extension("aside"));
+        copy(folder, &aside);
+        harm(folder);
+        let said = self.refusal(id);
+        for words in expected {
+            assert!(said.contains(words), "{words:?} is not in: {said}");
+        }
+        std::fs::remove_dir_all(folder).expect("it can be removed");
+        std::fs::rename(aside, folder).expect("it can be put back");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).expect("a new folder");
+    for entry in std::fs::read_dir(from).expect("a folder").flatten() {
+        let there = to.join(entry.file_name());
+        match entry.file_type().expect("a type").is_dir() {
+            true => copy(&entry.path(), &there),
+            false => drop(std::fs::copy(entry.path(), there).expect("it can be copied")),
+        }
+    }
+}
+
+/// The only file in a folder with this ending, or the first.
+fn file(folder: &Path, ending: &str) -> PathBuf {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|its| its == ending));
+    files.sort();
+    files.first().expect("there is one").clone()
+}
+
+fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::fs::read(path).expect("a file");
+    change(&mut bytes);
+    std::fs::write(path, bytes).expect("it can be written");
+}
+
+const ANEW: &str = "start this replica with an empty one: it comes back as a new life";
+
+#[test]
+fn a_bad_data_folder_is_refused_with_what_is_wrong_and_what_to_do() {
+    let stopped = Stopped::make();
+    let log = |folder: &Path| file(&folder.join("log"), "log");
+    let flip = |path: &Path, at: usize| change(path, |bytes| bytes[at] ^= 1);
+    let damaged = [".log is damaged at byte 1536", ANEW];
+    stopped.broken(0, |folder| flip(&log(folder), 1600), &damaged);
+    let cut = |folder: &Path| change(&log(folder), |bytes| bytes.truncate(1 << 20));
+    stopped.broken(0, cut, &[".log is damaged at byte", ANEW]);
+    let remove = |folder: &Path| std::fs::remove_file(log(folder)).expect("it is there");
+    stopped.broken(0, remove, &["missing", ANEW]);
+    let version = |folder: &Path| change(&log(folder), |bytes| bytes[8] = 9);
+    stopped.broken(0, version, &[".log"]);
+    let no_device = |folder: &Path| {
+        std::fs::remove_file(folder.join("device")).expect("it is there");
+    };
+    stopped.broken(0, no_device, &["the file `device` is missing", ANEW]);
+    let other = |folder: &Path| {
+        std::fs::remove_dir_all(folder).expect("it can be removed");
+        copy(&stopped.data[1], folder);
+    };
+    stopped.broken(0, other, &["is not this replica's: it belongs to replica 1"]);
+    let other_group = Stopped::make();
+    let foreign = |folder: &Path| {
+        std::fs::remove_dir_all(folder).expect("it can be removed");
+        copy(&other_group.data[0], folder);
+    };
+    stopped.broken(0, foreign, &["is not this replica's: it belongs to another group"]);
+    // A life of the same replica that is not the one of this log.
+    let life = |folder: &Path| {
+        std::fs::copy(stopped.data[1].join("device"), folder.join("device")).expect("a copy");
+    };
+    stopped.broken(0, life, &["it belongs to another life of this replica's trusted device"]);
+    // Two at a time.
+    let mut parts = stopped.parts;
+    parts.children.clear();
+    parts.start_replica(1);
+    let taken = parts.file("replica-1");
+    let used = || {
+        let mut second = parts.replica(1);
+        second.args(["--listen", "127.0.0.1:0"]);
+        let output = second.output().expect("it starts");
+        (output.status.code(), stderr(&output))
+    };
+    eventually("the folder is in use", || taken.join("data/lock").exists());
+    let said = std::cell::RefCell::new(String::new());
+    eventually("the second process is refused", || {
+        let (code, words) = used();
+        *said.borrow_mut() = words;
+        code == Some(2)
+    });
+    let said = said.into_inner();
+    assert!(said.contains("another process uses this folder"), "{said}");
+}
+
+#[test]
+fn an_empty_data_folder_is_a_new_life_that_the_group_admits() {
+    let stopped = Stopped::make();
+    std::fs::remove_dir_all(&stopped.data[2]).expect("it can be removed");
+    let mut parts = stopped.parts;
+    parts.children.clear();
+    (0..3).for_each(|id| parts.start_replica(id));
+    let config = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
+    let client = pentarchy::node::connect(&config, KeyPair::generate()).expect("a client");
+    eventually("it is level in the next epoch", || {
+        call(&client, &["INCR", "polls"]);
+        let report = status(&client, 2);
+        report["epoch"] == 1 && report["phase"] == "normal" && report["behind"] == 0
+    });
+    // From now on it is that life that goes on.
+    parts.children[2].kill().expect("it runs");
+    parts.children.remove(2).wait().expect("it ends");
+    call(&client, &["INCR", "polls"]);
+    parts.start_replica(2);
+    eventually("it is level in the same epoch", || {
+        call(&client, &["INCR", "polls"]);
+        let report = status(&client, 2);
+        report["epoch"] == 1 && report["phase"] == "normal" && report["behind"] == 0
+    });
+    eventually("it says how its disk is doing", || {
+        call(&client, &["INCR", "polls"]);
+        let disk = status(&client, 2)["durability"].clone();
+        disk["mode"] == "sync" && disk["syncs"].as_u64() > Some(0)
+    });
+}

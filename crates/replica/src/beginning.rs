@@ -1,0 +1,128 @@
+//! What a replica begins with: the group's first state, or what it had kept when it stopped.
+
+use crate::config::{EpochFactory, Storage};
+use crate::error::StartError;
+use crate::keeper::Keeper;
+use pentarchy_core::counter::Usig;
+use pentarchy_core::epochs::{Epochs, Proof};
+use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::membership::{Base, Life, Membership};
+use pentarchy_core::outsider::Outsider;
+use pentarchy_core::protocol::{Memory, Rules};
+use pentarchy_core::service::Service;
+use pentarchy_io::poll::Waker;
+use pentarchy_storage::kept::{Certificates, Past};
+use std::sync::Arc;
+use tracing::{info, warn};
+
+/// What decides it.
+pub struct Beginning<'a> {
+    pub me: ReplicaId,
+    pub life: Life,
+    pub rules: Rules,
+    /// The group as it began.
+    pub membership: Arc<Membership>,
+    pub factory: &'a mut dyn EpochFactory,
+    pub usig: &'a mut dyn Usig,
+}
+
+/// The parts that depend on it.
+pub struct Begun {
+    pub following: Epochs,
+    pub executor: Executor,
+    pub core: Box<dyn ReplicaCore>,
+    /// What the core asked for.
+    pub effects: Vec<CoreEffect>,
+    pub keeper: Option<Keeper>,
+}
+
+impl Beginning<'_> {
+    /// Begins with the group's first state, or goes on from what was kept.
+    pub fn begin(
+        mut self,
+        service: Box<dyn Service>,
+        storage: Option<Storage>,
+        waker: Waker,
+    ) -> Result<Begun, StartError> {
+        let wake = Box::new(move || {
+            // Who cannot be woken looks within 20 ms.
+            let _ = waker.wake();
+        });
+        match storage {
+            None => Ok(self.afresh(service, Memory::Volatile)),
+            Some(Storage { kept, past: None }) => {
+                let (executed, records) = (self.membership.base, Vec::new());
+                let mut begun = self.afresh(service, Memory::Durable { executed, records });
+                begun.keeper = Some(Keeper::start(kept, None, Certificates::default(), wake)?);
+                Ok(begun)
+            }
+            Some(Storage { kept, past: Some(past) }) => {
+                past.damaged.iter().for_each(|problem| warn!(%problem, "passed over"));
+                self.membership = past.membership.clone();
+                self.usig.begin_epoch(&self.membership).map_err(StartError::Device)?;
+                let entries = past.entries.iter().map(|(_, entry)| entry);
+                let certified = Certificates::recalled(entries, self.usig);
+                let certified = certified.map_err(StartError::Device)?;
+                let newest =
+                    past.snapshot().map(|newest| Base { slot: newest.slot, state: newest.digest });
+                let mut begun = self.resumed(service, past)?;
+                begun.keeper = Some(Keeper::start(kept, newest, certified, wake)?);
+                Ok(begun)
+            }
+        }
+    }
+
+    fn afresh(&mut self, service: Box<dyn Service>, memory: Memory) -> Begun {
+        let following = Epochs::new(self.me, self.life, self.membership.clone());
+        let executor = Executor::new(self.membership.clone(), service);
+        let mut effects = Vec::new();
+        let core = self.core(&following, None, memory, &mut effects);
+        Begun { following, executor, core, effects, keeper: None }
+    }
+
+    fn resumed(&mut self, service: Box<dyn Service>, past: Past) -> Result<Begun, StartError> {
+        let base = self.membership.base;
+        let whole = past.is_whole();
+        if !whole && !past.entries.is_empty() {
+            return Err(StartError::NoState(base.slot));
+        }
+        let (executed, memory) = match past.memory() {
+            Memory::Durable { executed, records } if whole => {
+                self.factory.check_records(&records).map_err(StartError::Record)?;
+                (executed, Memory::Durable { executed, records })
+            }
+            _ => (base, Memory::Durable { executed: base, records: Vec::new() }),
+        };
+        let mut executor = Executor::new(self.membership.clone(), service);
+        let (epoch, entries) = (self.membership.epoch, past.entries.len());
+        let torn_bytes = past.recovered.torn_bytes;
+        let slot = if whole { executed.slot } else { executor.executed() };
+        info!(%epoch, %slot, entries, torn_bytes, "goes on from its data folder");
+        let mut snapshots = past.snapshots;
+        if let Some(newest) = snapshots.pop().filter(|_| whole) {
+            executor.install(newest).map_err(|_| StartError::State(slot))?;
+            executor.keep_earlier(snapshots.into_iter());
+        }
+        let following = Epochs::resumed(self.me, self.life, self.membership.clone(), past.proof);
+        let fetch = if whole { None } else { following.proof().map(Proof::signers) };
+        let mut effects = Vec::new();
+        let core = self.core(&following, fetch, memory, &mut effects);
+        Ok(Begun { following, executor, core, effects, keeper: None })
+    }
+
+    fn core(
+        &mut self,
+        following: &Epochs,
+        fetch: Option<ReplicaSet>,
+        memory: Memory,
+        effects: &mut Vec<CoreEffect>,
+    ) -> Box<dyn ReplicaCore> {
+        if following.is_admitted() {
+            self.factory.core(&self.membership, fetch, memory, effects)
+        } else {
+            Box::new(Outsider { rules: self.rules })
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A replica that keeps what it said: when the disk has come far enough, what waited goes on.
+
+use crate::admission::answer;
+use crate::error::Fatal;
+use crate::keeper::Then;
+use crate::network::Network;
+use crate::status::DurabilityReport;
+use crate::unit::Unit;
+use pentarchy_core::auth::Auth;
+use pentarchy_core::counter::Ui;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing};
+use pentarchy_core::ids::{ClientId, Slot};
+use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::ports::replica::Input;
+
+impl Unit {
+    /// Carries out what waited for the disk, as far as it has come.
+    pub fn release(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        keeper.look()?;
+        keeper.measure(&mut self.meter.spreads);
+        while let Some(effect) = self.next_message() {
+            self.carry(effect, network)?;
+            self.drain(network)?;
+        }
+        while let Some((client, message)) = self.keeper.as_mut().and_then(|k| k.next_answer()) {
+            answer(&client, &message, self.now_ms, network);
+        }
+        while let Some(then) = self.next_saved()? {
+            self.on_saved(then, network);
+            self.drain(network)?;
+        }
+        self.begin_epoch(network)
+    }
+
+    fn next_message(&mut self) -> Option<CoreEffect> {
+        self.keeper.as_mut()?.next_message()
+    }
+
+    fn next_saved(&mut self) -> Result<Option<Then>, Fatal> {
+        self.keeper.as_mut().map_or(Ok(None), |keeper| keeper.next_saved())
+    }
+
+    /// Does something once the executor's newest state is durable: at once if nothing is kept.
+    pub fn when_saved(&mut self, then: Then, network: &mut Network) -> Result<(), Fatal> {
+        if let (Some(keeper), Some(snapshot)) = (&mut self.keeper, self.executor.latest()) {
+            return keeper.save(snapshot, then);
+        }
+        self.on_saved(then, network);
+        Ok(())
+    }
+
+    /// A quorum vouches for a state. If this replica has it, what came before it may go.
+    pub fn on_stable(&mut self, slot: Slot, state: Digest) -> Result<(), Fatal> {
+        let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
+        self.executor.stable(slot);
+        match &mut self.keeper {
+            Some(keeper) if mine == Some(state) => {
+                keeper.stable(slot, self.authenticator.memory(), self.taken)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The certificate of a statement from before a crash that is made again.
+    pub fn said_before(&self, outgoing: &Outgoing) -> Option<Ui> {
+        match (&self.keeper, outgoing.auth) {
+            (Some(keeper), Auth::Usig(at)) => keeper.certified(at, &outgoing.digest),
+            _ => None,
+        }
+    }
+
+    /// A state is durable, so that this replica may vouch for it.
+    fn on_saved(&mut self, then: Then, network: &mut Network) {
+        match then {
+            Then::Checkpointed { slot, state } => {
+                self.inward.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
+            }
+            Then::Installed { slot } => {
+                self.inward.push_back(CoreEvent::Input(Input::Installed { slot }));
+            }
+            Then::Ended(handover) => self.vote_for(handover, network),
+        }
+    }
+
+    /// How the disk is doing, if anything is kept.
+    pub fn disk(&self) -> Option<DurabilityReport> {
+        self.keeper.as_ref().map(|keeper| keeper.report(&self.meter.spreads))
+    }
+
+    /// Whether so much waits for the disk that nothing more is to be read.
+    pub fn waits_for_disk(&self, network: &Network) -> bool {
+        let waiting = self.keeper.as_ref().map_or(0, |keeper| keeper.waiting_bytes());
+        waiting > network.limits().disk_queue_bytes
+    }
+
+    /// Answers a query, or has the answer wait for the disk.
+    pub fn answer_query(&mut self, client: ClientId, message: ToClient, network: &mut Network) {
+        let message = match &mut self.keeper {
+            Some(keeper) => keeper.hold_answer(client, message),
+            None => Some(message),
+        };
+        if let Some(message) = message {
+            answer(&client, &message, self.now_ms, network);
+        }
+    }
+}
