@@ -171,6 +171,7 @@ impl OverloadArgs {
             workload: Workload::Pipelined,
             payload: self.payload,
             request_auth: self.request_auth.into(),
+            durability: Durability::Memory,
             clients,
             outstanding,
             connections: Connections::PerClient,
