@@ -6,12 +6,12 @@
 //! checked.
 
 use super::message::Message;
-use super::replica::MinBft;
+use super::replica::{MinBft, SlotState};
 use pentarchy_core::ids::ReplicaId;
 
 impl MinBft {
-    /// A COMMIT to what was decided in this view, or to a slot below the window; a CHECKPOINT of the
-    /// state that is stable there, or below it.
+    /// A COMMIT to what was decided in this view, or to a slot below the window; a CHECKPOINT of
+    /// the state that is stable there, or below it.
     pub(super) fn says_nothing_new(&self, author: ReplicaId, message: &Message) -> bool {
         if author == self.me {
             return false;
@@ -19,7 +19,7 @@ impl MinBft {
         match message {
             Message::Commit { view, slot, batch } if *view == self.entered => {
                 let known = self.window.get(*slot);
-                let is_decided = |state: &super::replica::SlotState| {
+                let is_decided = |state: &SlotState| {
                     state.decided && state.prepare.is_some() && state.batch == Some(*batch)
                 };
                 known.map_or(*slot <= self.window.low(), is_decided)
