@@ -22,7 +22,7 @@ pub const DATA_DEFAULT: &str = "pentarchy-data";
 #[command(
     name = "pentarchy",
     version,
-    about = "Byzantine fault-tolerant replication: 2f + 1 replicas, f of which may lie",
+    about = "Byzantine fault-tolerant replication: f of 2f + 1 or 3f + 1 replicas may lie",
     after_help = "Start with:\n  pentarchy up\n\n\
         Exit codes: 0 all is well, 1 what was asked about is not well, 2 usage, 3 internal.\n\
         PENTARCHY_LOG=debug shows more on stderr; NO_COLOR switches colours off."
@@ -162,7 +162,7 @@ pub struct GroupArgs {
     /// The protocol that the replicas run
     #[arg(long, default_value = "minbft", value_name = "NAME")]
     pub protocol: String,
-    /// Faulty replicas to tolerate; MinBFT needs 2f + 1 replicas
+    /// Faulty replicas to tolerate; MinBFT needs 2f + 1 replicas, PBFT 3f + 1
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub f: usize,
     /// How clients convince replicas
