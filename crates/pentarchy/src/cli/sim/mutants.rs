@@ -41,7 +41,11 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     }
     let report = Report::new(&plan, &hunted, begun.elapsed().as_secs_f64());
     say(&if args.json { report.to_json() } else { report.to_text() });
-    if report.missed.is_empty() && report.broken.is_empty() { Ok(()) } else { Err(Failure::NotWell) }
+    if report.missed.is_empty() && report.broken.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::NotWell)
+    }
 }
 
 fn chosen(only: Option<&str>) -> Outcome<Vec<&'static Mutant>> {
@@ -135,8 +139,8 @@ impl<'a> Report<'a> {
             format!("SEED {seed:#x} BREAKS {property} WITHOUT ANY OF THESE BUGS\n")
         });
         format!(
-            "{}\n{}{} of {} caught in {:.0} s; seeds are the median of {} hunts, time is that of all \
-             of them.\nFor `explore`: {}",
+            "{}\n{}{} of {} caught in {:.0} s; seeds are the median of {} hunts, time is that of \
+             all of them.\nFor `explore`: {}",
             table::text(&table),
             broken.collect::<String>(),
             self.mutants.len() - self.missed.len(),

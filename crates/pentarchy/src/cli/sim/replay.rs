@@ -1,7 +1,7 @@
 //! `sim replay`: one run, told and drawn.
 
-use super::explain::{self, Picture};
 use super::super::args::WorldArgs;
+use super::explain::{self, Picture};
 use super::{factories, protocol, schedule};
 use crate::cli::args::parse_seed;
 use crate::cli::failure::{Failure, Outcome};
@@ -34,7 +34,8 @@ pub struct ReplayArgs {
     #[arg(long, default_value = "minbft", value_name = "NAME")]
     pub protocol: String,
     /// The whole world instead of what the seed draws, as a failure prints it: docs/testing.md
-    #[arg(long, value_name = "OPTIONS", conflicts_with_all = ["f", "requests", "hostile_only", "twins", "device"])]
+    #[arg(long, value_name = "OPTIONS",
+        conflicts_with_all = ["f", "requests", "hostile_only", "twins", "device"])]
     pub with: Option<Options>,
     #[command(flatten)]
     pub worlds: WorldArgs,
