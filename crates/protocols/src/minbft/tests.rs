@@ -530,8 +530,8 @@ fn a_new_view_that_one_replica_knows_executes_nothing() {
     assert!(group.rejects.is_empty(), "{:?}", group.rejects);
 }
 
-/// Who joined a view by its NEW-VIEW has shown its own PREPAREs in no report. After a crash the next
-/// report has to show them, or nobody accepts it.
+/// Who joined a view by its NEW-VIEW has shown its own PREPAREs in no report. After a crash the
+/// next report has to show them, or nobody accepts it.
 #[test]
 fn who_joined_and_crashed_still_shows_its_prepares() {
     let mut group = Group::new(2);
