@@ -118,7 +118,7 @@ pub fn take_secrets(
     config: &ClusterConfig,
     id: u16,
     folder: &Path,
-    data: Option<DataFolder>,
+    data: impl FnOnce() -> Result<Option<DataFolder>, StartError>,
 ) -> Result<Taken, StartError> {
     let membership = config.membership();
     membership.check(&protocol(config)?.rules)?;
@@ -134,7 +134,7 @@ pub fn take_secrets(
     ClientSigner::macs(key.clone(), &membership)?;
     let group_secret = GroupSecret::load(&folder.join("group-secret"))?;
     check_session_key(config, &group_secret)?;
-    let (device, storage) = match data {
+    let (device, storage) = match data()? {
         None => (new_life(config, folder, member)?, None),
         Some(data) => data.take(config, id, folder).map(|(device, kept)| (device, Some(kept)))?,
     };

@@ -41,7 +41,7 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     // device's only life.
     let listen = Listen::Bound(bind(args.listen.unwrap_or(own))?);
     let metrics_listener = args.metrics.map(bind_metrics).transpose()?;
-    let data = data_folder(args, &config)?;
+    let data = || data_folder(args, &config);
     let taken = node::take_secrets(&config, args.id, &args.keys, data).map_err(usage)?;
     let service: Box<dyn Service> = match args.service {
         ServiceChoice::Kv => Box::new(Kv::new(STATE_BYTES_DEFAULT)),
@@ -74,20 +74,23 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
 }
 
 /// The folder in which this replica keeps what it says, if it does.
-fn data_folder(args: &ReplicaArgs, config: &ClusterConfig) -> Outcome<Option<DataFolder>> {
+fn data_folder(
+    args: &ReplicaArgs,
+    config: &ClusterConfig,
+) -> Result<Option<DataFolder>, node::StartError> {
     let durability = args.durability.map_or(config.durability, Into::into);
     if durability == Durability::Memory {
         return Ok(None);
     }
     let path = args.data.clone().unwrap_or_else(|| args.keys.join(DATA_FOLDER));
-    let folder = DataFolder::open(&path).map_err(|error| usage(error.into()))?;
+    let folder = DataFolder::open(&path)?;
     let Some(disk) = args.disk else { return Ok(Some(folder)) };
     complain("this replica's disk forgets; start it without --disk to have it keep what it says");
     let folder = folder.with_files(|files| match disk {
         DiskChoice::Forgets => Forgetful::new(files),
         DiskChoice::Lies => Forgetful::lying_after(files, HONEST_SYNCS),
     });
-    folder.map(Some).map_err(|error| usage(error.into()))
+    Ok(Some(folder?))
 }
 
 fn bind(address: SocketAddr) -> Outcome<TcpListener> {

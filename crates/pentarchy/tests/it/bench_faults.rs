@@ -42,7 +42,7 @@ fn faults_draws_a_panel_for_each_fault() {
     let words = ["bench", "faults", "--seconds-each", "0.5", "--svg", text(&svg)];
     let json = json_of(&words, &folder.path().join("faults.json"));
     let timelines = json["timelines"].as_array().expect("a list");
-    assert_eq!(timelines.len(), 6);
+    assert_eq!(timelines.len(), 7);
     let svg = std::fs::read_to_string(svg).expect("a picture");
     for timeline in timelines {
         let at = |name: &str| timeline[name].as_f64().expect("a number");

@@ -177,7 +177,7 @@ fn a_device_that_cannot_be_marked_as_used_is_not_used() {
         "cd \"$small\" && \"$pentarchy\" {INIT} out > /dev/null && cd out && \
          i=0 && while touch fill-$i 2> /dev/null; do i=$((i + 1)); done; \
          start() {{ timeout 5 \"$pentarchy\" replica --config cluster.toml --id 0 \
-         --keys replica-0; }}; \
+         --keys replica-0 --durability memory; }}; \
          start; echo \"first $?\"; ls replica-0; rm fill-*; start; echo \"second $?\"; ls replica-0"
     );
     let output = on_small_disk(1000, 40, &script);
