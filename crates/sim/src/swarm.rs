@@ -574,7 +574,7 @@ fn draw_workload(rng: &mut Rng) -> WorkloadOptions {
         keys: *rng.pick(&[1, 4, 16, 64]),
         reads_percent: *rng.pick(&[0, 20, 50]),
         queries_percent: *rng.pick(&[0, 50, 100]),
-        large_ppm: *rng.pick(&[0, 0, 0, 5_000, 300_000]),
+        large_ppm: *rng.pick(&[0, 0, 0, 5_000, 100_000]),
         skip_ppm: *rng.pick(&[0, 0, 50_000]),
         tells_percent: *rng.pick(&[0, 5, 30]),
         floods_ppm: *rng.pick(&[0, 0, 50_000]),

@@ -209,9 +209,9 @@ fn a_checkpoint_costs_a_signature_and_a_check_for_each_fault() {
             let more = Spent {
                 signatures_made: 1,
                 signatures_verified: 1 + f,
-                // Statements, and what is remembered of them; header, section of the client,
-                // section of the service, and all of it.
-                hashes: batch.replica(0).hashes + 1 + 2 * f + 4,
+                // Statements, and what is remembered of them; in the tree, the leaves of header,
+                // client and service, the two nodes above them, and the state as a whole.
+                hashes: batch.replica(0).hashes + 1 + 2 * f + 6,
                 frames_sealed: spent.frames_sealed,
                 frames_opened: spent.frames_opened,
                 ..batch.replica(0)
