@@ -74,5 +74,9 @@ fn a_baseline_is_no_protocol_for_services() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("no protocol \"unreplicated\""), "{}", stderr(&output));
     let output = run(&["bench", "--protocol", "raft"]);
-    assert!(stderr(&output).contains("there is: minbft, pbft, unreplicated"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("there is: minbft, pbft, unreplicated"),
+        "{}",
+        stderr(&output)
+    );
 }
