@@ -77,7 +77,10 @@ impl Unit {
             Then::Checkpointed { slot, state } => {
                 self.inward.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
             }
+            // Another one was installed meanwhile, or for another epoch's core.
+            Then::Installed { slot } if self.installing != Some(slot) => {}
             Then::Installed { slot } => {
+                self.installing = None;
                 self.inward.push_back(CoreEvent::Input(Input::Installed { slot }));
             }
             Then::Ended(handover) => self.vote_for(handover, network),

@@ -174,6 +174,7 @@ impl Unit {
         }
         let Some((membership, sources)) = self.succession.next.take() else { return Ok(()) };
         let mine = self.ended.take();
+        self.installing = None;
         // Only the next epoch begins where this one ended; one behind it begins further on.
         let follows = self.succession.epoch.next() == membership.epoch;
         self.succession.epoch = membership.epoch;

@@ -57,6 +57,8 @@ pub struct Unit {
     pub succession: Succession,
     /// Where this epoch ended for the executor, until the next one begins.
     pub ended: Option<Base>,
+    /// The slot of the state that was installed last, until that is durable and the core knows.
+    pub installing: Option<Slot>,
     pub authenticator: Authenticator,
     /// What it keeps across a crash, if anything.
     pub keeper: Option<Keeper>,
@@ -111,6 +113,7 @@ impl Unit {
             verifier: parts.verifier,
             succession: parts.succession,
             ended: None,
+            installing: None,
             authenticator: parts.authenticator,
             keeper: parts.keeper,
             timeouts: parts.timeouts,
@@ -346,6 +349,9 @@ impl Unit {
             | Output::Stable { .. }
             | Output::Fetch { .. }
                 if self.ended.is_some() => {}
+            // The core is not where execution is. It goes on from the installed state, and orders
+            // this again, as soon as it is told.
+            Output::Execute { .. } | Output::Checkpoint { .. } if self.installing.is_some() => {}
             Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();
@@ -468,6 +474,7 @@ impl Unit {
         let slot = snapshot.slot;
         self.executor.install(snapshot).map_err(|_| Fatal::Install(slot))?;
         info!(%slot, "installed the group's state");
+        self.installing = Some(slot);
         self.when_saved(Then::Installed { slot }, network)
     }
 }
