@@ -13,7 +13,7 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::protocol::{Memory, Setup};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Reader, Wire, Writer};
-use pentarchy_protocols::{PROTOCOLS, minbft};
+use pentarchy_protocols::{PROTOCOLS, minbft, pbft};
 use pentarchy_sim::node::Packet;
 use pentarchy_sim::world::membership;
 use std::sync::Arc;
@@ -67,18 +67,22 @@ pub fn run(input: &[u8]) {
             // What is opened is also held twice by the table in which it is checked.
             if let Ok(incoming) = bounded(2 * wire.len(), || core.open(verifier, peer, &wire)) {
                 assert!(!core.describe(&incoming).is_empty());
-                assert_eq!(canonical(&wire), wire, "one encoding of each message");
+                let canonical = match core.rules().name {
+                    "minbft" => canonical::<minbft::Message>(&wire),
+                    "pbft" => canonical::<pbft::Message>(&wire),
+                    other => panic!("{other} has messages; add them here"),
+                };
+                assert_eq!(canonical, wire, "one encoding of each message");
             }
         }
     });
 }
 
-/// The only protocol with messages is MinBFT.
-fn canonical(wire: &Bytes) -> Bytes {
+fn canonical<M: Wire>(wire: &Bytes) -> Bytes {
     let mut from = Reader::new(wire);
     let author = ReplicaId::decode(&mut from).expect("it was opened");
     let tag = AuthTag::decode(&mut from).expect("it was opened");
-    let message = minbft::Message::decode(&mut from).expect("it was opened");
+    let message = M::decode(&mut from).expect("it was opened");
     let mut to = Writer::default();
     author.encode(&mut to);
     tag.encode(&mut to);
