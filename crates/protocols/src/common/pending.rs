@@ -214,18 +214,19 @@ impl Pending {
     /// primary now, at most `max` of them, and count as demanded from now on. Not large ones: their
     /// client sends them to everyone at once, and twice would be dear.
     pub fn demand(&mut self, max: usize, now: Millis, work: Work) -> Vec<Arc<Envelope>> {
-        let mut due = Vec::new();
-        for waiting in by_arrival(&mut self.clients) {
-            match waiting.stand {
-                Stand::New => waiting.stand = Stand::Seen,
-                Stand::Seen if due.len() < max && !waiting.envelope.is_large() => {
-                    waiting.stand = Stand::Demanded(Demand { since: now, work });
-                    due.push(waiting.envelope.clone());
-                }
-                Stand::Seen | Stand::Demanded(_) => {}
+        let due = oldest_first(&mut self.clients, |waiting| match waiting.stand {
+            Stand::New => {
+                waiting.stand = Stand::Seen;
+                false
             }
-        }
-        due
+            Stand::Seen => !waiting.envelope.is_large(),
+            Stand::Demanded(_) => false,
+        });
+        let demand = |waiting: &mut Waiting| {
+            waiting.stand = Stand::Demanded(Demand { since: now, work });
+            waiting.envelope.clone()
+        };
+        due.into_iter().take(max).map(demand).collect()
     }
 
     /// What is demanded of the primary and has not come.
@@ -306,17 +307,20 @@ impl Pending {
     /// them to everyone at once, so that the primary was left out is not likely.
     pub fn tick(&mut self, max: usize, bytes_max: usize) -> Vec<Arc<Envelope>> {
         let (mut due, mut bytes) = (Vec::new(), 0);
-        for waiting in by_arrival(&mut self.clients) {
-            let is_large = waiting.envelope.is_large();
-            if waiting.ticks % 4 == if is_large { 3 } else { 1 } {
-                let len = waiting.envelope.len();
-                if due.len() >= max || (bytes > 0 && bytes + len > bytes_max) {
-                    continue;
-                }
+        let candidates = oldest_first(&mut self.clients, |waiting| {
+            let is_due = waiting.ticks % 4 == if waiting.envelope.is_large() { 3 } else { 1 };
+            if !is_due {
+                waiting.ticks = waiting.ticks.wrapping_add(1);
+            }
+            is_due
+        });
+        for waiting in candidates {
+            let len = waiting.envelope.len();
+            if due.len() < max && (bytes == 0 || bytes + len <= bytes_max) {
                 bytes += len;
+                waiting.ticks = waiting.ticks.wrapping_add(1);
                 due.push(waiting.envelope.clone());
             }
-            waiting.ticks = waiting.ticks.wrapping_add(1);
         }
         due
     }
@@ -355,13 +359,20 @@ impl Pending {
     }
 }
 
-/// What waits, the oldest first: that is what a primary is judged by, so that is what has to reach
-/// it, whoever else sends how much.
-fn by_arrival(clients: &mut BTreeMap<ClientId, Line>) -> Vec<&mut Waiting> {
-    let mut all: Vec<&mut Waiting> =
-        clients.values_mut().flat_map(|line| &mut line.waiting).collect();
-    all.sort_unstable_by_key(|waiting| waiting.arrival);
-    all
+/// What is due of all that waits, the oldest first: that is what a primary is judged by, so that is
+/// what has to reach it, whoever else sends how much.
+fn oldest_first(
+    clients: &mut BTreeMap<ClientId, Line>,
+    mut is_due: impl FnMut(&mut Waiting) -> bool,
+) -> Vec<&mut Waiting> {
+    let mut due = Vec::new();
+    for waiting in clients.values_mut().flat_map(|line| &mut line.waiting) {
+        if is_due(waiting) {
+            due.push(waiting);
+        }
+    }
+    due.sort_unstable_by_key(|waiting| waiting.arrival);
+    due
 }
 
 impl Line {
