@@ -420,3 +420,25 @@ fn a_client_of_a_slow_group_is_patient_within_bounds() {
     assert_eq!(bench.sent(300_000).len(), 1);
     assert_eq!(bench.sent(300_000 + RETRY).len(), 1, "and forgets slow answers");
 }
+
+/// A group with too much to do would else be sent everything by everyone.
+#[test]
+fn few_drafts_are_shown_to_backups_however_many_there_are_and_how_slow() {
+    let Bench { core, out } = Bench::new(1);
+    let mut bench = Bench { core: core.showing(7), out };
+    let mut shown_in = |times: core::ops::Range<u64>, interval: u64| {
+        let count = times.end - times.start;
+        let shown = times.filter(|number| {
+            bench.submit(*number);
+            let sent = bench.sent(number * interval);
+            bench.reply(0, *number, done(b"x"));
+            bench.reply(1, *number, done(b"x"));
+            sent.iter().any(|(to, _, _)| to.len() == 3)
+        });
+        (shown.count() as u64, count)
+    };
+    let (shown, of) = shown_in(1..2_000, 1_000);
+    assert!((of / 12..of / 6).contains(&shown), "one in eight or so, not {shown} of {of}");
+    let at_once = shown_in(2_000_000..2_004_000, 0).0;
+    assert!(at_once <= 1, "none is due while no time passes, but {at_once} were shown");
+}
