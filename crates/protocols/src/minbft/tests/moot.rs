@@ -1,0 +1,37 @@
+//! What is dropped unchecked, and what never is.
+
+use super::*;
+
+/// A message that changes nothing need not be checked; one that proves a lie must be.
+#[test]
+fn what_says_nothing_new_is_moot_and_what_contradicts_is_not() {
+    let mut group = Group::new(1);
+    let (slot, last) = (Slot(1), ReplicaId(2));
+    let is_moot = |group: &Group, message: &Message| group.replicas[0].core.is_moot(last, message);
+    group.request(&[0], 1, 0, b"x");
+    let batch = group.replicas[0].core.window.get(slot).and_then(|state| state.batch);
+    let batch = batch.expect("it proposed");
+    let commit = |batch| Message::Commit { view: View(0), slot, batch };
+    assert!(!is_moot(&group, &commit(batch)), "the first COMMIT decides");
+    group.settle();
+    assert!(is_moot(&group, &commit(batch)), "what was decided");
+    assert!(!is_moot(&group, &commit(Digest([9; 32]))), "a COMMIT to another batch is a lie");
+    let ahead = Message::Commit { view: View(0), slot: slot.next(), batch };
+    assert!(!is_moot(&group, &ahead), "what is not decided yet");
+    let elsewhere = Message::Commit { view: View(1), slot, batch };
+    assert!(!is_moot(&group, &elsewhere), "what another view decides");
+    for number in 1..4 {
+        group.request(&[0], 1, number, b"x");
+        group.settle();
+    }
+    let stable = group.replicas[0].core.stable.slot;
+    assert_eq!(stable, Slot(4));
+    let state = group.replicas[0].core.stable.state;
+    assert!(is_moot(&group, &Message::Checkpoint { slot: stable, state }));
+    assert!(is_moot(&group, &Message::Checkpoint { slot, state }));
+    let false_state = Message::Checkpoint { slot: stable, state: Digest([9; 32]) };
+    assert!(!is_moot(&group, &false_state), "another state for a stable slot is a lie");
+    let later = Message::Checkpoint { slot: Slot(8), state };
+    assert!(!is_moot(&group, &later));
+    assert!(!group.replicas[2].core.is_moot(last, &commit(batch)), "its own are always taken");
+}
