@@ -299,10 +299,11 @@ impl Kept {
         self.past.as_ref().map_or(&self.first, |past| &past.membership)
     }
 
-    /// The states that it started with, oldest first; none if it was at the group's first.
+    /// The states that it started with, oldest first; none if it was at the group's first, or has
+    /// nothing but states of another epoch's members.
     #[must_use]
     pub fn snapshots(&self) -> &[Snapshot] {
-        self.past.as_ref().map_or(&[], |past| &past.snapshots)
+        self.past.as_ref().filter(|past| past.is_whole()).map_or(&[], |past| &past.snapshots)
     }
 
     /// Up to where it had executed when it started, as far as it was durable.
