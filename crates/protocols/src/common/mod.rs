@@ -9,5 +9,6 @@ pub mod clock;
 pub mod extent;
 pub mod pace;
 pub mod pending;
+pub mod served;
 pub mod showing;
 pub mod voting_client;

@@ -55,7 +55,6 @@ mod record;
 mod renew;
 mod replica;
 mod resend;
-mod served;
 #[cfg(test)]
 mod tests;
 mod view_change;

@@ -3,7 +3,6 @@
 use super::certificate::{Entry, validate_checkpoint};
 use super::message::{Message, Report};
 use super::record::Record;
-use super::served::Served;
 use super::view_change::Opening;
 use crate::common::asks::Asks;
 use crate::common::bodies::Bodies;
@@ -13,6 +12,7 @@ use crate::common::checks::{batch, requests, vouched};
 use crate::common::clock::ClockWait;
 use crate::common::pace::Pace;
 use crate::common::pending::{Added, Pending};
+use crate::common::served::Served;
 use crate::common::showing::Showing;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

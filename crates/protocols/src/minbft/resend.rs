@@ -6,7 +6,7 @@
 use super::certificate::Entry;
 use super::message::{Message, Report};
 use super::replica::{MinBft, Phase, Timer};
-use super::served::Served;
+use crate::common::served::Served;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};

@@ -376,20 +376,23 @@ impl Pbft {
 
     pub(super) fn on_ask_body(&mut self, from: ReplicaId, batch: &Digest, out: &mut Effects<Self>) {
         let Some(proposal) = self.bodies.proposal(batch).cloned() else { return };
-        if self.may_serve(from, out) && !mutant!("pbft.bodies-not-served") {
+        let bytes = proposal.whole().map(|envelope| envelope.len()).sum();
+        if self.may_serve(from, *batch, bytes, out) && !mutant!("pbft.bodies-not-served") {
             mark!("pbft/body_served");
             out.send(To::One(from), Message::Body(proposal));
         }
     }
 
-    /// Whether a peer may be sent another body before the next tick: a question is small, its
-    /// answer is not.
-    fn may_serve(&mut self, from: ReplicaId, out: &mut Effects<Self>) -> bool {
-        let served = &mut self.served[usize::from(from.0)];
-        *served += 1;
-        let may = *served <= 2 * RESEND_MESSAGES_MAX;
+    /// Whether a peer may be sent another answer before the next tick.
+    fn may_serve(
+        &mut self,
+        from: ReplicaId,
+        digest: Digest,
+        bytes: usize,
+        out: &mut Effects<Self>,
+    ) -> bool {
         self.arm_resend(out);
-        may
+        self.served[usize::from(from.0)].takes(digest, bytes)
     }
 
     pub(super) fn on_ask_envelope(
@@ -398,11 +401,10 @@ impl Pbft {
         digest: &Digest,
         out: &mut Effects<Self>,
     ) {
-        if !self.may_serve(from, out) {
-            return;
-        }
         let envelope = self.pending.find(digest).or_else(|| self.bodies.envelope(digest));
-        if let Some(envelope) = envelope {
+        if let Some(envelope) = envelope
+            && self.may_serve(from, *digest, envelope.len(), out)
+        {
             mark!("pbft/envelope_served");
             out.send(To::One(from), Message::Envelope(envelope));
         }

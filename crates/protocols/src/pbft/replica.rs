@@ -11,6 +11,7 @@ use crate::common::checks::{batch, requests, vouched};
 use crate::common::clock::ClockWait;
 use crate::common::pace::Pace;
 use crate::common::pending::{Added, Pending};
+use crate::common::served::Served;
 use crate::common::showing::Showing;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -174,8 +175,8 @@ pub struct Pbft {
     pub(super) reports: Vec<Option<Report>>,
     /// Peers that were sent what they lack since the last tick.
     pub(super) answered: ReplicaSet,
-    /// Bodies and envelopes that each peer was sent since the last tick.
-    pub(super) served: Vec<usize>,
+    /// What each peer was sent since the last tick because it asked.
+    pub(super) served: Vec<Served>,
     /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
     pub(super) resent: Vec<(usize, usize)>,
     /// Which peers are shown every proposal of the view at once.
@@ -295,7 +296,7 @@ impl Protocol for Pbft {
             stable: CheckpointProof::initial(base),
             reports: vec![None; n],
             answered: ReplicaSet::EMPTY,
-            served: vec![0; n],
+            served: vec![Served::default(); n],
             resent: vec![(0, 0); n],
             showing: vec![Showing::default(); n],
             gap: None,

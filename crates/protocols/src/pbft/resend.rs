@@ -5,6 +5,7 @@
 
 use super::message::{Message, Report};
 use super::replica::{Pbft, Phase, Timer};
+use crate::common::served::Served;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
@@ -100,7 +101,7 @@ impl Pbft {
     pub(super) fn on_resend(&mut self, out: &mut Effects<Self>) {
         self.resend_armed = mutant!("pbft.resends-once");
         self.answered = ReplicaSet::EMPTY;
-        self.served.iter_mut().for_each(|served| *served = 0);
+        self.served.fill_with(Served::default);
         self.resent.iter_mut().for_each(|resent| *resent = (0, 0));
         self.ticks += 1;
         self.check_behind(out);
