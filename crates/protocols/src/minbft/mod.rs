@@ -44,9 +44,7 @@
 
 mod byzantine;
 mod certificate;
-mod checkpoint;
 mod explore;
-mod judge;
 mod message;
 mod moot;
 mod ordering;
@@ -62,6 +60,6 @@ mod view_change;
 pub use byzantine::Byzantine;
 pub use certificate::{CertifiedViewChange, Entry, NewView, Prepared, Start, ViewChange};
 pub use explore::{STARTS, is_settled};
-pub use message::{Message, Report};
+pub use message::{Message, Steps};
 pub use record::Record;
-pub use replica::{MinBft, Timer};
+pub use replica::MinBft;

@@ -44,9 +44,7 @@
 
 mod byzantine;
 mod certificate;
-mod checkpoint;
 mod explore;
-mod judge;
 mod message;
 mod ordering;
 mod record;
@@ -58,6 +56,6 @@ mod view_change;
 pub use byzantine::Byzantine;
 pub use certificate::{Claim, Claims, Member, NewView, Prepared, Start, ViewChange};
 pub use explore::is_settled;
-pub use message::{Message, Report};
+pub use message::{Certified, Message};
 pub use record::Record;
-pub use replica::{Pbft, Timer};
+pub use replica::Pbft;
