@@ -1,5 +1,5 @@
-//! What a peer is sent that lacks something of a view or of its slots: own messages, and PREPAREs and
-//! NEW-VIEWs of anyone (`common/frame/repair.rs`).
+//! What a peer is sent that lacks something of a view or of its slots: own messages, and PREPAREs
+//! and NEW-VIEWs of anyone (`common/frame/repair.rs`).
 
 use super::message::{Report, Steps};
 use super::replica::MinBft;

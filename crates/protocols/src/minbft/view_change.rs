@@ -61,9 +61,9 @@ impl ChangesViews for MinBft {
         self.phase == Phase::Changing
     }
 
+    /// From a quorum of VIEW-CHANGEs whose batches it holds, so that it can give them to everyone
+    /// else.
     fn try_open(&mut self, out: &mut Effects<Self>) {
-        // The new primary opens its view from a quorum of VIEW-CHANGEs whose batches it holds, so that
-        // it can give them to everyone else.
         let mine = self.frame.leads(self.frame.view);
         if self.phase != Phase::Changing || !mine || self.opening.is_some() {
             return;

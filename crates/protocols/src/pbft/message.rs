@@ -56,8 +56,8 @@ pub type Shared = message::Shared<Certified>;
 /// A report of PBFT.
 pub type Report = message::Report<Certified>;
 
-/// The last slot up to which a replica has certificates of its view. Less than what it committed, if
-/// that was in another view: without its votes and COMMITs here, others might never decide.
+/// The last slot up to which a replica has certificates of its view. Less than what it committed,
+/// if that was in another view: without its votes and COMMITs here, others might never decide.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Certified(pub Slot);
 

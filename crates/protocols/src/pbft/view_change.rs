@@ -34,9 +34,9 @@ impl ChangesViews for Pbft {
         self.phase == Phase::Changing
     }
 
+    /// From a quorum of VIEW-CHANGEs whose batches it holds, so that it can give them to everyone
+    /// else. A correct replica holds what it claims proof of.
     fn try_open(&mut self, out: &mut Effects<Self>) {
-        // The new primary opens its view from a quorum of VIEW-CHANGEs whose batches it holds, so that
-        // it can give them to everyone else. A correct replica holds what it claims proof of.
         let needed = members_needed(&self.frame.membership);
         let mine = self.frame.leads(self.frame.view);
         if self.phase != Phase::Changing || !mine || self.frame.view_changes.len() < needed {

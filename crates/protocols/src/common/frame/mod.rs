@@ -253,8 +253,8 @@ impl<C: Framed> Frame<C> {
         self.pace.assert_invariants();
     }
 
-    /// See [`pentarchy_core::protocol::Protocol::status`]. What it is doing, while it has not entered its view, is the
-    /// protocol's to say.
+    /// See [`pentarchy_core::protocol::Protocol::status`]. What it is doing, while it has not
+    /// entered its view, is the protocol's to say.
     #[must_use]
     pub fn status(&self, changing: &'static str) -> Status {
         let reported = self.reports.iter().flatten().map(|report| report.committed);
