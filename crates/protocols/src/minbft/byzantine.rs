@@ -12,7 +12,6 @@
 //! | `prepare-oversize` | one envelope named so often that the batch is past the limits of one |
 //! | `commit` | to what the slot orders, whether it was asked to or has left the view |
 //! | `commit-other` | to another batch |
-//! | `ask` | for a view, without cause |
 //! | `view-change` | shows what its device says that it must |
 //! | `view-change-empty` | shows no PREPARE |
 //! | `view-change-more` | shows also what it did not commit to |
@@ -20,9 +19,8 @@
 //! | `new-view` | as primary: any quorum of VIEW-CHANGEs (`choice`: the set) |
 //! | `new-view-stale` | VIEW-CHANGEs for a lower view |
 //! | `acknowledge`, `enter` | whatever NEW-VIEW it heard of |
-//! | `checkpoint`, `checkpoint-false` | signs a state that others have, or none has |
-//! | `body` | gives a batch that somebody lacks |
-//! | `report` | pretends to lack everything, so that others send it |
+//!
+//! And what can be told in every protocol ([`crate::common::lies`]).
 //!
 //! To whom a lie is sent, and how often, is up to who uses this. A core that runs beside the liar
 //! may share its device, if what that core says is heard here and it bears refusals.
@@ -30,7 +28,8 @@
 mod knowledge;
 
 use super::certificate::{CertifiedViewChange, NewView, Prepared, ViewChange};
-use super::message::{Message, Report, position, request_statement};
+use super::message::{Message, STATEMENTS, position};
+use crate::common::lies::{TOLD_MAX, Told, decode, encode};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -44,18 +43,10 @@ use pentarchy_core::batch::{Item, Proposal};
 use pentarchy_core::counter::Position;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, Lie};
-use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
-use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_REQUESTS_MAX};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
-use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
-
-/// Lies remembered, so as not to repeat them; then they may be repeated.
-const TOLD_MAX: usize = 1024;
-
-/// Envelopes that a lying primary chooses among.
-const CHOICES_MAX: usize = 4;
 
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -63,7 +54,7 @@ pub struct Byzantine {
     me: ReplicaId,
     membership: Membership,
     knows: Knowledge,
-    told: BTreeSet<Lie>,
+    told: Told,
     /// Positions that its device has certified, of the last views.
     used: BTreeSet<Position>,
     /// What the device will name as the last commitment.
@@ -78,7 +69,7 @@ impl Byzantine {
             me,
             membership: membership.clone(),
             knows: Knowledge::at(membership.base),
-            told: BTreeSet::new(),
+            told: Told::default(),
             used: BTreeSet::new(),
             committed: Position::new(View(0), Position::COMMITMENT),
         }
@@ -88,13 +79,6 @@ impl Byzantine {
     #[must_use]
     pub fn boxed(me: ReplicaId, membership: &Membership) -> Box<dyn Forger> {
         Box::new(Self::new(me, membership))
-    }
-
-    fn remember(&mut self, lie: &Lie) {
-        if self.told.len() >= TOLD_MAX {
-            self.told.clear();
-        }
-        self.told.insert(*lie);
     }
 
     fn leads(&self, view: View) -> bool {
@@ -108,61 +92,50 @@ impl Byzantine {
 
     /// Views worth lying about: the one that others are in, the ones around it, and the own.
     fn views(&self) -> BTreeSet<View> {
-        let high = self.knows.highest.max(self.at());
+        let high = self.knows.heard.highest.max(self.at());
         let low = View(high.0.saturating_sub(1));
         [View(0), low, high, high.next()].into_iter().collect()
-    }
-
-    fn add(&self, lies: &mut Vec<Lie>, kind: &'static str, view: View, slot: Slot, choice: u64) {
-        let lie = Lie { kind, view, slot, choice };
-        if !self.told.contains(&lie) {
-            lies.push(lie);
-        }
     }
 
     fn add_prepares(&self, view: View, lies: &mut Vec<Lie>) {
         let in_view = self.used.range(position(view, Slot(0))..position(view, Slot(u64::MAX)));
         let last = in_view.last().filter(|position| is_commitment_to_slot(**position));
         let last = last.map_or(Slot(0), |position| Slot(position.index - Position::COMMITMENT));
-        let slot = last.max(self.knows.taken_over(view)).max(self.knows.checkpoint.slot).next();
-        let choices = self.knows.envelopes.len().min(CHOICES_MAX) as u64;
+        let slot =
+            last.max(self.knows.taken_over(view)).max(self.knows.heard.checkpoint.slot).next();
+        let choices = self.knows.heard.choices();
         for choice in 0..=choices {
-            self.add(lies, "prepare", view, slot, choice);
+            self.told.add(lies, "prepare", view, slot, choice);
         }
         for choice in (1..=choices).filter(|_| last > Slot(0)) {
-            self.add(lies, "prepare-again", view, last, choice);
+            self.told.add(lies, "prepare-again", view, last, choice);
         }
         for choice in 1..=choices {
-            self.add(lies, "prepare-skip", view, slot.next(), choice);
+            self.told.add(lies, "prepare-skip", view, slot.next(), choice);
         }
-        let first = last.max(self.knows.checkpoint.slot).next();
+        let first = last.max(self.knows.heard.checkpoint.slot).next();
         for choice in (0..=choices).filter(|_| first <= self.knows.taken_over(view)) {
-            self.add(lies, "prepare-taken-over", view, first, choice);
+            self.told.add(lies, "prepare-taken-over", view, first, choice);
         }
-        self.add(lies, "prepare-future", view, slot, 0);
-        self.add(lies, "prepare-unknown", view, slot, 0);
-        let too_much = |envelope: &Envelope| {
-            envelope.requests.len() * BATCH_ENVELOPES_MAX > BATCH_REQUESTS_MAX
-                || envelope.len() * BATCH_ENVELOPES_MAX > BATCH_BYTES_MAX
-        };
-        let mut known = (1..).zip(self.knows.envelopes.values());
-        if let Some((choice, _)) = known.find(|(_, envelope)| too_much(envelope)) {
-            self.add(lies, "prepare-oversize", view, slot, choice);
+        self.told.add(lies, "prepare-future", view, slot, 0);
+        self.told.add(lies, "prepare-unknown", view, slot, 0);
+        if let Some(choice) = self.knows.heard.oversize_choice() {
+            self.told.add(lies, "prepare-oversize", view, slot, choice);
         }
     }
 
     fn add_commits(&self, view: View, lies: &mut Vec<Lie>) {
-        let first = self.knows.checkpoint.slot.next();
+        let first = self.knows.heard.checkpoint.slot.next();
         for slot in (first.0..=self.knows.last_prepared(view).0).map(Slot) {
             if !self.used.contains(&position(view, slot)) {
-                self.add(lies, "commit", view, slot, 0);
-                self.add(lies, "commit-other", view, slot, 0);
+                self.told.add(lies, "commit", view, slot, 0);
+                self.told.add(lies, "commit-other", view, slot, 0);
             }
         }
     }
 
     fn add_changes(&self, view: View, lies: &mut Vec<Lie>) {
-        let asked = self.knows.asks.iter().filter(|(id, ask)| **id != self.me && ask.0 >= view);
+        let asked = self.knows.heard.others_asking(self.me, view);
         if view == View(0) || self.used.contains(&Position::new(view, Position::LEAVE)) {
             return;
         }
@@ -170,7 +143,7 @@ impl Byzantine {
             for kind in
                 ["view-change", "view-change-empty", "view-change-more", "view-change-stale"]
             {
-                self.add(lies, kind, view, Slot(0), 0);
+                self.told.add(lies, kind, view, Slot(0), 0);
             }
         }
     }
@@ -190,15 +163,15 @@ impl Byzantine {
         }
         if !self.leads(view) {
             if self.knows.openings.contains_key(&view) {
-                self.add(lies, "acknowledge", view, Slot(0), 0);
+                self.told.add(lies, "acknowledge", view, Slot(0), 0);
             }
             return;
         }
         for set in self.quorums(view) {
-            self.add(lies, "new-view", view, Slot(0), set);
+            self.told.add(lies, "new-view", view, Slot(0), set);
         }
         for set in self.quorums(View(view.0 - 1)) {
-            self.add(lies, "new-view-stale", view, Slot(0), set);
+            self.told.add(lies, "new-view-stale", view, Slot(0), set);
         }
     }
 
@@ -219,59 +192,39 @@ impl Byzantine {
         Some(match kind {
             "prepare-unknown" => {
                 let items = vec![Item::Named(Digest::of(b"nobody has it"))];
-                let proposal = Arc::new(Proposal::new(self.knows.time, items));
+                let proposal = Arc::new(Proposal::new(self.knows.heard.time, items));
                 Message::Prepare { view, slot, proposal }
             }
             "prepare" | "prepare-again" | "prepare-skip" | "prepare-taken-over"
             | "prepare-future" | "prepare-oversize" => {
-                let index = choice.checked_sub(1).and_then(|index| usize::try_from(index).ok());
-                let envelope = index.map(|index| self.knows.envelopes.values().nth(index));
-                let items = match envelope {
-                    Some(known) if kind == "prepare-oversize" => {
-                        vec![Item::Named(known?.digest); BATCH_ENVELOPES_MAX]
-                    }
-                    Some(known) => vec![Item::Whole(known?.clone())],
-                    None => Vec::new(),
-                };
-                let future = kind == "prepare-future";
-                let time = if future { Millis(u64::MAX / 2) } else { self.knows.time };
-                Message::Prepare { view, slot, proposal: Arc::new(Proposal::new(time, items)) }
+                let proposal = Arc::new(self.knows.heard.proposal(kind, choice)?);
+                Message::Prepare { view, slot, proposal }
             }
             "commit" => Message::Commit { view, slot, batch: self.knows.batch_at(view, slot)? },
             "commit-other" => {
                 let right = self.knows.batch_at(view, slot)?;
-                let other = self.knows.proposals.keys().find(|digest| **digest != right)?;
-                Message::Commit { view, slot, batch: *other }
+                Message::Commit { view, slot, batch: self.knows.heard.other_batch(right)? }
             }
-            "ask" => Message::RequestViewChange { view },
             "new-view" => self.new_view(view, view, choice),
             "new-view-stale" => self.new_view(view, View(view.0 - 1), choice),
             "acknowledge" => {
                 Message::Acknowledge { view, opening: self.knows.openings.get(&view)?.digest }
             }
             "enter" => Message::Enter { view, opening: self.knows.openings.get(&view)?.digest },
-            "checkpoint" => {
-                let mut states = self.knows.states.keys().filter(|(at, _)| *at == slot);
-                Message::Checkpoint { slot, state: states.next()?.1 }
+            "view-change" | "view-change-empty" | "view-change-more" | "view-change-stale" => {
+                Message::ViewChange(Arc::new(self.view_change(kind, view, hand)?))
             }
-            "checkpoint-false" => Message::Checkpoint { slot, state: Digest::of(b"a lie") },
-            "body" => {
-                let wanted = self.knows.wanted.iter().nth(usize::try_from(choice).ok()?)?;
-                Message::Body(self.knows.proposals.get(wanted)?.clone())
-            }
-            "report" => Message::Report(Report { view, entered: true, ..Report::default() }),
-            _ => Message::ViewChange(Arc::new(self.view_change(kind, view, hand)?)),
+            _ => Message::Shared(self.knows.heard.compose(lie)?),
         })
     }
 
     fn view_change(&self, kind: &str, view: View, hand: &dyn Hand) -> Option<ViewChange> {
-        let statement = request_statement(&self.membership.domain(), view);
+        let statement = STATEMENTS.request_view_change(&self.membership.domain(), view);
         let own = (self.me, (view, Signature(hand.sign(&statement))));
-        let others = self.knows.asks.iter().filter(|(id, ask)| **id != self.me && ask.0 >= view);
-        let others = others.map(|(id, ask)| (*id, *ask));
+        let others = self.knows.heard.others_asking(self.me, view);
         let weak = self.membership.quorums().weak();
         let requests = core::iter::once(own).chain(others).take(weak).collect();
-        let checkpoint = self.knows.checkpoint.clone();
+        let checkpoint = self.knows.heard.checkpoint.clone();
         let committed = self.committed.view;
         let of =
             if kind == "view-change-stale" { View(committed.0.checked_sub(1)?) } else { committed };
@@ -303,17 +256,9 @@ impl Byzantine {
     }
 }
 
-/// Author, tag and content of a message.
-pub(super) fn decode(wire: &Bytes) -> Result<(ReplicaId, AuthTag, Message), Malformed> {
-    let mut from = Reader::new(wire);
-    let (author, tag) = (ReplicaId::decode(&mut from)?, AuthTag::decode(&mut from)?);
-    let message = Message::decode(&mut from)?;
-    from.finish().map(|()| (author, tag, message))
-}
-
 impl Forger for Byzantine {
     fn hear(&mut self, wire: &Bytes) {
-        let Ok((author, tag, message)) = decode(wire) else { return };
+        let Ok((author, tag, message)) = decode::<Message>(wire) else { return };
         if !self.membership.contains(author) {
             return;
         }
@@ -327,7 +272,7 @@ impl Forger for Byzantine {
     }
 
     fn hear_request(&mut self, envelope: &Arc<Envelope>) {
-        self.knows.note_envelope(envelope);
+        self.knows.heard.note_envelope(envelope);
     }
 
     fn lies(&self) -> Vec<Lie> {
@@ -343,22 +288,14 @@ impl Forger for Byzantine {
             self.add_openings(view, &mut lies);
             let entered = self.used.contains(&Position::new(view, Position::COMMITMENT));
             if self.knows.openings.contains_key(&view) && !entered {
-                self.add(&mut lies, "enter", view, Slot(0), 0);
+                self.told.add(&mut lies, "enter", view, Slot(0), 0);
             }
-            if view > View(0) && view >= self.knows.highest {
-                self.add(&mut lies, "ask", view, Slot(0), 0);
-            }
-        }
-        for (slot, _) in self.knows.states.keys() {
-            self.add(&mut lies, "checkpoint", self.at(), *slot, 0);
-            self.add(&mut lies, "checkpoint-false", self.at(), *slot, 0);
-        }
-        for (choice, batch) in (0..).zip(&self.knows.wanted) {
-            if self.knows.proposals.contains_key(batch) {
-                self.add(&mut lies, "body", View(0), Slot(0), choice);
+            if view > View(0) && view >= self.knows.heard.highest {
+                self.told.add(&mut lies, "ask", view, Slot(0), 0);
             }
         }
-        self.add(&mut lies, "report", self.knows.highest, Slot(0), 0);
+        let about_states = ["checkpoint", "checkpoint-false"];
+        self.told.add_shared(&mut lies, &self.knows.heard, &about_states, self.at());
         lies
     }
 
@@ -367,11 +304,11 @@ impl Forger for Byzantine {
         let digest = message.statement(&self.membership.domain());
         let tag = match message.auth() {
             Auth::Channel => {
-                self.remember(lie);
+                self.told.remember(lie);
                 AuthTag::Channel
             }
             Auth::Signature => {
-                self.remember(lie);
+                self.told.remember(lie);
                 AuthTag::Signature(hand.sign(&digest))
             }
             // The position is used up, which is memory enough.
@@ -381,11 +318,7 @@ impl Forger for Byzantine {
                 AuthTag::Usig(ui)
             }
         };
-        let mut to = Writer::default();
-        self.me.encode(&mut to);
-        tag.encode(&mut to);
-        message.encode(&mut to);
-        let wire = to.into_bytes();
+        let wire = encode(self.me, &tag, &message);
         self.hear(&wire);
         Some(wire)
     }

@@ -2,9 +2,7 @@
 //! free of replica state: whether a certificate is good depends on its bytes and the membership
 //! alone.
 
-use super::message::{
-    acknowledge_statement, checkpoint_statement, prepare_statement, request_statement, slot_at,
-};
+use super::message::{STATEMENTS, acknowledge_statement, prepare_statement, slot_at};
 use crate::common::certificate::{Check, CheckpointProof};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,8 +22,7 @@ const SLOTS_MAX: usize = WINDOW_SLOTS as usize;
 /// # Errors
 /// [`Reject::BadCertificate`] if they do not.
 pub fn validate_checkpoint(proof: &CheckpointProof, check: Check<'_>) -> Result<(), Reject> {
-    let statement = checkpoint_statement(&check.domain, proof.slot, &proof.state);
-    proof.validate(check, &statement, check.membership.quorums().weak())
+    STATEMENTS.validate_checkpoint(proof, check, check.membership.quorums().weak())
 }
 
 /// Proof that a view was opened properly, and with what: the header of its NEW-VIEW and
@@ -176,7 +173,7 @@ impl ViewChange {
     pub fn validate(&self, check: Check<'_>, ui: &Ui) -> Result<(), Reject> {
         let weak = check.membership.quorums().weak();
         check.quorum(&self.requests, weak, |author, (view, signature)| {
-            let statement = request_statement(&check.domain, *view);
+            let statement = STATEMENTS.request_view_change(&check.domain, *view);
             *view >= self.view && check.verifier.signature(author, &statement, &signature.0)
         })?;
         validate_checkpoint(&self.checkpoint, check)?;

@@ -1,7 +1,7 @@
 //! What the explorer has to know of MinBFT to see more in less time.
 
-use super::byzantine::decode;
-use super::message::Message;
+use super::message::{Message, Shared};
+use crate::common::lies::decode;
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::View;
 use pentarchy_core::protocol::Status;
@@ -14,7 +14,7 @@ pub const STARTS: [(&str, &str); 1] = [("view-2", include_str!("starts/view-2.tx
 /// the replica has left behind, and views only grow. False where that is not certain.
 #[must_use]
 pub fn is_settled(status: &Status, wire: &Bytes) -> bool {
-    let Ok((_, _, message)) = decode(wire) else { return true };
+    let Ok((_, _, message)) = decode::<Message>(wire) else { return true };
     // A replica that is between views still counts commitments in the one that it entered last.
     let between = status.phase != "normal" && status.phase != "catching-up";
     let past = |view: View| view < status.view;
@@ -24,7 +24,9 @@ pub fn is_settled(status: &Status, wire: &Bytes) -> bool {
         Message::Acknowledge { view, .. } | Message::Enter { view, .. } => past(view),
         Message::Prepare { view, .. } | Message::Commit { view, .. } => past(view) && !between,
         // While draining, an ask for this very view may yet travel in the VIEW-CHANGE.
-        Message::RequestViewChange { view } => view <= status.view && status.phase != "draining",
+        Message::Shared(Shared::RequestViewChange { view }) => {
+            view <= status.view && status.phase != "draining"
+        }
         _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! What replicas say to each other, and what each statement covers.
 
 use super::certificate::{NewView, ViewChange};
-use crate::common::certificate::CheckpointProof;
+use crate::common::message::{self, More, Statements, decode_flag};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,7 +11,6 @@ use pentarchy_core::counter::Position;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
 use pentarchy_core::protocol;
-use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// The counter position at which a view's primary proposes a slot and its backups commit to it.
@@ -48,11 +47,6 @@ pub enum Message {
         /// Digest of the proposal.
         batch: Digest,
     },
-    /// A replica asks for a view; transferable.
-    RequestViewChange {
-        /// The lowest view it asks for.
-        view: View,
-    },
     /// A replica leaves all lower views and shows what it committed to.
     ViewChange(Arc<ViewChange>),
     /// The new primary opens its view with what a quorum showed.
@@ -71,92 +65,49 @@ pub enum Message {
         /// Digest of the NEW-VIEW's statement.
         opening: Digest,
     },
-    /// The state after a slot.
-    Checkpoint {
-        /// The slot.
-        slot: Slot,
-        /// Its digest.
-        state: Digest,
-    },
-    /// Proof of a stable checkpoint, for one who fell behind. Proves itself.
-    Stable(CheckpointProof),
-    /// What I have, so that others send what I lack.
-    Report(Report),
-    /// A client's envelope for the primary, who may not have it.
-    Forward(Arc<Envelope>),
-    /// I lack the proposal with this digest.
-    AskBody {
-        /// Digest of the proposal.
-        batch: Digest,
-    },
-    /// A proposal; its digest proves it.
-    Body(Arc<Proposal>),
-    /// I lack the envelope with this digest.
-    AskEnvelope {
-        /// Digest of the envelope.
-        envelope: Digest,
-    },
-    /// An envelope; its digest and its client's authentication prove it.
-    Envelope(Arc<Envelope>),
+    /// What every protocol says.
+    Shared(Shared),
 }
 
-/// Where a replica stands, for its peers. Nothing is decided by it; it only moves retransmission.
+/// What every protocol says, with the reports of this one.
+pub type Shared = message::Shared<Steps>;
+
+/// A report of MinBFT.
+pub type Report = message::Report<Steps>;
+
+/// How far a replica has come in entering its view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Report {
-    /// The view it is in or wants to enter.
-    pub view: View,
-    /// Whether it has entered that view.
-    pub entered: bool,
+pub struct Steps {
     /// Whether it has the view's NEW-VIEW.
     pub opened: bool,
-    /// Whose VIEW-CHANGE for the view it has.
-    pub view_changes: ReplicaSet,
     /// Whose acknowledgement of the view it has.
     pub acknowledged: ReplicaSet,
     /// Whose ENTER for the view it has.
     pub enters: ReplicaSet,
-    /// Its stable checkpoint.
-    pub stable: Slot,
-    /// The last slot of its contiguous committed order.
-    pub committed: Slot,
-    /// The last slot up to which it knows what every slot orders.
-    pub prepared: Slot,
-    /// The peers whose last report says the same view and slots as this one.
-    pub level: ReplicaSet,
 }
 
-impl Wire for Report {
+impl More for Steps {}
+
+impl Wire for Steps {
     fn encode(&self, to: &mut Writer) {
-        self.view.encode(to);
-        to.u8(u8::from(self.entered) | u8::from(self.opened) << 1);
-        for set in [self.view_changes, self.acknowledged, self.enters] {
-            set.encode(to);
-        }
-        for slot in [self.stable, self.committed, self.prepared] {
-            slot.encode(to);
-        }
-        self.level.encode(to);
+        to.u8(u8::from(self.opened));
+        self.acknowledged.encode(to);
+        self.enters.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let view = View::decode(from)?;
-        let flags = from.u8()?;
-        if flags > 3 {
-            return Err(Malformed);
-        }
         Ok(Self {
-            view,
-            entered: flags & 1 != 0,
-            opened: flags & 2 != 0,
-            view_changes: ReplicaSet::decode(from)?,
+            opened: decode_flag(from)?,
             acknowledged: ReplicaSet::decode(from)?,
             enters: ReplicaSet::decode(from)?,
-            stable: Slot::decode(from)?,
-            committed: Slot::decode(from)?,
-            prepared: Slot::decode(from)?,
-            level: ReplicaSet::decode(from)?,
         })
     }
 }
+
+/// What replicas sign beside view changes.
+pub const STATEMENTS: Statements = Statements {
+    request_view_change: "minbft request-view-change",
+    checkpoint: "minbft checkpoint",
+};
 
 /// One line for traces.
 impl fmt::Debug for Message {
@@ -166,7 +117,6 @@ impl fmt::Debug for Message {
                 write!(f, "Prepare {view} {slot} {:?}", proposal.items)
             }
             Self::Commit { view, slot, .. } => write!(f, "Commit {view} {slot}"),
-            Self::RequestViewChange { view } => write!(f, "RequestViewChange {view}"),
             Self::ViewChange(change) => {
                 let entry = change.entry.as_ref().map(|entry| (entry.view, entry.end()));
                 let (low, shown) = (change.checkpoint.slot, change.shown());
@@ -181,16 +131,7 @@ impl fmt::Debug for Message {
             }
             Self::Acknowledge { view, .. } => write!(f, "Acknowledge {view}"),
             Self::Enter { view, .. } => write!(f, "Enter {view}"),
-            Self::Checkpoint { slot, .. } => write!(f, "Checkpoint {slot}"),
-            Self::Stable(proof) => write!(f, "Stable {} by {:?}", proof.slot, proof.signers()),
-            Self::Report(Report { view, committed, prepared, stable, .. }) => {
-                write!(f, "Report {view} stable {stable} committed {committed} prepared {prepared}")
-            }
-            Self::Forward(envelope) => write!(f, "Forward {envelope:?}"),
-            Self::AskBody { .. } => f.write_str("AskBody"),
-            Self::Body(proposal) => write!(f, "Body {:?}", proposal.items),
-            Self::AskEnvelope { .. } => f.write_str("AskEnvelope"),
-            Self::Envelope(envelope) => write!(f, "Envelope {envelope:?}"),
+            Self::Shared(message) => message.fmt(f),
         }
     }
 }
@@ -200,18 +141,6 @@ impl fmt::Debug for Message {
 #[must_use]
 pub fn prepare_statement(domain: &Domain, view: View, slot: Slot, batch: &Digest) -> Digest {
     domain.statement("minbft prepare").u64(view.0).u64(slot.0).digest(batch).finish()
-}
-
-/// What a REQUEST-VIEW-CHANGE's signature covers.
-#[must_use]
-pub fn request_statement(domain: &Domain, view: View) -> Digest {
-    domain.statement("minbft request-view-change").u64(view.0).finish()
-}
-
-/// What a CHECKPOINT's signature covers.
-#[must_use]
-pub fn checkpoint_statement(domain: &Domain, slot: Slot, state: &Digest) -> Digest {
-    domain.statement("minbft checkpoint").u64(slot.0).digest(state).finish()
 }
 
 /// What an ACKNOWLEDGE's certificate covers.
@@ -230,14 +159,7 @@ impl protocol::Message for Message {
             Self::NewView(opening) => Auth::Usig(Position::new(opening.view, Position::OPEN)),
             Self::Acknowledge { view, .. } => Auth::Usig(Position::new(*view, Position::OPEN)),
             Self::Enter { view, .. } => Auth::Usig(Position::new(*view, Position::COMMITMENT)),
-            Self::RequestViewChange { .. } | Self::Checkpoint { .. } => Auth::Signature,
-            Self::Stable(_)
-            | Self::Report(_)
-            | Self::Forward(_)
-            | Self::AskBody { .. }
-            | Self::Body(_)
-            | Self::AskEnvelope { .. }
-            | Self::Envelope(_) => Auth::Channel,
+            Self::Shared(message) => message.auth(),
         }
     }
 
@@ -245,19 +167,11 @@ impl protocol::Message for Message {
         match self {
             Self::Prepare { .. } => "prepare",
             Self::Commit { .. } => "commit",
-            Self::RequestViewChange { .. } => "request_view_change",
             Self::ViewChange(_) => "view_change",
             Self::NewView(_) => "new_view",
             Self::Acknowledge { .. } => "acknowledge",
             Self::Enter { .. } => "enter",
-            Self::Checkpoint { .. } => "checkpoint",
-            Self::Stable(_) => "stable",
-            Self::Report(_) => "report",
-            Self::Forward(_) => "forward",
-            Self::AskBody { .. } => "ask_body",
-            Self::Body(_) => "body",
-            Self::AskEnvelope { .. } => "ask_envelope",
-            Self::Envelope(_) => "envelope",
+            Self::Shared(message) => message.kind(),
         }
     }
 
@@ -269,22 +183,13 @@ impl protocol::Message for Message {
             Self::Commit { view, slot, batch } => {
                 domain.statement("minbft commit").u64(view.0).u64(slot.0).digest(batch).finish()
             }
-            Self::RequestViewChange { view } => request_statement(domain, *view),
             Self::ViewChange(change) => change.statement(domain),
             Self::NewView(opening) => opening.statement(domain),
             Self::Acknowledge { view, opening } => acknowledge_statement(domain, *view, opening),
             Self::Enter { view, opening } => {
                 domain.statement("minbft enter").u64(view.0).digest(opening).finish()
             }
-            Self::Checkpoint { slot, state } => checkpoint_statement(domain, *slot, state),
-            // These prove themselves or bind nobody; the channel vouches for the sender.
-            Self::Stable(_)
-            | Self::Report(_)
-            | Self::Forward(_)
-            | Self::AskBody { .. }
-            | Self::Body(_)
-            | Self::AskEnvelope { .. }
-            | Self::Envelope(_) => Digest::default(),
+            Self::Shared(message) => message.statement(domain, &STATEMENTS),
         }
     }
 }
@@ -304,56 +209,20 @@ impl Wire for Message {
                 slot.encode(to);
                 batch.encode(to);
             }
-            Self::RequestViewChange { view } => {
-                to.u8(2);
-                view.encode(to);
-            }
             Self::ViewChange(change) => {
-                to.u8(3);
+                to.u8(2);
                 change.encode(to);
             }
             Self::NewView(opening) => {
-                to.u8(4);
+                to.u8(3);
                 opening.encode(to);
             }
             Self::Acknowledge { view, opening } | Self::Enter { view, opening } => {
-                to.u8(if matches!(self, Self::Enter { .. }) { 6 } else { 5 });
+                to.u8(if matches!(self, Self::Enter { .. }) { 5 } else { 4 });
                 view.encode(to);
                 opening.encode(to);
             }
-            Self::Checkpoint { slot, state } => {
-                to.u8(7);
-                slot.encode(to);
-                state.encode(to);
-            }
-            Self::Stable(proof) => {
-                to.u8(8);
-                proof.encode(to);
-            }
-            Self::Report(report) => {
-                to.u8(9);
-                report.encode(to);
-            }
-            Self::Forward(envelope) => {
-                to.u8(10);
-                envelope.encode(to);
-            }
-            Self::AskBody { batch } => {
-                to.u8(11);
-                batch.encode(to);
-            }
-            Self::Body(proposal) => {
-                to.u8(12);
-                proposal.encode(to);
-            }
-            Self::AskEnvelope { envelope } => {
-                to.u8(13);
-                envelope.encode(to);
-            }
-            Self::Envelope(envelope) => {
-                to.u8(14);
-                envelope.encode(to);
-            }
+            Self::Shared(message) => message.encode(to),
         }
     }
 
@@ -369,20 +238,11 @@ impl Wire for Message {
                 slot: Slot::decode(from)?,
                 batch: Digest::decode(from)?,
             },
-            2 => Self::RequestViewChange { view: View::decode(from)? },
-            3 => Self::ViewChange(Arc::new(ViewChange::decode(from)?)),
-            4 => Self::NewView(Arc::new(NewView::decode(from)?)),
-            5 => Self::Acknowledge { view: View::decode(from)?, opening: Digest::decode(from)? },
-            6 => Self::Enter { view: View::decode(from)?, opening: Digest::decode(from)? },
-            7 => Self::Checkpoint { slot: Slot::decode(from)?, state: Digest::decode(from)? },
-            8 => Self::Stable(CheckpointProof::decode(from)?),
-            9 => Self::Report(Report::decode(from)?),
-            10 => Self::Forward(Arc::new(Envelope::decode(from)?)),
-            11 => Self::AskBody { batch: Digest::decode(from)? },
-            12 => Self::Body(Arc::new(Proposal::decode(from)?)),
-            13 => Self::AskEnvelope { envelope: Digest::decode(from)? },
-            14 => Self::Envelope(Arc::new(Envelope::decode(from)?)),
-            _ => return Err(Malformed),
+            2 => Self::ViewChange(Arc::new(ViewChange::decode(from)?)),
+            3 => Self::NewView(Arc::new(NewView::decode(from)?)),
+            4 => Self::Acknowledge { view: View::decode(from)?, opening: Digest::decode(from)? },
+            5 => Self::Enter { view: View::decode(from)?, opening: Digest::decode(from)? },
+            tag => Self::Shared(Shared::decode(tag, from)?),
         })
     }
 }

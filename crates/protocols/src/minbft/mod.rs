@@ -12,24 +12,19 @@
 //! | --- | --- | --- | --- |
 //! | `Prepare` | primary | counter `v:s+2` | slot `s` orders this batch |
 //! | `Commit` | backup | counter `v:s+2` | I hold that batch and commit to it |
-//! | `RequestViewChange` | any | signature | I want view `v` |
 //! | `ViewChange` | any | counter `v:0` | I left all lower views; this is what I committed to |
 //! | `NewView` | primary | counter `v:1` | a quorum of VIEW-CHANGEs; what follows from them |
 //! | `Acknowledge` | backup | counter `v:1` | I checked that NEW-VIEW and hold its batches |
 //! | `Enter` | all | counter `v:2` | `f + 1` checked it; I commit to it |
-//! | `Checkpoint` | all | signature | my state after slot `s` |
-//! | `Stable` | any | itself | `f + 1` checkpoints, for one who fell behind |
-//! | `Report` | any | channel | what I have; send what I lack |
-//! | `Forward`, `AskEnvelope`, `Envelope` | any | itself | requests by digest |
-//! | `AskBody`, `Body` | any | itself | batches by digest |
+//! | `Shared` | | | what all protocols say: [`crate::common::message::Shared`] |
 //!
 //! # Normal case
 //! `ordering.rs`: the primary proposes what waits at the end of each round; a backup commits in
-//! slot order once it holds the whole batch; `f + 1` commitments, the PREPARE among them, decide;
-//! decided slots execute in order. `checkpoint.rs`: every `checkpoint_slots`, or earlier if batches
-//! are large (`common/extent.rs`), all sign their state; `f + 1` equal signatures make it stable
-//! and move the window. `resend.rs`: while anyone is not
-//! level, replicas report what they have and send each other what the other lacks.
+//! slot order once it holds the whole batch; `f + 1` commitments, the PREPARE among them, decide.
+//! The rest is common to protocols ([`crate::common::frame`]): decided slots execute in order;
+//! every `checkpoint_slots`, or earlier if batches are large, all sign their state, of which
+//! `f + 1` equal signatures make a stable checkpoint; while anyone is not level, replicas report
+//! what they have and send each other what the other lacks (`resend.rs`).
 //!
 //! # View change
 //! `view_change.rs`: `f + 1` REQUEST-VIEW-CHANGEs, VIEW-CHANGE, NEW-VIEW, ACKNOWLEDGE, ENTER. What
@@ -44,9 +39,7 @@
 
 mod byzantine;
 mod certificate;
-mod checkpoint;
 mod explore;
-mod judge;
 mod message;
 mod moot;
 mod ordering;
@@ -55,7 +48,6 @@ mod record;
 mod renew;
 mod replica;
 mod resend;
-mod served;
 #[cfg(test)]
 mod tests;
 mod view_change;
@@ -63,6 +55,6 @@ mod view_change;
 pub use byzantine::Byzantine;
 pub use certificate::{CertifiedViewChange, Entry, NewView, Prepared, Start, ViewChange};
 pub use explore::{STARTS, is_settled};
-pub use message::{Message, Report};
+pub use message::{Message, Steps};
 pub use record::Record;
-pub use replica::{MinBft, Timer};
+pub use replica::MinBft;

@@ -5,7 +5,7 @@
 //! nothing can be dropped unseen. One that contradicts what is known still proves a lie, and is
 //! checked.
 
-use super::message::Message;
+use super::message::{Message, Shared};
 use super::replica::{MinBft, SlotState};
 use pentarchy_core::ids::ReplicaId;
 
@@ -13,20 +13,21 @@ impl MinBft {
     /// A COMMIT to what was decided in this view, or to a slot below the window; a CHECKPOINT of
     /// the state that is stable there, or below it.
     pub(super) fn says_nothing_new(&self, author: ReplicaId, message: &Message) -> bool {
-        if author == self.me {
+        if author == self.frame.me {
             return false;
         }
         match message {
-            Message::Commit { view, slot, batch } if *view == self.entered => {
+            Message::Commit { view, slot, batch } if *view == self.frame.entered => {
                 let known = self.window.get(*slot);
                 let is_decided = |state: &SlotState| {
                     state.decided && state.prepare.is_some() && state.batch == Some(*batch)
                 };
                 known.map_or(*slot <= self.window.low(), is_decided)
             }
-            Message::Checkpoint { slot, state } => {
-                let is_stable = *slot == self.stable.slot && *state == self.stable.state;
-                *slot < self.stable.slot || is_stable
+            Message::Shared(Shared::Checkpoint { slot, state }) => {
+                let is_stable =
+                    *slot == self.frame.stable.slot && *state == self.frame.stable.state;
+                *slot < self.frame.stable.slot || is_stable
             }
             _ => false,
         }

@@ -11,22 +11,21 @@
 use super::certificate::{Entry, ViewChange};
 use super::message::Message;
 use super::record::Record;
-use super::replica::{MinBft, OwnMessages, Phase, Timer};
+use super::replica::{MinBft, OwnMessages, Phase};
 use super::view_change::Opening;
 use crate::common::certificate::CheckpointProof;
-use alloc::collections::BTreeMap;
+use crate::common::frame::Own;
+use crate::common::frame::hooks::Resumes;
+use crate::common::frame::resuming::{Envelopes, Resuming};
+use crate::common::record::Kept;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified};
-use pentarchy_core::batch::Proposal;
-use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::Output;
-use pentarchy_core::protocol::{Delay, Effects, To};
-use pentarchy_core::request::Envelope;
+use pentarchy_core::protocol::{Effects, To};
 use pentarchy_core::votes::Votes;
 
 /// Something to be said again.
@@ -59,7 +58,7 @@ struct Past {
     /// What is to be said again.
     said: Vec<Again>,
     /// Envelopes by digest, for proposals that name them.
-    envelopes: BTreeMap<Digest, Arc<Envelope>>,
+    envelopes: Envelopes,
 }
 
 impl Past {
@@ -79,31 +78,18 @@ impl Past {
     }
 }
 
-impl MinBft {
-    /// Goes on from a log, and from the state that the executor has.
-    pub(super) fn resume(
+impl Resumes for MinBft {
+    fn resume(
         &mut self,
         log: &mut dyn Iterator<Item = Record>,
         executed: Base,
         out: &mut Effects<Self>,
     ) {
-        self.committed = executed.slot;
+        self.frame.committed = executed.slot;
         let mut past = Past::default();
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions(&past);
-        out.output(Output::Resumed { upto: self.may_have_executed() });
-        let other = self.stable.slot == self.committed && self.stable.state != executed.state;
-        if self.stable.slot > self.committed || other {
-            let CheckpointProof { slot, state, .. } = self.stable;
-            out.output(Output::Fetch { slot, state, from: self.stable.signers() });
-        } else if self.stable.slot < self.committed && !mutant!("minbft.state-not-vouched-again") {
-            self.on_checkpointed(executed.slot, executed.state, out);
-        }
-        if self.phase != Phase::Entered {
-            mark!("minbft/resumed_changing");
-            let doublings = self.doublings;
-            out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
-        }
+        self.go_on(executed, self.may_have_executed(), out);
         let silent = mutant!("minbft.says-nothing-again");
         for again in past.said.into_iter().filter(|_| !silent) {
             mark!("minbft/said_again");
@@ -113,58 +99,60 @@ impl MinBft {
             }
         }
     }
+}
 
+impl MinBft {
     /// What was executed was decided. Nobody commits to it again for this replica alone.
     fn recall_decisions(&mut self, past: &Past) {
-        for slot in (self.window.low().0 + 1..=self.committed.0).map(Slot) {
+        for slot in (self.window.low().0 + 1..=self.frame.committed.0).map(Slot) {
             let Some(state) = self.window.get_mut(slot) else { continue };
             state.decided = state.batch.is_some();
-            let body = state.batch.and_then(|batch| self.bodies.get(&batch));
-            if let Some(bytes) = body.map(|body| body.bytes()) {
-                self.checkpoints.extent.executed(slot, bytes, &self.tuning);
-            }
+            self.frame.recall_executed(slot, state.batch);
         }
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
-        self.checkpoints.extent.begin(self.committed);
+        self.frame.checkpoints.extent.begin(self.frame.committed);
         let proposed: Vec<Slot> = past.said.iter().filter_map(Again::proposed).collect();
         self.looping = proposed.len() as u64;
-        self.in_flight = proposed.iter().filter(|slot| **slot > self.committed).count() as u64;
-        self.next_slot = self.next_slot.max(self.committed.next());
+        self.in_flight =
+            proposed.iter().filter(|slot| **slot > self.frame.committed).count() as u64;
+        self.frame.next_slot = self.frame.next_slot.max(self.frame.committed.next());
     }
 
     /// The highest slot that this replica may have executed.
     fn may_have_executed(&self) -> Slot {
-        Slot(self.next_slot.0 - 1)
+        Slot(self.frame.next_slot.0 - 1)
     }
 
     fn recall(&mut self, record: Record, past: &mut Past) {
         match record {
-            Record::Envelope(envelope) => {
+            Record::Kept(Kept::Envelope(envelope)) => {
                 past.envelopes.insert(envelope.digest, envelope);
             }
             Record::Prepare { view, slot, proposal } => {
-                self.next_slot = self.next_slot.max(slot.next());
-                self.recall_body(slot, &proposal, past);
+                self.frame.next_slot = self.frame.next_slot.max(slot.next());
+                self.frame.recall_body(slot, &proposal, &past.envelopes);
                 if let Some(state) = self.window.get_mut(slot) {
                     state.batch = Some(proposal.digest());
                 }
                 past.say(Message::Prepare { view, slot, proposal });
             }
             Record::Commit(prepare) => self.recall_commit(prepare, past),
-            Record::Body { slot, proposal } => self.recall_body(slot, &proposal, past),
+            Record::Kept(Kept::Body { slot, proposal }) => {
+                self.frame.recall_body(slot, &proposal, &past.envelopes);
+            }
             Record::Leave(change) => self.recall_leaving(change, past),
             Record::Open(opening) => {
-                if self.phase == Phase::Changing && opening.view == self.view {
+                if self.phase == Phase::Changing && opening.view == self.frame.view {
                     self.phase = Phase::Opening;
                     past.say(Message::NewView(opening));
                 }
             }
             Record::Acknowledge(verified) => self.recall_opening(verified, past),
             Record::Enter(entry) => self.recall_entry(entry, past),
-            Record::Stable(proof) => self.recall_stable(proof, past),
+            Record::Kept(Kept::Stable(proof)) => self.recall_checkpoint(proof, past),
             Record::Said(verified) => self.recall_said(verified, past),
-            Record::Entered(entry) if entry.view > self.entered => self.recall_entered(entry),
-            Record::Left(view) if view > self.view => {
+            Record::Entered(entry) if entry.view > self.frame.entered => self.recall_entered(entry),
+            Record::Left(view) if view > self.frame.view => {
                 self.recall_view(view);
                 past.said.retain(|again| again.proposed().is_some());
             }
@@ -172,22 +160,17 @@ impl MinBft {
         }
     }
 
-    fn recall_body(&mut self, slot: Slot, proposal: &Arc<Proposal>, past: &Past) {
-        self.bodies.want(slot, proposal.digest());
-        self.bodies.offer(proposal, |digest| past.envelopes.get(digest).cloned());
-    }
-
     fn recall_commit(&mut self, prepare: Verified<Message>, past: &mut Past) {
         let message = prepare.message.clone();
         let Message::Prepare { view, slot, proposal } = &*message else { return };
         let batch = proposal.digest();
-        self.recall_body(*slot, proposal, past);
+        self.frame.recall_body(*slot, proposal, &past.envelopes);
         if let Some(state) = self.window.get_mut(*slot) {
             state.batch = Some(batch);
             state.commits.cast(prepare.author, batch);
             state.prepare = Some(prepare);
         }
-        self.next_slot = self.next_slot.max(slot.next());
+        self.frame.next_slot = self.frame.next_slot.max(slot.next());
         past.say(Message::Commit { view: *view, slot: *slot, batch });
     }
 
@@ -197,21 +180,21 @@ impl MinBft {
         let message = said.message.clone();
         match &*message {
             Message::Prepare { slot, proposal, .. } => {
-                self.recall_body(*slot, proposal, past);
+                self.frame.recall_body(*slot, proposal, &past.envelopes);
                 let batch = proposal.digest();
                 if let Some(state) = self.window.get_mut(*slot) {
                     state.batch = Some(batch);
                     state.commits.cast(said.author, batch);
                     state.prepare = Some(said.clone());
                 }
-                self.next_slot = self.next_slot.max(slot.next());
+                self.frame.next_slot = self.frame.next_slot.max(slot.next());
             }
             Message::Commit { slot, .. } => {
                 if let Some(state) = self.window.get_mut(*slot) {
                     state.own_commit = Some(said.clone());
                 }
             }
-            Message::ViewChange(_) => self.own.view_change = Some(said.clone()),
+            Message::ViewChange(_) => self.frame.own.view_change = Some(said.clone()),
             Message::Acknowledge { .. } => self.own.acknowledge = Some(said.clone()),
             Message::Enter { .. } => self.own.enter = Some(said.clone()),
             _ => {}
@@ -220,11 +203,11 @@ impl MinBft {
     }
 
     fn recall_leaving(&mut self, change: Arc<ViewChange>, past: &mut Past) {
-        if change.view <= self.view {
+        if change.view <= self.frame.view {
             return;
         }
         for (author, (view, signature)) in &change.requests {
-            self.note_ask(*author, *view, *signature);
+            self.frame.note_ask(*author, *view, *signature);
         }
         self.recall_own_prepares(&change, past);
         self.recall_view(change.view);
@@ -234,7 +217,7 @@ impl MinBft {
     /// Own PREPAREs of the view that is left, with the certificates that VIEW-CHANGE showed them
     /// with: the next one may have to show them again.
     fn recall_own_prepares(&mut self, change: &ViewChange, past: &mut Past) {
-        let domain = self.membership.domain();
+        let domain = self.frame.membership.domain();
         for again in past.said.drain(..) {
             let Again::New(message) = again else { continue };
             let Message::Prepare { slot, proposal, .. } = &message else { continue };
@@ -244,40 +227,41 @@ impl MinBft {
             let (Some(shown), Some(state)) = (shown, self.window.get_mut(slot)) else { continue };
             let tag = AuthTag::Usig(shown.ui);
             state.batch = Some(batch);
-            state.commits.cast(self.me, batch);
-            state.prepare = Some(Verified::recalled(self.me, tag, &domain, message));
+            state.commits.cast(self.frame.me, batch);
+            state.prepare = Some(Verified::recalled(self.frame.me, tag, &domain, message));
         }
     }
 
     fn recall_view(&mut self, view: View) {
-        (self.view, self.phase) = (view, Phase::Changing);
+        (self.frame.view, self.phase) = (view, Phase::Changing);
         (self.opening, self.own) = (None, OwnMessages::default());
-        self.doublings = self.doublings.saturating_add(1);
+        self.frame.own = Own::default();
+        self.frame.doublings = self.frame.doublings.saturating_add(1);
     }
 
     fn recall_opening(&mut self, verified: Verified<Message>, past: &mut Past) {
         let message = verified.message.clone();
         let Message::NewView(opening) = &*message else { return };
-        let told = opening.view == self.view && self.phase == Phase::Acknowledged;
-        if told || opening.view <= self.entered || opening.view < self.view {
+        let told = opening.view == self.frame.view && self.phase == Phase::Acknowledged;
+        if told || opening.view <= self.frame.entered || opening.view < self.frame.view {
             return;
         }
-        if opening.view > self.view {
+        if opening.view > self.frame.view {
             self.recall_view(opening.view);
             // Until the view is entered, a later one may want to be shown what was proposed.
             past.said.retain(|again| again.proposed().is_some());
         }
         self.phase = Phase::Acknowledged;
         let (view, digest) = (opening.view, verified.digest);
-        if self.membership.primary(view) != self.me {
+        if self.frame.membership.primary(view) != self.frame.me {
             past.say(Message::Acknowledge { view, opening: digest });
         }
-        self.opening = Some(Opening::new(verified, opening, &self.membership.domain()));
+        self.opening = Some(Opening::new(verified, opening, &self.frame.membership.domain()));
     }
 
     fn recall_entry(&mut self, entry: Entry, past: &mut Past) {
         let Some(opening) = &mut self.opening else { return };
-        if entry.view <= self.entered {
+        if entry.view <= self.frame.entered {
             return;
         }
         opening.acknowledgements = entry.acknowledgements.iter().copied().collect();
@@ -292,22 +276,18 @@ impl MinBft {
 
     fn recall_entered(&mut self, entry: Entry) {
         self.take_over(&entry);
-        self.next_slot = entry.end().max(self.stable.slot).next();
-        (self.view, self.entered, self.phase) = (entry.view, entry.view, Phase::Entered);
+        self.frame.next_slot = entry.end().max(self.frame.stable.slot).next();
+        (self.frame.view, self.frame.entered, self.phase) =
+            (entry.view, entry.view, Phase::Entered);
         self.entry = Some(entry);
         self.enters = Votes::default();
     }
 
-    fn recall_stable(&mut self, proof: CheckpointProof, past: &mut Past) {
+    fn recall_checkpoint(&mut self, proof: CheckpointProof, past: &mut Past) {
         let low = proof.slot;
-        if low <= self.stable.slot {
+        if !self.recall_stable(proof) {
             return;
         }
-        self.stable = proof;
-        self.advance_window(low);
-        self.next_slot = self.next_slot.max(low.next());
-        self.bodies.retain(low, |_| true);
-        self.doublings = 0;
         past.said.retain(|again| match again.message() {
             Message::Prepare { slot, .. } | Message::Commit { slot, .. } => *slot > low,
             _ => true,

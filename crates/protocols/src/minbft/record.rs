@@ -13,21 +13,18 @@
 
 use super::certificate::{Entry, NewView, ViewChange};
 use super::message::Message;
-use super::replica::MinBft;
-use crate::common::certificate::CheckpointProof;
+use crate::common::record::Kept;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
-use pentarchy_core::batch::{Batch, Proposal};
+use pentarchy_core::batch::Proposal;
 use pentarchy_core::ids::{Slot, View};
-use pentarchy_core::protocol::Effects;
-use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// One thing that a replica does not forget.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Record {
-    /// An envelope that the next proposal names without carrying it.
-    Envelope(Arc<Envelope>),
+    /// What every protocol keeps. A batch is one that the next NEW-VIEW takes over.
+    Kept(Kept),
     /// As primary, this replica proposes.
     Prepare {
         /// The view.
@@ -39,13 +36,6 @@ pub enum Record {
     },
     /// This replica commits to that PREPARE.
     Commit(Verified<Message>),
-    /// A batch that the next NEW-VIEW takes over.
-    Body {
-        /// The slot that orders it.
-        slot: Slot,
-        /// The batch, as it was proposed.
-        proposal: Arc<Proposal>,
-    },
     /// This replica leaves all lower views, showing this.
     Leave(Arc<ViewChange>),
     /// As primary, this replica opens its view with this.
@@ -54,8 +44,6 @@ pub enum Record {
     Acknowledge(Verified<Message>),
     /// This replica enters its view.
     Enter(Entry),
-    /// A state that a quorum vouches for; nothing up to there is needed any more.
-    Stable(CheckpointProof),
     /// What this replica said, under the certificate that it was given.
     Said(Verified<Message>),
     /// In this view this replica committed last. It has left it, or is about to.
@@ -67,88 +55,63 @@ pub enum Record {
 impl Wire for Record {
     fn encode(&self, to: &mut Writer) {
         match self {
-            Self::Envelope(envelope) => {
-                to.u8(0);
-                envelope.encode(to);
-            }
+            Self::Kept(record) => record.encode(to),
             Self::Prepare { view, slot, proposal } => {
-                to.u8(1);
+                to.u8(0);
                 view.encode(to);
                 slot.encode(to);
                 proposal.encode(to);
             }
             Self::Commit(prepare) => {
-                to.u8(2);
+                to.u8(1);
                 prepare.encode(to);
             }
-            Self::Body { slot, proposal } => {
-                to.u8(3);
-                slot.encode(to);
-                proposal.encode(to);
-            }
             Self::Leave(change) => {
-                to.u8(4);
+                to.u8(2);
                 change.encode(to);
             }
             Self::Open(opening) => {
-                to.u8(5);
+                to.u8(3);
                 opening.encode(to);
             }
             Self::Acknowledge(opening) => {
-                to.u8(6);
+                to.u8(4);
                 opening.encode(to);
             }
             Self::Enter(entry) => {
-                to.u8(7);
+                to.u8(5);
                 entry.encode(to);
             }
-            Self::Stable(proof) => {
-                to.u8(8);
-                proof.encode(to);
-            }
             Self::Said(message) => {
-                to.u8(9);
+                to.u8(6);
                 message.encode(to);
             }
             Self::Entered(entry) => {
-                to.u8(10);
+                to.u8(7);
                 entry.encode(to);
             }
             Self::Left(view) => {
-                to.u8(11);
+                to.u8(8);
                 view.encode(to);
             }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match from.u8()? {
-            0 => Self::Envelope(Arc::new(Envelope::decode(from)?)),
-            1 => Self::Prepare {
+            0 => Self::Prepare {
                 view: View::decode(from)?,
                 slot: Slot::decode(from)?,
                 proposal: Arc::new(Proposal::decode(from)?),
             },
-            2 => Self::Commit(Verified::decode(from)?),
-            3 => Self::Body {
-                slot: Slot::decode(from)?,
-                proposal: Arc::new(Proposal::decode(from)?),
-            },
-            4 => Self::Leave(Arc::new(ViewChange::decode(from)?)),
-            5 => Self::Open(Arc::new(NewView::decode(from)?)),
-            6 => Self::Acknowledge(Verified::decode(from)?),
-            7 => Self::Enter(Entry::decode(from)?),
-            8 => Self::Stable(CheckpointProof::decode(from)?),
-            9 => Self::Said(Verified::decode(from)?),
-            10 => Self::Entered(Entry::decode(from)?),
-            11 => Self::Left(View::decode(from)?),
-            _ => return Err(Malformed),
+            1 => Self::Commit(Verified::decode(from)?),
+            2 => Self::Leave(Arc::new(ViewChange::decode(from)?)),
+            3 => Self::Open(Arc::new(NewView::decode(from)?)),
+            4 => Self::Acknowledge(Verified::decode(from)?),
+            5 => Self::Enter(Entry::decode(from)?),
+            6 => Self::Said(Verified::decode(from)?),
+            7 => Self::Entered(Entry::decode(from)?),
+            8 => Self::Left(View::decode(from)?),
+            tag => Self::Kept(Kept::decode(tag, from)?),
         })
-    }
-}
-
-/// Keeps the envelopes of a batch that its proposal only names.
-pub(super) fn persist_named(batch: &Batch, out: &mut Effects<MinBft>) {
-    for envelope in batch.envelopes.iter().filter(|envelope| envelope.is_large()) {
-        out.persist(Record::Envelope(envelope.clone()));
     }
 }

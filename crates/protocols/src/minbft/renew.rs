@@ -8,19 +8,30 @@
 
 use super::certificate::Entry;
 use super::message::Message;
-use super::record::{Record, persist_named};
+use super::record::Record;
 use super::replica::{MinBft, Phase};
+use crate::common::frame::Frame;
+use crate::common::frame::hooks::Renews;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::Slot;
-use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
+
+impl Renews for MinBft {
+    fn persist_again(&self, out: &mut Effects<Self>) {
+        self.persist_entry(out);
+        self.persist_slots(out);
+        if self.frame.view > self.frame.entered {
+            self.persist_leaving(out);
+        }
+    }
+}
 
 impl MinBft {
     /// Says something that others may have to be told again after a crash, and notes it until it
     /// comes back.
     pub(super) fn say(&mut self, message: Message, out: &mut Effects<Self>) {
-        if self.is_durable {
+        if self.frame.is_durable {
             self.unheard.push(message.clone());
         }
         out.send(To::All, message);
@@ -33,20 +44,6 @@ impl MinBft {
         }
     }
 
-    /// Keeps everything again that is needed beside the state of the stable checkpoint.
-    pub(super) fn persist_again(&self, out: &mut Effects<Self>) {
-        if !self.is_durable {
-            return;
-        }
-        mark!("minbft/persisted_again");
-        out.persist(Record::Stable(self.stable.clone()));
-        self.persist_entry(out);
-        self.persist_slots(out);
-        if self.view > self.entered {
-            self.persist_leaving(out);
-        }
-    }
-
     fn persist_entry(&self, out: &mut Effects<Self>) {
         let Some(entry) = &self.entry else { return };
         if mutant!("minbft.entry-not-kept-again") {
@@ -54,7 +51,7 @@ impl MinBft {
         }
         self.persist_bodies(entry.base, &entry.list, out);
         match &self.opening {
-            Some(opening) if self.phase == Phase::Entered => {
+            Some(opening) if self.frame.is_entered() => {
                 out.persist(Record::Acknowledge(opening.message.clone()));
                 persist_said(self.own.acknowledge.as_ref(), out);
                 out.persist(Record::Enter(entry.clone()));
@@ -67,14 +64,14 @@ impl MinBft {
     /// What this replica committed to in the view that it entered last.
     fn persist_slots(&self, out: &mut Effects<Self>) {
         let taken_over = self.entry.as_ref().map_or(Slot(0), Entry::end);
-        let first = self.stable.slot.max(taken_over).next();
+        let first = self.frame.stable.slot.max(taken_over).next();
         let hidden = u64::from(mutant!("minbft.commitment-not-kept-again"));
-        for slot in (first.0..self.next_slot.0.saturating_sub(hidden)).map(Slot) {
+        for slot in (first.0..self.frame.next_slot.0.saturating_sub(hidden)).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
             let Some(prepare) = &state.prepare else { continue };
-            let body = state.batch.and_then(|batch| self.bodies.get(&batch));
-            body.into_iter().for_each(|body| persist_named(body, out));
-            if prepare.author == self.me {
+            let body = state.batch.and_then(|batch| self.frame.bodies.get(&batch));
+            body.into_iter().for_each(|body| Frame::persist_named(body, out));
+            if prepare.author == self.frame.me {
                 out.persist(Record::Said(prepare.clone()));
             } else {
                 out.persist(Record::Commit(prepare.clone()));
@@ -83,10 +80,9 @@ impl MinBft {
         }
         for message in &self.unheard {
             if let Message::Prepare { view, slot, proposal } = message
-                && *view == self.entered
+                && *view == self.frame.entered
             {
-                let named = proposal.named().filter_map(|digest| self.pending.find(&digest));
-                named.for_each(|envelope| out.persist(Record::Envelope(envelope)));
+                self.frame.persist_pending(proposal, out);
                 let (view, slot, proposal) = (*view, *slot, proposal.clone());
                 out.persist(Record::Prepare { view, slot, proposal });
             }
@@ -99,15 +95,15 @@ impl MinBft {
             // It has said nothing about that yet. If it crashes now, it has a reason or not.
             return;
         }
-        let said = self.own.view_change.as_ref().map(|said| &*said.message);
+        let said = self.frame.own.view_change.as_ref().map(|said| &*said.message);
         let leaving = said.into_iter().chain(&self.unheard).find_map(|message| match message {
-            Message::ViewChange(change) if change.view == self.view => Some(change.clone()),
+            Message::ViewChange(change) if change.view == self.frame.view => Some(change.clone()),
             _ => None,
         });
-        out.persist(leaving.map_or(Record::Left(self.view), Record::Leave));
-        persist_said(self.own.view_change.as_ref(), out);
+        out.persist(leaving.map_or(Record::Left(self.frame.view), Record::Leave));
+        persist_said(self.frame.own.view_change.as_ref(), out);
         let openings = self.unheard.iter().filter_map(|message| match message {
-            Message::NewView(opening) if opening.view == self.view => Some(opening),
+            Message::NewView(opening) if opening.view == self.frame.view => Some(opening),
             _ => None,
         });
         for opening in openings.filter(|_| self.phase == Phase::Opening) {

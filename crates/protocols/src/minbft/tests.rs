@@ -1,14 +1,17 @@
 //! Small schedules by hand: a group in memory, messages delivered in order, links cut at will. The
 //! simulator does the rest at random.
 
+use super::message::Shared;
 use super::record::Record;
-use super::{Message, MinBft, Timer};
+use super::{Message, MinBft};
+use crate::common::frame::changing::Changing;
+use crate::common::timer::Timer;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::{Certificate, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
@@ -312,7 +315,7 @@ impl Group {
         while let Some((_, to, wire)) = self.queue.pop_front() {
             let (_, (_, Body(message))) =
                 <(ReplicaId, (Tagged, Body))>::from_bytes(&wire).expect("our own encoding");
-            if !matches!(message, Message::Checkpoint { .. }) {
+            if !matches!(message, Message::Shared(Shared::Checkpoint { .. })) {
                 self.deliver(to, &wire);
             }
         }
@@ -323,8 +326,10 @@ impl Group {
         for id in ids {
             let mut out = Effects::default();
             let core = &mut self.replicas[usize::from(*id)].core;
-            core.ask_in_test(view);
-            core.leave_in_test(&mut out);
+            for asking in core.frame.membership.ids() {
+                core.frame.note_ask(asking, view, Signature([0; 64]));
+            }
+            core.try_leave(&mut out);
             self.carry_out(ReplicaId(*id), out);
         }
         if lost {
@@ -354,7 +359,7 @@ impl Group {
             membership: self.membership.clone(),
             fetch: None,
             memory: Memory::Durable { executed: Base::default(), records: Vec::new() },
-            tuning: replica.core.tuning,
+            tuning: replica.core.frame.tuning,
         };
         replica.timers.clear();
         replica.core = MinBft::start(setup, &mut replica.log.clone().into_iter(), &mut out);
@@ -693,7 +698,7 @@ fn a_clock_that_was_not_looked_at_accuses_nobody_and_holds_nobody_up() {
     let reported = |now: u64| {
         let mut group = Group::new(1);
         let mut out = Effects::default();
-        let (membership, tuning) = (group.membership.clone(), group.replicas[1].core.tuning);
+        let (membership, tuning) = (group.membership.clone(), group.replicas[1].core.frame.tuning);
         let setup =
             Setup { me: ReplicaId(1), membership, fetch: None, memory: Memory::Volatile, tuning };
         let mut late = MinBft::start(setup, &mut core::iter::empty(), &mut out);

@@ -9,20 +9,21 @@ use super::certificate::{
     CertifiedViewChange, Entry, NewView, Prepared, Start, ViewChange, batch_shown,
 };
 use super::message::Message;
-use super::record::{Record, persist_named};
-use super::replica::{MinBft, OwnMessages, Phase, SlotState, Timer};
-use crate::common::showing::Showing;
+use super::record::Record;
+use super::replica::{MinBft, OwnMessages, Phase, SlotState};
+use crate::common::frame::checkpointing::Checkpointing;
+use crate::common::frame::execution::Execution;
+use crate::common::frame::hooks::ChangesViews;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{Signature, Verified};
+use pentarchy_core::auth::Verified;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::Output;
-use pentarchy_core::protocol::{Delay, Effects, To};
+use pentarchy_core::protocol::{Effects, To};
 use pentarchy_core::votes::Votes;
 
 /// A NEW-VIEW on its way to be entered, or the one that was.
@@ -46,81 +47,59 @@ impl Opening {
     }
 }
 
-impl MinBft {
-    /// Asks for a view. Goes on working in the current one until `f + 1` have asked.
-    pub(super) fn ask(&mut self, view: View, reason: &'static str, out: &mut Effects<Self>) {
-        let asked = self.asks.of(self.me).is_some_and(|asked| asked >= view);
-        if !asked && !mutant!("minbft.never-asks") {
-            self.reason = reason;
-            out.send(To::All, Message::RequestViewChange { view });
-            self.arm_resend(out);
+impl ChangesViews for MinBft {
+    fn taken_over(&self) -> Slot {
+        self.entry.as_ref().map_or(Slot(0), Entry::end)
+    }
+
+    fn leave_for(&mut self, view: View, out: &mut Effects<Self>) {
+        self.move_to(view, Phase::Draining, out);
+        self.leave(out);
+    }
+
+    fn awaits_opening(&self) -> bool {
+        self.phase == Phase::Changing
+    }
+
+    /// From a quorum of VIEW-CHANGEs whose batches it holds, so that it can give them to everyone
+    /// else.
+    fn try_open(&mut self, out: &mut Effects<Self>) {
+        let mine = self.frame.leads(self.frame.view);
+        if self.phase != Phase::Changing || !mine || self.opening.is_some() {
+            return;
         }
-    }
-
-    pub(super) fn on_request_view_change(
-        &mut self,
-        verified: &Verified<Message>,
-        view: View,
-        out: &mut Effects<Self>,
-    ) {
-        let Some(signature) = verified.tag.signature() else { return };
-        if verified.author == self.me {
-            self.own.ask = Some(verified.clone());
-        }
-        self.note_ask(verified.author, view, Signature(*signature));
-        self.try_leave(out);
-    }
-
-    pub(super) fn note_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
-        self.asks.note(author, view, signature, self.ticks);
-    }
-
-    /// Leaves for the highest view that `f + 1` replicas asked for.
-    fn try_leave(&mut self, out: &mut Effects<Self>) {
-        let fewer = usize::from(mutant!("minbft.leave-on-f-asks"));
-        let Some(target) = self.asks.wanted_by(self.weak() - fewer) else { return };
-        if target > self.view {
-            mark!("minbft/leave");
-            if self.asks.of(self.me).is_none_or(|asked| asked < target) {
-                self.reason = "others asked for it";
+        let shown: Vec<_> = self.frame.view_changes.values().cloned().collect();
+        let mut members: Vec<CertifiedViewChange> = Vec::new();
+        for verified in shown {
+            let (Message::ViewChange(change), Some(ui)) = (&*verified.message, verified.tag.ui())
+            else {
+                continue;
+            };
+            if self.holds_shown(change, out) && members.len() < self.frame.quorum() {
+                let (author, ui, change) = (verified.author, *ui, change.clone());
+                members.push(CertifiedViewChange { author, ui, change });
             }
-            self.move_to(target, Phase::Draining, out);
-            self.leave(out);
+        }
+        if members.len() == self.frame.quorum() {
+            mark!("minbft/open");
+            self.phase = Phase::Opening;
+            let opening = Arc::new(NewView { view: self.frame.view, members });
+            let start = opening.start();
+            self.persist_bodies(start.base, &start.list, out);
+            out.persist(Record::Open(opening.clone()));
+            self.say(Message::NewView(opening), out);
         }
     }
+}
 
-    /// Forgets what others no longer ask for.
-    pub(super) fn expire_asks(&mut self) {
-        if self.phase == Phase::Entered {
-            self.asks.expire(self.me, self.ticks);
-        }
-    }
-
-    /// Stops asking for another view.
-    pub(super) fn withdraw_ask(&mut self) {
-        if self.own.ask.take().is_some() {
-            self.asks.withdraw(self.me);
-        }
-    }
-
+impl MinBft {
     /// Gives up every lower view.
-    fn move_to(&mut self, view: View, phase: Phase, out: &mut Effects<Self>) {
-        if self.phase != Phase::Entered {
-            mark!("minbft/view_failed");
-            out.disarm(Timer::ViewChange(self.view));
-        }
-        (self.view, self.phase) = (view, phase);
-        self.pace.view_ended(self.now);
-        self.doublings = self.doublings.saturating_add(1);
-        self.view_changes_count += 1;
-        self.view_changes.clear();
+    pub(super) fn move_to(&mut self, view: View, phase: Phase, out: &mut Effects<Self>) {
+        self.frame.move_to(view, out);
+        self.phase = phase;
         self.opening = None;
-        self.early.clear();
+        self.own = OwnMessages::default();
         self.drop_idle_wants(&[]);
-        let ask = self.own.ask.take();
-        self.own = OwnMessages { ask, ..OwnMessages::default() };
-        self.arm_request_timer(out);
-        self.arm_resend(out);
     }
 
     /// Stops wanting batches that only VIEW-CHANGEs of an earlier attempt showed.
@@ -131,7 +110,7 @@ impl MinBft {
             .filter_map(|(_, state)| state.batch)
             .chain(list.iter().copied())
             .collect();
-        self.bodies.retain_wanted(|digest| ordered.contains(digest));
+        self.frame.bodies.retain_wanted(|digest| ordered.contains(digest));
     }
 
     /// Sends VIEW-CHANGE, once every own PREPARE has come back: it must be shown with its
@@ -142,9 +121,9 @@ impl MinBft {
         }
         self.phase = Phase::Changing;
         let change = ViewChange {
-            view: self.view,
-            requests: self.asks.proof(self.view, self.weak()),
-            checkpoint: self.stable.clone(),
+            view: self.frame.view,
+            requests: self.frame.asks.proof(self.frame.view, self.frame.weak()),
+            checkpoint: self.frame.stable.clone(),
             entry: self.entry.clone().filter(|_| !mutant!("minbft.hides-entry")),
             prepares: self.prepares_to_show(),
         };
@@ -160,9 +139,9 @@ impl MinBft {
     /// lying primary made up with a batch that nobody can find or a time that has not come.
     fn prepares_to_show(&self) -> Vec<Prepared> {
         let taken_over = self.entry.as_ref().map_or(Slot(0), Entry::end);
-        let first = self.stable.slot.max(taken_over).next();
+        let first = self.frame.stable.slot.max(taken_over).next();
         let hidden = u64::from(mutant!("minbft.hides-last-commitment"));
-        let shown = (first.0..self.next_slot.0 - hidden).map_while(|slot| {
+        let shown = (first.0..self.frame.next_slot.0 - hidden).map_while(|slot| {
             let state = self.window.get(Slot(slot))?;
             let ui = *state.prepare.as_ref()?.tag.ui()?;
             Some(Prepared { slot: Slot(slot), batch: state.batch?, ui })
@@ -170,90 +149,11 @@ impl MinBft {
         shown.collect()
     }
 
-    pub(super) fn on_view_change(
-        &mut self,
-        verified: Verified<Message>,
-        change: &ViewChange,
-        out: &mut Effects<Self>,
-    ) {
-        if change.view < self.view {
-            return;
-        }
-        // Its requests convince us as they convinced the sender.
-        for (author, (view, signature)) in &change.requests {
-            self.note_ask(*author, *view, *signature);
-        }
-        self.try_leave(out);
-        if change.view != self.view || self.phase == Phase::Entered {
-            return;
-        }
-        if verified.author == self.me {
-            self.own.view_change = Some(verified.clone());
-        }
-        let fresh = !self.view_changes.contains_key(&verified.author);
-        self.view_changes.entry(verified.author).or_insert(verified);
-        if fresh && self.view_changes.len() == self.quorum() {
-            // From now on the new primary could open its view.
-            mark!("minbft/view_change_quorum");
-            self.time_new_primary(out);
-        }
-        self.try_open(out);
-        if fresh && self.phase == Phase::Changing && !self.bodies.is_complete() {
-            self.ask_missing(To::Others, out);
-        }
-    }
-
-    fn time_new_primary(&self, out: &mut Effects<Self>) {
-        let doublings = self.doublings.saturating_sub(1);
-        if !mutant!("minbft.trusts-new-primary") {
-            out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
-        }
-    }
-
-    pub(super) fn on_view_change_timeout(&mut self, view: View, out: &mut Effects<Self>) {
-        if view == self.view && self.phase != Phase::Entered {
-            mark!("minbft/view_change_timeout");
-            self.ask(view.next(), "the new primary did not open its view in time", out);
-        }
-    }
-
-    /// The new primary opens its view from a quorum of VIEW-CHANGEs whose batches it holds, so that
-    /// it can give them to everyone else.
-    pub(super) fn try_open(&mut self, out: &mut Effects<Self>) {
-        let mine = self.membership.primary(self.view) == self.me;
-        if self.phase != Phase::Changing || !mine || self.opening.is_some() {
-            return;
-        }
-        let shown: Vec<_> = self.view_changes.values().cloned().collect();
-        let mut members: Vec<CertifiedViewChange> = Vec::new();
-        for verified in shown {
-            let (Message::ViewChange(change), Some(ui)) = (&*verified.message, verified.tag.ui())
-            else {
-                continue;
-            };
-            if self.holds_shown(change, out) && members.len() < self.quorum() {
-                let (author, ui, change) = (verified.author, *ui, change.clone());
-                members.push(CertifiedViewChange { author, ui, change });
-            }
-        }
-        if members.len() == self.quorum() {
-            mark!("minbft/open");
-            self.phase = Phase::Opening;
-            let opening = Arc::new(NewView { view: self.view, members });
-            let start = opening.start();
-            self.persist_bodies(start.base, &start.list, out);
-            out.persist(Record::Open(opening.clone()));
-            self.say(Message::NewView(opening), out);
-        }
-    }
-
     /// Keeps the batches that a view takes over.
     pub(super) fn persist_bodies(&self, base: Slot, list: &[Digest], out: &mut Effects<Self>) {
         for (slot, digest) in (base.0 + 1..).map(Slot).zip(list) {
-            let bodies = (self.bodies.get(digest), self.bodies.proposal(digest));
-            if let (true, (Some(batch), Some(proposal))) = (slot > self.stable.slot, bodies) {
-                persist_named(batch, out);
-                out.persist(Record::Body { slot, proposal: proposal.clone() });
+            if slot > self.frame.stable.slot {
+                self.frame.persist_body(slot, digest, out);
             }
         }
     }
@@ -261,7 +161,7 @@ impl MinBft {
     /// Whether every batch that a VIEW-CHANGE shows is here; wants those that are not.
     fn holds_shown(&mut self, change: &ViewChange, out: &mut Effects<Self>) -> bool {
         let mut complete = true;
-        let low = self.stable.slot.max(change.checkpoint.slot);
+        let low = self.frame.stable.slot.max(change.checkpoint.slot);
         for slot in (low.0 + 1..=change.shown().0).map(Slot) {
             if let Some(batch) = batch_shown(change, slot) {
                 complete &= self.holds(slot, batch, out);
@@ -273,11 +173,13 @@ impl MinBft {
     /// Whether a batch is here and its time has come: what correct replicas committed to passes
     /// sooner or later, what a liar made up may never.
     fn holds(&mut self, slot: Slot, batch: Digest, out: &mut Effects<Self>) -> bool {
-        self.bodies.want(slot, batch);
-        let Some(time) = self.bodies.get(&batch).map(|batch| batch.time) else { return false };
-        let future = self.is_future(time);
+        self.frame.bodies.want(slot, batch);
+        let Some(time) = self.frame.bodies.get(&batch).map(|batch| batch.time) else {
+            return false;
+        };
+        let future = self.frame.is_future(time);
         if future {
-            self.wait_for_clock(slot, time, None, out);
+            self.frame.wait_for_clock(slot, time, None, out);
         }
         !future
     }
@@ -288,33 +190,33 @@ impl MinBft {
         opening: &NewView,
         out: &mut Effects<Self>,
     ) {
-        let late = opening.view < self.view || opening.view == self.entered;
-        let busy = opening.view == self.view && self.opening.is_some();
+        let late = opening.view < self.frame.view || opening.view == self.frame.entered;
+        let busy = opening.view == self.frame.view && self.opening.is_some();
         if late || busy || self.phase == Phase::Draining {
             return;
         }
-        if opening.view > self.view {
+        if opening.view > self.frame.view {
             // The others went on without this replica. The NEW-VIEW proves that a quorum did.
             mark!("minbft/joined");
-            self.reason = "the group had moved on";
+            self.frame.reason = "the group had moved on";
             self.move_to(opening.view, Phase::Changing, out);
         }
-        if self.view_changes.len() < self.quorum() {
-            self.time_new_primary(out);
+        if self.frame.view_changes.len() < self.frame.quorum() {
+            self.frame.time_new_primary(out);
         }
         if let Some(proof) = opening.checkpoint() {
             self.adopt(proof.clone(), out);
         }
-        let opening = Opening::new(verified, opening, &self.membership.domain());
+        let opening = Opening::new(verified, opening, &self.frame.membership.domain());
         self.drop_idle_wants(&opening.start.list);
         self.phase = Phase::Changing;
         self.opening = Some(opening);
         self.replay_early(out);
         self.try_acknowledge(out);
-        if !self.bodies.is_complete() {
-            let primary = self.membership.primary(self.view);
-            let to = if primary == self.me { To::Others } else { To::One(primary) };
-            self.ask_missing(to, out);
+        if !self.frame.bodies.is_complete() {
+            let primary = self.frame.membership.primary(self.frame.view);
+            let to = if primary == self.frame.me { To::Others } else { To::One(primary) };
+            self.frame.ask_missing(to, out);
         }
     }
 
@@ -323,7 +225,7 @@ impl MinBft {
     pub(super) fn try_acknowledge(&mut self, out: &mut Effects<Self>) {
         let (Phase::Changing, Some(opening)) = (self.phase, &self.opening) else { return };
         let digest = opening.message.digest;
-        let low = self.stable.slot;
+        let low = self.frame.stable.slot;
         let slots = (opening.start.base.0 + 1..).map(Slot).zip(opening.start.list.clone());
         let mut complete = true;
         for (slot, batch) in slots.filter(|(slot, _)| *slot > low) {
@@ -334,7 +236,7 @@ impl MinBft {
         }
         mark!("minbft/acknowledge");
         self.phase = Phase::Acknowledged;
-        let mine = self.membership.primary(self.view) == self.me;
+        let mine = self.frame.leads(self.frame.view);
         if let Some(opening) = &self.opening {
             if !mine {
                 self.persist_bodies(opening.start.base, &opening.start.list, out);
@@ -344,7 +246,7 @@ impl MinBft {
             }
         }
         if !mine {
-            out.send(To::All, Message::Acknowledge { view: self.view, opening: digest });
+            out.send(To::All, Message::Acknowledge { view: self.frame.view, opening: digest });
         }
         self.try_enter(out);
     }
@@ -356,18 +258,18 @@ impl MinBft {
         digest: &Digest,
         out: &mut Effects<Self>,
     ) {
-        if view != self.view {
+        if view != self.frame.view {
             return;
         }
         // Also after entering: others may need it still.
-        if verified.author == self.me {
+        if verified.author == self.frame.me {
             self.own.acknowledge = Some(verified.clone());
         }
-        if view == self.entered {
+        if view == self.frame.entered {
             return;
         }
         let Some(opening) = &mut self.opening else {
-            self.keep_early(verified.clone(), view);
+            self.frame.keep_early(verified.clone(), view);
             return;
         };
         if let (true, Some(ui)) = (opening.message.digest == *digest, verified.tag.ui()) {
@@ -378,7 +280,7 @@ impl MinBft {
 
     /// How many must have found a NEW-VIEW valid, and then have committed to it.
     fn agreed(&self) -> usize {
-        if mutant!("minbft.execute-on-new-view") { 1 } else { self.quorum() }
+        if mutant!("minbft.execute-on-new-view") { 1 } else { self.frame.quorum() }
     }
 
     /// Enters with the NEW-VIEW's certificate and acknowledgements by `f` others.
@@ -392,7 +294,7 @@ impl MinBft {
         mark!("minbft/enter");
         let acknowledgements = opening.acknowledgements.iter().map(|(id, ui)| (*id, *ui));
         let entry = Entry {
-            view: self.view,
+            view: self.frame.view,
             base: opening.start.base,
             list: opening.start.list.clone(),
             members: opening.members,
@@ -405,18 +307,15 @@ impl MinBft {
         }
         self.take_over(&entry);
         let taken_over = if mutant!("minbft.slots-used-again") { entry.base } else { entry.end() };
-        self.next_slot = taken_over.max(self.stable.slot).next();
-        (self.entered, self.phase, self.entry) = (self.view, Phase::Entered, Some(entry));
+        self.frame.next_slot = taken_over.max(self.frame.stable.slot).next();
+        (self.phase, self.entry) = (Phase::Entered, Some(entry));
+        self.frame.entered = self.frame.view;
         (self.in_flight, self.looping, self.enters) = (0, 0, Votes::default());
-        self.showing.fill(Showing::default());
-        self.pending.unpropose();
-        out.disarm(Timer::ViewChange(self.view));
-        out.output(Output::Entered { view: self.view, reason: self.reason });
-        self.drop_settled_ask();
-        out.send(To::All, Message::Enter { view: self.view, opening: digest });
+        self.frame.note_entered(out);
+        out.send(To::All, Message::Enter { view: self.frame.view, opening: digest });
         self.replay_early(out);
         self.advance(out);
-        self.object_to_liar(out);
+        self.frame.object_to_liar(out);
     }
 
     /// Slots that the view took over order what its list says; everything else begins anew. What
@@ -428,18 +327,26 @@ impl MinBft {
             let decided = state.decided && batch.is_some() && state.batch == batch;
             *state = SlotState { batch, decided, ..SlotState::default() };
         }
-        self.bodies.retain(self.stable.slot, |digest| entry.list.contains(digest));
+        self.frame.bodies.retain(self.frame.stable.slot, |digest| entry.list.contains(digest));
         for (slot, batch) in (entry.base.0 + 1..).map(Slot).zip(&entry.list) {
-            if slot > self.stable.slot {
-                self.bodies.want(slot, *batch);
+            if slot > self.frame.stable.slot {
+                self.frame.bodies.want(slot, *batch);
             }
         }
     }
 
-    /// An ask for this view, or a lower one, has had its effect.
-    fn drop_settled_ask(&mut self) {
-        if self.asks.of(self.me).is_some_and(|asked| asked <= self.view) {
-            self.own.ask = None;
+    /// Moves the window. Slots that come into it may be among those that the view took over.
+    pub(super) fn advance_window(&mut self, low: Slot) {
+        let before = self.window.high();
+        self.window.advance(low);
+        let Some(entry) = &self.entry else { return };
+        let decided = self.enters.voters().len() >= self.frame.quorum();
+        for slot in (before.0 + 1..=self.window.high().0.min(entry.end().0)).map(Slot) {
+            if let (Some(state), Some(batch)) = (self.window.get_mut(slot), entry.batch(slot)) {
+                state.batch = Some(batch);
+                state.decided = decided;
+                self.frame.bodies.want(slot, batch);
+            }
         }
     }
 
@@ -451,15 +358,15 @@ impl MinBft {
         digest: Digest,
         out: &mut Effects<Self>,
     ) {
-        if view != self.entered || self.phase != Phase::Entered {
-            self.keep_early(verified, view);
+        if view != self.frame.entered || !self.frame.is_entered() {
+            self.frame.keep_early(verified, view);
             return;
         }
         let Some(opening) = &self.opening else { return };
         if opening.message.digest != digest {
             return;
         }
-        if verified.author == self.me {
+        if verified.author == self.frame.me {
             self.own.enter = Some(verified.clone());
         }
         self.enters.cast(verified.author, digest);
@@ -477,20 +384,8 @@ impl MinBft {
 
     /// Messages that came before their time.
     fn replay_early(&mut self, out: &mut Effects<Self>) {
-        for verified in core::mem::take(&mut self.early) {
+        for verified in core::mem::take(&mut self.frame.early) {
             self.on_message(verified, out);
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn ask_in_test(&mut self, view: View) {
-        for id in self.membership.ids() {
-            self.note_ask(id, view, Signature([0; 64]));
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn leave_in_test(&mut self, out: &mut Effects<Self>) {
-        self.try_leave(out);
     }
 }

@@ -2,7 +2,7 @@
 //! here is free of replica state: whether a certificate is good depends on its bytes and the
 //! membership alone.
 
-use super::message::{checkpoint_statement, prepare_statement, request_statement};
+use super::message::{STATEMENTS, prepare_statement};
 use crate::common::certificate::{Check, CheckpointProof};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -29,8 +29,7 @@ pub fn null() -> Arc<Proposal> {
 /// # Errors
 /// [`Reject::BadCertificate`] if it does not.
 pub fn validate_checkpoint(proof: &CheckpointProof, check: Check<'_>) -> Result<(), Reject> {
-    let statement = checkpoint_statement(&check.domain, proof.slot, &proof.state);
-    proof.validate(check, &statement, check.membership.quorums().byzantine_quorum())
+    STATEMENTS.validate_checkpoint(proof, check, check.membership.quorums().byzantine_quorum())
 }
 
 /// Signatures of distinct replicas under one statement.
@@ -162,7 +161,7 @@ impl ViewChange {
         }
         let weak = check.membership.quorums().weak();
         check.quorum(requests, weak, |author, (view, signature)| {
-            let statement = request_statement(&check.domain, *view);
+            let statement = STATEMENTS.request_view_change(&check.domain, *view);
             *view >= claims.view && check.verifier.signature(author, &statement, &signature.0)
         })?;
         if checkpoint.slot != claims.stable || proofs.len() != claims.prepared.len() {

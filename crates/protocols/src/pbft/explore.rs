@@ -1,7 +1,7 @@
 //! What the explorer has to know of PBFT to see more in less time.
 
-use super::byzantine::decode;
-use super::message::Message;
+use super::message::{Message, Shared};
+use crate::common::lies::decode;
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::View;
 use pentarchy_core::protocol::Status;
@@ -10,7 +10,7 @@ use pentarchy_core::protocol::Status;
 /// the replica has left behind, and views only grow. False where that is not certain.
 #[must_use]
 pub fn is_settled(status: &Status, wire: &Bytes) -> bool {
-    let Ok((_, _, message)) = decode(wire) else { return true };
+    let Ok((_, _, message)) = decode::<Message>(wire) else { return true };
     let past = |view: View| view < status.view;
     match message {
         Message::ViewChange(change) => past(change.claims.view),
@@ -18,7 +18,7 @@ pub fn is_settled(status: &Status, wire: &Bytes) -> bool {
         Message::PrePrepare { view, .. }
         | Message::Prepare { view, .. }
         | Message::Commit { view, .. } => past(view),
-        Message::RequestViewChange { view } => view <= status.view,
+        Message::Shared(Shared::RequestViewChange { view }) => view <= status.view,
         _ => false,
     }
 }

@@ -13,22 +13,17 @@
 //! | `PrePrepare` | primary | signature | slot `s` of view `v` orders this batch |
 //! | `Prepare` | others; all, if taken over | signature | the same, of a batch that I hold |
 //! | `Commit` | all | channel | I hold `2f + 1` such signatures |
-//! | `RequestViewChange` | any | signature | I want view `v` |
 //! | `ViewChange` | any | signature | I left all lower views; of this I hold such signatures |
 //! | `NewView` | primary | signature | `2f + 1` VIEW-CHANGEs; what follows from them |
-//! | `Checkpoint` | all | signature | my state after slot `s` |
-//! | `Stable` | any | itself | `2f + 1` checkpoints, for one who fell behind |
-//! | `Report` | any | channel | what I have; send what I lack |
-//! | `Forward`, `AskEnvelope`, `Envelope` | any | itself | requests by digest |
-//! | `AskBody`, `Body` | any | itself | batches by digest |
+//! | `Shared` | | | what all protocols say: [`crate::common::message::Shared`] |
 //!
 //! # Normal case
 //! `ordering.rs`: the primary proposes what waits at the end of each round; the others vote, in
 //! slot order, once they hold the whole batch. `2f + 1` signatures under one statement are a
-//! *certificate*: the slot is prepared. `2f + 1` COMMITs decide it; decided slots
-//! execute in order. `checkpoint.rs`: `2f + 1` equal signed states make a checkpoint stable and
-//! move the window. `resend.rs`: while anyone is not level, replicas report what they have and send
-//! each other what the other lacks.
+//! *certificate*: the slot is prepared. `2f + 1` COMMITs decide it. The rest is common to protocols
+//! ([`crate::common::frame`]): decided slots execute in order; `2f + 1` equal signed states make a
+//! checkpoint stable; while anyone is not level, replicas report what they have and send each other
+//! what the other lacks (`resend.rs`).
 //!
 //! # View change
 //! `view_change.rs`: `f + 1` REQUEST-VIEW-CHANGEs, VIEW-CHANGE, NEW-VIEW. A view takes over, for
@@ -44,9 +39,7 @@
 
 mod byzantine;
 mod certificate;
-mod checkpoint;
 mod explore;
-mod judge;
 mod message;
 mod ordering;
 mod record;
@@ -58,6 +51,6 @@ mod view_change;
 pub use byzantine::Byzantine;
 pub use certificate::{Claim, Claims, Member, NewView, Prepared, Start, ViewChange};
 pub use explore::is_settled;
-pub use message::{Message, Report};
+pub use message::{Certified, Message};
 pub use record::Record;
-pub use replica::{Pbft, Timer};
+pub use replica::Pbft;

@@ -3,59 +3,55 @@
 //! and how far this replica has come in leaving for another view.
 
 use super::message::Message;
-use super::record::{Record, persist_named};
-use super::replica::{Pbft, Phase};
+use super::record::Record;
+use super::replica::Pbft;
+use crate::common::frame::Frame;
+use crate::common::frame::hooks::Renews;
 use pentarchy_core::ids::Slot;
-use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl Pbft {
-    /// Keeps everything again that is needed beside the state of the stable checkpoint.
-    pub(super) fn persist_again(&self, out: &mut Effects<Self>) {
-        if !self.is_durable {
-            return;
-        }
-        mark!("pbft/persisted_again");
-        out.persist(Record::Stable(self.stable.clone()));
+impl Renews for Pbft {
+    fn persist_again(&self, out: &mut Effects<Self>) {
         if let Some(opening) = &self.opening {
             out.persist(Record::Enter(opening.clone()));
         }
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
-            if self.phase == Phase::Entered && slot < self.next_slot {
+            if self.frame.is_entered() && slot < self.frame.next_slot {
                 self.persist_vote(slot, out);
             }
             let certificate = self.certificates.get(&slot);
             if let Some(certificate) = certificate.filter(|_| !mutant!("pbft.cut-certificates")) {
-                self.persist_body(slot, &certificate.claim.batch, out);
+                self.frame.persist_body(slot, &certificate.claim.batch, out);
                 out.persist(Record::Prepared(certificate.clone()));
             }
         }
-        if self.phase != Phase::Entered {
+        if !self.frame.is_entered() {
             self.own.left.iter().for_each(|change| out.persist(Record::Leave(change.clone())));
             self.own.opened.iter().for_each(|opening| out.persist(Record::Open(opening.clone())));
         }
     }
+}
 
+impl Pbft {
     /// What this replica voted for in the view that it is in.
     fn persist_vote(&self, slot: Slot, out: &mut Effects<Self>) {
-        let view = self.entered;
+        let view = self.frame.entered;
         if let Some(proposal) = self.unheard.get(&slot) {
-            let named = proposal.named().filter_map(|digest| self.pending.find(&digest));
-            named.for_each(|envelope| out.persist(Record::Envelope(envelope)));
+            self.frame.persist_pending(proposal, out);
             out.persist(Record::Propose { view, slot, proposal: proposal.clone() });
             return;
         }
         let Some(state) = self.window.get(slot) else { return };
         let Some(batch) = state.batch else { return };
         let Some(proposed) = &state.proposed else {
-            self.persist_body(slot, &batch, out);
+            self.frame.persist_body(slot, &batch, out);
             out.persist(Record::VoteAgain { view, slot, batch });
             return;
         };
-        self.bodies.get(&batch).into_iter().for_each(|body| persist_named(body, out));
+        self.frame.bodies.get(&batch).into_iter().for_each(|body| Frame::persist_named(body, out));
         match &*proposed.message {
-            Message::PrePrepare { proposal, .. } if proposed.author == self.me => {
+            Message::PrePrepare { proposal, .. } if proposed.author == self.frame.me => {
                 out.persist(Record::Propose { view, slot, proposal: proposal.clone() });
             }
             _ => out.persist(Record::Vote(proposed.clone())),

@@ -23,7 +23,7 @@ fn random_worlds_find_seeded_bugs() {
     let expected = [
         ("sessions.runs-again", "at_most_once"),
         ("minbft.decide-with-f", "agreement"),
-        ("minbft.leave-on-f-asks", "acceptance"),
+        ("frame.leave-on-f-asks", "acceptance"),
         ("device.certifies-twice", "counter_uniqueness"),
         ("client.forgets-votes", "liveness"),
     ];
@@ -35,9 +35,9 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
     let expected = [
         ("pbft.hides-last-certificate", "agreement"),
         ("pbft.primary-counts-twice", "acceptance"),
-        ("pbft.leave-on-f-asks", "acceptance"),
+        ("frame.leave-on-f-asks", "acceptance"),
         ("pbft.nothing-taken-over", "liveness"),
-        ("pbft.never-forwards", "stability"),
+        ("frame.never-forwards", "stability"),
     ];
     find_all("pbft", &expected);
 }

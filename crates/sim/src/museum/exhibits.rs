@@ -97,7 +97,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Castro and Liskov, Practical BFT, OSDI 1999: why backups relay requests",
         about: "a client sends to backups only; if they do not pass it on they depose a primary \
                 that never saw the request",
-        flaw: Flaw::Mutant("minbft.never-forwards"),
+        flaw: Flaw::Mutant("frame.never-forwards"),
         scene: Scene::Swarm { seeds: 40, shape: partial },
         breaks: &["stability", "liveness"],
     },
@@ -141,7 +141,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Veronese et al., section 4: messages count in counter order, without holes",
         about: "a message is lost and nobody sends it again: counters have no holes, so a backup \
                 stands still for ever",
-        flaw: Flaw::Mutant("minbft.slots-not-passed-on"),
+        flaw: Flaw::Mutant("frame.slots-not-passed-on"),
         scene: Scene::Swarm { seeds: 40, shape: lossy },
         breaks: &["liveness"],
     },
@@ -159,7 +159,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Veronese et al., section 4: a stable checkpoint takes f + 1 equal messages",
         about: "a checkpoint counts as stable with f signatures: a liar alone makes up a state, \
                 and a correct replica convinces nobody with what it believes itself",
-        flaw: Flaw::Mutant("minbft.stable-by-f"),
+        flaw: Flaw::Mutant("frame.stable-by-f"),
         scene: Scene::Swarm { seeds: 40, shape: forging_backup },
         breaks: &["acceptance", "checkpoint", "liveness"],
     },
@@ -167,7 +167,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         name: "time-from-the-future",
         source: "Castro and Liskov, Practical BFT, OSDI 1999: non-determinism",
         about: "a lying primary proposes a time far ahead, and the group's clock never moves again",
-        flaw: Flaw::Mutant("minbft.any-time-is-good"),
+        flaw: Flaw::Mutant("frame.any-time-is-good"),
         scene: Scene::Swarm { seeds: 60, shape: forging_primary },
         breaks: &["agreed_time"],
     },

@@ -1,22 +1,17 @@
 //! What a liar has heard.
 
 use super::super::certificate::{CertifiedViewChange, Entry, NewView, Prepared, batch_shown};
-use super::super::message::Message;
-use crate::common::certificate::CheckpointProof;
-use alloc::collections::{BTreeMap, BTreeSet};
+use super::super::message::{Message, Shared};
+use crate::common::lies::{Hearsay, keep};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{AuthTag, Signature};
-use pentarchy_core::batch::Proposal;
+use pentarchy_core::auth::AuthTag;
 use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::protocol::Message as _;
-use pentarchy_core::request::Envelope;
-
-/// Entries of each table; a liar that forgets old things lies about new ones.
-const KEPT_MAX: usize = 64;
 
 /// A NEW-VIEW that was heard.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -32,30 +27,12 @@ pub struct HeardOpening {
 /// All that can be used again.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Knowledge {
-    pub envelopes: BTreeMap<Digest, Arc<Envelope>>,
-    pub proposals: BTreeMap<Digest, Arc<Proposal>>,
+    /// What every protocol says.
+    pub heard: Hearsay,
     pub prepares: BTreeMap<(View, Slot), Prepared>,
-    /// The highest view that each replica asked for.
-    pub asks: BTreeMap<ReplicaId, (View, Signature)>,
     pub changes: BTreeMap<(View, ReplicaId), CertifiedViewChange>,
     pub openings: BTreeMap<View, HeardOpening>,
     pub acknowledgements: BTreeMap<(View, ReplicaId), (Digest, Ui)>,
-    pub states: BTreeMap<(Slot, Digest), BTreeMap<ReplicaId, Signature>>,
-    /// The highest proven checkpoint.
-    pub checkpoint: CheckpointProof,
-    /// Digests of batches that somebody lacks.
-    pub wanted: BTreeSet<Digest>,
-    /// The highest view of which another replica spoke.
-    pub highest: View,
-    /// The highest time proposed.
-    pub time: Millis,
-}
-
-fn insert<K: Ord + Clone, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
-    table.insert(key, value);
-    if table.len() > KEPT_MAX {
-        table.pop_first();
-    }
 }
 
 impl Knowledge {
@@ -63,69 +40,41 @@ impl Knowledge {
     #[must_use]
     pub fn at(base: Base) -> Self {
         Self {
-            envelopes: BTreeMap::new(),
-            proposals: BTreeMap::new(),
+            heard: Hearsay::at(base),
             prepares: BTreeMap::new(),
-            asks: BTreeMap::new(),
             changes: BTreeMap::new(),
             openings: BTreeMap::new(),
             acknowledgements: BTreeMap::new(),
-            states: BTreeMap::new(),
-            checkpoint: CheckpointProof::initial(base),
-            wanted: BTreeSet::new(),
-            highest: View(0),
-            time: Millis(0),
         }
     }
 
     /// Takes note of a message.
     pub fn note(&mut self, me: ReplicaId, author: ReplicaId, tag: &AuthTag, message: &Message) {
         if author != me {
-            self.highest = self.highest.max(spoken_of(message));
+            self.heard.highest = self.heard.highest.max(spoken_of(message));
         }
         match (message, tag) {
             (Message::Prepare { view, slot, proposal }, AuthTag::Usig(ui)) => {
                 let batch = proposal.digest();
-                insert(
-                    &mut self.prepares,
-                    (*view, *slot),
-                    Prepared { slot: *slot, batch, ui: *ui },
-                );
-                self.note_proposal(proposal);
-            }
-            (Message::RequestViewChange { view }, AuthTag::Signature(signature)) => {
-                self.note_ask(author, *view, Signature(*signature));
+                keep(&mut self.prepares, (*view, *slot), Prepared { slot: *slot, batch, ui: *ui });
+                self.heard.note_proposal(proposal);
             }
             (Message::ViewChange(change), AuthTag::Usig(ui)) => {
                 for (id, (view, signature)) in &change.requests {
-                    self.note_ask(*id, *view, *signature);
+                    self.heard.note_ask(*id, *view, *signature);
                 }
-                self.note_checkpoint(&change.checkpoint);
+                self.heard.note_checkpoint(&change.checkpoint);
                 for prepared in &change.prepares {
                     let key = (ui.committed.view, prepared.slot);
-                    insert(&mut self.prepares, key, *prepared);
+                    keep(&mut self.prepares, key, *prepared);
                 }
                 let certified = CertifiedViewChange { author, ui: *ui, change: change.clone() };
-                insert(&mut self.changes, (change.view, author), certified);
+                keep(&mut self.changes, (change.view, author), certified);
             }
             (Message::Acknowledge { view, opening }, AuthTag::Usig(ui)) => {
-                insert(&mut self.acknowledgements, (*view, author), (*opening, *ui));
+                keep(&mut self.acknowledgements, (*view, author), (*opening, *ui));
             }
-            (Message::Checkpoint { slot, state }, AuthTag::Signature(signature)) => {
-                let signed = Signature(*signature);
-                self.states.entry((*slot, *state)).or_default().insert(author, signed);
-                if self.states.len() > KEPT_MAX {
-                    self.states.pop_first();
-                }
-            }
-            (Message::Stable(proof), _) => self.note_checkpoint(proof),
-            (Message::Body(proposal), _) => self.note_proposal(proposal),
-            (Message::Forward(envelope) | Message::Envelope(envelope), _) => {
-                self.note_envelope(envelope);
-            }
-            (Message::AskBody { batch }, _) if self.wanted.len() < KEPT_MAX => {
-                self.wanted.insert(*batch);
-            }
+            (Message::Shared(message), _) => self.heard.note(author, tag, message),
             _ => {}
         }
     }
@@ -133,34 +82,11 @@ impl Knowledge {
     /// Takes note of a NEW-VIEW.
     pub fn note_opening(&mut self, opening: &Arc<NewView>, ui: Ui, domain: &Domain) {
         for member in &opening.members {
-            insert(&mut self.changes, (opening.view, member.author), member.clone());
+            keep(&mut self.changes, (opening.view, member.author), member.clone());
         }
         let digest = Message::NewView(opening.clone()).statement(domain);
         let heard = HeardOpening { opening: opening.clone(), ui, digest };
-        insert(&mut self.openings, opening.view, heard);
-    }
-
-    /// Takes note of an envelope.
-    pub fn note_envelope(&mut self, envelope: &Arc<Envelope>) {
-        insert(&mut self.envelopes, envelope.digest, envelope.clone());
-    }
-
-    fn note_proposal(&mut self, proposal: &Arc<Proposal>) {
-        self.time = self.time.max(proposal.time);
-        proposal.whole().for_each(|envelope| self.note_envelope(envelope));
-        insert(&mut self.proposals, proposal.digest(), proposal.clone());
-    }
-
-    fn note_ask(&mut self, id: ReplicaId, view: View, signature: Signature) {
-        if self.asks.get(&id).is_none_or(|(before, _)| *before < view) {
-            self.asks.insert(id, (view, signature));
-        }
-    }
-
-    fn note_checkpoint(&mut self, proof: &CheckpointProof) {
-        if proof.slot > self.checkpoint.slot {
-            self.checkpoint = proof.clone();
-        }
+        keep(&mut self.openings, opening.view, heard);
     }
 
     /// The batch that a view orders in a slot, by its PREPARE or by what it took over.
@@ -177,7 +103,7 @@ impl Knowledge {
     #[must_use]
     pub fn taken_over(&self, view: View) -> Slot {
         let start = self.openings.get(&view).map(|heard| heard.opening.start());
-        start.map_or(self.checkpoint.slot, |start| {
+        start.map_or(self.heard.checkpoint.slot, |start| {
             Slot(start.base.0.saturating_add(start.list.len() as u64))
         })
     }
@@ -222,12 +148,12 @@ fn spoken_of(message: &Message) -> View {
     match message {
         Message::Prepare { view, .. }
         | Message::Commit { view, .. }
-        | Message::RequestViewChange { view }
+        | Message::Shared(Shared::RequestViewChange { view })
         | Message::Acknowledge { view, .. }
         | Message::Enter { view, .. } => *view,
         Message::ViewChange(change) => change.view,
         Message::NewView(opening) => opening.view,
-        Message::Report(report) => report.view,
+        Message::Shared(Shared::Report(report)) => report.view,
         _ => View(0),
     }
 }

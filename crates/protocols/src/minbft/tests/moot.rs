@@ -24,14 +24,14 @@ fn what_says_nothing_new_is_moot_and_what_contradicts_is_not() {
         group.request(&[0], 1, number, b"x");
         group.settle();
     }
-    let stable = group.replicas[0].core.stable.slot;
+    let stable = group.replicas[0].core.frame.stable.slot;
     assert_eq!(stable, Slot(4));
-    let state = group.replicas[0].core.stable.state;
-    assert!(is_moot(&group, &Message::Checkpoint { slot: stable, state }));
-    assert!(is_moot(&group, &Message::Checkpoint { slot, state }));
-    let false_state = Message::Checkpoint { slot: stable, state: Digest([9; 32]) };
+    let state = group.replicas[0].core.frame.stable.state;
+    let checkpoint = |slot, state| Message::Shared(Shared::Checkpoint { slot, state });
+    assert!(is_moot(&group, &checkpoint(stable, state)));
+    assert!(is_moot(&group, &checkpoint(slot, state)));
+    let false_state = checkpoint(stable, Digest([9; 32]));
     assert!(!is_moot(&group, &false_state), "another state for a stable slot is a lie");
-    let later = Message::Checkpoint { slot: Slot(8), state };
-    assert!(!is_moot(&group, &later));
+    assert!(!is_moot(&group, &checkpoint(Slot(8), state)));
     assert!(!group.replicas[2].core.is_moot(last, &commit(batch)), "its own are always taken");
 }

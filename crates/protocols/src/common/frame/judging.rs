@@ -2,8 +2,10 @@
 //! is proven to lie, is objected to. To object is to ask for the next view, so that `f + 1` must
 //! agree; it lasts as long as its reason.
 
-use super::replica::{Pbft, Phase, Timer};
+use super::Frame;
+use super::hooks::Framed;
 use crate::common::pace::{LOOK_MILLIS, Opinion};
+use crate::common::timer::Timer;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot};
@@ -11,14 +13,14 @@ use pentarchy_core::limits::RESEND_MESSAGES_MAX;
 use pentarchy_core::mark;
 use pentarchy_core::protocol::{Delay, Effects, Finding};
 
-impl Pbft {
+impl<C: Framed> Frame<C> {
     fn judges(&self) -> bool {
-        self.phase == Phase::Entered && !self.is_primary()
+        self.is_entered() && !self.is_primary()
     }
 
     /// Whether this replica wants another primary, whatever becomes of single requests.
     pub(super) fn objects(&self) -> bool {
-        self.phase == Phase::Entered && (self.pace.is_slow() || self.led_by_liar())
+        self.is_entered() && (self.pace.is_slow() || self.led_by_liar())
     }
 
     fn led_by_liar(&self) -> bool {
@@ -27,7 +29,7 @@ impl Pbft {
 
     /// The clock was heard: if something waits, passes it on when its head start is over, and
     /// judges the primary at the end of a window.
-    pub(super) fn look(&mut self, out: &mut Effects<Self>) {
+    pub(super) fn look(&mut self, out: &mut Effects<C>) {
         if !self.judges() {
             return;
         }
@@ -62,14 +64,14 @@ impl Pbft {
         });
     }
 
-    fn judge(&mut self, out: &mut Effects<Self>) {
+    fn judge(&mut self, out: &mut Effects<C>) {
         for (client, demand) in self.pending.demanded() {
             self.pace.note(client, Some(demand), self.now);
         }
         let objected = self.objects();
         let primary = self.membership.primary(self.view);
         if self.pace.judge(primary, self.now) == Opinion::Slow {
-            mark!("pbft/slow_primary");
+            mark!("frame/slow_primary");
             self.ask(self.view.next(), "the primary was too slow", out);
         } else if objected && !self.objects() {
             self.withdraw_ask();
@@ -77,21 +79,21 @@ impl Pbft {
     }
 
     /// A replica signed another state for a slot than a quorum did, and this replica has.
-    pub(super) fn caught_lying(&mut self, liar: ReplicaId, slot: Slot, out: &mut Effects<Self>) {
-        mark!("pbft/liar");
+    pub(super) fn caught_lying(&mut self, liar: ReplicaId, slot: Slot, out: &mut Effects<C>) {
+        mark!("frame/liar");
         out.report(liar, Finding::DivergedState { slot });
         self.distrust(liar, out);
     }
 
     /// A replica signed what no correct one signs. It is not to lead in this epoch.
-    pub(super) fn distrust(&mut self, liar: ReplicaId, out: &mut Effects<Self>) {
+    pub fn distrust(&mut self, liar: ReplicaId, out: &mut Effects<C>) {
         self.liars.insert(liar);
         self.object_to_liar(out);
     }
 
     /// Asks for the next view if this one is led by a liar.
-    pub(super) fn object_to_liar(&mut self, out: &mut Effects<Self>) {
-        if self.phase == Phase::Entered && self.led_by_liar() {
+    pub fn object_to_liar(&mut self, out: &mut Effects<C>) {
+        if self.is_entered() && self.led_by_liar() {
             self.ask(self.view.next(), "the primary was proven to lie", out);
         }
     }

@@ -11,7 +11,7 @@ const ANSWER_BYTES_MAX: usize = 4 * RESEND_BYTES_MAX;
 
 /// What one peer was sent since the last tick.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct Served {
+pub struct Served {
     digests: BTreeSet<Digest>,
     bytes: usize,
 }

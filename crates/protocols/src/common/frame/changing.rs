@@ -1,0 +1,161 @@
+//! Asking for views and leaving for them. What a replica then shows, and what follows from it, is
+//! the protocol's.
+
+use super::hooks::{Core, Framed};
+use super::{Frame, Own};
+use crate::common::message::Shared;
+use crate::common::showing::Showing;
+use crate::common::timer::Timer;
+use pentarchy_core::auth::{Signature, Verified};
+use pentarchy_core::ids::{ReplicaId, View};
+use pentarchy_core::mark;
+use pentarchy_core::mutant;
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::{Delay, Effects, To};
+
+/// See the [module](self).
+pub trait Changing: Core {
+    /// A replica asks for a view.
+    fn on_request_view_change(
+        &mut self,
+        verified: &Verified<Self::Message>,
+        view: View,
+        out: &mut Effects<Self>,
+    ) {
+        let Some(signature) = verified.tag.signature() else { return };
+        let frame = self.frame_mut();
+        if verified.author == frame.me {
+            frame.own.ask = Some(verified.clone());
+        }
+        frame.note_ask(verified.author, view, Signature(*signature));
+        self.try_leave(out);
+    }
+
+    /// Leaves for the highest view that `f + 1` replicas asked for.
+    fn try_leave(&mut self, out: &mut Effects<Self>) {
+        let frame = self.frame_mut();
+        let fewer = usize::from(mutant!("frame.leave-on-f-asks"));
+        let Some(target) = frame.asks.wanted_by(frame.weak() - fewer) else { return };
+        if target > frame.view {
+            mark!("frame/leave");
+            if frame.asks.of(frame.me).is_none_or(|asked| asked < target) {
+                frame.reason = "others asked for it";
+            }
+            self.leave_for(target, out);
+        }
+    }
+
+    /// A replica left for a view, by these requests.
+    fn on_leaving(
+        &mut self,
+        verified: Verified<Self::Message>,
+        view: View,
+        requests: &[(ReplicaId, (View, Signature))],
+        out: &mut Effects<Self>,
+    ) {
+        if view < self.frame().view {
+            return;
+        }
+        // Its requests convince us as they convinced the sender.
+        for (author, (view, signature)) in requests {
+            self.frame_mut().note_ask(*author, *view, *signature);
+        }
+        self.try_leave(out);
+        let frame = self.frame_mut();
+        if view != frame.view || frame.is_entered() {
+            return;
+        }
+        if verified.author == frame.me {
+            frame.own.view_change = Some(verified.clone());
+        }
+        let fresh = !frame.view_changes.contains_key(&verified.author);
+        frame.view_changes.entry(verified.author).or_insert(verified);
+        if fresh && frame.view_changes.len() == frame.quorum() {
+            // From now on the new primary could open its view.
+            mark!("frame/view_change_quorum");
+            frame.time_new_primary(out);
+        }
+        self.try_open(out);
+        if fresh && self.awaits_opening() && !self.frame().bodies.is_complete() {
+            self.frame().ask_missing(To::Others, out);
+        }
+    }
+}
+
+impl<C: Core> Changing for C {}
+
+impl<C: Framed> Frame<C> {
+    /// Asks for a view. Goes on working in the current one until `f + 1` have asked.
+    pub fn ask(&mut self, view: View, reason: &'static str, out: &mut Effects<C>) {
+        let asked = self.asks.of(self.me).is_some_and(|asked| asked >= view);
+        if !asked && !mutant!("frame.never-asks") {
+            self.reason = reason;
+            Self::send(To::All, Shared::RequestViewChange { view }, out);
+            self.arm_resend(out);
+        }
+    }
+
+    /// A replica asked for a view, or was shown to have.
+    pub fn note_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
+        self.asks.note(author, view, signature, self.ticks);
+    }
+
+    /// Forgets what others no longer ask for.
+    pub(super) fn expire_asks(&mut self) {
+        if self.is_entered() {
+            self.asks.expire(self.me, self.ticks);
+        }
+    }
+
+    /// Stops asking for another view.
+    pub(super) fn withdraw_ask(&mut self) {
+        if self.own.ask.take().is_some() {
+            self.asks.withdraw(self.me);
+        }
+    }
+
+    /// Gives up every lower view.
+    pub fn move_to(&mut self, view: View, out: &mut Effects<C>) {
+        if !self.is_entered() {
+            mark!("frame/view_failed");
+            out.disarm(Timer::ViewChange(self.view));
+        }
+        self.view = view;
+        self.pace.view_ended(self.now);
+        self.doublings = self.doublings.saturating_add(1);
+        self.view_changes_count += 1;
+        self.view_changes.clear();
+        self.early.clear();
+        self.own = Own { ask: self.own.ask.take(), view_change: None };
+        self.arm_request_timer(out);
+        self.arm_resend(out);
+    }
+
+    /// Gives the new primary time to open its view.
+    pub fn time_new_primary(&self, out: &mut Effects<C>) {
+        let doublings = self.doublings.saturating_sub(1);
+        if !mutant!("frame.trusts-new-primary") {
+            out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
+        }
+    }
+
+    /// The view was not entered in time.
+    pub(super) fn on_view_change_timeout(&mut self, view: View, out: &mut Effects<C>) {
+        if view == self.view && !self.is_entered() {
+            mark!("frame/view_change_timeout");
+            self.ask(view.next(), "the new primary did not open its view in time", out);
+        }
+    }
+
+    /// The view is entered: what was for the one before begins anew.
+    pub fn note_entered(&mut self, out: &mut Effects<C>) {
+        self.showing.fill(Showing::default());
+        self.pending.unpropose();
+        out.disarm(Timer::ViewChange(self.view));
+        out.output(Output::Entered { view: self.view, reason: self.reason });
+        // An ask for this view, or a lower one, has had its effect.
+        if self.asks.of(self.me).is_some_and(|asked| asked <= self.view) {
+            self.own.ask = None;
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Where messages, timeouts and inputs go that all protocols have.
+
+use super::Frame;
+use super::changing::Changing;
+use super::checkpointing::Checkpointing;
+use super::execution::Execution;
+use super::hooks::Core;
+use super::repair::Repair;
+use super::supply::Supply;
+use crate::common::message::Shared;
+use crate::common::pending::Added;
+use crate::common::timer::Timer;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use pentarchy_core::auth::Verified;
+use pentarchy_core::mark;
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{Effects, Memory, Setup};
+use pentarchy_core::request::Envelope;
+
+/// See the [module](self).
+pub trait Events: Core {
+    /// Begins: with the state of the epoch, with what it kept, or by fetching the state.
+    fn begin(
+        &mut self,
+        setup: &Setup,
+        log: &mut dyn Iterator<Item = Self::Record>,
+        out: &mut Effects<Self>,
+    ) {
+        let base = setup.membership.base;
+        if let Some(from) = setup.fetch {
+            out.output(Output::Fetch { slot: base.slot, state: base.state, from });
+        } else if let Memory::Durable { executed, .. } = setup.memory {
+            self.resume(log, executed, out);
+        }
+        // A first report tells the others where this replica is, and draws theirs.
+        self.frame_mut().arm_resend(out);
+    }
+
+    /// A message that all protocols have.
+    fn on_shared(
+        &mut self,
+        verified: &Verified<Self::Message>,
+        message: &Shared<Self::More>,
+        out: &mut Effects<Self>,
+    ) {
+        let author = verified.author;
+        match message {
+            Shared::RequestViewChange { view } => self.on_request_view_change(verified, *view, out),
+            Shared::Checkpoint { slot, state } => self.on_checkpoint(verified, *slot, *state, out),
+            Shared::Stable(proof) => self.on_stable(proof.clone(), out),
+            Shared::Report(report) => self.on_report(author, *report, out),
+            Shared::Forward(envelope) => out.output(Output::Admit { envelope: envelope.clone() }),
+            Shared::AskBody { batch } => self.frame_mut().on_ask_body(author, batch, out),
+            Shared::Body(proposal) => self.on_body(author, proposal, out),
+            Shared::AskEnvelope { envelope } => {
+                self.frame_mut().on_ask_envelope(author, envelope, out);
+            }
+            Shared::Envelope(envelope) => self.on_envelope(envelope, out),
+        }
+    }
+
+    /// A timer ran out.
+    fn on_timeout(&mut self, timer: Timer, out: &mut Effects<Self>) {
+        match timer {
+            Timer::Request(arrival) => self.frame_mut().on_request_timeout(arrival, out),
+            Timer::ViewChange(view) => self.frame_mut().on_view_change_timeout(view, out),
+            Timer::Resend => self.on_resend(out),
+            Timer::Clock => self.on_clock(out),
+            Timer::Gap => self.on_gap(out),
+            Timer::Fetch => self.frame_mut().on_fetch(out),
+            // The round that follows knows what time it is.
+            Timer::Look => self.frame_mut().looked = None,
+        }
+    }
+
+    /// The host says something.
+    fn on_input(&mut self, input: Input, out: &mut Effects<Self>) {
+        match input {
+            Input::Request { envelope, settled } => self.on_request(envelope, settled, out),
+            Input::Round { now } => {
+                let frame = self.frame_mut();
+                frame.now = frame.now.max(now);
+                self.clock_moved(out);
+                self.propose(out);
+                self.frame_mut().look(out);
+            }
+            Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),
+            Input::Installed { slot } => self.on_installed(slot, out),
+        }
+    }
+
+    /// A client's envelope. The primary proposes it at the end of the round; a backup gives the
+    /// primary until the timer runs out.
+    fn on_request(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>, out: &mut Effects<Self>) {
+        let frame: &mut Frame<Self> = self.frame_mut();
+        match frame.pending.add(envelope.clone(), settled) {
+            Added::Known => {}
+            Added::Full => {
+                mark!("frame/full");
+                out.output(Output::Full { envelope: envelope.clone() });
+            }
+            Added::New => {
+                mark!("frame/request");
+                frame.arm_request_timer(out);
+                if !frame.is_primary() {
+                    frame.arm_resend(out);
+                }
+            }
+        }
+        self.on_envelope(&envelope, out);
+    }
+}
+
+impl<C: Core> Events for C {}

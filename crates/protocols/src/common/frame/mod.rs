@@ -1,0 +1,278 @@
+//! What every replica with a primary has, whatever it is that its protocol agrees by: clients'
+//! requests and batches, the view and who asks for another one, checkpoints, repair of loss, and an
+//! eye on the primary.
+//!
+//! A core owns a [`Frame`] and calls its methods. Where the common part cannot go on without the
+//! protocol, it asks the core: [`hooks`] is all that it asks.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`events`] | where messages, timeouts and inputs go |
+//! | [`requests`] | waiting requests, proposals, the clock by which backups judge |
+//! | [`supply`] | batches and envelopes by digest: asking for them, giving them |
+//! | [`execution`] | what is decided is executed in order |
+//! | [`checkpointing`] | signed states, stable ones, falling behind |
+//! | [`changing`] | asking for views, and leaving for them |
+//! | [`judging`] | slow primaries and proven liars |
+//! | [`repair`] | reports, and what they are answered with |
+//! | [`resuming`] | going on from a log |
+
+pub mod changing;
+pub mod checkpointing;
+pub mod events;
+pub mod execution;
+pub mod hooks;
+mod judging;
+pub mod repair;
+mod requests;
+pub mod resuming;
+pub mod supply;
+
+use super::asks::Asks;
+use super::bodies::Bodies;
+use super::certificate::CheckpointProof;
+use super::checkpoint::Checkpoints;
+use super::checks::vouched;
+use super::clock::ClockWait;
+use super::message::{Report, Shared};
+use super::pace::Pace;
+use super::pending::Pending;
+use super::served::Served;
+use super::showing::Showing;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use hooks::Framed;
+use pentarchy_core::auth::Verified;
+use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::limits::WINDOW_SLOTS;
+use pentarchy_core::membership::Membership;
+use pentarchy_core::protocol::{Effects, Memory, Setup, Status, To, Tuning};
+
+/// See the [module](self).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Frame<C: Framed> {
+    /// Which replica this is.
+    pub me: ReplicaId,
+    /// The group.
+    pub membership: Arc<Membership>,
+    /// Sizes.
+    pub tuning: Tuning,
+    /// Whether its records outlive a crash.
+    pub is_durable: bool,
+    /// The host's clock.
+    pub now: Millis,
+
+    /// The view it is in or wants to enter.
+    pub view: View,
+    /// The view it entered last; `<= view`. What that orders fills the window.
+    pub entered: View,
+    /// VIEW-CHANGEs for `view`.
+    pub view_changes: BTreeMap<ReplicaId, Verified<C::Message>>,
+    /// Who asks for which view.
+    pub asks: Asks,
+    /// Own messages about `view`, to send again.
+    pub own: Own<C>,
+    /// Messages for `view` that came before this replica entered it; so many of each.
+    pub early: Vec<Verified<C::Message>>,
+    /// Consecutive failed views; doubles the timeouts. Falls when a checkpoint becomes stable.
+    pub doublings: u8,
+    /// View changes since the start.
+    pub view_changes_count: u64,
+    /// Why the last one began.
+    pub reason: &'static str,
+
+    /// The batches of the window.
+    pub bodies: Bodies,
+    /// What clients sent.
+    pub pending: Pending,
+    /// The last slot of the contiguous committed order; everything up to it was handed to
+    /// execution.
+    pub committed: Slot,
+    /// The slot that this primary proposes next, or that this replica takes up next.
+    pub next_slot: Slot,
+    /// The slot whose proposal waits for our clock.
+    pub clock_wait: Option<ClockWait>,
+    /// The arrival number for which the request timer runs.
+    pub request_timer: Option<u64>,
+
+    /// How fast the primary is.
+    pub pace: Pace,
+    /// When the running timer for the next look was set.
+    pub looked: Option<Millis>,
+    /// Who was proven to lie.
+    pub liars: ReplicaSet,
+
+    /// Signed states.
+    pub checkpoints: Checkpoints,
+    /// The highest stable checkpoint whose proof this replica acts on; the window's low mark.
+    pub stable: CheckpointProof,
+
+    /// The last report of each peer.
+    pub reports: Vec<Option<Report<C::More>>>,
+    /// Peers that were sent what they lack since the last tick.
+    pub answered: ReplicaSet,
+    /// What each peer was sent since the last tick because it asked.
+    pub served: Vec<Served>,
+    /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
+    pub resent: Vec<(usize, usize)>,
+    /// Which peers are shown every proposal of the view at once.
+    pub showing: Vec<Showing>,
+    /// The slot whose proposal is waited for although others have it, and how often it was asked
+    /// for out of turn; counted only while its timer runs.
+    pub gap: Option<(Slot, u8)>,
+    /// Whether a report will go out.
+    pub resend_armed: bool,
+    /// Whether missing envelopes will be asked for.
+    pub fetch_armed: bool,
+    /// Resend ticks since the start; rotates whom to ask.
+    pub ticks: u64,
+}
+
+/// Own messages about the current view.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Own<C: Framed> {
+    /// The request for another view.
+    pub ask: Option<Verified<C::Message>>,
+    /// The VIEW-CHANGE by which it left for this one.
+    pub view_change: Option<Verified<C::Message>>,
+}
+
+impl<C: Framed> Default for Own<C> {
+    fn default() -> Self {
+        Self { ask: None, view_change: None }
+    }
+}
+
+impl<C: Framed> Frame<C> {
+    /// Of a replica that is in view 0 of an epoch.
+    ///
+    /// # Panics
+    /// If the host did not check the membership, or tunes it so that it cannot work.
+    #[must_use]
+    pub fn new(setup: &Setup) -> Self {
+        let Setup { me, ref membership, fetch, ref memory, tuning } = *setup;
+        let fits = membership.check(&C::RULES);
+        fits.expect("a host checks the membership before it starts a core");
+        assert!(membership.contains(me), "a replica is a member of its group");
+        assert!(tuning.window_slots <= WINDOW_SLOTS, "certificates are bounded by WINDOW_SLOTS");
+        assert!(
+            tuning.checkpoint_slots > 0 && tuning.window_slots >= 2 * tuning.checkpoint_slots,
+            "ordering goes on while a checkpoint gathers votes"
+        );
+        let n = membership.n();
+        let base = membership.base;
+        Self {
+            me,
+            membership: membership.clone(),
+            tuning,
+            is_durable: *memory != Memory::Volatile,
+            now: Millis(0),
+            view: View(0),
+            entered: View(0),
+            view_changes: BTreeMap::new(),
+            asks: Asks::new(n),
+            own: Own::default(),
+            early: Vec::new(),
+            doublings: 0,
+            view_changes_count: 0,
+            reason: "",
+            bodies: Bodies::default(),
+            pending: Pending::default(),
+            committed: if fetch.is_none() { base.slot } else { Slot(0) },
+            next_slot: base.slot.next(),
+            clock_wait: None,
+            request_timer: None,
+            pace: Pace::new(n, membership.f),
+            looked: None,
+            liars: ReplicaSet::EMPTY,
+            checkpoints: Checkpoints::new(n),
+            stable: CheckpointProof::initial(base),
+            reports: vec![None; n],
+            answered: ReplicaSet::EMPTY,
+            served: vec![Served::default(); n],
+            resent: vec![(0, 0); n],
+            showing: vec![Showing::default(); n],
+            gap: None,
+            resend_armed: false,
+            fetch_armed: false,
+            ticks: 0,
+        }
+    }
+
+    /// How many leave for a view, and open it.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        C::quorum(self.membership.quorums())
+    }
+
+    /// At least one of these is correct.
+    #[must_use]
+    pub fn weak(&self) -> usize {
+        self.membership.quorums().weak()
+    }
+
+    /// Whether it is in its view; ordering.
+    #[must_use]
+    pub fn is_entered(&self) -> bool {
+        self.entered == self.view
+    }
+
+    /// Whether this replica orders now.
+    #[must_use]
+    pub fn is_primary(&self) -> bool {
+        self.is_entered() && self.leads(self.view)
+    }
+
+    /// Whether a view's primary is this replica.
+    #[must_use]
+    pub fn leads(&self, view: View) -> bool {
+        self.membership.primary(view) == self.me
+    }
+
+    /// The last slot of the window.
+    #[must_use]
+    pub fn high(&self) -> Slot {
+        Slot(self.stable.slot.0.saturating_add(self.tuning.window_slots))
+    }
+
+    /// Sends a message that all protocols have.
+    pub fn send(to: To, message: Shared<C::More>, out: &mut Effects<C>) {
+        out.send(to, C::shared(message));
+    }
+
+    /// Asserts what holds between events.
+    pub fn assert_invariants(&self) {
+        assert!(self.entered <= self.view);
+        assert!(self.next_slot > self.stable.slot);
+        let early = C::EARLY_PER_SLOT * self.tuning.window_slots as usize;
+        assert!(self.early.len() <= self.membership.n() * early);
+        assert!(self.bodies.len() <= (self.membership.n() + 2) * WINDOW_SLOTS as usize);
+        self.pending.assert_invariants();
+        self.pace.assert_invariants();
+    }
+
+    /// See [`pentarchy_core::protocol::Protocol::status`]. What it is doing, while it has not
+    /// entered its view, is the protocol's to say.
+    #[must_use]
+    pub fn status(&self, changing: &'static str) -> Status {
+        let reported = self.reports.iter().flatten().map(|report| report.committed);
+        let phase = match self.is_entered() {
+            true if self.committed < self.stable.slot => "catching-up",
+            true => "normal",
+            false => changing,
+        };
+        Status {
+            view: self.view,
+            primary: self.membership.primary(self.view),
+            phase,
+            committed: self.committed,
+            stable: self.stable.slot,
+            peers_committed: vouched(reported, self.membership.f),
+            waiting: self.pending.len(),
+            view_changes: self.view_changes_count,
+            reason: self.reason,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Going on from what was kept across a crash. What the protocol's own records mean is its own.
+
+use super::Frame;
+use super::checkpointing::Checkpointing;
+use super::hooks::{Core, Framed};
+use crate::common::certificate::CheckpointProof;
+use crate::common::timer::Timer;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use pentarchy_core::batch::Proposal;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::mark;
+use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::{Delay, Effects};
+use pentarchy_core::request::Envelope;
+
+/// Envelopes by digest that a log has shown so far, for proposals that name them.
+pub type Envelopes = BTreeMap<Digest, Arc<Envelope>>;
+
+/// See the [module](self).
+pub trait Resuming: Core {
+    /// The log is read, and what is here up to the executed state is noted as decided: execution
+    /// goes on, from another state if the log says that this one is wrong or old. So far it may
+    /// have come.
+    fn go_on(&mut self, executed: Base, upto: Slot, out: &mut Effects<Self>) {
+        out.output(Output::Resumed { upto });
+        let frame = self.frame();
+        let other = frame.stable.slot == frame.committed && frame.stable.state != executed.state;
+        if frame.stable.slot > frame.committed || other {
+            let CheckpointProof { slot, state, .. } = frame.stable;
+            out.output(Output::Fetch { slot, state, from: frame.stable.signers() });
+        } else if frame.stable.slot < frame.committed && !mutant!("frame.state-not-vouched-again") {
+            self.on_checkpointed(executed.slot, executed.state, out);
+        }
+        let frame = self.frame();
+        if !frame.is_entered() {
+            mark!("frame/resumed_changing");
+            let doublings = frame.doublings;
+            out.arm(Timer::ViewChange(frame.view), Delay::ViewChange { doublings });
+        }
+    }
+
+    /// The log says that a checkpoint is stable; false if that was known.
+    fn recall_stable(&mut self, proof: CheckpointProof) -> bool {
+        let is_new = proof.slot > self.frame().stable.slot;
+        if is_new {
+            self.move_window(proof);
+            self.frame_mut().doublings = 0;
+        }
+        is_new
+    }
+}
+
+impl<C: Core> Resuming for C {}
+
+impl<C: Framed> Frame<C> {
+    /// The log has this batch of a slot.
+    pub fn recall_body(&mut self, slot: Slot, proposal: &Arc<Proposal>, past: &Envelopes) {
+        self.bodies.want(slot, proposal.digest());
+        self.bodies.offer(proposal, |digest| past.get(digest).cloned());
+    }
+
+    /// A slot that was executed ordered this, as the log says.
+    pub fn recall_executed(&mut self, slot: Slot, batch: Option<Digest>) {
+        let body = batch.and_then(|batch| self.bodies.get(&batch));
+        if let Some(bytes) = body.map(|body| body.bytes()) {
+            self.checkpoints.extent.executed(slot, bytes, &self.tuning);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What a liar of any protocol has heard, and the lies that it can tell in any: what its protocol
+//! adds is in that protocol's `byzantine.rs`.
+//!
+//! | lie | what it says |
+//! | --- | --- |
+//! | `ask` | for a view, without cause |
+//! | `checkpoint`, `checkpoint-false` | signs a state that others have, or none has |
+//! | `body` | gives a batch that somebody lacks |
+//! | `report` | pretends to lack everything, so that others send it |
+
+use super::certificate::CheckpointProof;
+use super::message::{More, Report, Shared};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::{AuthTag, Signature};
+use pentarchy_core::batch::{Item, Proposal};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::forge::Lie;
+use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
+use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_REQUESTS_MAX};
+use pentarchy_core::membership::Base;
+use pentarchy_core::protocol::Message;
+use pentarchy_core::request::Envelope;
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+
+/// Entries of each table; a liar that forgets old things lies about new ones.
+pub const KEPT_MAX: usize = 64;
+
+/// Lies remembered, so as not to repeat them; then they may be repeated.
+pub const TOLD_MAX: usize = 1024;
+
+/// Envelopes that a lying primary chooses among.
+pub const CHOICES_MAX: usize = 4;
+
+/// Adds to a table, which forgets its first entry when it is full.
+pub fn keep<K: Ord + Clone, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
+    table.insert(key, value);
+    if table.len() > KEPT_MAX {
+        table.pop_first();
+    }
+}
+
+/// All that can be used again, of what every protocol says.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Hearsay {
+    /// By digest.
+    pub envelopes: BTreeMap<Digest, Arc<Envelope>>,
+    /// By digest.
+    pub proposals: BTreeMap<Digest, Arc<Proposal>>,
+    /// The highest view that each replica asked for.
+    pub asks: BTreeMap<ReplicaId, (View, Signature)>,
+    /// Who signed which state.
+    pub states: BTreeMap<(Slot, Digest), BTreeMap<ReplicaId, Signature>>,
+    /// The highest proven checkpoint.
+    pub checkpoint: CheckpointProof,
+    /// Digests of batches that somebody lacks.
+    pub wanted: BTreeSet<Digest>,
+    /// The highest view of which another replica spoke.
+    pub highest: View,
+    /// The highest time proposed.
+    pub time: Millis,
+}
+
+impl Hearsay {
+    /// Of one who has heard nothing in an epoch that begins here.
+    #[must_use]
+    pub fn at(base: Base) -> Self {
+        Self {
+            envelopes: BTreeMap::new(),
+            proposals: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            states: BTreeMap::new(),
+            checkpoint: CheckpointProof::initial(base),
+            wanted: BTreeSet::new(),
+            highest: View(0),
+            time: Millis(0),
+        }
+    }
+
+    /// Takes note of a message.
+    pub fn note<M: More>(&mut self, author: ReplicaId, tag: &AuthTag, message: &Shared<M>) {
+        match (message, tag) {
+            (Shared::RequestViewChange { view }, AuthTag::Signature(signature)) => {
+                self.note_ask(author, *view, Signature(*signature));
+            }
+            (Shared::Checkpoint { slot, state }, AuthTag::Signature(signature)) => {
+                let signed = Signature(*signature);
+                self.states.entry((*slot, *state)).or_default().insert(author, signed);
+                if self.states.len() > KEPT_MAX {
+                    self.states.pop_first();
+                }
+            }
+            (Shared::Stable(proof), _) => self.note_checkpoint(proof),
+            (Shared::Body(proposal), _) => self.note_proposal(proposal),
+            (Shared::Forward(envelope) | Shared::Envelope(envelope), _) => {
+                self.note_envelope(envelope);
+            }
+            (Shared::AskBody { batch }, _) if self.wanted.len() < KEPT_MAX => {
+                self.wanted.insert(*batch);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of an envelope.
+    pub fn note_envelope(&mut self, envelope: &Arc<Envelope>) {
+        keep(&mut self.envelopes, envelope.digest, envelope.clone());
+    }
+
+    /// Takes note of a proposal.
+    pub fn note_proposal(&mut self, proposal: &Arc<Proposal>) {
+        self.time = self.time.max(proposal.time);
+        proposal.whole().for_each(|envelope| self.note_envelope(envelope));
+        keep(&mut self.proposals, proposal.digest(), proposal.clone());
+    }
+
+    /// Takes note of who asks for a view.
+    pub fn note_ask(&mut self, id: ReplicaId, view: View, signature: Signature) {
+        if self.asks.get(&id).is_none_or(|(before, _)| *before < view) {
+            self.asks.insert(id, (view, signature));
+        }
+    }
+
+    /// Takes note of a stable checkpoint.
+    pub fn note_checkpoint(&mut self, proof: &CheckpointProof) {
+        if proof.slot > self.checkpoint.slot {
+            self.checkpoint = proof.clone();
+        }
+    }
+
+    /// Who else asks for a view or a higher one.
+    pub fn others_asking(
+        &self,
+        me: ReplicaId,
+        view: View,
+    ) -> impl Iterator<Item = (ReplicaId, (View, Signature))> {
+        let asks = self.asks.iter().filter(move |(id, ask)| **id != me && ask.0 >= view);
+        asks.map(|(id, ask)| (*id, *ask))
+    }
+
+    /// From how many envelopes a lying primary chooses.
+    #[must_use]
+    pub fn choices(&self) -> u64 {
+        self.envelopes.len().min(CHOICES_MAX) as u64
+    }
+
+    /// The choice of an envelope that, named often enough, is too much for a batch.
+    #[must_use]
+    pub fn oversize_choice(&self) -> Option<u64> {
+        let too_much = |envelope: &Envelope| {
+            envelope.requests.len() * BATCH_ENVELOPES_MAX > BATCH_REQUESTS_MAX
+                || envelope.len() * BATCH_ENVELOPES_MAX > BATCH_BYTES_MAX
+        };
+        let mut known = (1..).zip(self.envelopes.values());
+        known.find(|(_, envelope)| too_much(envelope)).map(|(choice, _)| choice)
+    }
+
+    /// A batch with no request (`choice` 0) or the `choice`-th envelope; of a kind that ends in
+    /// `-oversize`, with that too often; in `-future`, of a time that has not come.
+    #[must_use]
+    pub fn proposal(&self, kind: &str, choice: u64) -> Option<Proposal> {
+        let index = choice.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+        let envelope = index.map(|index| self.envelopes.values().nth(index));
+        let items = match envelope {
+            Some(known) if kind.ends_with("-oversize") => {
+                vec![Item::Named(known?.digest); BATCH_ENVELOPES_MAX]
+            }
+            Some(known) => vec![Item::Whole(known?.clone())],
+            None => Vec::new(),
+        };
+        let future = kind.ends_with("-future");
+        let time = if future { Millis(u64::MAX / 2) } else { self.time };
+        Some(Proposal::new(time, items))
+    }
+
+    /// A batch that is not this one.
+    #[must_use]
+    pub fn other_batch(&self, right: Digest) -> Option<Digest> {
+        self.proposals.keys().find(|digest| **digest != right).copied()
+    }
+
+    /// What a lie says that can be told in every protocol; none if it is another one.
+    #[must_use]
+    pub fn compose<M: More>(&self, lie: &Lie) -> Option<Shared<M>> {
+        let Lie { kind, view, slot, choice } = *lie;
+        Some(match kind {
+            "ask" => Shared::RequestViewChange { view },
+            "checkpoint" => {
+                let mut states = self.states.keys().filter(|(at, _)| *at == slot);
+                Shared::Checkpoint { slot, state: states.next()?.1 }
+            }
+            "checkpoint-false" => Shared::Checkpoint { slot, state: false_state() },
+            "body" => {
+                let wanted = self.wanted.iter().nth(usize::try_from(choice).ok()?)?;
+                Shared::Body(self.proposals.get(wanted)?.clone())
+            }
+            "report" => Shared::Report(Report { view, entered: true, ..Report::default() }),
+            _ => return None,
+        })
+    }
+}
+
+/// A state that no replica has.
+#[must_use]
+pub fn false_state() -> Digest {
+    Digest::of(b"a lie")
+}
+
+/// The lies that were told.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Told(BTreeSet<Lie>);
+
+impl Told {
+    /// Notes a lie.
+    pub fn remember(&mut self, lie: &Lie) {
+        if self.0.len() >= TOLD_MAX {
+            self.0.clear();
+        }
+        self.0.insert(*lie);
+    }
+
+    /// Adds a lie to those that can be told, unless it was.
+    pub fn add(
+        &self,
+        lies: &mut Vec<Lie>,
+        kind: &'static str,
+        view: View,
+        slot: Slot,
+        choice: u64,
+    ) {
+        let lie = Lie { kind, view, slot, choice };
+        if !self.0.contains(&lie) {
+            lies.push(lie);
+        }
+    }
+
+    /// Adds lies of these kinds about states, and those about batches and reports.
+    pub fn add_shared(
+        &self,
+        lies: &mut Vec<Lie>,
+        heard: &Hearsay,
+        about_states: &[&'static str],
+        view: View,
+    ) {
+        for (slot, _) in heard.states.keys() {
+            about_states.iter().for_each(|kind| self.add(lies, kind, view, *slot, 0));
+        }
+        for (choice, batch) in (0..).zip(&heard.wanted) {
+            if heard.proposals.contains_key(batch) {
+                self.add(lies, "body", View(0), Slot(0), choice);
+            }
+        }
+        self.add(lies, "report", heard.highest, Slot(0), 0);
+    }
+}
+
+/// A message as it travels.
+#[must_use]
+pub fn encode<M: Message>(author: ReplicaId, tag: &AuthTag, message: &M) -> Bytes {
+    let mut to = Writer::default();
+    author.encode(&mut to);
+    tag.encode(&mut to);
+    message.encode(&mut to);
+    to.into_bytes()
+}
+
+/// Author, tag and content of a message.
+///
+/// # Errors
+/// [`Malformed`] if it is none.
+pub fn decode<M: Message>(wire: &Bytes) -> Result<(ReplicaId, AuthTag, M), Malformed> {
+    let mut from = Reader::new(wire);
+    let (author, tag) = (ReplicaId::decode(&mut from)?, AuthTag::decode(&mut from)?);
+    let message = M::decode(&mut from)?;
+    from.finish().map(|()| (author, tag, message))
+}
