@@ -37,7 +37,7 @@ impl MinBft {
             let slot = self.next_slot;
             self.next_slot = slot.next();
             self.in_flight += 1;
-            self.looping += 1;
+            self.looping.insert((self.view, slot));
             mark!("minbft/propose");
             let named = proposal.named().filter_map(|digest| self.pending.find(&digest));
             named.for_each(|envelope| out.persist(Record::Envelope(envelope)));
@@ -56,7 +56,8 @@ impl MinBft {
         out: &mut Effects<Self>,
     ) {
         if verified.author == self.me {
-            self.looping = self.looping.saturating_sub(1);
+            // Others may pass on earlier ones while this one waits for the disk.
+            self.looping.remove(&(view, slot));
         }
         if view != self.entered && !mutant!("minbft.prepare-of-any-view") {
             self.keep_early(verified, view);

@@ -45,9 +45,9 @@ impl Again {
         }
     }
 
-    fn proposed(&self) -> Option<Slot> {
+    fn proposed(&self) -> Option<(View, Slot)> {
         match self.message() {
-            Message::Prepare { slot, .. } => Some(*slot),
+            Message::Prepare { view, slot, .. } => Some((*view, *slot)),
             _ => None,
         }
     }
@@ -126,9 +126,9 @@ impl MinBft {
         }
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
         self.checkpoints.extent.begin(self.committed);
-        let proposed: Vec<Slot> = past.said.iter().filter_map(Again::proposed).collect();
-        self.looping = proposed.len() as u64;
-        self.in_flight = proposed.iter().filter(|slot| **slot > self.committed).count() as u64;
+        self.looping = past.said.iter().filter_map(Again::proposed).collect();
+        let open = |(_, slot): &&(View, Slot)| *slot > self.committed;
+        self.in_flight = self.looping.iter().filter(open).count() as u64;
         self.next_slot = self.next_slot.max(self.committed.next());
     }
 

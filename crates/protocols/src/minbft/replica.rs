@@ -14,7 +14,7 @@ use crate::common::clock::ClockWait;
 use crate::common::pace::Pace;
 use crate::common::pending::{Added, Pending};
 use crate::common::showing::Showing;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -155,7 +155,7 @@ pub struct MinBft {
     /// Proposals of this primary, in this view, that are not decided.
     pub(super) in_flight: u64,
     /// PREPAREs of this primary that have not come back by loopback.
-    pub(super) looping: u64,
+    pub(super) looping: BTreeSet<(View, Slot)>,
     /// The slot whose proposal waits for our clock.
     pub(super) clock_wait: Option<ClockWait>,
     /// The arrival number for which the request timer runs.
@@ -293,7 +293,7 @@ impl Protocol for MinBft {
             committed: if fetch.is_none() { base.slot } else { Slot(0) },
             next_slot: base.slot.next(),
             in_flight: 0,
-            looping: 0,
+            looping: BTreeSet::new(),
             clock_wait: None,
             request_timer: None,
             pace: Pace::new(n, membership.f),

@@ -283,7 +283,7 @@ impl MinBft {
             let open =
                 |state: &super::replica::SlotState| state.prepare.is_some() && !state.decided;
             let count = self.window.iter().filter(|(_, state)| open(state)).count() as u64;
-            self.in_flight = count + self.looping;
+            self.in_flight = count + self.looping.len() as u64;
         }
     }
 }

@@ -137,7 +137,7 @@ impl MinBft {
     /// Sends VIEW-CHANGE, once every own PREPARE has come back: it must be shown with its
     /// certificate, which only the loopback brings.
     pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
-        if self.phase != Phase::Draining || self.looping > 0 {
+        if self.phase != Phase::Draining || !self.looping.is_empty() {
             return;
         }
         self.phase = Phase::Changing;
@@ -407,7 +407,8 @@ impl MinBft {
         let taken_over = if mutant!("minbft.slots-used-again") { entry.base } else { entry.end() };
         self.next_slot = taken_over.max(self.stable.slot).next();
         (self.entered, self.phase, self.entry) = (self.view, Phase::Entered, Some(entry));
-        (self.in_flight, self.looping, self.enters) = (0, 0, Votes::default());
+        (self.in_flight, self.enters) = (0, Votes::default());
+        self.looping.clear();
         self.showing.fill(Showing::default());
         self.pending.unpropose();
         out.disarm(Timer::ViewChange(self.view));
