@@ -2,7 +2,6 @@
 
 use crate::admission::answer;
 use crate::error::Fatal;
-use crate::keeper::Then;
 use crate::network::Network;
 use crate::status::DurabilityReport;
 use crate::unit::Unit;
@@ -13,6 +12,7 @@ use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing};
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
+use pentarchy_storage::kept::Then;
 
 impl Unit {
     /// Carries out what waited for the disk, as far as it has come.
@@ -39,13 +39,13 @@ impl Unit {
     }
 
     fn next_saved(&mut self) -> Result<Option<Then>, Fatal> {
-        self.keeper.as_mut().map_or(Ok(None), |keeper| keeper.next_saved())
+        Ok(self.keeper.as_mut().map_or(Ok(None), |keeper| keeper.next_saved())?)
     }
 
     /// Does something once the executor's newest state is durable: at once if nothing is kept.
     pub fn when_saved(&mut self, then: Then, network: &mut Network) -> Result<(), Fatal> {
         if let (Some(keeper), Some(snapshot)) = (&mut self.keeper, self.executor.latest()) {
-            return keeper.save(snapshot, then);
+            return Ok(keeper.save(snapshot, then)?);
         }
         self.on_saved(then, network);
         Ok(())
@@ -57,7 +57,7 @@ impl Unit {
         self.executor.stable(slot);
         match &mut self.keeper {
             Some(keeper) if mine == Some(state) => {
-                keeper.stable(slot, self.authenticator.memory(), self.taken)
+                Ok(keeper.stable(slot, self.authenticator.memory(), self.taken)?)
             }
             _ => Ok(()),
         }
@@ -77,14 +77,18 @@ impl Unit {
             Then::Checkpointed { slot, state } => {
                 self.inward.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
             }
-            // Another one was installed meanwhile, or for another epoch's core.
-            Then::Installed { slot } if self.installing != Some(slot) => {}
             Then::Installed { slot } => {
-                self.installing = None;
                 self.inward.push_back(CoreEvent::Input(Input::Installed { slot }));
             }
             Then::Ended(handover) => self.vote_for(handover, network),
         }
+    }
+
+    /// Whether the core is not where execution is: see [`Keeper`].
+    ///
+    /// [`Keeper`]: pentarchy_storage::kept::Keeper::is_installing
+    pub fn is_installing(&self) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| keeper.is_installing())
     }
 
     /// How the disk is doing, if anything is kept.

@@ -2,7 +2,6 @@
 
 use crate::config::EpochFactory;
 use crate::error::Fatal;
-use crate::keeper::{Keeper, Then};
 use crate::network::Network;
 use crate::unit::Unit;
 use bytes::Bytes;
@@ -16,6 +15,7 @@ use pentarchy_core::protocol::Reject;
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::request_auth::ClientSigner;
+use pentarchy_storage::kept::Then;
 use std::sync::Arc;
 use tracing::{info, warn};
 
@@ -169,12 +169,11 @@ impl Unit {
     /// Goes over to the next epoch, if its beginning is proved.
     pub fn begin_epoch(&mut self, network: &mut Network) -> Result<(), Fatal> {
         // A state that the next epoch may rest on is being saved.
-        if self.keeper.as_ref().is_some_and(Keeper::is_ending) {
+        if self.keeper.as_ref().is_some_and(|keeper| keeper.is_ending()) {
             return Ok(());
         }
         let Some((membership, sources)) = self.succession.next.take() else { return Ok(()) };
         let mine = self.ended.take();
-        self.installing = None;
         // Only the next epoch begins where this one ended; one behind it begins further on.
         let follows = self.succession.epoch.next() == membership.epoch;
         self.succession.epoch = membership.epoch;

@@ -1,203 +1,48 @@
-//! What a replica keeps across a crash, and what waits for the disk.
-//!
-//! What is to be kept is handed to a thread that writes it. Messages wait, in order, until all that
-//! was to be kept before them is durable; so do answers to queries behind what was executed. States
-//! are saved one after the other, and what rests on one is done when it is saved. Everything else
-//! goes on. Why just these: `docs/decisions/0005-durability.md`.
+//! What a replica keeps across a crash, on threads of their own, and how the disk is doing.
 
-use crate::error::Fatal;
 use crate::meter::Spreads;
 use crate::status::DurabilityReport;
-use pentarchy_core::auth::Auth;
-use pentarchy_core::counter::{Memory, Position, Ui};
-use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Handover, Proof};
-use pentarchy_core::erased::CoreEffect;
-use pentarchy_core::ids::{ClientId, Slot};
-use pentarchy_core::membership::{Base, Membership};
-use pentarchy_core::ports::client::ToClient;
-use pentarchy_core::snapshot::Snapshot;
-use pentarchy_storage::kept::{Certificates, Entry, Group, Kept, Measured, Writer};
-use std::collections::VecDeque;
+use pentarchy_core::membership::Base;
+use pentarchy_storage::kept::{self, Backing as _, Certificates, Group, Kept, Measured, Writer};
 use std::io;
-use std::sync::Arc;
+use std::ops::{Deref, DerefMut};
 
-/// What a message counts beside its bytes.
-const HEADER_BYTES: usize = 256;
-
-/// What is done when a state is saved.
-pub enum Then {
-    /// The core is told that it may vouch for it.
-    Checkpointed { slot: Slot, state: Digest },
-    /// The core is told that it is installed.
-    Installed { slot: Slot },
-    /// This replica says that the epoch ends with it.
-    Ended(Handover),
-}
-
-/// Something that must not be seen before what was kept before it is durable.
-struct Waiting<T> {
-    /// All entries below this one have to be durable.
-    behind: u64,
-    bytes: usize,
-    what: T,
-}
-
-/// What one replica keeps.
+/// See [`kept::Keeper`].
 pub struct Keeper {
-    writer: Writer,
-    /// Number of the next entry.
-    next: u64,
-    /// All entries below this were durable at the last look.
-    durable: u64,
-    /// Messages, in the order in which the core sent them.
-    messages: VecDeque<Waiting<CoreEffect>>,
-    /// Answers to queries, in the order in which they were asked.
-    answers: VecDeque<Waiting<(ClientId, ToClient)>>,
-    /// Bytes of both, and of the entries before them.
-    waiting_bytes: usize,
-    /// Bytes of entries behind the last message.
-    entry_bytes: usize,
-    /// Answers to queries wait until all entries below this one are durable.
-    executed_behind: u64,
-    /// What is to be done when the state of a slot is saved, in the order of saving.
-    when_saved: VecDeque<(Slot, Then)>,
-    /// The state that was handed over last.
-    newest: Option<Base>,
-    /// What the device had certified before this process began.
-    certified: Certificates,
-    /// The epoch's base is to be fetched: what is needed beside it.
-    fetching: Option<u64>,
-    /// Own certified messages on their way back to the core: each with the number of its event.
-    unheard: VecDeque<(u64, Ui, Digest)>,
-    /// A state that just became stable, and the lowest entry that is needed beside it.
-    cut: Option<(Slot, u64)>,
+    keeper: kept::Keeper<Writer>,
     disk: Measured,
     last_sync_micros: u64,
 }
 
+impl Deref for Keeper {
+    type Target = kept::Keeper<Writer>;
+    fn deref(&self) -> &Self::Target {
+        &self.keeper
+    }
+}
+
+impl DerefMut for Keeper {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.keeper
+    }
+}
+
 impl Keeper {
-    /// Goes on from what was kept, or begins to keep things. `newest` is the newest state there,
-    /// `certified` what the device had certified before this process began. `wake` is called when
-    /// more is durable.
+    /// Goes on from what was kept, or begins to keep things: see [`kept::Keeper::new`]. `wake` is
+    /// called when more is durable.
     pub fn start(
         kept: Kept,
         newest: Option<Base>,
         certified: Certificates,
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> io::Result<Self> {
-        let (next, durable) = (kept.next(), kept.durable());
-        Ok(Self {
-            writer: Writer::start(kept, wake)?,
-            next,
-            durable,
-            messages: VecDeque::new(),
-            answers: VecDeque::new(),
-            waiting_bytes: 0,
-            entry_bytes: 0,
-            executed_behind: 0,
-            when_saved: VecDeque::new(),
-            newest,
-            certified,
-            fetching: None,
-            unheard: VecDeque::new(),
-            cut: None,
-            disk: Measured::default(),
-            last_sync_micros: 0,
-        })
-    }
-
-    /// Keeps what is to be kept, and has wait what must not be seen before. Gives back what is to
-    /// be carried out now.
-    pub fn hold(&mut self, effect: CoreEffect) -> Result<Option<CoreEffect>, Fatal> {
-        let bytes = match &effect {
-            CoreEffect::Persist(record) => {
-                self.append(Entry::Record(record.clone()), record.len())?;
-                return Ok(None);
-            }
-            CoreEffect::Send { outgoing, .. } => {
-                if let Auth::Usig(position) = outgoing.auth {
-                    self.certifies(position, outgoing.digest)?;
-                }
-                outgoing.body.len()
-            }
-            CoreEffect::Relay { wire, .. } => wire.len(),
-            _ => return Ok(Some(effect)),
-        };
-        if self.messages.is_empty() && self.next <= self.durable {
-            return Ok(Some(effect));
-        }
-        let bytes = std::mem::take(&mut self.entry_bytes) + HEADER_BYTES + bytes;
-        self.waiting_bytes += bytes;
-        self.messages.push_back(Waiting { behind: self.next, bytes, what: effect });
-        Ok(None)
-    }
-
-    fn append(&mut self, entry: Entry, bytes: usize) -> Result<(), Fatal> {
-        // The writer has entries of its own, so this is not always one more.
-        self.next = self.writer.append(entry)? + 1;
-        self.entry_bytes += bytes;
-        Ok(())
-    }
-
-    /// Writes down what the device is about to certify, if it did not do so before the crash.
-    fn certifies(&mut self, position: Position, digest: Digest) -> Result<(), Fatal> {
-        match self.certified(position, &digest) {
-            Some(_) => Ok(()),
-            None => self.append(Entry::Certified { position, digest }, 0),
-        }
-    }
-
-    /// The certificate that the device gave to this before the crash.
-    pub fn certified(&self, position: Position, digest: &Digest) -> Option<Ui> {
-        self.certified.get(position, digest)
-    }
-
-    /// Something was executed: whoever learns of it by a query must not do so before this replica's
-    /// log says how far it may have come.
-    pub const fn executed(&mut self) {
-        self.executed_behind = self.next;
-    }
-
-    /// Has an answer to a query wait, if it must. Gives it back if it may leave.
-    pub fn hold_answer(&mut self, client: ClientId, answer: ToClient) -> Option<ToClient> {
-        if self.answers.is_empty() && self.executed_behind <= self.durable {
-            return Some(answer);
-        }
-        let bytes = HEADER_BYTES
-            + match &answer {
-                ToClient::Answer { result, .. } => result.len(),
-                _ => 0,
-            };
-        self.waiting_bytes += bytes;
-        let behind = self.executed_behind;
-        self.answers.push_back(Waiting { behind, bytes, what: (client, answer) });
-        None
-    }
-
-    /// Looks how far the disk has come.
-    pub fn look(&mut self) -> Result<(), Fatal> {
-        self.durable = self.writer.durable()?;
-        Ok(())
-    }
-
-    /// The next message that may leave.
-    pub fn next_message(&mut self) -> Option<CoreEffect> {
-        if self.messages.is_empty() {
-            // What was said before the crash has been said again.
-            self.certified = Certificates::default();
-        }
-        take(&mut self.messages, self.durable, &mut self.waiting_bytes)
-    }
-
-    /// The next answer that may leave.
-    pub fn next_answer(&mut self) -> Option<(ClientId, ToClient)> {
-        take(&mut self.answers, self.durable, &mut self.waiting_bytes)
+        let keeper = kept::Keeper::new(Writer::start(kept, wake)?, newest, certified);
+        Ok(Self { keeper, disk: Measured::default(), last_sync_micros: 0 })
     }
 
     /// Takes in what the disk did since the last call.
     pub fn measure(&mut self, spreads: &mut Spreads) {
-        self.disk = self.writer.measured();
+        self.disk = self.keeper.backing().measured();
         for Group { entries, micros } in self.disk.groups.drain(..) {
             spreads.sync.record(micros);
             spreads.group.record(entries);
@@ -211,128 +56,12 @@ impl Keeper {
             mode: "sync",
             log_bytes: self.disk.log_bytes,
             log_bytes_max: self.disk.log_bytes_max,
-            lag_entries: self.next.saturating_sub(self.durable),
-            waiting_messages: (self.messages.len() + self.answers.len()) as u64,
+            lag_entries: self.lag_entries(),
+            waiting_messages: self.waiting_messages() as u64,
             entries: spreads.group.sum(),
             syncs: spreads.sync.count(),
             last_sync_micros: self.last_sync_micros,
-            saved: self.writer.saved().ok().flatten().map(|slot| slot.0),
+            saved: self.backing().saved().ok().flatten().map(|slot| slot.0),
         }
     }
-
-    /// Bytes that wait for the disk.
-    pub const fn waiting_bytes(&self) -> usize {
-        self.waiting_bytes + self.entry_bytes
-    }
-
-    /// Saves a state, and has something done when that is durable, with all that was kept before.
-    pub fn save(&mut self, snapshot: &Snapshot, then: Then) -> Result<(), Fatal> {
-        let base = base_of(snapshot);
-        if self.newest.replace(base) != Some(base) {
-            self.writer.save(snapshot.clone())?;
-        }
-        if let Then::Installed { slot } = then
-            && let Some(needed) = self.fetching.take()
-        {
-            self.writer.stable(slot, needed)?;
-        }
-        self.when_saved.push_back((base.slot, then));
-        Ok(())
-    }
-
-    /// What is to be done because a state was saved.
-    pub fn next_saved(&mut self) -> Result<Option<Then>, Fatal> {
-        let Some((slot, _)) = self.when_saved.front() else { return Ok(None) };
-        if self.writer.saved()? < Some(*slot) {
-            return Ok(None);
-        }
-        Ok(self.when_saved.pop_front().map(|(_, then)| then))
-    }
-
-    /// Whether the state with which an epoch ends is not durable yet.
-    pub fn is_ending(&self) -> bool {
-        self.when_saved.iter().any(|(_, then)| matches!(then, Then::Ended(_)))
-    }
-
-    /// An own certified message goes back to the core, as this event.
-    pub fn loops(&mut self, event: u64, ui: Ui, digest: Digest) {
-        self.unheard.push_back((event, ui, digest));
-    }
-
-    /// A quorum vouches for the state of a slot, which is being saved. The core goes on to write
-    /// what it needs beside it. So does this, for the device, and for own messages that the core
-    /// has not got back: those of events from `taken` on, and those that wait.
-    pub fn stable(&mut self, slot: Slot, device: Option<Memory>, taken: u64) -> Result<(), Fatal> {
-        self.cut = Some((slot, self.writer.next()));
-        while self.unheard.front().is_some_and(|(event, ..)| *event < taken) {
-            self.unheard.pop_front();
-        }
-        let issued =
-            |(_, ui, digest): &(u64, Ui, Digest)| Entry::Issued { ui: *ui, digest: *digest };
-        let waiting = self.messages.iter().filter_map(|waiting| self.announced(&waiting.what));
-        let entries = device.map(Entry::Memory).into_iter();
-        let entries: Vec<Entry> =
-            entries.chain(self.unheard.iter().map(issued)).chain(waiting).collect();
-        entries.into_iter().try_for_each(|entry| self.append(entry, 0))
-    }
-
-    /// The entry by which a waiting message's certificate is found again.
-    fn announced(&self, effect: &CoreEffect) -> Option<Entry> {
-        let CoreEffect::Send { outgoing, .. } = effect else { return None };
-        let Auth::Usig(position) = outgoing.auth else { return None };
-        let digest = outgoing.digest;
-        Some(match self.certified(position, &digest) {
-            Some(ui) => Entry::Issued { ui, digest },
-            None => Entry::Certified { position, digest },
-        })
-    }
-
-    /// The core has written all that it needs: what came before may go.
-    pub fn end_of_step(&mut self) -> Result<(), Fatal> {
-        match self.cut.take() {
-            Some((slot, needed)) => Ok(self.writer.stable(slot, needed)?),
-            None => Ok(()),
-        }
-    }
-
-    /// Another epoch begins. What waits belongs to the one before, and nobody wants it any more.
-    pub fn begin_epoch(
-        &mut self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-        fetches: bool,
-    ) -> Result<(), Fatal> {
-        self.messages.clear();
-        self.answers.clear();
-        (self.waiting_bytes, self.entry_bytes) = (0, 0);
-        self.certified = Certificates::default();
-        let base = membership.base.slot;
-        let begun = self.writer.begin_epoch(membership, proof)?;
-        self.next = begun + 1;
-        self.when_saved.clear();
-        self.unheard.clear();
-        self.cut = None;
-        self.fetching = fetches.then_some(begun);
-        if !fetches {
-            self.writer.stable(base, begun)?;
-        }
-        Ok(())
-    }
-}
-
-fn take<T>(
-    waiting: &mut VecDeque<Waiting<T>>,
-    durable: u64,
-    waiting_bytes: &mut usize,
-) -> Option<T> {
-    if waiting.front()?.behind > durable {
-        return None;
-    }
-    let next = waiting.pop_front()?;
-    *waiting_bytes -= next.bytes;
-    Some(next.what)
-}
-
-const fn base_of(snapshot: &Snapshot) -> Base {
-    Base { slot: snapshot.slot, state: snapshot.digest }
 }

@@ -5,7 +5,7 @@ use crate::counters::Rejects;
 use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
 use crate::fault::{Fault, other_state, some_of};
-use crate::keeper::{Keeper, Then};
+use crate::keeper::Keeper;
 use crate::meter::Meter;
 use crate::network::{Kind, Network};
 use crate::timers::Timers;
@@ -25,6 +25,7 @@ use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{self, Step, Transfer};
 use pentarchy_core::wire::{Reader, Wire};
 use pentarchy_crypto::authenticator::Authenticator;
+use pentarchy_storage::kept::Then;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -57,8 +58,6 @@ pub struct Unit {
     pub succession: Succession,
     /// Where this epoch ended for the executor, until the next one begins.
     pub ended: Option<Base>,
-    /// The slot of the state that was installed last, until that is durable and the core knows.
-    pub installing: Option<Slot>,
     pub authenticator: Authenticator,
     /// What it keeps across a crash, if anything.
     pub keeper: Option<Keeper>,
@@ -113,7 +112,6 @@ impl Unit {
             verifier: parts.verifier,
             succession: parts.succession,
             ended: None,
-            installing: None,
             authenticator: parts.authenticator,
             keeper: parts.keeper,
             timeouts: parts.timeouts,
@@ -237,7 +235,7 @@ impl Unit {
         let result = effects.drain(..).try_for_each(|effect| self.effect(effect, network));
         self.effects = effects;
         result?;
-        self.keeper.as_mut().map_or(Ok(()), Keeper::end_of_step)
+        Ok(self.keeper.as_mut().map_or(Ok(()), |keeper| keeper.end_of_step())?)
     }
 
     fn effect(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
@@ -349,9 +347,7 @@ impl Unit {
             | Output::Stable { .. }
             | Output::Fetch { .. }
                 if self.ended.is_some() => {}
-            // The core is not where execution is. It goes on from the installed state, and orders
-            // this again, as soon as it is told.
-            Output::Execute { .. } | Output::Checkpoint { .. } if self.installing.is_some() => {}
+            Output::Execute { .. } | Output::Checkpoint { .. } if self.is_installing() => {}
             Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();
@@ -474,7 +470,6 @@ impl Unit {
         let slot = snapshot.slot;
         self.executor.install(snapshot).map_err(|_| Fatal::Install(slot))?;
         info!(%slot, "installed the group's state");
-        self.installing = Some(slot);
         self.when_saved(Then::Installed { slot }, network)
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::rng::Rng;
 use pentarchy_storage::disk::{DiskError, File, Folder};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Error, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,7 +26,7 @@ pub struct Faults {
     pub sync_lies: u32,
     /// A sync of a folder does.
     pub folder_sync_lies: u32,
-    /// A write goes to another place of the same file.
+    /// A write goes to another place, of the same file or of another one.
     pub write_misdirected: u32,
     /// Whether a crash tears inside of sectors too.
     pub tears_sectors: bool,
@@ -78,9 +78,24 @@ struct State {
     count: u64,
     by_kind: BTreeMap<Kind, u64>,
     chosen: BTreeMap<u64, Fate>,
-    stopped: bool,
+    /// In the middle of what the process has ended.
+    stopped: Option<Kind>,
     busy_us: u64,
+    /// What was written lately and is durable, oldest first.
+    recent: VecDeque<Written>,
 }
+
+/// A write that was made durable.
+struct Written {
+    file: usize,
+    offset: usize,
+    bytes: Vec<u8>,
+    /// What was there before.
+    before: Vec<u8>,
+}
+
+/// Writes that a disk remembers, one of which it may turn out to have misdirected.
+const RECENT_MAX: usize = 8;
 
 #[derive(Default)]
 struct Content {
@@ -137,8 +152,9 @@ impl SimDisk {
             count: 0,
             by_kind: BTreeMap::new(),
             chosen: BTreeMap::new(),
-            stopped: false,
+            stopped: None,
             busy_us: 0,
+            recent: VecDeque::new(),
         })))
     }
 
@@ -189,8 +205,49 @@ impl SimDisk {
     /// The process ends and another begins: what was written is still to be read.
     pub fn restart(&self) {
         let mut state = self.state();
-        state.stopped = false;
+        state.stopped = None;
         state.chosen.clear();
+    }
+
+    /// In the middle of what kind of operation the process ended, if it was one.
+    #[must_use]
+    pub fn stopped_in(&self) -> Option<Kind> {
+        self.state().stopped
+    }
+
+    /// Whether anything in a folder was written and is not durable.
+    #[must_use]
+    pub fn is_dirty(&self, folder: &str) -> bool {
+        let state = self.state();
+        let is_in = |path: &str| path.starts_with(folder);
+        let mut files = state.names.iter().filter(|(path, _)| is_in(path));
+        files.any(|(_, file)| !state.files[*file].writes.is_empty())
+            || state.changes.iter().any(|change| is_in(&change.folder))
+    }
+
+    /// One of the last durable writes turns out to have gone to another place, of its own file or
+    /// of another one: there it is, and not where it should be. False if there was none.
+    pub fn misdirect(&self) -> bool {
+        let mut state = self.state();
+        let State { rng, files, names, recent, .. } = &mut *state;
+        let there: Vec<usize> = names.values().copied().collect();
+        let known: Vec<&Written> = recent.iter().filter(|it| there.contains(&it.file)).collect();
+        if known.is_empty() {
+            return false;
+        }
+        let Written { file, offset, bytes, before } = *rng.pick(&known);
+        // What the last write of a file is, nobody can tell from there: it stays in its file.
+        let last = known.iter().rev().find(|it| it.file == *file);
+        let stays = last.is_some_and(|it| it.offset == *offset) || rng.percent(50);
+        let target = if stays { *file } else { *rng.pick(&there) };
+        let sectors = (files[target].durable.len() / SECTOR_BYTES) as u64;
+        let place = rng.below(sectors + 1) as usize * SECTOR_BYTES;
+        Content::write(&mut files[*file].durable, before, *offset);
+        Content::write(&mut files[target].durable, bytes, place);
+        for file in [*file, target] {
+            files[file].seen = files[file].durable.clone();
+        }
+        true
     }
 
     /// The power fails and comes back.
@@ -210,7 +267,7 @@ impl SimDisk {
             }
             file.seen.clone_from(&file.durable);
         }
-        (state.stopped, state.count) = (false, 0);
+        (state.stopped, state.count) = (None, 0);
         state.chosen.clear();
     }
 
@@ -288,7 +345,7 @@ impl State {
         path: &str,
     ) -> Result<Fated, DiskError> {
         let gone = || Self::error(operation, path, Error::other("the process has stopped"));
-        if self.stopped {
+        if self.stopped.is_some() {
             return Err(gone());
         }
         let fate = self.chosen.remove(&self.count);
@@ -302,7 +359,7 @@ impl State {
         };
         match fate {
             Some(Fate::Stops) => {
-                self.stopped = true;
+                self.stopped = Some(kind);
                 Ok(Fated::Stops)
             }
             Some(Fate::Fails) => Ok(Fated::Fails),
@@ -331,11 +388,15 @@ impl State {
         let fated = self.begin(Kind::Write, "write", path)?;
         let grows = (offset + bytes.len()).saturating_sub(self.files[file].seen.len()) as u64;
         let is_full = self.faults.capacity > 0 && self.used() + grows > self.faults.capacity;
-        let (mut bytes, mut offset) = (bytes.to_vec(), offset);
+        let (mut bytes, mut offset, mut file) = (bytes.to_vec(), offset, file);
         if fated != Fated::Works || is_full {
             bytes.truncate(self.rng.below(bytes.len() as u64 + 1) as usize);
             offset = offset.min(self.files[file].seen.len());
         } else if self.rng.chance(self.faults.write_misdirected) {
+            if self.rng.percent(50) {
+                let there: Vec<usize> = self.names.values().copied().collect();
+                file = *self.rng.pick(&there);
+            }
             let places = self.files[file].seen.len() / SECTOR_BYTES;
             offset = self.rng.below(places as u64 + 1) as usize * SECTOR_BYTES;
         }
@@ -356,7 +417,17 @@ impl State {
         match fated {
             Fated::Works => {
                 for Write { offset, bytes } in content.writes.drain(..) {
+                    let there = content.durable.get(offset..).unwrap_or_default();
+                    let mut before = there[..there.len().min(bytes.len())].to_vec();
+                    before.resize(bytes.len(), 0);
                     Content::write(&mut content.durable, &bytes, offset);
+                    if bytes.is_empty() {
+                        continue;
+                    }
+                    if self.recent.len() == RECENT_MAX {
+                        self.recent.pop_front();
+                    }
+                    self.recent.push_back(Written { file, offset, bytes, before });
                 }
             }
             // Some of it made it, the rest counts as written from now on.

@@ -8,7 +8,7 @@ use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::{Ui, Usig};
+use pentarchy_core::counter::Usig;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
@@ -24,10 +24,12 @@ use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{self, Transfer};
 use pentarchy_core::wire::Wire;
+use pentarchy_storage::kept::{Job, Then};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 mod acts;
+mod durable;
 mod epochs;
 mod impostor;
 mod kept;
@@ -37,7 +39,7 @@ mod usurp;
 pub use acts::{Act, Address, Observation, Packet};
 pub use epochs::{Beginning, NewCore};
 pub use impostor::Impostor;
-pub use kept::Kept;
+pub use kept::{Kept, Recovered};
 pub use lies::{Fault, Lying};
 pub use usurp::Usurping;
 
@@ -59,9 +61,6 @@ pub struct ReplicaNode {
     faulty: Option<Fault>,
     /// What outlives a crash, if anything does.
     kept: Option<Kept>,
-    /// Own certified messages on their way back to the core, if anything is kept: each with the
-    /// number of its event.
-    unheard: VecDeque<(u64, Ui, Digest)>,
     /// Events that were taken out of the inbox.
     taken: u64,
     /// Queries are answered once this slot is executed.
@@ -133,7 +132,6 @@ impl ReplicaNode {
             journal,
             faulty,
             kept,
-            unheard: VecDeque::new(),
             taken: 0,
             answers_from: Slot(0),
             inbox: VecDeque::new(),
@@ -227,6 +225,12 @@ impl ReplicaNode {
         self.executor.checkpoint()
     }
 
+    /// A job of the disk is done.
+    pub fn on_disk(&mut self, job: Job, out: &mut Vec<Act>) {
+        self.kept.iter_mut().for_each(|kept| kept.end(job));
+        self.release(out);
+    }
+
     /// A packet came.
     pub fn on_packet(&mut self, from: Address, packet: &Packet, out: &mut Vec<Act>) {
         let outcome = match (from, packet) {
@@ -253,6 +257,7 @@ impl ReplicaNode {
 
     /// All that had arrived was delivered.
     pub fn on_round(&mut self, now: Millis, out: &mut Vec<Act>) {
+        self.release(out);
         let mut steps = Vec::new();
         self.transfer.on_round(now, &mut steps);
         self.carry_out_transfer(steps, out);
@@ -302,7 +307,7 @@ impl ReplicaNode {
             ToReplica::Query { .. } if self.executor.executed() < self.answers_from => Ok(()),
             ToReplica::Query { number, operation } => {
                 let answer = ToClient::Answer { number, result: self.executor.query(&operation) };
-                out.push(Act::Send { to: from, packet: Packet::ToClient(answer.to_bytes()) });
+                self.answer(from, answer, out);
                 Ok(())
             }
             ToReplica::Resume { from: number } => {
@@ -397,30 +402,32 @@ impl ReplicaNode {
         }
     }
 
-    /// A quorum vouches for a state. If this replica has it, what came before it may go.
-    fn on_stable(&mut self, slot: Slot, state: Digest) {
-        let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
-        self.executor.stable(slot);
-        if let Some(kept) = self.kept.as_mut().filter(|_| mine == Some(state)) {
-            while self.unheard.front().is_some_and(|(event, ..)| *event < self.taken) {
-                self.unheard.pop_front();
-            }
-            let device = self.device.lock().expect("a device does not panic").memory();
-            let unheard = self.unheard.iter().map(|(_, ui, digest)| (*ui, *digest));
-            kept.stable(slot, device, unheard);
-        }
-    }
-
+    /// Keeps what is to be kept, and carries out what waits for nothing.
     fn carry_out(&mut self, effect: CoreEffect, out: &mut Vec<Act>) {
         if self.is_dead() {
             return;
         }
+        let effect = match &mut self.kept {
+            Some(kept) => kept.hold(effect),
+            None => Some(effect),
+        };
+        if let Some(effect) = effect {
+            self.carry(effect, out);
+        }
+    }
+
+    /// Carries out what waits for nothing any more.
+    fn carry(&mut self, effect: CoreEffect, out: &mut Vec<Act>) {
+        let leaves = matches!(effect, CoreEffect::Send { .. } | CoreEffect::Relay { .. });
+        if let Some(kept) = self.kept.as_mut().filter(|_| leaves) {
+            let Some(seen) = kept.leaves() else { return };
+            out.push(Act::Saw(seen));
+        }
         match effect {
             CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, out),
             CoreEffect::Relay { to, wire, .. } => self.relay(to, &wire, out),
-            CoreEffect::Persist(record) => {
-                self.kept.iter_mut().for_each(|kept| kept.record(record.clone()));
-            }
+            // Nothing outlives the process where nothing is kept.
+            CoreEffect::Persist(_) => {}
             CoreEffect::Arm { timer, after } => out.push(Act::Arm { timer, after }),
             CoreEffect::Disarm(timer) => out.push(Act::Disarm(timer)),
             CoreEffect::Output(output) => self.on_output(output, out),
@@ -442,19 +449,14 @@ impl ReplicaNode {
 
     fn send(&mut self, to: To, outgoing: &Outgoing, out: &mut Vec<Act>) {
         let Some(tag) = self.authenticate(outgoing, out) else { return };
-        // What it says may rest on all that was written before.
-        if self.kept.as_mut().is_some_and(|kept| !kept.sync() || !kept.survives()) {
-            return;
-        }
         let (wire, incoming) = self.core.seal(outgoing, tag);
         let (set, loops) = self.targets(to);
         out.push(Act::Saw(Observation::Said { to, incoming: incoming.clone() }));
         self.overhear(&wire);
         self.transmit(set, &wire, out);
         if loops {
-            if let (Some(_), Some(ui)) = (&self.kept, tag.ui()) {
-                let event = self.taken + self.inbox.len() as u64;
-                self.unheard.push_back((event, *ui, outgoing.digest));
+            if let (Some(kept), Some(ui)) = (&mut self.kept, tag.ui()) {
+                kept.loops(self.taken + self.inbox.len() as u64, *ui, outgoing.digest);
             }
             self.inbox.push_back(CoreEvent::Message(incoming));
         }
@@ -468,13 +470,8 @@ impl ReplicaNode {
             Auth::Signature => AuthTag::Signature(self.keys.crypto.sign(self.id, &outgoing.digest)),
             Auth::Usig(position) => {
                 let digest = outgoing.digest;
-                let kept = self.kept.as_mut().and_then(|kept| kept.certifies(position, digest));
-                if let Some(ui) = kept {
+                if let Some(ui) = self.kept.as_ref().and_then(|kept| kept.certified(outgoing)) {
                     return Some(AuthTag::Usig(ui));
-                }
-                // The device moves only once the log says so.
-                if self.kept.as_mut().is_some_and(|kept| !kept.sync()) {
-                    return None;
                 }
                 let mut device = self.device.lock().expect("a device does not panic");
                 let ui = match device.create(position, &digest) {
@@ -522,18 +519,15 @@ impl ReplicaNode {
             | Output::Stable { .. }
             | Output::Fetch { .. }
                 if self.is_over() => {}
+            Output::Execute { .. } | Output::Checkpoint { .. } if self.is_installing() => {}
             Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => self.execute(slot, batch, out),
             Output::Checkpoint { slot } => {
                 assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");
                 let state = self.executor.checkpoint();
-                // What this replica vouches for, others may need to have from it after a crash.
-                if let (Some(kept), Some(snapshot)) = (&mut self.kept, self.executor.latest()) {
-                    kept.keep(snapshot);
-                }
                 out.push(Act::Saw(Observation::Checkpointed { slot, state }));
-                let input = Input::Checkpointed { slot, state };
-                self.inbox.push_back(CoreEvent::Input(input));
+                // What this replica vouches for, others may need to have from it after a crash.
+                self.when_saved(Then::Checkpointed { slot, state }, out);
             }
             Output::Stable { slot, state } => {
                 self.on_stable(slot, state);
@@ -561,6 +555,7 @@ impl ReplicaNode {
             (Notice::Reply(reply), _) => answers.push((*client, vec![reply])),
         });
         out.push(Act::Saw(Observation::Executed { slot, batch }));
+        self.kept.iter_mut().for_each(Kept::executed_something);
         for (client, replies) in answers {
             self.reply(client, replies, out);
         }
@@ -596,9 +591,8 @@ impl ReplicaNode {
     fn install(&mut self, snapshot: Snapshot, out: &mut Vec<Act>) {
         let slot = snapshot.slot;
         let state = snapshot.digest;
-        self.kept.iter_mut().for_each(|kept| kept.keep(&snapshot));
         self.executor.install(snapshot).expect("a vouched state can be restored");
         out.push(Act::Saw(Observation::Installed { slot, state }));
-        self.inbox.push_back(CoreEvent::Input(Input::Installed { slot }));
+        self.when_saved(Then::Installed { slot }, out);
     }
 }

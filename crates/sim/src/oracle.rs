@@ -12,7 +12,7 @@ use crate::checker::linearizability::{self, Seen};
 use crate::checker::promptness::Promptness;
 use crate::checker::stability::Stability;
 use crate::checker::validity::Validity;
-use crate::checker::{Broken, Verdict, acceptance, bounds, evidence};
+use crate::checker::{Broken, Verdict, acceptance, bounds, durability, evidence};
 use crate::crypto::{Crypto, member_id};
 use crate::node::{Address, Observation};
 use crate::run::{FINDINGS, Summary};
@@ -169,6 +169,9 @@ impl Oracle {
                 self.checkpoints.state(replica, slot, state, Source::Handed)?;
             }
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
+            Observation::Left { behind, durable } => durability::left(replica, *behind, *durable)?,
+            Observation::Rests { slot, saved } => durability::rests(replica, *slot, *saved)?,
+            Observation::Found(found) => durability::found(replica, found)?,
             Observation::Said { .. }
             | Observation::Relayed { .. }
             | Observation::Replied { .. }

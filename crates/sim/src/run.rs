@@ -15,6 +15,7 @@ use pentarchy_core::ids::{ClientId, Slot, View};
 use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::protocol::{Rules, Setup, Timeouts};
 use pentarchy_core::service::Service;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,6 +125,8 @@ pub struct Summary {
     pub restarts: u64,
     /// Replicas that started again with their disks.
     pub resumed: u64,
+    /// How often power or a disk failed, by what that interrupted or came before.
+    pub crash_points: BTreeMap<&'static str, u64>,
     /// Epochs that began behind the first one.
     pub epochs: u64,
     /// Replicas that crashed.
@@ -152,7 +155,7 @@ impl fmt::Display for Summary {
         write!(out, "messages={} rejected={} ", self.messages, self.rejected)?;
         write!(out, "lies={} found={:?} undecided={} ", self.lies, self.found, self.undecided)?;
         write!(out, "restarts={} resumed={} ", self.restarts, self.resumed)?;
-        write!(out, "epochs={} ", self.epochs)?;
+        write!(out, "crash_points={:?} epochs={} ", self.crash_points, self.epochs)?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;
         write!(out, "hostile={:?} faults={:?} ", self.hostile, self.faults)?;
         write!(out, "simulated={}ms audit={}", self.simulated_ms, self.audit)

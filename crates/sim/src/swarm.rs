@@ -74,6 +74,19 @@ pub enum Failure {
     /// Its power fails, and when it is back a bit of what is on the disk has flipped: if no more
     /// than `f` have lost their memory then.
     Rot,
+    /// The same, with one of the last writes that were synced: it is found in another place.
+    Misdirected,
+}
+
+/// How long disks take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DiskOptions {
+    /// A write with its sync, about.
+    pub sync_us: Micros,
+    /// Of a million, how many take much longer before everything heals.
+    pub slow_ppm: u32,
+    /// By how much.
+    pub slow_us: Micros,
 }
 
 /// What happens to the group.
@@ -147,6 +160,7 @@ impl Disturbance {
             Self::Stop { failure: Failure::Disk, .. } => "disk_fails",
             Self::Stop { failure: Failure::Full, .. } => "disk_full",
             Self::Stop { failure: Failure::Rot, .. } => "disk_rots",
+            Self::Stop { failure: Failure::Misdirected, .. } => "disk_misdirects",
             Self::Blackout { .. } => "blackout",
             Self::Pause(..) => "pause",
             Self::Isolate { .. } => "isolate",
@@ -198,6 +212,8 @@ pub struct Options {
     pub stale_timer_ppm: u32,
     /// Of a million ends of an epoch, how many cost a replica its memory.
     pub restart_at_end_ppm: u32,
+    /// How long disks take, where replicas have disks.
+    pub disk: DiskOptions,
     /// What clients do.
     pub workload: WorkloadOptions,
     /// Replicas that are faulty from the start, and how.
@@ -242,6 +258,7 @@ impl Options {
             busy_ppm: 0,
             stale_timer_ppm: 0,
             restart_at_end_ppm: 0,
+            disk: DiskOptions::default(),
             workload: draw_workload(rng),
             byzantine: Vec::new(),
             disturbances: Vec::new(),
@@ -480,6 +497,11 @@ impl Options {
         if rng.percent(60) {
             return;
         }
+        self.disk = DiskOptions {
+            sync_us: *rng.pick(&[0, 50, 500, 2_000, 10_000]),
+            slow_ppm: *rng.pick(&[0, 0, 10_000, 100_000]),
+            slow_us: *rng.pick(&[20_000, 200_000, 1_500_000]),
+        };
         for _ in 0..rng.range(1, 10) {
             let at = rng.below(self.heal_at);
             let points = rng.below(40);
@@ -489,7 +511,8 @@ impl Options {
             let failure = match rng.below(20) {
                 0..3 => Failure::Disk,
                 3..5 => Failure::Full,
-                5..8 => Failure::Rot,
+                5..7 => Failure::Rot,
+                7..9 => Failure::Misdirected,
                 _ => Failure::Power,
             };
             let disturbance = match rng.below(10) {

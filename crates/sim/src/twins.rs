@@ -9,7 +9,7 @@ use crate::device::DeviceFault;
 use crate::network::{Cells, NetworkOptions};
 use crate::rng::Rng;
 use crate::run::{Factories, Summary, Violation, for_each, run_options};
-use crate::swarm::{Disturbance, Options, SimConfig};
+use crate::swarm::{DiskOptions, Disturbance, Options, SimConfig};
 use crate::time::Micros;
 use crate::workload::WorkloadOptions;
 use pentarchy_core::ids::ReplicaId;
@@ -128,6 +128,7 @@ impl Schedule {
             busy_ppm: 0,
             stale_timer_ppm: 0,
             restart_at_end_ppm: 0,
+            disk: DiskOptions::default(),
             workload: WorkloadOptions {
                 keys: 4,
                 reads_percent: 20,

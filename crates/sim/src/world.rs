@@ -25,6 +25,7 @@ use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, Repl
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Setup, TimerKey};
+use pentarchy_storage::kept::Job;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
@@ -49,6 +50,12 @@ enum Happening {
         replica: usize,
         timer: TimerKey,
         arming: u64,
+    },
+    /// A job of a replica's disk is done, if it is still the life that began it.
+    Disk {
+        replica: usize,
+        job: Job,
+        begun: u64,
     },
     Round(usize),
     ClientRound(usize),
@@ -108,6 +115,8 @@ struct Replica {
     stops_for: Micros,
     /// Timers that were armed with a lower number are of an epoch or of a life that is over.
     timers_from: u64,
+    /// Jobs of its disk that were begun with a lower number are of a life that is over.
+    disk_from: u64,
     /// What its host does, if it is faulty.
     adversary: Option<Chain>,
     /// Drawn by the host: what is full, which stale timers fire, when rounds end.
@@ -159,6 +168,8 @@ pub struct World<'a> {
     restarts: u64,
     /// Replicas that started again with what they had kept.
     resumed: u64,
+    /// Before or in the middle of what power or disk failed, and how often.
+    crash_points: BTreeMap<&'static str, u64>,
     now: Micros,
     sequence: u64,
     queue: BinaryHeap<Reverse<Scheduled>>,
@@ -205,6 +216,7 @@ impl<'a> World<'a> {
             membership: first.clone(),
             restarts: 0,
             resumed: 0,
+            crash_points: BTreeMap::new(),
             now: 0,
             sequence: 0,
             queue: BinaryHeap::new(),
@@ -263,6 +275,7 @@ impl<'a> World<'a> {
                 behind_until: Slot(0),
                 stops_for: 0,
                 timers_from: 0,
+                disk_from: 0,
                 adversary: chain,
                 rng,
             };
@@ -399,6 +412,7 @@ impl<'a> World<'a> {
             Happening::Timeout { replica, timer, arming } => {
                 return self.timeout(replica, timer, arming);
             }
+            Happening::Disk { replica, job, begun } => return self.disk_done(replica, job, begun),
             Happening::Round(index) => return self.round(index),
             Happening::ClientRound(index) => return self.client_round(index),
             Happening::Think(index) => return self.think(index),
@@ -481,6 +495,7 @@ impl<'a> World<'a> {
         summary.faults = faults.map(|(_, disturbance)| disturbance.name()).collect();
         summary.restarts = self.restarts;
         summary.resumed = self.resumed;
+        summary.crash_points = self.crash_points.clone();
         summary.audit = self.audit.digest();
         Ok(summary)
     }

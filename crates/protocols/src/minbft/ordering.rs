@@ -33,7 +33,7 @@ impl Orders for MinBft {
             && let Some((slot, proposal)) = self.frame.take_proposal(out)
         {
             self.in_flight += 1;
-            self.looping += 1;
+            self.looping.insert((self.frame.view, slot));
             let view = self.frame.view;
             out.persist(Record::Prepare { view, slot, proposal: proposal.clone() });
             self.say(Message::Prepare { view, slot, proposal }, out);
@@ -66,7 +66,8 @@ impl MinBft {
         out: &mut Effects<Self>,
     ) {
         if verified.author == self.frame.me {
-            self.looping = self.looping.saturating_sub(1);
+            // Others may pass on earlier ones while this one waits for the disk.
+            self.looping.remove(&(view, slot));
         }
         if view != self.frame.entered && !mutant!("minbft.prepare-of-any-view") {
             self.frame.keep_early(verified, view);
@@ -176,7 +177,7 @@ impl MinBft {
         if self.frame.leads(self.frame.entered) {
             let open = |state: &SlotState| state.prepare.is_some() && !state.decided;
             let count = self.window.iter().filter(|(_, state)| open(state)).count() as u64;
-            self.in_flight = count + self.looping;
+            self.in_flight = count + self.looping.len() as u64;
         }
     }
 }

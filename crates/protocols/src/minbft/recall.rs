@@ -44,9 +44,9 @@ impl Again {
         }
     }
 
-    fn proposed(&self) -> Option<Slot> {
+    fn proposed(&self) -> Option<(View, Slot)> {
         match self.message() {
-            Message::Prepare { slot, .. } => Some(*slot),
+            Message::Prepare { view, slot, .. } => Some((*view, *slot)),
             _ => None,
         }
     }
@@ -111,10 +111,9 @@ impl MinBft {
         }
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
         self.frame.checkpoints.extent.begin(self.frame.committed);
-        let proposed: Vec<Slot> = past.said.iter().filter_map(Again::proposed).collect();
-        self.looping = proposed.len() as u64;
-        self.in_flight =
-            proposed.iter().filter(|slot| **slot > self.frame.committed).count() as u64;
+        self.looping = past.said.iter().filter_map(Again::proposed).collect();
+        let open = |(_, slot): &&(View, Slot)| *slot > self.frame.committed;
+        self.in_flight = self.looping.iter().filter(open).count() as u64;
         self.frame.next_slot = self.frame.next_slot.max(self.frame.committed.next());
     }
 

@@ -13,10 +13,11 @@ use crate::common::frame::hooks::Framed;
 use crate::common::message::{Statements, in_bounds};
 use crate::common::record::Kept;
 use crate::common::timer::Timer;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, View};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::limits::REPLICAS_MAX;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
@@ -75,7 +76,7 @@ pub struct MinBft {
     /// Proposals of this primary, in this view, that are not decided.
     pub(super) in_flight: u64,
     /// PREPAREs of this primary that have not come back by loopback.
-    pub(super) looping: u64,
+    pub(super) looping: BTreeSet<(View, Slot)>,
 }
 
 /// Own messages about the current view.
@@ -144,7 +145,7 @@ impl Protocol for MinBft {
             unheard: Vec::new(),
             window: Window::new(setup.membership.base.slot, setup.tuning.window_slots),
             in_flight: 0,
-            looping: 0,
+            looping: BTreeSet::new(),
         };
         replica.begin(&setup, log, out);
         replica

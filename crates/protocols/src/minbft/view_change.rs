@@ -116,7 +116,7 @@ impl MinBft {
     /// Sends VIEW-CHANGE, once every own PREPARE has come back: it must be shown with its
     /// certificate, which only the loopback brings.
     pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
-        if self.phase != Phase::Draining || self.looping > 0 {
+        if self.phase != Phase::Draining || !self.looping.is_empty() {
             return;
         }
         self.phase = Phase::Changing;
@@ -310,7 +310,8 @@ impl MinBft {
         self.frame.next_slot = taken_over.max(self.frame.stable.slot).next();
         (self.phase, self.entry) = (Phase::Entered, Some(entry));
         self.frame.entered = self.frame.view;
-        (self.in_flight, self.looping, self.enters) = (0, 0, Votes::default());
+        (self.in_flight, self.enters) = (0, Votes::default());
+        self.looping.clear();
         self.frame.note_entered(out);
         out.send(To::All, Message::Enter { view: self.frame.view, opening: digest });
         self.replay_early(out);

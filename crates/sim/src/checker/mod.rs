@@ -8,6 +8,7 @@ pub mod at_most_once;
 pub mod bounds;
 pub mod checkpoint;
 pub mod counter_uniqueness;
+pub mod durability;
 pub mod epoch_handover;
 pub mod events;
 pub mod evidence;

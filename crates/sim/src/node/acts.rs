@@ -1,5 +1,6 @@
 //! What goes into a replica and what comes out of it.
 
+use super::Recovered;
 use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Ui;
@@ -131,6 +132,22 @@ pub enum Observation {
         /// The digest.
         digest: Digest,
     },
+    /// A message of its core left.
+    Left {
+        /// All entries below this were to be kept when the message was handed over, ...
+        behind: u64,
+        /// ... and all below this are on the disk.
+        durable: u64,
+    },
+    /// It went on because a state is durable.
+    Rests {
+        /// The slot of the state.
+        slot: Slot,
+        /// The newest state on the disk.
+        saved: Option<Slot>,
+    },
+    /// It started again with what it had kept.
+    Found(Recovered),
     /// It executed a slot.
     Executed {
         /// The slot.

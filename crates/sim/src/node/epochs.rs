@@ -4,13 +4,14 @@ use super::{Act, Address, Lying, Observation, Packet, ReplicaNode};
 use crate::crypto::{Keys, member_id};
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::Usig;
-use pentarchy_core::epochs::{Admission, Epochs, Message, Step};
+use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Step};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::ids::{Epoch, Incarnation, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::protocol::{Memory, Reject};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire;
+use pentarchy_storage::kept::Then;
 use std::sync::Arc;
 
 /// The epochs of one replica.
@@ -23,6 +24,8 @@ pub(super) struct Succession {
     pub ended: Option<Base>,
     /// The state with which the next epoch begins is not the one that this replica has.
     diverged: bool,
+    /// The state with which this epoch began is fetched from others.
+    fetches: bool,
     /// The number of the last request to be admitted.
     asked: u64,
     /// To be started when the present event is dealt with.
@@ -31,7 +34,7 @@ pub(super) struct Succession {
 
 impl Succession {
     pub const fn new(epochs: Epochs, life: Life, epoch: Epoch) -> Self {
-        Self { epochs, life, epoch, ended: None, diverged: false, asked: 0, next: None }
+        Self { epochs, life, epoch, ended: None, diverged: false, fetches: false, asked: 0, next: None }
     }
 }
 
@@ -125,15 +128,17 @@ impl ReplicaNode {
     /// The last executed slot was the last of its epoch.
     pub(super) fn on_ended(&mut self, out: &mut Vec<Act>) {
         let Some(handover) = self.executor.handover() else { return };
-        // What this replica signs for, others may need to have from it after a crash.
-        if let (Some(kept), Some(snapshot)) = (&mut self.kept, self.executor.latest()) {
-            kept.keep(snapshot);
-            if kept.is_dead() {
-                return;
-            }
-        }
         self.succession.ended = Some(handover.base);
         out.push(Act::Saw(Observation::Ended(handover.clone())));
+        // What this replica signs for, others may need to have from it after a crash.
+        self.when_saved(Then::Ended(handover), out);
+    }
+
+    /// Says how the epoch ends, unless that is known by now.
+    pub(super) fn vote_for(&mut self, handover: Handover, out: &mut Vec<Act>) {
+        if handover.epoch != self.succession.epochs.membership().epoch {
+            return;
+        }
         let mut steps = Vec::new();
         let Self { succession, keys, id, .. } = self;
         let sign = |digest: &_| pentarchy_core::auth::Signature(keys.crypto.sign(*id, digest));
@@ -189,12 +194,17 @@ impl ReplicaNode {
     /// The epoch to go over to, if its beginning is proved: make a core for it and
     /// [begin](Self::begin_epoch).
     pub fn next_epoch(&mut self) -> Option<Beginning> {
+        // A state that the next epoch may rest on is being saved.
+        if self.kept.as_ref().is_some_and(|kept| kept.is_ending() && !kept.is_dead()) {
+            return None;
+        }
         let (membership, sources) = self.succession.next.take()?;
         let mine = self.succession.ended.take();
         let follows = self.succession.epoch.next() == membership.epoch;
         let differs = mine.is_some_and(|mine| mine != membership.base);
         self.succession.diverged = follows && differs;
         let fetch = (mine != Some(membership.base)).then_some(sources);
+        self.succession.fetches = fetch.is_some();
         let admitted = self.succession.epochs.is_admitted();
         let memory = match self.kept {
             Some(_) => Memory::Durable { executed: membership.base, records: Vec::new() },
@@ -210,14 +220,10 @@ impl ReplicaNode {
         self.succession.epoch = membership.epoch;
         self.executor.begin_epoch(membership.clone());
         if let Some(kept) = &mut self.kept {
-            let base = membership.base;
-            let snapshot = self.executor.snapshot(base.slot);
-            let snapshot = snapshot.filter(|it| it.digest == base.state).cloned();
-            kept.begin(&self.succession.epochs, snapshot);
+            kept.begin_epoch(&self.succession.epochs, self.succession.fetches);
         }
         self.keys = Keys { membership: membership.clone(), ..self.keys.clone() };
         self.inbox.clear();
-        self.unheard.clear();
         self.transfer.give_up();
         self.core = new.core;
         if let Some(faulty) = &mut self.faulty {

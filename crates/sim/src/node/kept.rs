@@ -1,23 +1,33 @@
-//! What a replica keeps across a crash: the host's part of "persist before send", with the log and
-//! the snapshots that replicas really use, on a disk that does what disks do when the power fails.
+//! What a replica keeps across a crash, and what waits for that: the [`Keeper`], the log and the
+//! snapshots that replicas really use, on a disk that takes its time and does what disks do when the
+//! power fails.
+//!
+//! Beside them runs the plainest form of the rule that they are there for: how much was to be kept
+//! when a message was handed over is written down, and compared with what the disk holds when the
+//! message leaves, and when the replica starts again.
 
+use super::Observation;
 use crate::device::SimDevice;
-use crate::disk::{Fate, Faults, SimDisk};
+use crate::disk::{Fate, Faults, Kind, SimDisk};
 use crate::rng::Rng;
 use crate::swarm::Failure;
-use pentarchy_core::Bytes;
-use pentarchy_core::counter::{Memory as DeviceMemory, Position, Ui};
+use pentarchy_core::auth::Auth;
+use pentarchy_core::counter::{Memory as DeviceMemory, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Epochs, Proof};
-use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::erased::{CoreEffect, Outgoing};
+use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
-use pentarchy_core::mutant;
+use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::protocol::Memory;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::{self, Certificates, Entry, Past};
+use pentarchy_storage::kept::{
+    self, Backing as _, Certificates, Job, Keeper, LOG, Past, Stepped, Then,
+};
 use pentarchy_storage::log::Options;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Bytes of a segment of the log, few enough that a run goes through several.
@@ -26,8 +36,16 @@ const SEGMENT_BYTES: u64 = 256 << 10;
 /// The same where clients send envelopes of any size: a record has to fit.
 const LARGE_SEGMENT_BYTES: u64 = 2 << 20;
 
-/// Operations of a disk among which the power fails.
+/// Operations of a disk among which it fails.
 const OPERATIONS: u64 = 4;
+
+/// Operations that a job makes, about: among those the power fails.
+const fn operations(job: Job) -> u64 {
+    match job {
+        Job::Log => 4,
+        Job::States => 14,
+    }
+}
 
 /// What goes wrong on a disk at any time: nothing but that the power tears what it interrupts.
 const FAULTS: Faults = Faults {
@@ -41,6 +59,19 @@ const FAULTS: Faults = Faults {
     capacity: 0,
 };
 
+/// What a replica found when it started again.
+#[derive(Clone, Copy, Debug)]
+pub struct Recovered {
+    /// The slot up to which it had states, and may have vouched for them.
+    pub had: Slot,
+    /// Others may rely on all entries below this, ...
+    pub relied: u64,
+    /// ... and all below this are there.
+    pub found: u64,
+    /// Something was damaged meanwhile.
+    pub rots: bool,
+}
+
 /// A replica's disk.
 pub struct Kept {
     disk: SimDisk,
@@ -49,21 +80,29 @@ pub struct Kept {
     options: Options,
     /// The group as it began.
     first: Arc<Membership>,
-    kept: kept::Kept,
-    /// What was there when the replica started.
+    keeper: Keeper<Stepped>,
+    /// What was there when the replica started, until it has been taken up.
+    opened: Option<kept::Kept>,
     past: Option<Past>,
-    /// What the device had certified before the crash.
-    certificates: Certificates,
-    /// Whether everything is there to go on from.
-    whole: bool,
-    /// A state that just became stable, and the first entry that is needed beside it.
-    cut: Option<(Slot, u64)>,
-    /// Writes, syncs and sends until something fails, and what.
+    /// The epoch that goes on.
+    membership: Arc<Membership>,
+    /// One above the last entry that was to be kept.
+    handed: u64,
+    /// The same for each message that waits, as it was when that was handed over.
+    behind: VecDeque<u64>,
+    /// The same as it was when something was executed last, and for each answer to a query.
+    executed_behind: u64,
+    answers_behind: VecDeque<u64>,
+    /// The highest of those of messages that have left.
+    relied: u64,
+    /// All entries below this are on the disk.
+    durable: u64,
+    /// Entries, sends and jobs of the disk until something fails, and what.
     fuse: Option<(u64, Failure)>,
     /// What has failed, or is about to.
     failing: Option<Failure>,
-    /// The replica has ended.
-    dead: bool,
+    /// The replica has ended, before or in the middle of this.
+    dead: Option<&'static str>,
 }
 
 impl Kept {
@@ -75,31 +114,38 @@ impl Kept {
         let segment_bytes = if large { LARGE_SEGMENT_BYTES } else { SEGMENT_BYTES };
         let options = Options { segment_bytes, ..Options::new([7; 32]) };
         let kept = kept::Kept::create(&mut *disk.root(), identity, first.clone(), options);
+        let kept = kept.expect("a disk that works");
+        let durable = kept.durable();
         Self {
             disk,
             rng,
             identity,
             options,
-            whole: first.base.slot == Slot(0),
+            membership: first.clone(),
             first,
-            kept: kept.expect("a disk that works"),
+            keeper: Keeper::new(Stepped::new(kept), None, Certificates::default()),
+            opened: None,
             past: None,
-            certificates: Certificates::default(),
-            cut: None,
+            handed: durable,
+            behind: VecDeque::new(),
+            executed_behind: durable,
+            answers_behind: VecDeque::new(),
+            relied: durable,
+            durable,
             fuse: None,
             failing: None,
-            dead: false,
+            dead: None,
         }
     }
 
-    /// Has power or disk fail after so many more writes, syncs and sends.
+    /// Has power or disk fail after so many more entries, sends and jobs of the disk.
     pub const fn fail_after(&mut self, points: u64, failure: Failure) {
         self.fuse = Some((points, failure));
     }
 
     /// There is room on the disk from now on.
     pub fn make_room(&mut self) {
-        if self.failing == Some(Failure::Full) && !self.dead {
+        if self.failing == Some(Failure::Full) && !self.is_dead() {
             self.disk.set_faults(FAULTS);
             self.failing = None;
         }
@@ -108,151 +154,272 @@ impl Kept {
     /// Whether power or disk have failed: the replica has ended.
     #[must_use]
     pub const fn is_dead(&self) -> bool {
+        self.dead.is_some()
+    }
+
+    /// Before or in the middle of what it ended.
+    #[must_use]
+    pub const fn died_at(&self) -> Option<&'static str> {
         self.dead
     }
 
-    /// One more thing that a crash can come before. False if it did.
-    pub fn survives(&mut self) -> bool {
-        // Who lacks the state of its epoch has nothing to go on from.
-        let Some((left, failure)) = self.fuse.filter(|_| self.whole && !self.dead) else {
-            return !self.dead;
-        };
-        self.fuse = Some((left.saturating_sub(1), failure));
-        if left == 0 {
-            (self.fuse, self.failing) = (None, Some(failure));
-            let operation = self.disk.operations() + self.rng.below(OPERATIONS);
-            match failure {
-                Failure::Power | Failure::Rot => {
-                    self.disk.choose(operation, Fate::Stops);
-                    self.dead = true;
-                }
-                Failure::Disk => self.disk.choose(operation, Fate::Fails),
-                Failure::Full => {
-                    let capacity =
-                        self.disk.used() + self.rng.below(self.options.segment_bytes / 4);
-                    self.disk.set_faults(Faults { capacity, ..FAULTS });
-                }
-            }
-        }
-        !self.dead
+    /// Whether there is a state of this epoch on the disk to go on from.
+    fn is_whole(&self) -> bool {
+        let base = self.membership.base.slot;
+        let saved = self.keeper.backing().saved().ok().flatten();
+        base == Slot(0) || saved.is_some_and(|saved| saved >= base)
     }
 
-    /// Has the disk do something, in the middle of which the power may fail. None if that or the
-    /// disk has: then the replica ends, whatever else it may have in mind.
+    /// One more thing that a crash can come before. False if it did.
+    pub fn survives(&mut self, point: &'static str) -> bool {
+        // Who lacks the state of its epoch has nothing to go on from.
+        let Some((left, failure)) = self.fuse.filter(|_| !self.is_dead() && self.is_whole()) else {
+            return !self.is_dead();
+        };
+        self.fuse = Some((left.saturating_sub(1), failure));
+        if left > 0 {
+            return true;
+        }
+        (self.fuse, self.failing) = (None, Some(failure));
+        match failure {
+            Failure::Power | Failure::Rot | Failure::Misdirected => self.lose_power(point),
+            Failure::Disk => {
+                let operation = self.disk.operations() + self.rng.below(OPERATIONS);
+                self.disk.choose(operation, Fate::Fails);
+            }
+            Failure::Full => {
+                let capacity = self.disk.used() + self.rng.below(self.options.segment_bytes / 4);
+                self.disk.set_faults(Faults { capacity, ..FAULTS });
+            }
+        }
+        !self.is_dead()
+    }
+
+    /// The power fails. What the disk is about, it has done up to some operation: before the first,
+    /// in the middle of one, or behind the last, which nobody has heard of then.
+    fn lose_power(&mut self, point: &'static str) {
+        let mut jobs = Job::ALL;
+        if self.rng.percent(50) {
+            jobs.reverse();
+        }
+        for job in jobs {
+            let backing = self.keeper.backing_mut();
+            // What waits may just have been begun.
+            let busy = backing.is_busy(job) || (self.rng.percent(50) && backing.begin(job));
+            if busy && self.disk.stopped_in().is_none() {
+                let operation = self.disk.operations() + self.rng.below(operations(job));
+                self.disk.choose(operation, Fate::Stops);
+                // It fails where it was stopped, and nobody is left to be told.
+                let _ = backing.end(job);
+            }
+        }
+        self.dead = Some(match self.disk.stopped_in() {
+            Some(Kind::Write) => "write",
+            Some(Kind::Sync) => "sync",
+            Some(Kind::Name) => "name",
+            Some(Kind::FolderSync) => "folder_sync",
+            None => point,
+        });
+    }
+
+    /// Does something that fails only if the disk has failed: then the replica ends, whatever else
+    /// it may have in mind, and this gives nothing.
     fn tries<T>(
         &mut self,
-        act: impl FnOnce(&mut kept::Kept) -> Result<T, StorageError>,
+        act: impl FnOnce(&mut Keeper<Stepped>) -> Result<T, StorageError>,
     ) -> Option<T> {
-        if self.dead {
+        if self.is_dead() {
             return None;
         }
-        self.survives();
-        let done = act(&mut self.kept);
-        match done {
-            Ok(_) if self.dead => None,
+        match act(&mut self.keeper) {
             Ok(done) => Some(done),
             Err(error) if self.failing.is_none() => panic!("{}: {error}", self.identity.replica),
             Err(_) => {
-                self.dead = true;
+                self.dead = Some("failure");
                 None
             }
         }
     }
 
-    fn append(&mut self, entry: &Entry) {
-        self.tries(|kept| kept.append(entry));
-    }
-
-    /// Writes what a core wants kept.
-    pub fn record(&mut self, record: Bytes) {
-        self.append(&Entry::Record(record));
-    }
-
-    /// The certificate that the device gave to this before the crash. If it is new, it is written
-    /// down before the device hears of it.
-    pub fn certifies(&mut self, position: Position, digest: Digest) -> Option<Ui> {
-        let known = self.certificates.get(position, &digest);
-        if known.is_none() {
-            self.append(&Entry::Certified { position, digest });
-        }
-        known
-    }
-
-    /// Makes all that was written durable. False if a crash came first.
-    pub fn sync(&mut self) -> bool {
-        let skips = mutant!("kept.sends-before-durable");
-        if self.kept.durable() < self.kept.next() && !skips {
-            self.tries(kept::Kept::commit);
-        }
-        !self.dead
-    }
-
-    /// Keeps a state, durably.
-    pub fn keep(&mut self, snapshot: &Snapshot) {
-        if self.tries(|kept| kept.save(snapshot)).is_some() {
-            self.whole |= snapshot.slot >= self.kept.membership().base.slot;
-        }
-    }
-
-    /// A quorum vouches for the state of a slot, which is kept. The core goes on to write what it
-    /// needs beside it. So does this, for the device, and for own messages that the core has not
-    /// got back.
-    pub fn stable(
+    /// The same for what hands entries over.
+    fn hands<T>(
         &mut self,
-        slot: Slot,
-        device: Option<DeviceMemory>,
-        unheard: impl Iterator<Item = (Ui, Digest)>,
-    ) {
-        self.cut = Some((slot, self.kept.next()));
-        device.into_iter().for_each(|memory| self.append(&Entry::Memory(memory)));
-        unheard.for_each(|(ui, digest)| self.append(&Entry::Issued { ui, digest }));
+        act: impl FnOnce(&mut Keeper<Stepped>) -> Result<T, StorageError>,
+    ) -> Option<T> {
+        let before = self.keeper.backing().next();
+        let done = self.tries(act);
+        let next = self.keeper.backing().next();
+        if next > before {
+            self.handed = next;
+        }
+        done
     }
 
-    /// A step of the core is over: if it made a state stable, all is written that is needed.
+    /// See [`Keeper::hold`].
+    pub fn hold(&mut self, effect: CoreEffect) -> Option<CoreEffect> {
+        let leaves = matches!(effect, CoreEffect::Send { .. } | CoreEffect::Relay { .. });
+        let is_kept = leaves || matches!(effect, CoreEffect::Persist(_));
+        if is_kept && !self.survives("entry") {
+            return None;
+        }
+        let effect = self.hands(|keeper| keeper.hold(effect))?;
+        if leaves {
+            self.behind.push_back(self.handed);
+        }
+        effect
+    }
+
+    /// A message leaves. None if the power fails just before.
+    pub fn leaves(&mut self) -> Option<Observation> {
+        let behind = self.behind.pop_front().unwrap_or(self.handed);
+        self.survives("send").then(|| self.relies_on(behind))
+    }
+
+    /// An answer to a query leaves.
+    pub fn answers(&mut self) -> Observation {
+        let behind = self.answers_behind.pop_front().unwrap_or(self.executed_behind);
+        self.relies_on(behind)
+    }
+
+    fn relies_on(&mut self, behind: u64) -> Observation {
+        self.relied = self.relied.max(behind);
+        Observation::Left { behind, durable: self.durable }
+    }
+
+    /// The certificate that the device gave to a statement before the crash.
+    #[must_use]
+    pub fn certified(&self, outgoing: &Outgoing) -> Option<Ui> {
+        let Auth::Usig(position) = outgoing.auth else { return None };
+        self.keeper.certified(position, &outgoing.digest)
+    }
+
+    /// See [`Keeper::hold_answer`].
+    pub fn hold_answer(&mut self, client: ClientId, answer: ToClient) -> Option<ToClient> {
+        self.answers_behind.push_back(self.executed_behind);
+        self.keeper.hold_answer(client, answer)
+    }
+
+    /// See [`Keeper::executed`].
+    pub const fn executed_something(&mut self) {
+        self.executed_behind = self.handed;
+        self.keeper.executed();
+    }
+
+    /// See [`Keeper::loops`].
+    pub fn loops(&mut self, event: u64, ui: Ui, digest: Digest) {
+        self.keeper.loops(event, ui, digest);
+    }
+
+    /// Looks how far the disk has come. False if the replica has ended.
+    pub fn look(&mut self) -> bool {
+        self.tries(Keeper::look).is_some()
+    }
+
+    /// See [`Keeper::next_message`].
+    pub fn next_message(&mut self) -> Option<CoreEffect> {
+        if self.is_dead() { None } else { self.keeper.next_message() }
+    }
+
+    /// See [`Keeper::next_answer`].
+    pub fn next_answer(&mut self) -> Option<(ClientId, ToClient)> {
+        if self.is_dead() { None } else { self.keeper.next_answer() }
+    }
+
+    /// See [`Keeper::next_saved`].
+    pub fn next_saved(&mut self) -> Option<Then> {
+        self.tries(Keeper::next_saved).flatten()
+    }
+
+    /// What is done now because the state of a slot is durable.
+    #[must_use]
+    pub fn rests_on(&self, slot: Slot) -> Observation {
+        Observation::Rests { slot, saved: self.keeper.backing().newest() }
+    }
+
+    /// See [`Keeper::is_installing`].
+    #[must_use]
+    pub fn is_installing(&self) -> bool {
+        self.keeper.is_installing()
+    }
+
+    /// See [`Keeper::is_ending`].
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.keeper.is_ending()
+    }
+
+    /// See [`Keeper::save`].
+    pub fn save(&mut self, snapshot: &Snapshot, then: Then) {
+        if self.survives("save") {
+            self.hands(|keeper| keeper.save(snapshot, then));
+        }
+    }
+
+    /// See [`Keeper::stable`].
+    pub fn stable(&mut self, slot: Slot, device: Option<DeviceMemory>, taken: u64) {
+        self.hands(|keeper| keeper.stable(slot, device, taken));
+    }
+
+    /// See [`Keeper::end_of_step`].
     pub fn end_of_step(&mut self) {
-        if let Some((slot, needed)) = self.cut.take() {
-            let early = mutant!("kept.log-cut-too-early");
-            let needed = if early { self.kept.next() } else { needed };
-            self.tries(|kept| kept.stable(slot, needed));
-        }
+        self.tries(Keeper::end_of_step);
     }
 
-    /// Begins the log of another epoch.
-    pub fn begin(&mut self, epochs: &Epochs, snapshot: Option<Snapshot>) {
+    /// See [`Keeper::begin_epoch`].
+    pub fn begin_epoch(&mut self, epochs: &Epochs, fetches: bool) {
         let (membership, proof) = (epochs.membership().clone(), epochs.proof().cloned());
-        self.certificates = Certificates::default();
-        self.cut = None;
-        let begun = self.tries(|kept| kept.begin_epoch(membership.clone(), proof));
-        let Some(begun) = begun else { return };
-        self.whole = membership.base.slot == Slot(0);
-        if let Some(snapshot) = snapshot {
-            self.keep(&snapshot);
-            self.tries(|kept| kept.stable(snapshot.slot, begun));
+        self.behind.clear();
+        self.answers_behind.clear();
+        self.membership = membership.clone();
+        self.handed = self.keeper.backing().next() + 1;
+        self.tries(|keeper| keeper.begin_epoch(membership, proof, fetches));
+    }
+
+    /// Begins a job of the disk, if there is one to begin.
+    pub fn begin(&mut self, job: Job) -> bool {
+        !self.is_dead() && self.keeper.backing_mut().begin(job)
+    }
+
+    /// Ends a job of the disk: what it was about is done now, unless something fails.
+    pub fn end(&mut self, job: Job) {
+        if !self.survives("job") {
+            return;
         }
+        self.tries(|keeper| keeper.backing_mut().end(job));
+        if !self.is_dead() && !self.disk.is_dirty(LOG) {
+            self.durable = self.keeper.backing().durable().unwrap_or(self.durable);
+        }
+        self.survives("done");
     }
 
     /// The disk when the replica starts again: of what was not synced, a part made it nevertheless.
-    /// Gives the slot up to which it had states, and may have vouched for them. None if it does not
-    /// find what it needs, which it may not if something has rotted.
-    pub fn recover(&mut self, may_rot: bool) -> Option<Slot> {
-        let had = self.kept.newest().unwrap_or_default();
+    /// None if it does not find what it needs, which it may not if something has rotted.
+    pub fn recover(&mut self, may_rot: bool) -> Option<Recovered> {
+        let had = self.keeper.backing().newest().unwrap_or_default();
         let failure = self.failing.take();
         self.disk.set_faults(FAULTS);
         match failure {
             Some(Failure::Disk | Failure::Full) if self.rng.percent(50) => self.disk.restart(),
             _ => self.disk.lose_power(),
         }
-        let rots = may_rot && failure == Some(Failure::Rot);
-        if rots {
-            self.rot();
-        }
+        let rots = match failure {
+            Some(Failure::Rot) if may_rot => self.rot(),
+            Some(Failure::Misdirected) if may_rot => self.disk.misdirect(),
+            _ => false,
+        };
         let opened =
             kept::Kept::open(&mut *self.disk.root(), self.identity, &self.first, self.options);
         match opened {
             Ok((kept, past)) if past.is_whole() || !rots => {
-                (self.kept, self.whole, self.past) = (kept, past.is_whole(), Some(past));
-                (self.cut, self.fuse, self.dead) = (None, None, false);
-                Some(had)
+                let (relied, found) = (self.relied, kept.next());
+                (self.handed, self.relied, self.durable) = (found, found, found);
+                self.executed_behind = found;
+                self.behind.clear();
+                self.answers_behind.clear();
+                self.membership = past.membership.clone();
+                (self.opened, self.past) = (Some(kept), Some(past));
+                (self.fuse, self.dead) = (None, None);
+                Some(Recovered { had, relied, found, rots })
             }
             Err(error) if !rots => {
                 panic!("{} cannot read its disk: {error}", self.identity.replica)
@@ -262,7 +429,7 @@ impl Kept {
     }
 
     /// A bit flips somewhere.
-    fn rot(&mut self) {
+    fn rot(&mut self) -> bool {
         let paths = self.disk.paths();
         let path = self.rng.pick(&paths);
         let mut content = self.disk.content(path);
@@ -272,15 +439,21 @@ impl Kept {
             content[self.rng.below(used) as usize] ^= 1 << self.rng.below(8);
             self.disk.tamper(path, Some(content));
         }
+        used > 0
     }
 
-    /// Brings a fresh device of the same life to where the one before was, or a step further.
-    /// Gives what it certified.
-    pub fn certify(&mut self, device: &mut SimDevice) -> Vec<(Ui, Digest)> {
+    /// Goes on with what was found: brings a fresh device of the same life to where the one before
+    /// was, or a step further. Gives what it certified.
+    pub fn take_up(&mut self, device: &mut SimDevice) -> Vec<(Ui, Digest)> {
         let entries = self.past.iter().flat_map(|past| &past.entries).map(|(_, entry)| entry);
-        let recalled = Certificates::recalled(entries, device);
-        self.certificates = recalled.expect("it did so before");
-        self.certificates.iter().map(|(ui, digest)| (*ui, *digest)).collect()
+        let certified = Certificates::recalled(entries, device).expect("it did so before");
+        let statements = certified.iter().map(|(ui, digest)| (*ui, *digest)).collect();
+        if let Some(opened) = self.opened.take() {
+            let newest = self.snapshots().last();
+            let newest = newest.map(|it| Base { slot: it.slot, state: it.digest });
+            self.keeper = Keeper::new(Stepped::new(opened), newest, certified);
+        }
+        statements
     }
 
     /// Follows the epochs from where the replica was.

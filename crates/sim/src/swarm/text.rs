@@ -16,12 +16,12 @@
 //! `rot(every)`, `twin`, `forge(alone,ppm)`, `usurp(ppm)`, `impostor(ppm)`.
 //!
 //! Disturbances: `crash(whom)`, `restart(whom,after)`, `pause(whom,us)`, `stop(whom,points,us)` and
-//! likewise `disk_fails`, `disk_full` and `disk_rots`, `blackout(points,us)`,
+//! likewise `disk_fails`, `disk_full`, `disk_rots` and `disk_misdirects`, `blackout(points,us)`,
 //! `isolate(whom,hears,clients,us)`, `split(part,one way,us)`, `partition(parts,us)`,
 //! `clock_jump(whom,ms)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`,
 //! and `partition(0110,...)` has one digit for the part of each place.
 
-use super::{Disturbance, Failure, Options, Target};
+use super::{DiskOptions, Disturbance, Failure, Options, Target};
 use crate::adversary::Behaviour;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
@@ -91,6 +91,9 @@ const FIELDS: &[Field] = &[
     field!("busy_ppm", 0..=PPM, busy_ppm),
     field!("stale_timer_ppm", 0..=PPM, stale_timer_ppm),
     field!("restart_at_end_ppm", 0..=PPM, restart_at_end_ppm),
+    field!("sync_us", 0..=HOUR_US, disk.sync_us),
+    field!("slow_sync_ppm", 0..=PPM, disk.slow_ppm),
+    field!("slow_sync_us", 0..=HOUR_US, disk.slow_us),
     field!("keys", 1..=10_000, workload.keys),
     field!("reads_percent", 0..=100, workload.reads_percent),
     field!("queries_percent", 0..=100, workload.queries_percent),
@@ -182,6 +185,7 @@ impl Options {
             busy_ppm: 0,
             stale_timer_ppm: 0,
             restart_at_end_ppm: 0,
+            disk: DiskOptions::default(),
             workload: WorkloadOptions {
                 keys: 1,
                 reads_percent: 0,
@@ -548,6 +552,7 @@ impl<'a> Call<'a> {
             "disk_fails" => (self.stop(Failure::Disk)?, 3),
             "disk_full" => (self.stop(Failure::Full)?, 3),
             "disk_rots" => (self.stop(Failure::Rot)?, 3),
+            "disk_misdirects" => (self.stop(Failure::Misdirected)?, 3),
             "blackout" => {
                 let (points, lasts) = (self.number(0, PPM)?, self.number(1, HOUR_US)?);
                 (Disturbance::Blackout { points, lasts }, 2)

@@ -324,6 +324,9 @@ impl Scene {
             Observation::Rejected { from, why } => format!("refuses {from:?}: {}", why.name()),
             Observation::Reported(evidence) => format!("reports {evidence:?}"),
             Observation::Certified { .. }
+            | Observation::Left { .. }
+            | Observation::Rests { .. }
+            | Observation::Found(_)
             | Observation::Lied { .. }
             | Observation::Asked { .. }
             | Observation::Ended(_)

@@ -96,7 +96,7 @@ impl World<'_> {
     pub(super) fn stop(&mut self, index: usize, failure: Failure, points: u64, lasts: Micros) {
         let replica = &mut self.replicas[index];
         let whole = !replica.is_faulty() && replica.node.is_level();
-        if let Some(kept) = replica.node.kept().filter(|_| whole) {
+        if let Some(kept) = replica.node.kept().filter(|kept| whole && !kept.is_dead()) {
             kept.fail_after(points, failure);
             replica.stops_for = lasts;
         }
@@ -110,6 +110,8 @@ impl World<'_> {
         }
         (replica.crashed, replica.returns) = (true, true);
         let at = self.now + replica.stops_for;
+        let point = replica.node.kept().and_then(|kept| kept.died_at());
+        point.into_iter().for_each(|point| *self.crash_points.entry(point).or_default() += 1);
         self.note(self.place(index), |_| What::Does(Deed::Crashes, "ends".to_owned()));
         self.schedule(at.min(self.options.heal_at.max(self.now + 1)), Happening::Resume(index));
     }
@@ -135,7 +137,8 @@ impl World<'_> {
         let life = self.replicas[index].node.life();
         let may_rot = self.may_forget(index);
         let Some(mut kept) = self.replicas[index].node.take_kept() else { return Ok(()) };
-        let Some(had) = kept.recover(may_rot) else { return self.restart(index) };
+        let Some(found) = kept.recover(may_rot) else { return self.restart(index) };
+        self.oracle.saw(id, false, &Observation::Found(found), self.now, &mut self.audit)?;
         self.resumed += 1;
         self.last_completion = self.now;
         self.audit.note(self.now, 14, index as u64, &[]);
@@ -146,14 +149,14 @@ impl World<'_> {
         let epoch = device.begin_epoch(kept.membership());
         epoch.expect("a fresh device goes to any epoch");
         let epoch = kept.membership().epoch;
-        for (ui, digest) in kept.certify(&mut device) {
+        for (ui, digest) in kept.take_up(&mut device) {
             let seen = Observation::Certified { epoch, ui, digest };
             self.oracle.saw(id, false, &seen, self.now, &mut self.audit)?;
         }
         let at = kept.executed().slot;
         // Others may rely on it to have what it vouched for.
         let replica = &mut self.replicas[index];
-        (replica.behind, replica.behind_until) = (may_rot && at < had, had);
+        (replica.behind, replica.behind_until) = (may_rot && at < found.had, found.had);
         self.oracle.resumed(id, kept.membership().epoch, at);
         let mut acts = Vec::new();
         let node = self.node(id, Arc::new(Mutex::new(device)), None, Some(kept), &mut acts);
@@ -163,11 +166,11 @@ impl World<'_> {
     /// Puts a replica that starts again into its place.
     fn take_up(&mut self, index: usize, node: ReplicaNode, acts: Vec<Act>) -> Verdict {
         let id = self.replicas[index].id;
-        let timers_from = self.sequence + 1;
+        let from = self.sequence + 1;
         let replica = &mut self.replicas[index];
         replica.node = node;
         replica.timers.clear();
-        replica.timers_from = timers_from;
+        (replica.timers_from, replica.disk_from) = (from, from);
         (replica.crashed, replica.returns) = (false, false);
         (replica.round_at, replica.paused_until) = (None, 0);
         self.carry_out(index, acts)?;

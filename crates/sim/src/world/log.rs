@@ -153,6 +153,13 @@ impl World<'_> {
             Observation::Checkpointed { slot, state } => format!("has {state} at {slot}"),
             Observation::Stable { slot, state } => format!("believes {state} at {slot}"),
             Observation::Fetching { slot, state } => format!("fetches {state} at {slot}"),
+            Observation::Left { behind, durable } => {
+                format!("a message leaves behind entry {behind}, and {durable} are durable")
+            }
+            Observation::Rests { slot, saved } => {
+                format!("goes on as the state at {slot} is saved: {saved:?}")
+            }
+            Observation::Found(found) => format!("finds {found:?}"),
             Observation::Installed { slot, state } => format!("installs {state} at {slot}"),
             Observation::Entered { view, reason } => format!("enters {view}: {reason}"),
             Observation::Diverged { slot } => format!("diverged at {slot}"),

@@ -7,11 +7,16 @@ use crate::adversary::{Adversary as _, Departure};
 use crate::checker::{Verdict, bounds};
 use crate::node::{Act, Address, Observation, Packet, ReplicaNode};
 use crate::quiet;
+use crate::swarm::DiskOptions;
 use crate::time::Micros;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::protocol::TimerKey;
 use pentarchy_core::wire::Wire;
+use pentarchy_storage::kept::Job;
+
+/// Syncs that saving a state takes: of two files, and their folder.
+const SYNCS_OF_A_STATE: u64 = 4;
 
 impl World<'_> {
     /// True if the replica cannot take an event now; it is put off until the pause ends.
@@ -98,6 +103,35 @@ impl World<'_> {
         self.audit.note(self.now, 10, index as u64, &timer.1.to_le_bytes());
         self.note(self.place(index), |_| What::Timeout(timer));
         let acts = self.drive(index, |node, acts| node.on_timeout(timer, acts));
+        self.want_round(index);
+        self.carry_out(index, acts)
+    }
+
+    /// Has the disk of a replica begin what waits for it. How long that takes says the world; when
+    /// everything has healed, no job takes long.
+    fn begin_disk_jobs(&mut self, index: usize) {
+        let DiskOptions { sync_us, slow_ppm, slow_us } = self.options.disk;
+        for job in Job::ALL {
+            let begun = self.sequence + 1;
+            let replica = &mut self.replicas[index];
+            if !replica.node.kept().is_some_and(|kept| kept.begin(job)) {
+                continue;
+            }
+            let syncs = if job == Job::States { SYNCS_OF_A_STATE } else { 1 };
+            let slow = !self.healed && replica.rng.chance(slow_ppm);
+            let takes = replica.rng.around(sync_us * syncs) + if slow { slow_us } else { 0 };
+            self.schedule(self.now + takes, Happening::Disk { replica: index, job, begun });
+        }
+    }
+
+    pub(super) fn disk_done(&mut self, index: usize, job: Job, begun: u64) -> Verdict {
+        if begun < self.replicas[index].disk_from
+            || self.puts_off(index, || Happening::Disk { replica: index, job, begun })
+        {
+            return Ok(());
+        }
+        self.audit.note(self.now, 15, index as u64, &[job as u8]);
+        let acts = self.drive(index, |node, acts| node.on_disk(job, acts));
         self.want_round(index);
         self.carry_out(index, acts)
     }
@@ -190,6 +224,7 @@ impl World<'_> {
             return Ok(());
         }
         self.oracle.ran(id, ran)?;
+        self.begin_disk_jobs(index);
         self.look_whether_dead(index);
         self.look_whether_level(index);
         if ended {

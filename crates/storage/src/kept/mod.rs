@@ -1,16 +1,21 @@
 //! What a replica keeps across a crash: the entries of its epoch in the log, how the epoch began,
 //! and the state to go on from.
 //!
-//! [`Kept`] does one thing after the other; [`Writer`] puts it on a thread of its own, so that the
-//! replica goes on while the disk writes, and releases what depends on an entry when that is
-//! durable. What has to be kept, and why: `docs/decisions/0005-durability.md`.
+//! [`Kept`] does one thing after the other; [`Writer`] puts it on threads of its own, so that the
+//! replica goes on while the disk writes; and a [`Keeper`] releases what depends on an entry when
+//! that is durable. What has to be kept, and why: `docs/decisions/0005-durability.md`.
 
 mod certificates;
 mod entry;
+mod keeper;
+mod queue;
+mod stepped;
 mod writer;
 
 pub use certificates::Certificates;
 pub use entry::{Entry, Mark};
+pub use keeper::{Backing, Keeper, Then};
+pub use stepped::{Job, Stepped};
 pub use writer::{Group, Measured, Writer};
 
 use crate::disk::Folder;
@@ -19,6 +24,7 @@ use crate::identity::Identity;
 use crate::log::{self, Log, Options, Recovered};
 use crate::snapshots::Snapshots;
 use entry::Opened;
+use queue::Queue;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::membership::{Base, Membership};
@@ -246,6 +252,11 @@ impl Kept {
             states,
         };
         Ok((kept, Past { membership, proof, snapshots, entries, recovered, damaged }))
+    }
+
+    /// What waits to be written, at the start: nothing.
+    fn queue(&self) -> Queue {
+        Queue::new(self.newest(), self.next(), self.durable())
     }
 
     /// Keeps an entry of the present epoch and gives its number. Durable with the next

@@ -1,10 +1,10 @@
 //! Threads that keep things, so that a replica goes on while the disk writes.
 //!
-//! One writes the log. All that was handed over while one sync was under way becomes durable with
-//! the next: the slower the disk, the larger the groups. Another one saves states, which may take
-//! long, and must not hold up the log meanwhile.
+//! One writes the log. Another one saves states, which may take long, and must not hold up the log
+//! meanwhile. What they do, and in which order, says the [queue](super::queue).
 
-use super::{Entries, Entry, Kept, Mark, States};
+use super::queue::{Chore, Queue, Task};
+use super::{Backing, Entries, Entry, Kept, Mark, States};
 use crate::disk::DiskError;
 use crate::error::StorageError;
 use crate::log::Log;
@@ -12,7 +12,6 @@ use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -59,54 +58,8 @@ struct Shared {
 }
 
 struct State {
-    tasks: Vec<Task>,
-    waiting_bytes: usize,
-    /// The states that wait to be saved, oldest first: no more than unstable checkpoints.
-    saves: VecDeque<Save>,
-    /// Whether one is being saved, or others are being removed.
-    busy: bool,
-    /// The last state that is durable.
-    saved: Option<Slot>,
-    /// What is stable and waits for its state to be saved.
-    stable: Option<Mark>,
-    /// States below this slot may go.
-    superfluous: Option<Slot>,
-    /// Number of the next entry.
-    next: u64,
-    durable: u64,
-    failed: Option<StorageError>,
-    ending: bool,
+    queue: Queue,
     measured: Measured,
-}
-
-/// A state to be saved.
-struct Save {
-    snapshot: Snapshot,
-    /// Entries below this one have to be durable before.
-    behind: u64,
-}
-
-/// What there is to do for the states.
-enum Chore {
-    Save(Save),
-    RemoveBelow(Slot),
-}
-
-/// What there is to do for the log.
-enum Task {
-    Entry(Entry),
-    Epoch(Arc<Membership>, Option<Proof>),
-    Stable(Mark),
-}
-
-impl Task {
-    /// What it adds to the bytes that wait.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Entry(Entry::Record(record)) => record.len(),
-            _ => 64,
-        }
-    }
 }
 
 impl Shared {
@@ -121,33 +74,25 @@ impl Shared {
     /// The next tasks for the log, as many as there are; none when it is over.
     fn take(&self) -> Option<Vec<Task>> {
         let mut state = self.state();
-        while state.tasks.is_empty() {
-            if state.ending && !state.is_busy() {
+        while state.queue.is_written() {
+            if state.queue.ending && !state.queue.is_saving() {
                 return None;
             }
             state = self.wait(state);
         }
-        state.waiting_bytes = 0;
         self.changed.notify_all();
-        Some(std::mem::take(&mut state.tasks))
+        Some(state.queue.take_tasks())
     }
 
     fn write(&self, mut entries: Entries) -> Entries {
         let _told = TellOfPanic(self);
         while let Some(tasks) = self.take() {
             let (begun, before) = (Instant::now(), entries.log.durable());
-            let done = tasks.into_iter().try_for_each(|task| entries.carry_out(task));
-            let done = done.and_then(|()| entries.commit());
+            let done = entries.write(tasks);
             let micros = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
             let mut state = self.state();
             state.measured.note(&entries.log, before, micros);
-            match done {
-                Ok(below) => {
-                    state.durable = entries.log.durable();
-                    state.superfluous = below.or(state.superfluous);
-                }
-                Err(error) => state.fail(error),
-            }
+            state.queue.written(done, entries.log.durable());
             drop(state);
             self.changed.notify_all();
             (self.wake)();
@@ -159,17 +104,11 @@ impl Shared {
     fn take_chore(&self) -> Option<Chore> {
         let mut state = self.state();
         loop {
-            let durable = state.durable;
-            let ready = state.saves.front().is_some_and(|save| save.behind <= durable);
-            let save = if ready { state.saves.pop_front().map(Chore::Save) } else { None };
-            let chore = save.or_else(|| state.superfluous.take().map(Chore::RemoveBelow));
-            if chore.is_some() {
-                state.busy = true;
-                return chore;
-            }
+            let chore = state.queue.take_chore();
             // What is left to be removed is found again by the next life.
-            if state.ending && state.saves.is_empty() {
-                return None;
+            let over = state.queue.ending && state.queue.has_no_saves();
+            if chore.is_some() || over {
+                return chore;
             }
             state = self.wait(state);
         }
@@ -178,18 +117,8 @@ impl Shared {
     fn tend(&self, mut states: States) -> States {
         let _told = TellOfPanic(self);
         while let Some(chore) = self.take_chore() {
-            let done = match &chore {
-                Chore::Save(Save { snapshot, behind }) => states.save(snapshot, *behind),
-                Chore::RemoveBelow(slot) => states.0.remove_below(*slot),
-            };
-            let mut state = self.state();
-            state.busy = false;
-            match (done, chore) {
-                (Ok(()), Chore::Save(save)) => state.saved(save.snapshot.slot),
-                (Ok(()), Chore::RemoveBelow(_)) => {}
-                (Err(error), _) => state.fail(error),
-            }
-            drop(state);
+            let done = chore.carry_out(&mut states);
+            self.state().queue.tended(done);
             self.changed.notify_all();
             (self.wake)();
         }
@@ -206,39 +135,6 @@ impl Measured {
     }
 }
 
-impl State {
-    fn fail(&mut self, error: StorageError) {
-        self.failed.get_or_insert(error);
-        self.tasks.clear();
-        self.saves.clear();
-        (self.stable, self.superfluous) = (None, None);
-        self.ending = true;
-    }
-
-    fn is_busy(&self) -> bool {
-        self.busy || !self.saves.is_empty()
-    }
-
-    /// A state is durable: the log may say that it is stable.
-    fn saved(&mut self, slot: Slot) {
-        self.saved = Some(slot);
-        if self.failed.is_none()
-            && let Some(mark) = self.stable.take_if(|mark| mark.slot <= slot)
-        {
-            self.push(Task::Stable(mark));
-        }
-    }
-
-    /// Adds a task, and gives the number of its entry.
-    fn push(&mut self, task: Task) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        self.waiting_bytes += task.bytes();
-        self.tasks.push(task);
-        number
-    }
-}
-
 /// So that nobody waits for a thread that panicked.
 struct TellOfPanic<'a>(&'a Shared);
 
@@ -247,22 +143,9 @@ impl Drop for TellOfPanic<'_> {
         if std::thread::panicking() {
             let source = io::Error::other("the thread that writes has panicked");
             let error = DiskError { operation: "write", path: "the log".to_owned(), source };
-            let mut state = self.0.state();
-            state.busy = false;
-            state.fail(error.into());
-            drop(state);
+            self.0.state().queue.fail(error.into());
             self.0.changed.notify_all();
             (self.0.wake)();
-        }
-    }
-}
-
-impl Entries {
-    fn carry_out(&mut self, task: Task) -> Result<(), StorageError> {
-        match task {
-            Task::Entry(entry) => self.append(&entry).map(drop),
-            Task::Epoch(membership, proof) => self.begin_epoch(membership, proof).map(drop),
-            Task::Stable(mark) => self.stable(mark).map(drop),
         }
     }
 }
@@ -274,20 +157,7 @@ impl Writer {
     /// # Errors
     /// What the system says.
     pub fn start(kept: Kept, wake: Box<dyn Fn() + Send + Sync>) -> io::Result<Self> {
-        let state = State {
-            tasks: Vec::new(),
-            waiting_bytes: 0,
-            saves: VecDeque::new(),
-            busy: false,
-            saved: kept.states.0.newest(),
-            stable: None,
-            superfluous: None,
-            next: kept.next(),
-            durable: kept.durable(),
-            failed: None,
-            ending: false,
-            measured: Measured::default(),
-        };
+        let state = State { queue: kept.queue(), measured: Measured::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), wake });
         let Kept { entries, states } = kept;
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -297,115 +167,33 @@ impl Writer {
         match named("log").spawn(move || its.write(entries)) {
             Ok(writes) => Ok(Self { shared, threads: Some((writes, saves)) }),
             Err(error) => {
-                shared.state().ending = true;
+                shared.state().queue.ending = true;
                 shared.changed.notify_all();
                 Err(error)
             }
         }
     }
 
-    /// Hands over a task, and gives the number of its entry. Waits while too much waits for the
-    /// disk.
-    fn hand_over(&self, task: Task) -> Result<u64, StorageError> {
-        let number = self.ready()?.push(task);
-        self.shared.changed.notify_all();
-        Ok(number)
-    }
-
     /// The state, when there is room.
     fn ready(&self) -> Result<MutexGuard<'_, State>, StorageError> {
         let mut state = self.shared.state();
-        while state.waiting_bytes > WAITING_BYTES_MAX && state.failed.is_none() {
+        while state.queue.waiting_bytes > WAITING_BYTES_MAX && state.queue.check().is_ok() {
             state = self.shared.wait(state);
         }
-        state.failed.clone().map_or(Ok(state), Err)
+        state.queue.check().map(|()| state)
     }
 
-    /// See [`Kept::append`]. What depends on the entry may leave when [`Self::durable`] is above
-    /// its number.
-    ///
-    /// # Errors
-    /// [`StorageError`] if anything failed before.
-    pub fn append(&self, entry: Entry) -> Result<u64, StorageError> {
-        self.hand_over(Task::Entry(entry))
-    }
-
-    /// See [`Kept::begin_epoch`].
-    ///
-    /// # Errors
-    /// [`StorageError`] if anything failed before.
-    pub fn begin_epoch(
-        &self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-    ) -> Result<u64, StorageError> {
-        self.hand_over(Task::Epoch(membership, proof))
-    }
-
-    /// See [`Kept::save`]. The replica may vouch for the state when [`Self::saved`] has reached it.
-    ///
-    /// # Errors
-    /// [`StorageError`] if anything failed before.
-    pub fn save(&self, snapshot: Snapshot) -> Result<(), StorageError> {
-        let mut state = self.ready()?;
-        let behind = state.next;
-        if state.saved.is_some_and(|saved| saved > snapshot.slot) {
-            state.saved = None;
-        }
-        state.saves.push_back(Save { snapshot, behind });
-        drop(state);
+    /// Hands something over; waits while too much waits for the disk.
+    fn hand_over<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> Result<T, StorageError> {
+        let done = act(&mut self.ready()?.queue);
         self.shared.changed.notify_all();
-        Ok(())
-    }
-
-    /// The slot of the last state that is durable. It falls back when a state is saved that is
-    /// older than that: those after it were wrong.
-    ///
-    /// # Errors
-    /// [`StorageError`] if anything failed.
-    pub fn saved(&self) -> Result<Option<Slot>, StorageError> {
-        let state = self.shared.state();
-        state.failed.clone().map_or(Ok(state.saved), Err)
-    }
-
-    /// See [`Kept::stable`]. The state has been handed over to be saved; the log says that it is
-    /// stable when that is done.
-    ///
-    /// # Errors
-    /// [`StorageError`] if anything failed before.
-    pub fn stable(&self, slot: Slot, needed: u64) -> Result<(), StorageError> {
-        let mut state = self.ready()?;
-        let mark = Mark { slot, needed };
-        if state.saved.is_some_and(|saved| saved >= slot) {
-            state.push(Task::Stable(mark));
-        } else {
-            state.stable = Some(mark);
-        }
-        drop(state);
-        self.shared.changed.notify_all();
-        Ok(())
-    }
-
-    /// The number of the next entry: none that is handed over from now on has a lower one.
-    #[must_use]
-    pub fn next(&self) -> u64 {
-        self.shared.state().next
+        Ok(done)
     }
 
     /// Whether a state is being saved, or waits to be.
     #[must_use]
     pub fn is_saving(&self) -> bool {
-        self.shared.state().is_busy()
-    }
-
-    /// All entries below this are durable.
-    ///
-    /// # Errors
-    /// [`StorageError`] if anything failed: nothing more will be durable, and nothing that depends
-    /// on it may leave.
-    pub fn durable(&self) -> Result<u64, StorageError> {
-        let state = self.shared.state();
-        state.failed.clone().map_or(Ok(state.durable), Err)
+        self.shared.state().queue.is_saving()
     }
 
     /// How the log stands; what became durable is told once.
@@ -423,10 +211,7 @@ impl Writer {
     pub fn wait_for(&self, entry: u64) -> Result<(), StorageError> {
         let mut state = self.shared.state();
         loop {
-            if let Some(error) = &state.failed {
-                return Err(error.clone());
-            }
-            if state.durable > entry {
+            if state.queue.durable()? > entry {
                 return Ok(());
             }
             state = self.shared.wait(state);
@@ -439,11 +224,11 @@ impl Writer {
     /// [`StorageError`] if anything failed.
     pub fn finish(mut self) -> Result<Kept, StorageError> {
         let kept = self.join().expect("it is joined once");
-        self.shared.state().failed.clone().map_or(Ok(kept), Err)
+        self.shared.state().queue.check().map(|()| kept)
     }
 
     fn join(&mut self) -> Option<Kept> {
-        self.shared.state().ending = true;
+        self.shared.state().queue.ending = true;
         self.shared.changed.notify_all();
         let (writes, saves) = self.threads.take()?;
         // The log goes on for as long as a state is being saved.
@@ -451,6 +236,40 @@ impl Writer {
             (Ok(states), Ok(entries)) => Some(Kept { entries, states }),
             (Err(panic), _) | (_, Err(panic)) => std::panic::resume_unwind(panic),
         }
+    }
+}
+
+impl Backing for Writer {
+    fn append(&mut self, entry: Entry) -> Result<u64, StorageError> {
+        self.hand_over(|queue| queue.push(Task::Entry(entry)))
+    }
+
+    fn begin_epoch(
+        &mut self,
+        membership: Arc<Membership>,
+        proof: Option<Proof>,
+    ) -> Result<u64, StorageError> {
+        self.hand_over(|queue| queue.push(Task::Epoch(membership, proof)))
+    }
+
+    fn save(&mut self, snapshot: Snapshot) -> Result<(), StorageError> {
+        self.hand_over(|queue| queue.save(snapshot))
+    }
+
+    fn saved(&self) -> Result<Option<Slot>, StorageError> {
+        self.shared.state().queue.newest_saved()
+    }
+
+    fn stable(&mut self, slot: Slot, needed: u64) -> Result<(), StorageError> {
+        self.hand_over(|queue| queue.stable(Mark { slot, needed }))
+    }
+
+    fn next(&self) -> u64 {
+        self.shared.state().queue.next()
+    }
+
+    fn durable(&self) -> Result<u64, StorageError> {
+        self.shared.state().queue.durable()
     }
 }
 

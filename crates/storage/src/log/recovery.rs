@@ -11,6 +11,7 @@ use crate::disk::{Folder, read_all};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use bytes::Bytes;
+use pentarchy_core::mutant;
 use pentarchy_core::wire::{Reader, Wire as _};
 use std::ops::Range;
 
@@ -184,7 +185,8 @@ impl Walk {
             return self.corrupt(self.place, "this group is larger than its segment");
         }
         let mut behind = self.place + 1..self.place + blocks;
-        if !behind.all(|place| self.look(place) == Found::Whole(Mark::More)) {
+        let torn = mutant!("log.torn-taken-for-whole");
+        if !torn && !behind.all(|place| self.look(place) == Found::Whole(Mark::More)) {
             return Ok(None);
         }
         let group = self.slice(self.place..self.place + blocks);
@@ -212,6 +214,9 @@ impl Walk {
         for place in self.place + u64::from(sealed)..self.header.blocks {
             match self.look(place) {
                 Found::Empty => {}
+                Found::Broken if mutant!("log.corrupt-taken-for-torn") => {
+                    (torn, upto) = (torn + 1, place + 1);
+                }
                 Found::Broken => return self.corrupt(place, "this block has a wrong check"),
                 _ if sealed => return self.corrupt(place, "there is something behind the seal"),
                 // The group that was being written: its first block alone, or blocks of it.
@@ -219,6 +224,9 @@ impl Walk {
                     (torn, upto) = (torn + 1, place + 1);
                 }
                 Found::Torn | Found::Whole(Mark::More) => (torn, upto) = (torn + 1, place + 1),
+                Found::Whole(_) if mutant!("log.gap-taken-for-end") => {
+                    (torn, upto) = (torn + 1, place + 1);
+                }
                 Found::Whole(_) => {
                     return self.corrupt(self.place, "something is missing that was durable");
                 }

@@ -15,7 +15,7 @@ use pentarchy_sim::world::membership;
 use pentarchy_storage::disk::{DiskError, File, Folder};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
-use pentarchy_storage::kept::{Entry, Kept, Past, SNAPSHOTS, Writer};
+use pentarchy_storage::kept::{Backing as _, Entry, Kept, Past, SNAPSHOTS, Writer};
 use pentarchy_storage::log::Options;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -370,7 +370,7 @@ fn the_thread_keeps_everything_in_order_and_says_when_it_is_durable() {
     let wake = Box::new(move || {
         told.fetch_add(1, Ordering::SeqCst);
     });
-    let writer = Writer::start(kept, wake).expect("a thread");
+    let mut writer = Writer::start(kept, wake).expect("a thread");
     let begin = writer.append(Entry::Record(Bytes::from_static(b"0"))).expect("it works");
     for number in begin + 1..begin + 3_000 {
         assert_eq!(writer.append(entry(4, number)).expect("it works"), number);
@@ -404,7 +404,7 @@ fn while_the_disk_syncs_more_can_be_handed_over_and_is_not_yet_durable() {
     // One segment, so that one sync is one commit.
     let large = Options { segment_bytes: 1 << 20, ..Options::new([6; 32]) };
     let kept = Kept::create(&mut root, identity(), first(), large).expect("an empty disk");
-    let writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
+    let mut writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
     let made = begins.try_iter().count();
     (made..9).for_each(|_| {
         let number = writer.append(entry(6, 1)).expect("it works");
@@ -488,7 +488,7 @@ fn while_a_state_is_saved_the_log_goes_on_and_does_not_call_it_stable() {
     let gate = Gate(Arc::new(Mutex::new((begun, permits))));
     let mut root = OnlySnapshots { disk: disk.clone(), gate };
     let kept = Kept::create(&mut root, identity(), first(), options(7)).expect("an empty disk");
-    let writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
+    let mut writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
     writer.save(snapshot(7, 64)).expect("it works");
     begins.recv().expect("it syncs the pack");
     let needed = writer.next();
@@ -521,7 +521,7 @@ fn what_is_under_way_at_the_end_is_done_and_the_log_is_cut() {
         let mut kept = Kept::create(&mut *disk.root(), identity(), first(), options(seed))
             .expect("an empty disk");
         for slot in 1..=4 {
-            let writer = Writer::start(kept, Box::new(|| ())).expect("threads");
+            let mut writer = Writer::start(kept, Box::new(|| ())).expect("threads");
             for number in 0..40 {
                 writer.append(entry(seed, number)).expect("it works");
             }
@@ -543,7 +543,7 @@ fn no_state_is_saved_before_the_entries_that_it_rests_on_are_durable() {
         let disk = tearing(seed);
         let kept = Kept::create(&mut *disk.root(), identity(), first(), options(seed));
         disk.choose(disk.operations() + 1, Fate::Fails);
-        let writer = Writer::start(kept.expect("an empty disk"), Box::new(|| ())).expect("threads");
+        let mut writer = Writer::start(kept.expect("an empty disk"), Box::new(|| ())).expect("threads");
         let entry = writer.append(entry(seed, 2)).expect("it works");
         // The log may have failed already.
         drop(writer.save(snapshot(seed, 64)));
@@ -592,7 +592,7 @@ fn after_a_failure_the_thread_acknowledges_nothing_and_nobody_waits() {
     let kept =
         Kept::create(&mut *disk.root(), identity(), first(), options(5)).expect("an empty disk");
     disk.choose(disk.operations() + 1, Fate::Fails);
-    let writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
+    let mut writer = Writer::start(kept, Box::new(|| ())).expect("a thread");
     let number = writer.append(entry(5, 2)).expect("it works");
     assert!(matches!(writer.wait_for(number), Err(StorageError::Disk(_))));
     assert!(writer.durable().is_err() && writer.append(entry(5, 3)).is_err());

@@ -45,6 +45,8 @@ pub struct Tally {
     hostile: BTreeMap<&'static str, u64>,
     /// In how many seeds each kind of disturbance was drawn.
     faults: BTreeMap<&'static str, u64>,
+    /// How often power or a disk failed, by what that interrupted or came before.
+    crash_points: BTreeMap<&'static str, u64>,
     /// The audits of all seeds together, in whatever order they ended: equal seeds at equal
     /// commits give equal ones.
     audit: String,
@@ -123,6 +125,9 @@ impl Tally {
         count(&mut self.adversaries, &summary.adversaries);
         count(&mut self.hostile, &summary.hostile);
         count(&mut self.faults, &summary.faults);
+        for (point, times) in &summary.crash_points {
+            *self.crash_points.entry(point).or_default() += times;
+        }
         self.fingerprint = self.fingerprint.and(summary.audit);
     }
 
@@ -202,6 +207,7 @@ impl fmt::Display for Tally {
         writeln!(out, "  faulty replicas: {}", listed(&self.adversaries))?;
         writeln!(out, "  hostile clients: {}", listed(&self.hostile))?;
         writeln!(out, "  disturbances: {}", listed(&self.faults))?;
+        writeln!(out, "  crash points: {}", listed(&self.crash_points))?;
         writeln!(out, "  lies found: {}", listed(&self.lies_found))?;
         write!(out, "  audit {}", self.audit)?;
         for (name, count) in &self.marks {

@@ -1,0 +1,65 @@
+//! Laws 2 and 7 of the host contract: nothing leaves before what it rests on is durable, and what was
+//! durable when something left is there after a crash.
+
+use super::{Broken, Verdict};
+use crate::node::Recovered;
+use pentarchy_core::ids::{ReplicaId, Slot};
+
+/// The name of the property.
+pub const PROPERTY: &str = "durability";
+
+/// A message left that was handed over behind entries, of which so many are on the disk.
+///
+/// # Errors
+/// If those are fewer.
+pub fn left(replica: ReplicaId, behind: u64, durable: u64) -> Verdict {
+    if behind <= durable {
+        return Ok(());
+    }
+    let detail = format!("{replica} says something behind entry {behind}, and {durable} is next");
+    Err(Broken::new(PROPERTY, detail))
+}
+
+/// A replica went on because its state of a slot is on the disk.
+///
+/// # Errors
+/// If it is not.
+pub fn rests(replica: ReplicaId, slot: Slot, saved: Option<Slot>) -> Verdict {
+    if saved >= Some(slot) {
+        return Ok(());
+    }
+    let detail = format!("{replica} vouches for {slot} and has {saved:?} on its disk");
+    Err(Broken::new(PROPERTY, detail))
+}
+
+/// A replica started again.
+///
+/// # Errors
+/// If its disk works, and something is not there on which others may rely.
+pub fn found(replica: ReplicaId, it: &Recovered) -> Verdict {
+    if it.rots || it.relied <= it.found {
+        return Ok(());
+    }
+    let detail =
+        format!("{replica} had said something behind {}, and finds {}", it.relied, it.found);
+    Err(Broken::new(PROPERTY, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_early_or_lost_is_named() {
+        let me = ReplicaId(1);
+        left(me, 4, 4).unwrap();
+        assert_eq!(left(me, 5, 4).unwrap_err().property, PROPERTY);
+        rests(me, Slot(4), Some(Slot(4))).unwrap();
+        assert!(rests(me, Slot(5), Some(Slot(4))).is_err());
+        assert!(rests(me, Slot(1), None).is_err());
+        let whole = Recovered { had: Slot(0), relied: 7, found: 7, rots: false };
+        found(me, &whole).unwrap();
+        assert!(found(me, &Recovered { found: 6, ..whole }).is_err());
+        found(me, &Recovered { found: 6, rots: true, ..whole }).unwrap();
+    }
+}

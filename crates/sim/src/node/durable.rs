@@ -1,0 +1,93 @@
+//! What a replica does when its disk has come far enough. Where nothing is kept, it waits for
+//! nothing.
+
+use super::{Act, Address, CoreEvent, Input, Kept, Packet, ReplicaNode};
+use pentarchy_core::counter::Usig;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::wire::Wire;
+use pentarchy_storage::kept::Then;
+
+impl ReplicaNode {
+    /// Carries out what waited for the disk, as far as it has come.
+    pub(super) fn release(&mut self, out: &mut Vec<Act>) {
+        if !self.kept.as_mut().is_some_and(Kept::look) {
+            return;
+        }
+        while let Some(effect) = self.kept.as_mut().and_then(Kept::next_message) {
+            self.carry(effect, out);
+            self.run(out);
+        }
+        while let Some((client, answer)) = self.kept.as_mut().and_then(Kept::next_answer) {
+            self.answered(out);
+            self.tell_client(&client, &answer, out);
+        }
+        while let Some(then) = self.kept.as_mut().and_then(Kept::next_saved) {
+            self.on_saved(then, out);
+            self.run(out);
+        }
+    }
+
+    fn answered(&mut self, out: &mut Vec<Act>) {
+        out.extend(self.kept.as_mut().map(|kept| Act::Saw(kept.answers())));
+    }
+
+    /// Does something once the executor's newest state is durable: at once if nothing is kept.
+    pub(super) fn when_saved(&mut self, then: Then, out: &mut Vec<Act>) {
+        match (&mut self.kept, self.executor.latest()) {
+            (Some(kept), Some(snapshot)) => kept.save(snapshot, then),
+            _ => self.on_saved(then, out),
+        }
+    }
+
+    fn on_saved(&mut self, then: Then, out: &mut Vec<Act>) {
+        let rests_on = |slot| self.kept.as_ref().map(|kept| Act::Saw(kept.rests_on(slot)));
+        match then {
+            Then::Checkpointed { slot, state } => {
+                out.extend(rests_on(slot));
+                self.inbox.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
+            }
+            Then::Installed { slot } => {
+                out.extend(rests_on(slot));
+                self.inbox.push_back(CoreEvent::Input(Input::Installed { slot }));
+            }
+            Then::Ended(handover) => {
+                out.extend(rests_on(handover.base.slot));
+                self.vote_for(handover, out);
+            }
+        }
+    }
+
+    /// Whether the core is not where execution is.
+    pub(super) fn is_installing(&self) -> bool {
+        self.kept.as_ref().is_some_and(Kept::is_installing)
+    }
+
+    /// A quorum vouches for a state. If this replica has it, what came before it may go.
+    pub(super) fn on_stable(&mut self, slot: Slot, state: Digest) {
+        let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
+        self.executor.stable(slot);
+        if let Some(kept) = self.kept.as_mut().filter(|_| mine == Some(state)) {
+            let device = self.device.lock().expect("a device does not panic").memory();
+            kept.stable(slot, device, self.taken);
+        }
+    }
+
+    /// Answers a query, or has the answer wait for the disk.
+    pub(super) fn answer(&mut self, from: Address, answer: ToClient, out: &mut Vec<Act>) {
+        let client = match from {
+            Address::Client(index) => self.clients.get(usize::from(index)).copied(),
+            Address::Replica(_) => None,
+        };
+        let answer = match (&mut self.kept, client) {
+            (Some(kept), Some(client)) => kept.hold_answer(client, answer),
+            (Some(_), None) => return,
+            (None, _) => Some(answer),
+        };
+        if let Some(answer) = answer {
+            self.answered(out);
+            out.push(Act::Send { to: from, packet: Packet::ToClient(answer.to_bytes()) });
+        }
+    }
+}

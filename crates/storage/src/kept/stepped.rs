@@ -1,0 +1,128 @@
+//! The same two jobs as those of the [`Writer`](super::Writer), without threads: whoever has it
+//! says when a job begins and when it ends. A job touches the disk at its end, all at once.
+
+use super::queue::{Chore, Queue, Task};
+use super::{Backing, Entries, Entry, Kept, Mark, States};
+use crate::error::StorageError;
+use pentarchy_core::epochs::Proof;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::membership::Membership;
+use pentarchy_core::snapshot::Snapshot;
+use std::sync::Arc;
+
+/// One of the two things that go on side by side.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Job {
+    /// Writing the log.
+    Log,
+    /// Saving and removing states.
+    States,
+}
+
+impl Job {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Log, Self::States];
+}
+
+/// See the [module](self).
+pub struct Stepped {
+    queue: Queue,
+    entries: Entries,
+    states: States,
+    writing: Option<Vec<Task>>,
+    tending: Option<Chore>,
+}
+
+impl Stepped {
+    /// Goes on from what was kept.
+    #[must_use]
+    pub fn new(kept: Kept) -> Self {
+        let queue = kept.queue();
+        let Kept { entries, states } = kept;
+        Self { queue, entries, states, writing: None, tending: None }
+    }
+
+    /// Whether a job is under way.
+    #[must_use]
+    pub const fn is_busy(&self, job: Job) -> bool {
+        match job {
+            Job::Log => self.writing.is_some(),
+            Job::States => self.tending.is_some(),
+        }
+    }
+
+    /// Begins a job with what waits for it. False if it is under way, or nothing waits.
+    pub fn begin(&mut self, job: Job) -> bool {
+        if self.is_busy(job) {
+            return false;
+        }
+        match job {
+            Job::Log if self.queue.is_written() => {}
+            Job::Log => self.writing = Some(self.queue.take_tasks()),
+            Job::States => self.tending = self.queue.take_chore(),
+        }
+        self.is_busy(job)
+    }
+
+    /// Ends a job that is under way: the disk does what it is to do.
+    ///
+    /// # Errors
+    /// [`StorageError`] if anything failed; nothing more will be durable.
+    pub fn end(&mut self, job: Job) -> Result<(), StorageError> {
+        match job {
+            Job::Log => {
+                if let Some(tasks) = self.writing.take() {
+                    let done = self.entries.write(tasks);
+                    self.queue.written(done, self.entries.log.durable());
+                }
+            }
+            Job::States => {
+                if let Some(chore) = self.tending.take() {
+                    let done = chore.carry_out(&mut self.states);
+                    self.queue.tended(done);
+                }
+            }
+        }
+        self.queue.check()
+    }
+
+    /// The slot of the newest state that is on the disk.
+    #[must_use]
+    pub fn newest(&self) -> Option<Slot> {
+        self.states.0.newest()
+    }
+}
+
+impl Backing for Stepped {
+    fn append(&mut self, entry: Entry) -> Result<u64, StorageError> {
+        self.queue.check().map(|()| self.queue.push(Task::Entry(entry)))
+    }
+
+    fn begin_epoch(
+        &mut self,
+        membership: Arc<Membership>,
+        proof: Option<Proof>,
+    ) -> Result<u64, StorageError> {
+        self.queue.check().map(|()| self.queue.push(Task::Epoch(membership, proof)))
+    }
+
+    fn save(&mut self, snapshot: Snapshot) -> Result<(), StorageError> {
+        self.queue.check().map(|()| self.queue.save(snapshot))
+    }
+
+    fn saved(&self) -> Result<Option<Slot>, StorageError> {
+        self.queue.newest_saved()
+    }
+
+    fn stable(&mut self, slot: Slot, needed: u64) -> Result<(), StorageError> {
+        self.queue.check().map(|()| self.queue.stable(Mark { slot, needed }))
+    }
+
+    fn next(&self) -> u64 {
+        self.queue.next()
+    }
+
+    fn durable(&self) -> Result<u64, StorageError> {
+        self.queue.durable()
+    }
+}
