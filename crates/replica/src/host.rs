@@ -200,6 +200,9 @@ impl Replica {
             self.end_of_round(now_ms)?;
         }
         self.unit.release(&mut self.network)?;
+        if let Some(keeper) = &self.unit.keeper {
+            keeper.end_of_round();
+        }
         self.network.flush(now_ms);
         if happened {
             self.unit.meter.round(begun);

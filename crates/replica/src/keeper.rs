@@ -175,6 +175,13 @@ impl Keeper {
         None
     }
 
+    /// Has the disk write all that a round kept, with one sync.
+    pub fn end_of_round(&self) {
+        if self.next > self.durable {
+            self.writer.write();
+        }
+    }
+
     /// Looks how far the disk has come.
     pub fn look(&mut self) -> Result<(), Fatal> {
         self.durable = self.writer.durable()?;

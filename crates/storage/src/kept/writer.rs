@@ -60,6 +60,8 @@ struct Shared {
 
 struct State {
     tasks: Vec<Task>,
+    /// Whether the tasks are to be carried out now.
+    asked: bool,
     waiting_bytes: usize,
     /// The states that wait to be saved, oldest first: no more than unstable checkpoints.
     saves: VecDeque<Save>,
@@ -121,13 +123,13 @@ impl Shared {
     /// The next tasks for the log, as many as there are; none when it is over.
     fn take(&self) -> Option<Vec<Task>> {
         let mut state = self.state();
-        while state.tasks.is_empty() {
-            if state.ending && !state.is_busy() {
+        while state.tasks.is_empty() || !(state.asked || state.ending) {
+            if state.tasks.is_empty() && state.ending && !state.is_busy() {
                 return None;
             }
             state = self.wait(state);
         }
-        state.waiting_bytes = 0;
+        (state.waiting_bytes, state.asked) = (0, false);
         self.changed.notify_all();
         Some(std::mem::take(&mut state.tasks))
     }
@@ -226,6 +228,7 @@ impl State {
             && let Some(mark) = self.stable.take_if(|mark| mark.slot <= slot)
         {
             self.push(Task::Stable(mark));
+            self.asked = true;
         }
     }
 
@@ -276,6 +279,7 @@ impl Writer {
     pub fn start(kept: Kept, wake: Box<dyn Fn() + Send + Sync>) -> io::Result<Self> {
         let state = State {
             tasks: Vec::new(),
+            asked: false,
             waiting_bytes: 0,
             saves: VecDeque::new(),
             busy: false,
@@ -305,24 +309,36 @@ impl Writer {
     }
 
     /// Hands over a task, and gives the number of its entry. Waits while too much waits for the
-    /// disk.
+    /// disk. The thread is not woken for it: see [`Self::write`].
     fn hand_over(&self, task: Task) -> Result<u64, StorageError> {
-        let number = self.ready()?.push(task);
+        Ok(self.ready()?.push(task))
+    }
+
+    /// Has everything written that was handed over, as one group if it fits one. Nothing is written
+    /// before somebody asks for it, here or by waiting for it.
+    pub fn write(&self) {
+        self.ask(&mut self.shared.state());
+    }
+
+    fn ask(&self, state: &mut State) {
+        state.asked = true;
         self.shared.changed.notify_all();
-        Ok(number)
     }
 
     /// The state, when there is room.
     fn ready(&self) -> Result<MutexGuard<'_, State>, StorageError> {
         let mut state = self.shared.state();
+        if state.waiting_bytes > WAITING_BYTES_MAX {
+            self.ask(&mut state);
+        }
         while state.waiting_bytes > WAITING_BYTES_MAX && state.failed.is_none() {
             state = self.shared.wait(state);
         }
         state.failed.clone().map_or(Ok(state), Err)
     }
 
-    /// See [`Kept::append`]. What depends on the entry may leave when [`Self::durable`] is above
-    /// its number.
+    /// See [`Kept::append`]. It is written after the next [`Self::write`]; what depends on it may
+    /// leave when [`Self::durable`] is above its number.
     ///
     /// # Errors
     /// [`StorageError`] if anything failed before.
@@ -353,8 +369,7 @@ impl Writer {
             state.saved = None;
         }
         state.saves.push_back(Save { snapshot, behind });
-        drop(state);
-        self.shared.changed.notify_all();
+        self.ask(&mut state);
         Ok(())
     }
 
@@ -381,8 +396,7 @@ impl Writer {
         } else {
             state.stable = Some(mark);
         }
-        drop(state);
-        self.shared.changed.notify_all();
+        self.ask(&mut state);
         Ok(())
     }
 
@@ -422,6 +436,7 @@ impl Writer {
     /// [`StorageError`] if anything failed.
     pub fn wait_for(&self, entry: u64) -> Result<(), StorageError> {
         let mut state = self.shared.state();
+        self.ask(&mut state);
         loop {
             if let Some(error) = &state.failed {
                 return Err(error.clone());
