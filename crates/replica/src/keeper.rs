@@ -222,6 +222,7 @@ impl Keeper {
             waiting_messages: (self.messages.len() + self.answers.len()) as u64,
             entries: spreads.group.sum(),
             syncs: spreads.sync.count(),
+            sync_micros: spreads.sync.sum(),
             last_sync_micros: self.last_sync_micros,
             saved: self.writer.saved().ok().flatten().map(|slot| slot.0),
         }

@@ -1,7 +1,7 @@
 //! A segment: one file of the log, of a fixed size, beginning with a header.
 
 use crate::block::{self, BLOCK_BYTES, Found, Mark, PAYLOAD_BYTES};
-use crate::disk::{DiskError, File, Folder, write_whole};
+use crate::disk::{DiskError, File, Folder, expect_whole, write_whole};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use bytes::Bytes;
@@ -105,6 +105,11 @@ impl Header {
             file.preallocate(self.blocks * BLOCK_BYTES as u64)?;
             file.write_at(&self.block(), 0)
         })
+    }
+
+    /// Says that a segment of this size and number will be made.
+    pub fn expect(folder: &mut dyn Folder, number: u64, blocks: u64) {
+        expect_whole(folder, &name(number), blocks * BLOCK_BYTES as u64);
     }
 
     /// Writes the header once more, as it is: the system may have it in memory only.
