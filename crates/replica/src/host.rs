@@ -1,6 +1,7 @@
 //! The rounds.
 
 use crate::admission::{Admission, answer};
+use crate::approach::{Approach, Look};
 use crate::beginning::Beginning;
 use crate::config::ReplicaConfig;
 use crate::epochs::Succession;
@@ -19,6 +20,7 @@ use pentarchy_core::limits::{CLIENTS_MAX, WINDOW_SLOTS};
 use pentarchy_core::membership::Life;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
+use pentarchy_core::protocol::Status;
 use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_io::buffers;
 use pentarchy_io::calls::calls;
@@ -54,6 +56,7 @@ pub struct Replica {
     messages: Vec<Bytes>,
     started: bool,
     settling: Settling,
+    approach: Approach,
     watch: Watch,
     /// Questions there that were answered.
     answered: u64,
@@ -105,6 +108,7 @@ impl Replica {
             messages: Vec::new(),
             started: false,
             settling: Settling::default(),
+            approach: Approach::default(),
             watch: Watch::default(),
             answered: 0,
         })
@@ -200,6 +204,9 @@ impl Replica {
             self.end_of_round(now_ms)?;
         }
         self.unit.release(&mut self.network)?;
+        if let Some(keeper) = &self.unit.keeper {
+            keeper.end_of_round();
+        }
         self.network.flush(now_ms);
         if happened {
             self.unit.meter.round(begun);
@@ -275,6 +282,8 @@ impl Replica {
         self.unit.step(CoreEvent::Input(Input::Round { now }), &mut self.network)?;
         self.unit.on_round(now, &mut self.network)?;
         let status = self.unit.core.status();
+        let look = self.look(&status, now_ms);
+        self.approach.look(look);
         // The client takes it modulo the group's size.
         self.network.send_replies(View(u64::from(status.primary.0)), now_ms);
         if let Some(change) = self.unit.meter.observe(&status, now_ms) {
@@ -295,12 +304,22 @@ impl Replica {
         Ok(())
     }
 
+    /// How far it is from the others.
+    fn look(&self, core: &Status, at_ms: u64) -> Look {
+        let executed = self.unit.executor.executed().0;
+        let behind = core.peers_committed.max(core.stable).0.saturating_sub(executed);
+        let state = self.unit.transfer.progress();
+        let state = state.map(|it| (it.slot.0, it.chunks_total, it.chunks_have, it.bytes));
+        Look { at_ms, executed, behind, state }
+    }
+
     /// What this replica says of itself.
     #[must_use]
     pub fn status(&self) -> StatusReport {
         let core = self.unit.core.status();
         let executed = self.unit.executor.executed();
         let progress = self.unit.transfer.progress();
+        let look = self.look(&core, self.clock.elapsed_ms());
         let membership = self.unit.succession.epochs.membership();
         let (cpu_micros, rss_kib, peak_rss_kib) = usage();
         let meter = &self.unit.meter;
@@ -339,7 +358,8 @@ impl Replica {
             committed: core.committed.0,
             stable: core.stable.0,
             state: self.unit.executor.snapshot(core.stable).map(|kept| hex(&kept.digest.0)),
-            behind: core.peers_committed.max(core.stable).0.saturating_sub(executed.0),
+            behind: look.behind,
+            approach: self.approach.pace(look),
             catch_up: progress.map(|progress| CatchUp {
                 slot: progress.slot.0,
                 chunks_total: progress.chunks_total,

@@ -40,6 +40,13 @@ impl Keeper {
         Ok(Self { keeper, disk: Measured::default(), last_sync_micros: 0 })
     }
 
+    /// Has the disk write all that a round kept, with one sync.
+    pub fn end_of_round(&self) {
+        if self.lag_entries() > 0 {
+            self.backing().write();
+        }
+    }
+
     /// Takes in what the disk did since the last call.
     pub fn measure(&mut self, spreads: &mut Spreads) {
         self.disk = self.keeper.backing().measured();
@@ -60,6 +67,7 @@ impl Keeper {
             waiting_messages: self.waiting_messages() as u64,
             entries: spreads.group.sum(),
             syncs: spreads.sync.count(),
+            sync_micros: spreads.sync.sum(),
             last_sync_micros: self.last_sync_micros,
             saved: self.backing().saved().ok().flatten().map(|slot| slot.0),
         }

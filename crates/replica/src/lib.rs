@@ -13,6 +13,7 @@
 //! | `unit` | the core, and what becomes of its effects |
 //! | `keeper`, `durable` | what is kept across a crash, and what waits for the disk |
 //! | `admission` | clients' requests on their way to the core |
+//! | [`approach`] | how fast a replica that is behind comes closer |
 //! | [`status`], [`watch`] | what a replica says of itself, and how other threads see it |
 //! | [`meter`], [`histogram`] | where time goes, and why views change |
 //!
@@ -31,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+pub mod approach;
 mod beginning;
 mod clients;
 pub mod config;

@@ -1,5 +1,6 @@
 //! What a replica says of itself, for people and tools. Nothing is decided by it.
 
+use crate::approach::Pace;
 use crate::counters::{Counters, Flow, Traffic};
 use crate::meter::{Spreads, ViewChange};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -53,6 +54,8 @@ pub struct StatusReport {
     pub behind: u64,
     /// How far the state it fetches has come; none if it fetches none.
     pub catch_up: Option<CatchUp>,
+    /// How fast it comes closer; none if it is level, or nothing is known of that yet.
+    pub approach: Option<Pace>,
     /// Envelopes that wait to be ordered.
     pub waiting: usize,
     /// Replicas it is connected to.
@@ -133,6 +136,8 @@ pub struct DurabilityReport {
     pub entries: u64,
     /// Writes, each with a sync, that it took.
     pub syncs: u64,
+    /// What all of them took together, in microseconds.
+    pub sync_micros: u64,
     /// What the last one took, in microseconds.
     pub last_sync_micros: u64,
     /// The slot of the newest state on the disk; none before the first checkpoint.

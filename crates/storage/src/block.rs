@@ -7,10 +7,14 @@
 //! may be what an interrupted write left. That is how recovery tells the one from the other in the
 //! last write before a crash, where nothing else could.
 //!
-//! The check covers a salt of the segment, which nobody who chooses a record's content knows, and
-//! the block's place. So no content can be taken for a block, nor a block for another.
+//! The check covers the block's place, and is seeded with a salt of the segment, which nobody who
+//! chooses a record's content knows. So no content can be taken for a block, nor a block for
+//! another. It is there to find accidents, and is XXH3: a tenth of the work of a cryptographic hash
+//! of so few bytes, which would say no more, as whoever can write the file can make that too. The
+//! chain of groups has one (`log/group.rs`).
 
-use pentarchy_core::digest::{Digest, Hasher};
+use pentarchy_core::digest::Digest;
+use twox_hash::XxHash3_128;
 
 /// Bytes of a block: the smallest unit that disks write as a whole.
 pub const BLOCK_BYTES: usize = 512;
@@ -63,20 +67,23 @@ pub const fn blocks(bytes: usize) -> usize {
     bytes.div_ceil(PAYLOAD_BYTES)
 }
 
-fn check(salt: &Digest, place: u64, mark: Mark, payload: &[u8]) -> Digest {
-    let mut hasher = Hasher::new("log block");
-    hasher.digest(salt).u64(place).u64(mark as u64).bytes(payload);
-    hasher.finish()
+/// The check of a payload, which stands where it belongs in a block. What stands behind it is lost.
+fn check(salt: &Digest, place: u64, mark: Mark, block: &mut [u8]) -> [u8; 16] {
+    block[PAYLOAD_BYTES..PAYLOAD_BYTES + 8].copy_from_slice(&place.to_le_bytes());
+    block[PAYLOAD_BYTES + 8..].copy_from_slice(&(mark as u64).to_le_bytes());
+    let seed = salt.0.first_chunk().copied().map_or(0, u64::from_le_bytes);
+    XxHash3_128::oneshot_with_seed(seed, block).to_le_bytes()
 }
 
 /// Appends a block; what is missing of its payload is zeros.
 pub fn put(salt: &Digest, place: u64, mark: Mark, payload: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(payload);
-    out.resize(start + PAYLOAD_BYTES, 0);
-    let check = check(salt, place, mark, &out[start..]);
-    out.extend_from_slice(&check.0[..MARK_AT - PAYLOAD_BYTES]);
-    out.push(mark as u8);
+    out.resize(start + BLOCK_BYTES, 0);
+    let block = &mut out[start..];
+    let check = check(salt, place, mark, block);
+    block[PAYLOAD_BYTES..].copy_from_slice(&check);
+    block[MARK_AT] = mark as u8;
 }
 
 /// Says what stands here. `block` has [`BLOCK_BYTES`].
@@ -86,22 +93,17 @@ pub fn look(salt: &Digest, place: u64, block: &[u8]) -> Found {
         0 if block.iter().all(|byte| *byte == 0) => Found::Empty,
         0 => Found::Torn,
         byte => match Mark::of(byte) {
-            Some(mark)
-                if check(salt, place, mark, &block[..PAYLOAD_BYTES]).0
-                    [..MARK_AT - PAYLOAD_BYTES]
-                    == block[PAYLOAD_BYTES..MARK_AT] =>
-            {
-                Found::Whole(mark)
-            }
+            Some(mark) if is_whole(salt, place, mark, block) => Found::Whole(mark),
             _ => Found::Broken,
         },
     }
 }
 
-/// A block's own check, as it stands in it.
-#[must_use]
-pub fn check_of(block: &[u8]) -> &[u8] {
-    &block[PAYLOAD_BYTES..MARK_AT]
+fn is_whole(salt: &Digest, place: u64, mark: Mark, block: &[u8]) -> bool {
+    let mut copy = [0; BLOCK_BYTES];
+    copy.copy_from_slice(block);
+    let check = check(salt, place, mark, &mut copy);
+    check[..MARK_AT - PAYLOAD_BYTES] == block[PAYLOAD_BYTES..MARK_AT]
 }
 
 #[cfg(test)]

@@ -23,6 +23,11 @@ pub trait Folder: Send {
     /// [`DiskError`]
     fn create(&mut self, name: &str) -> Result<Box<dyn File>, DiskError>;
 
+    /// Says that a new file of this name will soon be [made](Self::create) and
+    /// [made this long](File::preallocate). Whoever can has it ready by then, or learns then why
+    /// not.
+    fn expect(&mut self, _name: &str, _size: u64) {}
+
     /// Opens a file that exists.
     ///
     /// # Errors
@@ -74,7 +79,8 @@ pub trait File: Send {
     /// [`DiskError`]; any part of it may have been written.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> Result<(), DiskError>;
 
-    /// Makes the file this long, of zeros, with its place on the disk reserved.
+    /// Makes the file this long, of zeros, with its place on the disk reserved. To write there later
+    /// changes nothing but content, so that a sync has only that to make durable.
     ///
     /// # Errors
     /// [`DiskError`]
@@ -131,6 +137,11 @@ pub fn read_all(folder: &dyn Folder, name: &str, size_max: u64) -> Result<Vec<u8
 
 /// Ending of the name of a file that is not whole yet. Whoever opens a folder removes those.
 pub const UNFINISHED: &str = ".new";
+
+/// Says that a file of this name and size will soon be written as a whole.
+pub fn expect_whole(folder: &mut dyn Folder, name: &str, size: u64) {
+    folder.expect(&format!("{name}{UNFINISHED}"), size);
+}
 
 /// Writes a file so that after a crash it is there as a whole or not at all.
 ///

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 /// The file in a data folder whose lock says that a process uses the folder.
 const LOCK: &str = "lock";
@@ -16,7 +17,18 @@ pub struct OsFolder {
     path: PathBuf,
     /// Kept for as long as something in the data folder is open.
     lock: Option<Arc<fs::File>>,
+    expected: Option<Expected>,
 }
+
+/// A file that is being made by a thread.
+struct Expected {
+    name: String,
+    size: u64,
+    made: JoinHandle<io::Result<fs::File>>,
+}
+
+/// Files above this size give their room back in a thread: that takes as long as it takes.
+const LARGE_BYTES: u64 = 1 << 20;
 
 impl OsFolder {
     /// Opens a data folder for this process alone, and makes it if it does not exist. Nobody else
@@ -41,7 +53,7 @@ impl OsFolder {
             };
             failed("lock", &at, error)
         })?;
-        Ok(Self { path: path.to_owned(), lock: Some(Arc::new(file)) })
+        Ok(Self { path: path.to_owned(), lock: Some(Arc::new(file)), expected: None })
     }
 
     /// Opens a folder to look at, also while a process uses it. What would change it fails.
@@ -50,7 +62,7 @@ impl OsFolder {
     /// [`DiskError`]
     pub fn read_only(path: &Path) -> Result<Self, DiskError> {
         fs::read_dir(path).map_err(|error| failed("open", path, error))?;
-        Ok(Self { path: path.to_owned(), lock: None })
+        Ok(Self { path: path.to_owned(), lock: None, expected: None })
     }
 
     /// The path of a name in here, if this may be written to.
@@ -111,9 +123,29 @@ impl Folder for OsFolder {
 
     fn create(&mut self, name: &str) -> Result<Box<dyn File>, DiskError> {
         let path = self.at("create", name)?;
+        let lock = self.lock.clone();
+        if let Some((file, ready)) = self.take_expected(name) {
+            return Ok(Box::new(OsFile { file, path, ready, _lock: lock }));
+        }
         let file = writable().create(true).truncate(true).open(&path);
         let file = file.map_err(|error| failed("create", &path, error))?;
-        Ok(Box::new(OsFile { file, path, _lock: self.lock.clone() }))
+        Ok(Box::new(OsFile { file, path, ready: 0, _lock: lock }))
+    }
+
+    fn expect(&mut self, name: &str, size: u64) {
+        let Ok(path) = self.at("create", name) else { return };
+        if self.expected.is_some() {
+            return;
+        }
+        let make = move || {
+            let file = writable().create(true).truncate(true).open(path)?;
+            fill(&file, size)?;
+            Ok(file)
+        };
+        // Without a thread it is made when it is wanted.
+        let made = std::thread::Builder::new().name("prepare".to_owned()).spawn(make);
+        let expected = |made| Expected { name: name.to_owned(), size, made };
+        self.expected = made.ok().map(expected);
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn File>, DiskError> {
@@ -123,7 +155,7 @@ impl Folder for OsFolder {
             None => fs::File::open(&path),
         };
         let file = file.map_err(|error| failed("open", &path, error))?;
-        Ok(Box::new(OsFile { file, path, _lock: self.lock.clone() }))
+        Ok(Box::new(OsFile { file, path, ready: 0, _lock: self.lock.clone() }))
     }
 
     fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
@@ -133,7 +165,13 @@ impl Folder for OsFolder {
 
     fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         let path = self.at("remove", name)?;
-        fs::remove_file(&path).map_err(|error| failed("remove", &path, error))
+        let open = fs::File::open(&path).ok();
+        fs::remove_file(&path).map_err(|error| failed("remove", &path, error))?;
+        // The name is gone; the room is given back when nobody has the file open any more.
+        if let Some(file) = open.filter(|file| file.metadata().is_ok_and(is_large)) {
+            drop(std::thread::Builder::new().name("remove".to_owned()).spawn(|| drop(file)));
+        }
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<(), DiskError> {
@@ -145,14 +183,36 @@ impl Folder for OsFolder {
         if self.lock.is_some() {
             make(&path)?;
         }
-        Ok(Box::new(Self { path, lock: self.lock.clone() }))
+        Ok(Box::new(Self { path, lock: self.lock.clone(), expected: None }))
     }
+}
+
+impl OsFolder {
+    /// The file of this name if it was expected and could be made, and how many zeros are in it.
+    fn take_expected(&mut self, name: &str) -> Option<(fs::File, u64)> {
+        let Expected { name: expected, size, made } = self.expected.take()?;
+        let made = made.join().ok()?.ok()?;
+        (expected == name).then_some((made, size))
+    }
+}
+
+impl Drop for OsFolder {
+    /// Waits for the thread: the next process must not find it at work.
+    fn drop(&mut self) {
+        self.take_expected("");
+    }
+}
+
+fn is_large(file: fs::Metadata) -> bool {
+    file.len() > LARGE_BYTES
 }
 
 /// A file of the operating system.
 struct OsFile {
     file: fs::File,
     path: PathBuf,
+    /// Bytes that are zeros on the disk since before it was opened.
+    ready: u64,
     _lock: Option<Arc<fs::File>>,
 }
 
@@ -176,7 +236,10 @@ impl File for OsFile {
     }
 
     fn preallocate(&mut self, size: u64) -> Result<(), DiskError> {
-        reserve(&self.file, size).map_err(self.failed("reserve room for"))
+        if std::mem::take(&mut self.ready) == size {
+            return Ok(());
+        }
+        fill(&self.file, size).map_err(self.failed("reserve room for"))
     }
 
     fn sync(&mut self) -> Result<(), DiskError> {
@@ -184,20 +247,64 @@ impl File for OsFile {
     }
 }
 
-#[cfg(target_os = "linux")]
-fn reserve(file: &fs::File, size: u64) -> io::Result<()> {
-    let length = i64::try_from(size).map_err(io::Error::other)?;
-    nix::fcntl::posix_fallocate(file, 0, length).map_err(io::Error::from)
-}
+/// Bytes of zeros that are written at a time, and synced, so that syncs of others do not wait for
+/// all of them.
+const STEP_BYTES: usize = 1 << 20;
 
-/// Elsewhere the only portable way is to write the zeros.
-#[cfg(not(target_os = "linux"))]
-fn reserve(file: &fs::File, size: u64) -> io::Result<()> {
-    const STEP: usize = 1 << 20;
-    let zeros = vec![0; STEP];
-    for offset in (0..size).step_by(STEP) {
-        let length = STEP.min((size - offset) as usize);
+/// Makes a file of zeros, on the disk. Room that is only reserved would be less work here, and more
+/// at each later sync: the system would have to write down each time which part of it is in use.
+fn fill(file: &fs::File, size: u64) -> io::Result<()> {
+    file.set_len(size)?;
+    let zeros = vec![0; STEP_BYTES.min(size as usize)];
+    for offset in (0..size).step_by(STEP_BYTES) {
+        let length = (size - offset).min(STEP_BYTES as u64) as usize;
         file.write_all_at(&zeros[..length], offset)?;
+        file.sync_data()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, OsFolder) {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = OsFolder::open(&parent.path().join("data")).unwrap();
+        (parent, folder)
+    }
+
+    #[test]
+    fn what_was_expected_is_ready_and_of_zeros_and_others_are_made_when_they_are_wanted() {
+        let (_parent, mut folder) = folder();
+        let size = 3 * STEP_BYTES as u64 + 5;
+        folder.expect("expected", size);
+        folder.expect("another", size);
+        for name in ["expected", "another", "unexpected"] {
+            let mut file = folder.create(name).unwrap();
+            file.preallocate(size).unwrap();
+            assert_eq!(file.size().unwrap(), size);
+            file.write_at(b"content", size - 7).unwrap();
+            let mut bytes = vec![1; size as usize];
+            file.read_at(&mut bytes, 0).unwrap();
+            assert!(bytes.ends_with(b"content"));
+            assert!(bytes[..bytes.len() - 7].iter().all(|byte| *byte == 0), "{name}");
+        }
+        // Wanted at another size than expected.
+        folder.expect("smaller", size);
+        let mut file = folder.create("smaller").unwrap();
+        file.preallocate(10).unwrap();
+        assert_eq!(file.size().unwrap(), 10);
+    }
+
+    #[test]
+    fn who_has_a_folder_after_another_finds_nobody_at_work_there() {
+        let (parent, mut folder) = folder();
+        let path = parent.path().join("data");
+        folder.expect("expected", 64 * STEP_BYTES as u64);
+        drop(folder);
+        let mut again = OsFolder::open(&path).unwrap();
+        again.remove("expected").unwrap();
+        assert_eq!(again.list().unwrap(), ["lock"]);
+    }
 }

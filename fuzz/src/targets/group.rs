@@ -326,6 +326,9 @@ impl Group {
             Observation::Reported(evidence) => {
                 assert!(evidence.author == self.liar, "{id} accuses {evidence:?}");
             }
+            Observation::Left { .. } | Observation::Rests { .. } | Observation::Found(_) => {
+                panic!("{id} has a disk");
+            }
             // The group has nobody who lost its memory.
             Observation::Asked { .. } | Observation::Ended(_) | Observation::Began(_) => {
                 panic!("{id} leaves its epoch");

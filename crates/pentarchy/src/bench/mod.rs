@@ -10,6 +10,7 @@
 //! | [`group`], [`status`], [`process`] | replicas, and what they used |
 //! | [`drive`], [`load`], [`crowd`] | clients: who drives them; one to a thread; many to a thread |
 //! | [`operations`], [`counting`] | what clients ask for; what they sent |
+//! | [`disk`] | what the disk under the logs does by itself |
 //! | [`sample`], [`stats`] | what a measurement found; figures over repeats |
 //! | [`overload`] | what too much load costs: `bench overload` |
 //! | [`faults`] | what faults cost: `bench failover` and so on |
@@ -25,6 +26,7 @@ mod compare;
 mod conditions;
 mod counting;
 mod crowd;
+mod disk;
 mod drive;
 mod faults;
 mod files;
@@ -51,11 +53,14 @@ use crate::cli::stop::stop_signal;
 use crate::cli::{complain, descriptors, say};
 use args::{BenchCommand, Plan, Timing};
 use case::{Case, System};
+use conditions::PlannedCase;
+use disk::DiskReport;
 use files::{check_writable, write_file};
 use indicatif::ProgressBar;
 use interrupt::Interrupt;
 use machine::{Machine, Program};
 use measure::measure;
+use pentarchy::config::Durability;
 use report::{CaseReport, FORMAT, Report, Settings};
 use sample::{CaseSamples, SystemSamples};
 
@@ -75,6 +80,8 @@ pub fn run(args: &BenchArgs) -> Outcome {
     let interrupt = Interrupt::new(stop_signal(false)?);
     let systems = plan.cases.iter().map(|(_, systems)| systems.len()).sum::<usize>();
     let progress = progress::bar(systems * plan.timing.repeats);
+    let is_kept = |(case, _): &PlannedCase| case.durability != Durability::Memory;
+    let disk = plan.cases.iter().any(is_kept).then(DiskReport::measure).transpose()?;
     let mut cases = Vec::new();
     let mut result = Ok(());
     for (case, systems) in &plan.cases {
@@ -89,7 +96,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
     }
     progress.finish_and_clear();
     if !cases.is_empty() {
-        print(args, &plan, &cases, machine, program)?;
+        print(args, &plan, &cases, (machine, program, disk))?;
     }
     result
 }
@@ -132,8 +139,7 @@ fn print(
     args: &BenchArgs,
     plan: &Plan,
     cases: &[CaseSamples],
-    machine: Machine,
-    program: Program,
+    (machine, program, disk): (Machine, Program, Option<DiskReport>),
 ) -> Outcome {
     let reports = cases.iter().filter_map(|(case, systems)| CaseReport::new(case, systems));
     let report = Report {
@@ -143,6 +149,7 @@ fn print(
         cases: reports.collect(),
         machine,
         program,
+        disk,
     };
     write_file(args.html.as_deref(), || report::page(&report))?;
     if args.csv {

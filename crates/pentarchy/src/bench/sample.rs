@@ -120,6 +120,20 @@ impl Sample {
         self.replicas.iter().map(|spent| spent.threads as f64).reduce(f64::max)
     }
 
+    /// Writes to the log of one replica in a second, on average over the replicas that keep one.
+    pub fn log_syncs(&self) -> Option<f64> {
+        let each: Vec<_> = self.replicas.iter().filter_map(|spent| spent.syncs).collect();
+        let syncs = each.iter().map(|(syncs, _)| *syncs).sum::<u64>() as f64;
+        (!each.is_empty()).then(|| syncs / each.len() as f64 / self.seconds)
+    }
+
+    /// Microseconds that one of them takes, on average.
+    pub fn log_sync_us(&self) -> Option<f64> {
+        let each = self.replicas.iter().filter_map(|spent| spent.syncs);
+        let (syncs, micros) = each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        (syncs > 0).then(|| micros as f64 / syncs as f64)
+    }
+
     /// The most memory that a replica had resident, in bytes.
     pub fn peak_bytes(&self, id: usize) -> Option<f64> {
         self.replicas.get(id).map(|spent| spent.peak_bytes as f64)
@@ -174,6 +188,7 @@ pub(super) mod tests {
                 allocations: None,
             },
             view_changes: 0,
+            syncs: Some((cpu * 100, cpu * 5_000)),
             costs: [("usigs_created".to_owned(), completed / 50)].into(),
         };
         Sample {
@@ -208,6 +223,7 @@ pub(super) mod tests {
         let replica = parts.map(|part| sample.replica_effort(1, part));
         assert_eq!(replica, [Some(2.0), Some(1.0), Some(0.0), None]);
         assert_eq!((sample.busiest(), sample.replica_threads()), (Some((8.0, 4.0)), Some(2.0)));
+        assert_eq!((sample.log_syncs(), sample.log_sync_us()), (Some(125.0), Some(50.0)));
         assert_eq!(sample.requests_per_batch(), Some(100.0));
         assert_eq!(sample.requests_per_envelope(), Some(20.0));
     }

@@ -40,6 +40,15 @@ pub struct Report {
     costs: BTreeMap<String, u64>,
     /// What else happened.
     counters: Counters,
+    /// Its log, if it keeps one.
+    durability: Option<Log>,
+}
+
+/// Of what a replica says of its log, the part that is needed here.
+#[derive(Clone, Copy, PartialEq, Deserialize, Debug)]
+struct Log {
+    syncs: u64,
+    sync_micros: u64,
 }
 
 /// Of the replica's counters, the one that is needed here.
@@ -98,6 +107,8 @@ pub struct Spent {
     pub peak_bytes: u64,
     /// Its threads.
     pub threads: usize,
+    /// Writes to its log, each with a sync, and microseconds that they took; none if it keeps none.
+    pub syncs: Option<(u64, u64)>,
     /// View changes that it saw.
     pub view_changes: u64,
     /// Cryptographic operations, by name.
@@ -169,7 +180,12 @@ impl Report {
             let then = before.costs.get(name).copied().unwrap_or(0);
             (name.clone(), now.saturating_sub(then))
         };
+        let log = self.durability.zip(before.durability);
         Spent {
+            syncs: log.map(|(now, then)| {
+                let micros = now.sync_micros.saturating_sub(then.sync_micros);
+                (now.syncs.saturating_sub(then.syncs), micros)
+            }),
             requests: self.requests.saturating_sub(before.requests),
             queries: self.counters.client_queries.saturating_sub(before.counters.client_queries),
             slots: self.executed.saturating_sub(before.executed),
@@ -226,10 +242,12 @@ mod tests {
                 "pid": 7, "counters": {{"client_queries": {}}}, "phase": "normal",
                 "costs": {{"macs_made": {requests}}}, "calls": {{"reads": {requests}, "waits": 5}},
                 "allocations": {{"count": {requests}}},
+                "durability": {{"syncs": {requests}, "sync_micros": {}}},
                 "traffic": {{"peers": {flow}, "clients": {flow}}}}}"#,
             requests / 10,
             requests * 3,
-            requests / 4
+            requests / 4,
+            requests * 50
         );
         let switches = Switches { voluntary: 2 * requests, involuntary: 1 };
         let process = Process { peak_bytes: 2048, threads: 3, switches };
@@ -241,7 +259,7 @@ mod tests {
         let spent = report(1100).since(&report(100));
         assert_eq!((spent.requests, spent.slots, spent.cpu_us), (1000, 100, 3000));
         assert_eq!((spent.peak_bytes, spent.view_changes), (2048, 0), "the peak is no difference");
-        assert_eq!(spent.costs["macs_made"], 1000);
+        assert_eq!((spent.costs["macs_made"], spent.syncs), (1000, Some((1000, 50_000))));
         assert_eq!((spent.bytes, spent.messages, spent.threads), (2000, 6000, 3));
         let switches = Switches { voluntary: 2000, involuntary: 0 };
         let effort = Effort { calls: 1000, switches, allocations: Some(1000) };

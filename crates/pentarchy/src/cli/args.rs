@@ -375,7 +375,7 @@ pub struct BreakArgs {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub struct HarmArgs {
-    /// End its process at once; its memory is lost
+    /// End its process at once; with durability `memory`, all that it knew is lost
     #[arg(long)]
     pub kill: bool,
     /// Freeze its process
@@ -408,10 +408,13 @@ impl HarmArgs {
         }
     }
 
-    /// What the replica does from now on, for people.
-    pub fn done(&self) -> String {
+    /// What the replica does from now on, for people, if so much outlives its process.
+    pub fn done(&self, durability: Durability) -> String {
         match self.harm() {
-            Harm::Kill => "is killed; its memory is lost".to_owned(),
+            Harm::Kill => match durability {
+                Durability::Memory => "is killed; its memory is lost".to_owned(),
+                Durability::Sync => "is killed; what it said is on its disk".to_owned(),
+            },
             Harm::Pause => "is frozen".to_owned(),
             Harm::Misbehave(Fault::Silent) => "says nothing any more".to_owned(),
             Harm::Misbehave(Fault::Equivocate) => {
@@ -427,9 +430,10 @@ impl HarmArgs {
 /// `heal`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy heal 2\n\n\
-    A replica that was killed has lost its memory: it starts again with a trusted device that\n\
-    begins a new life, the group admits it, and it fetches the state. Exit code 1 if it is not\n\
-    level within a minute.")]
+    A replica that was killed is started again. With durability \"sync\" it goes on from its disk.\n\
+    With \"memory\" its trusted device begins a new life, the group admits that, and it fetches the\n\
+    state. A replica is level when it has executed what the others had when it came back.\n\
+    Exit code 1 if it is not level within a minute.")]
 pub struct HealArgs {
     /// Which replicas; all that are broken unless told
     pub replicas: Vec<u16>,

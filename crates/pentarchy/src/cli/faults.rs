@@ -1,9 +1,10 @@
 //! `break` and `heal`: what can go wrong with a replica of a local cluster, on command.
 
+use super::approach::Approach;
 use super::args::{BreakArgs, HealArgs};
 use super::failure::{Failure, Outcome};
 use super::folder::{Part, Running};
-use super::status::{self, report::ReplicaReport};
+use super::status::{self, report::ClusterReport, report::ReplicaReport};
 use super::{complain, say};
 use pentarchy::Client;
 use pentarchy::Fault;
@@ -68,7 +69,7 @@ impl Patient {
     }
 
     /// What each replica says, and all together.
-    pub fn report(&self) -> status::report::ClusterReport {
+    pub fn report(&self) -> ClusterReport {
         status::ask(&self.config, &self.client)
     }
 
@@ -125,7 +126,9 @@ impl Patient {
         Ok(())
     }
 
-    /// Undoes whatever was done to a replica and waits until it is level with the others.
+    /// Undoes whatever was done to a replica and waits until it is level with the others: it
+    /// answers, is at work with at least `f` peers, and has executed what `f + 1` others had when
+    /// it first answered.
     pub fn heal(&self, id: u16) -> Outcome<ReplicaReport> {
         let part = self.part(id)?;
         self.command(&part, Fault::None)?;
@@ -136,22 +139,46 @@ impl Patient {
             send(&supervisor, Signal::USR1)?;
         }
         let deadline = Instant::now() + LEVEL_LIMIT;
+        let (mut goal, bar) = (None, Approach::default());
         loop {
             let report = self.report();
+            let theirs = executed_by_others(&report, id, self.config.f);
             let mine = report.replicas.into_iter().nth(usize::from(id));
             match mine.filter(|replica| replica.reachable && replica.known.fault.is_none()) {
-                Some(replica) if replica.known.is_level() => return Ok(replica),
-                _ if Instant::now() >= deadline => {
-                    return Err(Failure::Unwell(format!(
-                        "replica {id} is not level after {} s; see: pentarchy status --data {}",
-                        LEVEL_LIMIT.as_secs(),
-                        self.data.display()
-                    )));
+                Some(replica) => {
+                    let goal = *goal.get_or_insert(theirs);
+                    if self.is_level(&replica, goal) {
+                        bar.end();
+                        return Ok(replica);
+                    }
+                    bar.show(&replica, goal);
                 }
-                _ => std::thread::sleep(LOOK),
+                None => bar.wait(),
             }
+            if Instant::now() >= deadline {
+                return Err(Failure::Unwell(format!(
+                    "replica {id} is not level after {} s; see: pentarchy status --data {}",
+                    LEVEL_LIMIT.as_secs(),
+                    self.data.display()
+                )));
+            }
+            std::thread::sleep(LOOK);
         }
     }
+
+    fn is_level(&self, replica: &ReplicaReport, goal: u64) -> bool {
+        let known = &replica.known;
+        known.is_level() && known.executed >= goal && known.peers.len() >= self.config.f
+    }
+}
+
+/// What at least `f + 1` of the others say that they have executed, or all that answer if they are
+/// fewer.
+fn executed_by_others(report: &ClusterReport, id: u16, f: usize) -> u64 {
+    let others = report.replicas.iter().filter(|other| other.id != id && other.reachable);
+    let mut executed: Vec<u64> = others.map(|other| other.known.executed).collect();
+    executed.sort_unstable_by(|a, b| b.cmp(a));
+    executed.get(f).or(executed.last()).copied().unwrap_or(0)
 }
 
 /// `break`.
@@ -170,7 +197,7 @@ pub fn break_replica(args: &BreakArgs) -> Outcome {
         )));
     }
     patient.harm(args.replica, args.what.harm())?;
-    let (id, done) = (args.replica, args.what.done());
+    let (id, done) = (args.replica, args.what.done(patient.config.durability));
     say(&format!("Replica {id} {done}. Watch: pentarchy status. Undo: pentarchy heal {id}"));
     Ok(())
 }
@@ -215,4 +242,28 @@ pub fn warn_of_door(path: &Path) {
         "this replica misbehaves as {} says; start it without --faults to have it work",
         path.display()
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy::generate::{GroupOptions, NewCluster};
+
+    #[test]
+    fn the_goal_is_what_f_and_one_more_of_the_others_have_executed() {
+        let addresses: Vec<String> = (1..6).map(|port| format!("a:{port}")).collect();
+        let config = NewCluster::generate(&addresses, &GroupOptions::default()).config;
+        let goal = |executed: [Option<u64>; 5]| {
+            let replicas = (0..).zip(executed).map(|(id, executed)| {
+                let answer = executed.map(|slot| format!(r#"{{"executed":{slot}}}"#));
+                let answer = answer.as_ref().map(|text| text.as_bytes());
+                ReplicaReport::new(id, "a:1", answer.ok_or(&"gone".to_owned()))
+            });
+            executed_by_others(&ClusterReport::new(&config, replicas.collect()), 0, 2)
+        };
+        assert_eq!(goal([Some(900), Some(9), Some(8), Some(7), Some(6)]), 7);
+        assert_eq!(goal([Some(1), Some(1 << 60), Some(1 << 60), Some(7), Some(6)]), 7, "f liars");
+        assert_eq!(goal([None, Some(9), Some(8), None, None]), 8);
+        assert_eq!(goal([Some(3), None, None, None, None]), 0);
+    }
 }

@@ -1,6 +1,7 @@
 //! The commands. Each file holds one; what several share is in [`failure`], [`folder`], [`stop`]
 //! and [`supervisor`].
 
+mod approach;
 pub mod args;
 mod child_log;
 mod demo;

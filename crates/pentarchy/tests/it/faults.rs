@@ -116,6 +116,25 @@ fn the_killed_come_back_with_a_new_life_and_the_frozen_with_their_own() {
 }
 
 #[test]
+fn with_a_disk_the_killed_go_on_as_whom_they_were() {
+    let cluster = Cluster::up(&["--durability", "sync"]);
+    cluster.redis_cli(&["SET", "key", "value"]);
+    let life = |id| cluster.replica(id)["incarnation"].clone();
+    let before = life(2);
+    let (said, code) = cluster.command(&["break", "2", "--kill"]);
+    assert!(code == Some(0) && said.contains("what it said is on its disk"), "{said}");
+    // Fewer slots than a checkpoint: whoever only looks whether it lags by so many sees nothing.
+    (0..20).for_each(|_| drop(cluster.redis_cli(&["INCR", "number"])));
+    cluster.heal(2);
+    let healed = cluster.replica(2);
+    assert!(healed["executed"].as_u64() >= Some(20), "healed is who has caught up: {healed}");
+    assert!(healed["peers"].as_array().is_some_and(|peers| !peers.is_empty()), "{healed}");
+    assert_eq!((life(2), &healed["epoch"]), (before, &0.into()));
+    assert_eq!(healed["view_changes"], 0, "it comes back without disturbing anybody");
+    cluster.assert_equal_states();
+}
+
+#[test]
 fn the_tour_runs_to_its_end() {
     let output = run(&["demo", "--fast"]);
     let said = stdout(&output);

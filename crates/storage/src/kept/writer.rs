@@ -59,6 +59,8 @@ struct Shared {
 
 struct State {
     queue: Queue,
+    /// Whether the tasks are to be carried out now.
+    asked: bool,
     measured: Measured,
 }
 
@@ -74,12 +76,13 @@ impl Shared {
     /// The next tasks for the log, as many as there are; none when it is over.
     fn take(&self) -> Option<Vec<Task>> {
         let mut state = self.state();
-        while state.queue.is_written() {
-            if state.queue.ending && !state.queue.is_saving() {
+        while state.queue.is_written() || !(state.asked || state.queue.ending) {
+            if state.queue.is_written() && state.queue.ending && !state.queue.is_saving() {
                 return None;
             }
             state = self.wait(state);
         }
+        state.asked = false;
         self.changed.notify_all();
         Some(state.queue.take_tasks())
     }
@@ -118,7 +121,11 @@ impl Shared {
         let _told = TellOfPanic(self);
         while let Some(chore) = self.take_chore() {
             let done = chore.carry_out(&mut states);
-            self.state().queue.tended(done);
+            let mut state = self.state();
+            state.queue.tended(done);
+            // What is stable is said without a round that asks for it.
+            state.asked = true;
+            drop(state);
             self.changed.notify_all();
             (self.wake)();
         }
@@ -157,7 +164,7 @@ impl Writer {
     /// # Errors
     /// What the system says.
     pub fn start(kept: Kept, wake: Box<dyn Fn() + Send + Sync>) -> io::Result<Self> {
-        let state = State { queue: kept.queue(), measured: Measured::default() };
+        let state = State { queue: kept.queue(), asked: false, measured: Measured::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), wake });
         let Kept { entries, states } = kept;
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -177,17 +184,30 @@ impl Writer {
     /// The state, when there is room.
     fn ready(&self) -> Result<MutexGuard<'_, State>, StorageError> {
         let mut state = self.shared.state();
+        if state.queue.waiting_bytes > WAITING_BYTES_MAX {
+            self.ask(&mut state);
+        }
         while state.queue.waiting_bytes > WAITING_BYTES_MAX && state.queue.check().is_ok() {
             state = self.shared.wait(state);
         }
         state.queue.check().map(|()| state)
     }
 
-    /// Hands something over; waits while too much waits for the disk.
+    /// Hands something over; waits while too much waits for the disk. The log's thread is not woken
+    /// for it: see [`Self::write`].
     fn hand_over<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> Result<T, StorageError> {
-        let done = act(&mut self.ready()?.queue);
+        Ok(act(&mut self.ready()?.queue))
+    }
+
+    /// Has everything written that was handed over, as one group if it fits one. Nothing is written
+    /// before somebody asks for it, here or by waiting for it.
+    pub fn write(&self) {
+        self.ask(&mut self.shared.state());
+    }
+
+    fn ask(&self, state: &mut State) {
+        state.asked = true;
         self.shared.changed.notify_all();
-        Ok(done)
     }
 
     /// Whether a state is being saved, or waits to be.
@@ -210,6 +230,7 @@ impl Writer {
     /// [`StorageError`] if anything failed.
     pub fn wait_for(&self, entry: u64) -> Result<(), StorageError> {
         let mut state = self.shared.state();
+        self.ask(&mut state);
         loop {
             if state.queue.durable()? > entry {
                 return Ok(());
@@ -253,7 +274,9 @@ impl Backing for Writer {
     }
 
     fn save(&mut self, snapshot: Snapshot) -> Result<(), StorageError> {
-        self.hand_over(|queue| queue.save(snapshot))
+        self.hand_over(|queue| queue.save(snapshot))?;
+        self.shared.changed.notify_all();
+        Ok(())
     }
 
     fn saved(&self) -> Result<Option<Slot>, StorageError> {

@@ -263,7 +263,12 @@ impl Log {
         if !mutant!("log.failed-sync-ignored") {
             synced?;
         }
+        let half = self.header.blocks / 2;
+        let was_below = self.place < half;
         self.place += (self.buffer.len() / BLOCK_BYTES) as u64;
+        if was_below && self.place >= half {
+            Header::expect(&mut *self.folder, self.header.number + 1, self.options.blocks());
+        }
         self.tip = tip;
         self.draft.clear();
         Ok(())

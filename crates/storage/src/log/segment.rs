@@ -1,7 +1,7 @@
 //! A segment: one file of the log, of a fixed size, beginning with a header.
 
 use crate::block::{self, BLOCK_BYTES, Found, Mark, PAYLOAD_BYTES};
-use crate::disk::{DiskError, File, Folder, write_whole};
+use crate::disk::{DiskError, File, Folder, expect_whole, write_whole};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use bytes::Bytes;
@@ -11,11 +11,16 @@ use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 /// The first bytes of each segment. Never changes.
 const MAGIC: &[u8; 8] = b"PENTALOG";
 /// The version of the format, behind the magic.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The largest segment: one is read into memory as a whole.
 pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 /// The smallest one: a header, a group of a block, a seal.
 pub const SEGMENT_BYTES_MIN: u64 = 3 * BLOCK_BYTES as u64;
+
+/// What the header's own check has for a salt: everyone may know it.
+fn open_salt() -> Digest {
+    Digest::of(b"pentarchy log header")
+}
 
 /// No log counts that far; so what was counted can be counted on without overflow.
 const COUNT_MAX: u64 = 1 << 62;
@@ -90,7 +95,7 @@ impl Header {
         self.start.encode(&mut payload);
         self.salt.encode(&mut payload);
         let mut block = Vec::with_capacity(BLOCK_BYTES);
-        block::put(&Digest::default(), 0, Mark::Header, payload.as_slice(), &mut block);
+        block::put(&open_salt(), 0, Mark::Header, payload.as_slice(), &mut block);
         block
     }
 
@@ -100,6 +105,11 @@ impl Header {
             file.preallocate(self.blocks * BLOCK_BYTES as u64)?;
             file.write_at(&self.block(), 0)
         })
+    }
+
+    /// Says that a segment of this size and number will be made.
+    pub fn expect(folder: &mut dyn Folder, number: u64, blocks: u64) {
+        expect_whole(folder, &name(number), blocks * BLOCK_BYTES as u64);
     }
 
     /// Writes the header once more, as it is: the system may have it in memory only.
@@ -131,7 +141,7 @@ impl Header {
             let (file, found, known) = (file.to_owned(), version, VERSION);
             return Err(StorageError::Version { file, found, known });
         }
-        if block::look(&Digest::default(), 0, &bytes[..BLOCK_BYTES]) != Found::Whole(Mark::Header) {
+        if block::look(&open_salt(), 0, &bytes[..BLOCK_BYTES]) != Found::Whole(Mark::Header) {
             return Err(corrupt(0, "its header has a wrong check"));
         }
         if let Some(what) = owner.and_then(|owner| header.identity.difference(owner)) {

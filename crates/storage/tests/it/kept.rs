@@ -412,18 +412,32 @@ fn while_the_disk_syncs_more_can_be_handed_over_and_is_not_yet_durable() {
     });
     assert_eq!(begins.try_iter().count(), 9 - made);
     let one = writer.append(entry(6, 2)).expect("it works");
+    writer.write();
     begins.recv().expect("it syncs");
     let others: Vec<u64> =
         (0..5).map(|_| writer.append(entry(6, 3)).expect("nobody waits")).collect();
     assert_eq!(writer.durable().expect("it works"), one);
     permit.send(()).expect("it waits");
     writer.wait_for(one).expect("it works");
+    writer.write();
     begins.recv().expect("it syncs all others");
     assert_eq!(writer.durable().expect("it works"), others[0]);
     permit.send(()).expect("it waits");
     writer.wait_for(others[4]).expect("it works");
     assert_eq!(begins.try_iter().count(), 0, "one sync for all");
     writer.finish().expect("it works");
+}
+
+#[test]
+fn what_is_handed_over_before_it_is_to_be_written_is_one_group() {
+    let disk = tearing(9);
+    let large = Options { segment_bytes: 1 << 20, ..Options::new([9; 32]) };
+    let kept = Kept::create(&mut *disk.root(), identity(), first(), large).expect("an empty disk");
+    let mut writer = Writer::start(kept, Box::new(|| ())).expect("threads");
+    let last = (0..500).map(|number| writer.append(entry(9, number)).expect("it works")).last();
+    writer.wait_for(last.expect("there are some")).expect("it works");
+    let groups: Vec<u64> = writer.measured().groups.iter().map(|group| group.entries).collect();
+    assert_eq!(groups, [500]);
 }
 
 /// Says when a sync begins, and has it wait until it may.

@@ -1,7 +1,7 @@
 //! The conditions of a measurement, apart from how much load there was.
 
 use crate::bench::case::{Case, Connections};
-use pentarchy::config::request_mode_name;
+use pentarchy::config::{Durability, request_mode_name};
 use serde::Serialize;
 use std::fmt;
 
@@ -14,6 +14,8 @@ pub struct Conditions {
     pub reply_bytes: usize,
     /// How clients convince replicas, by the name of the option.
     pub request_auth: &'static str,
+    /// What outlives the replicas' processes.
+    pub durability: &'static str,
     /// Clients.
     pub clients: usize,
     /// `per-client` or `shared`.
@@ -37,6 +39,7 @@ impl Conditions {
             request_bytes: case.payload.request,
             reply_bytes: case.payload.reply,
             request_auth: request_mode_name(case.request_auth),
+            durability: case.durability.name(),
             clients: case.clients,
             connections: case.connections.name(),
             service: case.service.name(),
@@ -56,7 +59,11 @@ pub const fn plural(count: usize) -> &'static str {
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { request_bytes, reply_bytes, request_auth, clients, .. } = self;
-        write!(f, "{request_bytes}/{reply_bytes}, {request_auth}: {clients} client")?;
+        write!(f, "{request_bytes}/{reply_bytes}, {request_auth}")?;
+        if self.durability != Durability::Memory.name() {
+            write!(f, ", {}", self.durability)?;
+        }
+        write!(f, ": {clients} client")?;
         f.write_str(plural(*clients))?;
         if self.connections == Connections::Shared.name() {
             f.write_str(", sessions of one key over one connection to each replica")?;

@@ -11,6 +11,7 @@ pub use table::{page, render};
 
 use super::args::Timing;
 use super::case::{Case, System};
+use super::disk::DiskReport;
 use super::machine::{Machine, Program};
 use super::sample::{Part, Sample, SystemSamples};
 use super::stats::Spread;
@@ -30,6 +31,8 @@ pub struct Report {
     pub machine: Machine,
     /// With what.
     pub program: Program,
+    /// What the disk does by itself; none if nothing is kept on it.
+    pub disk: Option<DiskReport>,
     /// How.
     pub settings: Settings,
     /// Whether all of it was measured. False after an interruption or a failure.
@@ -96,6 +99,10 @@ pub struct SystemReport {
     pub busiest_bytes_per_op: Option<Spread>,
     /// Messages that it moves.
     pub busiest_messages_per_op: Option<Spread>,
+    /// Writes to its log, each with a sync, of one replica in a second; none if nothing is kept.
+    pub log_syncs: Option<Spread>,
+    /// Microseconds that one of them takes, on average.
+    pub log_sync_us: Option<Spread>,
     /// The most threads of a replica.
     pub replica_threads: Option<Spread>,
     /// Of an open workload: microseconds by which 99 % of the operations were submitted too late
@@ -261,6 +268,8 @@ impl SystemReport {
             },
             busiest_bytes_per_op: Spread::of_all(samples, |s| Some(s.busiest()?.0)),
             busiest_messages_per_op: Spread::of_all(samples, |s| Some(s.busiest()?.1)),
+            log_syncs: Spread::of_all(samples, Sample::log_syncs),
+            log_sync_us: Spread::of_all(samples, Sample::log_sync_us),
             replica_threads: Spread::of_all(samples, Sample::replica_threads),
             late_p99_us: Spread::of_all(samples, |s| Some(s.late?.p99)),
             peak_memory_bytes: by_id(&Sample::peak_bytes).unwrap_or_default(),

@@ -4,6 +4,7 @@ use super::super::stats::Spread;
 use super::{CaseReport, Effort, Report, SystemReport};
 use crate::bench::grid::{self, Grid, Part};
 use crate::bench::machine::{Machine, Program};
+use pentarchy::config::Durability;
 use std::fmt::Write as _;
 
 /// The whole report as text.
@@ -12,6 +13,9 @@ pub fn render(report: &Report) -> String {
     for case in &report.cases {
         text.push('\n');
         text.push_str(&render_case(case));
+    }
+    for line in kept(report) {
+        let _ = writeln!(text, "\n{line}");
     }
     text.push('\n');
     text.push_str(foot(report));
@@ -68,6 +72,16 @@ fn head(report: &Report) -> String {
         settings.batch_policy,
         settings.reply_policy,
     );
+    if let Some(disk) = &report.disk {
+        let _ = writeln!(
+            text,
+            "disk      alone, 4 KiB and a sync: {}/s, p50 {} µs, p99 {} µs, most {} µs",
+            number(disk.syncs_per_second, 0),
+            number(disk.p50_us, 0),
+            number(disk.p99_us, 0),
+            number(disk.max_us, 0),
+        );
+    }
     text
 }
 
@@ -80,6 +94,21 @@ fn foot(report: &Report) -> &'static str {
                       in % of the median."
         }
     }
+}
+
+/// What keeping things costs: each case that does, beside the one that differs in nothing else.
+fn kept(report: &Report) -> Vec<String> {
+    let memory = Durability::Memory.name();
+    let keeps = report.cases.iter().filter(|case| case.conditions.durability != memory);
+    let lines = keeps.filter_map(|case| {
+        let without = conditions(case).replace(&format!(", {}:", case.conditions.durability), ":");
+        let beside = report.cases.iter().find(|other| conditions(other) == without)?;
+        let rate = |case: &CaseReport| Some(case.systems.first()?.throughput_ops.median);
+        let (with, without) = (rate(case)?, rate(beside)?);
+        let percent = number(100.0 * with / without, 1);
+        Some(format!("{}: {percent} % of the throughput with {memory}", conditions(case)))
+    });
+    lines.collect()
 }
 
 /// What was done, in a line.
@@ -165,6 +194,8 @@ const ROWS: &[Row] = &[
     ("clients' allocations, per op", |s| optional(s.effort_per_op.clients.allocations.as_ref(), 3)),
     ("busiest replica, bytes per op", |s| optional(s.busiest_bytes_per_op.as_ref(), 0)),
     ("busiest replica, messages per op", |s| optional(s.busiest_messages_per_op.as_ref(), 3)),
+    ("a replica's log syncs, per s", |s| optional(s.log_syncs.as_ref(), 0)),
+    ("a replica's log sync, mean µs", |s| optional(s.log_sync_us.as_ref(), 0)),
     ("threads of a replica", |s| optional(s.replica_threads.as_ref(), 0)),
     ("replicas' peak memory, MiB", |s| medians(&s.peak_memory_bytes, f64::from(1 << 20), 1)),
     ("requests per batch", |s| s.requests_per_batch.as_ref().map_or(String::new(), short)),

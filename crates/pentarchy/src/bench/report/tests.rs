@@ -1,5 +1,6 @@
 use super::super::sample::tests::sample;
 use super::*;
+use pentarchy::config::Durability;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ fn report(systems: &[SystemSamples], complete: bool) -> Report {
         machine: machine(),
         program: Program { version: "1.2.3", commit: Some("abc"), rustc: None, release: true },
         settings: Settings::new(Timing { warmup: second, measured: 2 * second, repeats }),
+        disk: None,
         complete,
         cases: vec![CaseReport::new(&case(), systems).unwrap()],
     }
@@ -130,4 +132,18 @@ fn csv_has_a_line_for_each_measurement_and_quotes_commas() {
     assert_eq!(&lines[3][at("protocol")], "unreplicated");
     assert_eq!((&lines[3][at("processor")], &lines[3][at("commit")]), ("Some CPU, fast", "abc"));
     assert_eq!(&lines[0][at("replica_cpu_us_per_op_max")], "3.0");
+}
+
+#[test]
+fn what_keeping_costs_stands_beside_what_the_disk_does_alone() {
+    let memory = report(&systems(&[2000], &[4000]), true);
+    let sync = Case { durability: Durability::Sync, ..case() };
+    let sync = CaseReport::new(&sync, &systems(&[1500], &[4000])).unwrap();
+    let disk = DiskReport { syncs_per_second: 500.0, p50_us: 90.0, p99_us: 40_000.0, max_us: 5e4 };
+    let mut cases = memory.cases;
+    cases.push(sync);
+    let text = render(&Report { cases, disk: Some(disk), ..memory });
+    assert!(text.contains("alone, 4 KiB and a sync: 500/s, p50 90 µs, p99 40,000 µs"), "{text}");
+    assert!(text.contains(": 75.0 % of the throughput with memory"), "{text}");
+    assert!(text.contains("log syncs, per s"), "{text}");
 }

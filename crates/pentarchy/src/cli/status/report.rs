@@ -6,6 +6,7 @@ use pentarchy::limits::CHECKPOINT_SLOTS;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// A replica that has executed this much less than another is no longer level: more than what lies
 /// in flight between replicas that keep up, and enough for a checkpoint.
@@ -79,6 +80,7 @@ pub struct Known {
     pub state: Option<String>,
     pub behind: u64,
     pub catch_up: Option<CatchUp>,
+    pub approach: Option<Pace>,
     pub incarnation: u64,
     pub peers: Vec<u16>,
     pub clients: u64,
@@ -105,7 +107,45 @@ pub struct Disk {
     pub last_sync_micros: u64,
 }
 
+/// How fast a replica that is behind comes closer.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub struct Pace {
+    pub slots_per_second: f64,
+    pub bytes_per_second: f64,
+    pub seconds_left: Option<f64>,
+}
+
 impl Known {
+    /// How it catches up, in words; none if it has nothing to catch up with.
+    pub fn approach(&self) -> Option<String> {
+        let Self { behind, catch_up, approach, .. } = self;
+        if *behind == 0 && catch_up.is_none() {
+            return None;
+        }
+        let mut words = format!("{behind} slots behind");
+        match catch_up {
+            Some(CatchUp { slot, chunks_total, chunks_have }) => {
+                let _ = write!(
+                    words,
+                    ", fetching the state at slot {slot}, {chunks_have} of {chunks_total} chunks"
+                );
+            }
+            None => words.push_str(", asking peers for them"),
+        }
+        if let Some(Pace { slots_per_second, bytes_per_second, seconds_left, .. }) = approach {
+            let kib = bytes_per_second / 1024.0;
+            let _ = write!(words, "; {slots_per_second:.0} slots/s, {kib:.0} KiB/s of state");
+            match seconds_left {
+                Some(seconds) => {
+                    let _ = write!(words, ", level in about {:.0} s", seconds.ceil());
+                }
+                None => words.push_str(", not coming closer"),
+            }
+        }
+        Some(words)
+    }
+
     /// Whether it is at work and close to the others.
     pub fn is_level(&self) -> bool {
         self.phase == "normal" && self.catch_up.is_none() && self.behind < LEVEL_SLOTS

@@ -1,7 +1,7 @@
 //! A report as a table.
 
 use super::super::table;
-use super::report::{ClusterReport, Disk, Known, ReplicaReport};
+use super::report::{ClusterReport, Disk, ReplicaReport};
 use std::fmt::Write as _;
 
 /// The table, and below it what deserves a sentence.
@@ -92,7 +92,7 @@ fn remarks(replica: &ReplicaReport, text: &mut String) {
     }
     if known.phase == "joining" {
         remark("has lost its memory and asks the group to admit it again".to_owned());
-    } else if let Some(what) = catching_up(known) {
+    } else if let Some(what) = known.approach() {
         remark(what);
     }
     if known.counters.get("diverged").is_some_and(|times| *times != 0) {
@@ -110,18 +110,5 @@ fn remarks(replica: &ReplicaReport, text: &mut String) {
         .collect();
     if !refused.is_empty() {
         remark(format!("refused messages of peers: {}", refused.join(", ")));
-    }
-}
-
-fn catching_up(known: &Known) -> Option<String> {
-    let Known { behind, catch_up, .. } = known;
-    let fetched = catch_up.as_ref().map(|state| {
-        let (have, total, slot) = (state.chunks_have, state.chunks_total, state.slot);
-        format!("fetching the state at slot {slot}, {have} of {total} chunks")
-    });
-    match fetched {
-        Some(fetched) => Some(format!("{behind} slots behind, {fetched}")),
-        None if *behind > 0 => Some(format!("{behind} slots behind, asking peers for them")),
-        None => None,
     }
 }
