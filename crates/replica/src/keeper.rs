@@ -3,15 +3,18 @@
 use crate::meter::Spreads;
 use crate::status::DurabilityReport;
 use pentarchy_core::membership::Base;
-use pentarchy_storage::kept::{self, Backing as _, Certificates, Group, Kept, Measured, Writer};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_storage::kept::{self, Backing as _, Certificates, Group, Kept, Measured, Scrubs, Writer};
 use std::io;
 use std::ops::{Deref, DerefMut};
+use tracing::{info, warn};
 
 /// See [`kept::Keeper`].
 pub struct Keeper {
     keeper: kept::Keeper<Writer>,
     disk: Measured,
     last_sync_micros: u64,
+    scrubs: Scrubs,
 }
 
 impl Deref for Keeper {
@@ -37,7 +40,7 @@ impl Keeper {
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> io::Result<Self> {
         let keeper = kept::Keeper::new(Writer::start(kept, wake)?, newest, certified);
-        Ok(Self { keeper, disk: Measured::default(), last_sync_micros: 0 })
+        Ok(Self { keeper, disk: Measured::default(), last_sync_micros: 0, scrubs: Scrubs::default() })
     }
 
     /// Takes in what the disk did since the last call.
@@ -47,6 +50,22 @@ impl Keeper {
             spreads.sync.record(micros);
             spreads.group.record(entries);
             self.last_sync_micros = micros;
+        }
+    }
+
+    /// Tells of pieces of states that are damaged on the disk, and has them written anew from the
+    /// states in memory: what has the same digest is the same.
+    pub fn mend<'a>(&mut self, in_memory: impl Iterator<Item = &'a Snapshot>) {
+        let repaired = self.scrubs.repaired;
+        self.scrubs = self.keeper.backing().scrubs();
+        for problem in &self.scrubs.problems {
+            warn!(%problem, "a state on the disk is damaged; mending it from memory");
+        }
+        if !self.scrubs.problems.is_empty() {
+            self.keeper.backing().repair(in_memory.cloned());
+        }
+        if self.scrubs.repaired > repaired {
+            info!(pieces = self.scrubs.repaired - repaired, "damaged pieces were written anew");
         }
     }
 
@@ -61,6 +80,10 @@ impl Keeper {
             entries: spreads.group.sum(),
             syncs: spreads.sync.count(),
             last_sync_micros: self.last_sync_micros,
+            scrubbed_pieces: self.scrubs.pieces,
+            scrub_rounds: self.scrubs.rounds,
+            damaged_pieces: self.scrubs.damaged,
+            repaired_pieces: self.scrubs.repaired,
             saved: self.backing().saved().ok().flatten().map(|slot| slot.0),
         }
     }

@@ -35,6 +35,7 @@ mod beginning;
 mod clients;
 pub mod config;
 pub mod counters;
+mod divergence;
 mod durable;
 mod epochs;
 pub mod error;
