@@ -18,6 +18,8 @@ use crate::tree::{Change, Leaf, Tree};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -70,6 +72,39 @@ impl Executor {
             tree,
             snapshots: VecDeque::new(),
             requests: 0,
+        }
+    }
+
+    /// The state with which another group goes on that begins with these members: of what there
+    /// was, everything but who the members were. All who make it of equal states make equal ones.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is no executor's state.
+    pub fn adopted(
+        snapshot: &Snapshot,
+        membership: Arc<Membership>,
+    ) -> Result<Snapshot, Malformed> {
+        let header = snapshot.tree.section(0).ok_or(Malformed)?.joined();
+        let mut from = Reader::new(&header);
+        let (slot, time) = (Slot::decode(&mut from)?, Millis::decode(&mut from)?);
+        if slot != snapshot.slot {
+            return Err(Malformed);
+        }
+        let mut to = Writer::default();
+        slot.encode(&mut to);
+        time.encode(&mut to);
+        Roster::new(membership).encode(&mut to);
+        let header = Arc::new(Leaf::new(0, to.into_vec(), slot));
+        Ok(Snapshot::new(slot, snapshot.tree.changed(&[(0, Some(header))], slot)))
+    }
+
+    /// What a section of a state holds, in words.
+    #[must_use]
+    pub fn section_name(section: u32) -> String {
+        match section.checked_sub(OWN_SECTIONS) {
+            Some(index) => format!("section {index} of the service"),
+            None if section == 0 => String::from("slot, time and members"),
+            None => format!("part {} of the client table", section - 1),
         }
     }
 
@@ -300,6 +335,11 @@ impl Executor {
     #[must_use]
     pub fn snapshots(&self) -> usize {
         self.snapshots.len()
+    }
+
+    /// The kept snapshots, oldest first.
+    pub fn kept(&self) -> impl DoubleEndedIterator<Item = &Snapshot> {
+        self.snapshots.iter()
     }
 
     /// The newest kept snapshot.

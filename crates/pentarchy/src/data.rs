@@ -12,6 +12,7 @@
 use crate::config::ClusterConfig;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::random_secret;
 use pentarchy_crypto::secret_file::sync_directory_of;
 use pentarchy_replica::Storage;
@@ -26,6 +27,9 @@ use pentarchy_trusted::DeviceIdentity;
 use pentarchy_trusted::identity::TakeError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Where a replica keeps what it says, beside its keys, unless another folder is named.
+pub const DATA_FOLDER: &str = "data";
 
 /// The identity of the device whose life the folder belongs to.
 const DEVICE: &str = "device";
@@ -50,6 +54,13 @@ pub enum DataError {
          fetches the group's state", .0.display()
     )]
     NoDevice(PathBuf),
+    /// A state is to be put where something was before.
+    #[error(
+        "data folder {}: this replica has been started before, or its keys have no device that is \
+         unused. Restore into an empty folder, with keys that `pentarchy init` has just made",
+        .0.display()
+    )]
+    Used(PathBuf),
     /// The device's identity cannot be taken, read or written.
     #[error(transparent)]
     Identity(#[from] TakeError),
@@ -127,6 +138,28 @@ impl DataFolder {
         Ok((identity, Storage { kept, past: None }))
     }
 
+    /// Prepares an empty folder, so that the replica begins with this state. It is to be the state
+    /// of all replicas of a group that has not begun: nobody vouches for it but they.
+    ///
+    /// # Errors
+    /// [`DataError`], also if the folder or the life that was made with the keys was used.
+    pub fn begin_with(
+        self,
+        config: &ClusterConfig,
+        id: u16,
+        keys: &Path,
+        snapshot: &Snapshot,
+    ) -> Result<(), DataError> {
+        let path = self.path.clone();
+        let used = || DataError::Used(path.clone());
+        if path.join(DEVICE).exists() || path.join(NEXT_DEVICE).exists() || !is_new(config, id, keys)
+        {
+            return Err(used());
+        }
+        let (_, Storage { mut kept, .. }) = self.take(config, id, keys)?;
+        kept.save(snapshot).map_err(|error| storage(&path, error))
+    }
+
     fn resume(
         mut self,
         device: &Path,
@@ -151,6 +184,12 @@ impl DataFolder {
         }
         Ok(())
     }
+}
+
+/// Whether the life that was made with the keys is unused.
+fn is_new(config: &ClusterConfig, id: u16, keys: &Path) -> bool {
+    let member = &config.membership().members[usize::from(id)];
+    load(&keys.join(DEVICE)).is_ok_and(|device| device.incarnation() == member.incarnation)
 }
 
 /// Whose files these are.

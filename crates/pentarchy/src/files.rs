@@ -1,10 +1,11 @@
 //! Files and folders that hold a node's secrets and configuration.
 
 use crate::config::ConfigError;
+use pentarchy_crypto::secret_file::sync_directory_of;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Makes a folder that only its owner can enter. Parents must exist.
 ///
@@ -31,6 +32,25 @@ pub fn write_new(path: &Path, mode: u32, contents: &[u8]) -> Result<(), ConfigEr
         let _ = std::fs::remove_file(path);
         cannot(error)
     })
+}
+
+/// Writes a file that must not exist yet, so that after a crash it is there as a whole or not at
+/// all; `mode` are its permission bits.
+///
+/// # Errors
+/// [`ConfigError`] naming the file.
+pub fn write_whole(path: &Path, mode: u32, contents: &[u8]) -> Result<(), ConfigError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let unfinished = PathBuf::from(name);
+    write_new(&unfinished, mode, contents)?;
+    // A link, unlike a renaming, takes nobody's place.
+    let linked = std::fs::hard_link(&unfinished, path);
+    let removed = std::fs::remove_file(&unfinished);
+    linked
+        .and(removed)
+        .and_then(|()| sync_directory_of(path))
+        .map_err(|error| ConfigError::whole(path, format!("cannot write this file: {error}")))
 }
 
 /// Reads a text file of at most `bytes_max` bytes.

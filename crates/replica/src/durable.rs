@@ -20,6 +20,7 @@ impl Unit {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         keeper.look()?;
         keeper.measure(&mut self.meter.spreads);
+        keeper.mend(self.executor.kept());
         while let Some(effect) = self.next_message() {
             self.carry(effect, network)?;
             self.drain(network)?;

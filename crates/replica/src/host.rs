@@ -374,6 +374,7 @@ impl Replica {
             view_changes: core.view_changes,
             view_change_reason: core.reason,
             durability: self.unit.disk(),
+            diverged_sections: self.unit.divergence.sections(),
             rejects: self.unit.rejects.by_name(),
             counters: self.network.counters.clone(),
             costs: CostReport::now(),

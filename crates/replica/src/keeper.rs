@@ -3,15 +3,18 @@
 use crate::meter::Spreads;
 use crate::status::DurabilityReport;
 use pentarchy_core::membership::Base;
-use pentarchy_storage::kept::{self, Backing as _, Certificates, Group, Kept, Measured, Writer};
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_storage::kept::{self, Backing as _, Certificates, Group, Kept, Measured, Scrubs, Writer};
 use std::io;
 use std::ops::{Deref, DerefMut};
+use tracing::{info, warn};
 
 /// See [`kept::Keeper`].
 pub struct Keeper {
     keeper: kept::Keeper<Writer>,
     disk: Measured,
     last_sync_micros: u64,
+    scrubs: Scrubs,
 }
 
 impl Deref for Keeper {
@@ -37,7 +40,7 @@ impl Keeper {
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> io::Result<Self> {
         let keeper = kept::Keeper::new(Writer::start(kept, wake)?, newest, certified);
-        Ok(Self { keeper, disk: Measured::default(), last_sync_micros: 0 })
+        Ok(Self { keeper, disk: Measured::default(), last_sync_micros: 0, scrubs: Scrubs::default() })
     }
 
     /// Has the disk write all that a round kept, with one sync.
@@ -57,6 +60,22 @@ impl Keeper {
         }
     }
 
+    /// Tells of pieces of states that are damaged on the disk, and has them written anew from the
+    /// states in memory: what has the same digest is the same.
+    pub fn mend<'a>(&mut self, in_memory: impl Iterator<Item = &'a Snapshot>) {
+        let repaired = self.scrubs.repaired;
+        self.scrubs = self.keeper.backing().scrubs();
+        for problem in &self.scrubs.problems {
+            warn!(%problem, "a state on the disk is damaged; mending it from memory");
+        }
+        if !self.scrubs.problems.is_empty() {
+            self.keeper.backing().repair(in_memory.cloned());
+        }
+        if self.scrubs.repaired > repaired {
+            info!(pieces = self.scrubs.repaired - repaired, "damaged pieces were written anew");
+        }
+    }
+
     /// How the disk is doing.
     pub fn report(&self, spreads: &Spreads) -> DurabilityReport {
         DurabilityReport {
@@ -69,6 +88,10 @@ impl Keeper {
             syncs: spreads.sync.count(),
             sync_micros: spreads.sync.sum(),
             last_sync_micros: self.last_sync_micros,
+            scrubbed_pieces: self.scrubs.pieces,
+            scrub_rounds: self.scrubs.rounds,
+            damaged_pieces: self.scrubs.damaged,
+            repaired_pieces: self.scrubs.repaired,
             saved: self.backing().saved().ok().flatten().map(|slot| slot.0),
         }
     }

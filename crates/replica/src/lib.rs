@@ -37,6 +37,7 @@ mod beginning;
 mod clients;
 pub mod config;
 pub mod counters;
+mod divergence;
 mod durable;
 mod epochs;
 pub mod error;

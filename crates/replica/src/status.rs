@@ -98,6 +98,8 @@ pub struct StatusReport {
     pub spreads: Spreads,
     /// What it keeps across a crash; none if it keeps nothing.
     pub durability: Option<DurabilityReport>,
+    /// Where this replica's state was not the group's, the last time that it was not.
+    pub diverged_sections: Vec<String>,
     /// Peers' messages that were refused, by reason.
     pub rejects: BTreeMap<&'static str, u64>,
     /// What the host refused or lost.
@@ -140,6 +142,14 @@ pub struct DurabilityReport {
     pub sync_micros: u64,
     /// What the last one took, in microseconds.
     pub last_sync_micros: u64,
+    /// Pieces of states on the disk that were read to see whether they are what they were.
+    pub scrubbed_pieces: u64,
+    /// Rounds through all of them.
+    pub scrub_rounds: u64,
+    /// Pieces that were found to be damaged.
+    pub damaged_pieces: u64,
+    /// Of those, how many were written anew.
+    pub repaired_pieces: u64,
     /// The slot of the newest state on the disk; none before the first checkpoint.
     pub saved: Option<u64>,
 }

@@ -2,6 +2,7 @@
 
 use crate::admission::answer;
 use crate::counters::Rejects;
+use crate::divergence::Divergence;
 use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
 use crate::fault::{Fault, other_state, some_of};
@@ -61,6 +62,7 @@ pub struct Unit {
     pub authenticator: Authenticator,
     /// What it keeps across a crash, if anything.
     pub keeper: Option<Keeper>,
+    pub divergence: Divergence,
     timeouts: Timeouts,
     me: ReplicaId,
     pub others: ReplicaSet,
@@ -114,6 +116,7 @@ impl Unit {
             ended: None,
             authenticator: parts.authenticator,
             keeper: parts.keeper,
+            divergence: Divergence::default(),
             timeouts: parts.timeouts,
             me,
             others: parts.others,
@@ -378,6 +381,7 @@ impl Unit {
             Output::Diverged { slot, mine, theirs } => {
                 network.counters.diverged += 1;
                 error!(%slot, %mine, %theirs, "this replica's state differs from the group's");
+                self.divergence.begin(self.executor.snapshot(slot));
             }
         }
         Ok(())
@@ -468,6 +472,7 @@ impl Unit {
 
     fn install(&mut self, snapshot: Snapshot, network: &mut Network) -> Result<(), Fatal> {
         let slot = snapshot.slot;
+        self.divergence.compare(&snapshot);
         self.executor.install(snapshot).map_err(|_| Fatal::Install(slot))?;
         info!(%slot, "installed the group's state");
         self.when_saved(Then::Installed { slot }, network)

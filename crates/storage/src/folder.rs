@@ -65,6 +65,14 @@ impl OsFolder {
         Ok(Self { path: path.to_owned(), lock: None, expected: None })
     }
 
+    /// Whether a process uses a data folder now.
+    #[must_use]
+    pub fn is_in_use(path: &Path) -> bool {
+        let lock = fs::File::open(path.join(LOCK));
+        let tried = lock.map(|lock| lock.try_lock_shared());
+        matches!(tried, Ok(Err(fs::TryLockError::WouldBlock)))
+    }
+
     /// The path of a name in here, if this may be written to.
     fn at(&self, operation: &'static str, name: &str) -> Result<PathBuf, DiskError> {
         let path = self.path.join(name);

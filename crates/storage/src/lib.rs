@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`backup`] | one state in one file |
 //! | [`disk`] | files and folders as everything here sees them; every operation can fail |
 //! | [`forgetful`] | one in front of it, for trials: what was not synced dies with the process |
 //! | [`folder`] | those of the operating system, locked against a second process |
@@ -15,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod backup;
 mod block;
 pub mod disk;
 pub mod error;

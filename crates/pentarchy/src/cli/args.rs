@@ -1,5 +1,6 @@
 //! Every command and option, with its help text.
 
+use super::backup::args::{LogArgs, SnapshotArgs};
 use super::faults::Harm;
 use super::sim::replay::ReplayArgs;
 use crate::bench::BenchArgs;
@@ -56,6 +57,10 @@ pub enum Command {
     Demo(DemoArgs),
     /// Watch every replica live; in a pipe, print a table once
     Top(TopArgs),
+    /// Save, check, compare and restore the state of a replica
+    Snapshot(SnapshotArgs),
+    /// Check and print the log of a replica
+    Log(LogArgs),
     /// Search for bugs: run a protocol under simulated faults, one run per seed
     Sim(SimArgs),
     /// Search for bugs: every order of events in a small group, within budgets

@@ -3,6 +3,7 @@
 
 mod approach;
 pub mod args;
+mod backup;
 mod child_log;
 mod demo;
 pub mod descriptors;
@@ -54,6 +55,8 @@ fn run_command(cli: Cli) -> Outcome {
         Command::Demo(args) => demo::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Snapshot(args) => backup::run_snapshot(&args),
+        Command::Log(args) => backup::run_log(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Explore(args) => explore::run(&args),
         Command::Bench(args) => crate::bench::run(&args),

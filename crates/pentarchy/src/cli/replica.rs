@@ -8,7 +8,7 @@ use super::faults::{read_fault, warn_of_door};
 use super::stop::stop_signal;
 use pentarchy::Service;
 use pentarchy::config::{ClusterConfig, Durability};
-use pentarchy::data::DataFolder;
+use pentarchy::data::{DATA_FOLDER, DataFolder};
 use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
 use pentarchy::services::null::Null;
 use pentarchy::{metrics, node};
@@ -18,9 +18,6 @@ use pentarchy_storage::forgetful::Forgetful;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
-
-/// Where a replica keeps what it says, beside its keys.
-const DATA_FOLDER: &str = "data";
 
 /// Syncs of files that a disk does before it only says that it does them.
 const HONEST_SYNCS: u64 = 40;

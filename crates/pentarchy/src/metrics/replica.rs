@@ -229,6 +229,40 @@ pub const METRICS: &[ReplicaMetric] = &[
         },
     },
     ReplicaMetric {
+        name: "pentarchy_scrubbed_pieces_total",
+        kind: Counter,
+        help: "Pieces of states on the disk that were read to see whether they are what they were.",
+        watch: "",
+        read: |report, samples| {
+            if let Some(disk) = &report.durability {
+                samples.one(disk.scrubbed_pieces as f64);
+            }
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_damaged_pieces_total",
+        kind: Counter,
+        help: "Pieces of states on the disk that were found to be damaged.",
+        watch: "Any growth: the disk rots, or somebody writes to it.",
+        read: |report, samples| {
+            if let Some(disk) = &report.durability {
+                samples.one(disk.damaged_pieces as f64);
+            }
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_repaired_pieces_total",
+        kind: Counter,
+        help: "Damaged pieces that were written anew from memory.",
+        watch: "Less than `pentarchy_damaged_pieces_total`: some are of a state that goes with the \
+            next checkpoint.",
+        read: |report, samples| {
+            if let Some(disk) = &report.durability {
+                samples.one(disk.repaired_pieces as f64);
+            }
+        },
+    },
+    ReplicaMetric {
         name: "pentarchy_log_lag_entries",
         kind: Gauge,
         help: "Entries of the log that are not durable yet; messages wait for them.",

@@ -1,5 +1,6 @@
 //! The binary and the library as their users see them.
 
+mod backup;
 mod bench;
 mod bench_faults;
 mod bench_more;

@@ -45,17 +45,17 @@ pub struct Mark {
 }
 
 /// Kinds of records in the log.
-const RECORD: u8 = 1;
-const CERTIFIED: u8 = 2;
+pub const RECORD: u8 = 1;
+pub const CERTIFIED: u8 = 2;
 /// Of records that say how an epoch began.
 pub const EPOCH: u8 = 3;
 /// The same with a [`Mark`].
 pub const STABLE: u8 = 4;
-const MEMORY: u8 = 5;
-const ISSUED: u8 = 6;
+pub const MEMORY: u8 = 5;
+pub const ISSUED: u8 = 6;
 
 /// The largest record of a core: a message with what proves it.
-const RECORD_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+pub const RECORD_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 
 impl Entry {
     /// As kind and body of a record.

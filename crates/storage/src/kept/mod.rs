@@ -6,6 +6,7 @@
 //! that is durable. What has to be kept, and why: `docs/decisions/0005-durability.md`.
 
 mod certificates;
+mod describe;
 mod entry;
 mod keeper;
 mod queue;
@@ -13,8 +14,10 @@ mod stepped;
 mod writer;
 
 pub use certificates::Certificates;
+pub use describe::{Described, describe};
 pub use entry::{Entry, Mark};
 pub use keeper::{Backing, Keeper, Then};
+pub use queue::Scrubs;
 pub use stepped::{Job, Stepped};
 pub use writer::{Group, Measured, Writer};
 

@@ -9,6 +9,7 @@
 
 use super::{Entries, Entry, Mark, States};
 use crate::error::StorageError;
+use crate::snapshots::Scrubbed;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::membership::Membership;
@@ -44,20 +45,69 @@ pub(super) struct Save {
 pub(super) enum Chore {
     Save(Save),
     RemoveBelow(Slot),
+    /// Writes damaged pieces anew, from a state that may have them.
+    Repair(Snapshot),
+    /// Reads one more piece, to see whether it is what it was.
+    Scrub,
+}
+
+/// What came of a chore.
+pub(super) enum Done {
+    /// The state of this slot is durable.
+    Saved(Slot),
+    Removed,
+    /// So many pieces were written anew.
+    Repaired(usize),
+    /// None if there is nothing to read.
+    Scrubbed(Option<Scrubbed>),
 }
 
 impl Chore {
-    /// Does it, and gives the slot of the state that is durable now, if there is a new one.
-    pub(super) fn carry_out(self, states: &mut States) -> Result<Option<Slot>, StorageError> {
-        match self {
+    /// Does it.
+    pub(super) fn carry_out(self, states: &mut States) -> Result<Done, StorageError> {
+        Ok(match self {
             Self::Save(Save { snapshot, behind }) => {
                 states.save(&snapshot, behind)?;
-                Ok(Some(snapshot.slot))
+                Done::Saved(snapshot.slot)
             }
-            Self::RemoveBelow(slot) => states.0.remove_below(slot).map(|()| None),
+            Self::RemoveBelow(slot) => {
+                states.0.remove_below(slot)?;
+                Done::Removed
+            }
+            Self::Repair(snapshot) => Done::Repaired(states.0.repair(&snapshot)?),
+            Self::Scrub => Done::Scrubbed(states.0.scrub_next()),
+        })
+    }
+}
+
+/// What scrubbing came to since the start.
+#[derive(Clone, Default, Debug)]
+pub struct Scrubs {
+    /// Pieces that were read.
+    pub pieces: u64,
+    /// Rounds through all of them.
+    pub rounds: u64,
+    /// Pieces that were found to be damaged.
+    pub damaged: u64,
+    /// Pieces that were written anew.
+    pub repaired: u64,
+    /// What was found since the last look, oldest first.
+    pub problems: Vec<StorageError>,
+}
+
+impl Scrubs {
+    fn note(&mut self, scrubbed: Scrubbed) {
+        self.pieces += 1;
+        self.rounds += u64::from(scrubbed.ends_round);
+        self.damaged += u64::from(scrubbed.problem.is_some());
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.extend(scrubbed.problem);
         }
     }
 }
+
+/// Damaged pieces that wait to be told of; further ones are counted.
+const PROBLEMS_MAX: usize = 64;
 
 impl Entries {
     /// Writes tasks and makes them durable. States below the slot that it gives may go.
@@ -88,6 +138,9 @@ pub(super) struct Queue {
     stable: Option<Mark>,
     /// States below this slot may go.
     superfluous: Option<Slot>,
+    /// States in memory that may have what is damaged on the disk.
+    repairs: Vec<Snapshot>,
+    pub scrubs: Scrubs,
     /// Number of the next entry.
     next: u64,
     durable: u64,
@@ -98,7 +151,7 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Nothing waits; `saved` is the newest state that is there, `next` the next entry.
-    pub(super) const fn new(saved: Option<Slot>, next: u64, durable: u64) -> Self {
+    pub(super) fn new(saved: Option<Slot>, next: u64, durable: u64) -> Self {
         Self {
             tasks: Vec::new(),
             waiting_bytes: 0,
@@ -107,6 +160,8 @@ impl Queue {
             saved,
             stable: None,
             superfluous: None,
+            repairs: Vec::new(),
+            scrubs: Scrubs::default(),
             next,
             durable,
             failed: None,
@@ -124,6 +179,7 @@ impl Queue {
         self.failed.get_or_insert(error);
         self.tasks.clear();
         self.saves.clear();
+        self.repairs.clear();
         (self.stable, self.superfluous, self.busy) = (None, None, false);
         self.ending = true;
     }
@@ -181,18 +237,29 @@ impl Queue {
         let durable = self.durable;
         let ready = self.saves.front().is_some_and(|save| save.behind <= durable);
         let save = if ready { self.saves.pop_front().map(Chore::Save) } else { None };
-        let chore = save.or_else(|| self.superfluous.take().map(Chore::RemoveBelow));
+        let chore = save
+            .or_else(|| self.superfluous.take().map(Chore::RemoveBelow))
+            .or_else(|| self.repairs.pop().map(Chore::Repair));
         self.busy |= chore.is_some();
         chore
     }
 
     /// The chore that was taken is done.
-    pub(super) fn tended(&mut self, done: Result<Option<Slot>, StorageError>) {
+    pub(super) fn tended(&mut self, done: Result<Done, StorageError>) {
         self.busy = false;
         match done {
-            Ok(Some(slot)) => self.saved(slot),
-            Ok(None) => {}
+            Ok(Done::Saved(slot)) => self.saved(slot),
+            Ok(Done::Removed | Done::Scrubbed(None)) => {}
+            Ok(Done::Repaired(pieces)) => self.scrubs.repaired += pieces as u64,
+            Ok(Done::Scrubbed(Some(scrubbed))) => self.scrubs.note(scrubbed),
             Err(error) => self.fail(error),
+        }
+    }
+
+    /// Has damaged pieces written anew from these states.
+    pub(super) fn repair(&mut self, states: impl Iterator<Item = Snapshot>) {
+        if self.failed.is_none() && self.repairs.is_empty() {
+            self.repairs.extend(states);
         }
     }
 

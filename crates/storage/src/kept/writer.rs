@@ -3,7 +3,7 @@
 //! One writes the log. Another one saves states, which may take long, and must not hold up the log
 //! meanwhile. What they do, and in which order, says the [queue](super::queue).
 
-use super::queue::{Chore, Queue, Task};
+use super::queue::{Chore, Queue, Scrubs, Task};
 use super::{Backing, Entries, Entry, Kept, Mark, States};
 use crate::disk::DiskError;
 use crate::error::StorageError;
@@ -15,10 +15,17 @@ use pentarchy_core::snapshot::Snapshot;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes of entries that wait for the disk before whoever hands over more has to wait too.
 const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// Between two pieces that are read to see whether they are what they were: at most 5 MiB a second,
+/// and a quarter of an hour for a state of a GiB.
+const SCRUB_EVERY: Duration = Duration::from_millis(50);
+
+/// So that an end that was not waited for does not make a thread turn.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 /// Groups whose measurements wait to be taken; further ones are not measured.
 const GROUPS_MAX: usize = 256;
@@ -104,7 +111,7 @@ impl Shared {
     }
 
     /// What to do next for the states; none when it is over.
-    fn take_chore(&self) -> Option<Chore> {
+    fn take_chore(&self, scrubbed: &mut Instant) -> Option<Chore> {
         let mut state = self.state();
         loop {
             let chore = state.queue.take_chore();
@@ -113,21 +120,31 @@ impl Shared {
             if chore.is_some() || over {
                 return chore;
             }
-            state = self.wait(state);
+            let left = SCRUB_EVERY.saturating_sub(scrubbed.elapsed());
+            if left.is_zero() && !state.queue.ending {
+                *scrubbed = Instant::now();
+                return Some(Chore::Scrub);
+            }
+            let waited = self.changed.wait_timeout(state, left.max(SHORTEST_WAIT));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     fn tend(&self, mut states: States) -> States {
         let _told = TellOfPanic(self);
-        while let Some(chore) = self.take_chore() {
+        let mut scrubbed = Instant::now();
+        while let Some(chore) = self.take_chore(&mut scrubbed) {
+            let is_scrub = matches!(chore, Chore::Scrub);
             let done = chore.carry_out(&mut states);
             let mut state = self.state();
             state.queue.tended(done);
             // What is stable is said without a round that asks for it.
-            state.asked = true;
+            state.asked |= !is_scrub;
             drop(state);
-            self.changed.notify_all();
-            (self.wake)();
+            if !is_scrub {
+                self.changed.notify_all();
+                (self.wake)();
+            }
         }
         states
     }
@@ -207,6 +224,20 @@ impl Writer {
 
     fn ask(&self, state: &mut State) {
         state.asked = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// What scrubbing came to; problems are told once.
+    #[must_use]
+    pub fn scrubs(&self) -> Scrubs {
+        let scrubs = &mut self.shared.state().queue.scrubs;
+        let problems = std::mem::take(&mut scrubs.problems);
+        Scrubs { problems, ..*scrubs }
+    }
+
+    /// Has damaged pieces on the disk written anew from these states, as far as they have them.
+    pub fn repair(&self, states: impl Iterator<Item = Snapshot>) {
+        self.shared.state().queue.repair(states);
         self.shared.changed.notify_all();
     }
 

@@ -11,6 +11,7 @@ use pentarchy_core::ids::Slot;
 use pentarchy_core::limits::CHUNKS_MAX;
 use pentarchy_core::tree::{Leaf, Node, Place as Top, Tree};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+use std::collections::BTreeMap;
 
 /// The first bytes. Never changes.
 const MAGIC: &[u8; 8] = b"PENTASNP";
@@ -66,6 +67,22 @@ impl Entry {
             }
         };
         tree.find(top).filter(|node| node.digest() == wanted)
+    }
+
+    /// Has these be found elsewhere. False if none of them is here.
+    pub fn move_to(&mut self, places: &BTreeMap<Digest, Place>) -> bool {
+        let mut changed = false;
+        let mut mend = |digest: &Digest, at: &mut Place| {
+            if let Some(place) = places.get(digest) {
+                *at = *place;
+                changed = true;
+            }
+        };
+        match self {
+            Self::Small(_, digest, at) => mend(digest, at),
+            Self::Large(_, chunks) => chunks.iter_mut().for_each(|(digest, at)| mend(digest, at)),
+        }
+        changed
     }
 
     /// Digests and where they are found.

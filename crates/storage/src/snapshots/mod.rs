@@ -12,8 +12,10 @@
 mod list;
 mod pack;
 mod piece;
+mod scrub;
 
 pub use list::{NOTE_BYTES_MAX, VERSION};
+pub use scrub::Scrubbed;
 
 use crate::disk::{DiskError, Folder, remove_unfinished};
 use crate::error::StorageError;
@@ -62,6 +64,7 @@ pub struct Snapshots {
     packs: Packs,
     /// Files of damaged lists; the next save removes them.
     damaged: Vec<String>,
+    scrub: scrub::Scrub,
     failed: Option<Arc<DiskError>>,
 }
 
@@ -113,7 +116,7 @@ impl Snapshots {
             }
         }
         let identity = identity.unwrap_or(Identity::NOBODY);
-        Ok((Self { folder, identity, lists, packs, damaged, failed: None }, problems))
+        Ok((Self { folder, identity, lists, packs, damaged, scrub: scrub::Scrub::default(), failed: None }, problems))
     }
 
     /// Saves a snapshot durably, with a note of the caller's. Later ones that were there are
@@ -189,9 +192,10 @@ impl Snapshots {
         Ok(saved)
     }
 
-    /// Where each piece and chunk is that a kept snapshot has.
+    /// Where each piece and chunk is that a kept snapshot has, and is not known to be damaged.
     fn known(&self) -> BTreeMap<Digest, Place> {
-        self.lists.values().flat_map(List::places).collect()
+        let places = self.lists.values().flat_map(List::places);
+        places.filter(|(digest, _)| !self.scrub.spoiled.contains_key(digest)).collect()
     }
 
     /// Removes the lists below a slot, durably, and then the packs that nobody names any more.
@@ -210,6 +214,7 @@ impl Snapshots {
         }
         let places = self.lists.values().flat_map(List::places);
         let used: BTreeSet<u64> = places.map(|(_, place)| place.pack).collect();
+        self.scrub.spoiled.retain(|_, place| used.contains(&place.pack));
         self.packs.keep_only(&mut *self.folder, &used)
     }
 
@@ -221,6 +226,12 @@ impl Snapshots {
             chunks: list.places().count(),
             bytes: list.places().map(|(_, place)| u64::from(place.bytes)).sum(),
         })
+    }
+
+    /// Whose they are; of an empty folder that is only looked at, nobody's.
+    #[must_use]
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// The slot of the newest.

@@ -1,0 +1,129 @@
+//! Options of `snapshot` and `log`.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// `snapshot`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  \
+    pentarchy snapshot save --data replica-0/data --out monday.backup\n  \
+    pentarchy snapshot verify monday.backup\n\n\
+    `save` reads what the replica has on disk and does not disturb it. `restore` begins a new group \
+    with a state;\na replica of a group that runs needs no backup: it starts with an empty folder and \
+    fetches the state.")]
+pub struct SnapshotArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub command: SnapshotCommand,
+}
+
+/// What `snapshot` does.
+#[derive(Subcommand)]
+pub enum SnapshotCommand {
+    /// Write the newest state in a replica's data folder into one file
+    #[command(after_help = "Example:\n  pentarchy snapshot save --data replica-0/data \
+        --out monday.backup\n\nExit code 1 if there is no state that can be read.")]
+    Save {
+        /// The replica's data folder; the replica may run
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// File to make; it must not exist
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check every byte of a backup, or of all states in a data folder
+    #[command(after_help = "Example:\n  pentarchy snapshot verify monday.backup\n\n\
+        Compare the state's digest with what `pentarchy status --json` says, to see that the group \
+        vouches for it.\nExit code 1 if something is damaged.")]
+    Verify {
+        /// A backup, or a replica's data folder
+        path: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prepare a replica of a new group to begin with the state of a backup
+    #[command(after_help = "Example:\n  pentarchy init --hosts a:7000,b:7000,c:7000 --out new\n  \
+        pentarchy snapshot restore monday.backup --config new/cluster.toml --id 0 \
+        --keys new/replica-0\n\n\
+        Do this for every replica of the new group, with the same backup, before the first one \
+        starts.\nNobody goes on as whom it was: keys, devices and group are new, only the state is \
+        the old one.")]
+    Restore {
+        /// The backup
+        backup: PathBuf,
+        /// The new group's public configuration
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Which replica this is, from 0
+        #[arg(long, value_name = "N")]
+        id: u16,
+        /// Folder with this replica's secrets
+        #[arg(long, value_name = "DIR")]
+        keys: PathBuf,
+        /// Folder for what outlives the process; `data` in the folder with the secrets if left out
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say which sections of two states differ
+    #[command(after_help = "Example:\n  pentarchy snapshot diff monday.backup replica-1/data\n\n\
+        Exit code 0 if they are equal, 1 if they differ.")]
+    Diff {
+        /// A backup, or a data folder, of which the newest state counts
+        left: PathBuf,
+        /// Another one
+        right: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `log`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  pentarchy log verify --data replica-0/data\n  \
+    pentarchy log dump --data replica-0/data --last 20\n\nThe replica must not run meanwhile.")]
+pub struct LogArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub command: LogCommand,
+}
+
+/// What `log` does.
+#[derive(Subcommand)]
+pub enum LogCommand {
+    /// Check every byte of a replica's log
+    #[command(after_help = "Example:\n  pentarchy log verify --data replica-0/data\n\n\
+        Exit code 1 if something is damaged.")]
+    Verify {
+        /// The replica's data folder
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the records of a replica's log
+    #[command(after_help = "Example:\n  pentarchy log dump --data replica-0/data --last 20\n\n\
+        Contents are named by their digests; nothing secret is printed.")]
+    Dump {
+        /// The replica's data folder
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// The first record to print
+        #[arg(long, default_value_t = 0, value_name = "N")]
+        from: u64,
+        /// Only so many, the last ones
+        #[arg(long, value_name = "N")]
+        last: Option<usize>,
+        /// Print JSON, one object a line
+        #[arg(long)]
+        json: bool,
+    },
+}

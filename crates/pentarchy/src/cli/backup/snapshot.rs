@@ -1,0 +1,244 @@
+//! `snapshot`: save, check, compare and restore states.
+
+use super::super::failure::{Failure, Outcome};
+use super::args::{SnapshotArgs, SnapshotCommand};
+use super::{look_into, print};
+use pentarchy::config::ClusterConfig;
+use pentarchy::data::{DATA_FOLDER, DataFolder};
+use pentarchy::files::write_whole;
+use pentarchy_core::Bytes;
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::{Node, Tree};
+use pentarchy_storage::backup::Backup;
+use pentarchy_storage::identity::Identity;
+use pentarchy_storage::kept::SNAPSHOTS;
+use pentarchy_storage::snapshots::Snapshots;
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Times that a folder is read whose replica removes what is being read.
+const TRIES: usize = 20;
+
+/// Differing sections that are named.
+const NAMED_MAX: usize = 20;
+
+/// A state, for people and programs.
+#[derive(Serialize)]
+struct State {
+    slot: u64,
+    state: String,
+    group: String,
+    replica: u16,
+    sections: u32,
+    bytes: u64,
+}
+
+impl State {
+    fn of(identity: &Identity, snapshot: &Snapshot) -> Self {
+        let tree = &snapshot.tree;
+        Self {
+            slot: snapshot.slot.0,
+            state: hex::encode(snapshot.digest.0),
+            group: hex::encode(identity.group.0),
+            replica: identity.replica.0,
+            sections: tree.leaves(),
+            bytes: tree.top().map_or(0, Node::bytes),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Self { slot, state, group, replica, sections, bytes } = self;
+        format!(
+            "state of slot {slot}, {state}, {bytes} bytes in {sections} sections, of replica \
+             {replica} of group {group}"
+        )
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &SnapshotArgs) -> Outcome {
+    match &args.command {
+        SnapshotCommand::Save { data, out, json } => save(data, out, *json),
+        SnapshotCommand::Verify { path, json } => verify(path, *json),
+        SnapshotCommand::Diff { left, right, json } => diff(left, right, *json),
+        SnapshotCommand::Restore { backup, config, id, keys, data, json } => {
+            let own = keys.join(DATA_FOLDER);
+            restore(backup, config, (*id, keys), data.as_deref().unwrap_or(&own), *json)
+        }
+    }
+}
+
+/// The newest state in a data folder that can be read. A replica that runs may remove files while
+/// they are read: then it has newer ones.
+fn newest(data: &Path) -> Outcome<Backup> {
+    let mut problem = format!("{}: there is no state yet", data.display());
+    for _ in 0..TRIES {
+        let folder = look_into(data, SNAPSHOTS)?;
+        let opened = Snapshots::read(folder, None);
+        let (snapshots, _) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                problem = error.to_string();
+                continue;
+            }
+        };
+        let Some(slot) = snapshots.newest() else { continue };
+        match snapshots.load(slot, None) {
+            Ok(snapshot) => return Ok(Backup { identity: *snapshots.identity(), snapshot }),
+            Err(error) => problem = error.to_string(),
+        }
+    }
+    Err(Failure::Unwell(problem))
+}
+
+/// What is in a backup, or newest in a data folder.
+fn load(path: &Path) -> Outcome<Backup> {
+    if path.is_dir() {
+        return newest(path);
+    }
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
+    Backup::from_bytes(&Bytes::from(bytes))
+        .map_err(|error| Failure::Unwell(format!("{}: {error}", path.display())))
+}
+
+fn save(data: &Path, out: &Path, json: bool) -> Outcome {
+    if out.exists() {
+        return Err(Failure::Usage(format!("{} exists; name another file", out.display())));
+    }
+    let backup = newest(data)?;
+    write_whole(out, 0o600, &backup.to_bytes())?;
+    let state = State::of(&backup.identity, &backup.snapshot);
+    print(json, &state, || format!("{}: {}", out.display(), state.text()));
+    Ok(())
+}
+
+/// What `verify` found.
+#[derive(Serialize)]
+struct Verified {
+    whole: bool,
+    states: Vec<State>,
+    problems: Vec<String>,
+}
+
+fn verify(path: &Path, json: bool) -> Outcome {
+    let (mut states, mut problems) = (Vec::new(), Vec::new());
+    if path.is_dir() {
+        let read = Snapshots::read(look_into(path, SNAPSHOTS)?, None);
+        let (snapshots, damaged) = read.map_err(|error| Failure::Unwell(error.to_string()))?;
+        problems.extend(damaged.iter().map(ToString::to_string));
+        let slots: Vec<_> = snapshots.list().map(|stored| stored.slot).collect();
+        let mut known = None;
+        for slot in slots {
+            match snapshots.load(slot, known.as_ref()) {
+                Ok(snapshot) => {
+                    states.push(State::of(snapshots.identity(), &snapshot));
+                    known = Some(snapshot);
+                }
+                Err(problem) => problems.push(problem.to_string()),
+            }
+        }
+    } else {
+        match load(path) {
+            Ok(backup) => states.push(State::of(&backup.identity, &backup.snapshot)),
+            Err(Failure::Unwell(problem)) => problems.push(problem),
+            Err(other) => return Err(other),
+        }
+    }
+    let verified = Verified { whole: problems.is_empty(), states, problems };
+    print(json, &verified, || {
+        let states = verified.states.iter().map(|state| format!("whole: {}", state.text()));
+        let lines: Vec<String> = states.chain(verified.problems.iter().cloned()).collect();
+        if lines.is_empty() { "no states".to_owned() } else { lines.join("\n") }
+    });
+    if verified.whole { Ok(()) } else { Err(Failure::NotWell) }
+}
+
+/// How two states differ.
+#[derive(Serialize)]
+struct Difference {
+    equal: bool,
+    left: State,
+    right: State,
+    /// Sections that differ, or are in one of them only.
+    differing: usize,
+    /// The first of those.
+    named: Vec<String>,
+}
+
+fn diff(left: &Path, right: &Path, json: bool) -> Outcome {
+    let (left, right) = (load(left)?, load(right)?);
+    let (old, new) = (&left.snapshot.tree, &right.snapshot.tree);
+    if old.sections() != new.sections() {
+        let what = "these states are of different services: they have not as many sections";
+        return Err(Failure::Unwell(what.to_owned()));
+    }
+    let changes = new.changes_since(old);
+    let name = |section: u32| {
+        let bytes = |tree: &Tree| {
+            tree.section(section).map_or(0, |leaf| leaf.joined().len())
+        };
+        format!("{}: {} and {} bytes", Executor::section_name(section), bytes(old), bytes(new))
+    };
+    let named = changes.iter().take(NAMED_MAX).map(|(section, _)| name(*section)).collect();
+    let difference = Difference {
+        equal: changes.is_empty(),
+        left: State::of(&left.identity, &left.snapshot),
+        right: State::of(&right.identity, &right.snapshot),
+        differing: changes.len(),
+        named,
+    };
+    print(json, &difference, || {
+        let head = format!("left:  {}\nright: {}", difference.left.text(), difference.right.text());
+        let more = difference.differing - difference.named.len();
+        let sections = difference.named.iter().map(|name| format!("\n  {name}"));
+        let sections: String = sections.collect();
+        let rest = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+        format!("{head}\n{} sections differ{sections}{rest}", difference.differing)
+    });
+    if difference.equal { Ok(()) } else { Err(Failure::NotWell) }
+}
+
+fn restore(
+    backup: &Path,
+    config: &Path,
+    (id, keys): (u16, &Path),
+    data: &Path,
+    json: bool,
+) -> Outcome {
+    let config = ClusterConfig::load(config)?;
+    let membership = Arc::new(config.membership());
+    if usize::from(id) >= membership.n() {
+        let last = membership.n() - 1;
+        return Err(Failure::Usage(format!("there is no replica {id}; the last is {last}")));
+    }
+    let backup = load(backup)?;
+    if backup.identity.group == membership.group {
+        return Err(Failure::Usage(
+            "this backup is of the very group that is configured. A replica of it that lost its \
+             folder starts with an empty one and fetches the state; a group that lost too many \
+             begins anew: `pentarchy init`, then restore into that"
+                .to_owned(),
+        ));
+    }
+    let adopted = Executor::adopted(&backup.snapshot, membership)
+        .map_err(|_| Failure::Unwell("this backup holds no state of a replica".to_owned()))?;
+    let folder = DataFolder::open(data).map_err(|error| Failure::Usage(error.to_string()))?;
+    let begun = folder.begin_with(&config, id, keys, &adopted);
+    begun.map_err(|error| Failure::Usage(error.to_string()))?;
+    let (group, replica) = (config.membership().group, ReplicaId(id));
+    let identity = Identity { group, replica, ..backup.identity };
+    let state = State::of(&identity, &adopted);
+    print(json, &state, || {
+        format!(
+            "{}: replica {id} begins with the {}\nIt begins as a new replica of a new group. Do the \
+             same for all others, with the same backup, before the first one starts.",
+            data.display(),
+            state.text()
+        )
+    });
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! `snapshot` and `log`, on replicas that run and on such that have stopped.
+
+use crate::hosts::Parts;
+use crate::support::{PATIENCE, eventually, run, stderr, stdout, text};
+use pentarchy::Client;
+use pentarchy::config::ClusterConfig;
+use pentarchy::services::kv::Command;
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_crypto::keys::KeyPair;
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+fn client(parts: &Parts) -> Client {
+    let config = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
+    pentarchy::node::connect(&config, KeyPair::generate()).expect("a client")
+}
+
+fn call(client: &Client, words: &[&str]) -> String {
+    let pending = client.submit(Command::new(words).to_operation());
+    let reply = pending.wait_timeout(PATIENCE).expect("the group answers");
+    String::from_utf8_lossy(&reply).into_owned()
+}
+
+fn status(client: &Client, id: u16) -> Value {
+    let asked = client.status(ReplicaId(id)).wait_timeout(PATIENCE);
+    asked.map_or(Value::Null, |json| serde_json::from_slice(&json).expect("JSON"))
+}
+
+fn data(parts: &Parts, id: usize) -> PathBuf {
+    parts.file(&format!("replica-{id}")).join("data")
+}
+
+/// Runs a command that prints JSON, and gives that with the exit code.
+fn json(arguments: &[&str]) -> (Value, i32) {
+    let output = run(&[arguments, &["--json"]].concat());
+    let printed = stdout(&output);
+    let value = serde_json::from_str(&printed).unwrap_or_else(|_| {
+        panic!("{arguments:?} printed {printed} {}", stderr(&output));
+    });
+    (value, output.status.code().expect("it ends by itself"))
+}
+
+/// A command that is refused, and what it says.
+fn refused(arguments: &[&str], code: i32) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+    stdout(&output) + &stderr(&output)
+}
+
+fn write(client: &Client, word: &str) {
+    for number in 0..300 {
+        call(client, &["SET", &format!("key-{number}"), &format!("{word}-{number}")]);
+    }
+}
+
+/// A group that runs, and a backup that was taken of it meanwhile.
+fn group_with_backup() -> (Parts, Client, PathBuf) {
+    let mut parts = Parts::init_with(&["--open"]);
+    (0..3).for_each(|id| parts.start_replica(id));
+    let client = client(&parts);
+    write(&client, "old");
+    let backup = parts.parent.path().join("backup");
+    eventually("there is a state on disk", || {
+        call(&client, &["INCR", "polls"]);
+        let saved = run(&[
+            "snapshot", "save", "--data", text(&data(&parts, 1)), "--out", text(&backup),
+        ]);
+        saved.status.success()
+    });
+    (parts, client, backup)
+}
+
+fn changed(from: &Path, change: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
+    let (path, mut bytes) = (from.with_extension("bad"), std::fs::read(from).expect("a file"));
+    change(&mut bytes);
+    std::fs::write(&path, bytes).expect("it can be written");
+    path
+}
+
+#[test]
+fn a_group_that_lost_everything_begins_anew_with_a_backup() {
+    let (parts, client, backup) = group_with_backup();
+    let mode = std::fs::metadata(&backup).expect("it was made").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(refused(
+        &["snapshot", "save", "--data", text(&data(&parts, 1)), "--out", text(&backup)],
+        2
+    )
+    .contains("exists"));
+    let (verified, code) = json(&["snapshot", "verify", text(&backup)]);
+    assert_eq!((code, &verified["whole"]), (0, &true.into()), "{verified}");
+    let slot = verified["states"][0]["slot"].as_u64().expect("a slot");
+    // It is what the group vouches for: some replica says so of that slot, or is further by now.
+    let report = status(&client, 1);
+    if report["stable"] == slot {
+        assert_eq!(report["state"], verified["states"][0]["state"]);
+    }
+    assert!(slot > 0);
+    drop(client);
+    let own = parts.file("cluster.toml");
+    let keys = parts.file("replica-0");
+    let into = ["--config", text(&own), "--id", "0", "--keys", text(&keys)];
+    let restore = ["snapshot", "restore", text(&backup)];
+    assert!(refused(&[&restore[..], &into].concat(), 2).contains("of the very group"));
+    drop(parts);
+
+    let mut parts = Parts::init_with(&["--open"]);
+    for id in 0..3usize {
+        let (config, keys) = (parts.file("cluster.toml"), parts.file(&format!("replica-{id}")));
+        let id = id.to_string();
+        let into = ["--config", text(&config), "--id", &id, "--keys", text(&keys)];
+        let (restored, code) = json(&[&restore[..], &into].concat());
+        assert_eq!((code, &restored["slot"]), (0, &slot.into()), "{restored}");
+        assert!(refused(&[&restore[..], &into].concat(), 2).contains("started before"));
+    }
+    (0..3).for_each(|id| parts.start_replica(id));
+    let client = self::client(&parts);
+    // The last writes may have come after the state that was saved.
+    assert!(call(&client, &["GET", "key-0"]).ends_with("old-0"));
+    write(&client, "new");
+    assert!(call(&client, &["GET", "key-299"]).ends_with("new-299"));
+    eventually("all are level with each other, behind the state that was restored", || {
+        call(&client, &["INCR", "polls"]);
+        (0..3).all(|id| {
+            let report = status(&client, id);
+            report["phase"] == "normal"
+                && report["stable"].as_u64() > Some(slot)
+                && report["counters"]["diverged"] == 0
+        })
+    });
+}
+
+#[test]
+fn damaged_foreign_and_newer_files_are_named_and_never_used() {
+    let (mut parts, client, backup) = group_with_backup();
+    let verify = |path: &Path| json(&["snapshot", "verify", text(path)]);
+    let bad: [(fn(&mut Vec<u8>), &str); 5] = [
+        (|bytes| bytes.truncate(bytes.len() / 2), "damaged"),
+        (|bytes| bytes.truncate(9), "damaged"),
+        (|bytes| *bytes.last_mut().expect("bytes") ^= 1, "damaged"),
+        (|bytes| bytes[0] ^= 1, "no backup"),
+        (|bytes| bytes[8] = 9, "format 9"),
+    ];
+    for (harm, words) in bad {
+        let path = changed(&backup, harm);
+        let (verified, code) = verify(&path);
+        assert_eq!((code, &verified["whole"]), (1, &false.into()), "{verified}");
+        assert!(verified["problems"][0].as_str().expect("text").contains(words), "{verified}");
+        refused(&["snapshot", "diff", text(&path), text(&backup)], 1);
+    }
+    assert!(refused(&["snapshot", "verify", "/nonexistent/file"], 2).contains("cannot read"));
+    // Of a replica that runs, states can be read at any time; its log cannot.
+    let running = data(&parts, 0);
+    assert_eq!(verify(&running).1, 0);
+    let said = refused(&["log", "verify", "--data", text(&running)], 2);
+    assert!(said.contains("stop that one first"), "{said}");
+    write(&client, "other");
+    let later = parts.parent.path().join("later");
+    eventually("there is another state", || {
+        call(&client, &["INCR", "polls"]);
+        let _ = std::fs::remove_file(&later);
+        let save = ["snapshot", "save", "--data", text(&running), "--out", text(&later)];
+        let saved = run(&save);
+        saved.status.success() && json(&["snapshot", "diff", text(&backup), text(&later)]).1 == 1
+    });
+    let (difference, _) = json(&["snapshot", "diff", text(&backup), text(&later)]);
+    assert_eq!(difference["equal"], false);
+    assert!(difference["differing"].as_u64() > Some(1), "{difference}");
+    assert_eq!(json(&["snapshot", "diff", text(&later), text(&later)]).1, 0);
+
+    for child in &mut parts.children {
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+    }
+    let (log, code) = json(&["log", "verify", "--data", text(&running)]);
+    assert_eq!((code, &log["whole"]), (0, &true.into()), "{log}");
+    let dump = run(&["log", "dump", "--data", text(&running), "--last", "5", "--json"]);
+    let lines: Vec<Value> = stdout(&dump)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON on each line"))
+        .collect();
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert_eq!(lines[4]["number"].as_u64().map(|last| last + 1), log["next"].as_u64());
+    let segment = std::fs::read_dir(running.join("log")).expect("a folder").flatten().next();
+    let segment = segment.expect("a segment").path();
+    let mut bytes = std::fs::read(&segment).expect("a file");
+    bytes[1600] ^= 1;
+    std::fs::write(&segment, bytes).expect("it can be written");
+    let (log, code) = json(&["log", "verify", "--data", text(&running)]);
+    assert_eq!((code, &log["whole"]), (1, &false.into()), "{log}");
+    assert!(log["problem"].as_str().expect("text").contains("is damaged at byte"), "{log}");
+    assert!(refused(&["log", "dump", "--data", text(&running)], 1).contains("is damaged at byte"));
+    let pack = std::fs::read_dir(running.join("snapshots")).expect("a folder").flatten();
+    let pack = pack.map(|entry| entry.path()).find(|it| it.extension().is_some_and(|e| e == "pack"));
+    let pack = pack.expect("a pack");
+    let mut bytes = std::fs::read(&pack).expect("a file");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&pack, bytes).expect("it can be written");
+    assert_eq!(verify(&running).1, 1);
+}

@@ -1,0 +1,70 @@
+//! Records of the log in words, for people who look at one. Nothing here is secret: what a device
+//! remembers is what it said, and contents are named by their digests.
+
+use super::entry::{self, CERTIFIED, EPOCH, ISSUED, MEMORY, RECORD, STABLE};
+use bytes::Bytes;
+use pentarchy_core::counter::{Memory, Position, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Epoch, Slot};
+use pentarchy_core::limits::REPLICAS_MAX;
+use pentarchy_core::membership::{Base, Life};
+use pentarchy_core::wire::{Malformed, Reader, Wire};
+
+/// A record of the log in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Described {
+    /// Its kind.
+    pub kind: &'static str,
+    /// The epoch to which it belongs.
+    pub epoch: Epoch,
+    /// What it says.
+    pub text: String,
+}
+
+/// Says what a record is.
+///
+/// # Errors
+/// [`Malformed`] if this program does not know it.
+pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
+    let mut from = Reader::new(body);
+    let epoch = Epoch::decode(&mut from)?;
+    let (kind, text) = match kind {
+        RECORD => {
+            let record = from.bytes(entry::RECORD_BYTES_MAX)?;
+            let tag = record.first().copied().unwrap_or_default();
+            let digest = Digest::of(&record);
+            ("record", format!("kind {tag} of the protocol, {} bytes, {digest}", record.len()))
+        }
+        CERTIFIED => {
+            let position = Position::decode(&mut from)?;
+            ("certified", format!("{} at {}", Digest::decode(&mut from)?, at(position)))
+        }
+        MEMORY => {
+            Memory::decode(&mut from)?;
+            ("device", "what the device remembers".to_owned())
+        }
+        ISSUED => {
+            let (ui, digest) = (Ui::decode(&mut from)?, Digest::decode(&mut from)?);
+            ("issued", format!("{digest} at {}", at(ui.position)))
+        }
+        EPOCH | STABLE => {
+            let base = Base::decode(&mut from)?;
+            let members = from.sequence::<Life>(REPLICAS_MAX)?.len();
+            from.option::<pentarchy_core::epochs::Proof>()?;
+            let began = format!("{members} members from {} on", base.slot);
+            if kind == EPOCH {
+                ("epoch", began)
+            } else {
+                let (slot, needed) = (Slot::decode(&mut from)?, from.u64()?);
+                ("stable", format!("{slot}, with records from {needed} on; {began}"))
+            }
+        }
+        _ => return Err(Malformed),
+    };
+    from.finish()?;
+    Ok(Described { kind, epoch, text })
+}
+
+fn at(position: Position) -> String {
+    format!("{}:{}", position.view.0, position.index)
+}
