@@ -33,13 +33,13 @@ fn client_key(index: usize) -> KeyPair {
     KeyPair::from_seed(seed)
 }
 
-fn membership(f: usize) -> Arc<Membership> {
+fn membership(protocol: &Entry, f: usize) -> Arc<Membership> {
     let member = |id: u16| Member {
         key: replica_key(ReplicaId(id)).public(),
         incarnation: Incarnation(1),
         device_key: [0; 32],
     };
-    let members = (0..=2 * f as u16).map(member).collect();
+    let members = (0..protocol.rules.replicas(f) as u16).map(member).collect();
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
     Arc::new(Membership { group, epoch, f, members, base })
 }
@@ -69,7 +69,7 @@ fn sealer(index: usize, membership: &Membership) -> (ClientId, Sealer) {
 
 /// A fresh group for `f` faults with so many clients, all connected to all.
 pub fn group(protocol: &Entry, f: usize, clients: usize) -> Group {
-    let membership = membership(f);
+    let membership = membership(protocol, f);
     let noise = Noise::new(&membership, clients);
     let sealers = (0..clients).map(|index| sealer(index, &membership)).collect();
     Group::new(protocol, &membership, |me| keys(me, &membership), sealers, Box::new(noise))

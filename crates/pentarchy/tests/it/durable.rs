@@ -26,8 +26,17 @@ fn status(client: &Client, id: u16) -> Value {
 
 #[test]
 fn a_group_goes_on_after_all_of_it_has_stopped() {
+    goes_on_after_all_of_it_has_stopped("minbft", 3);
+}
+
+#[test]
+fn a_group_of_pbft_goes_on_after_all_of_it_has_stopped() {
+    goes_on_after_all_of_it_has_stopped("pbft", 4);
+}
+
+fn goes_on_after_all_of_it_has_stopped(protocol: &str, n: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let cluster = LocalCluster::builder().data(folder.path());
+    let cluster = LocalCluster::builder().protocol(protocol).data(folder.path());
     let mut cluster = cluster.start(service).expect("a cluster");
     let client = cluster.client().expect("a client");
     // More than two checkpoints, so that it goes on from a snapshot and from the log.
@@ -35,19 +44,19 @@ fn a_group_goes_on_after_all_of_it_has_stopped() {
         for number in 0..100 {
             call(&client, &["SET", &format!("key-{number}"), &format!("{round}-{number}")]);
         }
-        (0..3).for_each(|id| cluster.kill(id).expect("it ran"));
-        (0..3).for_each(|id| cluster.restart(id, service()).expect("it starts"));
+        (0..n).for_each(|id| cluster.kill(id).expect("it ran"));
+        (0..n).for_each(|id| cluster.restart(id, service()).expect("it starts"));
         for number in 0..100 {
             let read = call(&client, &["GET", &format!("key-{number}")]);
             assert!(read.ends_with(format!("{round}-{number}").as_bytes()), "{read:?}");
         }
     }
-    for id in 0..3 {
+    for id in 0..n as u16 {
         let report = status(&client, id);
         assert_eq!((&report["epoch"], &report["counters"]["diverged"]), (&0.into(), &0.into()));
     }
     // One alone, while the others go on.
-    for id in 0..3u16 {
+    for id in 0..n as u16 {
         cluster.kill(usize::from(id)).expect("it ran");
         call(&client, &["INCR", "kills"]);
         cluster.restart(usize::from(id), service()).expect("it starts");
@@ -57,7 +66,7 @@ fn a_group_goes_on_after_all_of_it_has_stopped() {
             report["epoch"] == 0 && report["phase"] == "normal" && report["behind"] == 0
         });
     }
-    assert!(call(&client, &["GET", "kills"]).ends_with(b"3"));
+    assert!(call(&client, &["GET", "kills"]).ends_with(n.to_string().as_bytes()));
 }
 
 /// A group of replica processes that keep what they say, stopped after some writes.

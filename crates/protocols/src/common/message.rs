@@ -4,10 +4,11 @@ use super::certificate::{Check, CheckpointProof};
 use super::checks::{batch, requests};
 use alloc::sync::Arc;
 use core::fmt;
-use pentarchy_core::auth::Auth;
+use pentarchy_core::auth::{Auth, Verifier};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::{Reject, Value};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
@@ -179,17 +180,20 @@ impl<M: More> Shared<M> {
     /// The reason for which the message is refused.
     pub fn validate(
         &self,
-        check: Check<'_>,
+        membership: &Membership,
+        verifier: &dyn Verifier,
         statements: &Statements,
         vouching: usize,
     ) -> Result<(), Reject> {
         match self {
             Self::Checkpoint { slot, .. } => in_bounds(*slot),
-            Self::Stable(proof) => statements.validate_checkpoint(proof, check, vouching),
-            Self::Forward(envelope) | Self::Envelope(envelope) => {
-                requests(check.verifier, core::iter::once(envelope))
+            Self::Stable(proof) => {
+                statements.validate_checkpoint(proof, Check::new(membership, verifier), vouching)
             }
-            Self::Body(proposal) => batch(check.verifier, proposal),
+            Self::Forward(envelope) | Self::Envelope(envelope) => {
+                requests(verifier, core::iter::once(envelope))
+            }
+            Self::Body(proposal) => batch(verifier, proposal),
             Self::RequestViewChange { .. }
             | Self::Report(_)
             | Self::AskBody { .. }

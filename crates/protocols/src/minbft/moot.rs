@@ -5,13 +5,13 @@
 //! nothing can be dropped unseen. One that contradicts what is known still proves a lie, and is
 //! checked.
 
-use super::message::{Message, Shared};
+use super::message::Message;
 use super::replica::{MinBft, SlotState};
 use pentarchy_core::ids::ReplicaId;
 
 impl MinBft {
-    /// A COMMIT to what was decided in this view, or to a slot below the window; a CHECKPOINT of
-    /// the state that is stable there, or below it.
+    /// A COMMIT to what was decided in this view, or to a slot below the window; and what
+    /// [`crate::common::frame::Frame::is_moot`] says.
     pub(super) fn says_nothing_new(&self, author: ReplicaId, message: &Message) -> bool {
         if author == self.frame.me {
             return false;
@@ -24,11 +24,7 @@ impl MinBft {
                 };
                 known.map_or(*slot <= self.window.low(), is_decided)
             }
-            Message::Shared(Shared::Checkpoint { slot, state }) => {
-                let is_stable =
-                    *slot == self.frame.stable.slot && *state == self.frame.stable.state;
-                *slot < self.frame.stable.slot || is_stable
-            }
+            Message::Shared(message) => self.frame.is_moot(message),
             _ => false,
         }
     }

@@ -109,7 +109,7 @@ impl Protocol for MinBft {
     ) -> Result<(), Reject> {
         let primary = |view: &View| membership.primary(*view) == author;
         let role = |good: bool| if good { Ok(()) } else { Err(Reject::WrongRole) };
-        let check = Check::new(membership, verifier);
+        let check = || Check::new(membership, verifier);
         match message {
             Message::Prepare { view, slot, proposal } => {
                 role(primary(view)).and_then(|()| in_bounds(*slot))?;
@@ -120,16 +120,17 @@ impl Protocol for MinBft {
             }
             Message::ViewChange(change) => {
                 let ui = tag.ui().ok_or(Reject::WrongTag)?;
-                change.validate(check, ui)
+                change.validate(check(), ui)
             }
             Message::NewView(opening) => {
                 role(primary(&opening.view))?;
-                opening.validate(check)
+                opening.validate(check())
             }
             Message::Acknowledge { view, .. } => role(!primary(view)),
             Message::Enter { .. } => Ok(()),
             Message::Shared(message) => {
-                message.validate(check, &Self::STATEMENTS, Self::vouching(membership.quorums()))
+                let vouching = Self::vouching(membership.quorums());
+                message.validate(membership, verifier, &Self::STATEMENTS, vouching)
             }
         }
     }

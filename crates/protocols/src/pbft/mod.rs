@@ -41,6 +41,7 @@ mod byzantine;
 mod certificate;
 mod explore;
 mod message;
+mod moot;
 mod ordering;
 mod record;
 mod renew;

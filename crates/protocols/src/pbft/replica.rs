@@ -106,20 +106,21 @@ impl Protocol for Pbft {
     ) -> Result<(), Reject> {
         let primary = |view: &View| membership.primary(*view) == author;
         let role = |good: bool| if good { Ok(()) } else { Err(Reject::WrongRole) };
-        let check = Check::new(membership, verifier);
+        let check = || Check::new(membership, verifier);
         match message {
             Message::PrePrepare { view, slot, proposal } => {
                 role(primary(view)).and_then(|()| in_bounds(*slot))?;
                 batch(verifier, proposal)
             }
             Message::Prepare { slot, .. } | Message::Commit { slot, .. } => in_bounds(*slot),
-            Message::ViewChange(change) => change.validate(check),
+            Message::ViewChange(change) => change.validate(check()),
             Message::NewView(opening) => {
                 role(primary(&opening.view))?;
-                opening.validate(check)
+                opening.validate(check())
             }
             Message::Shared(message) => {
-                message.validate(check, &Self::STATEMENTS, Self::vouching(membership.quorums()))
+                let vouching = Self::vouching(membership.quorums());
+                message.validate(membership, verifier, &Self::STATEMENTS, vouching)
             }
         }
     }
@@ -145,6 +146,10 @@ impl Protocol for Pbft {
             Event::Timeout(timer) => self.on_timeout(timer, out),
             Event::Input(input) => self.on_input(input, out),
         }
+    }
+
+    fn is_moot(&self, author: ReplicaId, message: &Message) -> bool {
+        self.says_nothing_new(author, message)
     }
 
     fn assert_invariants(&self) {

@@ -1,0 +1,152 @@
+//! PBFT's costs, exactly. `docs/costs.md` derives the formulas and compares them with what the
+//! papers say; whoever adds a message or a check has to change both.
+
+use crate::formulas::{
+    Batch, CHANNEL, HEAD, OPERATION, PRIMARY, SIGNATURE, alone, backups, level, sum, traffic,
+};
+use crate::real::{Ledger, Spent};
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::limits::CHECKPOINT_SLOTS;
+use pentarchy_core::protocol::Delay;
+use pentarchy_costs::{Node, Unwatched};
+
+const PREPARE: usize = HEAD + SIGNATURE + 1 + 8 + 8 + 32;
+const COMMIT: usize = HEAD + CHANNEL + 1 + 8 + 8 + 32;
+
+impl Batch {
+    /// What every replica checks and makes, whatever its part.
+    fn pbft_replica(self, frames_opened: usize) -> Spent {
+        let (f, e) = (self.f as u64, self.envelopes as u64);
+        Spent {
+            signatures_made: 1,
+            signatures_verified: e + 2 * f,
+            frames_sealed: 6 * f + e,
+            frames_opened: frames_opened as u64,
+            hashes: 3 * e + 4 * f + 2,
+            ..Spent::default()
+        }
+    }
+
+    fn pre_prepare(self) -> usize {
+        HEAD + SIGNATURE + self.proposal_bytes()
+    }
+}
+
+#[test]
+fn a_batch_costs_what_the_formulas_say() {
+    let _alone = alone();
+    for batch in Batch::all() {
+        let Batch { f, envelopes: e, each } = batch;
+        let mut group = level("pbft", f, e);
+        let mut ledger = Ledger::default();
+        group.submit(each, OPERATION);
+        let steps = group.settle(each, &mut ledger);
+        let seen = group.take_traffic();
+        assert_eq!(steps, 5, "{batch:?}");
+
+        let n = 3 * f + 1;
+        let commits = ("commit", sum(3 * f, COMMIT));
+        assert_eq!(ledger.0[&PRIMARY], batch.pbft_replica(e + 6 * f), "{batch:?}");
+        let came = [batch.requests(e), ("prepare", sum(3 * f, PREPARE)), commits];
+        let left = [("pre_prepare", sum(3 * f, batch.pre_prepare())), commits, batch.replies(e)];
+        assert_eq!(seen[&PRIMARY], traffic(came, left), "{batch:?}");
+
+        for backup in backups(n) {
+            assert_eq!(ledger.0[&backup], batch.pbft_replica(6 * f), "{batch:?}");
+            let proposal = ("pre_prepare", sum(1, batch.pre_prepare()));
+            let came = [proposal, ("prepare", sum(3 * f - 1, PREPARE)), commits];
+            let left = [("prepare", sum(3 * f, PREPARE)), commits, batch.replies(e)];
+            assert_eq!(seen[&backup], traffic(came, left), "{batch:?}");
+        }
+        for client in (0..e).map(Node::Client) {
+            assert_eq!(ledger.0[&client], batch.client(n), "{batch:?}");
+            let (came, left) = ([batch.replies(n)], [batch.requests(1)]);
+            assert_eq!(seen[&client], traffic(came, left), "{batch:?}");
+        }
+    }
+}
+
+#[test]
+fn a_large_batch_brings_the_primary_down_to_two_macs() {
+    let _alone = alone();
+    for f in 1..=3 {
+        for b in [1, 10, 100] {
+            let mut group = level("pbft", f, b);
+            let mut ledger = Ledger::default();
+            group.submit(1, OPERATION);
+            group.settle(1, &mut ledger);
+            let frames = |node: Node| {
+                let spent = ledger.0[&node];
+                assert_eq!((spent.macs, spent.usigs_created + spent.usigs_verified), (0, 0));
+                spent.frames_sealed + spent.frames_opened
+            };
+            let (f, b) = (f as u64, b as u64);
+            // 2 + 12f/b for each request of the batch, beside (2f + 1)/b signatures.
+            assert_eq!(frames(PRIMARY), 2 * b + 12 * f);
+            for backup in backups(3 * f as usize + 1) {
+                assert_eq!(frames(backup), b + 12 * f);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_costs_a_signature_and_a_check_for_each_other_that_proves_it() {
+    let _alone = alone();
+    for f in 1..=3 {
+        let n = 3 * f + 1;
+        let mut group = level("pbft", f, 1);
+        let mut ledger = Ledger::default();
+        // The second one: only what changed since the first is hashed.
+        for slot in 1..=2 * CHECKPOINT_SLOTS {
+            ledger = Ledger::default();
+            group.take_traffic();
+            group.submit(1, OPERATION);
+            group.settle(slot as usize, &mut ledger);
+        }
+        let seen = group.take_traffic();
+        let checkpoints = sum(3 * f, HEAD + SIGNATURE + 1 + 8 + 32);
+        for node in backups(n).chain([PRIMARY]) {
+            assert_eq!(seen[&node].came["checkpoint"], checkpoints);
+            assert_eq!(seen[&node].left["checkpoint"], checkpoints);
+            let (batch, spent) = (Batch { f, envelopes: 1, each: 1 }, ledger.0[&node]);
+            let f = f as u64;
+            let usual = batch.pbft_replica(0);
+            let more = Spent {
+                signatures_made: 2,
+                signatures_verified: usual.signatures_verified + 2 * f,
+                // Statements, and what is remembered of those of others; in the tree, the leaves of
+                // header, client and service, the two nodes above them, and the state as a whole.
+                hashes: usual.hashes + 1 + 4 * f + 6,
+                frames_sealed: spent.frames_sealed,
+                frames_opened: spent.frames_opened,
+                ..usual
+            };
+            assert_eq!(spent, more, "{node:?}");
+        }
+    }
+}
+
+#[test]
+fn between_batches_replicas_report_twice_and_fall_silent() {
+    let _alone = alone();
+    for f in 1..=3 {
+        let mut group = level("pbft", f, 1);
+        group.submit(1, OPERATION);
+        group.settle(1, &mut Unwatched);
+        group.take_traffic();
+        let mut ledger = Ledger::default();
+        assert_eq!(group.level(&mut ledger), 2);
+        let report = HEAD + CHANNEL + 1 + 8 + 1 + 8 + 3 * 8 + 8 + 8;
+        let reports = sum(2 * (3 * f), report);
+        for (node, seen) in group.take_traffic() {
+            assert_eq!(seen, traffic([("report", reports)], [("report", reports)]), "{node:?}");
+            let frames = reports.messages;
+            let spent = Spent { frames_sealed: frames, frames_opened: frames, ..Spent::default() };
+            assert_eq!(ledger.0[&node], spent, "{node:?}");
+        }
+        for id in 0..=3 * f as u16 {
+            assert_eq!(group.delays(ReplicaId(id)), Vec::<Delay>::new());
+        }
+    }
+}
