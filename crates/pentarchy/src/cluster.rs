@@ -162,7 +162,7 @@ impl LocalCluster {
     ) -> Result<Running, StartError> {
         let group_secret = self.group_secret.clone();
         let secrets = ReplicaSecrets { key: self.keys[usize::from(id)].clone(), device };
-        let taken = Taken { secrets, group_secret, storage };
+        let taken = Taken { secrets, group_secret, storage, states: None };
         let addresses = self.addresses.clone();
         let replica = node::replica(&self.config, id, taken, addresses, listen, service)?;
         Ok(replica.with_faults(self.faults[usize::from(id)].clone()).spawn()?)

@@ -5,17 +5,18 @@
 //! | `lock` | locked by the process that uses the folder |
 //! | `device` | the identity of the trusted device, in the life to which the rest belongs |
 //! | `log/`, `snapshots/` | `docs/log.md`, `docs/snapshot.md` |
+//! | `states/` | as `snapshots/`, with durability `async`: of no life, and with nothing beside it |
 //!
 //! The identity appears under its name once the log exists, and the device certifies nothing
 //! before: where it is without a log, somebody removed one.
 
 use crate::config::ClusterConfig;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::membership::{Member, Membership};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::random_secret;
 use pentarchy_crypto::secret_file::sync_directory_of;
-use pentarchy_replica::Storage;
+use pentarchy_replica::{States, Storage};
 use pentarchy_storage::disk::{DiskError, Folder};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
@@ -23,6 +24,7 @@ use pentarchy_storage::forgetful::Forgetful;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{Kept, LOG, SNAPSHOTS};
 use pentarchy_storage::log::Options;
+use pentarchy_storage::snapshots::Snapshots;
 use pentarchy_trusted::DeviceIdentity;
 use pentarchy_trusted::identity::TakeError;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,11 @@ pub const DATA_FOLDER: &str = "data";
 const DEVICE: &str = "device";
 /// The same, before the log exists.
 const NEXT_DEVICE: &str = "device.next";
+
+/// The folder of states for the next life.
+const STATES: &str = "states";
+/// To whom they belong, whatever life saved them.
+const OF_NO_LIFE: Incarnation = Incarnation(0);
 
 /// Why a data folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +85,7 @@ pub enum DataError {
 pub struct DataFolder {
     path: PathBuf,
     files: Box<dyn Folder>,
+    only_states: bool,
 }
 
 impl DataFolder {
@@ -87,7 +95,7 @@ impl DataFolder {
     /// [`DataError`]
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let files = OsFolder::open(path).map_err(|error| storage(path, error.into()))?;
-        Ok(Self { path: path.to_owned(), files: Box::new(files) })
+        Ok(Self { path: path.to_owned(), files: Box::new(files), only_states: false })
     }
 
     /// Keeps log and snapshots in a folder in front of this one that is made to fail.
@@ -99,7 +107,33 @@ impl DataFolder {
         wrap: impl FnOnce(Box<dyn Folder>) -> Result<Forgetful, DiskError>,
     ) -> Result<Self, DataError> {
         let files = wrap(self.files).map_err(|error| storage(&self.path, error.into()))?;
-        Ok(Self { path: self.path, files: Box::new(files) })
+        Ok(Self { files: Box::new(files), ..self })
+    }
+
+    /// The same folder, in which nothing is kept but states for the next life.
+    #[must_use]
+    pub fn only_states(self) -> Self {
+        Self { only_states: true, ..self }
+    }
+
+    /// Whether it is one like that.
+    #[must_use]
+    pub const fn keeps_only_states(&self) -> bool {
+        self.only_states
+    }
+
+    /// The states that are here. Those that are damaged, or cannot be read, are passed over.
+    ///
+    /// # Errors
+    /// [`DataError`], also if they are another replica's or group's.
+    pub fn states(mut self, config: &ClusterConfig, id: u16) -> Result<States, DataError> {
+        let group = config.membership().group;
+        let owner = Identity { group, replica: ReplicaId(id), incarnation: OF_NO_LIFE };
+        let opened = self.files.folder(STATES).map_err(StorageError::from);
+        let opened = opened.and_then(|folder| Snapshots::open(folder, owner));
+        let (snapshots, _) = opened.map_err(|error| storage(&self.path, error))?;
+        let newest = snapshots.newest().and_then(|slot| snapshots.load(slot, None).ok());
+        Ok(States { snapshots, newest })
     }
 
     /// Goes on from what is here; with an empty folder, begins to keep things. In the second case

@@ -18,7 +18,7 @@ use pentarchy_crypto::secret_file::SecretFileError;
 use pentarchy_crypto::verifier::{BadVerifier, GroupVerifier, RequestMode};
 use pentarchy_protocols::Entry;
 use pentarchy_replica::{
-    Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, Storage,
+    Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, States, Storage,
 };
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::identity::TakeError;
@@ -104,6 +104,8 @@ pub struct Taken {
     pub group_secret: GroupSecret,
     /// Where it keeps what it says, if it does.
     pub storage: Option<Storage>,
+    /// Where it keeps states for its next life, if that is all.
+    pub states: Option<States>,
 }
 
 /// Reads a replica's secrets from its folder. Without a data folder this **uses up its device's
@@ -134,11 +136,18 @@ pub fn take_secrets(
     ClientSigner::macs(key.clone(), &membership)?;
     let group_secret = GroupSecret::load(&folder.join("group-secret"))?;
     check_session_key(config, &group_secret)?;
-    let (device, storage) = match data()? {
-        None => (new_life(config, folder, member)?, None),
-        Some(data) => data.take(config, id, folder).map(|(device, kept)| (device, Some(kept)))?,
+    let (device, storage, states) = match data()? {
+        None => (new_life(config, folder, member)?, None, None),
+        Some(data) if data.keeps_only_states() => {
+            let states = data.states(config, id)?;
+            (new_life(config, folder, member)?, None, Some(states))
+        }
+        Some(data) => {
+            let (device, kept) = data.take(config, id, folder)?;
+            (device, Some(kept), None)
+        }
     };
-    Ok(Taken { secrets: ReplicaSecrets { key, device }, group_secret, storage })
+    Ok(Taken { secrets: ReplicaSecrets { key, device }, group_secret, storage, states })
 }
 
 /// Whether the devices' key that clients find in the configuration is that of this secret.
@@ -171,7 +180,8 @@ pub fn replica(
     listen: Listen,
     service: Box<dyn Service>,
 ) -> Result<Replica, StartError> {
-    let Taken { secrets: ReplicaSecrets { key, device }, group_secret, storage } = taken;
+    let Taken { secrets, group_secret, storage, states } = taken;
+    let ReplicaSecrets { key, device } = secrets;
     let entry = protocol(config)?;
     let membership = Arc::new(config.membership());
     membership.check(&entry.rules)?;
@@ -211,6 +221,7 @@ pub fn replica(
         access: access(config),
         limits: HostLimits::default(),
         storage,
+        states,
         membership,
     })?)
 }

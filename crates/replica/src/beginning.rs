@@ -1,6 +1,7 @@
 //! What a replica begins with: the group's first state, or what it had kept when it stopped.
 
-use crate::config::{EpochFactory, Storage};
+use crate::cache::Cache;
+use crate::config::{EpochFactory, States, Storage};
 use crate::error::StartError;
 use crate::keeper::Keeper;
 use pentarchy_core::counter::Usig;
@@ -12,6 +13,7 @@ use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Rules};
 use pentarchy_core::service::Service;
+use pentarchy_core::snapshot::Snapshot;
 use pentarchy_io::poll::Waker;
 use pentarchy_storage::kept::{Certificates, Past};
 use std::sync::Arc;
@@ -36,6 +38,20 @@ pub struct Begun {
     /// What the core asked for.
     pub effects: Vec<CoreEffect>,
     pub keeper: Option<Keeper>,
+    pub cache: Option<Cache>,
+}
+
+impl Begun {
+    /// Takes a state of an earlier life for what it is: something from which the group's state
+    /// differs little. Only who waits to be admitted has use for it.
+    fn remind(&mut self, newest: Option<Snapshot>) {
+        let Some(newest) = newest.filter(|_| !self.following.is_admitted()) else { return };
+        let slot = newest.slot;
+        match self.executor.install(newest) {
+            Ok(_) => info!(%slot, "has a state of an earlier life"),
+            Err(_) => warn!(%slot, "cannot restore the state of an earlier life"),
+        }
+    }
 }
 
 impl Beginning<'_> {
@@ -44,6 +60,7 @@ impl Beginning<'_> {
         mut self,
         service: Box<dyn Service>,
         storage: Option<Storage>,
+        states: Option<States>,
         waker: Waker,
     ) -> Result<Begun, StartError> {
         let wake = Box::new(move || {
@@ -51,7 +68,14 @@ impl Beginning<'_> {
             let _ = waker.wake();
         });
         match storage {
-            None => Ok(self.afresh(service, Memory::Volatile)),
+            None => {
+                let mut begun = self.afresh(service, Memory::Volatile);
+                if let Some(States { snapshots, newest }) = states {
+                    begun.remind(newest);
+                    begun.cache = Some(Cache::start(snapshots)?);
+                }
+                Ok(begun)
+            }
             Some(Storage { kept, past: None }) => {
                 let (executed, records) = (self.membership.base, Vec::new());
                 let mut begun = self.afresh(service, Memory::Durable { executed, records });
@@ -79,7 +103,7 @@ impl Beginning<'_> {
         let executor = Executor::new(self.membership.clone(), service);
         let mut effects = Vec::new();
         let core = self.core(&following, None, memory, &mut effects);
-        Begun { following, executor, core, effects, keeper: None }
+        Begun { following, executor, core, effects, keeper: None, cache: None }
     }
 
     fn resumed(&mut self, service: Box<dyn Service>, past: Past) -> Result<Begun, StartError> {
@@ -109,7 +133,7 @@ impl Beginning<'_> {
         let fetch = if whole { None } else { following.proof().map(Proof::signers) };
         let mut effects = Vec::new();
         let core = self.core(&following, fetch, memory, &mut effects);
-        Ok(Begun { following, executor, core, effects, keeper: None })
+        Ok(Begun { following, executor, core, effects, keeper: None, cache: None })
     }
 
     fn core(

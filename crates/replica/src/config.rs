@@ -9,9 +9,11 @@ use pentarchy_core::limits::PENDING_ENVELOPES_MAX;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory, Rules, Timeouts};
 use pentarchy_core::service::Service;
+use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_storage::kept::{Kept, Past};
+use pentarchy_storage::snapshots::Snapshots;
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -51,6 +53,14 @@ pub struct Storage {
     pub past: Option<Past>,
 }
 
+/// States that outlive a replica's life without binding the next one.
+pub struct States {
+    /// The open folder.
+    pub snapshots: Snapshots,
+    /// The newest one there, of an earlier life.
+    pub newest: Option<Snapshot>,
+}
+
 /// What a replica is started with.
 pub struct ReplicaConfig {
     /// Which replica this is.
@@ -85,6 +95,8 @@ pub struct ReplicaConfig {
     /// Where it keeps what it says, to go on as whom it was. None if it keeps nothing: then it must
     /// be another life that is started the next time.
     pub storage: Option<Storage>,
+    /// Where it keeps states for its next life, if it keeps nothing else.
+    pub states: Option<States>,
 }
 
 /// Where to listen.

@@ -1,6 +1,7 @@
 //! A replica that keeps what it said: when the disk has come far enough, what waited goes on.
 
 use crate::admission::answer;
+use crate::cache::Cache;
 use crate::error::Fatal;
 use crate::network::Network;
 use crate::status::DurabilityReport;
@@ -56,6 +57,11 @@ impl Unit {
     pub fn on_stable(&mut self, slot: Slot, state: Digest) -> Result<(), Fatal> {
         let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
         self.executor.stable(slot);
+        if let (Some(cache), Some(snapshot)) = (&self.cache, self.executor.snapshot(slot))
+            && mine == Some(state)
+        {
+            cache.offer(snapshot);
+        }
         match &mut self.keeper {
             Some(keeper) if mine == Some(state) => {
                 Ok(keeper.stable(slot, self.authenticator.memory(), self.taken)?)
@@ -94,7 +100,8 @@ impl Unit {
 
     /// How the disk is doing, if anything is kept.
     pub fn disk(&self) -> Option<DurabilityReport> {
-        self.keeper.as_ref().map(|keeper| keeper.report(&self.meter.spreads))
+        let keeper = self.keeper.as_ref().map(|keeper| keeper.report(&self.meter.spreads));
+        keeper.or_else(|| self.cache.as_ref().map(Cache::report))
     }
 
     /// Whether so much waits for the disk that nothing more is to be read.

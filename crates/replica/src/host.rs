@@ -68,7 +68,7 @@ impl Replica {
     /// # Errors
     /// [`StartError`]
     pub fn new(config: ReplicaConfig) -> Result<Self, StartError> {
-        let ReplicaConfig { me, membership, addresses, listen, service, storage, .. } = config;
+        let ReplicaConfig { me, membership, addresses, listen, service, storage, states, .. } = config;
         let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
         if member.key != config.keys.public() {
             return Err(StartError::WrongKey(me));
@@ -81,7 +81,7 @@ impl Replica {
         let (mut epochs, mut usig, life) = (config.epochs, config.usig, config.life);
         let (factory, rules) = (&mut *epochs, config.rules);
         let beginning = Beginning { me, life, rules, membership, factory, usig: &mut *usig };
-        let begun = beginning.begin(service, storage, waker)?;
+        let begun = beginning.begin(service, storage, states, waker)?;
         let verifier = epochs.verifier(begun.following.membership());
         let unit = Unit::new(UnitParts {
             core: begun.core,
@@ -90,6 +90,7 @@ impl Replica {
             succession: Succession::new(begun.following, life, epochs, config.signer),
             authenticator: Authenticator::new(config.keys, usig),
             keeper: begun.keeper,
+            cache: begun.cache,
             timeouts: config.timeouts,
             me,
             others,

@@ -12,6 +12,7 @@
 //! | `network` | sockets: who is connected, and what is queued for them |
 //! | `unit` | the core, and what becomes of its effects |
 //! | `keeper`, `durable` | what is kept across a crash, and what waits for the disk |
+//! | `cache` | states for the next life, for which nothing waits |
 //! | `admission` | clients' requests on their way to the core |
 //! | [`approach`] | how fast a replica that is behind comes closer |
 //! | [`status`], [`watch`] | what a replica says of itself, and how other threads see it |
@@ -34,6 +35,7 @@
 mod admission;
 pub mod approach;
 mod beginning;
+mod cache;
 mod clients;
 pub mod config;
 pub mod counters;
@@ -55,7 +57,7 @@ mod timers;
 mod unit;
 pub mod watch;
 
-pub use config::{Access, EpochFactory, HostLimits, Listen, ReplicaConfig, Storage};
+pub use config::{Access, EpochFactory, HostLimits, Listen, ReplicaConfig, States, Storage};
 pub use error::{Fatal, StartError};
 pub use host::{Replica, Running};
 pub use status::StatusReport;

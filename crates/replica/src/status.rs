@@ -122,9 +122,9 @@ pub struct StatusReport {
 }
 
 /// What a replica keeps across a crash, and how its disk is doing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Default, Debug, Serialize)]
 pub struct DurabilityReport {
-    /// The mode: `sync`.
+    /// The mode: `sync`, or `async`, which has no log.
     pub mode: &'static str,
     /// Bytes of the log on the disk.
     pub log_bytes: u64,

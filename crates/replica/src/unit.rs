@@ -1,6 +1,7 @@
 //! The core, and what becomes of its effects.
 
 use crate::admission::answer;
+use crate::cache::Cache;
 use crate::counters::Rejects;
 use crate::divergence::Divergence;
 use crate::epochs::{EPOCHS, Succession};
@@ -63,6 +64,8 @@ pub struct Unit {
     /// What it keeps across a crash, if anything.
     pub keeper: Option<Keeper>,
     pub divergence: Divergence,
+    /// What it keeps for its next life, if that is all.
+    pub cache: Option<Cache>,
     timeouts: Timeouts,
     me: ReplicaId,
     pub others: ReplicaSet,
@@ -93,6 +96,7 @@ pub struct UnitParts {
     pub succession: Succession,
     pub authenticator: Authenticator,
     pub keeper: Option<Keeper>,
+    pub cache: Option<Cache>,
     pub timeouts: Timeouts,
     pub me: ReplicaId,
     pub others: ReplicaSet,
@@ -117,6 +121,7 @@ impl Unit {
             authenticator: parts.authenticator,
             keeper: parts.keeper,
             divergence: Divergence::default(),
+            cache: parts.cache,
             timeouts: parts.timeouts,
             me,
             others: parts.others,
@@ -141,7 +146,8 @@ impl Unit {
     /// Carries out what the core asked for when the process was started. It may have stopped just
     /// when its epoch had come to an end.
     pub fn begin_process(&mut self, network: &mut Network) -> Result<(), Fatal> {
-        if self.executor.is_ending() {
+        // A state of an earlier life binds nobody.
+        if self.executor.is_ending() && self.keeper.is_some() {
             self.on_ended(network)?;
         }
         self.begin(network)

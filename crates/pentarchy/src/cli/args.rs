@@ -102,6 +102,9 @@ impl From<AuthChoice> for RequestMode {
 pub enum DurabilityChoice {
     /// Nothing: a replica that stops comes back as a new life, up to f at a time
     Memory,
+    /// States of a second or two ago: as memory, but a new life fetches only what changed since.
+    /// If more than f stop at once, everything is lost
+    Async,
     /// All that it said, synced to disk before it is said: also when all lose power at once
     Sync,
 }
@@ -110,6 +113,7 @@ impl From<DurabilityChoice> for Durability {
     fn from(choice: DurabilityChoice) -> Self {
         match choice {
             DurabilityChoice::Memory => Self::Memory,
+            DurabilityChoice::Async => Self::Async,
             DurabilityChoice::Sync => Self::Sync,
         }
     }
@@ -255,7 +259,7 @@ pub struct InitArgs {
 #[command(after_help = "Example:\n  \
     pentarchy replica --config cluster.toml --id 0 --keys replica-0\n\n\
     With durability \"sync\" in the configuration a replica goes on where it stopped, from its\n\
-    data folder. With \"memory\", or with an empty data folder, it has forgotten what it\n\
+    data folder. With \"memory\" or \"async\", or with an empty data folder, it has forgotten what it\n\
     promised, so its trusted device begins a new life; the group admits that and brings it level.")]
 pub struct ReplicaArgs {
     /// The cluster's public configuration
@@ -418,6 +422,9 @@ impl HarmArgs {
         match self.harm() {
             Harm::Kill => match durability {
                 Durability::Memory => "is killed; its memory is lost".to_owned(),
+                Durability::Async => {
+                    "is killed; its promises are lost, a state of it is on its disk".to_owned()
+                }
                 Durability::Sync => "is killed; what it said is on its disk".to_owned(),
             },
             Harm::Pause => "is frozen".to_owned(),
@@ -436,7 +443,7 @@ impl HarmArgs {
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy heal 2\n\n\
     A replica that was killed is started again. With durability \"sync\" it goes on from its disk.\n\
-    With \"memory\" its trusted device begins a new life, the group admits that, and it fetches the\n\
+    With \"memory\" or \"async\" its trusted device begins a new life, the group admits that, and it fetches the\n\
     state. A replica is level when it has executed what the others had when it came back.\n\
     Exit code 1 if it is not level within a minute.")]
 pub struct HealArgs {

@@ -81,6 +81,9 @@ fn data_folder(
     }
     let path = args.data.clone().unwrap_or_else(|| args.keys.join(DATA_FOLDER));
     let folder = DataFolder::open(&path)?;
+    if durability == Durability::Async {
+        return Ok(Some(folder.only_states()));
+    }
     let Some(disk) = args.disk else { return Ok(Some(folder)) };
     complain("this replica's disk forgets; start it without --disk to have it keep what it says");
     let folder = folder.with_files(|files| match disk {

@@ -153,7 +153,7 @@ fn kept(args: &UpArgs) -> Outcome<Option<ClusterConfig>> {
         return Ok(None);
     }
     let config = ClusterConfig::load(&path)?;
-    if config.durability == Durability::Memory {
+    if config.durability != Durability::Sync {
         return Ok(None);
     }
     let GroupArgs { protocol, f, request_auth } = &args.group;

@@ -74,6 +74,9 @@ pub enum Durability {
     /// Nothing: a replica that stops has forgotten what it promised, and comes back as a new life.
     #[default]
     Memory,
+    /// States of the service, saved now and then: the replica comes back as a new life as well, and
+    /// fetches only what changed since.
+    Async,
     /// All that it said: it is synced to disk before it is said, and the replica goes on as whom it
     /// was, also when all of them stopped at once.
     Sync,
@@ -85,6 +88,7 @@ impl Durability {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
+            Self::Async => "async",
             Self::Sync => "sync",
         }
     }

@@ -212,12 +212,12 @@ fn session_key(mode: RequestMode, file: &File) -> Checked<Option<[u8; 32]>> {
 
 fn durability(name: Option<&Spanned<String>>) -> Checked<Durability> {
     let Some(name) = name else { return Ok(Durability::default()) };
-    let known = [Durability::Memory, Durability::Sync];
+    let known = [Durability::Memory, Durability::Async, Durability::Sync];
     match known.into_iter().find(|mode| mode.name() == name.get_ref()) {
         Some(mode) => Ok(mode),
         None => {
             let other = name.get_ref();
-            complain(name, format!("no durability {other:?}; write \"sync\" or \"memory\""))
+            complain(name, format!("no durability {other:?}; write \"sync\", \"async\" or \"memory\""))
         }
     }
 }

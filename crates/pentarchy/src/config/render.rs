@@ -41,7 +41,9 @@ f = {f}
 request_auth = \"{auth}\"
 {session}
 # What outlives a replica's process: \"sync\", all that it said, also if all replicas lose power at
-# once; or \"memory\", nothing, so that at most f may stop at a time.
+# once; \"async\", states that are a second old or two, so that a replica that stops comes back as a
+# new life that has less to fetch; or \"memory\", nothing. With the last two at most f may stop at a
+# time, or everything is lost.
 durability = \"{durability}\"
 
 [timeouts]

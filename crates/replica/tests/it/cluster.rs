@@ -137,6 +137,7 @@ impl Cluster {
                 access: Access::Open,
                 limits: HostLimits::default(),
                 storage: None,
+                states: None,
             };
             change(&mut config);
             Replica::new(config).unwrap()

@@ -105,6 +105,7 @@ pub struct Disk {
     pub log_bytes: u64,
     pub lag_entries: u64,
     pub last_sync_micros: u64,
+    pub saved: Option<u64>,
 }
 
 /// How fast a replica that is behind comes closer.

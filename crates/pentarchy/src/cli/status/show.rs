@@ -50,7 +50,15 @@ fn disks(report: &ClusterReport) -> Option<String> {
     let disks: Vec<String> = reachable
         .map(|replica| match &replica.known.durability {
             None => format!("  replica {}: memory; nothing outlives its process", replica.id),
-            Some(Disk { mode, log_bytes, lag_entries, last_sync_micros }) => format!(
+            Some(Disk { mode, saved, .. }) if mode == "async" => format!(
+                "  replica {}: async; {}; its promises do not outlive its process",
+                replica.id,
+                match saved {
+                    Some(slot) => format!("the state at slot {slot} is on the disk"),
+                    None => "no state is on the disk yet".to_owned(),
+                }
+            ),
+            Some(Disk { mode, log_bytes, lag_entries, last_sync_micros, .. }) => format!(
                 "  replica {}: {mode}; log {} MiB, last sync {:.1} ms, {lag_entries} entries wait",
                 replica.id,
                 log_bytes >> 20,

@@ -1,0 +1,113 @@
+//! States that are kept for the next life of this replica, so that it fetches only what differs.
+//!
+//! Nothing waits for them and nothing rests on them: whoever restarts with one of them remembers no
+//! promise, and is admitted like anybody who lost its memory. They are saved in the background, one
+//! at a time, the newest that there is by then. A disk that fails costs the next life its head
+//! start, and this one nothing.
+
+use crate::status::DurabilityReport;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_storage::error::StorageError;
+use pentarchy_storage::snapshots::Snapshots;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tracing::warn;
+
+/// Between the beginnings of two saves, at least: a group takes many checkpoints in a second.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Saves states for as long as it lives.
+pub struct Cache {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// To be saved next.
+    next: Option<Snapshot>,
+    saved: Option<Slot>,
+    ending: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next state, not before its time; none when it is over.
+    fn take(&self, not_before: Instant) -> Option<Snapshot> {
+        let mut state = self.state();
+        loop {
+            let wait = not_before.saturating_duration_since(Instant::now());
+            if state.ending || (state.next.is_some() && wait.is_zero()) {
+                return state.next.take();
+            }
+            let wait = if state.next.is_some() { wait } else { PERIOD };
+            let waited = self.changed.wait_timeout(state, wait);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn run(&self, mut snapshots: Snapshots) {
+        let mut not_before = Instant::now();
+        while let Some(snapshot) = self.take(not_before) {
+            not_before = Instant::now() + PERIOD;
+            if let Err(problem) = save(&mut snapshots, &snapshot) {
+                warn!(%problem, "no more states are kept for the next life");
+                return;
+            }
+            self.state().saved = Some(snapshot.slot);
+        }
+    }
+}
+
+fn save(snapshots: &mut Snapshots, snapshot: &Snapshot) -> Result<(), StorageError> {
+    snapshots.save(snapshot, b"")?;
+    snapshots.remove_below(snapshot.slot)
+}
+
+impl Cache {
+    /// Goes on from the states of an earlier life.
+    pub fn start(snapshots: Snapshots) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        shared.state().saved = snapshots.newest();
+        let its = shared.clone();
+        let thread = std::thread::Builder::new().name("snapshots".to_owned());
+        let thread = thread.spawn(move || its.run(snapshots))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// A quorum vouches for this state.
+    pub fn offer(&self, snapshot: &Snapshot) {
+        self.shared.state().next = Some(snapshot.clone());
+        self.shared.changed.notify_all();
+    }
+
+    /// What it has saved.
+    pub fn report(&self) -> DurabilityReport {
+        let saved = self.shared.state().saved.map(|slot| slot.0);
+        DurabilityReport { mode: "async", saved, ..DurabilityReport::default() }
+    }
+}
+
+impl Drop for Cache {
+    /// Waits for the disk, so that the data folder is free again.
+    fn drop(&mut self) {
+        self.shared.state().ending = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, what it had saved is there, or is found to be damaged.
+            let _ = thread.join();
+        }
+    }
+}
