@@ -1,11 +1,9 @@
 //! The client of every protocol whose replicas answer for themselves: it believes a result that
 //! enough replicas report, so that at least one of them is correct.
 //!
-//! How many are enough for a result and for the answer to a query follows from the group. Among the
-//! two there must be a correct replica, or a query might miss what was acknowledged: together they
-//! are more than `n + f`. Where `n` is more than `3f`, `2f + 1` are asked for both, so that `f`
-//! replicas that are down slow down nothing. Where it is not, `f + 1` are enough for a result, and
-//! a query needs all `n`.
+//! How many are enough for a result ([`Quorums::replies`]) and for the answer to a query
+//! ([`Quorums::answers`]) follows from the group. Some correct replica is among both, or a query
+//! might miss what was acknowledged: together they are more than `n + f`.
 //!
 //! * Of a long result one replica tells all and the others its digest ([`pentarchy_core::telling`]);
 //!   see `told.rs`.
@@ -42,6 +40,7 @@ use pentarchy_core::limits::{
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Reply, ToClient};
 use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::quorum::Quorums;
 use pentarchy_core::request::{Draft, Request};
 
 mod ballot;
@@ -110,8 +109,6 @@ pub struct VotingClient {
     replicas: ReplicaSet,
     n: usize,
     f: usize,
-    /// Equal replies that are believed, and equal answers to a query.
-    enough: (usize, usize),
     timeouts: Timeouts,
     now: Millis,
     /// Above every number so far.
@@ -159,7 +156,6 @@ impl VotingClient {
             replicas: (0..n as u16).map(ReplicaId).collect(),
             n,
             f,
-            enough: enough(n, f),
             timeouts,
             now: Millis(0),
             next: start_floor,
@@ -296,8 +292,9 @@ impl VotingClient {
         };
         let outcome = Outcome::Done(result);
         let equal = ballot.cast(from, Fingerprint::of(&outcome));
+        let group = Quorums { n: self.n, f: self.f };
         let few = mutant!("client.reads-from-a-quorum");
-        let enough = if few { self.f + 1 } else { self.enough.1 };
+        let enough = if few { self.f + 1 } else { group.answers() };
         if equal >= enough {
             self.pending.remove(&number);
             out.push(Effect::Completed { number, outcome });
@@ -481,12 +478,6 @@ impl VotingClient {
         let sent = Sent { draft, open, to, sent_at, deadline, attempts: 1, busy: false };
         self.drafts.insert(key, sent);
     }
-}
-
-/// How many equal replies are believed in a group, and how many equal answers to a query.
-const fn enough(n: usize, f: usize) -> (usize, usize) {
-    let replies = if n > 3 * f { 2 * f + 1 } else { f + 1 };
-    (replies, n + f + 1 - replies)
 }
 
 /// Of a digest, as much as a number holds.

@@ -4,7 +4,7 @@
 //! again tells it.
 
 use super::{
-    Bytes, Digest, Effect, Fingerprint, Millis, Outcome, Pending, ReplicaId, Reply, Vec,
+    Bytes, Digest, Effect, Fingerprint, Millis, Outcome, Pending, Quorums, ReplicaId, Reply, Vec,
     VotingClient, mutant,
 };
 use pentarchy_core::limits::CLIENT_REPLIES_BYTES_MAX;
@@ -33,7 +33,8 @@ impl Told {
 
 impl VotingClient {
     fn enough_replies(&self) -> usize {
-        if mutant!("client.believes-f") { self.f } else { self.enough.0 }
+        let group = Quorums { n: self.n, f: self.f };
+        if mutant!("client.believes-f") { self.f } else { group.replies() }
     }
 
     /// Enough equal outcomes, told or confirmed by their digest: one of them is a correct

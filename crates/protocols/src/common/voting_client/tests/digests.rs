@@ -79,6 +79,7 @@ fn only_the_teller_s_results_are_held_and_not_without_end() {
 /// Among those who confirmed a result and those who answer a query there is a correct one.
 #[test]
 fn in_larger_groups_queries_do_without_f_replicas() {
+    let enough = |n, f| (Quorums { n, f }.replies(), Quorums { n, f }.answers());
     assert_eq!([enough(3, 1), enough(5, 2)], [(2, 3), (3, 5)], "all of 2f + 1");
     assert_eq!([enough(4, 1), enough(7, 2), enough(6, 1)], [(3, 3), (5, 5), (3, 5)]);
     assert_eq!(enough(1, 0), (1, 1));
