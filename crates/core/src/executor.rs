@@ -126,6 +126,12 @@ impl Executor {
         self.sessions.len()
     }
 
+    /// Replicas in the group.
+    #[must_use]
+    pub fn members(&self) -> usize {
+        self.roster.membership().n()
+    }
+
     /// The service, to look at.
     #[must_use]
     pub fn service(&self) -> &dyn Service {

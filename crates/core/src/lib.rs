@@ -16,6 +16,7 @@
 //! | [`request`], [`batch`] | signed envelopes of requests and the batches that order them |
 //! | [`window`], [`votes`] | bounded tables of slots and votes |
 //! | [`sessions`], [`service`], [`executor`] | execution, at-most-once, checkpoints |
+//! | [`telling`] | who tells a client a result, and who its digest |
 //! | [`tree`], [`snapshot`] | the state as a tree of hashes |
 //! | [`transfer`] | how a replica that fell behind gets a checkpoint's state |
 //! | [`forge`] | what a Byzantine replica can make others believe, for searches |
@@ -51,6 +52,7 @@ mod roster;
 pub mod service;
 pub mod sessions;
 pub mod snapshot;
+pub mod telling;
 pub mod transfer;
 pub mod tree;
 pub mod votes;

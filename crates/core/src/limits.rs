@@ -46,6 +46,14 @@ pub const CLIENT_WINDOW: u64 = 4096;
 /// alike. Also the largest result: of a larger one the client learns only that it was executed.
 pub const CLIENT_REPLIES_BYTES_MAX: usize = 2 << 20;
 
+/// Results of up to so many bytes every replica tells its client; of larger ones, one replica tells
+/// the result and the others its digest ([`crate::telling`]). A digest costs a replica about as
+/// much as encrypting so many bytes.
+pub const REPLY_WHOLE_BYTES: usize = 256;
+
+/// The same in the simulator, where large results are rare: the least that a client can do with.
+pub const REPLY_WHOLE_BYTES_MIN: usize = 31;
+
 /// Bytes of replies that are kept for all clients together; when there are more, the clients that
 /// were idle for longest lose theirs, in every replica alike.
 pub const REPLIES_BYTES_MAX: usize = 256 << 20;

@@ -88,6 +88,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
     mutant("client.believes-f", "a client believes what f replicas say"),
+    mutant("client.takes-any-result", "digests of one result confirm another"),
     mutant("client.believes-f-about-events", "a client believes what f replicas say it is told"),
     mutant("client.reads-from-a-quorum", "a query is believed when f + 1 answers are equal"),
     mutant("client.never-retries", "a request is sent once"),

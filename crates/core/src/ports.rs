@@ -130,6 +130,7 @@ pub mod client {
         BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX, FRAME_BYTES_MAX, OPERATION_BYTES_MAX,
     };
     use crate::request::Envelope;
+    use crate::telling::ResultDigest;
     use alloc::sync::Arc;
 
     /// What a client says to a replica over its channel.
@@ -261,6 +262,13 @@ pub mod client {
             /// Results in the order of execution.
             replies: Vec<Reply>,
         },
+        /// Results of ordered requests by their digests: another replica tells the results.
+        Digests {
+            /// As in [`Self::Replies`].
+            view: View,
+            /// In the order of execution.
+            digests: Vec<ResultDigest>,
+        },
         /// Answer to a query, from the replica's executed state.
         Answer {
             /// The query's number.
@@ -292,6 +300,7 @@ pub mod client {
         pub const fn kind(&self) -> &'static str {
             match self {
                 Self::Replies { .. } => "replies",
+                Self::Digests { .. } => "digests",
                 Self::Answer { .. } => "answer",
                 Self::Busy { .. } => "busy",
                 Self::Status(_) => "status",
@@ -307,6 +316,11 @@ pub mod client {
                     to.u8(0);
                     view.encode(to);
                     to.sequence(replies);
+                }
+                Self::Digests { view, digests } => {
+                    to.u8(8);
+                    view.encode(to);
+                    to.sequence(digests);
                 }
                 Self::Answer { number, result } => {
                     to.u8(1);
@@ -334,6 +348,10 @@ pub mod client {
                 0 => Ok(Self::Replies {
                     view: View::decode(from)?,
                     replies: from.sequence(BATCH_REQUESTS_MAX)?,
+                }),
+                8 => Ok(Self::Digests {
+                    view: View::decode(from)?,
+                    digests: from.sequence(BATCH_REQUESTS_MAX)?,
                 }),
                 1 => Ok(Self::Answer { number: from.u64()?, result: from.bytes(FRAME_BYTES_MAX)? }),
                 2 => Ok(Self::Busy { number: from.u64()? }),

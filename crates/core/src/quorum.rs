@@ -42,6 +42,21 @@ impl Quorums {
         (self.n + self.f) / 2 + 1
     }
 
+    /// So many equal replies a client believes: at least one is of a correct replica. `f + 1`, or
+    /// `2f + 1` where there are more than `3f` replicas, as [queries](Self::answers) then do without
+    /// `f` of them.
+    #[must_use]
+    pub const fn replies(self) -> usize {
+        if self.n > 3 * self.f { 2 * self.f + 1 } else { self.f + 1 }
+    }
+
+    /// So many equal answers to a query a client believes: a correct replica that gave one of them
+    /// is among any [`Self::replies`], so nothing that was acknowledged is missing.
+    #[must_use]
+    pub const fn answers(self) -> usize {
+        self.n + self.f + 1 - self.replies()
+    }
+
     /// Whether a protocol without trusted devices is safe and live in this group.
     #[must_use]
     pub const fn is_byzantine(self) -> bool {
@@ -61,9 +76,11 @@ const _: () = {
         let group = Quorums::hybrid(f);
         assert!(group.is_hybrid());
         assert!(group.hybrid_quorum() == group.weak());
+        assert!(f == 0 || (group.replies() == f + 1 && group.answers() == group.n));
         let group = Quorums::byzantine(f);
         assert!(group.is_byzantine());
         assert!(group.byzantine_quorum() == 2 * f + 1);
+        assert!(group.replies() == 2 * f + 1 && group.answers() == 2 * f + 1);
         f += 1;
     }
 };

@@ -6,6 +6,7 @@ use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, View};
 use pentarchy_core::limits::{BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
+use pentarchy_core::telling::ResultDigest;
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes of results or events in one message, unless one alone is larger.
@@ -13,6 +14,9 @@ const REPLIES_BYTES: usize = 1 << 20;
 
 /// What a reply takes beside its result, or an event beside its body, at most.
 const REPLY_HEADER_BYTES: usize = 16;
+
+/// What a result takes by its digest.
+const DIGEST_BYTES: usize = 8 + 32;
 
 /// Clients by key.
 pub struct Clients {
@@ -29,9 +33,11 @@ struct Client {
     /// When it was last heard of.
     heard_ms: u64,
     replies: VecDeque<Reply>,
+    /// Results that another replica tells.
+    digests: VecDeque<ResultDigest>,
     /// Events by ascending number.
     events: VecDeque<(u64, Bytes)>,
-    /// Bytes of both.
+    /// Bytes of all.
     bytes: usize,
 }
 
@@ -56,8 +62,8 @@ impl Clients {
     /// Takes note that a client is connected; gives the token of the connection that this one
     /// replaces.
     pub fn up(&mut self, id: ClientId, token: usize, now_ms: u64) -> Option<usize> {
-        let (replies, events) = (VecDeque::new(), VecDeque::new());
-        let client = Client { token, heard_ms: now_ms, replies, events, bytes: 0 };
+        let (replies, digests, events) = Default::default();
+        let client = Client { token, heard_ms: now_ms, replies, digests, events, bytes: 0 };
         let old = self.clients.insert(id, client)?;
         self.bytes -= old.bytes;
         Some(old.token)
@@ -90,16 +96,7 @@ impl Clients {
     /// client table.
     #[must_use]
     pub fn notify(&mut self, id: &ClientId, notice: Notice) -> bool {
-        let Some(client) = self.clients.get_mut(id) else { return true };
-        let is_crowded = self.bytes > self.limits.clients_queue_bytes
-            && client.bytes > self.limits.client_share_bytes();
-        if is_crowded || client.bytes > self.limits.client_queue_bytes {
-            return false;
-        }
-        if client.replies.is_empty() && client.events.is_empty() {
-            self.answered.push_back(*id);
-        }
-        let bytes = match notice {
+        self.collect(id, |client| match notice {
             Notice::Reply(reply) => {
                 let bytes = bytes_of(&reply);
                 client.replies.push_back(reply);
@@ -110,7 +107,30 @@ impl Clients {
                 client.events.push_back((number, body));
                 bytes
             }
-        };
+        })
+    }
+
+    /// The same for a result that another replica tells.
+    #[must_use]
+    pub fn notify_digest(&mut self, id: &ClientId, digest: ResultDigest) -> bool {
+        self.collect(id, |client| {
+            client.digests.push_back(digest);
+            DIGEST_BYTES
+        })
+    }
+
+    /// Has something collected, of so many bytes, if there is room.
+    fn collect(&mut self, id: &ClientId, collect: impl FnOnce(&mut Client) -> usize) -> bool {
+        let Some(client) = self.clients.get_mut(id) else { return true };
+        let is_crowded = self.bytes > self.limits.clients_queue_bytes
+            && client.bytes > self.limits.client_share_bytes();
+        if is_crowded || client.bytes > self.limits.client_queue_bytes {
+            return false;
+        }
+        if client.bytes == 0 {
+            self.answered.push_back(*id);
+        }
+        let bytes = collect(client);
         client.bytes += bytes;
         self.bytes += bytes;
         true
@@ -128,6 +148,15 @@ impl Clients {
                 client.bytes -= bytes;
                 self.bytes -= bytes;
                 return Some((client.token, ToClient::Replies { view, replies }));
+            }
+            if let Some(client) = self.clients.get_mut(id)
+                && !client.digests.is_empty()
+            {
+                let count = client.digests.len().min(BATCH_REQUESTS_MAX);
+                let digests: Vec<ResultDigest> = client.digests.drain(..count).collect();
+                client.bytes -= count * DIGEST_BYTES;
+                self.bytes -= count * DIGEST_BYTES;
+                return Some((client.token, ToClient::Digests { view, digests }));
             }
             if let Some(client) = self.clients.get_mut(id)
                 && let Some((first, events)) = take_run(&mut client.events)
@@ -177,6 +206,7 @@ fn take_run(events: &mut VecDeque<(u64, Bytes)>) -> Option<(u64, Vec<Bytes>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pentarchy_core::digest::Digest;
 
     fn collect(clients: &mut Clients, id: &ClientId, count: u64, bytes: usize) -> usize {
         let outcome = Outcome::Done(Bytes::from(vec![0; bytes]));
@@ -205,6 +235,26 @@ mod tests {
         assert_eq!(collect(&mut clients, &id, 3, 600 << 10), 3);
         assert_eq!(drained(&mut clients), [(7, 1), (7, 1), (7, 1)]);
         assert_eq!(drained(&mut clients), []);
+    }
+
+    #[test]
+    fn a_rounds_digests_leave_behind_the_replies() {
+        let (mut clients, id) = (Clients::new(HostLimits::default()), ClientId([1; 32]));
+        clients.up(id, 7, 0);
+        for number in 0..3000 {
+            let digest = ResultDigest { number, digest: Digest([1; 32]) };
+            assert!(clients.notify_digest(&id, digest));
+        }
+        assert_eq!(collect(&mut clients, &id, 1, 1), 1);
+        let mut sent = Vec::new();
+        while let Some((_, message)) = clients.next_message(View(0)) {
+            sent.push(match message {
+                ToClient::Replies { replies, .. } => (replies.len(), 0),
+                ToClient::Digests { digests, .. } => (0, digests.len()),
+                other => panic!("{other:?}"),
+            });
+        }
+        assert_eq!((sent, clients.bytes), (vec![(1, 0), (0, 2048), (0, 952)], 0));
     }
 
     #[test]

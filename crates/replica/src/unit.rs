@@ -16,7 +16,7 @@ use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
-use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
+use pentarchy_core::limits::{REPLY_WHOLE_BYTES, TRANSFER_CHUNKS_IN_FLIGHT};
 use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::{Reply, ToClient};
 use pentarchy_core::ports::replica::{Input, Output};
@@ -24,6 +24,7 @@ use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
 use pentarchy_core::request::{Envelope, Request};
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::telling::Telling;
 use pentarchy_core::transfer::{self, Step, Transfer};
 use pentarchy_core::wire::{Reader, Wire};
 use pentarchy_crypto::authenticator::Authenticator;
@@ -364,7 +365,11 @@ impl Unit {
             Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();
-                let notify = |client: &ClientId, notice| network.notify(client, notice);
+                let (me, n) = (self.me, self.executor.members());
+                let telling = Telling { me, n, whole_bytes: REPLY_WHOLE_BYTES };
+                let notify = |client: &ClientId, notice| {
+                    network.notify_executed(client, notice, telling);
+                };
                 self.executor.execute(slot, &batch, notify);
                 self.meter.executed(&batch, begun);
                 if let Some(keeper) = &mut self.keeper {

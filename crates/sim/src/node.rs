@@ -14,6 +14,7 @@ use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::limits::REPLY_WHOLE_BYTES_MIN;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
@@ -22,6 +23,7 @@ use pentarchy_core::request::{Envelope, Request};
 use pentarchy_core::service::Service;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::telling::Telling;
 use pentarchy_core::transfer::{self, Transfer};
 use pentarchy_core::wire::Wire;
 use pentarchy_storage::kept::{Job, Then};
@@ -365,6 +367,29 @@ impl ReplicaNode {
         out.push(Act::Saw(Observation::Replied { client, replies }));
     }
 
+    /// Replies to what was just executed: of long results, only those that no other replica tells.
+    fn reply_executed(&self, client: ClientId, replies: Vec<Reply>, out: &mut Vec<Act>) {
+        if !self.clients.contains(&client) {
+            return;
+        }
+        let (view, n) = (self.core.status().view, self.executor.members());
+        let telling = Telling { me: self.keys.me, n, whole_bytes: REPLY_WHOLE_BYTES_MIN };
+        let (mut whole, mut digests) = (Vec::new(), Vec::new());
+        for reply in &replies {
+            match telling.digest(&client, &Notice::Reply(reply.clone())) {
+                Some(digest) => digests.push(digest),
+                None => whole.push(reply.clone()),
+            }
+        }
+        if !whole.is_empty() {
+            self.tell_client(&client, &ToClient::Replies { view, replies: whole }, out);
+        }
+        if !digests.is_empty() {
+            self.tell_client(&client, &ToClient::Digests { view, digests }, out);
+        }
+        out.push(Act::Saw(Observation::Replied { client, replies }));
+    }
+
     fn tell_client(&self, client: &ClientId, message: &ToClient, out: &mut Vec<Act>) {
         let Some(index) = self.clients.iter().position(|known| known == client) else { return };
         let packet = Packet::ToClient(message.to_bytes());
@@ -558,7 +583,7 @@ impl ReplicaNode {
         out.push(Act::Saw(Observation::Executed { slot, batch }));
         self.kept.iter_mut().for_each(Kept::executed_something);
         for (client, replies) in answers {
-            self.reply(client, replies, out);
+            self.reply_executed(client, replies, out);
         }
         for (client, number, body) in events {
             self.inform(client, number, body, out);

@@ -46,13 +46,13 @@ impl Batch {
         1 + 8 + 8 + 8 + 4 + self.envelopes * (1 + self.envelope_bytes())
     }
 
-    /// What a client does in a group of so many.
-    pub fn client(self, n: usize) -> Spent {
+    /// What a client does in a group of so many, that believes so many equal replies.
+    pub fn client(self, n: usize, replies: usize) -> Spent {
         Spent {
             signatures_made: 1,
             frames_sealed: 1,
             frames_opened: n as u64,
-            hashes: 2 + (self.f as u64 + 1) * self.each as u64,
+            hashes: 2 + (replies * self.each) as u64,
             ..Spent::default()
         }
     }

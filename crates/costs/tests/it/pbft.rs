@@ -59,7 +59,7 @@ fn a_batch_costs_what_the_formulas_say() {
             assert_eq!(seen[&backup], traffic(came, left), "{batch:?}");
         }
         for client in (0..e).map(Node::Client) {
-            assert_eq!(ledger.0[&client], batch.client(n), "{batch:?}");
+            assert_eq!(ledger.0[&client], batch.client(n, 2 * f + 1), "{batch:?}");
             let (came, left) = ([batch.replies(n)], [batch.requests(1)]);
             assert_eq!(seen[&client], traffic(came, left), "{batch:?}");
         }

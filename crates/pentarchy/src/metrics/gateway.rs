@@ -5,6 +5,7 @@ use super::Metric;
 use super::server::{Source, Verdict};
 use pentarchy_client::Client;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::quorum::Quorums;
 use pentarchy_gateways::resp::{Numbers, Watch};
 use pentarchy_replica::status::usage;
 use std::sync::{Mutex, PoisonError};
@@ -122,7 +123,7 @@ impl GatewaySource {
         Self { watch, client, n, f, verdict: Mutex::new(None) }
     }
 
-    /// Asks all replicas. Results count if `f + 1` replicas say the same.
+    /// Asks all replicas. Results count if enough replicas say the same.
     fn ask(&self) -> Verdict {
         let deadline = Instant::now() + ANSWER_LIMIT;
         let asked: Vec<_> =
@@ -134,7 +135,8 @@ impl GatewaySource {
                 silent.push(format!("replica {id}: {error}"));
             }
         }
-        let (answering, needed) = (self.n - silent.len(), self.f + 1);
+        let group = Quorums { n: self.n, f: self.f };
+        let (answering, needed) = (self.n - silent.len(), group.replies());
         if answering >= needed {
             return Ok(());
         }

@@ -1,6 +1,12 @@
-//! The client of every protocol whose replicas answer for themselves: it believes a result when
-//! f + 1 replicas report the same one, because at least one of them is correct.
+//! The client of every protocol whose replicas answer for themselves: it believes a result that
+//! enough replicas report, so that at least one of them is correct.
 //!
+//! How many are enough for a result ([`Quorums::replies`]) and for the answer to a query
+//! ([`Quorums::answers`]) follows from the group. Some correct replica is among both, or a query
+//! might miss what was acknowledged: together they are more than `n + f`.
+//!
+//! * Of a long result one replica tells all and the others its digest ([`pentarchy_core::telling`]);
+//!   see `told.rs`.
 //! * Requests go to the primary first and to everyone when the answer is late, so that a faulty
 //!   primary can delay but not silence a client. A large envelope goes to everyone at once, because
 //!   the primary orders it by digest only.
@@ -12,16 +18,14 @@
 //!   two envelopes with different bodies and equal numbers from a correct client.
 //! * Now and then, at moments that a replica cannot foresee, a request goes to everyone at once:
 //!   by these the backups judge how fast the primary is ([`super::pace`]).
-//! * A query asks all replicas and is believed only when all `n` answers are equal. Every write
-//!   that was acknowledged has been executed by a correct replica, which is among the `n`, so the
-//!   answer cannot be older. Where that fails, the query is ordered as a request with the same
-//!   number.
-//!
+//! * A query asks all replicas. Where it does not find enough equal answers, it is ordered as a
+//!   request with the same number.
 //! * Events, which the service tells unasked, are believed like results, and given to the
 //!   application in the order of their numbers: see `inbox.rs`.
 //!
 //! Memory: for each of at most [`CLIENT_WINDOW`] outstanding numbers, the operation and one
-//! fingerprint per replica. Results are never kept: the reply that completes the quorum carries it.
+//! fingerprint per replica; and of long results, told before enough digests were, as much as one
+//! replica keeps for a client.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -36,15 +40,18 @@ use pentarchy_core::limits::{
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Reply, ToClient};
 use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::quorum::Quorums;
 use pentarchy_core::request::{Draft, Request};
 
 mod ballot;
 mod inbox;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use ballot::{Ballot, Fingerprint};
 use inbox::Inbox;
+use told::Told;
 
 /// How long a query waits for the last of the `n` answers before it is ordered.
 pub const QUERY_WAIT_MS: u64 = 20;
@@ -73,8 +80,8 @@ const PATIENCE_MAX: u64 = 5;
 enum Pending {
     /// Not in any draft yet.
     Waiting(Bytes),
-    /// In the draft of this key.
-    Sent { draft: u64, ballot: Ballot },
+    /// In the draft of this key. The result may be here before enough replicas confirm it.
+    Sent { draft: u64, ballot: Ballot, told: Option<Bytes> },
     /// Asked of all replicas, not ordered. `deadline` is none until the first round.
     Asked { operation: Bytes, ballot: Ballot, deadline: Option<Millis> },
 }
@@ -116,6 +123,8 @@ pub struct VotingClient {
     next_draft: u64,
     /// The view that each replica reported last.
     views: Vec<View>,
+    /// What results that are held take.
+    told: Told,
     /// Replicas whose channel was opened since the last round.
     reconnected: ReplicaSet,
     /// No deadline is earlier than this.
@@ -156,6 +165,7 @@ impl VotingClient {
             drafts: BTreeMap::new(),
             next_draft: 0,
             views: vec![View(0); n],
+            told: Told::default(),
             reconnected: ReplicaSet::EMPTY,
             next_deadline: Millis(u64::MAX),
             answered: None,
@@ -244,6 +254,10 @@ impl VotingClient {
                 self.views[usize::from(from.0)] = view;
                 replies.into_iter().for_each(|reply| self.on_reply(from, reply, out));
             }
+            ToClient::Digests { view, digests } => {
+                self.views[usize::from(from.0)] = view;
+                digests.into_iter().for_each(|told| self.on_digest(from, told, out));
+            }
             ToClient::Answer { number, result } => self.on_answer(from, number, result, out),
             ToClient::Busy { number } => self.on_busy(from, number),
             ToClient::Status(_) => {}
@@ -255,17 +269,12 @@ impl VotingClient {
         }
     }
 
-    /// f + 1 equal outcomes: one of them is a correct replica's.
-    fn on_reply(&mut self, from: ReplicaId, reply: Reply, out: &mut Vec<Effect>) {
-        let Some(Pending::Sent { draft, ballot }) = self.pending.get_mut(&reply.number) else {
-            return;
-        };
-        let enough = if mutant!("client.believes-f") { self.f } else { self.f + 1 };
-        if ballot.cast(from, Fingerprint::of(&reply.outcome)) < enough {
-            return;
-        }
+    /// Completes a request.
+    fn complete(&mut self, number: u64, outcome: Outcome, out: &mut Vec<Effect>) {
+        let Some(Pending::Sent { draft, told, .. }) = self.pending.get(&number) else { return };
         let draft = *draft;
-        self.pending.remove(&reply.number);
+        self.told.forget(told.as_ref());
+        self.pending.remove(&number);
         if let Some(sent) = self.drafts.get_mut(&draft) {
             sent.open -= 1;
             if sent.open == 0 {
@@ -273,20 +282,23 @@ impl VotingClient {
                 self.drafts.remove(&draft);
             }
         }
-        out.push(Effect::Completed { number: reply.number, outcome: reply.outcome });
+        out.push(Effect::Completed { number, outcome });
     }
 
-    /// All n equal answers, or the query is ordered.
+    /// Enough equal answers, or the query is ordered.
     fn on_answer(&mut self, from: ReplicaId, number: u64, result: Bytes, out: &mut Vec<Effect>) {
         let Some(Pending::Asked { ballot, .. }) = self.pending.get_mut(&number) else {
             return;
         };
         let outcome = Outcome::Done(result);
         let equal = ballot.cast(from, Fingerprint::of(&outcome));
-        if equal == self.n || (equal > self.f && mutant!("client.reads-from-a-quorum")) {
+        let group = Quorums { n: self.n, f: self.f };
+        let few = mutant!("client.reads-from-a-quorum");
+        let enough = if few { self.f + 1 } else { group.answers() };
+        if equal >= enough {
             self.pending.remove(&number);
             out.push(Effect::Completed { number, outcome });
-        } else if equal < ballot.len() {
+        } else if ballot.largest() + self.n - ballot.len() < enough {
             self.order_query(number);
         }
     }
@@ -452,7 +464,7 @@ impl VotingClient {
         self.next_draft += 1;
         for request in &requests {
             let ballot = Ballot::default();
-            self.pending.insert(request.number, Pending::Sent { draft: key, ballot });
+            self.pending.insert(request.number, Pending::Sent { draft: key, ballot, told: None });
         }
         let large = bytes > ENVELOPE_INLINE_BYTES;
         let all = large || self.shows();

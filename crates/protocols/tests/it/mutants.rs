@@ -33,11 +33,13 @@ fn random_worlds_find_seeded_bugs() {
 #[test]
 fn random_worlds_find_seeded_bugs_of_pbft() {
     let expected = [
-        ("pbft.hides-last-certificate", "agreement"),
+        ("pbft.hides-last-certificate", "liveness"),
+        ("pbft.decide-with-f", "agreement"),
         ("pbft.primary-counts-twice", "acceptance"),
         ("frame.leave-on-f-asks", "acceptance"),
         ("pbft.nothing-taken-over", "liveness"),
         ("frame.never-forwards", "stability"),
+        ("frame.slots-not-passed-on", "liveness"),
     ];
     find_all("pbft", &expected);
 }

@@ -16,6 +16,7 @@ use faulty::Faulty;
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, ReplicaId, View};
 use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::telling::Telling;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Closed;
@@ -311,6 +312,17 @@ impl Network {
     pub fn notify(&mut self, id: &ClientId, notice: Notice) {
         let notice = self.told(notice);
         let collected = self.clients.notify(id, notice);
+        self.counters.client_dropped += u64::from(!collected);
+    }
+
+    /// Collects what a client is told of a request that was just executed: its result, or the
+    /// result's digest if another replica tells it.
+    pub fn notify_executed(&mut self, id: &ClientId, notice: Notice, telling: Telling) {
+        let notice = self.told(notice);
+        let collected = match telling.digest(id, &notice) {
+            Some(digest) => self.clients.notify_digest(id, digest),
+            None => self.clients.notify(id, notice),
+        };
         self.counters.client_dropped += u64::from(!collected);
     }
 

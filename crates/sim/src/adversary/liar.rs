@@ -30,6 +30,10 @@ fn lie(truth: ToClient, rng: &mut Rng) -> ToClient {
         ToClient::Replies { replies, .. } => {
             ToClient::Busy { number: replies.first().map_or(0, |reply| reply.number) }
         }
+        ToClient::Digests { view, mut digests } => {
+            digests.iter_mut().for_each(|told| told.digest.0[0] ^= u8::from(rng.percent(50)));
+            ToClient::Digests { view, digests }
+        }
         ToClient::Answer { number, .. } => {
             ToClient::Answer { number, result: Bytes::from_static(b"a lie") }
         }

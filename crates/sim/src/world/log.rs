@@ -224,6 +224,10 @@ fn describe_answer(wire: &Bytes) -> String {
             let numbers = replies.iter().map(|reply| format!("#{}", reply.number));
             format!("Reply {view} {}", numbers.collect::<Vec<_>>().join(" "))
         }
+        Ok(ToClient::Digests { view, digests }) => {
+            let numbers = digests.iter().map(|told| format!("#{}", told.number));
+            format!("Digests {view} {}", numbers.collect::<Vec<_>>().join(" "))
+        }
         Ok(ToClient::Answer { number, .. }) => format!("Answer #{number}"),
         Ok(ToClient::Busy { number }) => format!("Busy #{number}"),
         Ok(_) => format!("Events, {} bytes", wire.len()),

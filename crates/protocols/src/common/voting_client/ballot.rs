@@ -1,9 +1,10 @@
 //! One vote per replica on what came of one number, without keeping results.
 
 use super::{Bytes, Digest, Outcome, ReplicaId, Vec, mutant};
+use pentarchy_core::limits::REPLY_WHOLE_BYTES_MIN;
 
 /// Results up to this many bytes are compared as they are; longer ones by their digest.
-const INLINE_BYTES: usize = 31;
+const INLINE_BYTES: usize = REPLY_WHOLE_BYTES_MIN;
 
 /// Equal for equal outcomes and, up to collisions of the hash, for no others. Owns no buffer, so
 /// that a vote does not keep the frame alive in which it came.
@@ -76,6 +77,12 @@ impl Ballot {
             voter.result = Some(vote);
         }
         self.0.iter().filter(|voter| voter.says(vote)).count()
+    }
+
+    /// How many agree on what most agree on.
+    pub fn largest(&self) -> usize {
+        let agree = |vote: &Voter| self.0.iter().filter(|it| it.result == vote.result).count();
+        self.0.iter().map(agree).max().unwrap_or(0)
     }
 
     /// How many replicas have voted.

@@ -1,6 +1,8 @@
 use super::*;
 use alloc::vec;
 
+mod digests;
+
 const RETRY: u64 = 200;
 
 struct Bench {
@@ -18,8 +20,12 @@ fn set(ids: &[u16]) -> ReplicaSet {
 
 impl Bench {
     fn new(f: usize) -> Self {
+        Self::of(2 * f + 1, f)
+    }
+
+    fn of(n: usize, f: usize) -> Self {
         let timeouts = Timeouts { client_retry_ms: RETRY, ..Timeouts::default() };
-        let core = VotingClient::new(ClientId([7; 32]), 2 * f + 1, f, timeouts, 1);
+        let core = VotingClient::new(ClientId([7; 32]), n, f, timeouts, 1);
         Self { core, out: Vec::new() }
     }
 
