@@ -68,7 +68,8 @@ impl Replica {
     /// # Errors
     /// [`StartError`]
     pub fn new(config: ReplicaConfig) -> Result<Self, StartError> {
-        let ReplicaConfig { me, membership, addresses, listen, service, storage, states, .. } = config;
+        let ReplicaConfig { me, membership, addresses, listen, service, storage, states, .. } =
+            config;
         let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
         if member.key != config.keys.public() {
             return Err(StartError::WrongKey(me));

@@ -18,6 +18,8 @@ pub struct OsFolder {
     /// Kept for as long as something in the data folder is open.
     lock: Option<Arc<fs::File>>,
     expected: Option<Expected>,
+    /// Files whose names are gone. Their room is given back when the last handle is.
+    removed: Vec<fs::File>,
 }
 
 /// A file that is being made by a thread.
@@ -27,7 +29,9 @@ struct Expected {
     made: JoinHandle<io::Result<fs::File>>,
 }
 
-/// Files above this size give their room back in a thread: that takes as long as it takes.
+/// Removed files that give their room back together, in a thread: that takes as long as it takes.
+/// One that is larger than [`LARGE_BYTES`] waits for no other.
+const REMOVED_MAX: usize = 16;
 const LARGE_BYTES: u64 = 1 << 20;
 
 impl OsFolder {
@@ -53,7 +57,7 @@ impl OsFolder {
             };
             failed("lock", &at, error)
         })?;
-        Ok(Self { path: path.to_owned(), lock: Some(Arc::new(file)), expected: None })
+        Ok(Self::at_path(path.to_owned(), Some(Arc::new(file))))
     }
 
     /// Opens a folder to look at, also while a process uses it. What would change it fails.
@@ -62,7 +66,11 @@ impl OsFolder {
     /// [`DiskError`]
     pub fn read_only(path: &Path) -> Result<Self, DiskError> {
         fs::read_dir(path).map_err(|error| failed("open", path, error))?;
-        Ok(Self { path: path.to_owned(), lock: None, expected: None })
+        Ok(Self::at_path(path.to_owned(), None))
+    }
+
+    const fn at_path(path: PathBuf, lock: Option<Arc<fs::File>>) -> Self {
+        Self { path, lock, expected: None, removed: Vec::new() }
     }
 
     /// Whether a process uses a data folder now.
@@ -175,9 +183,12 @@ impl Folder for OsFolder {
         let path = self.at("remove", name)?;
         let open = fs::File::open(&path).ok();
         fs::remove_file(&path).map_err(|error| failed("remove", &path, error))?;
-        // The name is gone; the room is given back when nobody has the file open any more.
-        if let Some(file) = open.filter(|file| file.metadata().is_ok_and(is_large)) {
-            drop(std::thread::Builder::new().name("remove".to_owned()).spawn(|| drop(file)));
+        let is_large = open.iter().any(|file| file.metadata().is_ok_and(is_large));
+        self.removed.extend(open);
+        if is_large || self.removed.len() >= REMOVED_MAX {
+            let removed = std::mem::take(&mut self.removed);
+            // Without a thread they are dropped here.
+            drop(std::thread::Builder::new().name("remove".to_owned()).spawn(|| drop(removed)));
         }
         Ok(())
     }
@@ -191,7 +202,7 @@ impl Folder for OsFolder {
         if self.lock.is_some() {
             make(&path)?;
         }
-        Ok(Box::new(Self { path, lock: self.lock.clone(), expected: None }))
+        Ok(Box::new(Self::at_path(path, self.lock.clone())))
     }
 }
 

@@ -17,7 +17,7 @@ mod init;
 mod probe;
 mod replica;
 mod sim;
-mod status;
+pub mod status;
 pub mod stop;
 pub mod supervisor;
 pub mod table;

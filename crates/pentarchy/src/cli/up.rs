@@ -77,13 +77,18 @@ impl Drop for Background {
 }
 
 /// Starts a cluster in the background, in a folder that is to be made, and waits until it answers.
-pub fn on_a_leash(group: &GroupArgs, port: u16, data: &Path) -> Outcome<Background> {
+pub fn on_a_leash(
+    group: &GroupArgs,
+    durability: DurabilityChoice,
+    port: u16,
+    data: &Path,
+) -> Outcome<Background> {
     let args = UpArgs {
         group: group.clone(),
         port,
         timeout: 30,
         log_format: LogFormat::Text,
-        durability: DurabilityChoice::Memory,
+        durability,
         data: data.to_path_buf(),
         detach: false,
         background: true,

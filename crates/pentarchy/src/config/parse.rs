@@ -217,7 +217,10 @@ fn durability(name: Option<&Spanned<String>>) -> Checked<Durability> {
         Some(mode) => Ok(mode),
         None => {
             let other = name.get_ref();
-            complain(name, format!("no durability {other:?}; write \"sync\", \"async\" or \"memory\""))
+            complain(
+                name,
+                format!("no durability {other:?}; write \"sync\", \"async\" or \"memory\""),
+            )
         }
     }
 }

@@ -53,6 +53,24 @@ fn faults_draws_a_panel_for_each_fault() {
 }
 
 #[test]
+fn who_was_away_is_level_again_and_the_figures_are_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (fault, durability) in [("pause", "memory"), ("kill", "sync"), ("kill", "async")] {
+        let words = ["bench", "recovery", "--away", "0.5,1", "--runs", "1", "--fault", fault];
+        let words = [&words[..], &["--durability", durability]].concat();
+        let json = json_of(&words, &folder.path().join("recovery.json"));
+        let runs = json["runs"].as_array().expect("a list");
+        assert_eq!((runs.len(), &json["durability"]), (2, &durability.into()));
+        assert_eq!(json["disk"].is_object(), durability != "memory", "{json}");
+        for run in runs {
+            for figure in ["level_ms", "bytes", "before_ops", "away_ops", "return_ops"] {
+                assert!(run[figure].as_f64() > Some(0.0), "{figure}: {run}");
+            }
+        }
+    }
+}
+
+#[test]
 fn soak_samples_the_memory_of_every_replica() {
     let folder = tempfile::tempdir().expect("a folder");
     let svg = folder.path().join("soak.svg");

@@ -190,6 +190,46 @@ fn a_bad_data_folder_is_refused_with_what_is_wrong_and_what_to_do() {
     assert!(said.contains("another process uses this folder"), "{said}");
 }
 
+/// With `async` a replica that stops is a new life, and has the state of the one before: it fetches
+/// what changed, and not all.
+#[test]
+fn a_new_life_with_a_state_of_the_one_before_fetches_what_changed() {
+    let fetched = ["async", "memory"].map(|mode| {
+        let mut parts = Parts::init_with(&["--open", "--durability", mode]);
+        (0..3).for_each(|id| parts.start_replica(id));
+        let config = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
+        let client = pentarchy::node::connect(&config, KeyPair::generate()).expect("a client");
+        for number in 0..500 {
+            call(&client, &["SET", &format!("key-{number}"), &"x".repeat(4000)]);
+        }
+        let written = status(&client, 2)["executed"].as_u64().expect("a number");
+        if mode == "async" {
+            eventually("what was written is on the disk", || {
+                call(&client, &["INCR", "polls"]);
+                let disk = status(&client, 2)["durability"].clone();
+                assert_eq!(disk["mode"], "async");
+                disk["saved"].as_u64() >= Some(written)
+            });
+        }
+        parts.children[2].kill().expect("it runs");
+        parts.children.remove(2).wait().expect("it ends");
+        call(&client, &["SET", "key-7", "changed"]);
+        parts.start_replica(2);
+        eventually("it is level in the next epoch", || {
+            call(&client, &["INCR", "polls"]);
+            let report = status(&client, 2);
+            report["epoch"] == 1 && report["phase"] == "normal" && report["behind"] == 0
+        });
+        let report = status(&client, 2);
+        let read = call(&client, &["GET", "key-7"]);
+        assert!(read.ends_with(b"changed"), "{read:?}");
+        report["messages"]["transfer"]["bytes_in"].as_u64().expect("a number")
+    });
+    let [with, without] = fetched;
+    assert!(without > 2_000_000, "all of it: {without}");
+    assert!(with < without / 4, "what changed: {with} of {without}");
+}
+
 #[test]
 fn an_empty_data_folder_is_a_new_life_that_the_group_admits() {
     let stopped = Stopped::make();

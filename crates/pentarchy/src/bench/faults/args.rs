@@ -1,9 +1,9 @@
-//! The options of `bench failover`, `bench faults` and `bench soak`.
+//! The options of `bench failover`, `bench faults`, `bench recovery` and `bench soak`.
 
 use crate::bench::args::parse_seconds;
 use crate::bench::conditions::at_least_one;
 use crate::bench::overload::OverloadArgs;
-use crate::cli::args::GroupArgs;
+use crate::cli::args::{DurabilityChoice, GroupArgs};
 use crate::cli::faults::Harm;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -16,6 +16,8 @@ pub enum FaultBench {
     Failover(FailoverArgs),
     /// Measure throughput before, during and after each kind of fault
     Faults(TimelineArgs),
+    /// Measure how long a replica that was away takes to be level again, and what it costs
+    Recovery(RecoveryArgs),
     /// Watch the memory of replicas under load while one of them is frozen
     Soak(SoakArgs),
     /// Measure throughput and fairness when more is asked than can be done
@@ -33,10 +35,10 @@ pub struct LoadArgs {
     pub outstanding: usize,
 }
 
-/// What happens to the primary.
+/// What happens to the primary, or to the replica that is away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum PrimaryFault {
-    /// Its process ends at once; its memory is lost
+    /// Its process ends at once; with durability `memory`, all that it knew is lost
     Kill,
     /// Its process is frozen, then goes on
     Pause,
@@ -109,6 +111,37 @@ pub struct TimelineArgs {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Also write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// `bench recovery`.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  pentarchy bench recovery --away 1,20 --runs 5 --json r.json\n\n\
+    Each run stops a backup under load, brings it back after a while, and waits until it has\n\
+    executed what the others had then. Exit code 1 if one was not level within a minute, or an\n\
+    increment was lost or counted twice, or a client got no answer."
+)]
+pub struct RecoveryArgs {
+    #[command(flatten)]
+    pub group: GroupArgs,
+    /// What outlives the replicas' processes
+    #[arg(long, value_enum, default_value = "sync", value_name = "MODE")]
+    pub durability: DurabilityChoice,
+    /// Seconds for which it is away
+    #[arg(long, value_delimiter = ',', default_value = "1,20", value_name = "S,...",
+        value_parser = parse_seconds)]
+    pub away: Vec<Duration>,
+    /// How often for each of them
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = at_least_one(1000))]
+    pub runs: usize,
+    /// What happens to it
+    #[arg(long, value_enum, default_value = "pause", value_name = "WHAT")]
+    pub fault: PrimaryFault,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Also write all runs to this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

@@ -1,9 +1,10 @@
 //! A local cluster that lives as long as one measurement under faults.
 
-use crate::cli::args::GroupArgs;
+use crate::cli::args::{DurabilityChoice, GroupArgs};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::faults::{Harm, Patient};
 use crate::cli::folder::{self, Part};
+use crate::cli::status::report::ReplicaReport;
 use crate::cli::up::{self, Background, replica_ports};
 use pentarchy::config::ClusterConfig;
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,14 +31,14 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts one and waits until it answers.
-    pub fn start(group: &GroupArgs) -> Outcome<Self> {
+    pub fn start(group: &GroupArgs, durability: DurabilityChoice) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("pentarchy-bench-").tempdir();
         let folder = folder.map_err(|error| {
             Failure::Internal(format!("cannot make a temporary folder: {error}"))
         })?;
         let data = folder.path().join("data");
         let port = replica_ports(1)?[0];
-        let processes = up::on_a_leash(group, port, &data)?;
+        let processes = up::on_a_leash(group, durability, port, &data)?;
         let config = ClusterConfig::load(&data.join("cluster.toml"))?;
         let patient = Patient::of(&data)?;
         Ok(Self { config, patient, data, _processes: processes, _folder: folder })
@@ -85,9 +86,16 @@ impl Cluster {
         self.patient.harm(id, harm)
     }
 
-    /// Heals a replica and waits until it is level.
-    pub fn heal(&self, id: u16) -> Outcome {
-        self.patient.heal(id).map(|_| ())
+    /// Heals a replica and waits until it is level. Gives what it says then.
+    pub fn heal(&self, id: u16) -> Outcome<ReplicaReport> {
+        self.patient.heal(id)
+    }
+
+    /// What a replica says of itself.
+    pub fn replica(&self, id: u16) -> Outcome<ReplicaReport> {
+        let mut replicas = self.patient.report().replicas.into_iter();
+        let found = replicas.nth(usize::from(id)).filter(|replica| replica.reachable);
+        found.ok_or_else(|| Failure::Unwell(format!("replica {id} does not answer")))
     }
 
     /// The next replica after this one.

@@ -9,6 +9,7 @@ use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::Machine;
 use crate::bench::progress;
 use crate::bench::stats::Spread;
+use crate::cli::args::DurabilityChoice;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::say;
 use serde::Serialize;
@@ -55,7 +56,7 @@ struct Failover {
 pub fn run(args: &FailoverArgs, interrupt: &Interrupt) -> Outcome {
     check_writable([args.json.as_deref(), None])?;
     let machine = Machine::here();
-    let cluster = Cluster::start(&args.group)?;
+    let cluster = Cluster::start(&args.group, DurabilityChoice::Memory)?;
     let load = Load { clients: args.load.clients, outstanding: args.load.outstanding, counters: 1 };
     let counters = Counters::start(&cluster.config, load)?;
     let mut runs = Vec::new();

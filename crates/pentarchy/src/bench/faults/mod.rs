@@ -1,10 +1,10 @@
-//! `bench failover`, `bench faults`, `bench soak`: what faults cost. A local cluster of real
+//! `bench failover`, `bench faults`, `bench recovery`, `bench soak`: what faults cost. A local cluster of real
 //! processes, counting clients, and a replica that is broken and healed while they count.
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`args`] | options |
-//! | [`failover`], [`timeline`], [`soak`] | the commands, each a file |
+//! | [`failover`], [`timeline`], [`recovery`], [`soak`] | the commands, each a file |
 //! | [`cluster`] | the cluster that is broken |
 //! | [`count`], [`record`] | clients that count and check the count; when what was completed |
 //! | [`slope`] | a straight line through samples |
@@ -14,6 +14,7 @@ mod cluster;
 mod count;
 mod failover;
 mod record;
+mod recovery;
 mod slope;
 mod soak;
 mod timeline;
@@ -33,6 +34,7 @@ pub fn run(command: &FaultBench) -> Outcome {
     match command {
         FaultBench::Failover(args) => failover::run(args, &interrupt),
         FaultBench::Faults(args) => timeline::run(args, &interrupt),
+        FaultBench::Recovery(args) => recovery::run(args, &interrupt),
         FaultBench::Soak(args) => soak::run(args, &interrupt),
         FaultBench::Overload(args) => super::overload::run(args, &interrupt),
     }

@@ -10,6 +10,7 @@ use crate::bench::chart::{Panel, draw};
 use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::{self, Machine};
 use crate::bench::progress;
+use crate::cli::args::DurabilityChoice;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::faults::Harm;
 use crate::cli::{say, table};
@@ -61,7 +62,7 @@ struct Soak {
 pub fn run(args: &SoakArgs, interrupt: &Interrupt) -> Outcome {
     check_writable([args.json.as_deref(), args.svg.as_deref()])?;
     let machine = Machine::here();
-    let cluster = Cluster::start(&args.group)?;
+    let cluster = Cluster::start(&args.group, DurabilityChoice::Memory)?;
     let victim = cluster.after(cluster.level_primary()?);
     let (clients, outstanding) = (args.clients, args.outstanding);
     let load = Load { clients, outstanding, counters: COUNTERS };
@@ -127,7 +128,7 @@ fn watch(
         let left = args.minutes.saturating_sub(record.now());
         sleep(interrupt, PERIOD.min(left))?;
     }
-    if frozen { cluster.heal(victim) } else { Ok(()) }
+    if frozen { cluster.heal(victim).map(drop) } else { Ok(()) }
 }
 
 impl Memory {

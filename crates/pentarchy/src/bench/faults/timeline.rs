@@ -10,6 +10,7 @@ use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::Machine;
 use crate::bench::progress;
 use crate::bench::stats::Spread;
+use crate::cli::args::DurabilityChoice;
 use crate::cli::failure::Outcome;
 use crate::cli::faults::Harm;
 use crate::cli::{say, table};
@@ -70,7 +71,7 @@ struct Timelines<'a> {
 pub fn run(args: &TimelineArgs, interrupt: &Interrupt) -> Outcome {
     check_writable([args.json.as_deref(), args.svg.as_deref()])?;
     let machine = Machine::here();
-    let cluster = Cluster::start(&args.group)?;
+    let cluster = Cluster::start(&args.group, DurabilityChoice::Memory)?;
     let (clients, outstanding) = (args.load.clients, args.load.outstanding);
     let load = Load { clients, outstanding, counters: 1 };
     let counters = Counters::start(&cluster.config, load)?;
