@@ -160,9 +160,18 @@ pub const CHUNKS_MAX: usize = 64 << 10;
 /// Nodes of the tree of a state that a replica asks for in one question.
 pub const TRANSFER_NODES_MAX: usize = 256;
 
+/// Nodes of the tree of a state in one answer: enough to fill it up to the size of a chunk with
+/// small sections.
+pub const TRANSFER_ANSWER_NODES_MAX: usize = 4096;
+
 /// Questions that a replica has open at a time during state transfer; the answer to each is about
-/// as large as a chunk.
-pub const TRANSFER_CHUNKS_IN_FLIGHT: usize = 8;
+/// as large as a chunk. So 4 MiB are under way, which is 50 MB/s over a link of 80 ms.
+pub const TRANSFER_CHUNKS_IN_FLIGHT: usize = 16;
+
+/// Milliseconds for which one replica can have another keep an old state, in order to fetch it;
+/// then it has to go on with a newer one, for which it keeps what it has. So each peer costs at
+/// most what changes of the state in five minutes.
+pub const TRANSFER_PIN_MILLIS: u64 = 300_000;
 
 /// Checkpoints whose snapshots a replica keeps for others: the stable one, or the state from
 /// which the epoch began; those taken since, of which each stands for its share of the window's

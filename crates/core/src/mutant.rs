@@ -73,6 +73,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("sessions.floor-not-counted", "numbers are looked up as if the floor were 0"),
     mutant("transfer.manifest-not-checked", "a manifest is believed whatever its digest"),
     mutant("transfer.chunk-not-checked", "a chunk is believed whatever its digest"),
+    mutant("transfer.newest-only", "a newer state takes the place of one that is being fetched"),
+    mutant("transfer.pinned-for-ever", "who asks again and again keeps an old state for ever"),
     mutant("transfer.waits-for-ever", "a source that does not answer is never given up"),
     mutant("votes.twice-counts-twice", "a vote that is repeated is counted again"),
     mutant("batch.time-not-named", "the digest of a batch leaves out its time"),

@@ -9,7 +9,13 @@
 //! Who asks says of which slot it holds the state. A source that knows what changed since lists
 //! only the children that did, and the asker adds the digests of the others from its own tree: so
 //! what is moved is what changed and the paths to it, and is checked at once all the same. If the
-//! two do not fit, that source is asked for full lists from then on.
+//! two do not fit, that source is asked for full lists from then on. What is below a node comes
+//! with it as far as it fits into the answer, unless the asker may have most of it; so the number
+//! of round trips does not grow with the height of the tree.
+//!
+//! A group that is busy has a newer state several times in the time that one is moved. So a state
+//! that is being fetched is fetched to its end, and the source keeps it for the asker meanwhile; a
+//! newer one takes its place only if nothing comes of it any more.
 //!
 //! The host calls [`Transfer::on_round`] at least as often as [`Transfer::wake_at`] asks, carries
 //! out each [`Step`], and bounds how fast a peer may ask.
@@ -22,7 +28,7 @@ pub use message::{Message, Part};
 use crate::digest::Digest;
 use crate::executor::Executor;
 use crate::ids::{Millis, ReplicaId, ReplicaSet, Slot};
-use crate::limits::{TRANSFER_CHUNKS_IN_FLIGHT, TRANSFER_NODES_MAX};
+use crate::limits::{TRANSFER_CHUNKS_IN_FLIGHT, TRANSFER_NODES_MAX, TRANSFER_PIN_MILLIS};
 use crate::mutant;
 use crate::snapshot::Snapshot;
 use crate::tree::Place;
@@ -31,17 +37,21 @@ use alloc::vec::Vec;
 use build::{Build, Item, Refused, Scraps};
 use bytes::Bytes;
 
-/// After this many milliseconds without an answer another source is asked. A late answer is still
-/// taken, so a slow link makes progress.
+/// After this many milliseconds in which nothing came from a source that was asked, another one is.
+/// A late answer is still taken, so a slow link makes progress.
 const ASK_TIMEOUT_MS: u64 = 400;
+
+/// Milliseconds without progress after which a state is given up if a newer one is to be had. Much
+/// longer than [`ASK_TIMEOUT_MS`], for slow links.
+const STALL_MS: u64 = 2_000;
 
 /// Milliseconds for which a source is left alone after its first failure; doubled by each failure
 /// in a row.
 const SKIP_MS: u64 = 500;
 
 /// Milliseconds after its last question for which a replica can go on fetching the state that it
-/// began with, although newer ones are stable here. A busy group would else leave it behind for
-/// ever: its states change faster than they are moved.
+/// began with, although newer ones are stable here; all in all no longer than
+/// [`TRANSFER_PIN_MILLIS`].
 const PIN_MS: u64 = 2_000;
 
 /// Times that [`SKIP_MS`] is doubled at most: no source is left alone for longer than 16 seconds.
@@ -61,7 +71,7 @@ pub enum Step {
     Install(Snapshot),
 }
 
-/// Nodes in a question, at least, if so many are to be asked for.
+/// Nodes in a question, at least, if so many are to be asked for and nothing comes with them.
 const NODES_MIN: usize = 16;
 
 /// Milliseconds for which the scraps of a transfer that was given up are kept for the next one.
@@ -87,6 +97,8 @@ pub struct Transfer {
     me: ReplicaId,
     now: Millis,
     goal: Option<Goal>,
+    /// A newer state than the goal's, in case that cannot be had.
+    next: Option<Wish>,
     /// What is left of the goal that was given up last, and until when it is kept.
     scraps: Option<(Scraps, Millis)>,
     failures: BTreeMap<ReplicaId, Failures>,
@@ -99,7 +111,20 @@ pub struct Transfer {
 #[derive(Debug)]
 struct Pinned {
     snapshot: Snapshot,
+    /// Unless it asks again.
     until: Millis,
+    /// Even if it asks again: a replica that is not honest must not hold an old state for ever.
+    ends: Millis,
+}
+
+/// A state that is worth fetching.
+#[derive(Debug)]
+struct Wish {
+    slot: Slot,
+    state: Digest,
+    sources: ReplicaSet,
+    /// The newest state that is here.
+    base: Option<Snapshot>,
 }
 
 /// The state that is wanted.
@@ -108,8 +133,16 @@ struct Goal {
     slot: Slot,
     state: Digest,
     sources: ReplicaSet,
+    /// Sources that do not have it any more, as they say.
+    gone: ReplicaSet,
+    /// When it is given up unless something comes; set at the end of the round in which it was
+    /// wanted, or something came.
+    stalls: Option<Millis>,
     /// Sources that are to send full lists.
     full: ReplicaSet,
+    /// Sources that are to send what they are asked for only: they do not know what changed, as
+    /// after a restart.
+    plain: ReplicaSet,
     /// The source that was asked last; the next one after it is asked next.
     last: ReplicaId,
     build: Build,
@@ -145,14 +178,16 @@ impl Transfer {
             me,
             now: Millis(0),
             goal: None,
+            next: None,
             scraps: None,
             failures: BTreeMap::new(),
             pinned: BTreeMap::new(),
         }
     }
 
-    /// Fetches the state of a slot that a quorum vouches for. Replaces an earlier wish; what was
-    /// fetched for that one and is part of this one too is kept.
+    /// Fetches the state of a slot that a quorum vouches for. If another one is being fetched, and
+    /// something comes of that, it is fetched to its end: so what is installed may be older than
+    /// what was wanted last.
     pub fn want(
         &mut self,
         slot: Slot,
@@ -168,18 +203,37 @@ impl Transfer {
             self.forget();
             return;
         }
+        let now = self.now;
+        let wish = || Wish { slot, state, sources, base: executor.latest().cloned() };
         match &mut self.goal {
             Some(goal) if goal.slot == slot && goal.state == state => goal.sources = sources,
-            _ => {
-                self.give_up();
-                let scraps = self.scraps.take().map(|(scraps, _)| scraps).unwrap_or_default();
-                let build = Build::new(slot, state, executor.latest().cloned(), scraps);
-                self.goal = Some(Goal::new(slot, state, sources, self.me, build));
-                // A new checkpoint is a new chance: who had nothing at the old one may have this.
-                self.failures.clear();
+            Some(goal) if !goal.is_stalled(now) && !mutant!("transfer.newest-only") => {
+                if slot > self.next.as_ref().map_or(goal.slot, |next| next.slot) {
+                    self.next = Some(wish());
+                }
             }
+            _ => self.begin(wish()),
         }
         self.ask(out);
+    }
+
+    /// Fetches this, and nothing else any more.
+    fn begin(&mut self, wish: Wish) {
+        self.give_up();
+        let scraps = self.scraps.take().map(|(scraps, _)| scraps).unwrap_or_default();
+        let build = Build::new(wish.slot, wish.state, wish.base, scraps);
+        self.goal = Some(Goal::new((wish.slot, wish.state), wish.sources, self.me, build));
+        // A new checkpoint is a new chance: who had nothing at the old one may have this.
+        self.failures.clear();
+    }
+
+    /// Goes on with a newer state if nothing comes of the one that is being fetched.
+    fn go_on(&mut self) {
+        if self.goal.as_ref().is_some_and(|goal| goal.is_stalled(self.now))
+            && let Some(next) = self.next.take()
+        {
+            self.begin(next);
+        }
     }
 
     /// A replica spoke: answers its question, or goes on with its answer.
@@ -205,18 +259,21 @@ impl Transfer {
             }
         }
         self.install(out);
+        self.go_on();
         self.ask(out);
     }
 
-    /// The state that a replica asks about, which is there for it until it asks about another one
-    /// or asks no more.
+    /// The state that a replica asks about, which is there for it until it asks about another one,
+    /// or asks no more, or has asked for too long.
     fn pin(&mut self, from: ReplicaId, slot: Slot, executor: &Executor) -> Option<&Snapshot> {
-        let until = Millis(self.now.0.saturating_add(PIN_MS));
+        let after = |millis| Millis(self.now.0.saturating_add(millis));
+        let until = after(PIN_MS);
         match self.pinned.get_mut(&from) {
             Some(pinned) if pinned.snapshot.slot == slot => pinned.until = until,
             _ => {
-                let snapshot = executor.snapshot(slot)?.clone();
-                self.pinned.insert(from, Pinned { snapshot, until });
+                let (snapshot, ends) =
+                    (executor.snapshot(slot)?.clone(), after(TRANSFER_PIN_MILLIS));
+                self.pinned.insert(from, Pinned { snapshot, until, ends });
             }
         }
         self.pinned.get(&from).map(|pinned| &pinned.snapshot)
@@ -225,7 +282,9 @@ impl Transfer {
     /// Time has passed: gives up on answers that are overdue and asks others.
     pub fn on_round(&mut self, now: Millis, out: &mut Vec<Step>) {
         self.now = self.now.max(now);
-        self.pinned.retain(|_, pinned| pinned.until > self.now);
+        let forever = mutant!("transfer.pinned-for-ever");
+        self.pinned
+            .retain(|_, pinned| pinned.until > self.now && (pinned.ends > self.now || forever));
         self.scraps.take_if(|(_, until)| *until <= self.now);
         let Some(goal) = &self.goal else { return };
         let mut overdue = ReplicaSet::EMPTY;
@@ -238,9 +297,12 @@ impl Transfer {
         for source in overdue.iter() {
             self.blame(source);
         }
+        self.go_on();
         self.ask(out);
+        let Some(goal) = &mut self.goal else { return };
+        goal.stalls.get_or_insert(Millis(self.now.0.saturating_add(STALL_MS)));
         let deadline = Millis(self.now.0.saturating_add(ASK_TIMEOUT_MS));
-        for ask in self.goal.iter_mut().flat_map(|goal| &mut goal.asked) {
+        for ask in &mut goal.asked {
             ask.deadline.get_or_insert(deadline);
         }
     }
@@ -251,7 +313,8 @@ impl Transfer {
         let goal = self.goal.as_ref()?;
         let answers = goal.asked.iter().map(|ask| ask.deadline.unwrap_or(self.now));
         let pauses = self.failures.values().map(|failures| failures.until);
-        answers.chain(pauses.filter(|until| *until > self.now)).min()
+        let stall = goal.stalls.filter(|_| self.next.is_some());
+        answers.chain(pauses.chain(stall).filter(|until| *until > self.now)).min()
     }
 
     /// How far the transfer has come; `None` while nothing is wanted.
@@ -273,7 +336,7 @@ impl Transfer {
         let Some((first, _)) = nodes.first() else { return };
         let is_top = goal.build.wants(Item::Top);
         let ask = goal.answered(from, if is_top { Item::Top } else { Item::Node(*first) });
-        let (mut good, mut wrong) = (false, false);
+        let (mut good, mut wrong, mut needless) = (0, false, 0);
         for (place, part) in nodes {
             let bytes = part.size() as u64;
             let taken = if goal.build.wants(Item::Top) {
@@ -284,9 +347,9 @@ impl Transfer {
             match taken {
                 Ok(()) => {
                     goal.bytes += bytes;
-                    good = true;
+                    good += 1;
                 }
-                Err(Refused::NotWanted) => {}
+                Err(Refused::NotWanted) => needless += 1,
                 Err(Refused::OtherBase) if !goal.full.contains(from) => {
                     goal.full.insert(from);
                     break;
@@ -297,7 +360,10 @@ impl Transfer {
                 }
             }
         }
-        self.settle(from, ask.as_ref(), good, wrong);
+        if needless > good {
+            goal.plain.insert(from);
+        }
+        self.settle(from, ask.as_ref(), good > 0, wrong);
     }
 
     fn on_chunk(&mut self, from: ReplicaId, section: u32, chunk: u32, bytes: Bytes) {
@@ -312,8 +378,9 @@ impl Transfer {
     }
 
     fn on_gone(&mut self, from: ReplicaId) {
-        let asked = self.goal.iter().flat_map(|goal| &goal.asked).any(|ask| ask.to == from);
-        if asked {
+        let Some(goal) = &mut self.goal else { return };
+        if goal.asked.iter().any(|ask| ask.to == from) {
+            goal.gone.insert(from);
             self.blame(from);
         }
     }
@@ -331,6 +398,12 @@ impl Transfer {
         if wrong && ask.is_some() {
             self.blame(source);
         } else if good {
+            goal.gone.remove(source);
+            goal.stalls = None;
+            // What it was asked besides is on its way behind this.
+            for ask in goal.asked.iter_mut().filter(|ask| ask.to == source) {
+                ask.deadline = None;
+            }
             self.failures.remove(&source);
         }
     }
@@ -369,6 +442,7 @@ impl Transfer {
 
     /// Wants nothing any more, for now: what was fetched may be part of what is wanted next.
     pub fn give_up(&mut self) {
+        self.next = None;
         if let Some(goal) = self.goal.take() {
             let until = Millis(self.now.0.saturating_add(SCRAPS_MS));
             self.scraps = Some((goal.build.into_scraps(), until));
@@ -377,15 +451,39 @@ impl Transfer {
 
     fn forget(&mut self) {
         self.goal = None;
+        self.next = None;
         self.scraps = None;
         self.failures.clear();
     }
 }
 
 impl Goal {
-    fn new(slot: Slot, state: Digest, sources: ReplicaSet, last: ReplicaId, build: Build) -> Self {
-        let (full, asked) = (ReplicaSet::EMPTY, Vec::new());
-        Self { slot, state, sources, full, last, build, asked, asks: 0, bytes: 0 }
+    const fn new(
+        (slot, state): (Slot, Digest),
+        sources: ReplicaSet,
+        last: ReplicaId,
+        build: Build,
+    ) -> Self {
+        Self {
+            slot,
+            state,
+            sources,
+            gone: ReplicaSet::EMPTY,
+            stalls: None,
+            full: ReplicaSet::EMPTY,
+            plain: ReplicaSet::EMPTY,
+            last,
+            build,
+            asked: Vec::new(),
+            asks: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Whether nothing comes of it: nobody has it, or nothing came for a while.
+    fn is_stalled(&self, now: Millis) -> bool {
+        let gone = self.sources.iter().all(|source| self.gone.contains(source));
+        gone || self.stalls.is_some_and(|stalls| stalls <= now)
     }
 
     /// The source with the fewest open questions; among equals the one whose turn it is.
@@ -399,8 +497,10 @@ impl Goal {
 
     /// What to ask a source, if there is something to ask.
     fn next_question(&mut self, to: ReplicaId) -> Option<Message> {
+        let since = self.build.since().filter(|_| !self.full.contains(to));
+        let below = self.build.is_blank(since) && !self.plain.contains(to);
         let share = self.build.waiting().div_ceil(TRANSFER_CHUNKS_IN_FLIGHT);
-        let nodes_max = share.clamp(NODES_MIN, TRANSFER_NODES_MAX);
+        let nodes_max = share.clamp(if below { 1 } else { NODES_MIN }, TRANSFER_NODES_MAX);
         let number = self.asks;
         let items = self.build.next(number, nodes_max);
         let slot = self.slot;
@@ -409,13 +509,12 @@ impl Goal {
                 Message::AskChunk { slot, section: *section, chunk: *chunk }
             }
             _ => {
-                let since = self.build.since().filter(|_| !self.full.contains(to));
                 let place = |item: &Item| match item {
                     Item::Node(place) => Some(*place),
                     Item::Top | Item::Chunk(..) => None,
                 };
                 let places = items.iter().filter_map(place).collect();
-                Message::AskNodes { slot, since, places }
+                Message::AskNodes { slot, since, below, places }
             }
         };
         self.asks += 1;

@@ -77,8 +77,8 @@ fn fetch(wanted: &Snapshot, learner: &Executor, changed: u64, full: bool) -> Sna
             asked += question.to_bytes().len();
             questions += 1;
             let question = match question {
-                Message::AskNodes { slot, places, .. } if full => {
-                    Message::AskNodes { slot, since: None, places }
+                Message::AskNodes { slot, below, places, .. } if full => {
+                    Message::AskNodes { slot, since: None, below, places }
                 }
                 question => question,
             };

@@ -218,8 +218,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
         put_bytes(&message.to_bytes(), &mut deed);
         deed
     };
-    let ask = |since, places| Message::AskNodes { slot, since, places };
+    let ask = |since, places| Message::AskNodes { slot, since, below: false, places };
     let top = said(&answer(&ask(None, Vec::new())));
+    let more = Message::AskNodes { slot, since: None, below: true, places: Vec::new() };
+    let more = said(&answer(&more));
     let partial = said(&answer(&ask(Some(BASE), Vec::new())));
     let under = (0..16).map(|prefix| Place { height: wanted().tree.place().height - 1, prefix });
     let under: Vec<Place> = under.filter(|place| wanted().tree.find(*place).is_some()).collect();
@@ -235,5 +237,6 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let late = [top.clone(), vec![3, 0xff, 1, 1, 0]].concat();
     let rest = [1, 0].repeat(12);
     let whole = [top, below, rest.clone(), small.clone()].concat();
-    vec![honest, liars, gone, asks.concat(), late, whole, [partial, small, rest].concat()]
+    let more = [more, rest.clone()].concat();
+    vec![honest, liars, gone, asks.concat(), late, whole, more, [partial, small, rest].concat()]
 }

@@ -65,7 +65,7 @@ pub enum Refused {
 /// What is left of a tree that was not finished: for the next one.
 #[derive(Debug, Default)]
 pub struct Scraps {
-    /// A mixture of the state that was here and what was fetched.
+    /// A mixture of the state that was here and what was fetched; none if nothing was.
     pub tree: Option<Tree>,
     /// Chunks of sections of which others are missing.
     pub chunks: BTreeMap<Digest, Bytes>,
@@ -80,11 +80,15 @@ pub struct Build {
     base: Option<Snapshot>,
     /// What need not be fetched.
     known: Tree,
+    /// Whether that is more than [`Self::base`].
+    has_scraps: bool,
     /// Chunks from before, each used at most once.
     spare: BTreeMap<Digest, Bytes>,
     /// Sections of the state and leaves among them, once the top node is here.
     shape: Option<(u32, u32)>,
     wanted: BTreeMap<Item, Want>,
+    /// Those of them that are in no question.
+    waiting: usize,
     /// What is to be asked for next, the last first: so what was begun is finished, and what
     /// waits stays small. May hold what is not wanted any more.
     stack: Vec<Item>,
@@ -99,15 +103,18 @@ impl Build {
     /// The tree of a state, of which only the digest is known.
     pub fn new(slot: Slot, state: Digest, base: Option<Snapshot>, scraps: Scraps) -> Self {
         let base = base.filter(|base| base.slot < slot);
+        let has_scraps = scraps.tree.is_some();
         let known = scraps.tree.or_else(|| base.as_ref().map(|base| base.tree.clone()));
         Self {
             slot,
             state,
             base,
             known: known.unwrap_or_else(|| Tree::new(0)),
+            has_scraps,
             spare: scraps.chunks,
             shape: None,
             wanted: BTreeMap::from([(Item::Top, Want { digest: state, ask: None })]),
+            waiting: 1,
             stack: Vec::from([Item::Top]),
             open: BTreeMap::new(),
             large: BTreeMap::new(),
@@ -132,9 +139,15 @@ impl Build {
         self.done.take()
     }
 
-    /// Things that may be waiting to be asked for.
-    pub fn waiting(&self) -> usize {
-        self.stack.len()
+    /// Whether all that a source lists that leaves out what did not change since then is new here:
+    /// it may as well send what is below.
+    pub const fn is_blank(&self, since: Option<Slot>) -> bool {
+        !self.has_scraps && (since.is_some() || self.known.top().is_none())
+    }
+
+    /// Things that are waiting to be asked for.
+    pub const fn waiting(&self) -> usize {
+        self.waiting
     }
 
     /// What is to be asked for in a question: some nodes, or the top, or a chunk.
@@ -148,6 +161,7 @@ impl Build {
                 break;
             }
             want.ask = Some(ask);
+            self.waiting -= 1;
             items.push(item);
             if items.len() >= nodes_max || !matches!(item, Item::Node(_)) {
                 break;
@@ -166,6 +180,7 @@ impl Build {
         for item in items.iter().rev() {
             if let Some(want) = self.wanted.get_mut(item).filter(|want| want.ask == Some(ask)) {
                 want.ask = None;
+                self.waiting += 1;
                 self.stack.push(*item);
             }
         }
@@ -192,7 +207,7 @@ impl Build {
         let state = self.state;
         let fits = |top| Tree::digest_of(sections, leaves, top) == state;
         let checked = self.checked(place, part, fits)?;
-        self.wanted.remove(&Item::Top);
+        self.came(Item::Top);
         self.shape = Some((sections, leaves));
         self.take_in(place, checked);
         Ok(())
@@ -203,7 +218,7 @@ impl Build {
         let want = self.wanted.get(&Item::Node(place)).ok_or(Refused::NotWanted)?;
         let wanted = want.digest;
         let checked = self.checked(place, part, |digest| digest == wanted)?;
-        self.wanted.remove(&Item::Node(place));
+        self.came(Item::Node(place));
         self.take_in(place, checked);
         Ok(())
     }
@@ -214,7 +229,7 @@ impl Build {
         let want = self.wanted.get(&item).ok_or(Refused::NotWanted)?;
         let digest = want.digest;
         believed(Digest::of(&bytes) == digest)?;
-        self.wanted.remove(&item);
+        self.came(item);
         self.chunks.insert(digest, bytes);
         if let Entry::Occupied(mut large) = self.large.entry(section) {
             large.get_mut().missing -= 1;
@@ -305,7 +320,14 @@ impl Build {
 
     fn want(&mut self, item: Item, digest: Digest) {
         self.wanted.insert(item, Want { digest, ask: None });
+        self.waiting += 1;
         self.stack.push(item);
+    }
+
+    /// Something that is wanted is here, and may not even have been asked for.
+    fn came(&mut self, item: Item) {
+        let want = self.wanted.remove(&item);
+        self.waiting -= usize::from(want.is_some_and(|want| want.ask.is_none()));
     }
 
     fn begin_large(&mut self, place: Place, section: u32, digests: Vec<Digest>) {
@@ -374,11 +396,11 @@ impl Build {
         let tree = match self.shape {
             Some((sections, _)) => {
                 let top = self.mixture(Place::top(sections));
-                Tree::with_top(sections, top)
+                Some(Tree::with_top(sections, top))
             }
-            None => self.known,
+            None => self.has_scraps.then_some(self.known),
         };
-        Scraps { tree: Some(tree), chunks }
+        Scraps { tree, chunks }
     }
 
     /// What was fetched below a place, and elsewhere what was known.

@@ -2,7 +2,7 @@
 
 use crate::digest::Digest;
 use crate::ids::Slot;
-use crate::limits::{CHUNK_BYTES_MAX, CHUNKS_MAX, TRANSFER_NODES_MAX};
+use crate::limits::{CHUNK_BYTES_MAX, CHUNKS_MAX, TRANSFER_ANSWER_NODES_MAX, TRANSFER_NODES_MAX};
 use crate::snapshot::Snapshot;
 use crate::tree::{Inner, Leaf, Node, Place};
 use crate::wire::{Malformed, Reader, Wire, Writer};
@@ -18,10 +18,13 @@ pub enum Message {
         slot: Slot,
         /// I have the state after this slot: leave out what did not change since.
         since: Option<Slot>,
+        /// I have nothing of what you list: send what is below as well, as far as it fits.
+        below: bool,
         /// Which; none for the top node. At most [`TRANSFER_NODES_MAX`].
         places: Vec<Place>,
     },
-    /// Answer to [`Self::AskNodes`]: the first of the nodes that were asked for, as many as fit.
+    /// Answer to [`Self::AskNodes`]: the first of the nodes that were asked for, each before what
+    /// is below it, as many as fit; at most [`TRANSFER_ANSWER_NODES_MAX`].
     Nodes {
         /// The slot.
         slot: Slot,
@@ -120,7 +123,7 @@ impl Part {
     fn of_inner(inner: &Inner, since: Option<Slot>) -> Self {
         let (mut listed, mut digests) = (0, Vec::new());
         for (number, child) in inner.children() {
-            if since.is_none_or(|since| child.changed() > since) {
+            if is_new(child, since) {
                 listed |= 1 << number;
                 digests.push(child.digest());
             }
@@ -152,7 +155,7 @@ impl Message {
     #[must_use]
     pub fn answer(&self, snapshot: Option<&Snapshot>) -> Self {
         let found = snapshot.and_then(|snapshot| match self {
-            Self::AskNodes { since, places, .. } => nodes(snapshot, *since, places),
+            Self::AskNodes { since, below, places, .. } => nodes(snapshot, *since, *below, places),
             Self::AskChunk { section, chunk, .. } => {
                 let (_, bytes) = snapshot.tree.section(*section)?.chunks().get(*chunk as usize)?;
                 let (slot, section, chunk) = (snapshot.slot, *section, *chunk);
@@ -164,22 +167,46 @@ impl Message {
     }
 }
 
-/// The first of the nodes that are asked for, about as much as a chunk, at least one.
-fn nodes(snapshot: &Snapshot, since: Option<Slot>, places: &[Place]) -> Option<Message> {
+/// The first of the nodes that are asked for, about as much as a chunk, at least one; each with
+/// what is below it, if that is wanted.
+fn nodes(
+    snapshot: &Snapshot,
+    since: Option<Slot>,
+    below: bool,
+    places: &[Place],
+) -> Option<Message> {
     let tree = &snapshot.tree;
     let top = [tree.place()];
     let (mut nodes, mut bytes) = (Vec::new(), 0);
-    for place in if places.is_empty() { &top } else { places } {
+    let mut waiting = Vec::new();
+    'places: for place in if places.is_empty() { &top } else { places } {
         let Some(node) = tree.find(*place) else { break };
-        let part = Part::of(node, since);
-        bytes += part.size();
-        if bytes > CHUNK_BYTES_MAX && !nodes.is_empty() {
-            break;
+        waiting.push((*place, node));
+        while let Some((place, node)) = waiting.pop() {
+            let part = Part::of(node, since);
+            bytes += part.size();
+            let full = bytes > CHUNK_BYTES_MAX || nodes.len() == TRANSFER_ANSWER_NODES_MAX;
+            if full && !nodes.is_empty() {
+                break 'places;
+            }
+            nodes.push((place, part));
+            if let Node::Inner(inner) = node
+                && below
+            {
+                let children = inner.children().filter(|(_, child)| is_new(child, since));
+                let from = waiting.len();
+                waiting.extend(children.map(|(number, child)| (place.child(number), child)));
+                waiting[from..].reverse();
+            }
         }
-        nodes.push((*place, part));
     }
     let (slot, sections, leaves) = (snapshot.slot, tree.sections(), tree.leaves());
     (!nodes.is_empty()).then_some(Message::Nodes { slot, sections, leaves, nodes })
+}
+
+/// Whether something here or below may have changed since.
+fn is_new(node: &Node, since: Option<Slot>) -> bool {
+    since.is_none_or(|since| node.changed() > since)
 }
 
 impl Wire for Place {
@@ -241,10 +268,11 @@ impl Wire for Part {
 impl Wire for Message {
     fn encode(&self, to: &mut Writer) {
         match self {
-            Self::AskNodes { slot, since, places } => {
+            Self::AskNodes { slot, since, below, places } => {
                 to.u8(0);
                 slot.encode(to);
                 to.option(since.as_ref());
+                to.u8(u8::from(*below));
                 to.sequence(places);
             }
             Self::Nodes { slot, sections, leaves, nodes } => {
@@ -278,12 +306,18 @@ impl Wire for Message {
         let slot = Slot::decode(from)?;
         match kind {
             0 => {
-                let (since, places) = (from.option()?, from.sequence(TRANSFER_NODES_MAX)?);
-                Ok(Self::AskNodes { slot, since, places })
+                let since = from.option()?;
+                let below = match from.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(Malformed),
+                };
+                let places = from.sequence(TRANSFER_NODES_MAX)?;
+                Ok(Self::AskNodes { slot, since, below, places })
             }
             1 => {
                 let (sections, leaves) = (from.u32()?, from.u32()?);
-                let nodes = from.sequence(TRANSFER_NODES_MAX)?;
+                let nodes = from.sequence(TRANSFER_ANSWER_NODES_MAX)?;
                 Ok(Self::Nodes { slot, sections, leaves, nodes })
             }
             2 => Ok(Self::AskChunk { slot, section: from.u32()?, chunk: from.u32()? }),

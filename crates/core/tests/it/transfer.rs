@@ -6,7 +6,8 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::{
-    CHUNK_BYTES_MAX, CHUNKS_MAX, TRANSFER_CHUNKS_IN_FLIGHT, TRANSFER_NODES_MAX,
+    CHUNK_BYTES_MAX, CHUNKS_MAX, TRANSFER_ANSWER_NODES_MAX, TRANSFER_CHUNKS_IN_FLIGHT,
+    TRANSFER_NODES_MAX, TRANSFER_PIN_MILLIS,
 };
 use pentarchy_core::service::{Context, SmallService, Whole};
 use pentarchy_core::sessions::SESSION_SECTIONS;
@@ -344,11 +345,17 @@ fn a_newer_wish_keeps_what_is_still_of_use() {
         world.answer(&source, &mut honest);
     }
     let stale: Vec<_> = world.asked.drain(..).collect();
-    let one = 1 + SESSION_SECTIONS + 2;
+    let (goal, one) = (first, 1 + SESSION_SECTIONS + 2);
 
     run(&mut source, &batch(1, &[(9, write(1, 6 * CHUNK, 3))]));
     let (digest, second) = (source.checkpoint(), source.executed());
     world.want(second, digest);
+    assert_eq!(world.transfer.progress().map(|it| it.slot), Some(goal), "it goes on");
+    for peer in PEERS {
+        world.hear(peer, Message::Gone { slot: first });
+    }
+    assert_eq!(world.transfer.progress().map(|it| it.slot), Some(second), "nobody has it");
+    world.asked.retain(|(_, question)| question.slot() == second);
     let (to, _) = stale[0].clone();
     let bytes = Bytes::from_static(b"stale");
     world.hear(to, Message::Chunk { slot: first, section: one, chunk: 3, bytes });
@@ -358,6 +365,75 @@ fn a_newer_wish_keeps_what_is_still_of_use() {
     // Of the page that is as before at least four chunks had arrived; the stale one moved in vain.
     assert!((10 + 1 + 6..=10 + 1 + 6 + 2).contains(&world.moved.len()), "{}", world.moved.len());
     world.install_and_compare(&mut source);
+}
+
+#[test]
+fn a_state_is_fetched_to_its_end_however_many_newer_ones_there_are() {
+    let (source, first, digest) = toy::executor(&[(0, 12 * CHUNK, 1)]);
+    let mut world = World::new(fresh());
+    world.want(first, digest);
+    let mut newer = 0;
+    while world.installed.is_none() {
+        newer += 1;
+        world.want(Slot(first.0 + newer), Digest::of(&newer.to_le_bytes()));
+        world.answer(&source, &mut honest);
+    }
+    assert!(newer > 5);
+    assert_eq!(world.moved.len(), 12, "nothing was moved in vain");
+    assert_eq!(world.installed.map(|snapshot| snapshot.slot), Some(first));
+}
+
+#[test]
+fn a_state_of_which_nothing_comes_gives_way_to_a_newer_one() {
+    let (mut source, first, digest) = toy::executor(&[(0, 4 * CHUNK, 1)]);
+    let mut world = World::new(fresh());
+    world.want(first, digest);
+    world.answer(&source, &mut honest);
+    run(&mut source, &batch(1, &[(9, write(0, 1, 3))]));
+    let (digest, second) = (source.checkpoint(), source.executed());
+    world.want(second, digest);
+    let begun = world.now;
+    while world.transfer.progress().is_some_and(|it| it.slot == first) {
+        world.asked.clear();
+        world.round();
+    }
+    assert!(world.now > begun + 1_000, "a slow link has its time");
+    assert!(world.now < begun + 10_000);
+    world.asked.retain(|(_, question)| question.slot() == second);
+    world.finish(&source, honest);
+    assert_eq!(world.installed.as_ref().map(|snapshot| snapshot.slot), Some(second));
+    world.install_and_compare(&mut source);
+}
+
+/// Asks a source for a state's top every second, until it says that it has it no more.
+fn kept_for(seconds: u64, between: u64) -> u64 {
+    let (mut executor, slot, _) = toy::executor(&[(0, 10, 1)]);
+    let mut source = Transfer::new(PEERS[0]);
+    let (mut now, mut out) = (1_700_000_000_000, Vec::new());
+    source.on_round(Millis(now), &mut out);
+    let begun = now;
+    while now < begun + seconds * 1_000 {
+        let ask = Message::AskNodes { slot, since: None, below: true, places: Vec::new() };
+        source.on_message(LEARNER, ask, &executor, &mut out);
+        let said = out.pop();
+        assert!(out.is_empty());
+        if matches!(said, Some(Step::Send { message: Message::Gone { .. }, .. })) {
+            break;
+        }
+        // The group goes on.
+        run(&mut executor, &batch(1, &[(now, write(1, 10, 2))]));
+        executor.checkpoint();
+        executor.stable(executor.executed());
+        now += between;
+        source.on_round(Millis(now), &mut out);
+    }
+    now - begun
+}
+
+#[test]
+fn a_state_is_kept_for_who_fetches_it_but_not_for_ever() {
+    assert_eq!(kept_for(1_000, 1_000), TRANSFER_PIN_MILLIS);
+    assert_eq!(kept_for(1_000, 10_000), 10_000, "who asks no more does not need it");
 }
 
 #[test]
@@ -408,7 +484,7 @@ fn a_state_that_is_held_is_installed_without_a_word() {
 #[test]
 fn what_was_not_asked_for_changes_nothing() {
     let (source, slot, digest) = toy::executor(&[(0, 3 * CHUNK, 1)]);
-    let ask = Message::AskNodes { slot, since: None, places: Vec::new() };
+    let ask = Message::AskNodes { slot, since: None, below: false, places: Vec::new() };
     let top = ask.answer(source.snapshot(slot));
     let mut world = World::new(fresh());
     world.hear(PEERS[0], top.clone());
@@ -440,9 +516,10 @@ fn questions_without_an_answer_are_answered_gone() {
     let (since, next) = (None, slot.next());
     let nowhere = [(1, u32::MAX), (9, 0), (0, u32::MAX), (0, 50)];
     let nowhere = nowhere.map(|(height, prefix)| Place { height, prefix });
-    let nowhere = nowhere.map(|place| Message::AskNodes { slot, since, places: vec![place] });
+    let nowhere =
+        nowhere.map(|place| Message::AskNodes { slot, since, below: false, places: vec![place] });
     let others = [
-        Message::AskNodes { slot: next, since, places: Vec::new() },
+        Message::AskNodes { slot: next, since, below: false, places: Vec::new() },
         Message::AskChunk { slot: next, section: 0, chunk: 0 },
         Message::AskChunk { slot, section: u32::MAX, chunk: 0 },
         Message::AskChunk { slot, section: 0, chunk: 0 },
@@ -461,13 +538,13 @@ fn an_oversize_message_is_malformed() {
     let chunk = Message::Chunk { slot, section: 0, chunk: 0, bytes: bytes.clone() };
     let place = Place { height: 0, prefix: 0 };
     let places = vec![place; TRANSFER_NODES_MAX + 1];
-    let asks = Message::AskNodes { slot, since: None, places };
+    let asks = Message::AskNodes { slot, since: None, below: false, places };
     let nodes = |parts: Vec<Part>| {
         let nodes = parts.into_iter().map(|part| (place, part)).collect();
         Message::Nodes { slot, sections: 1, leaves: 1, nodes }
     };
     let small = Part::Section { section: 0, bytes: Bytes::new() };
-    let many = nodes(vec![small; TRANSFER_NODES_MAX + 1]);
+    let many = nodes(vec![small; TRANSFER_ANSWER_NODES_MAX + 1]);
     let section = nodes(vec![Part::Section { section: 0, bytes }]);
     let absent =
         nodes(vec![Part::Children { present: 1, listed: 3, digests: vec![Digest([1; 32]); 2] }]);

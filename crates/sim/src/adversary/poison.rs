@@ -54,8 +54,8 @@ impl Poison {
                     Message::Nodes { slot, sections, leaves, nodes }
                 }
             },
-            Message::AskNodes { since, places, .. } => {
-                Message::AskNodes { slot: Slot(rng.below(1 << 40)), since, places }
+            Message::AskNodes { since, below, places, .. } => {
+                Message::AskNodes { slot: Slot(rng.below(1 << 40)), since, below, places }
             }
             Message::AskChunk { slot, section, .. } => {
                 Message::AskChunk { slot, section, chunk: rng.next_u64() as u32 }

@@ -156,7 +156,7 @@ pub(super) mod tests {
         let mut load = Load::default();
         let (slot, section, chunk) = (Slot(1), 9, 4);
         let bytes = pentarchy_core::Bytes::from(vec![0; CHUNK_BYTES_MAX]);
-        let ask = Message::AskNodes { slot, since: None, places: Vec::new() };
+        let ask = Message::AskNodes { slot, since: None, below: false, places: Vec::new() };
         let part = Part::Section { section, bytes: bytes.slice(..9000) };
         let nodes = vec![(Place { height: 0, prefix: section }, part)];
         let nodes = Message::Nodes { slot, sections: 10, leaves: 1, nodes };
