@@ -112,6 +112,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("frame.checkpoint-misnamed", "a checkpoint is announced for the slot behind its own"),
     mutant("frame.stable-by-f", "f signatures make a checkpoint stable"),
     mutant("frame.never-fetches", "a replica that is behind does not fetch the state"),
+    mutant("frame.old-state-installed", "a state that is no more the stable one is gone on from"),
+    mutant("frame.window-leaves-fetched", "the window moves on while a state is being fetched"),
     mutant("frame.resends-once", "the timer that repairs loss runs once"),
     mutant("frame.stable-not-passed-on", "proofs of checkpoints are not passed on"),
     mutant("frame.never-asks", "no replica ever asks for another view"),

@@ -32,7 +32,8 @@ pub mod replica {
             /// Digest of service state and client table after that slot.
             state: Digest,
         },
-        /// Answer to [`Output::Fetch`]: the state was fetched, checked and installed.
+        /// Answer to [`Output::Fetch`]: a state was fetched, checked and installed. Not
+        /// necessarily the one that was wanted last.
         Installed {
             /// The slot whose state it is.
             slot: Slot,
@@ -86,7 +87,9 @@ pub mod replica {
             /// The vouched digest.
             state: Digest,
         },
-        /// Get this state from these replicas; a quorum vouches for it. Replaces an earlier wish.
+        /// Get this state from these replicas; a quorum vouches for it. If another one is being
+        /// fetched, and something comes of that, that is fetched to its end and this is forgotten:
+        /// a busy group has a newer state more often than one is moved.
         Fetch {
             /// The slot.
             slot: Slot,

@@ -356,7 +356,8 @@ impl Unit {
             | Output::Stable { .. }
             | Output::Fetch { .. }
                 if self.ended.is_some() => {}
-            Output::Execute { .. } | Output::Checkpoint { .. } if self.is_installing() => {}
+            Output::Execute { .. } | Output::Checkpoint { .. } | Output::Fetch { .. }
+                if self.is_installing() => {}
             Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();
@@ -379,8 +380,11 @@ impl Unit {
             }
             Output::Stable { slot, state } => self.on_stable(slot, state)?,
             Output::Fetch { slot, state, from } => {
-                info!(%slot, "fetching the group's state");
+                let before = self.transfer.progress().map(|it| it.slot);
                 self.transfer.want(slot, state, from, &self.executor, &mut self.steps);
+                if self.transfer.progress().is_some_and(|it| Some(it.slot) != before) {
+                    info!(%slot, "fetching the group's state");
+                }
                 self.carry_out_transfer(network)?;
             }
             Output::Entered { view, reason } => info!(%view, reason, "entered view"),

@@ -127,11 +127,12 @@ impl Checkpoints {
         is_later
     }
 
-    /// A tick passed with everything up to `committed` handed to execution.
-    pub fn overdue(&mut self, committed: Slot) -> Overdue {
+    /// A tick passed, or a state was installed, with everything up to `committed` handed to
+    /// execution. What lies above the `high` end of the window is nothing to wait for.
+    pub fn overdue(&mut self, committed: Slot, high: Slot) -> Overdue {
         let Some(ahead) = &self.ahead else { return Overdue::No };
         let is_reached = ahead.slot <= committed;
-        if !is_reached {
+        if !is_reached && ahead.slot <= high {
             if committed > self.reached {
                 self.reached = committed;
                 self.patience = 0;
@@ -146,6 +147,12 @@ impl Checkpoints {
             Some(proof) => Overdue::Missed(proof),
             None => Overdue::No,
         }
+    }
+
+    /// The proven checkpoint that execution has not reached.
+    #[must_use]
+    pub const fn ahead(&self) -> Option<&CheckpointProof> {
+        self.ahead.as_ref()
     }
 
     /// Whether a proven checkpoint waits for execution to reach it.

@@ -27,6 +27,7 @@ use pentarchy_core::protocol::{
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire;
 
+mod behind;
 mod judging;
 mod moot;
 

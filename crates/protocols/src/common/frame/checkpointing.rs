@@ -7,6 +7,7 @@ use crate::common::certificate::CheckpointProof;
 use crate::common::checkpoint::Overdue;
 use crate::common::message::Shared;
 use crate::common::record::Kept;
+use core::cmp::Ordering;
 use pentarchy_core::auth::{Signature, Verified};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
@@ -59,6 +60,10 @@ pub trait Checkpointing: Core {
 
     /// A quorum vouches for a state. If execution is there already, the window moves. If not, the
     /// missing slots may still be on their way, so state is fetched only after a tick or two.
+    ///
+    /// While another one is being fetched, the window stays behind that: the slots that are decided
+    /// meanwhile are executed as soon as it is here, and no more of them are voted for and logged
+    /// than a window holds. The host hears of the newer one in case the other cannot be had.
     fn on_stable(&mut self, proof: CheckpointProof, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
         if proof.slot <= frame.stable.slot {
@@ -69,13 +74,21 @@ pub trait Checkpointing: Core {
         } else if frame.checkpoints.await_slots(proof) {
             mark!("frame/behind");
             frame.arm_resend(out);
+            if frame.is_fetching()
+                && let Some(proof) = frame.checkpoints.ahead()
+            {
+                frame.fetch(proof, out);
+            }
         }
     }
 
     /// A tick passed: if a proven checkpoint is still out of reach, stop waiting for its slots.
     fn check_behind(&mut self, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
-        match frame.checkpoints.overdue(frame.committed) {
+        if frame.is_fetching() && !mutant!("frame.window-leaves-fetched") {
+            return;
+        }
+        match frame.checkpoints.overdue(frame.committed, frame.high()) {
             Overdue::No => {}
             Overdue::Reached(proof) => self.on_stable(proof, out),
             Overdue::Missed(proof) => self.adopt(proof, out),
@@ -92,7 +105,6 @@ pub trait Checkpointing: Core {
         }
         mark!("frame/stable");
         let mine = frame.checkpoints.mine(slot);
-        let from = proof.signers();
         let liars = frame.checkpoints.others(slot, state);
         frame.checkpoints.stable(slot);
         self.move_window(proof);
@@ -104,7 +116,7 @@ pub trait Checkpointing: Core {
         if frame.committed < slot && !mutant!("frame.never-fetches") {
             mark!("frame/fetch");
             out.persist(Self::kept(Kept::Stable(frame.stable.clone())));
-            out.output(Output::Fetch { slot, state, from });
+            frame.fetch(&frame.stable, out);
         } else {
             out.output(Output::Stable { slot, state });
             self.persist_all_again(out);
@@ -149,10 +161,21 @@ pub trait Checkpointing: Core {
         frame.committed = slot;
         frame.checkpoints.installed(slot);
         frame.pending.clear();
-        if frame.is_durable && slot == frame.stable.slot {
-            // Now there is something to go on from, and what is below may go.
-            out.output(Output::Stable { slot, state: frame.stable.state });
-            self.persist_all_again(out);
+        match slot.cmp(&frame.stable.slot) {
+            // The window moved on while this was fetched or saved.
+            Ordering::Less => {
+                if !mutant!("frame.old-state-installed") {
+                    mark!("frame/installed_old");
+                    frame.fetch(&frame.stable, out);
+                }
+            }
+            Ordering::Equal if frame.is_durable => {
+                // Now there is something to go on from, and what is below may go.
+                out.output(Output::Stable { slot, state: frame.stable.state });
+                self.persist_all_again(out);
+            }
+            // A newer one than that behind which the window begins: its proof waits.
+            Ordering::Equal | Ordering::Greater => {}
         }
         self.advance(out);
         self.check_behind(out);
@@ -185,6 +208,19 @@ impl<C: Framed> Frame<C> {
         let theirs = self.stable.state;
         out.report(self.me, Finding::DivergedState { slot });
         out.output(Output::Diverged { slot, mine, theirs });
-        out.output(Output::Fetch { slot, state: theirs, from: self.stable.signers() });
+        self.fetch(&self.stable, out);
+    }
+
+    /// Asks for the state that a proof is about; where an epoch begins, any member may have it.
+    pub(super) fn fetch(&self, proof: &CheckpointProof, out: &mut Effects<C>) {
+        let CheckpointProof { slot, state, .. } = *proof;
+        let signers = proof.signers();
+        let from = if signers.is_empty() { self.membership.ids().collect() } else { signers };
+        out.output(Output::Fetch { slot, state, from });
+    }
+
+    /// Whether the window begins behind a state that is not here yet.
+    const fn is_fetching(&self) -> bool {
+        self.committed.0 < self.stable.slot.0
     }
 }

@@ -30,8 +30,7 @@ pub trait Resuming: Core {
         let frame = self.frame();
         let other = frame.stable.slot == frame.committed && frame.stable.state != executed.state;
         if frame.stable.slot > frame.committed || other {
-            let CheckpointProof { slot, state, .. } = frame.stable;
-            out.output(Output::Fetch { slot, state, from: frame.stable.signers() });
+            frame.fetch(&frame.stable, out);
         } else if frame.stable.slot < frame.committed && !mutant!("frame.state-not-vouched-again") {
             self.on_checkpointed(executed.slot, executed.state, out);
         }
