@@ -519,7 +519,8 @@ impl ReplicaNode {
             | Output::Stable { .. }
             | Output::Fetch { .. }
                 if self.is_over() => {}
-            Output::Execute { .. } | Output::Checkpoint { .. } if self.is_installing() => {}
+            Output::Execute { .. } | Output::Checkpoint { .. } | Output::Fetch { .. }
+                if self.is_installing() => {}
             Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => self.execute(slot, batch, out),
             Output::Checkpoint { slot } => {
