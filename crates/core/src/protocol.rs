@@ -317,7 +317,7 @@ pub struct Setup {
     /// The group.
     pub membership: Arc<Membership>,
     /// Whether execution has reached the state with which the epoch begins. If not, these vouch
-    /// for it, and the core begins by fetching it.
+    /// for it, and the core begins by fetching it, or a later one that its records tell of.
     pub fetch: Option<ReplicaSet>,
     /// What outlived the process.
     pub memory: Memory,
@@ -335,7 +335,7 @@ pub enum Memory {
     /// All that was durable when it stopped. It goes on as whom it was.
     Durable {
         /// The slot whose state the executor has, and that state; the epoch's base if the epoch
-        /// just begins.
+        /// just begins. Means nothing if [`Setup::fetch`] says that no state of this epoch is there.
         executed: Base,
         /// What the core had kept, oldest first; nothing if the epoch just begins.
         records: Vec<Bytes>,

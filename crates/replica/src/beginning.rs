@@ -109,15 +109,13 @@ impl Beginning<'_> {
     fn resumed(&mut self, service: Box<dyn Service>, past: Past) -> Result<Begun, StartError> {
         let base = self.membership.base;
         let whole = past.is_whole();
-        if !whole && !past.entries.is_empty() {
-            return Err(StartError::NoState(base.slot));
-        }
         let (executed, memory) = match past.memory() {
-            Memory::Durable { executed, records } if whole => {
+            Memory::Durable { executed, records } => {
                 self.factory.check_records(&records).map_err(StartError::Record)?;
+                let executed = if whole { executed } else { base };
                 (executed, Memory::Durable { executed, records })
             }
-            _ => (base, Memory::Durable { executed: base, records: Vec::new() }),
+            Memory::Volatile => (base, Memory::Volatile),
         };
         let mut executor = Executor::new(self.membership.clone(), service);
         let (epoch, entries) = (self.membership.epoch, past.entries.len());

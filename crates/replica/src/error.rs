@@ -28,8 +28,6 @@ pub enum StartError {
     Record(BadRecord),
     /// The device does not repeat what the log says that it certified.
     Device(Refused),
-    /// There are things in the log, and the state that they rest on is not.
-    NoState(Slot),
     /// The newest state in the data folder cannot be restored.
     State(Slot),
     /// The address to listen on cannot be had.
@@ -51,12 +49,6 @@ impl fmt::Display for StartError {
             Self::Device(refused) => {
                 write!(f, "the trusted device does not go on where the log says it was: {refused}")
             }
-            Self::NoState(slot) => write!(
-                f,
-                "this replica stopped before it had the state at {slot}, on which its log rests. \
-                 Keep the data folder for inspection, and start this replica with an empty one: \
-                 it comes back as a new life and fetches the group's state"
-            ),
             Self::State(slot) => write!(
                 f,
                 "the state at {slot} in the data folder is another service's, or of another \

@@ -112,10 +112,14 @@ impl Group {
     }
 
     fn with_checkpoint_bytes(f: usize, checkpoint_bytes: usize) -> Self {
+        Self::with_base(f, checkpoint_bytes, Base::default())
+    }
+
+    fn with_base(f: usize, checkpoint_bytes: usize, base: Base) -> Self {
         let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
         let members = vec![member; 2 * f + 1];
         let (group, epoch) = (GroupId([7; 16]), Epoch(0));
-        let membership = Arc::new(Membership { group, epoch, f, members, base: Base::default() });
+        let membership = Arc::new(Membership { group, epoch, f, members, base });
         let tuning = Tuning {
             checkpoint_slots: 4,
             checkpoint_bytes,
@@ -352,13 +356,18 @@ impl Group {
 
     /// Has a replica that executed nothing go on from its log after a crash.
     fn restart(&mut self, id: u16) {
+        self.restart_with(id, None);
+    }
+
+    /// The same, or without the state of its epoch.
+    fn restart_with(&mut self, id: u16, fetch: Option<ReplicaSet>) {
         let replica = &mut self.replicas[usize::from(id)];
         assert!(replica.executed.is_empty());
         let mut out = Effects::default();
         let setup = Setup {
             me: ReplicaId(id),
             membership: self.membership.clone(),
-            fetch: None,
+            fetch,
             memory: Memory::Durable { executed: Base::default(), records: Vec::new() },
             tuning: replica.core.frame.tuning,
         };

@@ -82,12 +82,18 @@ impl ReplicaNode {
         self.succession.life.incarnation
     }
 
+    /// Whether the epoch counts by its device.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        self.succession.epochs.is_admitted()
+    }
+
     /// Whether the epoch counts by its device, and it has the state with which the epoch began:
     /// from then on it can be relied upon.
     #[must_use]
     pub fn is_level(&self) -> bool {
         let epochs = &self.succession.epochs;
-        epochs.is_admitted() && self.executor.executed() >= epochs.membership().base.slot
+        self.is_admitted() && self.executor.executed() >= epochs.membership().base.slot
     }
 
     /// What the replica makes up, to be taken over into a new epoch.

@@ -16,7 +16,7 @@ use pentarchy_core::counter::{Memory as DeviceMemory, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Epochs, Proof};
 use pentarchy_core::erased::{CoreEffect, Outgoing};
-use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
+use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::protocol::Memory;
@@ -164,7 +164,8 @@ impl Kept {
     }
 
     /// Whether there is a state of this epoch on the disk to go on from.
-    fn is_whole(&self) -> bool {
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
         let base = self.membership.base.slot;
         let saved = self.keeper.backing().saved().ok().flatten();
         base == Slot(0) || saved.is_some_and(|saved| saved >= base)
@@ -172,8 +173,7 @@ impl Kept {
 
     /// One more thing that a crash can come before. False if it did.
     pub fn survives(&mut self, point: &'static str) -> bool {
-        // Who lacks the state of its epoch has nothing to go on from.
-        let Some((left, failure)) = self.fuse.filter(|_| !self.is_dead() && self.is_whole()) else {
+        let Some((left, failure)) = self.fuse.filter(|_| !self.is_dead()) else {
             return !self.is_dead();
         };
         self.fuse = Some((left.saturating_sub(1), failure));
@@ -483,6 +483,13 @@ impl Kept {
     #[must_use]
     pub fn executed(&self) -> Base {
         self.past.as_ref().map_or(self.first.base, Past::executed)
+    }
+
+    /// Who has the state with which the epoch began, if this replica has none of that epoch.
+    #[must_use]
+    pub fn fetch(&self) -> Option<ReplicaSet> {
+        let past = self.past.as_ref().filter(|past| !past.is_whole())?;
+        past.proof.as_ref().map(Proof::signers)
     }
 
     /// What a core is started with.

@@ -38,7 +38,8 @@ impl World<'_> {
         let memory = kept.as_ref().map_or(Memory::Volatile, Kept::memory);
         let life = device.lock().expect("a device does not panic").incarnation();
         let admitted = membership.members[usize::from(id.0)].incarnation == life;
-        let first = Beginning { membership: membership.clone(), fetch: None, admitted, memory };
+        let fetch = kept.as_ref().and_then(Kept::fetch);
+        let first = Beginning { membership: membership.clone(), fetch, admitted, memory };
         let core = start_core(id, first, &self.factories, self.options.tuning);
         let (crypto, clients) = (self.crypto.clone(), self.ids.clone());
         let parts =
@@ -95,8 +96,8 @@ impl World<'_> {
     /// A replica's power or disk is about to fail, a few writes and sends from now.
     pub(super) fn stop(&mut self, index: usize, failure: Failure, points: u64, lasts: Micros) {
         let replica = &mut self.replicas[index];
-        let whole = !replica.is_faulty() && replica.node.is_level();
-        if let Some(kept) = replica.node.kept().filter(|kept| whole && !kept.is_dead()) {
+        let may_fail = !replica.is_faulty() && replica.node.is_admitted();
+        if let Some(kept) = replica.node.kept().filter(|kept| may_fail && !kept.is_dead()) {
             kept.fail_after(points, failure);
             replica.stops_for = lasts;
         }
@@ -111,7 +112,10 @@ impl World<'_> {
         (replica.crashed, replica.returns) = (true, true);
         let at = self.now + replica.stops_for;
         let point = replica.node.kept().and_then(|kept| kept.died_at());
-        point.into_iter().for_each(|point| *self.crash_points.entry(point).or_default() += 1);
+        let fetches = replica.node.kept().is_some_and(|kept| !kept.is_whole());
+        let fetches = fetches.then_some("fetching");
+        let points = point.into_iter().chain(fetches);
+        points.for_each(|point| *self.crash_points.entry(point).or_default() += 1);
         self.note(self.place(index), |_| What::Does(Deed::Crashes, "ends".to_owned()));
         self.schedule(at.min(self.options.heal_at.max(self.now + 1)), Happening::Resume(index));
     }
@@ -153,10 +157,13 @@ impl World<'_> {
             let seen = Observation::Certified { epoch, ui, digest };
             self.oracle.saw(id, false, &seen, self.now, &mut self.audit)?;
         }
-        let at = kept.executed().slot;
+        let has = kept.executed().slot;
+        let at = if kept.fetch().is_some() { Slot(0) } else { has };
         // Others may rely on it to have what it vouched for.
         let replica = &mut self.replicas[index];
-        (replica.behind, replica.behind_until) = (may_rot && at < found.had, found.had);
+        if may_rot && has < found.had {
+            (replica.behind, replica.behind_until) = (true, found.had);
+        }
         self.oracle.resumed(id, kept.membership().epoch, at);
         let mut acts = Vec::new();
         let node = self.node(id, Arc::new(Mutex::new(device)), None, Some(kept), &mut acts);

@@ -311,8 +311,9 @@ impl<B: Backing> Keeper<B> {
     }
 
     /// Whether a state was installed that is not durable yet. The core does not know of it, so it
-    /// is not where execution is: what it wants executed meanwhile is dropped. It goes on from the
-    /// installed state, and orders this again, as soon as it is told.
+    /// is not where execution is: what it wants executed or fetched meanwhile is dropped. It goes on
+    /// from the installed state, and orders or wants this again, as soon as it is told. If states
+    /// could be fetched faster than saved, it would otherwise never be told of one.
     pub fn is_installing(&self) -> bool {
         self.installing.is_some() && !mutant!("kept.executes-while-installing")
     }

@@ -14,6 +14,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::mark;
+use pentarchy_core::membership::Base;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Effects, Memory, Setup};
 use pentarchy_core::request::Envelope;
@@ -28,10 +29,18 @@ pub trait Events: Core {
         out: &mut Effects<Self>,
     ) {
         let base = setup.membership.base;
-        if let Some(from) = setup.fetch {
-            out.output(Output::Fetch { slot: base.slot, state: base.state, from });
-        } else if let Memory::Durable { executed, .. } = setup.memory {
-            self.resume(log, executed, out);
+        let mut log = log.peekable();
+        match (&setup.memory, setup.fetch) {
+            (Memory::Durable { .. }, Some(_)) if log.peek().is_some() => {
+                // It stopped while it fetched, and said things meanwhile.
+                mark!("frame/resumed_fetching");
+                self.resume(&mut log, Base::default(), out);
+            }
+            (_, Some(from)) => {
+                out.output(Output::Fetch { slot: base.slot, state: base.state, from });
+            }
+            (Memory::Durable { executed, .. }, None) => self.resume(&mut log, *executed, out),
+            (Memory::Volatile, None) => {}
         }
         // A first report tells the others where this replica is, and draws theirs.
         self.frame_mut().arm_resend(out);

@@ -97,3 +97,32 @@ fn a_state_that_is_no_more_the_stable_one_is_followed_by_that() {
     assert_eq!(group.operations(2).len(), 12);
     assert_eq!(group.replicas[2].core.frame.stable.slot, Slot(12));
 }
+
+/// A stop while the state of the epoch is fetched forgets nothing of what was said meanwhile.
+#[test]
+fn who_stopped_while_it_fetched_goes_on() {
+    let base = Base { slot: Slot(8), state: Digest::of(b"base") };
+    let mut group = Group::with_base(1, CHECKPOINT_BYTES, base);
+    let sources = ReplicaSet::from_iter([ReplicaId(0), ReplicaId(1)]);
+    group.restart_with(2, Some(sources));
+    assert_eq!(group.replicas[2].fetches, [Slot(8)]);
+    order(&mut group, 0..3);
+    assert!(group.operations(2).is_empty());
+    group.restart_with(2, Some(sources));
+    assert_eq!(group.replicas[2].fetches, [Slot(8); 2]);
+    let mut said = Vec::new();
+    for (_, _, wire) in group.queue.iter().filter(|(from, to, _)| (from.0, to.0) == (2, 0)) {
+        let (_, (_, Body(message))) =
+            <(ReplicaId, (Tagged, Body))>::from_bytes(wire).expect("our own encoding");
+        said.extend(match message {
+            Message::Commit { slot, .. } => Some(slot.0),
+            _ => None,
+        });
+    }
+    assert_eq!(said, [9, 10, 11]);
+    group.settle();
+    install(&mut group, 8);
+    assert_eq!(group.operations(2).len(), 3);
+    order(&mut group, 3..5);
+    assert_eq!(group.operations(2).len(), 5);
+}
