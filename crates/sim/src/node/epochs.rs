@@ -34,7 +34,16 @@ pub(super) struct Succession {
 
 impl Succession {
     pub const fn new(epochs: Epochs, life: Life, epoch: Epoch) -> Self {
-        Self { epochs, life, epoch, ended: None, diverged: false, fetches: false, asked: 0, next: None }
+        Self {
+            epochs,
+            life,
+            epoch,
+            ended: None,
+            diverged: false,
+            fetches: false,
+            asked: 0,
+            next: None,
+        }
     }
 }
 

@@ -118,7 +118,7 @@ impl World<'_> {
                 continue;
             }
             let syncs = if job == Job::States { SYNCS_OF_A_STATE } else { 1 };
-            let slow = !self.healed && replica.rng.chance(slow_ppm);
+            let slow = !self.healed && replica.rng.chance(slow_ppm.saturating_mul(syncs as u32));
             let takes = replica.rng.around(sync_us * syncs) + if slow { slow_us } else { 0 };
             self.schedule(self.now + takes, Happening::Disk { replica: index, job, begun });
         }
