@@ -76,7 +76,7 @@ impl World<'_> {
             act(node, &mut acts);
             go_on(id, node, &factories, tuning, &mut acts);
         };
-        if replica.adversary.is_none() {
+        if replica.sound {
             act();
         } else if quiet::catch(act).is_err() {
             replica.crashed = true;
@@ -220,11 +220,11 @@ impl World<'_> {
         let node = &self.replicas[index].node;
         let ran = if ran { node.drain_journal() } else { Vec::new() };
         verdict?;
+        self.begin_disk_jobs(index);
         if faulty {
             return Ok(());
         }
         self.oracle.ran(id, ran)?;
-        self.begin_disk_jobs(index);
         self.look_whether_dead(index);
         self.look_whether_level(index);
         if ended {
