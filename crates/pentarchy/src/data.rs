@@ -186,7 +186,9 @@ impl DataFolder {
     ) -> Result<(), DataError> {
         let path = self.path.clone();
         let used = || DataError::Used(path.clone());
-        if path.join(DEVICE).exists() || path.join(NEXT_DEVICE).exists() || !is_new(config, id, keys)
+        if path.join(DEVICE).exists()
+            || path.join(NEXT_DEVICE).exists()
+            || !is_new(config, id, keys)
         {
             return Err(used());
         }

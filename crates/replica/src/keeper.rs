@@ -4,7 +4,9 @@ use crate::meter::Spreads;
 use crate::status::DurabilityReport;
 use pentarchy_core::membership::Base;
 use pentarchy_core::snapshot::Snapshot;
-use pentarchy_storage::kept::{self, Backing as _, Certificates, Group, Kept, Measured, Scrubs, Writer};
+use pentarchy_storage::kept::{
+    self, Backing as _, Certificates, Group, Kept, Measured, Scrubs, Writer,
+};
 use std::io;
 use std::ops::{Deref, DerefMut};
 use tracing::{info, warn};
@@ -40,7 +42,12 @@ impl Keeper {
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> io::Result<Self> {
         let keeper = kept::Keeper::new(Writer::start(kept, wake)?, newest, certified);
-        Ok(Self { keeper, disk: Measured::default(), last_sync_micros: 0, scrubs: Scrubs::default() })
+        Ok(Self {
+            keeper,
+            disk: Measured::default(),
+            last_sync_micros: 0,
+            scrubs: Scrubs::default(),
+        })
     }
 
     /// Has the disk write all that a round kept, with one sync.

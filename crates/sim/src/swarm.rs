@@ -499,7 +499,7 @@ impl Options {
         }
         self.disk = DiskOptions {
             sync_us: *rng.pick(&[0, 50, 500, 2_000, 10_000]),
-            slow_ppm: *rng.pick(&[0, 0, 10_000, 100_000]),
+            slow_ppm: *rng.pick(&[0, 0, 10_000, 100_000, 200_000]),
             slow_us: *rng.pick(&[20_000, 200_000, 1_500_000]),
         };
         for _ in 0..rng.range(1, 10) {

@@ -119,6 +119,8 @@ struct Replica {
     disk_from: u64,
     /// What its host does, if it is faulty.
     adversary: Option<Chain>,
+    /// Core and host do what they should, whatever becomes of the service.
+    sound: bool,
     /// Drawn by the host: what is full, which stale timers fire, when rounds end.
     rng: Rng,
 }
@@ -260,7 +262,8 @@ impl<'a> World<'a> {
                 Chain(built.collect())
             });
             let mut acts = Vec::new();
-            let kept = self.disk(id, crate::crypto::INCARNATION, faulty.as_ref());
+            let sound = is_sound(&behaviours);
+            let kept = self.disk(id, crate::crypto::INCARNATION, sound);
             let node = self.node(id, device, faulty, kept, &mut acts);
             let replica = Replica {
                 id,
@@ -277,6 +280,7 @@ impl<'a> World<'a> {
                 timers_from: 0,
                 disk_from: 0,
                 adversary: chain,
+                sound,
                 rng,
             };
             self.replicas.push(replica);
@@ -499,6 +503,12 @@ impl<'a> World<'a> {
         summary.audit = self.audit.digest();
         Ok(summary)
     }
+}
+
+/// Whether nothing is wrong with a replica's core and host. They must go on when its state differs
+/// from the group's.
+fn is_sound(behaviours: &[Behaviour]) -> bool {
+    behaviours.iter().all(|behaviour| matches!(behaviour, Behaviour::Rot { .. }))
 }
 
 /// The group of a world.

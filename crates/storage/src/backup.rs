@@ -155,7 +155,10 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
             assert!(Backup::from_bytes(&Bytes::from(damaged)).is_err(), "byte {at}");
-            assert!(Backup::from_bytes(&Bytes::copy_from_slice(&bytes[..at])).is_err(), "{at} bytes");
+            assert!(
+                Backup::from_bytes(&Bytes::copy_from_slice(&bytes[..at])).is_err(),
+                "{at} bytes"
+            );
         }
         let mut newer = bytes;
         newer[8] = 2;

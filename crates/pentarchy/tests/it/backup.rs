@@ -2,10 +2,12 @@
 
 use crate::hosts::Parts;
 use crate::support::{PATIENCE, eventually, run, stderr, stdout, text};
-use pentarchy::Client;
 use pentarchy::config::ClusterConfig;
-use pentarchy::services::kv::Command;
+use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
+use pentarchy::{Client, LocalCluster, Service};
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::service::{Context, Event};
+use pentarchy_core::wire::Malformed;
 use pentarchy_crypto::keys::KeyPair;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
@@ -63,9 +65,8 @@ fn group_with_backup() -> (Parts, Client, PathBuf) {
     let backup = parts.parent.path().join("backup");
     eventually("there is a state on disk", || {
         call(&client, &["INCR", "polls"]);
-        let saved = run(&[
-            "snapshot", "save", "--data", text(&data(&parts, 1)), "--out", text(&backup),
-        ]);
+        let saved =
+            run(&["snapshot", "save", "--data", text(&data(&parts, 1)), "--out", text(&backup)]);
         saved.status.success()
     });
     (parts, client, backup)
@@ -83,11 +84,10 @@ fn a_group_that_lost_everything_begins_anew_with_a_backup() {
     let (parts, client, backup) = group_with_backup();
     let mode = std::fs::metadata(&backup).expect("it was made").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert!(refused(
-        &["snapshot", "save", "--data", text(&data(&parts, 1)), "--out", text(&backup)],
-        2
-    )
-    .contains("exists"));
+    assert!(
+        refused(&["snapshot", "save", "--data", text(&data(&parts, 1)), "--out", text(&backup)], 2)
+            .contains("exists")
+    );
     let (verified, code) = json(&["snapshot", "verify", text(&backup)]);
     assert_eq!((code, &verified["whole"]), (0, &true.into()), "{verified}");
     let slot = verified["states"][0]["slot"].as_u64().expect("a slot");
@@ -129,6 +129,90 @@ fn a_group_that_lost_everything_begins_anew_with_a_backup() {
                 && report["counters"]["diverged"] == 0
         })
     });
+}
+
+#[test]
+fn a_state_that_rots_under_a_running_replica_is_mended_and_reported() {
+    let (parts, client, _) = group_with_backup();
+    let folder = data(&parts, 1).join("snapshots");
+    let packs = || {
+        let files = std::fs::read_dir(&folder).expect("a folder").flatten();
+        let mut packs: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
+        packs.retain(|path| path.extension().is_some_and(|its| its == "pack"));
+        packs.sort();
+        packs
+    };
+    let disk = || status(&client, 1)["durability"].clone();
+    let number = |name: &str| disk()[name].as_u64().unwrap_or_default();
+    eventually("it reads all that it has, again and again", || number("scrub_rounds") > 1);
+    assert_eq!((number("damaged_pieces"), number("repaired_pieces")), (0, 0));
+    let pack = packs().pop().expect("a pack");
+    let mut bytes = std::fs::read(&pack).expect("a file");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&pack, bytes).expect("it can be written");
+    eventually("it is mended", || number("repaired_pieces") == 1);
+    assert_eq!(number("damaged_pieces"), 1);
+    assert!(
+        !packs().contains(&pack) || json(&["snapshot", "verify", text(&data(&parts, 1))]).1 == 0
+    );
+    let key = parts.file("client.key");
+    let (shown, _) = parts.status(&key);
+    assert!(shown.contains("ALARM: 1 pieces of states on its disk were damaged"), "{shown}");
+}
+
+/// A store that forgets what one key holds.
+struct Forgets(Kv);
+
+impl Service for Forgets {
+    fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8> {
+        let wrong = Command::new(&["SET", "forgotten", ""]).to_operation();
+        let is_it = operation.windows(9).any(|word| word == b"forgotten");
+        self.0.execute(context, if is_it { &wrong } else { operation })
+    }
+    fn query(&self, operation: &[u8]) -> Vec<u8> {
+        self.0.query(operation)
+    }
+    fn take_events(&mut self) -> Vec<Event> {
+        self.0.take_events()
+    }
+    fn sections(&self) -> u32 {
+        self.0.sections()
+    }
+    fn section(&self, index: u32) -> Vec<u8> {
+        self.0.section(index)
+    }
+    fn changed_sections(&mut self) -> Vec<u32> {
+        self.0.changed_sections()
+    }
+    fn restore_section(&mut self, index: u32, bytes: &[u8]) -> Result<(), Malformed> {
+        self.0.restore_section(index, bytes)
+    }
+}
+
+#[test]
+fn a_replica_whose_state_differs_says_in_which_section() {
+    let made = std::cell::Cell::new(0);
+    let service = || -> Box<dyn Service> {
+        made.set(made.get() + 1);
+        let kv = Kv::new(STATE_BYTES_DEFAULT);
+        if made.get() == 3 { Box::new(Forgets(kv)) } else { Box::new(kv) }
+    };
+    let cluster = LocalCluster::builder().start(service).expect("a cluster");
+    let client = cluster.client().expect("a client");
+    for number in 0..100 {
+        call(&client, &["SET", &format!("key-{number}"), "value"]);
+    }
+    call(&client, &["SET", "forgotten", "value"]);
+    eventually("a checkpoint shows it", || {
+        call(&client, &["INCR", "polls"]);
+        let report = status(&client, 2);
+        let sections = report["diverged_sections"].as_array().cloned().unwrap_or_default();
+        sections.len() == 1 && report["counters"]["diverged"] == 1
+    });
+    let named = status(&client, 2)["diverged_sections"][0].as_str().expect("a name").to_owned();
+    assert!(named.starts_with("section ") && named.ends_with(" of the service"), "{named}");
+    assert!(status(&client, 0)["diverged_sections"].as_array().expect("a list").is_empty());
 }
 
 #[test]
@@ -192,7 +276,8 @@ fn damaged_foreign_and_newer_files_are_named_and_never_used() {
     assert!(log["problem"].as_str().expect("text").contains("is damaged at byte"), "{log}");
     assert!(refused(&["log", "dump", "--data", text(&running)], 1).contains("is damaged at byte"));
     let pack = std::fs::read_dir(running.join("snapshots")).expect("a folder").flatten();
-    let pack = pack.map(|entry| entry.path()).find(|it| it.extension().is_some_and(|e| e == "pack"));
+    let pack =
+        pack.map(|entry| entry.path()).find(|it| it.extension().is_some_and(|e| e == "pack"));
     let pack = pack.expect("a pack");
     let mut bytes = std::fs::read(&pack).expect("a file");
     let middle = bytes.len() / 2;

@@ -72,7 +72,7 @@ impl World<'_> {
         // No order among lives may be relied upon.
         let life = Incarnation(2 + (self.rng.next_u64() >> 1));
         let device = SimDevice::reborn(id, life, self.crypto.clone());
-        let kept = self.disk(id, life, None);
+        let kept = self.disk(id, life, true);
         let mut acts = Vec::new();
         let node = self.node(id, Arc::new(Mutex::new(device)), None, kept, &mut acts);
         self.oracle.restarted(id);
@@ -80,14 +80,14 @@ impl World<'_> {
         self.take_up(index, node, acts)
     }
 
-    /// A disk for a replica that begins, in worlds that have disks.
+    /// A disk for a replica that begins, in worlds that have disks, unless its host may do anything.
     pub(super) fn disk(
         &mut self,
         replica: ReplicaId,
         incarnation: Incarnation,
-        faulty: Option<&Fault>,
+        sound: bool,
     ) -> Option<Kept> {
-        let has = self.options.is_durable() && faulty.is_none();
+        let has = self.options.is_durable() && sound;
         let identity = Identity { group: self.membership.group, replica, incarnation };
         let large = self.options.workload.large_ppm > 0;
         has.then(|| Kept::new(self.membership.clone(), identity, large, self.rng.fork()))

@@ -76,7 +76,7 @@ impl World<'_> {
             act(node, &mut acts);
             go_on(id, node, &factories, tuning, &mut acts);
         };
-        if replica.adversary.is_none() {
+        if replica.sound {
             act();
         } else if quiet::catch(act).is_err() {
             replica.crashed = true;
@@ -118,7 +118,7 @@ impl World<'_> {
                 continue;
             }
             let syncs = if job == Job::States { SYNCS_OF_A_STATE } else { 1 };
-            let slow = !self.healed && replica.rng.chance(slow_ppm);
+            let slow = !self.healed && replica.rng.chance(slow_ppm.saturating_mul(syncs as u32));
             let takes = replica.rng.around(sync_us * syncs) + if slow { slow_us } else { 0 };
             self.schedule(self.now + takes, Happening::Disk { replica: index, job, begun });
         }
@@ -220,11 +220,11 @@ impl World<'_> {
         let node = &self.replicas[index].node;
         let ran = if ran { node.drain_journal() } else { Vec::new() };
         verdict?;
+        self.begin_disk_jobs(index);
         if faulty {
             return Ok(());
         }
         self.oracle.ran(id, ran)?;
-        self.begin_disk_jobs(index);
         self.look_whether_dead(index);
         self.look_whether_level(index);
         if ended {

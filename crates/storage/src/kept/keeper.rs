@@ -331,7 +331,12 @@ impl<B: Backing> Keeper<B> {
     /// A quorum vouches for the state of a slot, which is being saved. The core goes on to write
     /// what it needs beside it. So does this, for the device, and for own messages that the core
     /// has not got back: those of events from `taken` on, and those that wait.
-    pub fn stable(&mut self, slot: Slot, device: Option<Memory>, taken: u64) -> Result<(), StorageError> {
+    pub fn stable(
+        &mut self,
+        slot: Slot,
+        device: Option<Memory>,
+        taken: u64,
+    ) -> Result<(), StorageError> {
         self.cut = Some((slot, self.writer.next()));
         while self.unheard.front().is_some_and(|(event, ..)| *event < taken) {
             self.unheard.pop_front();

@@ -27,13 +27,13 @@ use crate::identity::Identity;
 use crate::log::{self, Log, Options, Recovered};
 use crate::snapshots::Snapshots;
 use entry::Opened;
-use queue::Queue;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::protocol::Memory;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::wire::Malformed;
+use queue::Queue;
 use std::sync::Arc;
 
 /// The folder of the log in a data folder.

@@ -141,8 +141,8 @@ impl Shared {
             // What is stable is said without a round that asks for it.
             state.asked |= !is_scrub;
             drop(state);
+            self.changed.notify_all();
             if !is_scrub {
-                self.changed.notify_all();
                 (self.wake)();
             }
         }

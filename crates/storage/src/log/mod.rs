@@ -258,8 +258,7 @@ impl Log {
         self.buffer.clear();
         let tip = self.draft.put(&self.header, self.place, &self.tip, &mut self.buffer);
         self.file.write_at(&self.buffer, self.place * BLOCK_BYTES as u64)?;
-        let synced =
-            if mutant!("log.sync-forgotten") { Ok(()) } else { self.file.sync() };
+        let synced = if mutant!("log.sync-forgotten") { Ok(()) } else { self.file.sync() };
         if !mutant!("log.failed-sync-ignored") {
             synced?;
         }

@@ -116,7 +116,18 @@ impl Snapshots {
             }
         }
         let identity = identity.unwrap_or(Identity::NOBODY);
-        Ok((Self { folder, identity, lists, packs, damaged, scrub: scrub::Scrub::default(), failed: None }, problems))
+        Ok((
+            Self {
+                folder,
+                identity,
+                lists,
+                packs,
+                damaged,
+                scrub: scrub::Scrub::default(),
+                failed: None,
+            },
+            problems,
+        ))
     }
 
     /// Saves a snapshot durably, with a note of the caller's. Later ones that were there are

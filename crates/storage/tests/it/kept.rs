@@ -557,7 +557,8 @@ fn no_state_is_saved_before_the_entries_that_it_rests_on_are_durable() {
         let disk = tearing(seed);
         let kept = Kept::create(&mut *disk.root(), identity(), first(), options(seed));
         disk.choose(disk.operations() + 1, Fate::Fails);
-        let mut writer = Writer::start(kept.expect("an empty disk"), Box::new(|| ())).expect("threads");
+        let mut writer =
+            Writer::start(kept.expect("an empty disk"), Box::new(|| ())).expect("threads");
         let entry = writer.append(entry(seed, 2)).expect("it works");
         // The log may have failed already.
         drop(writer.save(snapshot(seed, 64)));

@@ -204,6 +204,75 @@ fn damage_is_found_and_the_other_snapshot_is_still_there() {
     }
 }
 
+/// Flips a bit of a piece of the last snapshot, in the pack that was written last.
+fn rot(disk: &SimDisk) {
+    let path = disk.paths().into_iter().rfind(|path| path.ends_with(".pack")).expect("a pack");
+    let mut content = disk.content(&path);
+    let at = content.len() / 2;
+    content[at] ^= 1;
+    disk.tamper(&path, Some(content));
+}
+
+/// Scrubs one round, and gives the problems that are new.
+fn scrub_round(snapshots: &mut Snapshots) -> Vec<StorageError> {
+    let mut problems = Vec::new();
+    while let Some(scrubbed) = snapshots.scrub_next() {
+        problems.extend(scrubbed.problem);
+        if scrubbed.ends_round {
+            break;
+        }
+    }
+    problems
+}
+
+#[test]
+fn scrubbing_finds_what_rots_and_memory_mends_it() {
+    for seed in 0..20 {
+        let (disk, mut rng) = (SimDisk::new(seed, Faults::default()), Rng::new(seed));
+        let mut snapshots = open(&disk);
+        assert!(snapshots.scrub_next().is_none());
+        let first = state(&mut rng, None, 64);
+        let second = state(&mut rng, Some(&first), 128);
+        for state in [&first, &second] {
+            snapshots.save(state, b"").expect("nothing fails");
+        }
+        assert!(scrub_round(&mut snapshots).is_empty());
+        rot(&disk);
+        assert_eq!(scrub_round(&mut snapshots).len(), 1, "seed {seed}");
+        assert!(scrub_round(&mut snapshots).is_empty(), "told once");
+        assert!(snapshots.load(Slot(128), None).is_err());
+        // Another state has nothing of that.
+        let other = state(&mut Rng::new(!seed), None, 192);
+        assert_eq!(snapshots.repair(&other).expect("nothing fails"), 0);
+        assert_eq!(
+            (snapshots.repair(&second).expect("nothing fails"), snapshots.spoiled()),
+            (1, 0)
+        );
+        for snapshots in [&snapshots, &open(&disk)] {
+            assert!(snapshots.scrub().is_empty());
+            assert_eq!(snapshots.load(Slot(64), None).expect("mended"), first);
+            assert_eq!(snapshots.load(Slot(128), None).expect("mended"), second);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_piece_is_not_saved_again_by_its_name_alone() {
+    let (disk, mut rng) = (SimDisk::new(3, Faults::default()), Rng::new(3));
+    let mut snapshots = open(&disk);
+    let first = state(&mut rng, None, 64);
+    snapshots.save(&first, b"").expect("nothing fails");
+    rot(&disk);
+    assert_eq!(scrub_round(&mut snapshots).len(), 1);
+    let second = Snapshot { slot: Slot(128), ..first.clone() };
+    snapshots.save(&second, b"").expect("nothing fails");
+    assert_eq!(snapshots.load(Slot(128), None).expect("written anew").tree, first.tree);
+    assert!(snapshots.load(Slot(64), None).is_err());
+    snapshots.remove_below(Slot(128)).expect("nothing fails");
+    assert!(scrub_round(&mut snapshots).is_empty());
+    assert!(snapshots.scrub().is_empty());
+}
+
 #[test]
 fn who_saves_an_earlier_state_gives_up_the_later_ones() {
     let disk = SimDisk::new(1, Faults::default());

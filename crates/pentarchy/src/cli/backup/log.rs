@@ -1,8 +1,8 @@
 //! `log`: check and print a replica's log.
 
-use super::args::{LogArgs, LogCommand};
 use super::super::failure::{Failure, Outcome};
 use super::super::say;
+use super::args::{LogArgs, LogCommand};
 use super::{look_into, print};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
@@ -67,8 +67,7 @@ fn verify(data: &Path, json: bool) -> Outcome {
         (Ok(_), Some(number)) => Some(format!("record {number} is none that this program knows")),
         (Ok(_), None) => None,
     };
-    let empty =
-        Recovered { first: 0, next: 0, groups: 0, segments: 0, bytes: 0, torn_bytes: 0 };
+    let empty = Recovered { first: 0, next: 0, groups: 0, segments: 0, bytes: 0, torn_bytes: 0 };
     let Recovered { first, next, groups, segments, bytes, torn_bytes } = read.unwrap_or(empty);
     let whole = problem.is_none();
     let verified = Verified { whole, problem, first, next, groups, segments, bytes, torn_bytes };

@@ -178,9 +178,7 @@ fn diff(left: &Path, right: &Path, json: bool) -> Outcome {
     }
     let changes = new.changes_since(old);
     let name = |section: u32| {
-        let bytes = |tree: &Tree| {
-            tree.section(section).map_or(0, |leaf| leaf.joined().len())
-        };
+        let bytes = |tree: &Tree| tree.section(section).map_or(0, |leaf| leaf.joined().len());
         format!("{}: {} and {} bytes", Executor::section_name(section), bytes(old), bytes(new))
     };
     let named = changes.iter().take(NAMED_MAX).map(|(section, _)| name(*section)).collect();

@@ -89,6 +89,7 @@ pub struct Known {
     pub view_change_reason: String,
     pub rejects: BTreeMap<String, u64>,
     pub counters: BTreeMap<String, Value>,
+    pub diverged_sections: Vec<String>,
     pub recent_view_changes: Vec<ViewChange>,
     pub queues: BTreeMap<String, Fill>,
     pub cpu_micros: u64,
@@ -106,6 +107,8 @@ pub struct Disk {
     pub lag_entries: u64,
     pub last_sync_micros: u64,
     pub saved: Option<u64>,
+    pub damaged_pieces: u64,
+    pub repaired_pieces: u64,
 }
 
 /// How fast a replica that is behind comes closer.

@@ -104,7 +104,18 @@ fn remarks(replica: &ReplicaReport, text: &mut String) {
         remark(what);
     }
     if known.counters.get("diverged").is_some_and(|times| *times != 0) {
-        remark("ALARM: its state differed from the group's, and it took theirs".to_owned());
+        let what = "ALARM: its state differed from the group's, and it took theirs";
+        let sections = known.diverged_sections.join(", ");
+        let place = if sections.is_empty() { sections } else { format!(", in {sections}") };
+        remark(format!("{what}{place}"));
+    }
+    if let Some(Disk { damaged_pieces, repaired_pieces, .. }) =
+        known.durability.as_ref().filter(|disk| disk.damaged_pieces > 0)
+    {
+        remark(format!(
+            "ALARM: {damaged_pieces} pieces of states on its disk were damaged, of which \
+             {repaired_pieces} were written anew: see to that disk"
+        ));
     }
     if known.view_changes > 0 {
         let reason = &known.view_change_reason;
