@@ -60,7 +60,8 @@ impl Wire for Item {
     }
 }
 
-/// What a primary proposes for one slot. Which envelopes travel whole does not change the digest.
+/// What a primary proposes for one slot. The digest says also which envelopes travel whole: who has
+/// a vote for a proposal knows what to ask for, and nobody can give it another form.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Proposal {
     /// The primary's clock when it proposed; execution makes it monotone.
@@ -78,13 +79,14 @@ impl Proposal {
         let named = if mutant!("batch.time-not-named") { Millis(0) } else { time };
         hasher.u64(named.0).u64(items.len() as u64);
         for item in &items {
-            hasher.digest(&item.digest());
+            let is_named = matches!(item, Item::Named(_));
+            hasher.u64(u64::from(is_named)).digest(&item.digest());
         }
         let digest = hasher.finish();
         Self { time, items, digest }
     }
 
-    /// Names time and envelopes.
+    /// Names time and envelopes, and which of them travel whole.
     #[must_use]
     pub const fn digest(&self) -> Digest {
         self.digest
@@ -104,6 +106,14 @@ impl Proposal {
             Item::Whole(_) => None,
             Item::Named(digest) => Some(*digest),
         })
+    }
+
+    /// Whether an envelope is in it more than once.
+    #[must_use]
+    pub fn repeats_itself(&self) -> bool {
+        let mut digests: Vec<Digest> = self.items.iter().map(Item::digest).collect();
+        digests.sort_unstable();
+        digests.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     /// The batch, if `find` has every envelope that did not travel whole.
@@ -159,5 +169,41 @@ impl Batch {
     #[must_use]
     pub fn within_limits(&self) -> bool {
         self.bytes() <= BATCH_BYTES_MAX && self.requests() <= BATCH_REQUESTS_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ClientId;
+    use crate::request::{Draft, Request, RequestAuth};
+    use alloc::vec;
+
+    fn envelope(number: u64) -> Arc<Envelope> {
+        let requests = vec![Request { number, operation: vec![1].into() }];
+        let draft = Draft { client: ClientId([1; 32]), floor: 0, events: None, requests };
+        Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
+    }
+
+    #[test]
+    fn a_digest_says_what_travels_whole() {
+        let (a, b) = (envelope(1), envelope(2));
+        let whole = |it: &Arc<Envelope>| Item::Whole(it.clone());
+        let named = |it: &Arc<Envelope>| Item::Named(it.digest);
+        let forms = [
+            vec![whole(&a), whole(&b)],
+            vec![whole(&a), named(&b)],
+            vec![named(&a), whole(&b)],
+            vec![named(&a), named(&b)],
+            vec![named(&b), named(&a)],
+        ];
+        let digests: Vec<Digest> =
+            forms.iter().map(|items| Proposal::new(Millis(1), items.clone()).digest()).collect();
+        for (at, digest) in digests.iter().enumerate() {
+            assert!(!digests[..at].contains(digest));
+        }
+        assert!(!Proposal::new(Millis(1), forms[1].clone()).repeats_itself());
+        let twice = Proposal::new(Millis(1), vec![whole(&a), named(&b), named(&a)]);
+        assert!(twice.repeats_itself());
     }
 }

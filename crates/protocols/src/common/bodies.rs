@@ -21,6 +21,18 @@ struct Body {
     fetched: BTreeMap<Digest, Arc<Envelope>>,
     /// Whether it breaks the limits of a batch, so that it will never be complete.
     oversize: bool,
+    /// The highest slot as whose the log has it, see [`Bodies::keep`].
+    kept: Option<Slot>,
+}
+
+/// An envelope of a complete batch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Held {
+    envelope: Arc<Envelope>,
+    /// Complete batches that it is in.
+    batches: usize,
+    /// Whether the log has it, see [`Bodies::keep_named`].
+    kept: bool,
 }
 
 /// Batches that some slot in the window orders.
@@ -29,8 +41,8 @@ pub struct Bodies {
     bodies: BTreeMap<Digest, Body>,
     /// Digests of the batches that are not complete.
     wanted: BTreeSet<Digest>,
-    /// Envelopes that complete batches name, and how many do.
-    named: BTreeMap<Digest, (Arc<Envelope>, usize)>,
+    /// Envelopes of complete batches, whether they came with them or not.
+    held: BTreeMap<Digest, Held>,
     /// Batches that are not complete and have their proposal, by the envelopes that it names.
     lacking: BTreeMap<Digest, BTreeSet<Digest>>,
 }
@@ -51,7 +63,7 @@ impl Bodies {
         let body = self.bodies.entry(digest).or_insert_with(|| {
             wanted.insert(digest);
             let fetched = BTreeMap::new();
-            Body { slot, proposal: None, batch: None, fetched, oversize: false }
+            Body { slot, proposal: None, batch: None, fetched, oversize: false, kept: None }
         });
         body.slot = body.slot.max(slot);
     }
@@ -96,11 +108,11 @@ impl Bodies {
             return false;
         }
         forget_names(&mut self.lacking, digest, body);
-        if let (Some(batch), Some(proposal)) = (batch, &body.proposal) {
+        if let Some(batch) = batch {
             self.wanted.remove(&digest);
-            let names: BTreeSet<Digest> = proposal.named().collect();
-            for envelope in batch.envelopes.iter().filter(|it| names.contains(&it.digest)) {
-                self.named.entry(envelope.digest).or_insert_with(|| (envelope.clone(), 0)).1 += 1;
+            for envelope in &batch.envelopes {
+                let new = || Held { envelope: envelope.clone(), batches: 0, kept: false };
+                self.held.entry(envelope.digest).or_insert_with(new).batches += 1;
             }
         }
         oversize
@@ -134,10 +146,45 @@ impl Bodies {
         self.bodies.get(digest)?.proposal.as_ref()
     }
 
-    /// An envelope that some complete batch names, to pass on.
+    /// An envelope of some complete batch, to pass on.
     #[must_use]
     pub fn envelope(&self, digest: &Digest) -> Option<Arc<Envelope>> {
-        self.named.get(digest).map(|(envelope, _)| envelope.clone())
+        self.held.get(digest).map(|held| held.envelope.clone())
+    }
+
+    /// The envelopes that the proposal of a complete batch only names, whatever their size, and that
+    /// the log does not have since [`Self::keep_again`]: its reader finds them nowhere else. The
+    /// caller keeps them now.
+    pub fn keep_named(&mut self, digest: &Digest) -> Vec<Arc<Envelope>> {
+        let Some(Body { proposal: Some(proposal), batch: Some(_), .. }) = self.bodies.get(digest)
+        else {
+            return Vec::new();
+        };
+        let mut new = Vec::new();
+        for name in proposal.named() {
+            if let Some(held) = self.held.get_mut(&name).filter(|held| !held.kept) {
+                held.kept = true;
+                new.push(held.envelope.clone());
+            }
+        }
+        new
+    }
+
+    /// The proposal of a complete batch, unless the log has it since [`Self::keep_again`] as this
+    /// slot's or a later one's. The caller keeps it now.
+    pub fn keep(&mut self, slot: Slot, digest: &Digest) -> Option<Arc<Proposal>> {
+        let body = self.bodies.get_mut(digest).filter(|body| body.batch.is_some())?;
+        if body.kept >= Some(slot) {
+            return None;
+        }
+        body.kept = Some(slot);
+        body.proposal.clone()
+    }
+
+    /// The log is about to be cut below here: whatever is needed has to be kept again.
+    pub fn keep_again(&mut self) {
+        self.bodies.values_mut().for_each(|body| body.kept = None);
+        self.held.values_mut().for_each(|held| held.kept = false);
     }
 
     /// Tries again to complete every wanted batch from what is at hand.
@@ -183,16 +230,15 @@ impl Bodies {
     fn remove(&mut self, digest: &Digest) {
         let Some(body) = self.bodies.remove(digest) else { return };
         self.wanted.remove(digest);
-        let Some(proposal) = &body.proposal else { return };
-        if body.batch.is_none() {
+        let Some(batch) = &body.batch else {
             forget_names(&mut self.lacking, *digest, &body);
             return;
-        }
-        for name in proposal.named().collect::<BTreeSet<Digest>>() {
-            if let Some((_, count)) = self.named.get_mut(&name) {
-                *count -= 1;
-                if *count == 0 {
-                    self.named.remove(&name);
+        };
+        for envelope in &batch.envelopes {
+            if let Some(held) = self.held.get_mut(&envelope.digest) {
+                held.batches -= 1;
+                if held.batches == 0 {
+                    self.held.remove(&envelope.digest);
                 }
             }
         }
@@ -263,3 +309,6 @@ impl Body {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,8 @@ pub fn batch(verifier: &dyn Verifier, proposal: &Proposal) -> Result<(), Reject>
     let inline: usize = proposal.whole().map(|envelope| envelope.len()).sum();
     let requests_whole: usize = proposal.whole().map(|envelope| envelope.requests.len()).sum();
     let too_much = inline > BATCH_INLINE_BYTES || requests_whole > BATCH_REQUESTS_MAX;
-    if too_much || proposal.whole().any(|envelope| envelope.is_large()) {
+    if too_much || proposal.repeats_itself() || proposal.whole().any(|envelope| envelope.is_large())
+    {
         return Err(Reject::OutOfBounds);
     }
     requests(verifier, proposal.whole())

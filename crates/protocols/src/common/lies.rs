@@ -6,6 +6,7 @@
 //! | `ask` | for a view, without cause |
 //! | `checkpoint`, `checkpoint-false` | signs a state that others have, or none has |
 //! | `body` | gives a batch that somebody lacks |
+//! | `body-rewritten` | the same, and only names what travels whole in it |
 //! | `report` | pretends to lack everything, so that others send it |
 
 use super::certificate::CheckpointProof;
@@ -20,7 +21,7 @@ use pentarchy_core::batch::{Item, Proposal};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::Lie;
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
-use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_REQUESTS_MAX};
+use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_REQUESTS_MAX};
 use pentarchy_core::membership::Base;
 use pentarchy_core::protocol::Message;
 use pentarchy_core::request::Envelope;
@@ -43,6 +44,28 @@ pub fn keep<K: Ord + Clone, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
     }
 }
 
+/// How many of the last proposals of a view a liar changes.
+const REWRITTEN_MAX: usize = 4;
+
+/// A proposal as its primary made it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Made {
+    /// The primary.
+    pub author: ReplicaId,
+    /// By what it convinces.
+    pub tag: AuthTag,
+    /// What it orders.
+    pub proposal: Arc<Proposal>,
+}
+
+/// The same envelopes at the same time, all of them only named; none if they were anyway.
+#[must_use]
+pub fn rewritten(proposal: &Proposal) -> Option<Proposal> {
+    proposal.whole().next()?;
+    let items = proposal.items.iter().map(|item| Item::Named(item.digest())).collect();
+    Some(Proposal::new(proposal.time, items))
+}
+
 /// All that can be used again, of what every protocol says.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Hearsay {
@@ -50,6 +73,8 @@ pub struct Hearsay {
     pub envelopes: BTreeMap<Digest, Arc<Envelope>>,
     /// By digest.
     pub proposals: BTreeMap<Digest, Arc<Proposal>>,
+    /// By view and slot.
+    pub made: BTreeMap<(View, Slot), Made>,
     /// The highest view that each replica asked for.
     pub asks: BTreeMap<ReplicaId, (View, Signature)>,
     /// Who signed which state.
@@ -71,6 +96,7 @@ impl Hearsay {
         Self {
             envelopes: BTreeMap::new(),
             proposals: BTreeMap::new(),
+            made: BTreeMap::new(),
             asks: BTreeMap::new(),
             states: BTreeMap::new(),
             checkpoint: CheckpointProof::initial(base),
@@ -117,6 +143,28 @@ impl Hearsay {
         keep(&mut self.proposals, proposal.digest(), proposal.clone());
     }
 
+    /// Takes note of what a primary proposed.
+    pub fn note_made(&mut self, view: View, slot: Slot, made: Made) {
+        self.note_proposal(&made.proposal);
+        keep(&mut self.made, (view, slot), made);
+    }
+
+    /// The last slots of a view with proposals that can be rewritten.
+    pub fn rewritable(&self, view: View) -> impl Iterator<Item = Slot> {
+        let made = self.made.range((view, Slot(0))..=(view, Slot(u64::MAX))).rev();
+        let carries = |made: &Made| made.proposal.whole().next().is_some();
+        let slots = made.filter(move |(_, made)| carries(made)).map(|((_, slot), _)| *slot);
+        slots.take(REWRITTEN_MAX)
+    }
+
+    /// What a primary proposed in a slot, rewritten under its own signature or certificate.
+    #[must_use]
+    pub fn rewrite(&self, view: View, slot: Slot) -> Option<Made> {
+        let Made { author, tag, proposal } = self.made.get(&(view, slot))?;
+        let proposal = Arc::new(rewritten(proposal)?);
+        Some(Made { author: *author, tag: *tag, proposal })
+    }
+
     /// Takes note of who asks for a view.
     pub fn note_ask(&mut self, id: ReplicaId, view: View, signature: Signature) {
         if self.asks.get(&id).is_none_or(|(before, _)| *before < view) {
@@ -147,27 +195,24 @@ impl Hearsay {
         self.envelopes.len().min(CHOICES_MAX) as u64
     }
 
-    /// The choice of an envelope that, named often enough, is too much for a batch.
+    /// Whether all envelopes that it knows are too much for one batch.
     #[must_use]
-    pub fn oversize_choice(&self) -> Option<u64> {
-        let too_much = |envelope: &Envelope| {
-            envelope.requests.len() * BATCH_ENVELOPES_MAX > BATCH_REQUESTS_MAX
-                || envelope.len() * BATCH_ENVELOPES_MAX > BATCH_BYTES_MAX
-        };
-        let mut known = (1..).zip(self.envelopes.values());
-        known.find(|(_, envelope)| too_much(envelope)).map(|(choice, _)| choice)
+    pub fn knows_too_much(&self) -> bool {
+        let all = || self.envelopes.values();
+        let requests: usize = all().map(|envelope| envelope.requests.len()).sum();
+        let bytes: usize = all().map(|envelope| envelope.len()).sum();
+        requests > BATCH_REQUESTS_MAX || bytes > BATCH_BYTES_MAX
     }
 
     /// A batch with no request (`choice` 0) or the `choice`-th envelope; of a kind that ends in
-    /// `-oversize`, with that too often; in `-future`, of a time that has not come.
+    /// `-oversize`, with all; in `-names-small`, without carrying it; in `-future`, of a time
+    /// that has not come.
     #[must_use]
     pub fn proposal(&self, kind: &str, choice: u64) -> Option<Proposal> {
         let index = choice.checked_sub(1).and_then(|index| usize::try_from(index).ok());
-        let envelope = index.map(|index| self.envelopes.values().nth(index));
-        let items = match envelope {
-            Some(known) if kind.ends_with("-oversize") => {
-                vec![Item::Named(known?.digest); BATCH_ENVELOPES_MAX]
-            }
+        let items = match index.map(|index| self.envelopes.values().nth(index)) {
+            _ if kind.ends_with("-oversize") => self.envelopes.keys().map(named).collect(),
+            Some(known) if kind.ends_with("-names-small") => vec![named(&known?.digest)],
             Some(known) => vec![Item::Whole(known?.clone())],
             None => Vec::new(),
         };
@@ -197,10 +242,18 @@ impl Hearsay {
                 let wanted = self.wanted.iter().nth(usize::try_from(choice).ok()?)?;
                 Shared::Body(self.proposals.get(wanted)?.clone())
             }
+            "body-rewritten" => {
+                let wanted = self.wanted.iter().nth(usize::try_from(choice).ok()?)?;
+                Shared::Body(Arc::new(rewritten(self.proposals.get(wanted)?)?))
+            }
             "report" => Shared::Report(Report { view, entered: true, ..Report::default() }),
             _ => return None,
         })
     }
+}
+
+const fn named(digest: &Digest) -> Item {
+    Item::Named(*digest)
 }
 
 /// A state that no replica has.
@@ -251,6 +304,7 @@ impl Told {
         for (choice, batch) in (0..).zip(&heard.wanted) {
             if heard.proposals.contains_key(batch) {
                 self.add(lies, "body", View(0), Slot(0), choice);
+                self.add(lies, "body-rewritten", View(0), Slot(0), choice);
             }
         }
         self.add(lies, "report", heard.highest, Slot(0), 0);

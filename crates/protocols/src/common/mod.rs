@@ -12,6 +12,7 @@ pub mod lies;
 pub mod message;
 pub mod pace;
 pub mod pending;
+pub mod pledges;
 pub mod record;
 pub mod served;
 pub mod showing;

@@ -9,7 +9,9 @@
 //! | `prepare-again` | another batch in the same slot, if its device lets it |
 //! | `prepare-skip` | the same, leaving out a slot |
 //! | `prepare-future` | a batch whose time has not come |
-//! | `prepare-oversize` | one envelope named so often that the batch is past the limits of one |
+//! | `prepare-oversize` | names so many envelopes that the batch is past the limits of one |
+//! | `prepare-names-small` | names an envelope that should travel inside |
+//! | `prepare-rewritten` | any primary's PREPARE, with its envelopes only named |
 //! | `commit` | to what the slot orders, whether it was asked to or has left the view |
 //! | `commit-other` | to another batch |
 //! | `view-change` | shows what its device says that it must |
@@ -29,7 +31,7 @@ mod knowledge;
 
 use super::certificate::{CertifiedViewChange, NewView, Prepared, ViewChange};
 use super::message::{Message, STATEMENTS, position};
-use crate::common::lies::{TOLD_MAX, Told, decode, encode};
+use crate::common::lies::{Made, TOLD_MAX, Told, decode, encode};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -119,8 +121,11 @@ impl Byzantine {
         }
         self.told.add(lies, "prepare-future", view, slot, 0);
         self.told.add(lies, "prepare-unknown", view, slot, 0);
-        if let Some(choice) = self.knows.heard.oversize_choice() {
-            self.told.add(lies, "prepare-oversize", view, slot, choice);
+        for choice in 1..=choices {
+            self.told.add(lies, "prepare-names-small", view, slot, choice);
+        }
+        if self.knows.heard.knows_too_much() {
+            self.told.add(lies, "prepare-oversize", view, slot, 0);
         }
     }
 
@@ -195,8 +200,13 @@ impl Byzantine {
                 let proposal = Arc::new(Proposal::new(self.knows.heard.time, items));
                 Message::Prepare { view, slot, proposal }
             }
-            "prepare" | "prepare-again" | "prepare-skip" | "prepare-taken-over"
-            | "prepare-future" | "prepare-oversize" => {
+            "prepare"
+            | "prepare-again"
+            | "prepare-skip"
+            | "prepare-taken-over"
+            | "prepare-future"
+            | "prepare-oversize"
+            | "prepare-names-small" => {
                 let proposal = Arc::new(self.knows.heard.proposal(kind, choice)?);
                 Message::Prepare { view, slot, proposal }
             }
@@ -284,6 +294,9 @@ impl Forger for Byzantine {
             if !self.leads(view) {
                 self.add_commits(view, &mut lies);
             }
+            for slot in self.knows.heard.rewritable(view) {
+                self.told.add(&mut lies, "prepare-rewritten", view, slot, 0);
+            }
             self.add_changes(view, &mut lies);
             self.add_openings(view, &mut lies);
             let entered = self.used.contains(&Position::new(view, Position::COMMITMENT));
@@ -300,6 +313,12 @@ impl Forger for Byzantine {
     }
 
     fn tell(&mut self, lie: &Lie, hand: &mut dyn Hand) -> Option<Bytes> {
+        if lie.kind == "prepare-rewritten" {
+            let Made { author, tag, proposal } = self.knows.heard.rewrite(lie.view, lie.slot)?;
+            self.told.remember(lie);
+            let message = Message::Prepare { view: lie.view, slot: lie.slot, proposal };
+            return Some(encode(author, &tag, &message));
+        }
         let message = self.compose(lie, hand)?;
         let digest = message.statement(&self.membership.domain());
         let tag = match message.auth() {

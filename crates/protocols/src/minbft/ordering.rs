@@ -4,7 +4,6 @@
 use super::message::Message;
 use super::record::Record;
 use super::replica::{MinBft, Phase, SlotState};
-use crate::common::frame::Frame;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Orders};
 use crate::common::frame::repair::Repair;
@@ -152,7 +151,7 @@ impl MinBft {
             && self.window.get(self.frame.next_slot).is_some_and(|state| state.prepare.is_none());
         let slot = if skip { self.frame.next_slot.next() } else { self.frame.next_slot };
         let Some(SlotState { prepare: Some(prepare), batch: Some(batch), .. }) =
-            self.window.get(slot)
+            self.window.get(slot).filter(|_| self.frame.has_vote_room(slot))
         else {
             return false;
         };
@@ -163,10 +162,11 @@ impl MinBft {
             self.frame.wait_for_clock(slot, time, Some(primary), out);
             return false;
         }
-        Frame::persist_named(body, out);
+        self.frame.persist_named(&batch, out);
         if !mutant!("minbft.commit-not-kept") {
             out.persist(record);
         }
+        self.frame.note_vote(slot, &batch);
         self.frame.next_slot = slot.next();
         out.send(To::All, Message::Commit { view: self.frame.view, slot, batch });
         true

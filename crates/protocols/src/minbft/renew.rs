@@ -10,15 +10,15 @@ use super::certificate::Entry;
 use super::message::Message;
 use super::record::Record;
 use super::replica::{MinBft, Phase};
-use crate::common::frame::Frame;
 use crate::common::frame::hooks::Renews;
+use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
 
 impl Renews for MinBft {
-    fn persist_again(&self, out: &mut Effects<Self>) {
+    fn persist_again(&mut self, out: &mut Effects<Self>) {
         self.persist_entry(out);
         self.persist_slots(out);
         if self.frame.view > self.frame.entered {
@@ -44,33 +44,35 @@ impl MinBft {
         }
     }
 
-    fn persist_entry(&self, out: &mut Effects<Self>) {
-        let Some(entry) = &self.entry else { return };
+    fn persist_entry(&mut self, out: &mut Effects<Self>) {
+        let Some(entry) = self.entry.clone() else { return };
         if mutant!("minbft.entry-not-kept-again") {
             return;
         }
         self.persist_bodies(entry.base, &entry.list, out);
-        match &self.opening {
-            Some(opening) if self.frame.is_entered() => {
+        let inside = self.opening.as_ref().filter(|_| self.frame.is_entered());
+        let behind = self.behind.as_ref();
+        let behind = behind.and_then(|behind| Some((behind.opening.as_ref()?, &behind.own)));
+        match inside.map(|opening| (opening, &self.own)).or(behind) {
+            Some((opening, own)) => {
                 out.persist(Record::Acknowledge(opening.message.clone()));
-                persist_said(self.own.acknowledge.as_ref(), out);
-                out.persist(Record::Enter(entry.clone()));
-                persist_said(self.own.enter.as_ref(), out);
+                persist_said(own.acknowledge.as_ref(), out);
+                out.persist(Record::Enter(entry));
+                persist_said(own.enter.as_ref(), out);
             }
-            _ => out.persist(Record::Entered(entry.clone())),
+            None => out.persist(Record::Entered(entry)),
         }
     }
 
     /// What this replica committed to in the view that it entered last.
-    fn persist_slots(&self, out: &mut Effects<Self>) {
+    fn persist_slots(&mut self, out: &mut Effects<Self>) {
         let taken_over = self.entry.as_ref().map_or(Slot(0), Entry::end);
         let first = self.frame.stable.slot.max(taken_over).next();
         let hidden = u64::from(mutant!("minbft.commitment-not-kept-again"));
         for slot in (first.0..self.frame.next_slot.0.saturating_sub(hidden)).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
             let Some(prepare) = &state.prepare else { continue };
-            let body = state.batch.and_then(|batch| self.frame.bodies.get(&batch));
-            body.into_iter().for_each(|body| Frame::persist_named(body, out));
+            state.batch.into_iter().for_each(|batch| self.frame.persist_named(&batch, out));
             if prepare.author == self.frame.me {
                 out.persist(Record::Said(prepare.clone()));
             } else {
@@ -80,9 +82,9 @@ impl MinBft {
         }
         for message in &self.unheard {
             if let Message::Prepare { view, slot, proposal } = message
-                && *view == self.frame.entered
+                && (*view == self.frame.entered && *slot > self.frame.stable.slot)
             {
-                self.frame.persist_pending(proposal, out);
+                self.frame.persist_named(&proposal.digest(), out);
                 let (view, slot, proposal) = (*view, *slot, proposal.clone());
                 out.persist(Record::Prepare { view, slot, proposal });
             }
@@ -90,8 +92,8 @@ impl MinBft {
     }
 
     /// How far this replica has come towards the view that it wants to enter.
-    fn persist_leaving(&self, out: &mut Effects<Self>) {
-        if self.phase == Phase::Draining {
+    fn persist_leaving(&mut self, out: &mut Effects<Self>) {
+        if self.behind.is_some() {
             // It has said nothing about that yet. If it crashes now, it has a reason or not.
             return;
         }
@@ -106,14 +108,15 @@ impl MinBft {
             Message::NewView(opening) if opening.view == self.frame.view => Some(opening),
             _ => None,
         });
-        for opening in openings.filter(|_| self.phase == Phase::Opening) {
+        let openings: Vec<_> = openings.filter(|_| self.phase == Phase::Opening).cloned().collect();
+        for opening in openings {
             let start = opening.start();
             self.persist_bodies(start.base, &start.list, out);
-            out.persist(Record::Open(opening.clone()));
+            out.persist(Record::Open(opening));
         }
-        if let (Phase::Acknowledged, Some(opening)) = (self.phase, &self.opening) {
+        if let (Phase::Acknowledged, Some(opening)) = (self.phase, self.opening.clone()) {
             self.persist_bodies(opening.start.base, &opening.start.list, out);
-            out.persist(Record::Acknowledge(opening.message.clone()));
+            out.persist(Record::Acknowledge(opening.message));
             persist_said(self.own.acknowledge.as_ref(), out);
         }
     }

@@ -69,6 +69,9 @@ pub struct MinBft {
     pub(super) opening: Option<Opening>,
     /// Own messages about the view, to send again: acknowledgement, ENTER.
     pub(super) own: OwnMessages,
+    /// What it had in the view that it is about to leave, while it waits for its own PREPAREs: if
+    /// it crashes now, it is in there again, and others may need that.
+    pub(super) behind: Option<Behind>,
     /// Own PREPAREs, VIEW-CHANGEs and NEW-VIEWs that have not come back, if records are kept: until
     /// then nothing else holds them.
     pub(super) unheard: Vec<Message>,
@@ -84,6 +87,15 @@ pub struct MinBft {
 pub(super) struct OwnMessages {
     pub acknowledge: Option<Verified<Message>>,
     pub enter: Option<Verified<Message>>,
+}
+
+/// What a replica had in a view that it has not quite left.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Behind {
+    /// The NEW-VIEW by which the view was opened; none for view 0.
+    pub opening: Option<Opening>,
+    /// Own messages about the view.
+    pub own: OwnMessages,
 }
 
 impl Protocol for MinBft {
@@ -143,6 +155,7 @@ impl Protocol for MinBft {
             enters: Votes::default(),
             opening: None,
             own: OwnMessages::default(),
+            behind: None,
             unheard: Vec::new(),
             window: Window::new(setup.membership.base.slot, setup.tuning.window_slots),
             in_flight: 0,
@@ -170,6 +183,7 @@ impl Protocol for MinBft {
         let entry = self.entry.as_ref().map(|entry| entry.view);
         assert_eq!(entry.unwrap_or_default(), self.frame.entered);
         assert_eq!(self.window.low(), self.frame.stable.slot);
+        assert!(self.behind.is_none() || self.phase == Phase::Draining);
         assert!(self.unheard.len() <= self.frame.tuning.window_slots as usize + REPLICAS_MAX);
         for (slot, state) in self.window.iter() {
             assert!(!state.decided || state.batch.is_some(), "{slot} is decided without a batch");

@@ -10,7 +10,7 @@ use super::certificate::{
 };
 use super::message::Message;
 use super::record::Record;
-use super::replica::{MinBft, OwnMessages, Phase, SlotState};
+use super::replica::{Behind, MinBft, Phase, SlotState};
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::ChangesViews;
@@ -95,10 +95,16 @@ impl ChangesViews for MinBft {
 impl MinBft {
     /// Gives up every lower view.
     pub(super) fn move_to(&mut self, view: View, phase: Phase, out: &mut Effects<Self>) {
+        let was_entered = self.frame.is_entered();
         self.frame.move_to(view, out);
         self.phase = phase;
-        self.opening = None;
-        self.own = OwnMessages::default();
+        let (opening, own) = (self.opening.take(), core::mem::take(&mut self.own));
+        if was_entered {
+            self.behind = Some(Behind { opening, own });
+        }
+        if phase != Phase::Draining {
+            self.behind = None;
+        }
         self.drop_idle_wants(&[]);
     }
 
@@ -119,7 +125,7 @@ impl MinBft {
         if self.phase != Phase::Draining || !self.looping.is_empty() {
             return;
         }
-        self.phase = Phase::Changing;
+        (self.phase, self.behind) = (Phase::Changing, None);
         let change = ViewChange {
             view: self.frame.view,
             requests: self.frame.asks.proof(self.frame.view, self.frame.weak()),
@@ -150,7 +156,7 @@ impl MinBft {
     }
 
     /// Keeps the batches that a view takes over.
-    pub(super) fn persist_bodies(&self, base: Slot, list: &[Digest], out: &mut Effects<Self>) {
+    pub(super) fn persist_bodies(&mut self, base: Slot, list: &[Digest], out: &mut Effects<Self>) {
         for (slot, digest) in (base.0 + 1..).map(Slot).zip(list) {
             if slot > self.frame.stable.slot {
                 self.frame.persist_body(slot, digest, out);
@@ -237,12 +243,12 @@ impl MinBft {
         mark!("minbft/acknowledge");
         self.phase = Phase::Acknowledged;
         let mine = self.frame.leads(self.frame.view);
-        if let Some(opening) = &self.opening {
+        if let Some(opening) = self.opening.clone() {
             if !mine {
                 self.persist_bodies(opening.start.base, &opening.start.list, out);
             }
             if !mutant!("minbft.acknowledged-not-kept") {
-                out.persist(Record::Acknowledge(opening.message.clone()));
+                out.persist(Record::Acknowledge(opening.message));
             }
         }
         if !mine {

@@ -9,7 +9,9 @@
 //! | `pre-prepare-again` | another batch in the same slot |
 //! | `pre-prepare-skip` | the same, leaving out a slot |
 //! | `pre-prepare-future` | a batch whose time has not come |
-//! | `pre-prepare-oversize` | one envelope named so often that the batch is past the limits |
+//! | `pre-prepare-oversize` | names so many envelopes that the batch is past the limits |
+//! | `pre-prepare-names-small` | names an envelope that should travel inside |
+//! | `pre-prepare-rewritten` | any primary's PRE-PREPARE, with its envelopes only named |
 //! | `prepare`, `commit` | what the slot orders, whether it has proof or has left the view |
 //! | `prepare-other`, `commit-other` | another batch |
 //! | `view-change` | shows every certificate that it knows |
@@ -31,7 +33,7 @@ mod knowledge;
 use super::certificate::{Claim, Claims, Member, NewView, Prepared, Start, ViewChange};
 use super::message::{Message, STATEMENTS, Shared};
 use crate::common::certificate::CheckpointProof;
-use crate::common::lies::{Told, decode, encode, false_state};
+use crate::common::lies::{Made, Told, decode, encode, false_state};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -98,8 +100,11 @@ impl Byzantine {
             self.told.add(lies, "pre-prepare-skip", view, slot.next(), choice);
         }
         self.told.add(lies, "pre-prepare-future", view, slot, 0);
-        if let Some(choice) = self.knows.heard.oversize_choice() {
-            self.told.add(lies, "pre-prepare-oversize", view, slot, choice);
+        for choice in 1..=choices {
+            self.told.add(lies, "pre-prepare-names-small", view, slot, choice);
+        }
+        if self.knows.heard.knows_too_much() {
+            self.told.add(lies, "pre-prepare-oversize", view, slot, 0);
         }
     }
 
@@ -157,7 +162,8 @@ impl Byzantine {
             | "pre-prepare-again"
             | "pre-prepare-skip"
             | "pre-prepare-future"
-            | "pre-prepare-oversize" => {
+            | "pre-prepare-oversize"
+            | "pre-prepare-names-small" => {
                 let proposal = Arc::new(self.knows.heard.proposal(kind, choice)?);
                 Message::PrePrepare { view, slot, proposal }
             }
@@ -276,6 +282,9 @@ impl Forger for Byzantine {
             if self.leads(view) && (view == View(0) || self.knows.openings.contains_key(&view)) {
                 self.add_proposals(view, &mut lies);
             }
+            for slot in self.knows.heard.rewritable(view) {
+                self.told.add(&mut lies, "pre-prepare-rewritten", view, slot, 0);
+            }
             self.add_votes(view, &mut lies);
             self.add_changes(view, &mut lies);
             self.add_openings(view, &mut lies);
@@ -289,6 +298,12 @@ impl Forger for Byzantine {
     }
 
     fn tell(&mut self, lie: &Lie, hand: &mut dyn Hand) -> Option<Bytes> {
+        if lie.kind == "pre-prepare-rewritten" {
+            let Made { author, tag, proposal } = self.knows.heard.rewrite(lie.view, lie.slot)?;
+            self.told.remember(lie);
+            let message = Message::PrePrepare { view: lie.view, slot: lie.slot, proposal };
+            return Some(encode(author, &tag, &message));
+        }
         let message = self.compose(lie, hand)?;
         let digest = message.statement(&self.membership.domain());
         let tag = match message.auth() {

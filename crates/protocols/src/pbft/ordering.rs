@@ -5,7 +5,6 @@ use super::certificate::{Claim, Prepared};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{Pbft, SlotState};
-use crate::common::frame::Frame;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Orders};
 use crate::common::frame::repair::Repair;
@@ -219,7 +218,9 @@ impl Pbft {
         if self.frame.is_primary() && slot > self.start.end() {
             return false;
         }
-        let Some(SlotState { batch: Some(batch), proposed, .. }) = self.window.get(slot) else {
+        let Some(SlotState { batch: Some(batch), proposed, .. }) =
+            self.window.get(slot).filter(|_| self.frame.has_vote_room(slot))
+        else {
             return false;
         };
         let (batch, proposed) = (*batch, proposed.clone());
@@ -231,7 +232,7 @@ impl Pbft {
         }
         let view = self.frame.view;
         if let Some(proposed) = proposed {
-            Frame::persist_named(body, out);
+            self.frame.persist_named(&batch, out);
             if !mutant!("pbft.vote-not-kept") {
                 out.persist(Record::Vote(proposed));
             }
@@ -239,6 +240,7 @@ impl Pbft {
             self.frame.persist_body(slot, &batch, out);
             out.persist(Record::VoteAgain { view, slot, batch });
         }
+        self.frame.note_vote(slot, &batch);
         self.frame.next_slot = slot.next();
         out.send(To::All, Message::Prepare { view, slot, batch });
         true

@@ -5,14 +5,13 @@
 use super::message::Message;
 use super::record::Record;
 use super::replica::Pbft;
-use crate::common::frame::Frame;
 use crate::common::frame::hooks::Renews;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
 impl Renews for Pbft {
-    fn persist_again(&self, out: &mut Effects<Self>) {
+    fn persist_again(&mut self, out: &mut Effects<Self>) {
         if let Some(opening) = &self.opening {
             out.persist(Record::Enter(opening.clone()));
         }
@@ -35,10 +34,10 @@ impl Renews for Pbft {
 
 impl Pbft {
     /// What this replica voted for in the view that it is in.
-    fn persist_vote(&self, slot: Slot, out: &mut Effects<Self>) {
+    fn persist_vote(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let view = self.frame.entered;
         if let Some(proposal) = self.unheard.get(&slot) {
-            self.frame.persist_pending(proposal, out);
+            self.frame.persist_named(&proposal.digest(), out);
             out.persist(Record::Propose { view, slot, proposal: proposal.clone() });
             return;
         }
@@ -49,7 +48,7 @@ impl Pbft {
             out.persist(Record::VoteAgain { view, slot, batch });
             return;
         };
-        self.frame.bodies.get(&batch).into_iter().for_each(|body| Frame::persist_named(body, out));
+        self.frame.persist_named(&batch, out);
         match &*proposed.message {
             Message::PrePrepare { proposal, .. } if proposed.author == self.frame.me => {
                 out.persist(Record::Propose { view, slot, proposal: proposal.clone() });

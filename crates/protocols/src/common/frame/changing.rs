@@ -4,6 +4,7 @@
 use super::hooks::{Core, Framed};
 use super::{Frame, Own};
 use crate::common::message::Shared;
+use crate::common::pledges::Pledges;
 use crate::common::showing::Showing;
 use crate::common::timer::Timer;
 use pentarchy_core::auth::{Signature, Verified};
@@ -150,6 +151,7 @@ impl<C: Framed> Frame<C> {
     /// The view is entered: what was for the one before begins anew.
     pub fn note_entered(&mut self, out: &mut Effects<C>) {
         self.showing.fill(Showing::default());
+        self.pledges = Pledges::default();
         self.pending.unpropose();
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });

@@ -143,12 +143,14 @@ pub trait Checkpointing: Core {
             frame.next_slot = frame.next_slot.max(slot.next());
         }
         frame.bodies.retain(slot, |_| true);
+        frame.pledges.settle(slot);
     }
 
     /// Keeps the stable checkpoint, and everything again that is needed beside its state.
-    fn persist_all_again(&self, out: &mut Effects<Self>) {
+    fn persist_all_again(&mut self, out: &mut Effects<Self>) {
         if self.frame().is_durable {
             mark!("frame/persisted_again");
+            self.frame_mut().bodies.keep_again();
             out.persist(Self::kept(Kept::Stable(self.frame().stable.clone())));
             self.persist_again(out);
         }
@@ -159,6 +161,7 @@ pub trait Checkpointing: Core {
         mark!("frame/installed");
         let frame = self.frame_mut();
         frame.committed = slot;
+        frame.pledges.settle(slot);
         frame.checkpoints.installed(slot);
         frame.pending.clear();
         match slot.cmp(&frame.stable.slot) {

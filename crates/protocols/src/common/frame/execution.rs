@@ -34,6 +34,7 @@ pub trait Execution: Core {
         let frame: &mut Frame<Self> = self.frame_mut();
         let Some(batch) = frame.bodies.get(&batch).cloned() else { return false };
         frame.committed = slot;
+        frame.pledges.settle(slot);
         frame.note_executed(&batch);
         let is_checkpoint = frame.checkpoints.extent.executed(slot, batch.bytes(), &frame.tuning);
         out.output(Output::Execute { slot, batch });

@@ -104,7 +104,7 @@ pub trait Repairs: Framed {
 /// How a core keeps its log short.
 pub trait Renews: Framed {
     /// Keeps everything again that is needed beside the state of the stable checkpoint.
-    fn persist_again(&self, out: &mut Effects<Self>);
+    fn persist_again(&mut self, out: &mut Effects<Self>);
 }
 
 /// How a core survives a crash.

@@ -37,6 +37,7 @@ use super::clock::ClockWait;
 use super::message::{Report, Shared};
 use super::pace::Pace;
 use super::pending::Pending;
+use super::pledges::Pledges;
 use super::served::Served;
 use super::showing::Showing;
 use alloc::collections::BTreeMap;
@@ -92,6 +93,8 @@ pub struct Frame<C: Framed> {
     pub committed: Slot,
     /// The slot that this primary proposes next, or that this replica takes up next.
     pub next_slot: Slot,
+    /// What it voted for in its view and has not executed.
+    pub pledges: Pledges,
     /// The slot whose proposal waits for our clock.
     pub clock_wait: Option<ClockWait>,
     /// The arrival number for which the request timer runs.
@@ -182,6 +185,7 @@ impl<C: Framed> Frame<C> {
             pending: Pending::default(),
             committed: if fetch.is_none() { base.slot } else { Slot(0) },
             next_slot: base.slot.next(),
+            pledges: Pledges::default(),
             clock_wait: None,
             request_timer: None,
             pace: Pace::new(n, membership.f),

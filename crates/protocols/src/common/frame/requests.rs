@@ -7,10 +7,10 @@ use crate::common::record::Kept;
 use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
-use pentarchy_core::batch::{Batch, Proposal};
+use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
-use pentarchy_core::limits::{RESEND_BYTES_MAX, RESEND_MESSAGES_MAX};
+use pentarchy_core::limits::{BATCH_BYTES_MAX, RESEND_BYTES_MAX, RESEND_MESSAGES_MAX};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Delay, Effects, To};
@@ -73,7 +73,8 @@ impl<C: Framed> Frame<C> {
     }
 
     /// As primary, what to propose next and in which slot, if something waits and the window has
-    /// room. Keeps the envelopes that it only names.
+    /// room. Keeps the envelopes that it only names. Its batch is held from now on: its envelopes may
+    /// be settled before it comes back.
     pub fn take_proposal(&mut self, out: &mut Effects<C>) -> Option<(Slot, Arc<Proposal>)> {
         let may = self.is_primary() && self.next_slot <= self.high() && self.has_byte_room();
         if !may || !self.pending.has_unproposed() {
@@ -84,29 +85,45 @@ impl<C: Framed> Frame<C> {
         let slot = self.next_slot;
         self.next_slot = slot.next();
         mark!("frame/propose");
-        self.persist_pending(&proposal, out);
+        let (batch, pending) = (proposal.digest(), &self.pending);
+        self.bodies.want(slot, batch);
+        self.bodies.offer(&proposal, |digest| pending.find(digest));
+        self.persist_named(&batch, out);
         Some((slot, proposal))
     }
 
-    /// Keeps the waiting envelopes that an own proposal names.
-    pub fn persist_pending(&self, proposal: &Proposal, out: &mut Effects<C>) {
-        let named = proposal.named().filter_map(|digest| self.pending.find(&digest));
-        named.for_each(|envelope| out.persist(C::kept(Kept::Envelope(envelope))));
-    }
-
-    /// Keeps the envelopes of a batch that its proposal only names.
-    pub fn persist_named(batch: &Batch, out: &mut Effects<C>) {
-        for envelope in batch.envelopes.iter().filter(|envelope| envelope.is_large()) {
-            out.persist(C::kept(Kept::Envelope(envelope.clone())));
+    /// Keeps the envelopes of a batch that its proposal only names, each once until the log is cut.
+    pub fn persist_named(&mut self, batch: &Digest, out: &mut Effects<C>) {
+        for envelope in self.bodies.keep_named(batch) {
+            out.persist(C::kept(Kept::Envelope(envelope)));
         }
     }
 
-    /// Keeps a batch that came otherwise than with a proposal that is kept.
-    pub fn persist_body(&self, slot: Slot, batch: &Digest, out: &mut Effects<C>) {
-        if let (Some(batch), Some(proposal)) = (self.bodies.get(batch), self.bodies.proposal(batch))
-        {
-            Self::persist_named(batch, out);
-            out.persist(C::kept(Kept::Body { slot, proposal: proposal.clone() }));
+    /// Keeps a batch that came otherwise than with a proposal that is kept, once until the log is
+    /// cut.
+    pub fn persist_body(&mut self, slot: Slot, batch: &Digest, out: &mut Effects<C>) {
+        self.persist_named(batch, out);
+        if let Some(proposal) = self.bodies.keep(slot, batch) {
+            out.persist(C::kept(Kept::Body { slot, proposal }));
+        }
+    }
+
+    /// Whether this replica may vote in a slot: the batches above the stable checkpoint that it
+    /// executed or voted for stay within what a correct primary can have proposed. A faulty one
+    /// could fill a log otherwise, one window after the other. There is a checkpoint among so many
+    /// bytes, and when it is stable there is room.
+    pub fn has_vote_room(&self, slot: Slot) -> bool {
+        let in_flight = usize::try_from(self.tuning.proposals_in_flight).unwrap_or(usize::MAX);
+        let flying = in_flight.saturating_mul(BATCH_BYTES_MAX);
+        let most = flying.saturating_add(2 * self.tuning.checkpoint_bytes);
+        slot <= self.committed || self.checkpoints.extent.bytes() + self.pledges.bytes() < most
+    }
+
+    /// This replica votes for a batch in a slot.
+    pub fn note_vote(&mut self, slot: Slot, batch: &Digest) {
+        let bytes = self.bodies.get(batch).map_or(0, |batch| batch.bytes());
+        if slot > self.committed {
+            self.pledges.add(slot, bytes);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::certificate::{CertifiedViewChange, Entry, NewView, Prepared, batch_shown};
 use super::super::message::{Message, Shared};
-use crate::common::lies::{Hearsay, keep};
+use crate::common::lies::{Hearsay, Made, keep};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -57,7 +57,8 @@ impl Knowledge {
             (Message::Prepare { view, slot, proposal }, AuthTag::Usig(ui)) => {
                 let batch = proposal.digest();
                 keep(&mut self.prepares, (*view, *slot), Prepared { slot: *slot, batch, ui: *ui });
-                self.heard.note_proposal(proposal);
+                let made = Made { author, tag: *tag, proposal: proposal.clone() };
+                self.heard.note_made(*view, *slot, made);
             }
             (Message::ViewChange(change), AuthTag::Usig(ui)) => {
                 for (id, (view, signature)) in &change.requests {

@@ -2,7 +2,7 @@
 
 use super::super::certificate::{Claim, Member, NewView, Prepared, Signatures, ViewChange};
 use super::super::message::{Message, Shared};
-use crate::common::lies::{Hearsay, KEPT_MAX, keep};
+use crate::common::lies::{Hearsay, KEPT_MAX, Made, keep};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::auth::{AuthTag, Signature};
@@ -40,7 +40,8 @@ impl Knowledge {
         }
         match (message, tag.signature().map(|signature| Signature(*signature))) {
             (Message::PrePrepare { view, slot, proposal }, Some(signature)) => {
-                self.heard.note_proposal(proposal);
+                let made = Made { author, tag: *tag, proposal: proposal.clone() };
+                self.heard.note_made(*view, *slot, made);
                 self.note_vote(
                     Claim { slot: *slot, view: *view, batch: proposal.digest() },
                     author,

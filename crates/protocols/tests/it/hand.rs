@@ -1,0 +1,489 @@
+//! A group whose cores, devices, disks and links a test drives by hand, of any protocol: for
+//! schedules that liars need and chance rarely finds. Who lies has no core; the test speaks for it.
+
+use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
+use pentarchy_core::batch::{Batch, Proposal};
+use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::digest::{Digest, Hasher};
+use pentarchy_core::ids::{
+    ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
+};
+use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{
+    Effect, Effects, Event, Memory, Message as _, Protocol, Setup, Timeouts, TimerKey,
+    TimerName as _, To, Tuning,
+};
+use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
+use pentarchy_core::wire::Wire as _;
+use pentarchy_protocols::common::message::Shared;
+use pentarchy_protocols::{minbft, pbft};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// What a schedule needs to say in a protocol's words.
+pub trait Spoken: Protocol<Input = Input, Output = Output> {
+    /// Replicas, of which one may lie.
+    const N: usize;
+    /// The primary of view 0 proposes.
+    fn propose(slot: Slot, proposal: &Arc<Proposal>) -> Self::Message;
+    /// What else it says, so that others decide.
+    fn commit(slot: Slot, batch: Digest) -> Option<Self::Message>;
+    /// Who asks for a view.
+    fn ask(view: View) -> Self::Message;
+    /// A batch by digest.
+    fn body(proposal: &Arc<Proposal>) -> Self::Message;
+    /// An envelope by digest.
+    fn envelope(envelope: &Arc<Envelope>) -> Self::Message;
+}
+
+impl Spoken for minbft::MinBft {
+    const N: usize = 3;
+    fn propose(slot: Slot, proposal: &Arc<Proposal>) -> Self::Message {
+        minbft::Message::Prepare { view: View(0), slot, proposal: proposal.clone() }
+    }
+    fn commit(_: Slot, _: Digest) -> Option<Self::Message> {
+        None
+    }
+    fn ask(view: View) -> Self::Message {
+        minbft::Message::Shared(Shared::RequestViewChange { view })
+    }
+    fn body(proposal: &Arc<Proposal>) -> Self::Message {
+        minbft::Message::Shared(Shared::Body(proposal.clone()))
+    }
+    fn envelope(envelope: &Arc<Envelope>) -> Self::Message {
+        minbft::Message::Shared(Shared::Envelope(envelope.clone()))
+    }
+}
+
+impl Spoken for pbft::Pbft {
+    const N: usize = 4;
+    fn propose(slot: Slot, proposal: &Arc<Proposal>) -> Self::Message {
+        pbft::Message::PrePrepare { view: View(0), slot, proposal: proposal.clone() }
+    }
+    fn commit(slot: Slot, batch: Digest) -> Option<Self::Message> {
+        Some(pbft::Message::Commit { view: View(0), slot, batch })
+    }
+    fn ask(view: View) -> Self::Message {
+        pbft::Message::Shared(Shared::RequestViewChange { view })
+    }
+    fn body(proposal: &Arc<Proposal>) -> Self::Message {
+        pbft::Message::Shared(Shared::Body(proposal.clone()))
+    }
+    fn envelope(envelope: &Arc<Envelope>) -> Self::Message {
+        pbft::Message::Shared(Shared::Envelope(envelope.clone()))
+    }
+}
+
+/// Signatures and certificates are digests of who says what.
+struct Seals;
+
+impl Seals {
+    fn sign(id: ReplicaId, digest: &Digest) -> [u8; 64] {
+        let mut signature = [id.0 as u8; 64];
+        signature[..32].copy_from_slice(&digest.0);
+        signature
+    }
+    fn certify(id: ReplicaId, at: Position, last: Position, digest: &Digest) -> Certificate {
+        let mut hasher = Hasher::new("test device");
+        hasher.u64(u64::from(id.0)).u64(at.view.0).u64(at.index);
+        hasher.u64(last.view.0).u64(last.index).digest(digest);
+        Certificate::Mac(hasher.finish().0)
+    }
+}
+
+impl Verifier for Seals {
+    fn signature(&self, id: ReplicaId, digest: &Digest, signature: &[u8; 64]) -> bool {
+        *signature == Self::sign(id, digest)
+    }
+    fn usig(&self, id: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
+        ui.certificate == Self::certify(id, ui.position, ui.committed, digest)
+    }
+    fn envelope(&self, _: &Envelope) -> bool {
+        true
+    }
+}
+
+struct Device {
+    last: Position,
+    committed: Position,
+    certified: BTreeMap<Position, (Digest, Ui)>,
+}
+
+impl Device {
+    fn certify(&mut self, id: ReplicaId, position: Position, digest: &Digest) -> Ui {
+        if let Some((same, ui)) = self.certified.get(&position) {
+            assert_eq!(same, digest, "{id:?} says something else at {position:?}");
+            return *ui;
+        }
+        assert!(position > self.last, "{id:?} goes back from {:?} to {position:?}", self.last);
+        let committed = self.committed;
+        self.last = position;
+        if position.index >= Position::COMMITMENT {
+            self.committed = position;
+        }
+        let certificate = Seals::certify(id, position, committed, digest);
+        let ui = Ui { incarnation: Incarnation(0), position, committed, certificate };
+        self.certified.insert(position, (*digest, ui));
+        ui
+    }
+}
+
+/// One replica.
+pub struct Node<P: Protocol> {
+    /// None if it lies.
+    pub core: Option<P>,
+    device: Device,
+    timers: BTreeMap<TimerKey, u64>,
+    /// What it has persisted since it began, and how much of that was cut away.
+    pub log: Vec<P::Record>,
+    /// See [`Self::log`].
+    pub cut: usize,
+    saved: Option<Base>,
+    /// What it executed, also what a state that it fetched stands for.
+    pub executed: Vec<(Slot, Arc<Batch>)>,
+    /// Its disk takes its time: nothing is sent before [`Group::sync`].
+    pub disk_is_slow: bool,
+    waits: VecDeque<Effect<P>>,
+    wishes: Option<Slot>,
+    settled: BTreeSet<(ClientId, u64)>,
+    floors: BTreeMap<ClientId, u64>,
+    /// How many messages of each kind it said.
+    pub said: BTreeMap<&'static str, usize>,
+}
+
+impl<P: Protocol> Node<P> {
+    /// Bytes that it persisted behind the last cut.
+    pub fn log_bytes(&self) -> usize {
+        self.log[self.cut..].iter().map(|record| record.to_bytes().len()).sum()
+    }
+
+    fn note(&mut self, slot: Slot, batch: Arc<Batch>) {
+        for envelope in &batch.envelopes {
+            let numbers = envelope.requests.iter().map(|request| (envelope.client, request.number));
+            self.settled.extend(numbers);
+            let floor = self.floors.entry(envelope.client).or_default();
+            *floor = envelope.floor.max(*floor);
+        }
+        self.executed.push((slot, batch));
+    }
+}
+
+type Sent<P> = (ReplicaId, ReplicaId, Verified<<P as Protocol>::Message>);
+
+/// A group, its links and its clock.
+pub struct Group<P: Protocol> {
+    membership: Arc<Membership>,
+    tuning: Tuning,
+    /// By number.
+    pub nodes: Vec<Node<P>>,
+    /// Who sent what to whom.
+    pub queue: VecDeque<Sent<P>>,
+    /// Links that lose everything.
+    pub cut: BTreeSet<(u16, u16)>,
+    /// Messages of this kind are lost.
+    pub loses: Option<&'static str>,
+    /// Hosts save no states, so that no checkpoint becomes stable.
+    pub saves_nothing: bool,
+    /// Milliseconds.
+    pub now: u64,
+}
+
+impl<P: Spoken> Group<P> {
+    /// Of which this one lies, if any.
+    pub fn new(liar: Option<u16>, tuning: Tuning) -> Self {
+        let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
+        let members = vec![member; P::N];
+        let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
+        let membership = Arc::new(Membership { group, epoch, f: 1, members, base });
+        let start = Position::new(View(0), Position::COMMITMENT);
+        let node = || Node {
+            core: None,
+            device: Device { last: start, committed: start, certified: BTreeMap::new() },
+            timers: BTreeMap::new(),
+            log: Vec::new(),
+            cut: 0,
+            saved: None,
+            executed: Vec::new(),
+            disk_is_slow: false,
+            waits: VecDeque::new(),
+            wishes: None,
+            settled: BTreeSet::new(),
+            floors: BTreeMap::new(),
+            said: BTreeMap::new(),
+        };
+        let mut group = Self {
+            nodes: membership.ids().map(|_| node()).collect(),
+            membership,
+            tuning,
+            queue: VecDeque::new(),
+            cut: BTreeSet::new(),
+            loses: None,
+            saves_nothing: false,
+            now: 1_000,
+        };
+        for id in (0..P::N as u16).filter(|id| Some(*id) != liar) {
+            group.start(id);
+        }
+        group.run(300);
+        group
+    }
+
+    /// The replica begins, or goes on from its log after a crash.
+    pub fn start(&mut self, id: u16) {
+        let node = &mut self.nodes[usize::from(id)];
+        node.timers.clear();
+        node.waits.clear();
+        node.disk_is_slow = false;
+        let executed = node.saved.unwrap_or(self.membership.base);
+        let past: Vec<_> = std::mem::take(&mut node.executed);
+        (node.settled, node.floors) = (BTreeSet::new(), BTreeMap::new());
+        past.into_iter()
+            .filter(|(slot, _)| *slot <= executed.slot)
+            .for_each(|(slot, batch)| node.note(slot, batch));
+        let records = node.log[node.cut..].to_vec();
+        let memory = Memory::Durable { executed, records: Vec::new() };
+        let (membership, tuning) = (self.membership.clone(), self.tuning);
+        let setup = Setup { me: ReplicaId(id), membership, fetch: None, memory, tuning };
+        let mut out = Effects::default();
+        let core = P::start(setup, &mut records.into_iter(), &mut out);
+        self.nodes[usize::from(id)].core = Some(core);
+        self.carry_out(id, &mut out);
+        self.round(id);
+    }
+
+    fn step(&mut self, id: u16, event: Event<P>) {
+        let Some(core) = &mut self.nodes[usize::from(id)].core else { return };
+        let mut out = Effects::default();
+        core.step(event, &mut out);
+        core.assert_invariants();
+        self.carry_out(id, &mut out);
+    }
+
+    fn carry_out(&mut self, id: u16, out: &mut Effects<P>) {
+        for effect in out.drain().collect::<Vec<_>>() {
+            let node = &mut self.nodes[usize::from(id)];
+            if node.disk_is_slow && matches!(effect, Effect::Send { .. } | Effect::Relay { .. }) {
+                node.waits.push_back(effect);
+            } else {
+                self.effect(id, effect);
+            }
+        }
+    }
+
+    /// What a replica persisted so far is durable.
+    pub fn sync(&mut self, id: u16) {
+        let waits = std::mem::take(&mut self.nodes[usize::from(id)].waits);
+        waits.into_iter().for_each(|effect| self.effect(id, effect));
+    }
+
+    fn effect(&mut self, id: u16, effect: Effect<P>) {
+        let now = self.now;
+        let node = &mut self.nodes[usize::from(id)];
+        match effect {
+            Effect::Send { to, message } => {
+                *node.said.entry(message.kind()).or_default() += 1;
+                let verified = self.authenticated(id, message);
+                self.post(id, to, &verified);
+            }
+            Effect::Relay { to, message } => self.post(id, to, &message),
+            Effect::Persist(record) => node.log.push(record),
+            Effect::Arm { timer, after } => {
+                node.timers.insert(timer.to_key(), now + Timeouts::default().millis(after));
+            }
+            Effect::Disarm(timer) => {
+                node.timers.remove(&timer.to_key());
+            }
+            Effect::Output(output) => self.output(id, output),
+            Effect::Report(_) => {}
+        }
+    }
+
+    fn output(&mut self, id: u16, output: Output) {
+        let node = &mut self.nodes[usize::from(id)];
+        match output {
+            Output::Execute { slot, batch } => node.note(slot, batch),
+            Output::Checkpoint { slot } if !self.saves_nothing => {
+                let state = Digest::of(&slot.0.to_le_bytes());
+                self.step(id, Event::Input(Input::Checkpointed { slot, state }));
+            }
+            Output::Stable { slot, state } => {
+                (node.saved, node.cut) = (Some(Base { slot, state }), node.log.len());
+            }
+            Output::Fetch { slot, .. } => node.wishes = Some(slot),
+            Output::Admit { envelope } => self.request(id, &envelope),
+            _ => {}
+        }
+    }
+
+    /// As a replica says it, with its key and its device.
+    pub fn authenticated(&mut self, id: u16, message: P::Message) -> Verified<P::Message> {
+        let (me, domain) = (ReplicaId(id), self.membership.domain());
+        let digest = message.statement(&domain);
+        let device = &mut self.nodes[usize::from(id)].device;
+        let tag = match message.auth() {
+            Auth::Channel => AuthTag::Channel,
+            Auth::Signature => AuthTag::Signature(Seals::sign(me, &digest)),
+            Auth::Usig(position) => AuthTag::Usig(device.certify(me, position, &digest)),
+        };
+        Verified::recalled(me, tag, &domain, message)
+    }
+
+    /// The same signature or certificate under something else.
+    pub fn forged(
+        &self,
+        genuine: &Verified<P::Message>,
+        message: P::Message,
+    ) -> Verified<P::Message> {
+        Verified::recalled(genuine.author, genuine.tag, &self.membership.domain(), message)
+    }
+
+    fn post(&mut self, id: u16, to: To, message: &Verified<P::Message>) {
+        let all = || self.membership.ids().collect();
+        let (receivers, loops): (ReplicaSet, bool) = match to {
+            To::One(one) => ([one].into_iter().collect(), one.0 == id),
+            To::Set(set) => (set, set.contains(ReplicaId(id))),
+            To::Others => (all(), false),
+            To::All => (all(), true),
+        };
+        for other in receivers.iter().filter(|other| other.0 != id) {
+            self.queue.push_back((ReplicaId(id), other, message.clone()));
+        }
+        if loops {
+            self.step(id, Event::Message(message.clone()));
+        }
+    }
+
+    /// The liar says something to these.
+    pub fn say(&mut self, liar: u16, to: &[u16], message: P::Message) -> Verified<P::Message> {
+        let said = self.authenticated(liar, message);
+        for id in to {
+            self.queue.push_back((ReplicaId(liar), ReplicaId(*id), said.clone()));
+        }
+        said
+    }
+
+    /// Delivers what was sent, and what comes of it.
+    pub fn settle(&mut self) {
+        let mut touched = BTreeSet::new();
+        for _ in 0..100_000 {
+            let Some((from, to, message)) = self.queue.pop_front() else { break };
+            let lost = self.cut.contains(&(from.0, to.0))
+                || self.loses.is_some_and(|kind| kind == message.message.kind());
+            if !lost && self.is_good(&message) {
+                self.step(to.0, Event::Message(message));
+                touched.insert(to.0);
+            }
+        }
+        touched.into_iter().for_each(|id| self.round(id));
+    }
+
+    /// What the door lets in.
+    fn is_good(&self, it: &Verified<P::Message>) -> bool {
+        let is_authentic = match (it.message.auth(), &it.tag) {
+            (Auth::Channel, AuthTag::Channel) => true,
+            (Auth::Signature, AuthTag::Signature(signature)) => {
+                Seals.signature(it.author, &it.digest, signature)
+            }
+            (Auth::Usig(position), AuthTag::Usig(ui)) => {
+                ui.position == position && Seals.usig(it.author, &it.digest, ui)
+            }
+            _ => false,
+        };
+        let validate = || P::validate(&self.membership, &Seals, it.author, &it.tag, &it.message);
+        is_authentic && validate().is_ok()
+    }
+
+    /// A round of a replica's host ends.
+    pub fn round(&mut self, id: u16) {
+        self.step(id, Event::Input(Input::Round { now: Millis(self.now) }));
+    }
+
+    /// Time passes; all disks but slow ones are fast.
+    pub fn run(&mut self, millis: u64) {
+        let end = self.now + millis;
+        while self.now < end {
+            self.now += 5;
+            self.settle_all();
+            for id in 0..P::N as u16 {
+                let now = self.now;
+                let timers = &mut self.nodes[usize::from(id)].timers;
+                let due: Vec<_> = timers.extract_if(.., |_, at| *at <= now).collect();
+                for (key, _) in due {
+                    self.step(id, Event::Timeout(P::Timer::from_key(key)));
+                }
+                self.transfer(id);
+                self.round(id);
+            }
+        }
+        self.settle_all();
+    }
+
+    /// Delivers until nothing is under way, or for long.
+    pub fn settle_all(&mut self) {
+        for _ in 0..20 {
+            if self.queue.is_empty() {
+                break;
+            }
+            self.settle();
+        }
+    }
+
+    /// A state that a replica wants comes, if another one has it.
+    fn transfer(&mut self, id: u16) {
+        let Some(slot) = self.nodes[usize::from(id)].wishes else { return };
+        let has = |node: &Node<P>| node.executed.last().is_some_and(|(last, _)| *last >= slot);
+        let Some(source) = self.nodes.iter().find(|node| has(node)) else { return };
+        let past: Vec<_> = source.executed.clone();
+        let node = &mut self.nodes[usize::from(id)];
+        node.wishes = None;
+        node.executed.clear();
+        past.into_iter().filter(|(at, _)| *at <= slot).for_each(|(at, batch)| node.note(at, batch));
+        self.step(id, Event::Input(Input::Installed { slot }));
+    }
+
+    /// A client's envelope reaches a replica's host.
+    pub fn request(&mut self, id: u16, envelope: &Arc<Envelope>) {
+        let node = &self.nodes[usize::from(id)];
+        let floor = node.floors.get(&envelope.client).copied().unwrap_or(0);
+        let is_settled = |n: &u64| *n < floor || node.settled.contains(&(envelope.client, *n));
+        let numbers = envelope.requests.iter().map(|request| request.number);
+        let settled: Vec<u64> = numbers.filter(is_settled).collect();
+        if settled.len() < envelope.requests.len() {
+            let envelope = envelope.clone();
+            self.step(id, Event::Input(Input::Request { envelope, settled }));
+        }
+    }
+
+    /// A client asks everyone again and again for so many seconds.
+    pub fn insist(&mut self, envelope: &Arc<Envelope>, seconds: u64) {
+        for _ in 0..seconds {
+            (0..P::N as u16).for_each(|id| self.request(id, envelope));
+            self.run(1_000);
+        }
+    }
+
+    /// Whether all replicas that do not lie have executed an envelope, and nothing twice or in
+    /// another order.
+    pub fn all_executed(&self, envelope: &Arc<Envelope>) -> bool {
+        let correct: Vec<_> = self.nodes.iter().filter(|node| node.core.is_some()).collect();
+        for node in &correct {
+            let longest = correct.iter().max_by_key(|node| node.executed.len()).expect("some");
+            let same = node.executed.iter().zip(&longest.executed);
+            assert!(same.clone().all(|(a, b)| a.0 == b.0 && a.1.digest == b.1.digest));
+        }
+        let executed = |node: &&&Node<P>| {
+            let envelopes = node.executed.iter().flat_map(|(_, batch)| &batch.envelopes);
+            envelopes.filter(|it| it.digest == envelope.digest).count() == 1
+        };
+        correct.iter().filter(executed).count() == correct.len()
+    }
+}
+
+/// One client's envelope, with one operation of so many bytes for each number.
+pub fn envelope(client: u8, floor: u64, numbers: &[u64], bytes: usize) -> Arc<Envelope> {
+    let request = |n: &u64| Request { number: *n, operation: vec![client; bytes].into() };
+    let requests = numbers.iter().map(request).collect();
+    let draft = Draft { client: ClientId([client; 32]), floor, events: None, requests };
+    Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
+}
