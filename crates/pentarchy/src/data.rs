@@ -20,7 +20,6 @@ use pentarchy_replica::{States, Storage};
 use pentarchy_storage::disk::{DiskError, Folder};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
-use pentarchy_storage::forgetful::Forgetful;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{Kept, LOG, SNAPSHOTS};
 use pentarchy_storage::log::Options;
@@ -104,10 +103,10 @@ impl DataFolder {
     /// [`DataError`]
     pub fn with_files(
         self,
-        wrap: impl FnOnce(Box<dyn Folder>) -> Result<Forgetful, DiskError>,
+        wrap: impl FnOnce(Box<dyn Folder>) -> Result<Box<dyn Folder>, DiskError>,
     ) -> Result<Self, DataError> {
         let files = wrap(self.files).map_err(|error| storage(&self.path, error.into()))?;
-        Ok(Self { files: Box::new(files), ..self })
+        Ok(Self { files, ..self })
     }
 
     /// The same folder, in which nothing is kept but states for the next life.

@@ -320,7 +320,6 @@ impl Replica {
     pub fn status(&self) -> StatusReport {
         let core = self.unit.core.status();
         let executed = self.unit.executor.executed();
-        let progress = self.unit.transfer.progress();
         let look = self.look(&core, self.clock.elapsed_ms());
         let membership = self.unit.succession.epochs.membership();
         let (cpu_micros, rss_kib, peak_rss_kib) = usage();
@@ -362,12 +361,7 @@ impl Replica {
             state: self.unit.executor.snapshot(core.stable).map(|kept| hex(&kept.digest.0)),
             behind: look.behind,
             approach: self.approach.pace(look),
-            catch_up: progress.map(|progress| CatchUp {
-                slot: progress.slot.0,
-                chunks_total: progress.chunks_total,
-                chunks_have: progress.chunks_have,
-                bytes: progress.bytes,
-            }),
+            catch_up: self.unit.transfer.progress().map(CatchUp::from),
             waiting: core.waiting,
             peers: self.network.peers.connected().map(|id| id.0).collect(),
             clients: self.network.clients.len(),

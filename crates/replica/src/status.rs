@@ -4,6 +4,7 @@ use crate::approach::Pace;
 use crate::counters::{Counters, Flow, Traffic};
 use crate::meter::{Spreads, ViewChange};
 use nix::sys::resource::{UsageWho, getrusage};
+use pentarchy_core::transfer::Progress;
 use pentarchy_crypto::costs::costs;
 use pentarchy_io::calls::Calls;
 use pentarchy_io::costs::frames;
@@ -174,6 +175,12 @@ pub struct CatchUp {
     pub chunks_have: usize,
     /// Bytes moved.
     pub bytes: u64,
+}
+
+impl From<Progress> for CatchUp {
+    fn from(Progress { slot, chunks_total, chunks_have, bytes }: Progress) -> Self {
+        Self { slot: slot.0, chunks_total, chunks_have, bytes }
+    }
 }
 
 /// What the process has done since it began: operations of [`pentarchy_crypto::costs`] and

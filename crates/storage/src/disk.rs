@@ -79,8 +79,8 @@ pub trait File: Send {
     /// [`DiskError`]; any part of it may have been written.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> Result<(), DiskError>;
 
-    /// Makes the file this long, of zeros, with its place on the disk reserved. To write there later
-    /// changes nothing but content, so that a sync has only that to make durable.
+    /// Makes the file this long, of zeros, with its place on the disk reserved. To write there
+    /// later changes nothing but content, so that a sync has only that to make durable.
     ///
     /// # Errors
     /// [`DiskError`]

@@ -5,6 +5,7 @@
 //! | [`backup`] | one state in one file |
 //! | [`disk`] | files and folders as everything here sees them; every operation can fail |
 //! | [`forgetful`] | one in front of it, for trials: what was not synced dies with the process |
+//! | [`quota`] | another one, for trials: a disk that fills up |
 //! | [`folder`] | those of the operating system, locked against a second process |
 //! | [`identity`] | whose files these are |
 //! | [`kept`] | what a replica keeps, in both, and a thread that writes it |
@@ -25,4 +26,5 @@ pub mod forgetful;
 pub mod identity;
 pub mod kept;
 pub mod log;
+pub mod quota;
 pub mod snapshots;

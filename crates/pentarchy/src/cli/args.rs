@@ -126,6 +126,8 @@ pub enum DiskChoice {
     Forgets,
     /// After 40 syncs nothing is synced any more
     Lies,
+    /// It has room for 34 MiB
+    Fills,
 }
 
 /// `--log-format`.
@@ -259,8 +261,9 @@ pub struct InitArgs {
 #[command(after_help = "Example:\n  \
     pentarchy replica --config cluster.toml --id 0 --keys replica-0\n\n\
     With durability \"sync\" in the configuration a replica goes on where it stopped, from its\n\
-    data folder. With \"memory\" or \"async\", or with an empty data folder, it has forgotten what it\n\
-    promised, so its trusted device begins a new life; the group admits that and brings it level.")]
+    data folder. With \"memory\" or \"async\", or with an empty data folder, it has forgotten\n\
+    what it promised, so its trusted device begins a new life; the group admits that and brings\n\
+    it level.")]
 pub struct ReplicaArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
@@ -289,7 +292,8 @@ pub struct ReplicaArgs {
     /// How the log on stderr is written
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
-    /// A disk that forgets what was not synced when the process is killed, or that lies about that
+    /// A disk that forgets what was not synced when the process is killed, lies about that, or fills
+    /// up
     #[arg(long, hide = true, value_enum, value_name = "KIND")]
     pub disk: Option<DiskChoice>,
     /// Misbehave as this file says: for clusters that are made to be broken
@@ -442,10 +446,10 @@ impl HarmArgs {
 /// `heal`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy heal 2\n\n\
-    A replica that was killed is started again. With durability \"sync\" it goes on from its disk.\n\
-    With \"memory\" or \"async\" its trusted device begins a new life, the group admits that, and it fetches the\n\
-    state. A replica is level when it has executed what the others had when it came back.\n\
-    Exit code 1 if it is not level within a minute.")]
+    A replica that was killed is started again. With durability \"sync\" it goes on from its\n\
+    disk. With \"memory\" or \"async\" its trusted device begins a new life, the group admits\n\
+    that, and it fetches the state. A replica is level when it has executed what the others had\n\
+    when it came back. Exit code 1 if it is not level within a minute.")]
 pub struct HealArgs {
     /// Which replicas; all that are broken unless told
     pub replicas: Vec<u16>,

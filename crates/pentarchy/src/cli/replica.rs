@@ -15,12 +15,16 @@ use pentarchy::{metrics, node};
 use pentarchy_replica::Listen;
 use pentarchy_replica::fault::FaultSwitch;
 use pentarchy_storage::forgetful::Forgetful;
+use pentarchy_storage::quota::Quota;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// Syncs of files that a disk does before it only says that it does them.
 const HONEST_SYNCS: u64 = 40;
+
+/// What a disk that fills up has room for: a segment of the log, and a few small states.
+const ROOM: u64 = 34 << 20;
 
 /// How often a replica that ended by itself is noticed, and its fault file is read.
 const LOOK: Duration = Duration::from_millis(100);
@@ -85,10 +89,13 @@ fn data_folder(
         return Ok(Some(folder.only_states()));
     }
     let Some(disk) = args.disk else { return Ok(Some(folder)) };
-    complain("this replica's disk forgets; start it without --disk to have it keep what it says");
-    let folder = folder.with_files(|files| match disk {
-        DiskChoice::Forgets => Forgetful::new(files),
-        DiskChoice::Lies => Forgetful::lying_after(files, HONEST_SYNCS),
+    complain("this replica's disk fails; start it without --disk to have it keep what it says");
+    let folder = folder.with_files(|files| {
+        Ok(match disk {
+            DiskChoice::Forgets => Box::new(Forgetful::new(files)?),
+            DiskChoice::Lies => Box::new(Forgetful::lying_after(files, HONEST_SYNCS)?),
+            DiskChoice::Fills => Box::new(Quota::new(files, ROOM)),
+        })
     });
     Ok(Some(folder?))
 }

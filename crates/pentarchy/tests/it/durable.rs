@@ -190,6 +190,77 @@ fn a_bad_data_folder_is_refused_with_what_is_wrong_and_what_to_do() {
     assert!(said.contains("another process uses this folder"), "{said}");
 }
 
+/// A replica whose disk is full says nothing more and ends. The others go on, and with room it goes
+/// on as whom it was.
+#[test]
+fn who_has_no_room_left_ends_and_goes_on_when_there_is_some() {
+    let mut parts = Parts::init_with(&["--open"]);
+    let mut full = parts.replica(2);
+    full.args(["--disk", "fills"]).stderr(std::process::Stdio::piped());
+    (0..2).for_each(|id| parts.start_replica(id));
+    parts.spawn(full);
+    let config = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
+    let client = pentarchy::node::connect(&config, KeyPair::generate()).expect("a client");
+    let mut written = 0;
+    let ended = loop {
+        call(&client, &["SET", &format!("key-{written}"), &"x".repeat(20_000)]);
+        written += 1;
+        if let Some(ended) = parts.children[2].try_wait().expect("it is ours") {
+            break ended;
+        }
+        assert!(written < 5_000, "100 MB were written");
+    };
+    let mut said = String::new();
+    let pipe = parts.children.remove(2).stderr.take();
+    std::io::Read::read_to_string(&mut pipe.expect("a pipe"), &mut said).expect("text");
+    assert_eq!(ended.code(), Some(3), "{said}");
+    assert!(said.contains("cannot go on without its disk"), "{said}");
+    assert!(said.contains("no storage space"), "{said}");
+    call(&client, &["SET", "meanwhile", "written"]);
+    parts.start_replica(2);
+    eventually("it is level in the same epoch", || {
+        call(&client, &["INCR", "polls"]);
+        let report = status(&client, 2);
+        report["epoch"] == 0 && report["phase"] == "normal" && report["behind"] == 0
+    });
+    for key in [0, written / 2, written - 1] {
+        assert!(call(&client, &["GET", &format!("key-{key}")]).ends_with(b"xxx"));
+    }
+}
+
+/// Who was away while the group took several checkpoints hears of it from its peers first: it asks
+/// for no view, moves what it lacks, and everybody stays where they are.
+#[test]
+fn who_comes_back_far_behind_disturbs_nobody() {
+    let mut parts = Parts::init_with(&["--open"]);
+    (0..3).for_each(|id| parts.start_replica(id));
+    let config = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
+    let client = pentarchy::node::connect(&config, KeyPair::generate()).expect("a client");
+    // The primary: what it proposed last is not what the group goes on with.
+    for id in [2, 0] {
+        call(&client, &["INCR", "number"]);
+        let views = status(&client, 1)["view"].clone();
+        parts.children[id].kill().expect("it runs");
+        parts.children[id].wait().expect("it ends");
+        (0..400).for_each(|_| drop(call(&client, &["INCR", "number"])));
+        let before = status(&client, 1);
+        assert!(id == 0 || before["view"] == views, "{before}");
+        parts.children[id] = parts.replica(id).spawn().expect("it starts");
+        eventually("it is level", || {
+            call(&client, &["INCR", "polls"]);
+            let report = status(&client, id as u16);
+            report["phase"] == "normal" && report["behind"] == 0 && report["view"] == before["view"]
+        });
+        let after = status(&client, 1);
+        assert_eq!((&after["view"], &after["epoch"]), (&before["view"], &0.into()));
+        let mine = status(&client, id as u16);
+        let asked = mine["view_changes_by_reason"].clone();
+        let late = "a request was not ordered in time";
+        assert!(asked.get(late).is_none(), "it judged by what it had missed: {asked}");
+    }
+    assert!(call(&client, &["GET", "number"]).ends_with(b"802"));
+}
+
 /// With `async` a replica that stops is a new life, and has the state of the one before: it fetches
 /// what changed, and not all.
 #[test]

@@ -1,5 +1,6 @@
-//! `bench failover`, `bench faults`, `bench recovery`, `bench soak`: what faults cost. A local cluster of real
-//! processes, counting clients, and a replica that is broken and healed while they count.
+//! `bench failover`, `bench faults`, `bench recovery`, `bench soak`: what faults cost. A local
+//! cluster of real processes, counting clients, and a replica that is broken and healed while they
+//! count.
 //!
 //! | module | what it holds |
 //! | --- | --- |

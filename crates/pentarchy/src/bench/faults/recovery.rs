@@ -38,8 +38,8 @@ struct Run {
     bytes: u64,
     /// Of those, the bytes of state.
     state_bytes: u64,
-    /// Operations in a second, medians over intervals of 100 ms: before, while it was away, and from
-    /// its return until it was level, or for two seconds if that is longer.
+    /// Operations in a second, medians over intervals of 100 ms: before, while it was away, and
+    /// from its return until it was level, or for two seconds if that is longer.
     before_ops: f64,
     away_ops: f64,
     return_ops: f64,
