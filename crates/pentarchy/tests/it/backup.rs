@@ -103,7 +103,11 @@ fn a_group_that_lost_everything_begins_anew_with_a_backup() {
     let into = ["--config", text(&own), "--id", "0", "--keys", text(&keys)];
     let restore = ["snapshot", "restore", text(&backup)];
     assert!(refused(&[&restore[..], &into].concat(), 2).contains("of the very group"));
-    drop(parts);
+    let mut old = parts;
+    for child in &mut old.children {
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+    }
 
     let mut parts = Parts::init_with(&["--open"]);
     for id in 0..3usize {
