@@ -1,6 +1,6 @@
-//! What is wrong with a state that is not the group's. A checkpoint's votes give the group's digest,
-//! so that the replica fetches the group's state: by then it can be told, through the trees of
-//! hashes, which sections differ.
+//! What is wrong with a state that is not the group's. A checkpoint's votes give the group's
+//! digest, so that the replica fetches the group's state: by then it can be told, through the trees
+//! of hashes, which sections differ.
 
 use pentarchy_core::executor::Executor;
 use pentarchy_core::snapshot::Snapshot;

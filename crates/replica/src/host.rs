@@ -315,6 +315,14 @@ impl Replica {
         Look { at_ms, executed, behind, state }
     }
 
+    fn role(&self, core: &Status) -> &'static str {
+        match core.phase {
+            "joining" => "joining",
+            _ if core.primary == self.me => "primary",
+            _ => "backup",
+        }
+    }
+
     /// What this replica says of itself.
     #[must_use]
     pub fn status(&self) -> StatusReport {
@@ -349,11 +357,7 @@ impl Replica {
             fault: (self.unit.fault != Fault::None).then(|| self.unit.fault.to_string()),
             view: core.view.0,
             primary: core.primary.0,
-            role: match core.phase {
-                "joining" => "joining",
-                _ if core.primary == self.me => "primary",
-                _ => "backup",
-            },
+            role: self.role(&core),
             phase: core.phase,
             executed: executed.0,
             committed: core.committed.0,

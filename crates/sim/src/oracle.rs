@@ -169,16 +169,7 @@ impl Oracle {
                 self.checkpoints.state(replica, slot, state, Source::Handed)?;
             }
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
-            Observation::Left { behind, durable } => durability::left(replica, *behind, *durable)?,
-            Observation::Rests { slot, saved } => durability::rests(replica, *slot, *saved)?,
-            Observation::Found(found) => durability::found(replica, found)?,
-            Observation::Said { .. }
-            | Observation::Relayed { .. }
-            | Observation::Replied { .. }
-            | Observation::Certified { .. }
-            | Observation::Lied { .. }
-            | Observation::Reported(_)
-            | Observation::Rejected { .. } => {}
+            other => durability::saw(replica, other)?,
         }
         Ok(())
     }

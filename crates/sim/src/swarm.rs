@@ -502,6 +502,11 @@ impl Options {
             slow_ppm: *rng.pick(&[0, 0, 10_000, 100_000, 200_000]),
             slow_us: *rng.pick(&[20_000, 200_000, 1_500_000]),
         };
+        // What its host does with a state that is not the group's depends on its disk.
+        if self.byzantine.is_empty() && self.device == DeviceFault::None && rng.percent(20) {
+            let rots = Behaviour::Rot { every: rng.range(20, 200) };
+            self.byzantine.push((ReplicaId(rng.below(self.n as u64) as u16), vec![rots]));
+        }
         for _ in 0..rng.range(1, 10) {
             let at = rng.below(self.heal_at);
             let points = rng.below(40);

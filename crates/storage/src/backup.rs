@@ -1,9 +1,9 @@
 //! A backup: one state in one file, to be taken away from the replica that had it.
 //!
-//! `PENTABAK`, version (4), whose it was (26), slot (8), digest of the state (32), sections (4), how
-//! many of them are not empty (4); for each of those its number (4), length (8) and bytes; then the
-//! BLAKE3 hash of all that (32). Integers are little-endian. Nothing in it is secret but the state
-//! itself.
+//! `PENTABAK`, version (4), whose it was (26), slot (8), digest of the state (32), sections (4),
+//! how many of them are not empty (4); for each of those its number (4), length (4) and bytes; then
+//! the BLAKE3 hash of all that (32). Integers are little-endian. Nothing in it is secret but the
+//! state itself.
 
 use crate::identity::Identity;
 use bytes::Bytes;

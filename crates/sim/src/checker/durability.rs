@@ -1,18 +1,31 @@
-//! Laws 2 and 7 of the host contract: nothing leaves before what it rests on is durable, and what was
-//! durable when something left is there after a crash.
+//! Laws 2 and 7 of the host contract: nothing leaves before what it rests on is durable, and what
+//! was durable when something left is there after a crash.
 
 use super::{Broken, Verdict};
-use crate::node::Recovered;
+use crate::node::{Observation, Recovered};
 use pentarchy_core::ids::{ReplicaId, Slot};
 
 /// The name of the property.
 pub const PROPERTY: &str = "durability";
 
+/// A correct replica did something.
+///
+/// # Errors
+/// If that came too early, or something on which others may rely is not there.
+pub fn saw(replica: ReplicaId, seen: &Observation) -> Verdict {
+    match seen {
+        Observation::Left { behind, durable } => left(replica, *behind, *durable),
+        Observation::Rests { slot, saved } => rests(replica, *slot, *saved),
+        Observation::Found(it) => found(replica, it),
+        _ => Ok(()),
+    }
+}
+
 /// A message left that was handed over behind entries, of which so many are on the disk.
 ///
 /// # Errors
 /// If those are fewer.
-pub fn left(replica: ReplicaId, behind: u64, durable: u64) -> Verdict {
+fn left(replica: ReplicaId, behind: u64, durable: u64) -> Verdict {
     if behind <= durable {
         return Ok(());
     }
@@ -24,7 +37,7 @@ pub fn left(replica: ReplicaId, behind: u64, durable: u64) -> Verdict {
 ///
 /// # Errors
 /// If it is not.
-pub fn rests(replica: ReplicaId, slot: Slot, saved: Option<Slot>) -> Verdict {
+fn rests(replica: ReplicaId, slot: Slot, saved: Option<Slot>) -> Verdict {
     if saved >= Some(slot) {
         return Ok(());
     }
@@ -36,7 +49,7 @@ pub fn rests(replica: ReplicaId, slot: Slot, saved: Option<Slot>) -> Verdict {
 ///
 /// # Errors
 /// If its disk works, and something is not there on which others may rely.
-pub fn found(replica: ReplicaId, it: &Recovered) -> Verdict {
+fn found(replica: ReplicaId, it: &Recovered) -> Verdict {
     if it.rots || it.relied <= it.found {
         return Ok(());
     }

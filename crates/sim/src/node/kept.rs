@@ -1,6 +1,6 @@
 //! What a replica keeps across a crash, and what waits for that: the [`Keeper`], the log and the
-//! snapshots that replicas really use, on a disk that takes its time and does what disks do when the
-//! power fails.
+//! snapshots that replicas really use, on a disk that takes its time and does what disks do when
+//! the power fails.
 //!
 //! Beside them runs the plainest form of the rule that they are there for: how much was to be kept
 //! when a message was handed over is written down, and compared with what the disk holds when the

@@ -80,7 +80,8 @@ impl World<'_> {
         self.take_up(index, node, acts)
     }
 
-    /// A disk for a replica that begins, in worlds that have disks, unless its host may do anything.
+    /// A disk for a replica that begins, in worlds that have disks; not if its host may do
+    /// anything.
     pub(super) fn disk(
         &mut self,
         replica: ReplicaId,

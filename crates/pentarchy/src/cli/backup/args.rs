@@ -8,9 +8,9 @@ use std::path::PathBuf;
 #[command(after_help = "Example:\n  \
     pentarchy snapshot save --data replica-0/data --out monday.backup\n  \
     pentarchy snapshot verify monday.backup\n\n\
-    `save` reads what the replica has on disk and does not disturb it. `restore` begins a new group \
-    with a state;\na replica of a group that runs needs no backup: it starts with an empty folder and \
-    fetches the state.")]
+    `save` reads what the replica has on disk and does not disturb it. `restore` begins a new \
+    group with a state;\na replica of a group that runs needs no backup: it starts with an empty \
+    folder and fetches the state.")]
 pub struct SnapshotArgs {
     /// What to do
     #[command(subcommand)]

@@ -232,8 +232,8 @@ fn restore(
     let state = State::of(&identity, &adopted);
     print(json, &state, || {
         format!(
-            "{}: replica {id} begins with the {}\nIt begins as a new replica of a new group. Do the \
-             same for all others, with the same backup, before the first one starts.",
+            "{}: replica {id} begins with the {}\nIt is a new replica of a new group. Do the same \
+             for all others, with the same backup, before the first one starts.",
             data.display(),
             state.text()
         )
