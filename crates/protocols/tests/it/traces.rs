@@ -28,5 +28,5 @@ fn minbft() {
 
 #[test]
 fn pbft() {
-    traces_of("pbft", 5);
+    traces_of("pbft", 6);
 }

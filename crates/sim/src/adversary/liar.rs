@@ -58,9 +58,21 @@ fn lie_about_events(oldest: u64, first: u64, mut events: Vec<Bytes>, rng: &mut R
     }
 }
 
+/// Another result, as long as the true one.
+fn false_result(truth: Outcome) -> Bytes {
+    match truth {
+        Outcome::Done(result) if !result.is_empty() => {
+            let mut other = result.to_vec();
+            other[0] ^= 1;
+            Bytes::from(other)
+        }
+        _ => Bytes::from_static(b"a lie"),
+    }
+}
+
 fn false_reply(reply: Reply, rng: &mut Rng) -> Reply {
     let outcome = match rng.below(3) {
-        0 => Outcome::Done(Bytes::from_static(b"a lie")),
+        0 => Outcome::Done(false_result(reply.outcome)),
         1 => Outcome::Forgotten,
         _ => Outcome::Refused,
     };
