@@ -152,9 +152,9 @@ impl Bodies {
         self.held.get(digest).map(|held| held.envelope.clone())
     }
 
-    /// The envelopes that the proposal of a complete batch only names, whatever their size, and that
-    /// the log does not have since [`Self::keep_again`]: its reader finds them nowhere else. The
-    /// caller keeps them now.
+    /// The envelopes that the proposal of a complete batch only names, whatever their size, and
+    /// that the log does not have since [`Self::keep_again`]: its reader finds them nowhere else.
+    /// The caller keeps them now.
     pub fn keep_named(&mut self, digest: &Digest) -> Vec<Arc<Envelope>> {
         let Some(Body { proposal: Some(proposal), batch: Some(_), .. }) = self.bodies.get(digest)
         else {

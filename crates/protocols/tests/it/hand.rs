@@ -408,8 +408,10 @@ impl<P: Spoken> Group<P> {
             for id in 0..P::N as u16 {
                 let now = self.now;
                 let timers = &mut self.nodes[usize::from(id)].timers;
-                let due: Vec<_> = timers.extract_if(.., |_, at| *at <= now).collect();
-                for (key, _) in due {
+                let is_due = |(key, at): (&TimerKey, &u64)| (*at <= now).then_some(*key);
+                let due: Vec<_> = timers.iter().filter_map(is_due).collect();
+                timers.retain(|_, at| *at > now);
+                for key in due {
                     self.step(id, Event::Timeout(P::Timer::from_key(key)));
                 }
                 self.transfer(id);

@@ -192,8 +192,8 @@ fn a_request_that_is_taken_back_after_it_was_proposed_stops_nobody() {
     a_client_that_takes_a_request_back_stops_nobody::<Pbft>();
 }
 
-/// The primary of view 1 wants to leave it, but a PREPARE of its own waits for the disk. Meanwhile a
-/// checkpoint becomes stable and its log is cut; then it crashes. r0 has not heard of view 1, and
+/// The primary of view 1 wants to leave it, but a PREPARE of its own waits for the disk. Meanwhile
+/// a checkpoint becomes stable and its log is cut; then it crashes. r0 has not heard of view 1, and
 /// r2, who lies, says nothing any more.
 #[test]
 fn a_primary_that_crashes_while_it_waits_to_leave_goes_on() {

@@ -73,8 +73,8 @@ impl<C: Framed> Frame<C> {
     }
 
     /// As primary, what to propose next and in which slot, if something waits and the window has
-    /// room. Keeps the envelopes that it only names. Its batch is held from now on: its envelopes may
-    /// be settled before it comes back.
+    /// room. Keeps the envelopes that it only names. Its batch is held from now on: its envelopes
+    /// may be settled before it comes back.
     pub fn take_proposal(&mut self, out: &mut Effects<C>) -> Option<(Slot, Arc<Proposal>)> {
         let may = self.is_primary() && self.next_slot <= self.high() && self.has_byte_room();
         if !may || !self.pending.has_unproposed() {
