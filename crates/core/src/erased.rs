@@ -102,6 +102,8 @@ pub trait ReplicaCore: Send {
     fn rules(&self) -> Rules;
 
     /// Decodes, authenticates and validates a message that `peer` sent, whatever the core's state.
+    /// What this replica said itself it takes from itself only: a core counts on hearing each of
+    /// its messages as often as it said it.
     ///
     /// # Errors
     /// The reason for which it is refused.
@@ -196,12 +198,17 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
         &self.core
     }
 
-    fn decode(&self, wire: &Bytes) -> Result<(ReplicaId, AuthTag, P::Message), Reject> {
+    fn decode(
+        &self,
+        peer: ReplicaId,
+        wire: &Bytes,
+    ) -> Result<(ReplicaId, AuthTag, P::Message), Reject> {
         let mut reader = Reader::new(wire);
         let malformed = |_| Reject::Malformed;
         let author = ReplicaId::decode(&mut reader).map_err(malformed)?;
         let tag = AuthTag::decode(&mut reader).map_err(malformed)?;
-        if !self.membership.contains(author) {
+        let echo = author == self.me && peer != self.me;
+        if echo || !self.membership.contains(author) {
             return Err(Reject::WrongAuthor);
         }
         let message = P::Message::decode(&mut reader).map_err(malformed)?;
@@ -295,7 +302,7 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
         peer: ReplicaId,
         wire: &Bytes,
     ) -> Result<Incoming, Reject> {
-        let decoded = self.decode(wire)?;
+        let decoded = self.decode(peer, wire)?;
         self.check(verifier, peer, wire, decoded)
     }
 
@@ -305,7 +312,7 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
         peer: ReplicaId,
         wire: &Bytes,
     ) -> Result<Option<Incoming>, Reject> {
-        let decoded = self.decode(wire)?;
+        let decoded = self.decode(peer, wire)?;
         if self.core.is_moot(decoded.0, &decoded.2) {
             return Ok(None);
         }

@@ -108,6 +108,13 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("kept.log-cut-too-early", "the log is cut above what was written again for a state"),
     mutant("kept.device-memory-not-restored", "a device is not told what it remembered"),
     mutant("frame.never-forwards", "backups do not pass requests on to the primary"),
+    mutant(
+        "frame.passed-on-has-no-place",
+        "what backups pass on waits behind the rest, if it fits",
+    )
+    .explored(),
+    mutant("frame.stuck-only-if-idle", "who lacks one slot and gets later ones is not sent it")
+        .explored(),
     mutant("frame.any-time-is-good", "a backup accepts a time that is far ahead of its clock"),
     mutant("frame.bodies-not-served", "nobody is sent the batches that it asks for"),
     mutant("frame.checkpoint-misnamed", "a checkpoint is announced for the slot behind its own"),

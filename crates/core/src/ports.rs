@@ -19,6 +19,8 @@ pub mod replica {
             envelope: Arc<Envelope>,
             /// Those of its numbers that are settled already; never all of them.
             settled: Vec<u64>,
+            /// Whether it comes from another replica, by [`Output::Admit`].
+            passed_on: bool,
         },
         /// All that had arrived was delivered: propose what waits. Carries the clock: it is data.
         Round {
@@ -43,8 +45,9 @@ pub mod replica {
     /// What a replica core asks of its host.
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]
     pub enum Output {
-        /// Treat this as if its client had sent it here: if it is not executed yet, it comes back
-        /// as [`Input::Request`]. Its authentication was checked.
+        /// If this is not executed yet, it is to come back as [`Input::Request`]; its
+        /// authentication was checked. Its client is not answered: it did not ask here, and whoever
+        /// passes old envelopes on could have it flooded.
         Admit {
             /// An envelope that another replica passed on.
             envelope: Arc<Envelope>,

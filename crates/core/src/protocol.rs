@@ -492,6 +492,13 @@ pub enum Finding {
         /// The slot.
         slot: Slot,
     },
+    /// It voted for two batches in one slot.
+    TwoVotes {
+        /// The view.
+        view: View,
+        /// The slot.
+        slot: Slot,
+    },
     /// It proposed two batches for one slot.
     TwoProposals {
         /// The view.

@@ -147,7 +147,11 @@ impl Host {
         let envelopes: Vec<&Envelope> = fresh.iter().map(AsRef::as_ref).collect();
         assert!(envelopes.is_empty() || self.keys.verifier.envelopes(&envelopes));
         for envelope in fresh {
-            self.step(CoreEvent::Input(Input::Request { envelope, settled: Vec::new() }));
+            self.step(CoreEvent::Input(Input::Request {
+                envelope,
+                settled: Vec::new(),
+                passed_on: false,
+            }));
         }
     }
 

@@ -7,6 +7,7 @@ use crate::config::ReplicaConfig;
 use crate::epochs::Succession;
 use crate::error::{Fatal, StartError};
 use crate::fault::{Fault, FaultSwitch};
+use crate::inbound::Inbound;
 use crate::network::{Network, Sender};
 use crate::peers::Peers;
 use crate::readiness::Settling;
@@ -54,6 +55,7 @@ pub struct Replica {
     round_ms: u64,
     ready: Vec<usize>,
     messages: Vec<Bytes>,
+    inbound: Inbound,
     started: bool,
     settling: Settling,
     approach: Approach,
@@ -108,6 +110,7 @@ impl Replica {
             round_ms: 0,
             ready: Vec::new(),
             messages: Vec::new(),
+            inbound: Inbound::default(),
             started: false,
             settling: Settling::default(),
             approach: Approach::default(),
@@ -178,9 +181,10 @@ impl Replica {
     }
 
     fn round(&mut self) -> Result<(), Fatal> {
-        let timeout = self.timeout();
         let is_reading = !self.unit.waits_for_disk(&self.network);
-        let mut happened = self.network.wait(timeout, is_reading)?;
+        let is_late = is_reading && !self.inbound.is_empty();
+        let timeout = if is_late { Duration::ZERO } else { self.timeout() };
+        let mut happened = self.network.wait(timeout, is_reading)? || is_late;
         let (begun, asked) = (Instant::now(), self.watch.asked());
         let now_ms = self.clock.elapsed_ms();
         self.unit.set_now(now_ms);
@@ -247,19 +251,19 @@ impl Replica {
 
     /// Reads every connection that has something, up to its share, and acts on it.
     fn read(&mut self, now_ms: u64) -> Result<(), Fatal> {
-        let Self { network, unit, admission, ready, messages, .. } = self;
+        let Self { network, unit, admission, ready, messages, inbound, .. } = self;
         network.take_ready(now_ms, ready);
         for (index, token) in ready.iter().copied().enumerate() {
             if network.has_read_enough() {
                 network.postpone(&ready[index..]);
                 break;
             }
+            if network.peer(token).is_some_and(|peer| inbound.has(peer)) {
+                network.postpone(&[token]);
+                continue;
+            }
             match network.read(token, now_ms, messages) {
-                Some(Sender::Peer(id)) => {
-                    for bytes in messages.drain(..) {
-                        unit.on_peer(id, &bytes, network)?;
-                    }
-                }
+                Some(Sender::Peer(id)) => inbound.push(id, messages.drain(..)),
                 Some(Sender::Client(id)) => {
                     for bytes in messages.drain(..) {
                         // What it said before may have ended the connection.
@@ -273,6 +277,9 @@ impl Replica {
             }
         }
         ready.clear();
+        let take = |peer, message: &Bytes| unit.on_peer(peer, message, network);
+        let forgers = inbound.deliver(Instant::now, take)?;
+        forgers.iter().for_each(|peer| network.pause_peer(peer, now_ms));
         Ok(())
     }
 
@@ -339,7 +346,7 @@ impl Replica {
             f: membership.f,
             queues: self.queues(core.waiting, core.committed.0.saturating_sub(core.stable.0)),
             peer_queues: self.peer_queues(),
-            unread: self.network.has_unread(),
+            unread: self.network.has_unread() || !self.inbound.is_empty(),
             settling_ms: self.settling.left_ms(self.clock.elapsed_ms()),
             timers: self.unit.timers.len(),
             traffic: self.network.traffic,

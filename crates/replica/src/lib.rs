@@ -13,6 +13,7 @@
 //! | `unit` | the core, and what becomes of its effects |
 //! | `keeper`, `durable` | what is kept across a crash, and what waits for the disk |
 //! | `cache` | states for the next life, for which nothing waits |
+//! | `inbound` | what peers sent, and how much of it is looked at in a round |
 //! | `admission` | clients' requests on their way to the core |
 //! | [`approach`] | how fast a replica that is behind comes closer |
 //! | [`status`], [`watch`] | what a replica says of itself, and how other threads see it |
@@ -46,6 +47,7 @@ pub mod error;
 pub mod fault;
 pub mod histogram;
 pub mod host;
+mod inbound;
 mod keeper;
 mod links;
 pub mod meter;

@@ -7,6 +7,7 @@ use crate::divergence::Divergence;
 use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
 use crate::fault::{Fault, other_state, some_of};
+use crate::inbound::Heard;
 use crate::keeper::Keeper;
 use crate::meter::Meter;
 use crate::network::{Kind, Network};
@@ -21,7 +22,7 @@ use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::{Reply, ToClient};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
-use pentarchy_core::request::{Envelope, Request};
+use pentarchy_core::request::Envelope;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::telling::Telling;
@@ -165,31 +166,34 @@ impl Unit {
         peer: ReplicaId,
         bytes: &Bytes,
         network: &mut Network,
-    ) -> Result<(), Fatal> {
+    ) -> Result<Heard, Fatal> {
         let refused = match bytes.first() {
             Some(&PROTOCOL) => match self.open(peer, &bytes.slice(1..), network) {
                 Ok(Opened::Message(incoming)) => {
                     network.messages.came(incoming.kind(), bytes.len());
-                    return self.step(CoreEvent::Message(incoming), network);
+                    self.step(CoreEvent::Message(incoming), network)?;
+                    return Ok(Heard::Taken);
                 }
                 Ok(Opened::Moot) => {
                     network.messages.came("moot", bytes.len());
-                    return Ok(());
+                    return Ok(Heard::Taken);
                 }
                 Ok(Opened::OtherEpoch) => {
                     network.messages.came("other_epoch", bytes.len());
-                    return Ok(());
+                    return Ok(Heard::Taken);
                 }
                 Err(refused) => refused,
             },
             Some(&EPOCHS) => {
                 network.messages.came("epochs", bytes.len());
-                return self.on_epochs(peer, &bytes.slice(1..), network);
+                self.on_epochs(peer, &bytes.slice(1..), network)?;
+                return Ok(Heard::Taken);
             }
             Some(&TRANSFER) => match transfer::Message::from_bytes(&bytes.slice(1..)) {
                 Ok(message) => {
                     network.messages.came("transfer", bytes.len());
-                    return self.on_transfer(peer, message, network);
+                    self.on_transfer(peer, message, network)?;
+                    return Ok(Heard::Taken);
                 }
                 Err(_) => Reject::Malformed,
             },
@@ -197,7 +201,8 @@ impl Unit {
         };
         network.messages.came("refused", bytes.len());
         self.rejects.add(refused);
-        Ok(())
+        let forged = refused == Reject::BadAuth && author(bytes) == Some(peer);
+        Ok(if forged { Heard::Forged } else { Heard::Taken })
     }
 
     /// Opens a protocol message.
@@ -303,6 +308,7 @@ impl Unit {
         };
         let ui = tag.ui().copied();
         let (wire, incoming) = self.core.seal(outgoing, tag);
+        self.check_own(outgoing.kind, &wire);
         let receivers = self.receivers(to);
         if receivers.contains(self.me) {
             if let (Some(keeper), Some(ui)) = (&mut self.keeper, ui) {
@@ -319,6 +325,16 @@ impl Unit {
         };
         self.relay(To::Set(shown), outgoing.kind, &wire, network);
         Ok(())
+    }
+
+    /// Others check what this replica shows in a view change. If it would not pass, no view would
+    /// begin, and nobody could say why: debug builds look at once.
+    fn check_own(&self, kind: Kind, wire: &Bytes) {
+        let shows = matches!(kind, "view_change" | "new_view") && self.fault == Fault::None;
+        if cfg!(debug_assertions) && shows {
+            let opened = self.core.open(&*self.verifier, self.me, wire);
+            assert!(opened.is_ok(), "this replica's {kind} is refused: {:?}", opened.err());
+        }
     }
 
     /// Queues bytes for the other replicas among the receivers.
@@ -347,7 +363,8 @@ impl Unit {
     fn output(&mut self, output: Output, network: &mut Network) -> Result<(), Fatal> {
         match output {
             Output::Admit { envelope } => {
-                let request = self.answer_settled(envelope, network);
+                let settled = self.settled(&envelope).map(|reply| reply.number).collect();
+                let request = request(envelope, settled, true);
                 self.inward.extend(request.map(CoreEvent::Input));
             }
             Output::Full { envelope } => self.refuse(&envelope, network),
@@ -419,21 +436,24 @@ impl Unit {
         self.executor.lookups(envelope).all(|known| known != Lookup::New)
     }
 
+    /// What is known of an envelope's requests that are settled.
+    fn settled<'a>(&'a self, envelope: &'a Envelope) -> impl Iterator<Item = Reply> + 'a {
+        let known = envelope.requests.iter().zip(self.executor.lookups(envelope));
+        known.filter_map(|(request, known)| match known {
+            Lookup::New => None,
+            Lookup::Settled(outcome) => Some(Reply { number: request.number, outcome }),
+        })
+    }
+
     /// Answers from the client table what is settled, and gives the core what is left to be
     /// ordered.
     pub fn answer_settled(&self, envelope: Arc<Envelope>, network: &mut Network) -> Option<Input> {
-        let reply = |(request, known): (&Request, _)| match known {
-            Lookup::New => None,
-            Lookup::Settled(outcome) => Some(Reply { number: request.number, outcome }),
-        };
-        let known = envelope.requests.iter().zip(self.executor.lookups(&envelope));
-        let replies: Vec<Reply> = known.filter_map(reply).collect();
-        let is_new = replies.len() < envelope.requests.len();
+        let replies: Vec<Reply> = self.settled(&envelope).collect();
         let settled = replies.iter().map(|reply| reply.number).collect();
         for reply in replies {
             network.notify(&envelope.client, Notice::Reply(reply));
         }
-        is_new.then_some(Input::Request { envelope, settled })
+        request(envelope, settled, false)
     }
 
     fn on_transfer(
@@ -495,4 +515,18 @@ impl Unit {
         info!(%slot, "installed the group's state");
         self.when_saved(Then::Installed { slot }, network)
     }
+}
+
+/// An envelope for the core, unless all of it is settled.
+fn request(envelope: Arc<Envelope>, settled: Vec<u64>, passed_on: bool) -> Option<Input> {
+    let is_new = settled.len() < envelope.requests.len();
+    is_new.then_some(Input::Request { envelope, settled, passed_on })
+}
+
+/// Who is said to be the author of a protocol message, behind its first byte and its epoch.
+fn author(bytes: &Bytes) -> Option<ReplicaId> {
+    let mut reader = Reader::new(bytes);
+    reader.u8().ok()?;
+    Epoch::decode(&mut reader).ok()?;
+    ReplicaId::decode(&mut reader).ok()
 }

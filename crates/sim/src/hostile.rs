@@ -8,14 +8,18 @@ use crate::rng::Rng;
 use crate::service::{Action, Operation};
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
-use pentarchy_core::limits::CLIENT_WINDOW;
-use pentarchy_core::ports::client::ToReplica;
+use pentarchy_core::limits::{CLIENT_ENVELOPES_MAX, CLIENT_WINDOW, PENDING_CLIENT_ENVELOPES_MAX};
+use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::wire::Wire;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The first register of hostile clients.
 const FIRST_KEY: u16 = 30_000;
+
+/// The last number that a hoarder has wait at the primary.
+const HOARDED_MAX: u64 = 2_000;
 
 /// Envelopes that a flood sends at a time.
 const FLOOD: u64 = 48;
@@ -33,6 +37,9 @@ pub enum Hostility {
     Jump,
     /// Sends what does not convince: in the name of others, spoilt, cut.
     Forge,
+    /// Keeps as much waiting at the primary as it may, one more for each reply, and gives each
+    /// backup something else: what the backups wait for is not to make the primary look silent.
+    Hoard,
     /// Convinces some replicas and not others. Only MACs make that possible (the big-MAC attack,
     /// Clement et al., 2009); liveness is not promised then.
     PartialMacs,
@@ -42,7 +49,7 @@ impl Hostility {
     /// One of those that are to be borne.
     #[must_use]
     pub fn draw(rng: &mut Rng) -> Self {
-        *rng.pick(&[Self::Partial, Self::Reuse, Self::Flood, Self::Jump, Self::Forge])
+        *rng.pick(&[Self::Partial, Self::Reuse, Self::Flood, Self::Jump, Self::Forge, Self::Hoard])
     }
 
     /// Its name, for summaries.
@@ -54,6 +61,7 @@ impl Hostility {
             Self::Flood => "flood",
             Self::Jump => "jump",
             Self::Forge => "forge",
+            Self::Hoard => "hoard",
             Self::PartialMacs => "partial_macs",
         }
     }
@@ -77,6 +85,8 @@ pub struct HostileClient {
     victim: ClientId,
     n: usize,
     next_number: u64,
+    /// What it has waiting at the primary.
+    hoard: BTreeSet<u64>,
     rng: Rng,
 }
 
@@ -90,7 +100,7 @@ impl HostileClient {
         n: usize,
         rng: Rng,
     ) -> Self {
-        Self { id, kind, crypto, victim, n, next_number: 1, rng }
+        Self { id, kind, crypto, victim, n, next_number: 1, hoard: BTreeSet::new(), rng }
     }
 
     /// Who it is.
@@ -121,6 +131,15 @@ impl HostileClient {
             }
             Hostility::Jump => self.jump(&mut harm),
             Hostility::Forge => self.forge(&mut harm),
+            Hostility::Hoard => {
+                for backup in 1..self.n as u16 {
+                    for _ in 0..CLIENT_ENVELOPES_MAX {
+                        let number = self.number();
+                        self.ask(&[number], ReplicaSet::from_iter([ReplicaId(backup)]), &mut harm);
+                    }
+                }
+                self.fill_hoard(ReplicaId(0), &mut harm);
+            }
             Hostility::PartialMacs => {
                 let number = self.number();
                 let (draft, convinced) = (self.draft(&[number], &mut harm), self.some());
@@ -129,6 +148,31 @@ impl HostileClient {
             }
         }
         harm
+    }
+
+    /// Hears what a replica says to it, and does some harm.
+    pub fn hear(&mut self, message: &ToClient) -> Harm {
+        let mut harm = Harm::default();
+        if let (Hostility::Hoard, ToClient::Replies { view, replies }) = (self.kind, message) {
+            let before = self.hoard.len();
+            replies.iter().for_each(|reply| {
+                self.hoard.remove(&reply.number);
+            });
+            if self.hoard.len() < before {
+                let primary = ReplicaId((view.0 % self.n as u64) as u16);
+                self.fill_hoard(primary, &mut harm);
+            }
+        }
+        harm
+    }
+
+    /// Has as much waiting at the primary as it may, until it has had its fill.
+    fn fill_hoard(&mut self, primary: ReplicaId, harm: &mut Harm) {
+        while self.hoard.len() < PENDING_CLIENT_ENVELOPES_MAX && self.next_number < HOARDED_MAX {
+            let number = self.number();
+            self.hoard.insert(number);
+            self.ask(&[number], ReplicaSet::from_iter([primary]), harm);
+        }
     }
 
     fn number(&mut self) -> u64 {
@@ -240,8 +284,9 @@ mod tests {
     use super::*;
     use crate::crypto::{Means, client_id};
     use pentarchy_core::auth::Verifier;
+    use pentarchy_core::ids::View;
+    use pentarchy_core::ports::client::{Outcome, Reply};
     use pentarchy_core::request::Envelope;
-    use std::collections::BTreeSet;
 
     fn client(kind: Hostility, means: Means) -> (HostileClient, Arc<Crypto>) {
         let crypto = Arc::new(Crypto::new(1, 3, 2).with(means));
@@ -290,6 +335,20 @@ mod tests {
             assert!(sent.iter().all(|it| it.client == client.id() && crypto.envelope(it)));
             assert_eq!(sent.len() > 1_000, kind == Hostility::Flood);
         }
+    }
+
+    #[test]
+    fn a_hoarder_sends_the_primary_one_more_for_each_reply() {
+        let (mut client, _) = client(Hostility::Hoard, Means::Signature);
+        let to = |harm: &Harm, id| harm.packets.iter().filter(|it| it.0 == ReplicaId(id)).count();
+        let first = client.act();
+        assert_eq!([0, 1, 2].map(|id| to(&first, id)), [32, 8, 8]);
+        let number = envelopes(&first).last().expect("it asked").range().0;
+        let replies = vec![Reply { number, outcome: Outcome::Forgotten }];
+        let reply = ToClient::Replies { view: View(4), replies };
+        let more = client.hear(&reply);
+        assert_eq!([0, 1, 2].map(|id| to(&more, id)), [0, 1, 0], "view 4 is led by r1");
+        assert!(client.hear(&reply).packets.is_empty(), "what others say is no other reply");
     }
 
     #[test]

@@ -332,7 +332,11 @@ impl ReplicaNode {
         }
         self.overhear_request(&envelope);
         self.overhear_client(&envelope);
-        self.admit(envelope, settled, out);
+        let numbers = settled.iter().map(|reply| reply.number).collect();
+        if !settled.is_empty() {
+            self.reply(envelope.client, settled, out);
+        }
+        self.admit(envelope, numbers, false);
         self.run(out);
         Ok(())
     }
@@ -345,15 +349,10 @@ impl ReplicaNode {
         envelope.requests.iter().zip(self.executor.lookups(envelope)).filter_map(known).collect()
     }
 
-    /// Answers what is settled from the client table and hands the rest to the core.
-    fn admit(&mut self, envelope: Arc<Envelope>, settled: Vec<Reply>, out: &mut Vec<Act>) {
-        let new = settled.len() < envelope.requests.len();
-        let numbers = settled.iter().map(|reply| reply.number).collect();
-        if !settled.is_empty() {
-            self.reply(envelope.client, settled, out);
-        }
-        if new {
-            self.queue(CoreEvent::Input(Input::Request { envelope, settled: numbers }));
+    /// Hands the core an envelope of which this is settled, and not all.
+    fn admit(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>, passed_on: bool) {
+        if settled.len() < envelope.requests.len() {
+            self.queue(CoreEvent::Input(Input::Request { envelope, settled, passed_on }));
         }
     }
 
@@ -475,6 +474,7 @@ impl ReplicaNode {
     fn send(&mut self, to: To, outgoing: &Outgoing, out: &mut Vec<Act>) {
         let Some(tag) = self.authenticate(outgoing, out) else { return };
         let (wire, incoming) = self.core.seal(outgoing, tag);
+        self.check_own(outgoing.kind, &wire, out);
         let (set, loops) = self.targets(to);
         out.push(Act::Saw(Observation::Said { to, incoming: incoming.clone() }));
         self.overhear(&wire);
@@ -484,6 +484,18 @@ impl ReplicaNode {
                 kept.loops(self.taken + self.inbox.len() as u64, *ui, outgoing.digest);
             }
             self.inbox.push_back(CoreEvent::Message(incoming));
+        }
+    }
+
+    /// What a correct replica shows in a view change, it would not refuse itself either, whether
+    /// or not it reaches anybody.
+    fn check_own(&self, kind: &str, wire: &Bytes, out: &mut Vec<Act>) {
+        if self.faulty.is_none()
+            && matches!(kind, "view_change" | "new_view")
+            && let Err(why) = self.core.open(&self.keys, self.id, wire)
+        {
+            let from = Address::Replica(self.id);
+            out.push(Act::Saw(Observation::Rejected { from, why }));
         }
     }
 
@@ -533,7 +545,8 @@ impl ReplicaNode {
         match output {
             Output::Admit { envelope } => {
                 let settled = self.settled(&envelope);
-                self.admit(envelope, settled, out);
+                let numbers = settled.iter().map(|reply| reply.number).collect();
+                self.admit(envelope, numbers, true);
             }
             Output::Full { envelope } => {
                 let message = ToClient::Busy { number: envelope.range().0 };

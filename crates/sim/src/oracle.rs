@@ -215,6 +215,7 @@ impl Oracle {
             Finding::FutureTime { .. } => 3,
             Finding::OversizeBatch { .. } => 4,
             Finding::TwoProposals { .. } => 5,
+            Finding::TwoVotes { .. } => 6,
         };
         self.found[kind] += 1;
         evidence::reported(by, found, author_correct && !faulty, self.in_step)

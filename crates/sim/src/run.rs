@@ -77,13 +77,14 @@ impl<'a> Factories<'a> {
 }
 
 /// The kinds of lies that replicas find, for [`Summary::found`].
-pub const FINDINGS: [&str; 6] = [
+pub const FINDINGS: [&str; 7] = [
     "two_checkpoints",
     "diverged_state",
     "mismatched_commit",
     "future_time",
     "oversize_batch",
     "two_proposals",
+    "two_votes",
 ];
 
 /// What happened in one world.

@@ -68,6 +68,10 @@ pub const STRATEGIES: &[Strategy] = &[
         habits: |_| vec![Behaviour::Replay { repeat_ppm: 200_000 }],
     },
     Strategy {
+        name: "sends back what others said to them",
+        habits: |_| vec![Behaviour::Echo { rate_ppm: 200_000 }],
+    },
+    Strategy {
         name: "half of what it says is spoilt",
         habits: |_| vec![Behaviour::Corrupt { rate_ppm: 500_000 }],
     },

@@ -68,6 +68,18 @@ impl Bodies {
         body.slot = body.slot.max(slot);
     }
 
+    /// Whether a batch is wanted and not whole.
+    #[must_use]
+    pub fn lacks(&self, digest: &Digest) -> bool {
+        self.wanted.contains(digest)
+    }
+
+    /// Whether some batch that is not whole names an envelope.
+    #[must_use]
+    pub fn lacks_envelope(&self, digest: &Digest) -> bool {
+        self.lacking.contains_key(digest)
+    }
+
     /// Takes a proposal, if its digest is wanted. Returns whether the batch breaks the limits.
     pub fn offer(
         &mut self,

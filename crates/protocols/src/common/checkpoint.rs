@@ -77,6 +77,13 @@ impl Checkpoints {
         None
     }
 
+    /// Whether a replica is known to have signed this state.
+    #[must_use]
+    pub fn has_signed(&self, author: ReplicaId, slot: Slot, state: &Digest) -> bool {
+        let row = &self.rows[usize::from(author.0)];
+        row.get(&slot).is_some_and(|(signed, _)| signed == state)
+    }
+
     /// The proof that a state is stable, if enough replicas signed it.
     #[must_use]
     pub fn proof(&self, slot: Slot, state: Digest, quorum: usize) -> Option<CheckpointProof> {

@@ -11,7 +11,11 @@
 //! hold more of the table than is left for all others, so that whoever has nothing here finds room.
 //!
 //! A backup also *demands* what waits: it passes it on to the primary, and from then on takes the
-//! time ([`super::pace`]).
+//! time ([`super::pace`]). What was passed on comes before whatever else its client has waiting at
+//! the primary, and takes its place if there is no room for both: a client that keeps its share
+//! full there could else have the primary deposed, for not ordering in time what the backups wait
+//! for. For the same reason a backup passes on of one client no more at a time than one turn pays
+//! for: as many backups as there are have as many turns' worth ahead of each other, and no more.
 
 use super::pace::{Demand, Work};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -52,6 +56,8 @@ struct Waiting {
     ticks: u8,
     /// This primary has proposed it in this view.
     is_proposed: bool,
+    /// A backup passed it on in this view.
+    is_passed_on: bool,
     /// Whether it was waiting at the last look, and since when the primary has been known to have
     /// it.
     stand: Stand,
@@ -71,7 +77,8 @@ enum Stand {
 /// What waits of one client. Never empty.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Line {
-    /// By arrival. Those that were proposed come first, as each client's are proposed in order.
+    /// Those that were proposed, those that were passed on, all others; these by arrival. Each is
+    /// proposed in this order.
     waiting: Vec<Waiting>,
     bytes: usize,
     /// What it may still have proposed before it is the next one's turn.
@@ -108,14 +115,67 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// Takes an envelope that a backup passed on; gives also what had to make room for it, whose
+    /// client is to try again later.
+    pub fn add_passed_on(
+        &mut self,
+        envelope: Arc<Envelope>,
+        settled: Vec<u64>,
+    ) -> (Added, Vec<Arc<Envelope>>) {
+        let (client, len) = (envelope.client, envelope.len());
+        let mut displaced = Vec::new();
+        if !self.is_known(&envelope) && self.could_have_room(&client, len) {
+            while !self.has_room(&client, len)
+                && let Some(last) = self.displace(&client)
+            {
+                displaced.push(last);
+            }
+        }
+        let added = self.add(envelope.clone(), settled);
+        if let Some(line) = self.clients.get_mut(&client) {
+            line.promote(&envelope);
+        }
+        (added, displaced)
+    }
+
+    /// Whether an envelope is here, or claims no number that is not claimed here.
+    fn is_known(&self, envelope: &Envelope) -> bool {
+        let is_claimed = |line: &Line| is_claimed(envelope, &line.waiting);
+        self.by_digest.contains_key(&envelope.digest)
+            || self.clients.get(&envelope.client).is_some_and(is_claimed)
+    }
+
+    /// Whether a client may add so many bytes once nothing of it waits but what may not be
+    /// displaced.
+    fn could_have_room(&self, client: &ClientId, len: usize) -> bool {
+        let line = self.clients.get(client);
+        let (mut held, mut bytes) = line.map_or((0, 0), |line| (line.waiting.len(), line.bytes));
+        let (all, all_bytes) = (self.by_digest.len() - held, self.bytes - bytes);
+        for waiting in line.iter().flat_map(|line| &line.waiting) {
+            if waiting.may_be_displaced() {
+                held -= 1;
+                bytes -= waiting.envelope.len();
+            }
+        }
+        is_share((held, bytes), (all + held, all_bytes + bytes), len)
+    }
+
+    /// Drops the envelope that a client sent here last, if it was not proposed or passed on.
+    fn displace(&mut self, client: &ClientId) -> Option<Arc<Envelope>> {
+        let line = self.clients.get_mut(client)?;
+        let last = line.waiting.pop_if(|waiting| waiting.may_be_displaced())?.envelope;
+        line.bytes -= last.len();
+        self.bytes -= last.len();
+        self.by_digest.remove(&last.digest);
+        self.forget_if_idle(client);
+        self.trim();
+        Some(last)
+    }
+
     /// Takes an envelope, some of whose numbers may be settled already.
     pub fn add(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>) -> Added {
         let (digest, client, len) = (envelope.digest, envelope.client, envelope.len());
-        if self.by_digest.contains_key(&digest) {
-            return Added::Known;
-        }
-        let is_claimed = |line: &Line| is_claimed(&envelope, &line.waiting);
-        if self.clients.get(&client).is_some_and(is_claimed) {
+        if self.is_known(&envelope) {
             return Added::Known;
         }
         if !self.has_room(&client, len) {
@@ -132,8 +192,9 @@ impl Pending {
         });
         let line = self.clients.entry(client).or_default();
         line.bytes += len;
-        let (ticks, is_proposed, stand) = (0, false, Stand::New);
-        line.waiting.push(Waiting { envelope, arrival, open, ticks, is_proposed, stand });
+        let (ticks, is_proposed, is_passed_on, stand) = (0, false, false, Stand::New);
+        let waiting = Waiting { envelope, arrival, open, ticks, is_proposed, is_passed_on, stand };
+        line.waiting.push(waiting);
         if line.turn.is_none() {
             line.credit = TURN_COST;
             line.turn = Some(self.next_turn);
@@ -143,15 +204,11 @@ impl Pending {
         Added::New
     }
 
-    /// Whether a client may add so many bytes: it holds no more than is left for everyone else
-    /// (dynamic thresholds, Choudhury and Hahne, 1998).
+    /// Whether a client may add so many bytes.
     fn has_room(&self, client: &ClientId, len: usize) -> bool {
         let line = self.clients.get(client);
-        let (held, bytes) = line.map_or((0, 0), |line| (line.waiting.len(), line.bytes));
-        let envelopes_left = PENDING_ENVELOPES_MAX - self.by_digest.len();
-        let bytes_left = PENDING_BYTES_MAX - self.bytes;
-        held < PENDING_CLIENT_ENVELOPES_MAX.min(envelopes_left)
-            && bytes + len <= PENDING_CLIENT_BYTES_MAX.min(bytes_left)
+        let own = line.map_or((0, 0), |line| (line.waiting.len(), line.bytes));
+        is_share(own, (self.by_digest.len(), self.bytes), len)
     }
 
     /// The envelope of this digest.
@@ -196,11 +253,15 @@ impl Pending {
             }
             !done
         });
-        if line.waiting.is_empty() {
+        self.forget_if_idle(&executed.client);
+    }
+
+    fn forget_if_idle(&mut self, client: &ClientId) {
+        if let Some(line) = self.clients.get(client).filter(|line| line.waiting.is_empty()) {
             if let Some(turn) = line.turn {
                 self.turns.remove(&turn);
             }
-            self.clients.remove(&executed.client);
+            self.clients.remove(client);
         }
     }
 
@@ -242,8 +303,10 @@ impl Pending {
         self.turns.clear();
         for (client, line) in &mut self.clients {
             for waiting in &mut line.waiting {
-                (waiting.is_proposed, waiting.stand) = (false, Stand::New);
+                (waiting.is_proposed, waiting.is_passed_on) = (false, false);
+                waiting.stand = Stand::New;
             }
+            line.waiting.sort_unstable_by_key(|waiting| waiting.arrival);
             // By arrival of what waits for longest; each arrival has a number of its own.
             let first = line.waiting.first().map(|first| first.arrival);
             (line.credit, line.turn) = (TURN_COST, first);
@@ -347,7 +410,11 @@ impl Pending {
         for (client, line) in &self.clients {
             assert!(!line.waiting.is_empty());
             assert_eq!(line.bytes, line.waiting.iter().map(|w| w.envelope.len()).sum::<usize>());
-            assert!(line.waiting.is_sorted_by_key(|w| (!w.is_proposed, w.arrival)));
+            assert!(line.waiting.is_sorted_by_key(|w| match (w.is_proposed, w.is_passed_on) {
+                (true, _) => (0, 0),
+                (false, true) => (1, 0),
+                (false, false) => (2, w.arrival),
+            }));
             assert!(line.turn.is_some() || !line.has_unproposed());
             assert!(line.turn.is_none_or(|turn| self.turns.get(&turn) == Some(client)));
         }
@@ -366,7 +433,7 @@ fn oldest_first(
     mut is_due: impl FnMut(&mut Waiting) -> bool,
 ) -> Vec<&mut Waiting> {
     let mut due = Vec::new();
-    for waiting in clients.values_mut().flat_map(|line| &mut line.waiting) {
+    for waiting in clients.values_mut().flat_map(Line::first_turn) {
         if is_due(waiting) {
             due.push(waiting);
         }
@@ -375,7 +442,35 @@ fn oldest_first(
     due
 }
 
+/// Whether a client that has `own` envelopes and bytes waiting, among `all`, may add so many bytes:
+/// it holds no more than is left for everyone else (dynamic thresholds, Choudhury and Hahne, 1998).
+fn is_share(own: (usize, usize), all: (usize, usize), len: usize) -> bool {
+    let (envelopes_left, bytes_left) = (PENDING_ENVELOPES_MAX - all.0, PENDING_BYTES_MAX - all.1);
+    own.0 < PENDING_CLIENT_ENVELOPES_MAX.min(envelopes_left)
+        && own.1 + len <= PENDING_CLIENT_BYTES_MAX.min(bytes_left)
+}
+
 impl Line {
+    /// The first that wait, as many as one turn pays for.
+    fn first_turn(&mut self) -> impl Iterator<Item = &mut Waiting> {
+        let mut paid = 0;
+        self.waiting.iter_mut().take_while(move |waiting| {
+            let before = paid;
+            paid += cost(&waiting.envelope);
+            before == 0 || paid <= TURN_COST
+        })
+    }
+
+    /// Puts what settles numbers of an envelope before all that no backup has passed on.
+    fn promote(&mut self, envelope: &Envelope) {
+        let first = self.waiting.partition_point(|waiting| !waiting.may_be_displaced());
+        for waiting in &mut self.waiting[first..] {
+            let mut numbers = envelope.requests.iter().map(|request| request.number);
+            waiting.is_passed_on = numbers.any(|number| waiting.envelope.asks(number));
+        }
+        self.waiting[first..].sort_by_key(|waiting| !waiting.is_passed_on);
+    }
+
     fn next(&mut self) -> Option<&mut Waiting> {
         let proposed = self.waiting.partition_point(|waiting| waiting.is_proposed);
         self.waiting.get_mut(proposed)
@@ -419,6 +514,11 @@ impl Stand {
 }
 
 impl Waiting {
+    /// Whether only its client has sent it here, and nothing was done about it.
+    const fn may_be_displaced(&self) -> bool {
+        !self.is_proposed && !self.is_passed_on
+    }
+
     /// Settles the numbers that another envelope executed or its client has given up; true if
     /// none is left.
     fn settle(&mut self, executed: &Envelope) -> bool {

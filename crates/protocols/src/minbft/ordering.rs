@@ -69,7 +69,7 @@ impl MinBft {
             self.looping.remove(&(view, slot));
         }
         if view != self.frame.entered && !mutant!("minbft.prepare-of-any-view") {
-            self.frame.keep_early(verified, view);
+            self.frame.keep_early(verified, view, Some(slot));
         } else if self.store_prepare(verified, slot, out) {
             self.advance(out);
         }
@@ -111,7 +111,7 @@ impl MinBft {
         out: &mut Effects<Self>,
     ) {
         if view != self.frame.entered && !mutant!("minbft.commit-of-any-view") {
-            self.frame.keep_early(verified, view);
+            self.frame.keep_early(verified, view, Some(slot));
             return;
         }
         let Some(state) = self.window.get_mut(slot) else { return };

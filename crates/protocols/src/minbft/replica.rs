@@ -228,7 +228,10 @@ impl Framed for MinBft {
     type More = Steps;
 
     const STATEMENTS: Statements = STATEMENTS;
-    const EARLY_PER_SLOT: usize = 1;
+    /// PREPARE or COMMIT; a lying primary may say both.
+    const KINDS_PER_SLOT: usize = 2;
+    /// Acknowledgement and ENTER.
+    const KINDS_OF_NO_SLOT: usize = 2;
     const REPEATED_PER_SLOT: usize = 1;
 
     fn quorum(quorums: Quorums) -> usize {

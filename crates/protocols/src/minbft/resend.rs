@@ -3,6 +3,7 @@
 
 use super::message::{Report, Steps};
 use super::replica::MinBft;
+use super::view_change::Opening;
 use crate::common::frame::hooks::Repairs;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::mark;
@@ -25,7 +26,8 @@ impl Repairs for MinBft {
     fn answer_view(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let to = To::One(from);
         let has_opening = report.view == self.frame.view && report.more.opened;
-        if let Some(opening) = self.opening.as_ref().filter(|_| !has_opening) {
+        let others = |opening: &&Opening| opening.message.author != from;
+        if let Some(opening) = self.opening.as_ref().filter(others).filter(|_| !has_opening) {
             mark!("minbft/new_view_relayed");
             if !mutant!("minbft.new-view-not-passed-on") {
                 out.relay(to, &opening.message);
@@ -48,7 +50,7 @@ impl Repairs for MinBft {
             let prepare = state.prepare.as_ref().filter(|_| slot > report.prepared);
             let prepare = prepare.filter(|it| !only_own || it.author == self.frame.me);
             for message in prepare.into_iter().chain(&state.own_commit) {
-                if !self.frame.repeat(from, message, out) {
+                if !self.frame.repeat(from, message, slot > report.prepared, out) {
                     return;
                 }
             }

@@ -189,7 +189,10 @@ impl Group {
                 Effect::Output(Output::Fetch { slot, .. }) => replica.fetches.push(slot),
                 Effect::Output(Output::Admit { envelope }) => {
                     let settled = Vec::new();
-                    self.step(me.0, Event::Input(Input::Request { envelope, settled }));
+                    self.step(
+                        me.0,
+                        Event::Input(Input::Request { envelope, settled, passed_on: true }),
+                    );
                 }
                 Effect::Persist(record) => replica.log.push(record),
                 Effect::Output(_) | Effect::Report(_) => {}
@@ -283,7 +286,7 @@ impl Group {
     fn submit(&mut self, to: &[u16], envelope: &Arc<Envelope>, settled: &[u64]) {
         for id in to {
             let (envelope, settled) = (envelope.clone(), settled.to_vec());
-            self.step(*id, Event::Input(Input::Request { envelope, settled }));
+            self.step(*id, Event::Input(Input::Request { envelope, settled, passed_on: false }));
             self.round(*id);
         }
     }

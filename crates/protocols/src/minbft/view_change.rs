@@ -275,7 +275,7 @@ impl MinBft {
             return;
         }
         let Some(opening) = &mut self.opening else {
-            self.frame.keep_early(verified.clone(), view);
+            self.frame.keep_early(verified.clone(), view, None);
             return;
         };
         if let (true, Some(ui)) = (opening.message.digest == *digest, verified.tag.ui()) {
@@ -366,7 +366,7 @@ impl MinBft {
         out: &mut Effects<Self>,
     ) {
         if view != self.frame.entered || !self.frame.is_entered() {
-            self.frame.keep_early(verified, view);
+            self.frame.keep_early(verified, view, None);
             return;
         }
         let Some(opening) = &self.opening else { return };
@@ -391,7 +391,7 @@ impl MinBft {
 
     /// Messages that came before their time.
     fn replay_early(&mut self, out: &mut Effects<Self>) {
-        for verified in core::mem::take(&mut self.frame.early) {
+        for verified in core::mem::take(&mut self.frame.early).into_values() {
             self.on_message(verified, out);
         }
     }

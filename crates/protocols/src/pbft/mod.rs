@@ -55,3 +55,6 @@ pub use explore::is_settled;
 pub use message::{Certified, Message};
 pub use record::Record;
 pub use replica::Pbft;
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Slot, View};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, Finding, To};
@@ -78,7 +78,7 @@ impl Pbft {
         out: &mut Effects<Self>,
     ) {
         if view != self.frame.entered || !self.frame.is_entered() {
-            self.frame.keep_early(verified, view);
+            self.frame.keep_early(verified, view, Some(slot));
         } else if self.store_proposal(verified, slot, proposal, out) {
             self.check_prepared(slot, out);
             self.advance(out);
@@ -103,7 +103,7 @@ impl Pbft {
             let view = self.frame.entered;
             out.report(author, Finding::TwoProposals { view, slot });
             self.frame.distrust(author, out);
-            return false;
+            return self.replace_proposal(verified, slot, proposal, out);
         }
         if state.proposed.is_some() {
             return false;
@@ -118,6 +118,49 @@ impl Pbft {
         true
     }
 
+    /// The primary proposed something else to others. If a quorum voted for that, it is what the
+    /// slot orders, whatever this replica voted for.
+    fn replace_proposal(
+        &mut self,
+        verified: Verified<Message>,
+        slot: Slot,
+        proposal: &Arc<Proposal>,
+        out: &mut Effects<Self>,
+    ) -> bool {
+        let (author, batch) = (verified.author, proposal.digest());
+        let quorum = self.frame.quorum();
+        let Some(signature) = verified.tag.signature() else { return false };
+        let Some(state) = self.window.get_mut(slot).filter(|it| !it.prepared) else { return false };
+        // Both of its votes are good in a certificate.
+        state.votes.insert(author, (batch, Signature(*signature)));
+        if state.votes_for(&batch).count() < quorum {
+            return false;
+        }
+        mark!("pbft/proposal_replaced");
+        let voted = state.batch.filter(|_| slot < self.frame.next_slot);
+        state.voted_otherwise = state.voted_otherwise.or(voted);
+        (state.batch, state.proposed) = (Some(batch), Some(verified));
+        self.frame.on_proposal(author, slot, proposal, out);
+        true
+    }
+
+    /// A replica signed two different votes. Either is good in a certificate, and the later one may
+    /// be the one that everybody else has.
+    fn caught_voting_twice(
+        &mut self,
+        author: ReplicaId,
+        slot: Slot,
+        vote: (Digest, Signature),
+        out: &mut Effects<Self>,
+    ) {
+        mark!("pbft/two_votes");
+        out.report(author, Finding::TwoVotes { view: self.frame.entered, slot });
+        self.frame.distrust(author, out);
+        if let Some(state) = self.window.get_mut(slot).filter(|state| !state.prepared) {
+            state.votes.insert(author, vote);
+        }
+    }
+
     /// A vote. Also the primary's, for what its view took over.
     pub(super) fn on_prepare(
         &mut self,
@@ -129,16 +172,23 @@ impl Pbft {
     ) {
         let other_view = view != self.frame.entered && !mutant!("pbft.vote-of-any-view");
         if other_view || !self.frame.is_entered() {
-            self.frame.keep_early(verified, view);
+            self.frame.keep_early(verified, view, Some(slot));
             return;
         }
         let Some(state) = self.window.get_mut(slot) else { return };
         let Some(signature) = verified.tag.signature() else { return };
-        let vote = (batch, Signature(*signature));
-        state.votes.entry(verified.author).or_insert(vote);
-        if verified.author == self.frame.me {
+        let (author, vote) = (verified.author, (batch, Signature(*signature)));
+        let known = state.votes.get(&author).copied();
+        if author == self.frame.me {
             state.own_vote = Some(verified);
         }
+        if let Some((before, _)) = known {
+            if before != batch {
+                self.caught_voting_twice(author, slot, vote, out);
+            }
+            return;
+        }
+        state.votes.insert(author, vote);
         self.check_prepared(slot, out);
         self.advance(out);
         self.watch_gap(slot, out);
@@ -154,7 +204,7 @@ impl Pbft {
         out: &mut Effects<Self>,
     ) {
         if view != self.frame.entered || !self.frame.is_entered() {
-            self.frame.keep_early(verified, view);
+            self.frame.keep_early(verified, view, Some(slot));
             return;
         }
         let Some(state) = self.window.get_mut(slot) else { return };
@@ -174,17 +224,16 @@ impl Pbft {
         let Some(batch) = state.batch.filter(|batch| self.frame.bodies.get(batch).is_some()) else {
             return;
         };
-        let of_batch = || state.votes.iter().filter(|(_, (voted, _))| *voted == batch);
+        let of_batch = || state.votes_for(&batch);
         let twice = mutant!("pbft.primary-counts-twice") && state.proposed.is_some();
         if of_batch().count() + usize::from(twice) < quorum {
             return;
         }
-        let signatures = of_batch().map(|(id, (_, signature))| (*id, *signature)).take(quorum);
-        let signatures = signatures.collect();
+        let signatures = of_batch().take(quorum).collect();
         let view = self.frame.entered;
         let certificate = Prepared { claim: Claim { slot, view, batch }, signatures };
         mark!("pbft/prepared");
-        if slot >= self.frame.next_slot {
+        if slot >= self.frame.next_slot || state.voted_otherwise.is_some() {
             self.frame.persist_body(slot, &batch, out);
         }
         if !mutant!("pbft.certificate-not-kept") {

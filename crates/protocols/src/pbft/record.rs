@@ -46,7 +46,7 @@ pub enum Record {
     },
     /// This replica votes for that PRE-PREPARE.
     Vote(Verified<Message>),
-    /// This replica votes for what its view took over.
+    /// This replica votes for what its view took over, or voted for what its slot does not order.
     VoteAgain {
         /// The view.
         view: View,
@@ -224,7 +224,11 @@ impl Pbft {
         if view != self.frame.entered || !self.frame.is_entered() {
             return false;
         }
-        state.batch = Some(batch);
+        if state.prepared && state.batch != Some(batch) {
+            state.voted_otherwise = Some(batch);
+        } else {
+            state.batch = Some(batch);
+        }
         self.frame.next_slot = self.frame.next_slot.max(slot.next());
         true
     }
@@ -251,6 +255,8 @@ impl Pbft {
         let higher = self.certificates.get(&slot).is_some_and(|known| known.claim.view > view);
         let Some(state) = self.window.get_mut(slot).filter(|_| !higher) else { return };
         if view == self.frame.entered && self.frame.is_entered() {
+            let voted = state.batch.filter(|voted| *voted != batch);
+            state.voted_otherwise = state.voted_otherwise.or(voted);
             state.batch = Some(batch);
             state.prepared = true;
             let votes = certificate.signatures.iter();

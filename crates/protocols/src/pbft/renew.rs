@@ -42,6 +42,10 @@ impl Pbft {
             return;
         }
         let Some(state) = self.window.get(slot) else { return };
+        if let Some(batch) = state.voted_otherwise {
+            out.persist(Record::VoteAgain { view, slot, batch });
+            return;
+        }
         let Some(batch) = state.batch else { return };
         let Some(proposed) = &state.proposed else {
             self.frame.persist_body(slot, &batch, out);

@@ -32,16 +32,26 @@ pub(super) struct SlotState {
     pub batch: Option<Digest>,
     /// The PRE-PREPARE.
     pub proposed: Option<Verified<Message>>,
-    /// Who voted for what; the first vote of each stands.
+    /// Who voted for what; of a liar the last vote.
     pub votes: BTreeMap<ReplicaId, (Digest, Signature)>,
     /// This replica's own PREPARE, to send again.
     pub own_vote: Option<Verified<Message>>,
+    /// What this replica voted for, if a quorum voted for something else. It never votes twice.
+    pub voted_otherwise: Option<Digest>,
     /// Whether a quorum voted for its batch; then this replica has sent COMMIT.
     pub prepared: bool,
     /// COMMITs.
     pub commits: Votes<Digest>,
     /// Whether a quorum committed.
     pub decided: bool,
+}
+
+impl SlotState {
+    /// The votes for a batch.
+    pub fn votes_for(&self, batch: &Digest) -> impl Iterator<Item = (ReplicaId, Signature)> {
+        let of_batch = self.votes.iter().filter(move |(_, (voted, _))| voted == batch);
+        of_batch.map(|(id, (_, signature))| (*id, *signature))
+    }
 }
 
 /// Where the replica stands in a view change.
@@ -200,9 +210,10 @@ impl Framed for Pbft {
 
     const STATEMENTS: Statements = STATEMENTS;
     /// Proposal, vote and COMMIT.
-    const EARLY_PER_SLOT: usize = 3;
-    /// The proposal and our vote.
-    const REPEATED_PER_SLOT: usize = 2;
+    const KINDS_PER_SLOT: usize = 3;
+    const KINDS_OF_NO_SLOT: usize = 0;
+    /// The proposal, our vote and our COMMIT.
+    const REPEATED_PER_SLOT: usize = 3;
 
     fn quorum(quorums: Quorums) -> usize {
         quorums.byzantine_quorum()

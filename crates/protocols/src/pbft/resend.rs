@@ -4,10 +4,14 @@
 use super::message::{Certified, Message, Report};
 use super::replica::Pbft;
 use crate::common::frame::hooks::Repairs;
+use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
+
+/// What a COMMIT takes in a queue, with its frame.
+const COMMIT_BYTES: usize = 64;
 
 impl Repairs for Pbft {
     fn more(&self) -> Certified {
@@ -21,7 +25,9 @@ impl Repairs for Pbft {
     /// Sends a peer the NEW-VIEW that it lacks.
     fn answer_view(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let lacks = report.view < self.frame.view || !report.entered;
-        if let Some(opening) = self.opening.as_ref().filter(|_| self.frame.is_entered() && lacks) {
+        let others = |opening: &&Verified<Message>| opening.author != from;
+        let lacks = lacks && self.frame.is_entered();
+        if let Some(opening) = self.opening.as_ref().filter(others).filter(|_| lacks) {
             mark!("pbft/new_view_relayed");
             if !mutant!("pbft.new-view-not-passed-on") {
                 out.relay(To::One(from), opening);
@@ -36,15 +42,19 @@ impl Repairs for Pbft {
         let first = report.committed.min(certified).max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
-            let proposed = state.proposed.as_ref().filter(|_| slot > report.prepared);
-            let vote = state.own_vote.as_ref().filter(|_| slot > certified);
-            for message in proposed.into_iter().chain(vote) {
-                if !self.frame.repeat(from, message, out) {
+            let commit = state.batch.filter(|_| state.prepared && slot > report.committed);
+            // The peer may know what the slot orders, and know something else than everybody else:
+            // only a certificate shows that it does not.
+            let shown = [&state.proposed, &state.own_vote].map(Clone::clone);
+            for message in shown.iter().flatten().filter(|_| slot > certified) {
+                if !self.frame.repeat(from, message, slot > report.prepared, out) {
                     return;
                 }
             }
-            let lacks = state.prepared && slot > report.committed;
-            if let (true, Some(batch)) = (lacks, state.batch) {
+            if let Some(batch) = commit {
+                if !self.frame.may_repeat(from, COMMIT_BYTES) {
+                    return;
+                }
                 let view = self.frame.view;
                 out.send(To::One(from), Message::Commit { view, slot, batch });
             }

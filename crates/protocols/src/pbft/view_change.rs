@@ -167,7 +167,7 @@ impl Pbft {
         }
         self.enter(verified, opening);
         self.frame.note_entered(out);
-        for verified in core::mem::take(&mut self.frame.early) {
+        for verified in core::mem::take(&mut self.frame.early).into_values() {
             self.on_message(verified, out);
         }
         self.advance(out);

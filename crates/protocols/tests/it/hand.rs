@@ -311,7 +311,7 @@ impl<P: Spoken> Group<P> {
                 (node.saved, node.cut) = (Some(Base { slot, state }), node.log.len());
             }
             Output::Fetch { slot, .. } => node.wishes = Some(slot),
-            Output::Admit { envelope } => self.request(id, &envelope),
+            Output::Admit { envelope } => self.admit(id, &envelope, true),
             _ => {}
         }
     }
@@ -446,6 +446,10 @@ impl<P: Spoken> Group<P> {
 
     /// A client's envelope reaches a replica's host.
     pub fn request(&mut self, id: u16, envelope: &Arc<Envelope>) {
+        self.admit(id, envelope, false);
+    }
+
+    fn admit(&mut self, id: u16, envelope: &Arc<Envelope>, passed_on: bool) {
         let node = &self.nodes[usize::from(id)];
         let floor = node.floors.get(&envelope.client).copied().unwrap_or(0);
         let is_settled = |n: &u64| *n < floor || node.settled.contains(&(envelope.client, *n));
@@ -453,7 +457,7 @@ impl<P: Spoken> Group<P> {
         let settled: Vec<u64> = numbers.filter(is_settled).collect();
         if settled.len() < envelope.requests.len() {
             let envelope = envelope.clone();
-            self.step(id, Event::Input(Input::Request { envelope, settled }));
+            self.step(id, Event::Input(Input::Request { envelope, settled, passed_on }));
         }
     }
 

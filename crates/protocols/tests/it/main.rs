@@ -1,8 +1,10 @@
 //! Whole groups of every protocol in the simulator.
 
+mod attacks;
 mod explore;
 mod hand;
 mod mutants;
+mod net;
 mod schedules;
 mod sessions;
 mod strategies;

@@ -170,17 +170,22 @@ impl Network {
     /// Does not read a client for a moment, as it has sent more than there is room for: what it
     /// sends waits in its own queue, and costs nothing here.
     pub fn pause_client(&mut self, id: &ClientId, now_ms: u64) {
-        self.pause(id, now_ms, PAUSE_MS);
+        self.pause(self.clients.token(id), now_ms, PAUSE_MS);
     }
 
     /// The same for a client that has sent many times its share: for twice as long as the time
     /// before, if it went on at once after that.
     pub fn pause_flooder(&mut self, id: &ClientId, now_ms: u64) {
-        self.pause(id, now_ms, FLOOD_PAUSE_MS_MAX);
+        self.pause(self.clients.token(id), now_ms, FLOOD_PAUSE_MS_MAX);
     }
 
-    fn pause(&mut self, id: &ClientId, now_ms: u64, ms_max: u64) {
-        let Some(token) = self.clients.token(id) else { return };
+    /// The same for a peer that forges.
+    pub fn pause_peer(&mut self, id: ReplicaId, now_ms: u64) {
+        self.pause(self.peers.token(id), now_ms, FLOOD_PAUSE_MS_MAX);
+    }
+
+    fn pause(&mut self, token: Option<usize>, now_ms: u64, ms_max: u64) {
+        let Some(token) = token else { return };
         if let Some(link) = self.links.get_mut(token)
             && !replace(&mut link.is_paused, true)
         {
@@ -209,6 +214,14 @@ impl Network {
         self.client_read = 0;
         self.links.take_ready(into);
         into.sort_by_key(|token| !self.is_peer(*token));
+    }
+
+    /// The peer that a connection is one to.
+    pub fn peer(&self, token: usize) -> Option<ReplicaId> {
+        match self.links.get(token)?.role {
+            Role::Peer(id) => Some(id),
+            _ => None,
+        }
     }
 
     fn is_peer(&mut self, token: usize) -> bool {

@@ -199,6 +199,10 @@ impl Json {
     pub fn number(&self, path: &str) -> u64 {
         self.0.pointer(path).unwrap().as_u64().unwrap()
     }
+    /// A number that may be missing as long as it is 0.
+    pub fn count(&self, path: &str) -> u64 {
+        self.0.pointer(path).map_or(0, |number| number.as_u64().unwrap())
+    }
     pub fn list(&self, path: &str) -> usize {
         self.0.pointer(path).unwrap().as_array().unwrap().len()
     }

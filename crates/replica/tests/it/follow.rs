@@ -1,5 +1,6 @@
 //! A protocol in which everyone does what replica 0 says. It tolerates nothing, but it uses every
-//! way of a message through the host: to itself, to others, signed and checked. A replica that
+//! way of a message through the host: to itself, to others, signed and checked. Anyone may pass
+//! envelopes on, in an order of slot 0. A replica that
 //! missed something fetches the last checkpoint of replica 0 and goes on from there.
 
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
@@ -24,6 +25,14 @@ pub struct Order {
     proposal: Proposal,
     /// Replica 0's last checkpoint.
     checkpoint: (Slot, Digest),
+}
+
+impl Order {
+    /// Passes an envelope on.
+    pub fn forward(envelope: Envelope) -> Self {
+        let proposal = Proposal::new(Millis(0), vec![Item::Whole(Arc::new(envelope))]);
+        Self { slot: Slot(0), proposal, checkpoint: (Slot(0), Digest::default()) }
+    }
 }
 
 impl Wire for Order {
@@ -95,7 +104,7 @@ impl Protocol for Follow {
         _tag: &AuthTag,
         message: &Order,
     ) -> Result<(), Reject> {
-        if author != ReplicaId(0) {
+        if author != ReplicaId(0) && message.slot > Slot(0) {
             return Err(Reject::WrongRole);
         }
         let good = message.proposal.whole().all(|envelope| verifier.envelope(envelope));
@@ -129,6 +138,10 @@ impl Protocol for Follow {
             }
             Event::Message(order) => {
                 let Order { slot, proposal, checkpoint } = &*order.message;
+                if *slot == Slot(0) {
+                    let envelopes = proposal.whole().cloned();
+                    return envelopes.for_each(|envelope| out.output(Output::Admit { envelope }));
+                }
                 self.early.insert(*slot, proposal.clone());
                 self.execute(out);
                 let (at, state) = *checkpoint;

@@ -1,16 +1,18 @@
 //! What strangers and broken clients can do: be counted.
 
 use crate::cluster::{Cluster, Json, PATIENCE};
+use crate::follow::Order;
 use crate::tally::{LARGE, answer};
 use bytes::Bytes;
 use pentarchy_client::{Client, RequestError};
-use pentarchy_core::digest::Domain;
+use pentarchy_core::auth::AuthTag;
+use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Epoch, GroupId, Node, ReplicaId};
 use pentarchy_core::limits::PENDING_CLIENT_ENVELOPES_MAX;
 use pentarchy_core::ports::client::ToReplica;
-use pentarchy_core::protocol::Tuning;
-use pentarchy_core::request::{Draft, Request};
-use pentarchy_core::wire::Wire;
+use pentarchy_core::protocol::{Message as _, Tuning};
+use pentarchy_core::request::{Draft, Envelope, Request};
+use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_crypto::keys::{KeyPair, channel_public};
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_io::channel::Channel;
@@ -279,5 +281,74 @@ fn who_sends_more_than_there_is_room_for_is_heard_again_later() {
         });
         works(&cluster, &client, frame * (accepted + 1));
     }
+    cluster.stop();
+}
+
+/// A peer's message that passes on an envelope.
+fn forwarded(cluster: &Cluster, keys: &KeyPair, envelope: Envelope, is_forged: bool) -> Vec<u8> {
+    let order = Order::forward(envelope);
+    let domain = cluster.membership.domain();
+    let digest = if is_forged { Digest::of(b"forged") } else { order.statement(&domain) };
+    let mut to = Writer::default();
+    to.u8(0);
+    cluster.membership.epoch.encode(&mut to);
+    ReplicaId(1).encode(&mut to);
+    AuthTag::Signature(keys.sign(&digest)).encode(&mut to);
+    order.encode(&mut to);
+    to.into_bytes().to_vec()
+}
+
+/// A group of two of which the second is in the hands of the test, and a request of a client.
+fn with_lying_peer() -> (Cluster, KeyPair, KeyPair, Envelope) {
+    let mut cluster = Cluster::prepare(2, Tuning::default(), &|_| {});
+    cluster.start_next();
+    let (peer, keys) = (KeyPair::from_seed([101; 32]), KeyPair::from_seed([66; 32]));
+    let signer = ClientSigner::signature(keys.clone(), cluster.membership.group_domain());
+    let requests = vec![Request { number: 1, operation: Bytes::from_static(b"once") }];
+    let draft = Draft { client: keys.client_id(), floor: 0, events: None, requests };
+    let envelope = signer.seal(draft);
+    (cluster, peer, keys, envelope)
+}
+
+/// Of a peer that says what is not authentic nothing else is looked at, however much of it came,
+/// and what it says later is not read at once.
+#[test]
+fn who_forges_is_not_listened_to() {
+    let (cluster, peer, _, envelope) = with_lying_peer();
+    let forged = forwarded(&cluster, &peer, envelope, true);
+    let (mut stream, mut channel) = intrude(&cluster, &peer, Node::Replica(ReplicaId(1)));
+    send_all(&mut stream, &mut channel, &vec![&forged[..]; 1_000]);
+    let client = Client::connect(cluster.client_config(1, 1)).unwrap();
+    let refused = |status: &Json| status.count("/rejects/bad_auth");
+    cluster.await_status(&client, 0, |status| refused(status) > 0);
+    let result = client.submit("still there?").wait_timeout(PATIENCE);
+    assert_eq!(result, Ok(answer(1, b"still there?")));
+    cluster.await_status(&client, 0, |status| {
+        assert_eq!(refused(status), 1, "of a thousand that came together");
+        true
+    });
+    cluster.stop();
+}
+
+/// Who passes on again and again what was answered long ago draws no answers.
+#[test]
+fn what_a_peer_passes_on_is_not_answered_to_its_client() {
+    let (cluster, peer, keys, envelope) = with_lying_peer();
+    let forward = forwarded(&cluster, &peer, envelope.clone(), false);
+    let request = ToReplica::Request(Arc::new(envelope)).to_bytes();
+    let (mut stream, mut channel) = intrude(&cluster, &keys, Node::Client(keys.client_id()));
+    send(&mut stream, &mut channel, &request);
+    let client = Client::connect(cluster.client_config(1, 1)).unwrap();
+    let replies = |status: &Json| status.count("/messages/replies/messages_out");
+    let admitted = |status: &Json| status.number("/requests");
+    cluster.await_status(&client, 0, |status| admitted(status) == 1 && replies(status) == 1);
+    let (mut stream, mut channel) = intrude(&cluster, &peer, Node::Replica(ReplicaId(1)));
+    for _ in 0..100 {
+        send(&mut stream, &mut channel, &forward);
+    }
+    cluster.await_status(&client, 0, |status| {
+        assert_eq!((replies(status), admitted(status)), (1, 1));
+        status.count("/messages/message/messages_in") == 100
+    });
     cluster.stop();
 }

@@ -13,6 +13,7 @@ mod alternate;
 mod corrupt;
 mod delay;
 mod desert;
+mod echo;
 mod liar;
 mod poison;
 mod replay;
@@ -25,6 +26,7 @@ pub use alternate::Alternate;
 pub use corrupt::Corrupt;
 pub use delay::Delayer;
 pub use desert::Desert;
+pub use echo::Echo;
 pub use liar::Liar;
 pub use poison::Poison;
 pub use replay::Replay;
@@ -107,6 +109,11 @@ pub enum Behaviour {
         /// By how much at most.
         up_to: Micros,
     },
+    /// See [`Echo`].
+    Echo {
+        /// How often.
+        rate_ppm: u32,
+    },
     /// See [`Replay`].
     Replay {
         /// How often.
@@ -182,6 +189,7 @@ impl Behaviour {
                 Self::Delay { least: request / 2, up_to: request * 95 / 100 }
             }
             2 => Self::Delay { least: 0, up_to: rng.range(1_000, 2_000_000) },
+            3 if rng.percent(30) => Self::Echo { rate_ppm: rng.range(10_000, 500_000) as u32 },
             3 => Self::Replay { repeat_ppm: rng.range(10_000, 200_000) as u32 },
             4 => Self::Corrupt { rate_ppm: rng.range(10_000, 1_000_000) as u32 },
             5 => Self::Liar,
@@ -207,6 +215,7 @@ impl Behaviour {
             Self::Desert => "desert",
             Self::Selective { .. } => "selective",
             Self::Delay { .. } => "delay",
+            Self::Echo { .. } => "echo",
             Self::Replay { .. } => "replay",
             Self::Corrupt { .. } => "corrupt",
             Self::Liar => "liar",
@@ -232,6 +241,7 @@ impl Behaviour {
                 Box::new(Selective::new(friends, answers_clients))
             }
             Self::Delay { least, up_to } => Box::new(Delayer::new(least, up_to)),
+            Self::Echo { rate_ppm } => Box::new(Echo::new(rate_ppm)),
             Self::Replay { repeat_ppm } => Box::new(Replay::new(repeat_ppm)),
             Self::Corrupt { rate_ppm } => Box::new(Corrupt::new(rate_ppm)),
             Self::Liar => Box::new(Liar),

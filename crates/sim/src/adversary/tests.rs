@@ -73,6 +73,22 @@ fn the_replaying_one_repeats_what_it_sent_and_heard() {
 }
 
 #[test]
+fn the_echo_sends_back_to_each_what_it_said_itself() {
+    let mut adversary = Echo::new(1_000_000);
+    let mut rng = Rng::new(1);
+    for (from, byte) in [(R1, 1), (R2, 2), (CLIENT, 3)] {
+        assert!(adversary.hears(from, &protocol(byte), &mut rng));
+    }
+    for (to, byte) in [(R1, 1), (R2, 2)] {
+        let sent = sends(&mut adversary, to, &protocol(7));
+        assert_eq!(sent.len(), 2);
+        assert_eq!((sent[0].packet.clone(), sent[0].after), (protocol(7), 0));
+        assert_eq!(sent[1].packet, protocol(byte));
+    }
+    assert_eq!(sends(&mut adversary, CLIENT, &protocol(7)).len(), 1);
+}
+
+#[test]
 fn the_liar_never_tells_a_client_the_truth() {
     let replies = vec![Reply { number: 4, outcome: Outcome::Done(Bytes::from_static(b"true")) }];
     let truth = ToClient::Replies { view: View(0), replies: replies.clone() };
@@ -158,5 +174,6 @@ fn every_behaviour_is_drawn() {
     let mut rng = Rng::new(1);
     let draw = |_| Behaviour::draw(&mut rng, 3, 4, &Timeouts::default()).name();
     let names: std::collections::BTreeSet<_> = (0..1_000).map(draw).collect();
-    assert_eq!(names.len() as u64, BEHAVIOURS + 1, "two ways to forge: {names:?}");
+    let more = "two ways to forge, and to repeat";
+    assert_eq!(names.len() as u64, BEHAVIOURS + 2, "{more}: {names:?}");
 }

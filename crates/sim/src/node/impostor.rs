@@ -83,7 +83,8 @@ impl ReplicaNode {
         let first = forged.next();
         let right = first.iter().cloned().chain(forged).find(|it| self.keys.envelope(it));
         if let Some(envelope) = right.or(first) {
-            let input = Input::Request { envelope: Arc::new(envelope), settled: Vec::new() };
+            let (envelope, settled) = (Arc::new(envelope), Vec::new());
+            let input = Input::Request { envelope, settled, passed_on: false };
             self.feed(CoreEvent::Input(input), out);
         }
     }

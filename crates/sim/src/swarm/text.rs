@@ -146,12 +146,13 @@ const DEVICES: [(&str, DeviceFault); 3] = [
     ("clone", DeviceFault::Clone),
 ];
 
-const HOSTILE: [Hostility; 6] = [
+const HOSTILE: [Hostility; 7] = [
     Hostility::Partial,
     Hostility::Reuse,
     Hostility::Flood,
     Hostility::Jump,
     Hostility::Forge,
+    Hostility::Hoard,
     Hostility::PartialMacs,
 ];
 
@@ -239,6 +240,7 @@ fn habit_text(habit: Behaviour) -> String {
             format!("selective({},{})", set_text(friends), u8::from(answers_clients))
         }
         Behaviour::Delay { least, up_to } => format!("delay({least},{up_to})"),
+        Behaviour::Echo { rate_ppm } => format!("echo({rate_ppm})"),
         Behaviour::Replay { repeat_ppm } => format!("replay({repeat_ppm})"),
         Behaviour::Corrupt { rate_ppm } => format!("corrupt({rate_ppm})"),
         Behaviour::Liar => "liar".to_owned(),
@@ -522,6 +524,7 @@ impl<'a> Call<'a> {
                 }
                 (Behaviour::Delay { least, up_to }, 2)
             }
+            "echo" => (Behaviour::Echo { rate_ppm: self.ppm(0)? }, 1),
             "replay" => (Behaviour::Replay { repeat_ppm: self.ppm(0)? }, 1),
             "corrupt" => (Behaviour::Corrupt { rate_ppm: self.ppm(0)? }, 1),
             "liar" => (Behaviour::Liar, 0),

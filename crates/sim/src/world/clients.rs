@@ -3,9 +3,12 @@
 use super::log::{Deed, Place, What};
 use super::{AFTERMATH, Happening, World};
 use crate::checker::Verdict;
+use crate::hostile::Harm;
 use crate::node::{Address, Packet};
 use crate::time::Micros;
 use crate::workload::ClientAct;
+use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::wire::Wire as _;
 
 impl World<'_> {
     pub(super) fn client_arrive(
@@ -15,8 +18,9 @@ impl World<'_> {
         packet: &Packet,
     ) -> Verdict {
         let Address::Replica(from) = from else { return Ok(()) };
-        if index >= self.clients.len() {
-            return Ok(()); // What hostile clients are told does not matter.
+        if let Some(hostile) = index.checked_sub(self.clients.len()) {
+            self.hostile_arrive(hostile, packet);
+            return Ok(());
         }
         self.audit.note(self.now, packet.kind(), 1_000 + index as u64, packet.bytes());
         let mut acts = core::mem::take(&mut self.client_acts);
@@ -115,13 +119,27 @@ impl World<'_> {
             return;
         }
         let harm = self.hostile[index].act();
+        self.do_harm(index, harm);
+        let next = self.now + 5_000 + self.rng.below(400_000);
+        self.schedule(next, Happening::Harm(index));
+    }
+
+    fn do_harm(&mut self, index: usize, harm: Harm) {
         let id = self.hostile[index].id();
         let from = Address::Client((self.clients.len() + index) as u16);
         harm.asked.into_iter().for_each(|operation| self.oracle.may_run(id, &operation));
         for (to, packet) in harm.packets {
             self.transmit(from, Address::Replica(to), packet);
         }
-        let next = self.now + 5_000 + self.rng.below(400_000);
-        self.schedule(next, Happening::Harm(index));
+    }
+
+    /// A hostile client is told something.
+    fn hostile_arrive(&mut self, index: usize, packet: &Packet) {
+        if let Packet::ToClient(bytes) = packet
+            && let Ok(message) = ToClient::from_bytes(bytes)
+        {
+            let harm = self.hostile[index].hear(&message);
+            self.do_harm(index, harm);
+        }
     }
 }

@@ -194,16 +194,6 @@ impl<C: Framed> Frame<C> {
         if mutant!("frame.stable-by-f") { quorums.f } else { C::vouching(quorums) }
     }
 
-    /// Whether nothing would follow from a message of another replica that all protocols have, even
-    /// if it is genuine: a CHECKPOINT of the state that is stable there, or below. One of another
-    /// state proves a lie.
-    #[must_use]
-    pub fn is_moot(&self, message: &Shared<C::More>) -> bool {
-        let Shared::Checkpoint { slot, state } = message else { return false };
-        let is_stable = *slot == self.stable.slot && *state == self.stable.state;
-        *slot < self.stable.slot || is_stable
-    }
-
     /// This replica's state is not the group's: a bug or a broken disk here. Raise the alarm and
     /// take the group's state.
     fn diverged(&self, slot: Slot, mine: Digest, out: &mut Effects<C>) {

@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Effects, Memory, Setup};
 use pentarchy_core::request::Envelope;
@@ -86,7 +87,9 @@ pub trait Events: Core {
     /// The host says something.
     fn on_input(&mut self, input: Input, out: &mut Effects<Self>) {
         match input {
-            Input::Request { envelope, settled } => self.on_request(envelope, settled, out),
+            Input::Request { envelope, settled, passed_on } => {
+                self.on_request(envelope, (settled, passed_on), out);
+            }
             Input::Round { now } => {
                 let frame = self.frame_mut();
                 frame.now = frame.now.max(now);
@@ -99,11 +102,28 @@ pub trait Events: Core {
         }
     }
 
-    /// A client's envelope. The primary proposes it at the end of the round; a backup gives the
-    /// primary until the timer runs out.
-    fn on_request(&mut self, envelope: Arc<Envelope>, settled: Vec<u64>, out: &mut Effects<Self>) {
+    /// A client's envelope, with what of it is settled and whether another replica passed it on.
+    /// The primary proposes it at the end of the round; a backup gives the primary until the timer
+    /// runs out.
+    fn on_request(
+        &mut self,
+        envelope: Arc<Envelope>,
+        (settled, passed_on): (Vec<u64>, bool),
+        out: &mut Effects<Self>,
+    ) {
         let frame: &mut Frame<Self> = self.frame_mut();
-        match frame.pending.add(envelope.clone(), settled) {
+        let passed_on = passed_on && frame.is_primary() && !mutant!("frame.passed-on-has-no-place");
+        let added = if passed_on {
+            let (added, displaced) = frame.pending.add_passed_on(envelope.clone(), settled);
+            for envelope in displaced {
+                mark!("frame/displaced");
+                out.output(Output::Full { envelope });
+            }
+            added
+        } else {
+            frame.pending.add(envelope.clone(), settled)
+        };
+        match added {
             Added::Known => {}
             Added::Full => {
                 mark!("frame/full");

@@ -22,8 +22,11 @@ pub trait Framed: Protocol<Timer = Timer, Input = Input, Output = Output> {
     /// The names of what its replicas sign.
     const STATEMENTS: Statements;
 
-    /// Messages of one author about one slot that may come before their view.
-    const EARLY_PER_SLOT: usize;
+    /// Kinds of messages that one author says of a slot.
+    const KINDS_PER_SLOT: usize;
+
+    /// Kinds of messages about no slot that may come before their view.
+    const KINDS_OF_NO_SLOT: usize;
 
     /// Messages about one slot that a peer may have to be sent again.
     const REPEATED_PER_SLOT: usize;

@@ -14,6 +14,7 @@
 //! | [`checkpointing`] | signed states, stable ones, falling behind |
 //! | [`changing`] | asking for views, and leaving for them |
 //! | [`judging`] | slow primaries and proven liars |
+//! | [`mooting`] | what is not worth a check |
 //! | [`repair`] | reports, and what they are answered with |
 //! | [`resuming`] | going on from a log |
 
@@ -23,6 +24,7 @@ pub mod events;
 pub mod execution;
 pub mod hooks;
 mod judging;
+mod mooting;
 pub mod repair;
 mod requests;
 pub mod resuming;
@@ -75,8 +77,9 @@ pub struct Frame<C: Framed> {
     pub asks: Asks,
     /// Own messages about `view`, to send again.
     pub own: Own<C>,
-    /// Messages for `view` that came before this replica entered it; so many of each.
-    pub early: Vec<Verified<C::Message>>,
+    /// Messages for `view` that came before this replica entered it, by slot, author and kind: the
+    /// first of each stands. Those that are about no slot have slot 0.
+    pub early: BTreeMap<(Slot, ReplicaId, &'static str), Verified<C::Message>>,
     /// Consecutive failed views; doubles the timeouts. Falls when a checkpoint becomes stable.
     pub doublings: u8,
     /// View changes since the start.
@@ -113,13 +116,15 @@ pub struct Frame<C: Framed> {
     pub stable: CheckpointProof,
 
     /// The last report of each peer.
-    pub reports: Vec<Option<Report<C::More>>>,
+    pub reports: Vec<Option<Heard<C::More>>>,
     /// Peers that were sent what they lack since the last tick.
     pub answered: ReplicaSet,
     /// What each peer was sent since the last tick because it asked.
     pub served: Vec<Served>,
     /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
     pub resent: Vec<(usize, usize)>,
+    /// How often each peer was sent what it lacks of its slots since the last tick.
+    pub slots_answered: Vec<u8>,
     /// Which peers are shown every proposal of the view at once.
     pub showing: Vec<Showing>,
     /// The slot whose proposal is waited for although others have it, and how often it was asked
@@ -131,6 +136,15 @@ pub struct Frame<C: Framed> {
     pub fetch_armed: bool,
     /// Resend ticks since the start; rotates whom to ask.
     pub ticks: u64,
+}
+
+/// What a peer said last of where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Heard<M> {
+    /// What it said.
+    pub report: Report<M>,
+    /// What this replica had committed by then.
+    pub committed: Slot,
 }
 
 /// Own messages about the current view.
@@ -177,7 +191,7 @@ impl<C: Framed> Frame<C> {
             view_changes: BTreeMap::new(),
             asks: Asks::new(n),
             own: Own::default(),
-            early: Vec::new(),
+            early: BTreeMap::new(),
             doublings: 0,
             view_changes_count: 0,
             reason: "",
@@ -197,6 +211,7 @@ impl<C: Framed> Frame<C> {
             answered: ReplicaSet::EMPTY,
             served: vec![Served::default(); n],
             resent: vec![(0, 0); n],
+            slots_answered: vec![0; n],
             showing: vec![Showing::default(); n],
             gap: None,
             resend_armed: false,
@@ -250,8 +265,8 @@ impl<C: Framed> Frame<C> {
     pub fn assert_invariants(&self) {
         assert!(self.entered <= self.view);
         assert!(self.next_slot > self.stable.slot);
-        let early = C::EARLY_PER_SLOT * self.tuning.window_slots as usize;
-        assert!(self.early.len() <= self.membership.n() * early);
+        let of_author = C::KINDS_PER_SLOT * self.tuning.window_slots as usize + C::KINDS_OF_NO_SLOT;
+        assert!(self.early.len() <= self.membership.n() * of_author);
         assert!(self.bodies.len() <= (self.membership.n() + 2) * WINDOW_SLOTS as usize);
         self.pending.assert_invariants();
         self.pace.assert_invariants();
@@ -261,7 +276,7 @@ impl<C: Framed> Frame<C> {
     /// entered its view, is the protocol's to say.
     #[must_use]
     pub fn status(&self, changing: &'static str) -> Status {
-        let reported = self.reports.iter().flatten().map(|report| report.committed);
+        let reported = self.reports.iter().flatten().map(|heard| heard.report.committed);
         let phase = match self.is_entered() {
             true if self.committed < self.stable.slot => "catching-up",
             true => "normal",

@@ -3,9 +3,9 @@
 //! of anyone. So whatever one correct replica has, every correct replica gets, also if its author
 //! sends it to nobody again.
 
-use super::Frame;
 use super::checkpointing::Checkpointing;
 use super::hooks::{Core, Framed};
+use super::{Frame, Heard};
 use crate::common::message::{More, Report, Shared};
 use crate::common::served::Served;
 use crate::common::timer::Timer;
@@ -21,6 +21,10 @@ const GAP_MILLIS: u32 = 2;
 
 /// How often it is asked for out of turn; then ticks have to do.
 const GAP_ASKS: u8 = 4;
+
+/// How often a peer that is stuck is sent what it lacks of its slots between two ticks: once for
+/// its own tick, and as often as it asks out of turn.
+const SLOT_ANSWERS_MAX: u8 = 1 + GAP_ASKS;
 
 /// See the [module](self).
 pub trait Repair: Core {
@@ -90,20 +94,23 @@ pub trait Repair: Core {
     /// A peer says where it is.
     fn on_report(&mut self, from: ReplicaId, report: Report<Self::More>, out: &mut Effects<Self>) {
         let frame: &mut Frame<Self> = self.frame_mut();
-        let before = frame.reports[usize::from(from.0)].replace(report);
-        // A report is old by the time it arrives; only one that repeats itself shows a gap.
-        let reached = |it: Report<Self::More>| (it.committed, it.prepared, it.more.reached());
-        let stuck = before.is_some_and(|before| reached(before) == reached(report));
+        let stuck = frame.note_report(from, report);
         if frame.answered.insert(from) {
             frame.repeat_own(from, &report, out);
             if report.view <= frame.view {
                 self.answer_view(from, &report, out);
             }
         }
-        let frame = self.frame();
+        let frame = self.frame_mut();
         let same_view = report.view == frame.view && report.entered && frame.is_entered();
         if stuck && same_view && !mutant!("frame.slots-not-passed-on") {
-            self.answer_slots(from, &report, out);
+            // What was sent is counted until the next tick, so there is to be one.
+            frame.arm_resend(out);
+            let answers = &mut frame.slots_answered[usize::from(from.0)];
+            if *answers < SLOT_ANSWERS_MAX {
+                *answers += 1;
+                self.answer_slots(from, &report, out);
+            }
         }
         let frame = self.frame_mut();
         if !report.level.contains(frame.me) {
@@ -153,16 +160,30 @@ impl<C: Framed> Frame<C> {
         }
     }
 
+    /// Takes note of where a peer is, and says whether it is stuck. A report is old by the time it
+    /// arrives, so one alone shows nothing. But who says the same twice has a gap; and so has who
+    /// lacks at the second one still what had been decided here at the first, however much of later
+    /// slots came meanwhile.
+    fn note_report(&mut self, from: ReplicaId, report: Report<C::More>) -> bool {
+        let heard = Heard { report, committed: self.committed };
+        let Some(before) = self.reports[usize::from(from.0)].replace(heard) else { return false };
+        let reached = |it: Report<C::More>| (it.committed, it.prepared, it.more.reached());
+        let lags = report.committed == before.report.committed
+            && report.committed < before.committed
+            && !mutant!("frame.stuck-only-if-idle");
+        lags || reached(before.report) == reached(report)
+    }
+
     /// The peers whose last report puts them where this replica is.
     fn level(&self) -> ReplicaSet {
-        let same = |report: &Report<C::More>| {
+        let same = |Heard { report, .. }: &Heard<C::More>| {
             report.view == self.view
                 && report.entered == self.is_entered()
                 && report.stable == self.stable.slot
                 && report.committed == self.committed
         };
         let reports = (0u16..).map(ReplicaId).zip(&self.reports);
-        reports.filter(|(_, report)| report.as_ref().is_some_and(same)).map(|(id, _)| id).collect()
+        reports.filter(|(_, heard)| heard.as_ref().is_some_and(same)).map(|(id, _)| id).collect()
     }
 
     /// What peers were sent before a tick does not count against what they are sent after it.
@@ -171,6 +192,7 @@ impl<C: Framed> Frame<C> {
         self.answered = ReplicaSet::EMPTY;
         self.served.fill_with(Served::default);
         self.resent.fill((0, 0));
+        self.slots_answered.fill(0);
         self.ticks += 1;
     }
 
@@ -214,26 +236,37 @@ impl<C: Framed> Frame<C> {
         report.view < self.view || !has.contains(self.me)
     }
 
-    /// Sends a peer again what it lacks of a slot; false if it has been sent enough until the next
-    /// tick.
+    /// Sends a peer again what it lacks of a slot, of which it may not even know what it orders.
+    /// False if it has been sent enough until the next tick.
     pub fn repeat(
         &mut self,
         to: ReplicaId,
         message: &Verified<C::Message>,
+        is_unknown: bool,
         out: &mut Effects<C>,
     ) -> bool {
-        let (messages, bytes) = &mut self.resent[usize::from(to.0)];
-        *messages += 1;
-        *bytes += message.wire.len();
-        if *messages > Self::REPEATED_MAX || (*messages > 1 && *bytes > RESEND_BYTES_MAX) {
+        if message.author == to {
+            // It hears that from itself only.
+            return true;
+        }
+        if !self.may_repeat(to, message.wire.len()) {
             return false;
         }
         mark!("frame/slot_relayed");
-        if message.author != self.me {
+        if message.author != self.me && is_unknown {
             self.showing[usize::from(to.0)].lacked(self.ticks);
         }
         out.relay(To::One(to), message);
         true
+    }
+
+    /// Counts a message about a slot that a peer is sent again, of so many bytes; false if it has
+    /// been sent enough until the next tick.
+    pub fn may_repeat(&mut self, to: ReplicaId, bytes: usize) -> bool {
+        let (messages, sent) = &mut self.resent[usize::from(to.0)];
+        *messages += 1;
+        *sent += bytes;
+        *messages <= Self::REPEATED_MAX && (*messages == 1 || *sent <= RESEND_BYTES_MAX)
     }
 
     /// Messages about slots that a peer is sent again between two ticks: whom a primary leaves out

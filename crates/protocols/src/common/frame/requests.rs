@@ -13,7 +13,7 @@ use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::limits::{BATCH_BYTES_MAX, RESEND_BYTES_MAX, RESEND_MESSAGES_MAX};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Delay, Effects, To};
+use pentarchy_core::protocol::{Delay, Effects, Message as _, To};
 use pentarchy_core::request::Envelope;
 
 impl<C: Framed> Frame<C> {
@@ -127,14 +127,14 @@ impl<C: Framed> Frame<C> {
         }
     }
 
-    /// Keeps a message of the view that this replica is about to enter.
-    pub fn keep_early(&mut self, verified: Verified<C::Message>, view: View) {
-        let of_author = self.early.iter().filter(|early| early.author == verified.author).count();
-        let room = of_author < C::EARLY_PER_SLOT * self.tuning.window_slots as usize;
-        let early = view == self.view && view != self.entered;
-        if early && room && !self.early.iter().any(|early| early.wire == verified.wire) {
+    /// Keeps a message of the view that this replica is about to enter, about a slot of its window
+    /// or about none.
+    pub fn keep_early(&mut self, verified: Verified<C::Message>, view: View, slot: Option<Slot>) {
+        let in_window = slot.is_none_or(|slot| slot > self.stable.slot && slot <= self.high());
+        if view == self.view && view != self.entered && in_window {
             mark!("frame/early");
-            self.early.push(verified);
+            let key = (slot.unwrap_or_default(), verified.author, verified.message.kind());
+            self.early.entry(key).or_insert(verified);
         }
     }
 }

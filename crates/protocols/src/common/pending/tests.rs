@@ -130,3 +130,61 @@ fn a_new_view_proposes_again_beginning_with_who_waits_for_longest() {
     let expected = [(2, 0), (2, 10), (1, 0), (3, 0)].map(|(c, n)| envelope(c, n, 1, 1).digest);
     assert_eq!(first, expected);
 }
+
+/// What a backup passes on takes the place of what its client sent last, and is proposed first; of
+/// what was proposed or passed on nothing gives way.
+#[test]
+fn what_is_passed_on_has_a_place_however_much_its_client_sends() {
+    let mut pending = Pending::default();
+    let max = PENDING_CLIENT_ENVELOPES_MAX as u64;
+    for number in 0..max {
+        assert_eq!(pending.add(envelope(0, number, 1, 8), vec![]), Added::New);
+    }
+    let proposed = pending.propose(2).len() as u64;
+    assert_eq!(proposed, 2);
+    for number in 0..max {
+        let passed_on = envelope(0, 100 + number, 1, 8);
+        let (added, displaced) = pending.add_passed_on(passed_on, vec![]);
+        pending.assert_invariants();
+        let numbers: Vec<u64> = displaced.iter().map(|envelope| envelope.range().0).collect();
+        let expected = (number < max - proposed).then(|| (Added::New, vec![max - 1 - number]));
+        assert_eq!((added, numbers), expected.unwrap_or((Added::Full, vec![])));
+    }
+    let expected: Vec<Digest> = (100..103).map(|number| envelope(0, number, 1, 8).digest).collect();
+    let next: Vec<Digest> = pending.propose(3).iter().map(Item::digest).collect();
+    assert_eq!(next, expected);
+}
+
+/// The primary has it, behind what a backup does not wait for: it comes first now.
+#[test]
+fn what_is_passed_on_and_known_comes_first() {
+    let mut pending = Pending::default();
+    for number in 0..9 {
+        pending.add(envelope(0, number, 1, 8), vec![]);
+    }
+    let rival = envelope(0, 7, 1, 9);
+    assert_eq!(pending.add_passed_on(rival, vec![]), (Added::Known, vec![]));
+    pending.assert_invariants();
+    let next = pending.propose(2);
+    assert_eq!(next[0].digest(), envelope(0, 7, 1, 8).digest, "it settles the number");
+    assert_eq!(next[1].digest(), envelope(0, 0, 1, 8).digest);
+}
+
+/// Of one client a backup passes on no more at a time than one turn pays for, and the rest when
+/// that is done.
+#[test]
+fn of_one_client_no_more_is_demanded_than_a_turn_pays_for() {
+    let mut pending = Pending::default();
+    for client in 0..3 {
+        for number in 0..20 {
+            pending.add(envelope(client, number, 1, 8 << 10), vec![]);
+        }
+    }
+    let mut looks = || pending.demand(1_000, Millis(0), Work::default()).len();
+    assert_eq!([looks(), looks(), looks()], [0, 3, 0]);
+    let executed = (0..2).map(|client| envelope(client, 0, 1, 8 << 10)).collect();
+    let batch = Batch { time: Millis(0), envelopes: executed, digest: Digest::default() };
+    pending.executed(&batch, |_, _| ());
+    let mut looks = || pending.demand(1_000, Millis(0), Work::default()).len();
+    assert_eq!([looks(), looks()], [0, 2]);
+}

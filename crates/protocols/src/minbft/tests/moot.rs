@@ -18,8 +18,10 @@ fn what_says_nothing_new_is_moot_and_what_contradicts_is_not() {
     assert!(!is_moot(&group, &commit(Digest([9; 32]))), "a COMMIT to another batch is a lie");
     let ahead = Message::Commit { view: View(0), slot: slot.next(), batch };
     assert!(!is_moot(&group, &ahead), "what is not decided yet");
-    let elsewhere = Message::Commit { view: View(1), slot, batch };
-    assert!(!is_moot(&group, &elsewhere), "what another view decides");
+    let elsewhere = Message::Commit { view: View(1), slot: slot.next(), batch };
+    assert!(is_moot(&group, &elsewhere), "a view that nobody here is about to enter");
+    let ask = |view| Message::Shared(Shared::RequestViewChange { view });
+    assert!(is_moot(&group, &ask(View(0))) && !is_moot(&group, &ask(View(1))));
     for number in 1..4 {
         group.request(&[0], 1, number, b"x");
         group.settle();

@@ -1,0 +1,336 @@
+//! Schedules by hand for any protocol: a group in memory whose liars say what a test puts into
+//! their mouths. Signatures are believed if they name their author; timers run by a clock that the
+//! test moves.
+
+use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
+use pentarchy_core::batch::Batch;
+use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::digest::{Digest, Hasher};
+use pentarchy_core::ids::{
+    ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
+};
+use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{
+    Effect, Effects, Event, Evidence, Memory, Message as _, Protocol, Setup, Status, Timeouts,
+    TimerKey, TimerName, To, Tuning,
+};
+use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Believes every client, signatures that name their author, and certificates of [`Device`]s.
+pub struct Trusting;
+
+impl Verifier for Trusting {
+    fn signature(&self, author: ReplicaId, _: &Digest, signature: &[u8; 64]) -> bool {
+        signature[0] == author.0 as u8
+    }
+    fn usig(&self, author: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
+        ui.certificate == certificate(author, ui.position, ui.committed, digest)
+    }
+    fn envelope(&self, _: &Envelope) -> bool {
+        true
+    }
+}
+
+fn certificate(id: ReplicaId, at: Position, committed: Position, digest: &Digest) -> Certificate {
+    let mut hasher = Hasher::new("device by hand");
+    hasher.u64(u64::from(id.0)).u64(at.view.0).u64(at.index);
+    hasher.u64(committed.view.0).u64(committed.index).digest(digest);
+    Certificate::Mac(hasher.finish().0)
+}
+
+/// A trusted counter that never certifies two statements at one position.
+struct Device {
+    id: ReplicaId,
+    committed: Position,
+    certified: BTreeMap<Position, (Digest, Ui)>,
+}
+
+impl Device {
+    fn create(&mut self, position: Position, digest: &Digest) -> Ui {
+        if let Some((same, ui)) = self.certified.get(&position) {
+            assert_eq!(same, digest, "{:?} says something else at {position:?}", self.id);
+            return *ui;
+        }
+        let committed = self.committed;
+        if position.index >= Position::COMMITMENT {
+            self.committed = position;
+        }
+        let certificate = certificate(self.id, position, committed, digest);
+        let ui = Ui { incarnation: Incarnation(0), position, committed, certificate };
+        self.certified.insert(position, (*digest, ui));
+        ui
+    }
+}
+
+/// One place of a group.
+pub struct Node<P: Protocol> {
+    /// None if it lies.
+    core: Option<P>,
+    device: Device,
+    timers: BTreeMap<TimerKey, u64>,
+    settled: BTreeSet<(ClientId, u64)>,
+    /// What it executed.
+    pub executed: Vec<(Slot, Arc<Batch>)>,
+    /// What it reported.
+    pub findings: Vec<Evidence>,
+    /// Messages by kind that it sent, and passed on, to how many.
+    pub sent: BTreeMap<&'static str, usize>,
+    /// Envelopes that it found no room for.
+    pub refused: usize,
+}
+
+/// A message on its way from a peer to a peer.
+type Sent<P> = (ReplicaId, ReplicaId, Verified<<P as Protocol>::Message>);
+
+/// A group.
+pub struct Net<P: Protocol> {
+    pub membership: Arc<Membership>,
+    pub nodes: Vec<Node<P>>,
+    pub queue: VecDeque<Sent<P>>,
+    pub now: u64,
+    /// Loses what it says true to, of what one sends another.
+    pub loses: fn(to: u16, &P::Message) -> bool,
+}
+
+/// Two tests' tuning: small batches, one at a time.
+pub const SLOW: Tuning = Tuning {
+    checkpoint_slots: 64,
+    checkpoint_bytes: 12 << 20,
+    window_slots: 256,
+    batch_requests: 16,
+    proposals_in_flight: 1,
+};
+
+impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
+    /// A group of `n` that tolerates one; these lie.
+    pub fn new(n: usize, liars: &[u16], tuning: Tuning) -> Self {
+        let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
+        let members = vec![member; n];
+        let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
+        let membership = Arc::new(Membership { group, epoch, f: 1, members, base });
+        let mut net = Self {
+            membership: membership.clone(),
+            nodes: Vec::new(),
+            queue: VecDeque::new(),
+            now: 1_000,
+            loses: |_, _| false,
+        };
+        let mut first = Vec::new();
+        for me in membership.ids() {
+            let (fetch, memory) = (None, Memory::Volatile);
+            let setup = Setup { me, membership: membership.clone(), fetch, memory, tuning };
+            let mut out = Effects::default();
+            let lies = liars.contains(&me.0);
+            let core = (!lies).then(|| P::start(setup, &mut std::iter::empty(), &mut out));
+            let committed = Position::new(View(0), Position::COMMITMENT);
+            let device = Device { id: me, committed, certified: BTreeMap::new() };
+            first.push(out);
+            net.nodes.push(Node {
+                core,
+                device,
+                timers: BTreeMap::new(),
+                settled: BTreeSet::new(),
+                executed: Vec::new(),
+                findings: Vec::new(),
+                sent: BTreeMap::new(),
+                refused: 0,
+            });
+        }
+        for (id, out) in (0..).zip(first) {
+            net.carry_out(id, out);
+        }
+        net.run(300);
+        net
+    }
+
+    /// How a correct replica stands.
+    pub fn status(&self, id: u16) -> Status {
+        self.nodes[usize::from(id)].core.as_ref().expect("it is correct").status()
+    }
+
+    pub fn core(&self, id: u16) -> &P {
+        self.nodes[usize::from(id)].core.as_ref().expect("it is correct")
+    }
+
+    fn step(&mut self, id: u16, event: Event<P>) {
+        let mut out = Effects::default();
+        if let Some(core) = &mut self.nodes[usize::from(id)].core {
+            core.step(event, &mut out);
+            core.assert_invariants();
+            self.carry_out(id, out);
+        }
+    }
+
+    fn carry_out(&mut self, id: u16, mut out: Effects<P>) {
+        let now = self.now;
+        for effect in out.drain().collect::<Vec<_>>() {
+            let node = &mut self.nodes[usize::from(id)];
+            match effect {
+                Effect::Send { to, message } => {
+                    let message = self.authentic(id, message);
+                    self.post(id, to, &message);
+                }
+                Effect::Relay { to, message } => self.post(id, to, &message),
+                Effect::Arm { timer, after } => {
+                    node.timers.insert(timer.to_key(), now + Timeouts::default().millis(after));
+                }
+                Effect::Disarm(timer) => {
+                    node.timers.remove(&timer.to_key());
+                }
+                Effect::Report(evidence) => node.findings.push(evidence),
+                Effect::Persist(_) => {}
+                Effect::Output(output) => self.output(id, output),
+            }
+        }
+    }
+
+    fn output(&mut self, id: u16, output: Output) {
+        let node = &mut self.nodes[usize::from(id)];
+        match output {
+            Output::Execute { slot, batch } => {
+                let ran = batch.envelopes.iter();
+                let ran = ran.flat_map(|it| it.requests.iter().map(|r| (it.client, r.number)));
+                node.settled.extend(ran);
+                node.executed.push((slot, batch));
+            }
+            Output::Checkpoint { slot } => {
+                let state = Digest::of(&slot.0.to_le_bytes());
+                self.step(id, Event::Input(Input::Checkpointed { slot, state }));
+            }
+            Output::Full { .. } => node.refused += 1,
+            Output::Admit { envelope } => self.admit(id, envelope, true),
+            _ => {}
+        }
+    }
+
+    fn admit(&mut self, id: u16, envelope: Arc<Envelope>, passed_on: bool) {
+        let known = &self.nodes[usize::from(id)].settled;
+        let numbers = envelope.requests.iter().map(|request| request.number);
+        let settled: Vec<u64> =
+            numbers.filter(|n| known.contains(&(envelope.client, *n))).collect();
+        if settled.len() < envelope.requests.len() {
+            self.step(id, Event::Input(Input::Request { envelope, settled, passed_on }));
+        }
+    }
+
+    /// A client sends an envelope to a replica.
+    pub fn request(&mut self, id: u16, envelope: &Arc<Envelope>) {
+        self.admit(id, envelope.clone(), false);
+    }
+
+    /// A client sends an envelope to the primary, and everything settles.
+    pub fn order(&mut self, primary: u16, envelope: &Arc<Envelope>) {
+        self.request(primary, envelope);
+        self.round(primary);
+        self.settle();
+    }
+
+    /// A message as this replica would say it.
+    pub fn authentic(&mut self, id: u16, message: P::Message) -> Verified<P::Message> {
+        let domain = self.membership.domain();
+        let digest = message.statement(&domain);
+        let tag = match message.auth() {
+            Auth::Channel => AuthTag::Channel,
+            Auth::Signature => AuthTag::Signature([id as u8; 64]),
+            Auth::Usig(at) => AuthTag::Usig(self.nodes[usize::from(id)].device.create(at, &digest)),
+        };
+        Verified::recalled(ReplicaId(id), tag, &domain, message)
+    }
+
+    /// A liar says something to some.
+    pub fn say(&mut self, liar: u16, to: &[u16], message: P::Message) {
+        let message = self.authentic(liar, message);
+        self.pass_on(liar, to, &message);
+    }
+
+    /// A liar passes something on to some.
+    pub fn pass_on(&mut self, liar: u16, to: &[u16], message: &Verified<P::Message>) {
+        let sent = to.iter().map(|to| (ReplicaId(liar), ReplicaId(*to), message.clone()));
+        self.queue.extend(sent);
+    }
+
+    fn post(&mut self, id: u16, to: To, message: &Verified<P::Message>) {
+        let me = ReplicaId(id);
+        let mut receivers: ReplicaSet = match to {
+            To::One(one) => [one].into_iter().collect(),
+            To::Set(set) => set,
+            To::All | To::Others => self.membership.ids().collect(),
+        };
+        let loops = receivers.contains(me) && !matches!(to, To::Others);
+        receivers.remove(me);
+        let node = &mut self.nodes[usize::from(id)];
+        *node.sent.entry(message.message.kind()).or_default() += receivers.iter().count();
+        self.queue.extend(receivers.iter().map(|to| (me, to, message.clone())));
+        if loops {
+            self.step(id, Event::Message(message.clone()));
+        }
+    }
+
+    /// Delivers what is under way and has not been sent since.
+    pub fn deliver(&mut self) {
+        for _ in 0..self.queue.len() {
+            let Some((_, to, verified)) = self.queue.pop_front() else { return };
+            let node = &self.nodes[usize::from(to.0)];
+            let Some(core) = &node.core else { continue };
+            if (self.loses)(to.0, &verified.message)
+                || core.is_moot(verified.author, &verified.message)
+            {
+                continue;
+            }
+            let Verified { author, tag, message, .. } = &verified;
+            let valid = P::validate(&self.membership, &Trusting, *author, tag, message);
+            assert_eq!(valid, Ok(()), "{:?} by {author:?} to {to:?}", message.kind());
+            self.step(to.0, Event::Message(verified));
+        }
+    }
+
+    /// Delivers until nothing is under way.
+    pub fn settle(&mut self) {
+        for _ in 0..100 {
+            if self.queue.is_empty() {
+                return;
+            }
+            self.deliver();
+            self.rounds();
+        }
+        panic!("the group goes on talking");
+    }
+
+    pub fn round(&mut self, id: u16) {
+        self.step(id, Event::Input(Input::Round { now: Millis(self.now) }));
+    }
+
+    fn rounds(&mut self) {
+        (0..self.nodes.len() as u16).for_each(|id| self.round(id));
+    }
+
+    /// Another millisecond, in which messages get from one replica to the next.
+    pub fn millisecond(&mut self) {
+        self.now += 1;
+        self.deliver();
+        for id in 0..self.nodes.len() as u16 {
+            let timers = &mut self.nodes[usize::from(id)].timers;
+            let due: Vec<TimerKey> =
+                timers.iter().filter(|(_, at)| **at <= self.now).map(|(key, _)| *key).collect();
+            for key in due {
+                self.nodes[usize::from(id)].timers.remove(&key);
+                self.step(id, Event::Timeout(P::Timer::from_key(key)));
+            }
+        }
+        self.rounds();
+    }
+
+    pub fn run(&mut self, millis: u64) {
+        (0..millis).for_each(|_| self.millisecond());
+    }
+}
+
+/// An envelope of one request, of a client with this name.
+pub fn envelope(client: u8, number: u64, bytes: usize) -> Arc<Envelope> {
+    let requests = vec![Request { number, operation: vec![client; bytes].into() }];
+    let draft = Draft { client: ClientId([client; 32]), floor: 1, events: None, requests };
+    Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
+}
