@@ -1,7 +1,7 @@
 //! What need not be checked any more (`common/frame/mooting.rs`).
 //!
-//! A certificate has room for a quorum of votes and is good with any. So a vote for what is prepared
-//! here already changes nothing, whoever needs it: its author sends it to everyone itself.
+//! A certificate has room for a quorum of votes and is good with any. So a vote for what is
+//! prepared here already changes nothing, whoever needs it: its author sends it to everyone itself.
 
 use super::message::Message;
 use super::replica::{Pbft, SlotState};

@@ -245,11 +245,11 @@ fn twins_break_nothing_unless_their_device_is_copied() {
 }
 
 /// Lies that replicas report are told, and found, in the first few hundred seeds at the latest.
-/// Devices keep MinBFT's replicas from signing two proposals, and what clients send here is seldom
-/// too much for a batch.
+/// Devices keep MinBFT's replicas from signing two proposals or votes, and what clients send here is
+/// seldom too much for a batch.
 #[test]
 fn each_kind_of_lie_that_can_be_found_is_provoked() {
-    let rare = ["two_proposals", "oversize_batch"];
+    let rare = ["two_proposals", "two_votes", "oversize_batch"];
     let names: Vec<_> = FINDINGS.into_iter().filter(|name| !rare.contains(name)).collect();
     provokes("minbft", &names);
 }
@@ -258,7 +258,8 @@ fn each_kind_of_lie_that_can_be_found_is_provoked() {
 /// for two proposals in one slot than for one that is too large.
 #[test]
 fn each_kind_of_lie_that_can_be_found_in_pbft_is_provoked() {
-    provokes("pbft", &["two_proposals", "two_checkpoints", "diverged_state", "future_time"]);
+    let names = ["two_proposals", "two_votes", "two_checkpoints", "diverged_state", "future_time"];
+    provokes("pbft", &names);
 }
 
 /// Half of the worlds are any, the others those of a first primary that tells whatever comes to it.

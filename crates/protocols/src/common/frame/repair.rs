@@ -104,8 +104,6 @@ pub trait Repair: Core {
         let frame = self.frame_mut();
         let same_view = report.view == frame.view && report.entered && frame.is_entered();
         if stuck && same_view && !mutant!("frame.slots-not-passed-on") {
-            // What was sent is counted until the next tick, so there is to be one.
-            frame.arm_resend(out);
             let answers = &mut frame.slots_answered[usize::from(from.0)];
             if *answers < SLOT_ANSWERS_MAX {
                 *answers += 1;
