@@ -219,11 +219,14 @@ fn a_replica_whose_state_differs_says_in_which_section() {
     assert!(status(&client, 0)["diverged_sections"].as_array().expect("a list").is_empty());
 }
 
+/// What is done to the bytes of a file.
+type Harm = fn(&mut Vec<u8>);
+
 #[test]
 fn damaged_foreign_and_newer_files_are_named_and_never_used() {
     let (mut parts, client, backup) = group_with_backup();
     let verify = |path: &Path| json(&["snapshot", "verify", text(path)]);
-    let bad: [(fn(&mut Vec<u8>), &str); 5] = [
+    let bad: [(Harm, &str); 5] = [
         (|bytes| bytes.truncate(bytes.len() / 2), "damaged"),
         (|bytes| bytes.truncate(9), "damaged"),
         (|bytes| *bytes.last_mut().expect("bytes") ^= 1, "damaged"),
