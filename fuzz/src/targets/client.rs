@@ -3,9 +3,11 @@
 
 use crate::input::{Input, put_bytes};
 use pentarchy_core::Bytes;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, View};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Reply, ToClient};
 use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::telling::ResultDigest;
 use pentarchy_core::wire::Wire;
 use pentarchy_protocols::common::voting_client::VotingClient;
 use std::collections::BTreeSet;
@@ -118,6 +120,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let reply = |outcome| Reply { number: FIRST, outcome };
     let replies =
         |outcome| said(ToClient::Replies { view: View(7), replies: vec![reply(outcome)] });
+    let digest = ResultDigest { number: FIRST, digest: Digest::of(&lie) };
     let submit = [3, 0, 4, 1, 0];
     let query = [3, 1, 4, 1, 0];
     let honest = [1, 0, 0, 1, 1, 0];
@@ -130,6 +133,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
             .concat(),
         [&query[..], &late, &honest, &[5, 2]].concat(),
         [&submit[..], &said(ToClient::Busy { number: FIRST }), &late, &late, &honest].concat(),
+        [&submit[..], &said(ToClient::Digests { view: View(0), digests: vec![digest] }), &honest]
+            .concat(),
         [&submit[..], &said(ToClient::Events { oldest: 3, first: 4, events: vec![Bytes::new()] })]
             .concat(),
         [&submit[..], &said(ToClient::Status(Bytes::new())), &honest].concat(),
