@@ -339,7 +339,7 @@ impl Kept {
 
     /// See [`Keeper::drops`].
     #[must_use]
-    pub const fn drops(&self, output: &Output) -> bool {
+    pub fn drops(&self, output: &Output) -> bool {
         self.keeper.drops(output)
     }
 

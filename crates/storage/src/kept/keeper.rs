@@ -316,7 +316,7 @@ impl<B: Backing> Keeper<B> {
     /// does not know of it, so it is not where execution is. It goes on from the installed state,
     /// and orders or wants this again, as soon as it is told. Nothing else is fetched meanwhile: if
     /// states can be fetched faster than saved, the core would never be told of one.
-    pub const fn drops(&self, output: &Output) -> bool {
+    pub fn drops(&self, output: &Output) -> bool {
         let executes = matches!(output, Output::Execute { .. } | Output::Checkpoint { .. });
         let executes = executes && !mutant!("kept.executes-while-installing");
         self.installing.is_some() && (executes || matches!(output, Output::Fetch { .. }))
