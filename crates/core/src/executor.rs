@@ -263,8 +263,8 @@ impl Executor {
 
     /// Adds a section's bytes to the changes, if they are others than at the last checkpoint.
     fn note(&self, index: u32, bytes: Vec<u8>, changes: &mut Vec<Change>) {
-        let leaf = (!bytes.is_empty()).then(|| Leaf::new(index, bytes, self.executed));
         let known = self.tree.section(index);
+        let leaf = (!bytes.is_empty()).then(|| Leaf::after(known, index, bytes, self.executed));
         if leaf.as_ref().map(Leaf::digest) != known.map(Leaf::digest) {
             changes.push((index, leaf.map(Arc::new)));
         }

@@ -335,7 +335,7 @@ pub enum Memory {
     /// All that was durable when it stopped. It goes on as whom it was.
     Durable {
         /// The slot whose state the executor has, and that state; the epoch's base if the epoch
-        /// just begins. Means nothing if [`Setup::fetch`] says that no state of this epoch is there.
+        /// just begins. Means nothing if [`Setup::fetch`] says that no state of the epoch is there.
         executed: Base,
         /// What the core had kept, oldest first; nothing if the epoch just begins.
         records: Vec<Bytes>,

@@ -207,7 +207,7 @@ impl Transfer {
         let wish = || Wish { slot, state, sources, base: executor.latest().cloned() };
         match &mut self.goal {
             Some(goal) if goal.slot == slot && goal.state == state => goal.sources = sources,
-            Some(goal) if !goal.is_stalled(now) && !mutant!("transfer.newest-only") => {
+            Some(goal) if !goal.is_stalled(now) => {
                 if slot > self.next.as_ref().map_or(goal.slot, |next| next.slot) {
                     self.next = Some(wish());
                 }
@@ -282,9 +282,7 @@ impl Transfer {
     /// Time has passed: gives up on answers that are overdue and asks others.
     pub fn on_round(&mut self, now: Millis, out: &mut Vec<Step>) {
         self.now = self.now.max(now);
-        let forever = mutant!("transfer.pinned-for-ever");
-        self.pinned
-            .retain(|_, pinned| pinned.until > self.now && (pinned.ends > self.now || forever));
+        self.pinned.retain(|_, pinned| pinned.until.min(pinned.ends) > self.now);
         self.scraps.take_if(|(_, until)| *until <= self.now);
         let Some(goal) = &self.goal else { return };
         let mut overdue = ReplicaSet::EMPTY;

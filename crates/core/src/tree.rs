@@ -100,13 +100,27 @@ impl Leaf {
     /// A section's bytes, of which there is at least one, as they are since this slot.
     #[must_use]
     pub fn new(section: u32, bytes: Vec<u8>, changed: Slot) -> Self {
+        Self::after(None, section, bytes, changed)
+    }
+
+    /// The same for a section of which there was something before: chunks that are as they were are
+    /// shared, so that a large section of which little changed takes little memory beside its
+    /// former self.
+    #[must_use]
+    pub fn after(before: Option<&Self>, section: u32, bytes: Vec<u8>, changed: Slot) -> Self {
         if bytes.len() <= CHUNK_BYTES_MAX {
             return Self::small(section, Bytes::from(bytes), changed);
         }
-        let bytes = Bytes::from(bytes);
-        let cut = |start| bytes.slice(start..bytes.len().min(start + CHUNK_BYTES_MAX));
-        let chunks = (0..bytes.len()).step_by(CHUNK_BYTES_MAX).map(cut);
-        Self::of_chunks(section, chunks.map(|chunk| (Digest::of(&chunk), chunk)).collect(), changed)
+        let before = before.map(Self::chunks).unwrap_or_default();
+        let cut = |(number, chunk): (usize, &[u8])| {
+            let digest = Digest::of(chunk);
+            let same = before.get(number).filter(|(known, _)| *known == digest);
+            // A copy: a chunk that is shared one day must not keep the whole section in memory.
+            let copy = || Bytes::copy_from_slice(chunk);
+            (digest, same.map_or_else(copy, |(_, bytes)| bytes.clone()))
+        };
+        let chunks = bytes.chunks(CHUNK_BYTES_MAX).enumerate().map(cut).collect();
+        Self::of_chunks(section, chunks, changed)
     }
 
     /// The same, of bytes that are no more than one chunk.

@@ -91,13 +91,6 @@ impl Unit {
         }
     }
 
-    /// Whether the core is not where execution is: see [`Keeper`].
-    ///
-    /// [`Keeper`]: pentarchy_storage::kept::Keeper::is_installing
-    pub fn is_installing(&self) -> bool {
-        self.keeper.as_ref().is_some_and(|keeper| keeper.is_installing())
-    }
-
     /// How the disk is doing, if anything is kept.
     pub fn disk(&self) -> Option<DurabilityReport> {
         let keeper = self.keeper.as_ref().map(|keeper| keeper.report(&self.meter.spreads));

@@ -374,11 +374,7 @@ impl Unit {
             | Output::Stable { .. }
             | Output::Fetch { .. }
                 if self.ended.is_some() => {}
-            // The core is not where execution is. It goes on from the installed state, and orders
-            // or wants this again, as soon as it is told: if another state were installed meanwhile,
-            // it might never be.
-            Output::Execute { .. } | Output::Checkpoint { .. } | Output::Fetch { .. }
-                if self.is_installing() => {}
+            output if self.keeper.as_ref().is_some_and(|keeper| keeper.drops(&output)) => {}
             Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();

@@ -557,8 +557,7 @@ impl ReplicaNode {
             | Output::Stable { .. }
             | Output::Fetch { .. }
                 if self.is_over() => {}
-            Output::Execute { .. } | Output::Checkpoint { .. } | Output::Fetch { .. }
-                if self.is_installing() => {}
+            output if self.kept.as_ref().is_some_and(|kept| kept.drops(&output)) => {}
             Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => self.execute(slot, batch, out),
             Output::Checkpoint { slot } => {

@@ -248,6 +248,21 @@ fn apart(dice: &mut Dice) -> (Executor, Executor, usize) {
 }
 
 #[test]
+fn a_large_section_shares_with_its_former_self_what_did_not_change() {
+    let before = vec![1; 5 * CHUNK_BYTES_MAX];
+    let mut after = before.clone();
+    after[2 * CHUNK_BYTES_MAX] = 2;
+    after.push(3);
+    let before = Leaf::new(7, before, Slot(1));
+    let shared = Leaf::after(Some(&before), 7, after.clone(), Slot(2));
+    assert_eq!(shared.digest(), Leaf::new(7, after.clone(), Slot(2)).digest());
+    assert_eq!(shared.joined(), after);
+    let pairs = before.chunks().iter().zip(shared.chunks());
+    let same: Vec<bool> = pairs.map(|(old, new)| old.1.as_ptr() == new.1.as_ptr()).collect();
+    assert_eq!(same, [true, true, false, true, true]);
+}
+
+#[test]
 fn what_changed_is_moved_with_little_else() {
     let (mut source, mut learner, changed) = apart(&mut Dice(4));
     let mut transfer = Transfer::new(ReplicaId(0));

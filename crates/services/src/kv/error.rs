@@ -67,6 +67,13 @@ impl Error {
         kind: ErrorKind::OutOfMemory,
         message: Cow::Borrowed("command not allowed when used memory > 'maxmemory'."),
     };
+    pub(crate) const COLLECTION_TOO_LARGE: Self = Self {
+        kind: ErrorKind::OutOfMemory,
+        message: Cow::Borrowed(
+            "a list, hash or set takes no more elements from 67108864 bytes on; \
+             spread them over several keys",
+        ),
+    };
     pub(crate) const NOT_AN_INTEGER: Self = Self::err("value is not an integer or out of range");
     pub(crate) const NOT_POSITIVE: Self = Self::err("value is out of range, must be positive");
     pub(crate) const SYNTAX: Self = Self::err("syntax error");
@@ -161,6 +168,7 @@ fn quote(arg: &[u8], room: usize) -> String {
 const _: () = assert!(REPLY_BYTES_MAX == 1_048_576, "the message of REPLY_TOO_LARGE says so");
 const _: () =
     assert!(super::glob::PATTERN_BYTES_MAX == 1024, "the message of PATTERN_TOO_LONG says so");
+const _: () = assert!(super::COLLECTION_BYTES_MAX == 67_108_864, "COLLECTION_TOO_LARGE says so");
 const _: () = assert!(super::KEY_BYTES_MAX == 65_536, "the message of KEY_TOO_LONG says so");
 const _: () = assert!(
     super::session::TRANSACTION_REPLIES_BYTES_MAX == 1_572_864,

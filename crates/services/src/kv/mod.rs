@@ -79,6 +79,10 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// value fits in a reply. A value that is set in one piece is bounded by the operation it is in.
 pub const VALUE_BYTES_MAX: usize = OPERATION_BYTES_MAX - 64;
 
+/// What a list, a hash or a set may cost; what is larger takes no more elements. Each checkpoint
+/// writes and hashes all of a collection of which an element changed, and ordering waits for that.
+pub const COLLECTION_BYTES_MAX: u64 = 64 << 20;
+
 /// What keys and values may cost unless told otherwise, in bytes. What a key and an element of each
 /// kind cost is in `docs/redis.md`.
 pub const STATE_BYTES_DEFAULT: u64 = 1 << 30;
@@ -139,13 +143,23 @@ impl Kv {
         args: &Args<'_>,
         out: &mut ReplyWriter,
     ) -> Result<(), Error> {
-        match checked(args)?.handler {
+        let entry = checked(args)?;
+        match entry.handler {
             Handler::Read(run) => run(&self.store, args, out),
             Handler::Grow(_) if self.store.is_full(0) => Err(Error::OUT_OF_MEMORY),
+            Handler::Grow(_) if self.is_too_large(&entry.info, args) => {
+                Err(Error::COLLECTION_TOO_LARGE)
+            }
             Handler::Write(run) | Handler::Grow(run) => run(&mut self.store, args, out),
             Handler::Drawn(run) => run(&self.store, context, args, out),
             Handler::Taken(run) => run(&mut self.store, context, args, out),
         }
+    }
+
+    /// Whether a command would add to a collection that is at its limit.
+    fn is_too_large(&self, command: &CommandInfo, args: &Args<'_>) -> bool {
+        let grown = command.grown().and_then(|word| self.store.get(args[word]));
+        grown.is_some_and(|value| value.cost() >= COLLECTION_BYTES_MAX)
     }
 
     fn look(&self, operation: &[u8], out: &mut ReplyWriter) -> Result<(), Error> {

@@ -51,6 +51,18 @@ impl CommandInfo {
         self.flags.contains(&"readonly")
     }
 
+    /// Where the key of the collection stands to which the command adds elements, if it adds to one
+    /// that is there and does not put another in its place.
+    #[must_use]
+    pub fn grown(&self) -> Option<usize> {
+        let Keys { first, last, step } = self.keys;
+        match (self.group, (first, last, step)) {
+            ("list" | "hash" | "set" | "sorted-set", (1, 1, 1)) => Some(1),
+            ("list", (1, 2, 1)) => Some(2),
+            _ => None,
+        }
+    }
+
     /// The keys among a command's words.
     pub fn keys_of<'a, 'b>(&self, words: &'b [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> + 'b {
         let at = |index: i8| {

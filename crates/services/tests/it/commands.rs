@@ -5,7 +5,7 @@ use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_core::service::Service;
 use pentarchy_services::kv::reply::REPLY_BYTES_MAX;
 use pentarchy_services::kv::{
-    Command, ErrorKind, KEY_BYTES_MAX, Kv, Reply, VALUE_BYTES_MAX, registry,
+    COLLECTION_BYTES_MAX, Command, ErrorKind, KEY_BYTES_MAX, Kv, Reply, VALUE_BYTES_MAX, registry,
 };
 use std::collections::BTreeSet;
 
@@ -304,6 +304,56 @@ fn a_full_store_refuses_more_and_lets_go() {
     assert_eq!(run(&mut kv, &[b"DEL", b"l"]), Reply::Int(1));
     assert_eq!(kv.state_bytes(), 0);
     assert_eq!(run(&mut kv, &words("SET a 1")), Reply::Ok);
+}
+
+#[test]
+fn a_collection_that_is_large_takes_no_more_and_lets_go() {
+    let mut kv = Kv::default();
+    let full = |reply: &Reply| matches!(reply, Reply::Error(ErrorKind::OutOfMemory, _));
+    let item = |i: u64| [&i.to_le_bytes(), &[b'x'; 1000 << 10][..]].concat();
+    let add: [&[&[u8]]; 4] = [
+        &[b"RPUSH", b"list"],
+        &[b"SADD", b"set"],
+        &[b"ZADD", b"sorted", b"1"],
+        &[b"HSET", b"hash"],
+    ];
+    for command in add {
+        let before = kv.state_bytes();
+        let mut taken = 0;
+        loop {
+            let (item, field) = (item(taken), taken.to_le_bytes());
+            let field: &[&[u8]] = if command[0] == b"HSET" { &[&field] } else { &[] };
+            if full(&run(&mut kv, &[command, field, &[&item]].concat())) {
+                break;
+            }
+            taken += 1;
+        }
+        let cost = kv.state_bytes() - before;
+        assert!((COLLECTION_BYTES_MAX..COLLECTION_BYTES_MAX + (4 << 20)).contains(&cost), "{cost}");
+    }
+    run(&mut kv, &words("RPUSH other a b"));
+    let refused = [
+        "RPUSH list x",
+        "LPUSHX list x",
+        "LINSERT list BEFORE x y",
+        "LSET list 0 x",
+        "LMOVE other list LEFT LEFT",
+        "RPOPLPUSH other list",
+        "SADD set x",
+        "ZADD sorted 1 x",
+        "ZINCRBY sorted 1 x",
+        "HSET hash a b",
+        "HINCRBY hash n 1",
+    ];
+    for command in refused {
+        assert!(full(&run(&mut kv, &words(command))), "{command}");
+    }
+    let taken = ["LPOP list", "LMOVE list other LEFT LEFT", "SET string x", "ZPOPMIN sorted"];
+    for command in taken {
+        assert!(!full(&run(&mut kv, &words(command))), "{command}");
+    }
+    assert_eq!(run(&mut kv, &words("RPUSH other c")), Reply::Int(4));
+    assert!(!full(&run(&mut kv, &words("RPUSH list x"))), "there is room again");
 }
 
 #[test]

@@ -59,11 +59,6 @@ impl ReplicaNode {
         }
     }
 
-    /// Whether the core is not where execution is.
-    pub(super) fn is_installing(&self) -> bool {
-        self.kept.as_ref().is_some_and(Kept::is_installing)
-    }
-
     /// A quorum vouches for a state. If this replica has it, what came before it may go.
     pub(super) fn on_stable(&mut self, slot: Slot, state: Digest) {
         let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);

@@ -19,6 +19,7 @@ use pentarchy_core::erased::{CoreEffect, Outgoing};
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::Memory;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_storage::error::StorageError;
@@ -336,10 +337,10 @@ impl Kept {
         Observation::Rests { slot, saved: self.keeper.backing().newest() }
     }
 
-    /// See [`Keeper::is_installing`].
+    /// See [`Keeper::drops`].
     #[must_use]
-    pub fn is_installing(&self) -> bool {
-        self.keeper.is_installing()
+    pub fn drops(&self, output: &Output) -> bool {
+        self.keeper.drops(output)
     }
 
     /// See [`Keeper::is_ending`].

@@ -20,6 +20,7 @@ use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::ports::replica::Output;
 use pentarchy_core::snapshot::Snapshot;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -78,6 +79,7 @@ pub trait Backing {
 const HEADER_BYTES: usize = 256;
 
 /// What is done when a state is saved.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Then {
     /// The core is told that it may vouch for it.
     Checkpointed {
@@ -310,12 +312,14 @@ impl<B: Backing> Keeper<B> {
         Ok(None)
     }
 
-    /// Whether a state was installed that is not durable yet. The core does not know of it, so it
-    /// is not where execution is: what it wants executed or fetched meanwhile is dropped. It goes on
-    /// from the installed state, and orders or wants this again, as soon as it is told. If states
-    /// could be fetched faster than saved, it would otherwise never be told of one.
-    pub fn is_installing(&self) -> bool {
-        self.installing.is_some() && !mutant!("kept.executes-while-installing")
+    /// Whether to drop an output, because a state was installed that is not durable yet. The core
+    /// does not know of it, so it is not where execution is. It goes on from the installed state,
+    /// and orders or wants this again, as soon as it is told. Nothing else is fetched meanwhile: if
+    /// states can be fetched faster than saved, the core would never be told of one.
+    pub fn drops(&self, output: &Output) -> bool {
+        let executes = matches!(output, Output::Execute { .. } | Output::Checkpoint { .. });
+        let executes = executes && !mutant!("kept.executes-while-installing");
+        self.installing.is_some() && (executes || matches!(output, Output::Fetch { .. }))
     }
 
     /// Whether the state with which an epoch ends is not durable yet.

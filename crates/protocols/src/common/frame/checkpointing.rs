@@ -85,7 +85,7 @@ pub trait Checkpointing: Core {
     /// A tick passed: if a proven checkpoint is still out of reach, stop waiting for its slots.
     fn check_behind(&mut self, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
-        if frame.is_fetching() && !mutant!("frame.window-leaves-fetched") {
+        if frame.is_fetching() {
             return;
         }
         match frame.checkpoints.overdue(frame.committed, frame.high()) {
@@ -167,10 +167,8 @@ pub trait Checkpointing: Core {
         match slot.cmp(&frame.stable.slot) {
             // The window moved on while this was fetched or saved.
             Ordering::Less => {
-                if !mutant!("frame.old-state-installed") {
-                    mark!("frame/installed_old");
-                    frame.fetch(&frame.stable, out);
-                }
+                mark!("frame/installed_old");
+                frame.fetch(&frame.stable, out);
             }
             Ordering::Equal if frame.is_durable => {
                 // Now there is something to go on from, and what is below may go.

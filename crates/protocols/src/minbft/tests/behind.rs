@@ -28,6 +28,27 @@ fn install(group: &mut Group, slot: u64) {
     group.settle();
 }
 
+/// A replica that missed more than the window fetches state.
+#[test]
+fn a_replica_that_missed_the_window_fetches_state() {
+    let mut group = Group::new(1);
+    group.isolate(2);
+    for number in 0..40 {
+        group.request(&[0], 1, number, b"x");
+        group.settle();
+    }
+    assert_eq!(group.operations(0).len(), 40);
+    group.cut.clear();
+    group.repair();
+    let fetched = *group.replicas[2].fetches.last().expect("a wish for state");
+    assert_eq!(fetched, Slot(40));
+    group.replicas[2].executed = group.replicas[0].executed.clone();
+    group.step(2, Event::Input(Input::Installed { slot: fetched }));
+    group.request(&[0], 1, 40, b"x");
+    group.settle();
+    assert_eq!(group.operations(2).len(), 41);
+}
+
 /// What is decided meanwhile is executed as soon as the state is there: nothing more is fetched.
 #[test]
 fn the_window_stays_where_the_fetched_state_belongs() {
