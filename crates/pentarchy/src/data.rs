@@ -130,7 +130,7 @@ impl DataFolder {
         let owner = Identity { group, replica: ReplicaId(id), incarnation: OF_NO_LIFE };
         let opened = self.files.folder(STATES).map_err(StorageError::from);
         let opened = opened.and_then(|folder| Snapshots::open(folder, owner));
-        let (snapshots, _) = opened.map_err(|error| storage(&self.path, error))?;
+        let (mut snapshots, _) = opened.map_err(|error| storage(&self.path, error))?;
         let newest = snapshots.newest().and_then(|slot| snapshots.load(slot, None).ok());
         Ok(States { snapshots, newest })
     }

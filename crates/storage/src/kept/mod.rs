@@ -166,8 +166,9 @@ impl States {
         behind.max().unwrap_or(1)
     }
 
-    /// Reads the states from the last stable one on, or the newest below it that can be read.
-    fn load(&self, stable: Option<Slot>, damaged: &mut Vec<StorageError>) -> Vec<Snapshot> {
+    /// Reads the states from the last stable one on, or the newest below it that can be read. Those
+    /// that cannot are given up.
+    fn load(&mut self, stable: Option<Slot>, damaged: &mut Vec<StorageError>) -> Vec<Snapshot> {
         let slots: Vec<Slot> = self.0.list().map(|stored| stored.slot).collect();
         let mut loaded: Vec<Snapshot> = Vec::new();
         for slot in slots.into_iter().rev() {
@@ -176,7 +177,10 @@ impl States {
             }
             match self.0.load(slot, loaded.last()) {
                 Ok(snapshot) => loaded.push(snapshot),
-                Err(problem) => damaged.push(problem),
+                Err(problem) => {
+                    damaged.push(problem);
+                    self.0.give_up(slot);
+                }
             }
         }
         loaded.reverse();
@@ -223,7 +227,8 @@ impl Kept {
         options: Options,
     ) -> Result<(Self, Past), StorageError> {
         let (snapshots, mut damaged) = Snapshots::open(data.folder(SNAPSHOTS)?, identity)?;
-        let states = States(snapshots);
+        let mut states = States(snapshots);
+        let behind = states.behind();
         let mut found = Found::default();
         let (log, recovered) = Log::open(data.folder(LOG)?, identity, options, None, |record| {
             found.note(record.number, entry::open(record.kind, &record.body, first));
@@ -240,8 +245,8 @@ impl Kept {
             return Err(damaged.remove(0));
         }
         let needed = found.needed(snapshots.last());
-        if recovered.first > needed || recovered.next < states.behind() {
-            let (from, upto) = (needed, states.behind().max(recovered.first));
+        if recovered.first > needed || recovered.next < behind {
+            let (from, upto) = (needed, behind.max(recovered.first));
             let what = format!("a part of the log, from record {from} to {upto},");
             return Err(StorageError::Missing { what });
         }
@@ -334,7 +339,7 @@ impl Kept {
         &self.entries.membership
     }
 
-    /// The slot of the newest state that was saved.
+    /// The slot of the newest state that was saved, and was not found damaged at the start.
     #[must_use]
     pub fn newest(&self) -> Option<Slot> {
         self.states.0.newest()

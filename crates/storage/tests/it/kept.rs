@@ -328,6 +328,26 @@ fn a_state_that_is_not_stable_yet_is_kept_beside_those_that_are() {
 }
 
 #[test]
+fn a_replica_goes_on_from_the_newest_state_that_could_be_read() {
+    let disk = tearing(3);
+    with_checkpoints(&disk, 3, &[1, 2, 3, 4]);
+    let newest = disk.paths().into_iter().rfind(|path| path.ends_with(".pack"));
+    let newest = newest.expect("it was written");
+    let mut rotten = disk.content(&newest);
+    *rotten.last_mut().expect("not empty") ^= 1;
+    disk.tamper(&newest, Some(rotten));
+    let (mut kept, past) = open(&disk, 3).expect("one is intact");
+    assert_eq!((slots(&past), past.damaged.len(), kept.newest()), (vec![4], 1, Some(Slot(4))));
+    for slot in 5..=8 {
+        kept.save(&snapshot(3, slot)).expect("room");
+        kept.stable(Slot(slot), kept.next()).expect("room");
+        kept.commit().expect("nothing fails");
+    }
+    let (_, past) = open(&disk, 3).expect("intact");
+    assert_eq!((slots(&past), past.damaged.len()), (vec![8], 0));
+}
+
+#[test]
 fn a_log_that_ends_before_what_a_state_rests_on_is_not_its_log() {
     let disk = tearing(4);
     with_checkpoints(&disk, 4, &[1, 2]);
