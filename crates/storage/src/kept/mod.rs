@@ -282,7 +282,7 @@ impl Kept {
 
     /// What waits to be written, at the start: nothing.
     fn queue(&self) -> Queue {
-        Queue::new(self.newest(), self.next(), self.durable())
+        Queue::new(self.newest(), &self.entries.log)
     }
 
     /// Keeps an entry of the present epoch and gives its number. Durable with the next

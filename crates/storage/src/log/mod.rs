@@ -357,6 +357,12 @@ impl Log {
         self.segments.len() as u64 >= self.options.segments_max()
     }
 
+    /// Whether three quarters of the bound are in use.
+    #[must_use]
+    pub fn is_nearly_full(&self) -> bool {
+        self.segments.len() as u64 * 4 >= self.options.segments_max() * 3
+    }
+
     /// Bytes that they may have, without the reserve.
     #[must_use]
     pub fn bytes_max(&self) -> u64 {

@@ -4,5 +4,6 @@ mod crash;
 mod damage;
 mod kept;
 mod real;
+mod slow;
 mod snapshots;
 mod workload;
