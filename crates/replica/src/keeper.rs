@@ -87,6 +87,7 @@ impl Keeper {
             mode: "sync",
             log_bytes: self.disk.log_bytes,
             log_bytes_max: self.disk.log_bytes_max,
+            log_full: self.is_full(),
             lag_entries: self.lag_entries(),
             waiting_messages: self.waiting_messages() as u64,
             entries: spreads.group.sum(),

@@ -66,6 +66,9 @@ impl StatusReport {
         if self.unread {
             reasons.push("has not read all that its peers sent".to_owned());
         }
+        if self.durability.as_ref().is_some_and(|disk| disk.log_full) {
+            reasons.push("its log is full: it says nothing until a checkpoint is stable".to_owned());
+        }
         if self.behind >= LEVEL_SLOTS {
             let (behind, executed) = (self.behind, self.executed);
             reasons.push(format!("{behind} slots behind the group, executed {executed}"));

@@ -339,8 +339,8 @@ impl Kept {
     /// are needed beside it: among them what the core wanted kept again when it heard of that
     /// ([`pentarchy_core::ports::replica::Output::Stable`]). With the next
     /// [commit](Self::commit) the states before the last stable one go, and what only they
-    /// need; that one stays, with its part of the log, in case this one gets damaged, unless the log
-    /// is full all the same.
+    /// need; that one stays, with its part of the log, in case this one gets damaged, unless the
+    /// log is full all the same.
     ///
     /// # Errors
     /// [`StorageError`]

@@ -306,7 +306,7 @@ impl Queue {
         Tasks { tasks: std::mem::take(&mut self.tasks), is_cutting }
     }
 
-    /// The tasks that were taken are written, into this log. Says whether there was no room for some.
+    /// The tasks that were taken are written, into this log. Says whether some had no room.
     pub(super) fn written(&mut self, done: Result<Written, StorageError>, log: &Log) -> bool {
         self.durable = log.durable();
         self.is_nearly_full = log.is_nearly_full();

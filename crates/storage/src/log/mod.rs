@@ -39,7 +39,7 @@ pub struct Options {
     /// Bytes of all segments together. At least two segments are allowed.
     pub bytes_max: u64,
     /// Bytes beyond that for what a checkpoint writes, which makes room; at least a segment. Has to
-    /// hold what is kept again at once when a checkpoint becomes stable, and what waited until then.
+    /// hold what is kept again when a checkpoint becomes stable, and what waited until then.
     pub reserve_bytes: u64,
     /// Random, new each time: see `block.rs` for what it keeps apart.
     pub seed: [u8; 32],
