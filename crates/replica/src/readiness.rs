@@ -67,7 +67,8 @@ impl StatusReport {
             reasons.push("has not read all that its peers sent".to_owned());
         }
         if self.durability.as_ref().is_some_and(|disk| disk.log_full) {
-            reasons.push("its log is full: it says nothing until a checkpoint is stable".to_owned());
+            let why = "its log is full: it says nothing until a checkpoint is stable";
+            reasons.push(why.to_owned());
         }
         if self.behind >= LEVEL_SLOTS {
             let (behind, executed) = (self.behind, self.executed);

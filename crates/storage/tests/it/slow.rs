@@ -14,6 +14,7 @@ use pentarchy_sim::world::membership;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::kept::{
     Backing as _, Certificates, Entry, Job, Keeper, Kept, LOG, Past, SNAPSHOTS, Stepped, Then,
+    Writer,
 };
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
@@ -279,4 +280,42 @@ fn a_wrong_state_that_is_saved_too_late_releases_nothing() {
     assert_eq!(installed(&mut keeper), Some(Slot(64)));
     let (_, past) = open(&disk);
     assert_eq!((past.executed(), records(&past)), (base(&state(64, 1)), vec![100]));
+}
+
+#[test]
+fn the_threads_too_wait_for_room_and_go_on() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut kept =
+        Kept::create(&mut *disk.root(), identity(), first(), options()).expect("an empty disk");
+    let record = || Entry::Record(vec![1; 300].into());
+    for slot in 1..=3 {
+        let mut writer = Writer::start(kept, Box::new(|| ())).expect("threads");
+        let is_durable = |writer: &Writer, entry| writer.durable().expect("nothing failed") > entry;
+        let waiting = loop {
+            let entry = writer.append(record()).expect("nothing failed");
+            writer.write();
+            while !is_durable(&writer, entry) && writer.full().is_none() {
+                std::thread::yield_now();
+            }
+            if !is_durable(&writer, entry) {
+                break entry;
+            }
+        };
+        // What is to be saved rests on it.
+        let number = writer.save(state(slot, 1)).expect("nothing failed");
+        writer.wait_for(waiting).expect("it may use the reserve");
+        while writer.saved().expect("nothing failed") < number {
+            std::thread::yield_now();
+        }
+        writer.begin_cut();
+        let needed = writer.next();
+        for _ in 0..10 {
+            writer.append(record()).expect("nothing failed");
+        }
+        writer.stable(Slot(slot), needed).expect("nothing failed");
+        let last = writer.append(record()).expect("nothing failed");
+        writer.wait_for(last).expect("there is room again");
+        kept = writer.finish().expect("nothing failed");
+        assert_eq!(kept.mark().map(|mark| (mark.slot.0, mark.needed)), Some((slot, needed)));
+    }
 }
