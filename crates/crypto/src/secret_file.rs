@@ -94,11 +94,22 @@ impl std::error::Error for SecretFileError {
     }
 }
 
-/// Creates the file with mode 0600 and makes it durable.
+/// Creates the file with mode 0600 and makes it durable. After a power failure it is there as a
+/// whole or not at all.
 ///
 /// # Errors
 /// [`SecretFileError`] if the file exists or cannot be written; a file that was begun is removed.
 pub fn create(path: &Path, label: &'static str, fields: &[&str]) -> Result<(), SecretFileError> {
+    create_and(path, label, fields, place)
+}
+
+/// The same; `place` gives the written file its name.
+fn create_and(
+    path: &Path,
+    label: &'static str,
+    fields: &[&str],
+    place: impl FnOnce(&Path, &Path) -> io::Result<()>,
+) -> Result<(), SecretFileError> {
     let mut line = Zeroizing::new(String::with_capacity(SECRET_FILE_BYTES_MAX as usize));
     line.push_str(label);
     for field in fields {
@@ -106,16 +117,40 @@ pub fn create(path: &Path, label: &'static str, fields: &[&str]) -> Result<(), S
         line.push_str(field);
     }
     line.push('\n');
-    let mut file =
-        options_for_new_secret().open(path).map_err(|e| SecretFileError::creating(path, e))?;
+    let unfinished = unfinished(path);
+    // Left behind by a crash, by a process that had this one's number.
+    let _ = std::fs::remove_file(&unfinished);
+    let mut file = options_for_new_secret()
+        .open(&unfinished)
+        .map_err(|error| SecretFileError::creating(path, error))?;
     file.write_all(line.as_bytes())
         .and_then(|()| file.sync_all())
+        .and_then(|()| place(&unfinished, path))
         .and_then(|()| sync_directory_of(path))
         .map_err(|error| {
             // Best effort: the error that matters is the first one.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(&unfinished);
             SecretFileError::creating(path, error)
         })
+}
+
+/// The name of a file that is not whole yet: this process's own, as another one may be about to
+/// create the same file.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    PathBuf::from(name)
+}
+
+/// Gives a file its name, and never takes the place of another one.
+fn place(unfinished: &Path, path: &Path) -> io::Result<()> {
+    match std::fs::hard_link(unfinished, path) {
+        Ok(()) => std::fs::remove_file(unfinished),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
+        // A file system without links.
+        Err(_) if !path.try_exists()? => std::fs::rename(unfinished, path),
+        Err(_) => Err(ErrorKind::AlreadyExists.into()),
+    }
 }
 
 /// Reads a file with this label and gives its fields to `parse`.
@@ -213,4 +248,31 @@ fn refuse_exposed(path: &Path, file: &File) -> Result<(), SecretFileError> {
 #[cfg(not(unix))]
 fn refuse_exposed(_: &Path, _: &File) -> Result<(), SecretFileError> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_its_name_only_as_a_whole() {
+        let folder = std::env::temp_dir().join(format!("pentarchy-secret-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder of its own");
+        let (path, label) = (folder.join("device"), "pentarchy-test-1");
+        // The power fails when all is written.
+        let failed = create_and(&path, label, &["1"], |unfinished, path| {
+            assert!(!path.exists(), "not under its name yet");
+            assert_eq!(std::fs::read(unfinished)?, b"pentarchy-test-1 1\n");
+            Err(io::Error::other("no power"))
+        });
+        assert!(failed.is_err() && !path.exists());
+        std::fs::write(unfinished(&path), "pentar").expect("what a crash leaves");
+        create(&path, label, &["2"]).expect("it is begun anew");
+        let again = create(&path, label, &["3"]);
+        assert!(matches!(again.err().map(|it| it.problem), Some(Problem::Exists)));
+        let field = |fields: &[&str]| fields.first().map(|field| (*field).to_owned());
+        assert_eq!(read(&path, label, field).expect("whole").as_str(), "2");
+        assert_eq!(std::fs::read_dir(&folder).expect("there").count(), 1, "nothing is left over");
+        std::fs::remove_dir_all(&folder).expect("it is there");
+    }
 }

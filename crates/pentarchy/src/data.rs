@@ -130,7 +130,7 @@ impl DataFolder {
         let owner = Identity { group, replica: ReplicaId(id), incarnation: OF_NO_LIFE };
         let opened = self.files.folder(STATES).map_err(StorageError::from);
         let opened = opened.and_then(|folder| Snapshots::open(folder, owner));
-        let (snapshots, _) = opened.map_err(|error| storage(&self.path, error))?;
+        let (mut snapshots, _) = opened.map_err(|error| storage(&self.path, error))?;
         let newest = snapshots.newest().and_then(|slot| snapshots.load(slot, None).ok());
         Ok(States { snapshots, newest })
     }
@@ -151,7 +151,7 @@ impl DataFolder {
         let member = &first.members[usize::from(id)];
         let device = self.path.join(DEVICE);
         if device.exists() {
-            return self.resume(&device, &first, ReplicaId(id));
+            return self.resume(config, &device, &first, ReplicaId(id));
         }
         let next = self.path.join(NEXT_DEVICE);
         let identity = if next.exists() {
@@ -163,7 +163,7 @@ impl DataFolder {
             identity
         };
         let owner = owner(&first, ReplicaId(id), &identity);
-        let kept = Kept::create(&mut *self.files, owner, first, options());
+        let kept = Kept::create(&mut *self.files, owner, first, options(config));
         let kept = kept.map_err(|error| storage(&self.path, error))?;
         std::fs::rename(&next, &device)
             .and_then(|()| sync_directory_of(&device))
@@ -197,13 +197,14 @@ impl DataFolder {
 
     fn resume(
         mut self,
+        config: &ClusterConfig,
         device: &Path,
         first: &Arc<Membership>,
         me: ReplicaId,
     ) -> Result<(DeviceIdentity, Storage), DataError> {
         let identity = load(device)?;
         let owner = owner(first, me, &identity);
-        let opened = Kept::open(&mut *self.files, owner, first, options());
+        let opened = Kept::open(&mut *self.files, owner, first, options(config));
         let (kept, past) = opened.map_err(|error| storage(&self.path, error))?;
         Ok((identity, Storage { kept, past: Some(past) }))
     }
@@ -249,8 +250,8 @@ fn load(path: &Path) -> Result<DeviceIdentity, TakeError> {
     DeviceIdentity::load(path).map_err(TakeError::File)
 }
 
-fn options() -> Options {
-    Options::new(*random_secret())
+fn options(config: &ClusterConfig) -> Options {
+    Options { bytes_max: config.log_mib << 20, ..Options::new(*random_secret()) }
 }
 
 fn storage(folder: &Path, problem: StorageError) -> DataError {

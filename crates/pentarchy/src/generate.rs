@@ -1,6 +1,6 @@
 //! A new cluster: fresh keys for everyone, and the files that carry them to where they belong.
 
-use crate::config::{Admission, ClusterConfig, ConfigError, Durability, ReplicaEntry};
+use crate::config::{Admission, ClusterConfig, ConfigError, Durability, LOG_MIB, ReplicaEntry};
 use crate::files;
 use pentarchy_core::ids::GroupId;
 use pentarchy_core::protocol::Timeouts;
@@ -103,6 +103,7 @@ impl NewCluster {
             request_auth: options.request_auth,
             session_key,
             durability: options.durability,
+            log_mib: LOG_MIB,
             timeouts: options.timeouts,
             admission,
             replicas: entries.collect(),

@@ -99,8 +99,9 @@ impl Unit {
 
     /// Whether so much waits for the disk that nothing more is to be read.
     pub fn waits_for_disk(&self, network: &Network) -> bool {
-        let waiting = self.keeper.as_ref().map_or(0, |keeper| keeper.waiting_bytes());
-        waiting > network.limits().disk_queue_bytes
+        self.keeper.as_ref().is_some_and(|keeper| {
+            keeper.is_behind() || keeper.waiting_bytes() > network.limits().disk_queue_bytes
+        })
     }
 
     /// Answers a query, or has the answer wait for the disk.

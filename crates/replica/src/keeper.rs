@@ -4,9 +4,7 @@ use crate::meter::Spreads;
 use crate::status::DurabilityReport;
 use pentarchy_core::membership::Base;
 use pentarchy_core::snapshot::Snapshot;
-use pentarchy_storage::kept::{
-    self, Backing as _, Certificates, Group, Kept, Measured, Scrubs, Writer,
-};
+use pentarchy_storage::kept::{self, Certificates, Group, Kept, Measured, Scrubs, Writer};
 use std::io;
 use std::ops::{Deref, DerefMut};
 use tracing::{info, warn};
@@ -89,6 +87,7 @@ impl Keeper {
             mode: "sync",
             log_bytes: self.disk.log_bytes,
             log_bytes_max: self.disk.log_bytes_max,
+            log_full: self.is_full(),
             lag_entries: self.lag_entries(),
             waiting_messages: self.waiting_messages() as u64,
             entries: spreads.group.sum(),
@@ -99,7 +98,7 @@ impl Keeper {
             scrub_rounds: self.scrubs.rounds,
             damaged_pieces: self.scrubs.damaged,
             repaired_pieces: self.scrubs.repaired,
-            saved: self.backing().saved().ok().flatten().map(|slot| slot.0),
+            saved: self.backing().newest().map(|slot| slot.0),
         }
     }
 }

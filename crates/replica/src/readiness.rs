@@ -66,6 +66,10 @@ impl StatusReport {
         if self.unread {
             reasons.push("has not read all that its peers sent".to_owned());
         }
+        if self.durability.as_ref().is_some_and(|disk| disk.log_full) {
+            let why = "its log is full: it says nothing until a checkpoint is stable";
+            reasons.push(why.to_owned());
+        }
         if self.behind >= LEVEL_SLOTS {
             let (behind, executed) = (self.behind, self.executed);
             reasons.push(format!("{behind} slots behind the group, executed {executed}"));

@@ -131,6 +131,8 @@ pub struct DurabilityReport {
     pub log_bytes: u64,
     /// Bytes that it may have between two checkpoints.
     pub log_bytes_max: u64,
+    /// Whether that is reached: the replica says nothing until a checkpoint makes room.
+    pub log_full: bool,
     /// Entries of the log that are not durable yet.
     pub lag_entries: u64,
     /// Messages and answers that wait for that.

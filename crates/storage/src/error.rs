@@ -45,7 +45,8 @@ pub enum StorageError {
         /// The one that this program writes.
         known: u32,
     },
-    /// There are as many segments as there may be; a checkpoint has to make room.
+    /// There are as many segments as there may be; a checkpoint has to make room. The replica says
+    /// nothing meanwhile, and ends when too much waits.
     Full {
         /// The bound, in bytes.
         bytes_max: u64,
@@ -95,8 +96,10 @@ impl fmt::Display for StorageError {
             Self::Full { bytes_max } => {
                 write!(
                     f,
-                    "the log has reached its bound of {bytes_max} bytes between checkpoints. Raise \
-                     the bound and start the replica again; it goes on where it was"
+                    "the log has reached its bound of {} MiB, and no checkpoint became stable. See \
+                     that enough other replicas run, and start this one again; if that does not \
+                     help, with a higher bound (log_mib). It goes on where it was",
+                    bytes_max >> 20
                 )
             }
             Self::TooLarge { bytes, bytes_max } => {

@@ -96,15 +96,26 @@ fn failed(operation: &'static str, path: &Path, source: io::Error) -> DiskError 
     DiskError { operation, path: path.display().to_string(), source }
 }
 
-/// Makes a folder that is missing, durably.
+/// Makes a folder that is missing, durably. One that is there may have been made by a process that
+/// ended before its name was durable.
 fn make(path: &Path) -> Result<(), DiskError> {
-    match fs::DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => {
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            sync_folder(parent.unwrap_or(Path::new(".")))
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(failed("create", path, error)),
+    make_and(path, sync_folder)
+}
+
+fn make_and(
+    path: &Path,
+    sync: impl FnOnce(&Path) -> Result<(), DiskError>,
+) -> Result<(), DiskError> {
+    let made = match fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) => return Err(failed("create", path, error)),
+    };
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match sync(parent.unwrap_or(Path::new("."))) {
+        // Whoever may not look into the parent did not make the folder.
+        Err(error) if !made && error.source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        synced => synced,
     }
 }
 
@@ -325,5 +336,20 @@ mod tests {
         let mut again = OsFolder::open(&path).unwrap();
         again.remove("expected").unwrap();
         assert_eq!(again.list().unwrap(), ["lock"]);
+    }
+
+    #[test]
+    fn a_folder_that_is_there_already_is_made_durable_too() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("log");
+        for attempt in 0..2 {
+            let mut synced = None;
+            let made = make_and(&path, |folder| {
+                synced = Some(folder.to_owned());
+                sync_folder(folder)
+            });
+            made.expect("it can be made");
+            assert_eq!(synced.as_deref(), Some(parent.path()), "attempt {attempt}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::sim::replay::ReplayArgs;
 use crate::bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use pentarchy::config::Durability;
+use pentarchy::config::{Durability, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy::{Fault, RequestMode, logging};
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::swarm::SimConfig;
@@ -283,6 +283,11 @@ pub struct ReplicaArgs {
     /// What outlives the process, if it is not to be what the configuration says
     #[arg(long, value_enum, value_name = "MODE")]
     pub durability: Option<DurabilityChoice>,
+    /// MiB that the log in that folder may have between checkpoints, if it is not to be what the
+    /// configuration says
+    #[arg(long, value_name = "MIB",
+        value_parser = clap::value_parser!(u64).range(LOG_MIB_MIN..=LOG_MIB_MAX))]
+    pub log_mib: Option<u64>,
     /// Folder for what outlives the process; `data` in the folder with the secrets if left out
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,

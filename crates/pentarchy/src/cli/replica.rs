@@ -31,7 +31,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the command.
 pub fn run(args: &ReplicaArgs) -> Outcome {
-    let config = ClusterConfig::load(&args.config)?;
+    let mut config = ClusterConfig::load(&args.config)?;
+    config.log_mib = args.log_mib.unwrap_or(config.log_mib);
     descriptors::raise();
     let stop = stop_signal(args.leash)?;
     let addresses = node::addresses(&config).map_err(usage)?;

@@ -21,6 +21,15 @@ pub const FORMAT: u64 = 1;
 /// The largest `cluster.toml` that is read: 64 replicas and 4096 client keys fit many times.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
+/// What [`ClusterConfig::log_mib`] is unless the file says otherwise.
+pub const LOG_MIB: u64 = 1024;
+
+/// The smallest bound of a log: what a window holds, for two checkpoints, several times over.
+pub const LOG_MIB_MIN: u64 = 256;
+
+/// The largest bound of a log. All of it is read at each start.
+pub const LOG_MIB_MAX: u64 = 64 << 10;
+
 /// A cluster, as all of its parts must agree on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterConfig {
@@ -37,6 +46,9 @@ pub struct ClusterConfig {
     pub session_key: Option<[u8; 32]>,
     /// What outlives a replica's process.
     pub durability: Durability,
+    /// MiB that the log of what a replica said may have between checkpoints, from [`LOG_MIB_MIN`]
+    /// to [`LOG_MIB_MAX`]. May differ from replica to replica.
+    pub log_mib: u64,
     /// How long everyone waits.
     pub timeouts: Timeouts,
     /// Who may be a client.

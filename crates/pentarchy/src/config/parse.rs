@@ -2,6 +2,7 @@
 
 use super::file::{ClientsTable, File, ReplicaTable, TimeoutsTable};
 use super::{Admission, ClusterConfig, ConfigError, Durability, FORMAT, ReplicaEntry};
+use super::{LOG_MIB, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
 use pentarchy_core::limits::{CLIENTS_MAX, REPLICAS_MAX};
 use pentarchy_core::protocol::Timeouts;
@@ -88,6 +89,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
         request_auth,
         session_key,
         durability,
+        log_mib: log_mib(file.log_mib.as_ref())?,
         timeouts: timeouts(&file.timeouts)?,
         admission: admission(&file.clients)?,
         replicas,
@@ -222,6 +224,14 @@ fn durability(name: Option<&Spanned<String>>) -> Checked<Durability> {
                 format!("no durability {other:?}; write \"sync\", \"async\" or \"memory\""),
             )
         }
+    }
+}
+
+fn log_mib(value: Option<&Spanned<u64>>) -> Checked<u64> {
+    let Some(value) = value else { return Ok(LOG_MIB) };
+    match *value.get_ref() {
+        mib @ LOG_MIB_MIN..=LOG_MIB_MAX => Ok(mib),
+        _ => complain(value, format!("a log has {LOG_MIB_MIN} to {LOG_MIB_MAX} MiB")),
     }
 }
 

@@ -45,6 +45,8 @@ request_auth = \"{auth}\"
 # new life that has less to fetch; or \"memory\", nothing. With the last two at most f may stop at a
 # time, or everything is lost.
 durability = \"{durability}\"
+# MiB of disk that the log of that may have between checkpoints; each replica may have another.
+log_mib = {log_mib}
 
 [timeouts]
 # After this a backup suspects the primary of ignoring a request. Doubles with each failed view.
@@ -62,6 +64,7 @@ client_retry_ms = {retry}
             auth = request_mode_name(self.request_auth),
             session = self.render_session(),
             durability = self.durability.name(),
+            log_mib = self.log_mib,
             request = self.timeouts.request_ms,
             view_change = self.timeouts.view_change_ms,
             resend = self.timeouts.resend_ms,

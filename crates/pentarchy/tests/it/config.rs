@@ -29,7 +29,8 @@ fn what_is_rendered_is_read_back_the_same() {
     let hosts = HOSTS.map(str::to_owned);
     for (closed, request_auth) in [(false, RequestMode::Mac), (true, RequestMode::Session)] {
         let options = GroupOptions { closed, gateways: 3, request_auth, ..GroupOptions::default() };
-        let config = NewCluster::generate(&hosts, &options).config;
+        let mut config = NewCluster::generate(&hosts, &options).config;
+        config.log_mib += 1;
         let back = ClusterConfig::parse(Path::new("x"), &config.render()).unwrap();
         assert_eq!(back, config);
         assert_eq!(matches!(back.admission, Admission::Only(keys) if keys.len() == 4), closed);
@@ -61,6 +62,7 @@ fn wrong_values_are_errors_with_line_and_column() {
         ("\nf = 1", "\nf = 0", 5, "f = 0"),
         ("format = 1", "format = 9", 10, "this program reads format 1"),
         ("resend_ms = 50", "resend_ms = 0", 13, "a time is 1 to 600000 milliseconds"),
+        ("log_mib = 1024", "log_mib = 100", 11, "a log has 256 to 65536 MiB"),
         ("\"signature\"\n", "\"none\"\n", 16, "no request_auth \"none\""),
         ("a.example:7000", "a.example", 11, "write host:port"),
         ("10.0.0.2:7000", "a.example:7000", 11, "two replicas have the address a.example:7000"),

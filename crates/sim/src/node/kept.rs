@@ -168,7 +168,7 @@ impl Kept {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let base = self.membership.base.slot;
-        let saved = self.keeper.backing().saved().ok().flatten();
+        let saved = self.keeper.backing().newest();
         base == Slot(0) || saved.is_some_and(|saved| saved >= base)
     }
 

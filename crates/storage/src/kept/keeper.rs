@@ -44,18 +44,23 @@ pub trait Backing {
         proof: Option<Proof>,
     ) -> Result<u64, StorageError>;
 
-    /// Keeps a state. The replica may vouch for it when [`saved`](Self::saved) has reached it.
+    /// Keeps a state, and gives a number to it, counting from 1. The replica may vouch for it when
+    /// [`saved`](Self::saved) has reached that. Those that were handed over before and are not
+    /// older were wrong.
     ///
     /// # Errors
     /// [`StorageError`] if anything failed before.
-    fn save(&mut self, snapshot: Snapshot) -> Result<(), StorageError>;
+    fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError>;
 
-    /// The slot of the last state that is durable. It falls back when a state is saved that is
-    /// older than that: those after it were wrong.
+    /// All states up to this number are durable, or were superseded by one that is.
     ///
     /// # Errors
     /// [`StorageError`] if anything failed.
-    fn saved(&self) -> Result<Option<Slot>, StorageError>;
+    fn saved(&self) -> Result<u64, StorageError>;
+
+    /// What is appended from now on, up to the next call of [`stable`](Self::stable), belongs to a
+    /// checkpoint: if the log is full, it may use the reserve.
+    fn begin_cut(&mut self);
 
     /// A quorum vouches for a state that was handed over to be saved; the log says that it is
     /// stable when that is done. See [`Kept::stable`](super::Kept::stable).
@@ -73,10 +78,21 @@ pub trait Backing {
     /// [`StorageError`] if anything failed: nothing more will be durable, and nothing that depends
     /// on it may leave.
     fn durable(&self) -> Result<u64, StorageError>;
+
+    /// The bound of the log in bytes, if that is reached, and entries wait until a checkpoint makes
+    /// room.
+    fn full(&self) -> Option<u64>;
+
+    /// Whether the disk has to catch up before more is read. It will without anything being read.
+    fn is_behind(&self) -> bool;
 }
 
 /// What a message counts beside its bytes.
 const HEADER_BYTES: usize = 256;
+
+/// Bytes that wait when the log is full before the replica ends. Until then it reads, and says
+/// nothing: what it reads may prove a checkpoint, which makes room.
+const FULL_WAITING_BYTES_MAX: usize = 8 << 20;
 
 /// What is done when a state is saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -122,10 +138,12 @@ pub struct Keeper<B> {
     entry_bytes: usize,
     /// Answers to queries wait until all entries below this one are durable.
     executed_behind: u64,
-    /// What is to be done when the state of a slot is saved, in the order of saving.
-    when_saved: VecDeque<(Slot, Then)>,
-    /// The state that was handed over last.
+    /// What is to be done when a state is saved, in the order of saving: each with the number and
+    /// the slot of the state.
+    when_saved: VecDeque<(u64, Slot, Then)>,
+    /// The state that was handed over last, and its number. The one from the start has none.
     newest: Option<Base>,
+    newest_number: u64,
     /// What the device had certified before this process began.
     certified: Certificates,
     /// The epoch's base is to be fetched: what is needed beside it.
@@ -154,6 +172,7 @@ impl<B: Backing> Keeper<B> {
             executed_behind: 0,
             when_saved: VecDeque::new(),
             newest,
+            newest_number: 0,
             certified,
             fetching: None,
             unheard: VecDeque::new(),
@@ -245,7 +264,12 @@ impl<B: Backing> Keeper<B> {
     /// Looks how far the disk has come.
     pub fn look(&mut self) -> Result<(), StorageError> {
         self.durable = self.writer.durable()?;
-        Ok(())
+        match self.writer.full() {
+            Some(bytes_max) if self.waiting_bytes() > FULL_WAITING_BYTES_MAX => {
+                Err(StorageError::Full { bytes_max })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The next message that may leave.
@@ -272,6 +296,16 @@ impl<B: Backing> Keeper<B> {
         self.messages.len() + self.answers.len()
     }
 
+    /// Whether the disk has to catch up before more is read, however few bytes wait for it.
+    pub fn is_behind(&self) -> bool {
+        self.writer.is_behind()
+    }
+
+    /// Whether the log is full, and nothing is said until a checkpoint makes room.
+    pub fn is_full(&self) -> bool {
+        self.writer.full().is_some()
+    }
+
     /// Bytes that wait for the disk.
     pub const fn waiting_bytes(&self) -> usize {
         self.waiting_bytes + self.entry_bytes
@@ -281,7 +315,9 @@ impl<B: Backing> Keeper<B> {
     pub fn save(&mut self, snapshot: &Snapshot, then: Then) -> Result<(), StorageError> {
         let base = base_of(snapshot);
         if self.newest.replace(base) != Some(base) {
-            self.writer.save(snapshot.clone())?;
+            self.newest_number = self.writer.save(snapshot.clone())?;
+            // Nobody is to hear of a state that turned out to be wrong.
+            self.when_saved.retain(|(_, slot, _)| *slot < base.slot);
         }
         if let Then::Installed { slot } = then {
             self.installing = Some(slot);
@@ -289,24 +325,24 @@ impl<B: Backing> Keeper<B> {
                 self.writer.stable(slot, needed)?;
             }
         }
-        self.when_saved.push_back((base.slot, then));
+        self.when_saved.push_back((self.newest_number, base.slot, then));
         Ok(())
     }
 
     /// What is to be done because a state was saved.
     pub fn next_saved(&mut self) -> Result<Option<Then>, StorageError> {
-        while let Some((slot, _)) = self.when_saved.front() {
-            if self.writer.saved()? < Some(*slot) && !mutant!("kept.vouches-before-saved") {
+        while let Some((number, ..)) = self.when_saved.front() {
+            if self.writer.saved()? < *number && !mutant!("kept.vouches-before-saved") {
                 break;
             }
             match self.when_saved.pop_front() {
                 // Another one was installed meanwhile.
-                Some((_, Then::Installed { slot })) if self.installing != Some(slot) => {}
-                Some((_, Then::Installed { slot })) => {
+                Some((.., Then::Installed { slot })) if self.installing != Some(slot) => {}
+                Some((.., Then::Installed { slot })) => {
                     self.installing = None;
                     return Ok(Some(Then::Installed { slot }));
                 }
-                then => return Ok(then.map(|(_, then)| then)),
+                then => return Ok(then.map(|(.., then)| then)),
             }
         }
         Ok(None)
@@ -324,7 +360,7 @@ impl<B: Backing> Keeper<B> {
 
     /// Whether the state with which an epoch ends is not durable yet.
     pub fn is_ending(&self) -> bool {
-        self.when_saved.iter().any(|(_, then)| matches!(then, Then::Ended(_)))
+        self.when_saved.iter().any(|(.., then)| matches!(then, Then::Ended(_)))
     }
 
     /// An own certified message goes back to the core, as this event.
@@ -342,6 +378,7 @@ impl<B: Backing> Keeper<B> {
         taken: u64,
     ) -> Result<(), StorageError> {
         self.cut = Some((slot, self.writer.next()));
+        self.writer.begin_cut();
         while self.unheard.front().is_some_and(|(event, ..)| *event < taken) {
             self.unheard.pop_front();
         }

@@ -107,17 +107,31 @@ struct Entries {
     proof: Option<Proof>,
     /// The last state that a quorum vouches for, and what is needed beside it.
     mark: Option<Mark>,
-    /// The one before, when the log says so and it is not durable yet.
-    superseded: Option<Mark>,
+    /// The log says so, and that is not durable yet: with the one before it.
+    marked: Option<(Mark, Option<Mark>)>,
+    /// What is appended belongs to a checkpoint.
+    is_cutting: bool,
 }
 
 /// The part of [`Kept`] that is in snapshots.
 struct States(Snapshots);
 
 impl Entries {
+    const fn new(
+        log: Log,
+        membership: Arc<Membership>,
+        proof: Option<Proof>,
+        mark: Option<Mark>,
+    ) -> Self {
+        Self { log, membership, proof, mark, marked: None, is_cutting: false }
+    }
+
     fn append(&mut self, entry: &Entry) -> Result<u64, StorageError> {
         let (kind, body) = entry.seal(self.membership.epoch);
-        self.log.append(kind, &body)
+        match self.is_cutting {
+            true => self.log.append_beyond(kind, &body),
+            false => self.log.append(kind, &body),
+        }
     }
 
     fn begin_epoch(
@@ -138,18 +152,26 @@ impl Entries {
             before.is_none_or(|it| it.slot <= mark.slot && it.needed <= mark.needed),
             "what was given up is not needed again"
         );
-        self.superseded = before.filter(|before| before.slot < mark.slot);
+        self.marked = Some((mark, before.filter(|before| before.slot < mark.slot)));
+        self.is_cutting = false;
         let (kind, body) = entry::seal_epoch(&self.membership, self.proof.as_ref(), Some(mark));
         self.log.append_beyond(kind, &body)
     }
 
     /// Makes durable what was appended, and gives up what only a state before the last stable one
-    /// needs. States below the slot that it gives may go.
+    /// needs; if the log is full all the same, also what the one before that needs. States below
+    /// the slot that it gives may go.
     fn commit(&mut self) -> Result<Option<Slot>, StorageError> {
         self.log.commit()?;
-        let Some(Mark { slot, needed }) = self.superseded.take() else { return Ok(None) };
-        self.log.truncate_below(needed)?;
-        Ok(Some(slot))
+        let Some((mark, before)) = self.marked.take() else { return Ok(None) };
+        if let Some(before) = before {
+            self.log.truncate_below(before.needed)?;
+        }
+        if self.log.is_full() {
+            self.log.truncate_below(mark.needed)?;
+            return Ok(Some(mark.slot));
+        }
+        Ok(before.map(|before| before.slot))
     }
 }
 
@@ -166,8 +188,9 @@ impl States {
         behind.max().unwrap_or(1)
     }
 
-    /// Reads the states from the last stable one on, or the newest below it that can be read.
-    fn load(&self, stable: Option<Slot>, damaged: &mut Vec<StorageError>) -> Vec<Snapshot> {
+    /// Reads the states from the last stable one on, or the newest below it that can be read. Those
+    /// that cannot are given up.
+    fn load(&mut self, stable: Option<Slot>, damaged: &mut Vec<StorageError>) -> Vec<Snapshot> {
         let slots: Vec<Slot> = self.0.list().map(|stored| stored.slot).collect();
         let mut loaded: Vec<Snapshot> = Vec::new();
         for slot in slots.into_iter().rev() {
@@ -176,7 +199,10 @@ impl States {
             }
             match self.0.load(slot, loaded.last()) {
                 Ok(snapshot) => loaded.push(snapshot),
-                Err(problem) => damaged.push(problem),
+                Err(problem) => {
+                    damaged.push(problem);
+                    self.0.give_up(slot);
+                }
             }
         }
         loaded.reverse();
@@ -205,8 +231,7 @@ impl Kept {
         }
         remove_unused(&mut *data.folder(LOG)?, &identity)?;
         let log = Log::create(data.folder(LOG)?, identity, options)?;
-        let (mark, superseded, its) = (None, None, membership.clone());
-        let mut entries = Entries { log, membership: its, proof: None, mark, superseded };
+        let mut entries = Entries::new(log, membership.clone(), None, None);
         entries.begin_epoch(membership, None)?;
         entries.log.commit()?;
         Ok(Self { entries, states: States(snapshots) })
@@ -223,7 +248,8 @@ impl Kept {
         options: Options,
     ) -> Result<(Self, Past), StorageError> {
         let (snapshots, mut damaged) = Snapshots::open(data.folder(SNAPSHOTS)?, identity)?;
-        let states = States(snapshots);
+        let mut states = States(snapshots);
+        let behind = states.behind();
         let mut found = Found::default();
         let (log, recovered) = Log::open(data.folder(LOG)?, identity, options, None, |record| {
             found.note(record.number, entry::open(record.kind, &record.body, first));
@@ -240,8 +266,8 @@ impl Kept {
             return Err(damaged.remove(0));
         }
         let needed = found.needed(snapshots.last());
-        if recovered.first > needed || recovered.next < states.behind() {
-            let (from, upto) = (needed, states.behind().max(recovered.first));
+        if recovered.first > needed || recovered.next < behind {
+            let (from, upto) = (needed, behind.max(recovered.first));
             let what = format!("a part of the log, from record {from} to {upto},");
             return Err(StorageError::Missing { what });
         }
@@ -249,17 +275,14 @@ impl Kept {
             (of == membership.epoch && number >= needed).then_some((number, entry))
         };
         let entries = found.entries.into_iter().filter_map(of_epoch).collect();
-        let (its, proved) = (membership.clone(), proof.clone());
-        let kept = Self {
-            entries: Entries { log, membership: its, proof: proved, mark, superseded: None },
-            states,
-        };
+        let entries_of_log = Entries::new(log, membership.clone(), proof.clone(), mark);
+        let kept = Self { entries: entries_of_log, states };
         Ok((kept, Past { membership, proof, snapshots, entries, recovered, damaged }))
     }
 
     /// What waits to be written, at the start: nothing.
     fn queue(&self) -> Queue {
-        Queue::new(self.newest(), self.next(), self.durable())
+        Queue::new(self.newest(), &self.entries.log)
     }
 
     /// Keeps an entry of the present epoch and gives its number. Durable with the next
@@ -269,6 +292,12 @@ impl Kept {
     /// [`StorageError`]; with [`StorageError::Full`] too the replica cannot go on.
     pub fn append(&mut self, entry: &Entry) -> Result<u64, StorageError> {
         self.entries.append(entry)
+    }
+
+    /// What follows, up to the next [`stable`](Self::stable), belongs to a checkpoint, which makes
+    /// room: if the log is full, it may use the [reserve](Options::reserve_bytes).
+    pub const fn begin_cut(&mut self) {
+        self.entries.is_cutting = true;
     }
 
     /// Makes durable what was appended. All entries below the number that it gives are durable.
@@ -310,7 +339,8 @@ impl Kept {
     /// are needed beside it: among them what the core wanted kept again when it heard of that
     /// ([`pentarchy_core::ports::replica::Output::Stable`]). With the next
     /// [commit](Self::commit) the states before the last stable one go, and what only they
-    /// need; that one stays, with its part of the log, in case this one gets damaged.
+    /// need; that one stays, with its part of the log, in case this one gets damaged, unless the
+    /// log is full all the same.
     ///
     /// # Errors
     /// [`StorageError`]
@@ -334,7 +364,7 @@ impl Kept {
         &self.entries.membership
     }
 
-    /// The slot of the newest state that was saved.
+    /// The slot of the newest state that was saved, and was not found damaged at the start.
     #[must_use]
     pub fn newest(&self) -> Option<Slot> {
         self.states.0.newest()

@@ -6,9 +6,13 @@
 //! the states: it saves one at a time, behind the entries that come before it in the log, and
 //! removes those that nobody needs any more. [`Writer`](super::Writer) gives each a thread;
 //! [`Stepped`](super::Stepped) leaves it to its caller when a job ends.
+//!
+//! When the log has reached its bound, entries wait, until a checkpoint is under way: that may use
+//! the log's reserve, with all that waited, and makes room.
 
 use super::{Entries, Entry, Mark, States};
 use crate::error::StorageError;
+use crate::log::Log;
 use crate::snapshots::Scrubbed;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::Slot;
@@ -16,6 +20,13 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// Marks that wait for their states. Of more, the last takes the place of the one before it.
+const MARKS_MAX: usize = 8;
+
+/// States that may wait to be saved before nothing more is to be read: there is one at a time,
+/// unless the disk is slower than the group.
+const SAVES_WAITING_MAX: usize = 2;
 
 /// What there is to do for the log.
 pub(super) enum Task {
@@ -32,10 +43,31 @@ impl Task {
             _ => 64,
         }
     }
+
+    /// Whether it belongs to a checkpoint, or to the beginning of an epoch.
+    const fn makes_room(&self) -> bool {
+        !matches!(self, Self::Entry(_))
+    }
+}
+
+/// Tasks that are written together.
+pub(super) struct Tasks {
+    tasks: Vec<Task>,
+    /// They may use the reserve.
+    is_cutting: bool,
+}
+
+/// What became of tasks.
+pub(super) struct Written {
+    /// States below this slot may go.
+    below: Option<Slot>,
+    /// Those for which there was no room.
+    left: Vec<Task>,
 }
 
 /// A state to be saved.
 pub(super) struct Save {
+    number: u64,
     snapshot: Snapshot,
     /// Entries below this one have to be durable before.
     behind: u64,
@@ -53,8 +85,8 @@ pub(super) enum Chore {
 
 /// What came of a chore.
 pub(super) enum Done {
-    /// The state of this slot is durable.
-    Saved(Slot),
+    /// The state of this number and slot is durable.
+    Saved(u64, Slot),
     Removed,
     /// So many pieces were written anew.
     Repaired(usize),
@@ -66,9 +98,9 @@ impl Chore {
     /// Does it.
     pub(super) fn carry_out(self, states: &mut States) -> Result<Done, StorageError> {
         Ok(match self {
-            Self::Save(Save { snapshot, behind }) => {
+            Self::Save(Save { number, snapshot, behind }) => {
                 states.save(&snapshot, behind)?;
-                Done::Saved(snapshot.slot)
+                Done::Saved(number, snapshot.slot)
             }
             Self::RemoveBelow(slot) => {
                 states.0.remove_below(slot)?;
@@ -110,16 +142,29 @@ impl Scrubs {
 const PROBLEMS_MAX: usize = 64;
 
 impl Entries {
-    /// Writes tasks and makes them durable. States below the slot that it gives may go.
-    pub(super) fn write(&mut self, tasks: Vec<Task>) -> Result<Option<Slot>, StorageError> {
-        for task in tasks {
-            match task {
-                Task::Entry(entry) => self.append(&entry)?,
-                Task::Epoch(membership, proof) => self.begin_epoch(membership, proof)?,
-                Task::Stable(mark) => self.stable(mark)?,
+    /// Writes tasks and makes them durable, as far as there is room.
+    pub(super) fn write(&mut self, tasks: Tasks) -> Result<Written, StorageError> {
+        self.is_cutting = tasks.is_cutting;
+        let (mut tasks, mut left) = (tasks.tasks.into_iter(), Vec::new());
+        for task in tasks.by_ref() {
+            match self.carry_out(&task) {
+                Err(StorageError::Full { .. }) if !self.is_cutting => {
+                    left.push(task);
+                    break;
+                }
+                done => done?,
             };
         }
-        self.commit()
+        left.extend(tasks);
+        Ok(Written { below: self.commit()?, left })
+    }
+
+    fn carry_out(&mut self, task: &Task) -> Result<u64, StorageError> {
+        match task {
+            Task::Entry(entry) => self.append(entry),
+            Task::Epoch(membership, proof) => self.begin_epoch(membership.clone(), proof.clone()),
+            Task::Stable(mark) => self.stable(*mark),
+        }
     }
 }
 
@@ -132,10 +177,20 @@ pub(super) struct Queue {
     saves: VecDeque<Save>,
     /// Whether one is being saved, or others are being removed.
     busy: bool,
-    /// The last state that is durable.
-    saved: Option<Slot>,
-    /// What is stable and waits for its state to be saved.
-    stable: Option<Mark>,
+    /// The number of the last one that was handed over.
+    last: u64,
+    /// All up to this number are durable, or were superseded by one that is.
+    saved: u64,
+    /// The newest state that is durable, and not known to be wrong.
+    newest: Option<Slot>,
+    /// What is stable and waits for its state to be saved, oldest first.
+    marks: VecDeque<Mark>,
+    /// A state has become stable, and what is needed beside it is being handed over.
+    is_cutting: bool,
+    /// The log has no room for the first of the tasks, but in its reserve.
+    is_full: bool,
+    /// The log has not much room left.
+    is_nearly_full: bool,
     /// States below this slot may go.
     superfluous: Option<Slot>,
     /// States in memory that may have what is damaged on the disk.
@@ -150,20 +205,25 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Nothing waits; `saved` is the newest state that is there, `next` the next entry.
-    pub(super) fn new(saved: Option<Slot>, next: u64, durable: u64) -> Self {
+    /// Nothing waits; `newest` is the newest state that is there.
+    pub(super) fn new(newest: Option<Slot>, log: &Log) -> Self {
         Self {
             tasks: Vec::new(),
             waiting_bytes: 0,
             saves: VecDeque::new(),
             busy: false,
-            saved,
-            stable: None,
+            last: 0,
+            saved: 0,
+            newest,
+            marks: VecDeque::new(),
+            is_cutting: false,
+            is_full: false,
+            is_nearly_full: log.is_nearly_full(),
             superfluous: None,
             repairs: Vec::new(),
             scrubs: Scrubs::default(),
-            next,
-            durable,
+            next: log.next(),
+            durable: log.durable(),
             failed: None,
             ending: false,
         }
@@ -180,7 +240,8 @@ impl Queue {
         self.tasks.clear();
         self.saves.clear();
         self.repairs.clear();
-        (self.stable, self.superfluous, self.busy) = (None, None, false);
+        self.marks.clear();
+        (self.superfluous, self.busy) = (None, false);
         self.ending = true;
     }
 
@@ -193,53 +254,88 @@ impl Queue {
     pub(super) fn push(&mut self, task: Task) -> u64 {
         let number = self.next;
         self.next += 1;
+        // What had become stable before does not matter any more.
+        self.is_cutting &= !matches!(task, Task::Epoch(..));
         self.waiting_bytes += task.bytes();
         self.tasks.push(task);
         number
     }
 
-    /// Adds a state that is to be saved.
-    pub(super) fn save(&mut self, snapshot: Snapshot) {
-        if self.saved.is_some_and(|saved| saved > snapshot.slot) {
-            self.saved = None;
-        }
-        self.saves.push_back(Save { snapshot, behind: self.next });
+    /// Adds a state that is to be saved, and gives its number. Those that are not older were wrong.
+    pub(super) fn save(&mut self, snapshot: Snapshot) -> u64 {
+        let slot = snapshot.slot;
+        self.saves.retain(|save| save.snapshot.slot < slot);
+        self.newest = self.newest.filter(|newest| *newest < slot);
+        self.last += 1;
+        self.saves.push_back(Save { number: self.last, snapshot, behind: self.next });
+        self.last
     }
 
-    /// A quorum vouches for a state that was handed over; the log says so when it is saved.
+    /// What is handed over from now on, up to the next mark, belongs to a checkpoint.
+    pub(super) const fn begin_cut(&mut self) {
+        self.is_cutting = true;
+    }
+
+    /// A quorum vouches for a state that was handed over; the log says so when it is saved. Older
+    /// ones are not needed any more.
     pub(super) fn stable(&mut self, mark: Mark) {
-        if self.saved.is_some_and(|saved| saved >= mark.slot) {
+        self.is_cutting = false;
+        let reached = self.saves.iter().rposition(|save| save.snapshot.slot <= mark.slot);
+        self.saves.drain(..reached.unwrap_or(0));
+        if self.newest >= Some(mark.slot) {
+            self.marks.clear();
             self.push(Task::Stable(mark));
-        } else {
-            self.stable = Some(mark);
+            return;
         }
+        // The older ones make room sooner.
+        self.marks.truncate(MARKS_MAX - 1);
+        self.marks.push_back(mark);
+    }
+
+    /// Whether the log may use its reserve: a checkpoint is under way, or a state that waits to be
+    /// saved behind what is to be written.
+    fn may_use_reserve(&self) -> bool {
+        let is_saving = !self.saves.is_empty() || (self.busy && !self.marks.is_empty());
+        self.is_cutting || is_saving || self.tasks.iter().any(Task::makes_room)
     }
 
     /// The tasks for the log, as many as there are.
-    pub(super) fn take_tasks(&mut self) -> Vec<Task> {
+    pub(super) fn take_tasks(&mut self) -> Tasks {
+        let is_cutting = self.is_full && self.may_use_reserve();
         self.waiting_bytes = 0;
-        std::mem::take(&mut self.tasks)
+        Tasks { tasks: std::mem::take(&mut self.tasks), is_cutting }
     }
 
-    /// The tasks that were taken are done, and all entries below `durable` are durable.
-    pub(super) fn written(&mut self, done: Result<Option<Slot>, StorageError>, durable: u64) {
+    /// The tasks that were taken are written, into this log. Says whether some had no room.
+    pub(super) fn written(&mut self, done: Result<Written, StorageError>, log: &Log) -> bool {
+        self.durable = log.durable();
+        self.is_nearly_full = log.is_nearly_full();
         match done {
-            Ok(below) => {
-                self.durable = durable;
+            Ok(Written { below, left }) => {
                 self.superfluous = below.or(self.superfluous);
+                self.is_full = !left.is_empty() && log.is_full();
+                self.waiting_bytes += left.iter().map(Task::bytes).sum::<usize>();
+                let is_left = !left.is_empty();
+                self.tasks.splice(..0, left);
+                is_left
             }
-            Err(error) => self.fail(error),
+            Err(error) => {
+                self.fail(error);
+                false
+            }
         }
     }
 
-    /// What to do next for the states, if there is anything.
+    /// What to do next for the states, if there is anything. Removing comes first: where states
+    /// always wait to be saved, the disk would fill up.
     pub(super) fn take_chore(&mut self) -> Option<Chore> {
-        let durable = self.durable;
-        let ready = self.saves.front().is_some_and(|save| save.behind <= durable);
-        let save = if ready { self.saves.pop_front().map(Chore::Save) } else { None };
-        let chore = save
-            .or_else(|| self.superfluous.take().map(Chore::RemoveBelow))
-            .or_else(|| self.repairs.pop().map(Chore::Repair));
+        let ready = self.saves.front().is_some_and(|save| save.behind <= self.durable);
+        let chore = match self.superfluous.take() {
+            Some(slot) => Some(Chore::RemoveBelow(slot)),
+            None if ready => self.saves.pop_front().map(Chore::Save),
+            None => None,
+        };
+        let chore = chore.or_else(|| self.repairs.pop().map(Chore::Repair));
         self.busy |= chore.is_some();
         chore
     }
@@ -248,7 +344,8 @@ impl Queue {
     pub(super) fn tended(&mut self, done: Result<Done, StorageError>) {
         self.busy = false;
         match done {
-            Ok(Done::Saved(slot)) => self.saved(slot),
+            Ok(_) if self.failed.is_some() => {}
+            Ok(Done::Saved(number, slot)) => self.saved(number, slot),
             Ok(Done::Removed | Done::Scrubbed(None)) => {}
             Ok(Done::Repaired(pieces)) => self.scrubs.repaired += pieces as u64,
             Ok(Done::Scrubbed(Some(scrubbed))) => self.scrubs.note(scrubbed),
@@ -264,18 +361,34 @@ impl Queue {
     }
 
     /// A state is durable: the log may say that it is stable.
-    fn saved(&mut self, slot: Slot) {
-        self.saved = Some(slot);
-        if self.failed.is_none()
-            && let Some(mark) = self.stable.take_if(|mark| mark.slot <= slot)
-        {
+    fn saved(&mut self, number: u64, slot: Slot) {
+        self.saved = number;
+        if self.saves.iter().any(|save| save.snapshot.slot <= slot) {
+            // Meanwhile it turned out to be wrong.
+            return;
+        }
+        self.newest = Some(slot);
+        let reached = self.marks.iter().take_while(|mark| mark.slot <= slot).count();
+        let newest = self.marks.drain(..reached).next_back();
+        if let Some(mark) = newest {
             self.push(Task::Stable(mark));
         }
     }
 
-    /// Whether nothing waits for the log.
-    pub(super) const fn is_written(&self) -> bool {
-        self.tasks.is_empty()
+    /// Whether there is nothing to be written into the log, or no room for it.
+    pub(super) fn is_written(&self) -> bool {
+        self.tasks.is_empty() || self.is_full()
+    }
+
+    /// Whether entries wait until a checkpoint makes room.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full && !self.may_use_reserve()
+    }
+
+    /// Whether the disk has to catch up before more is read: it will, whatever others do.
+    pub(super) fn is_behind(&self) -> bool {
+        let is_cutting = self.is_saving() && !self.marks.is_empty();
+        self.saves.len() > SAVES_WAITING_MAX || (self.is_nearly_full && is_cutting)
     }
 
     /// Whether no state waits to be saved.
@@ -291,7 +404,11 @@ impl Queue {
         self.check().map(|()| self.durable)
     }
 
-    pub(super) fn newest_saved(&self) -> Result<Option<Slot>, StorageError> {
+    pub(super) fn saved_upto(&self) -> Result<u64, StorageError> {
         self.check().map(|()| self.saved)
+    }
+
+    pub(super) const fn newest(&self) -> Option<Slot> {
+        self.newest
     }
 }

@@ -1,7 +1,7 @@
 //! The same two jobs as those of the [`Writer`](super::Writer), without threads: whoever has it
 //! says when a job begins and when it ends. A job touches the disk at its end, all at once.
 
-use super::queue::{Chore, Queue, Task};
+use super::queue::{Chore, Queue, Task, Tasks};
 use super::{Backing, Entries, Entry, Kept, Mark, States};
 use crate::error::StorageError;
 use pentarchy_core::epochs::Proof;
@@ -29,7 +29,7 @@ pub struct Stepped {
     queue: Queue,
     entries: Entries,
     states: States,
-    writing: Option<Vec<Task>>,
+    writing: Option<Tasks>,
     tending: Option<Chore>,
 }
 
@@ -73,7 +73,7 @@ impl Stepped {
             Job::Log => {
                 if let Some(tasks) = self.writing.take() {
                     let done = self.entries.write(tasks);
-                    self.queue.written(done, self.entries.log.durable());
+                    self.queue.written(done, &self.entries.log);
                 }
             }
             Job::States => {
@@ -106,12 +106,16 @@ impl Backing for Stepped {
         self.queue.check().map(|()| self.queue.push(Task::Epoch(membership, proof)))
     }
 
-    fn save(&mut self, snapshot: Snapshot) -> Result<(), StorageError> {
+    fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError> {
         self.queue.check().map(|()| self.queue.save(snapshot))
     }
 
-    fn saved(&self) -> Result<Option<Slot>, StorageError> {
-        self.queue.newest_saved()
+    fn saved(&self) -> Result<u64, StorageError> {
+        self.queue.saved_upto()
+    }
+
+    fn begin_cut(&mut self) {
+        self.queue.begin_cut();
     }
 
     fn stable(&mut self, slot: Slot, needed: u64) -> Result<(), StorageError> {
@@ -124,5 +128,13 @@ impl Backing for Stepped {
 
     fn durable(&self) -> Result<u64, StorageError> {
         self.queue.durable()
+    }
+
+    fn full(&self) -> Option<u64> {
+        self.queue.is_full().then(|| self.entries.log.bytes_max())
+    }
+
+    fn is_behind(&self) -> bool {
+        self.queue.is_behind()
     }
 }

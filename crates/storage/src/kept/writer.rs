@@ -3,7 +3,7 @@
 //! One writes the log. Another one saves states, which may take long, and must not hold up the log
 //! meanwhile. What they do, and in which order, says the [queue](super::queue).
 
-use super::queue::{Chore, Queue, Scrubs, Task};
+use super::queue::{Chore, Queue, Scrubs, Task, Tasks};
 use super::{Backing, Entries, Entry, Kept, Mark, States};
 use crate::disk::DiskError;
 use crate::error::StorageError;
@@ -81,7 +81,7 @@ impl Shared {
     }
 
     /// The next tasks for the log, as many as there are; none when it is over.
-    fn take(&self) -> Option<Vec<Task>> {
+    fn take(&self) -> Option<Tasks> {
         let mut state = self.state();
         while state.queue.is_written() || !(state.asked || state.queue.ending) {
             if state.queue.is_written() && state.queue.ending && !state.queue.is_saving() {
@@ -102,7 +102,8 @@ impl Shared {
             let micros = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
             let mut state = self.state();
             state.measured.note(&entries.log, before, micros);
-            state.queue.written(done, entries.log.durable());
+            // What there was no room for is written as soon as there is.
+            state.asked |= state.queue.written(done, &entries.log);
             drop(state);
             self.changed.notify_all();
             (self.wake)();
@@ -204,7 +205,8 @@ impl Writer {
         if state.queue.waiting_bytes > WAITING_BYTES_MAX {
             self.ask(&mut state);
         }
-        while state.queue.waiting_bytes > WAITING_BYTES_MAX && state.queue.check().is_ok() {
+        let waits = |queue: &Queue| queue.waiting_bytes > WAITING_BYTES_MAX && !queue.is_written();
+        while waits(&state.queue) && state.queue.check().is_ok() {
             state = self.shared.wait(state);
         }
         state.queue.check().map(|()| state)
@@ -239,6 +241,12 @@ impl Writer {
     pub fn repair(&self, states: impl Iterator<Item = Snapshot>) {
         self.shared.state().queue.repair(states);
         self.shared.changed.notify_all();
+    }
+
+    /// The slot of the newest state that is durable, and not known to be wrong.
+    #[must_use]
+    pub fn newest(&self) -> Option<Slot> {
+        self.shared.state().queue.newest()
     }
 
     /// Whether a state is being saved, or waits to be.
@@ -304,14 +312,19 @@ impl Backing for Writer {
         self.hand_over(|queue| queue.push(Task::Epoch(membership, proof)))
     }
 
-    fn save(&mut self, snapshot: Snapshot) -> Result<(), StorageError> {
-        self.hand_over(|queue| queue.save(snapshot))?;
+    fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError> {
+        let number = self.hand_over(|queue| queue.save(snapshot))?;
         self.shared.changed.notify_all();
-        Ok(())
+        Ok(number)
     }
 
-    fn saved(&self) -> Result<Option<Slot>, StorageError> {
-        self.shared.state().queue.newest_saved()
+    fn saved(&self) -> Result<u64, StorageError> {
+        self.shared.state().queue.saved_upto()
+    }
+
+    fn begin_cut(&mut self) {
+        self.shared.state().queue.begin_cut();
+        self.shared.changed.notify_all();
     }
 
     fn stable(&mut self, slot: Slot, needed: u64) -> Result<(), StorageError> {
@@ -324,6 +337,15 @@ impl Backing for Writer {
 
     fn durable(&self) -> Result<u64, StorageError> {
         self.shared.state().queue.durable()
+    }
+
+    fn full(&self) -> Option<u64> {
+        let state = self.shared.state();
+        state.queue.is_full().then_some(state.measured.log_bytes_max)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.shared.state().queue.is_behind()
     }
 }
 

@@ -20,6 +20,9 @@ use crate::disk::{DiskError, File, Folder, remove_unfinished};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use group::Draft;
+use pentarchy_core::limits::{
+    BATCH_BYTES_MAX, MESSAGE_BYTES_MAX, PROPOSALS_IN_FLIGHT, WINDOW_BYTES,
+};
 use pentarchy_core::mutant;
 use recovery::{End, Scan, Segment, scan};
 use segment::{Header, Tip};
@@ -35,15 +38,30 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Bytes of all segments together. At least two segments are allowed.
     pub bytes_max: u64,
+    /// Bytes beyond that for what a checkpoint writes, which makes room; at least a segment. Has to
+    /// hold what is kept again when a checkpoint becomes stable, and what waited until then.
+    pub reserve_bytes: u64,
     /// Random, new each time: see `block.rs` for what it keeps apart.
     pub seed: [u8; 32],
 }
 
+/// What [`Options::reserve_bytes`] is by default. A core keeps the batches of its window again,
+/// perhaps those of a view change too, and a few of the largest messages: with
+/// [`WINDOW_BYTES`] and what a primary has under way beside that, twice 32 MiB and 16 MiB. As much
+/// as half of it may have waited.
+pub const RESERVE_BYTES: u64 = 128 << 20;
+
+const _: () = assert!(
+    2 * (WINDOW_BYTES + PROPOSALS_IN_FLIGHT as usize * BATCH_BYTES_MAX) + 4 * MESSAGE_BYTES_MAX
+        < RESERVE_BYTES as usize * 3 / 4
+);
+
 impl Options {
-    /// Segments of 32 MiB, up to 1 GiB.
+    /// Segments of 32 MiB, up to 1 GiB and the reserve.
     #[must_use]
     pub const fn new(seed: [u8; 32]) -> Self {
-        Self { segment_bytes: 32 << 20, bytes_max: 1 << 30, seed }
+        let (segment_bytes, bytes_max, reserve_bytes) = (32 << 20, 1 << 30, RESERVE_BYTES);
+        Self { segment_bytes, bytes_max, reserve_bytes, seed }
     }
 
     fn blocks(&self) -> u64 {
@@ -52,6 +70,10 @@ impl Options {
 
     fn segments_max(&self) -> u64 {
         (self.bytes_max / (self.blocks() * BLOCK_BYTES as u64)).max(2)
+    }
+
+    fn segments_beyond(&self) -> u64 {
+        self.segments_max() + self.reserve_bytes.div_ceil(self.blocks() * BLOCK_BYTES as u64).max(1)
     }
 }
 
@@ -199,13 +221,13 @@ impl Log {
         self.append_within(self.options.segments_max(), kind, body)
     }
 
-    /// The same, for a record that belongs to a checkpoint, which makes room: it may take one
-    /// segment more.
+    /// The same, for a record that belongs to a checkpoint, which makes room: it may use the
+    /// [reserve](Options::reserve_bytes).
     ///
     /// # Errors
     /// As [`Self::append`].
     pub fn append_beyond(&mut self, kind: u8, body: &[u8]) -> Result<u64, StorageError> {
-        self.append_within(self.options.segments_max() + 1, kind, body)
+        self.append_within(self.options.segments_beyond(), kind, body)
     }
 
     fn append_within(
@@ -329,7 +351,19 @@ impl Log {
         self.segments.len() as u64 * self.options.blocks() * BLOCK_BYTES as u64
     }
 
-    /// Bytes that they may have.
+    /// Whether there is no room for another segment, but in the reserve.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.segments.len() as u64 >= self.options.segments_max()
+    }
+
+    /// Whether three quarters of the bound are in use.
+    #[must_use]
+    pub fn is_nearly_full(&self) -> bool {
+        self.segments.len() as u64 * 4 >= self.options.segments_max() * 3
+    }
+
+    /// Bytes that they may have, without the reserve.
     #[must_use]
     pub fn bytes_max(&self) -> u64 {
         self.options.segments_max() * self.options.blocks() * BLOCK_BYTES as u64

@@ -6,6 +6,9 @@
 //! they are durable as a whole, the list last; then packs go that nobody names. So a crash at any
 //! moment leaves the snapshots before it or those after it. Older ones go when their owner says so.
 //!
+//! A piece is referred to again only if this process wrote it, or has read it and found it intact:
+//! what rots on the disk must not become part of snapshots to come.
+//!
 //! A pack of which less than half is still in use is written anew with the next snapshot, so the
 //! folder stays below twice what the snapshots hold.
 
@@ -13,6 +16,7 @@ mod list;
 mod pack;
 mod piece;
 mod scrub;
+mod trusted;
 
 pub use list::{NOTE_BYTES_MAX, VERSION};
 pub use scrub::Scrubbed;
@@ -30,6 +34,7 @@ use pentarchy_core::tree::{Leaf, Node, Place as Top, Tree};
 use piece::Piece;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use trusted::Trusted;
 
 /// A snapshot that is there.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,7 +52,7 @@ pub struct Stored {
 /// What saving a snapshot wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Saved {
-    /// Pieces that no earlier snapshot had.
+    /// Pieces that no earlier snapshot had, or none intact.
     pub chunks_new: usize,
     /// Pieces that were written again, to free a pack.
     pub chunks_moved: usize,
@@ -62,6 +67,7 @@ pub struct Snapshots {
     /// By slot.
     lists: BTreeMap<Slot, List>,
     packs: Packs,
+    trusted: Trusted,
     /// Files of damaged lists; the next save removes them.
     damaged: Vec<String>,
     scrub: scrub::Scrub,
@@ -116,18 +122,8 @@ impl Snapshots {
             }
         }
         let identity = identity.unwrap_or(Identity::NOBODY);
-        Ok((
-            Self {
-                folder,
-                identity,
-                lists,
-                packs,
-                damaged,
-                scrub: scrub::Scrub::default(),
-                failed: None,
-            },
-            problems,
-        ))
+        let (trusted, scrub, failed) = (Trusted::default(), scrub::Scrub::default(), None);
+        Ok((Self { folder, identity, lists, packs, trusted, damaged, scrub, failed }, problems))
     }
 
     /// Saves a snapshot durably, with a note of the caller's. Later ones that were there are
@@ -155,6 +151,14 @@ impl Snapshots {
         self.latch(removed)
     }
 
+    /// Counts a snapshot as damaged, because it cannot be loaded: it is not to be had any more,
+    /// nothing refers to its pieces, and the next save removes it.
+    pub fn give_up(&mut self, slot: Slot) {
+        if self.lists.remove(&slot).is_some() {
+            self.damaged.push(list::name(slot));
+        }
+    }
+
     fn check(&self) -> Result<(), StorageError> {
         match &self.failed {
             None => Ok(()),
@@ -173,9 +177,8 @@ impl Snapshots {
     fn write(&mut self, snapshot: &Snapshot, note: &[u8]) -> Result<Saved, DiskError> {
         let pieces = piece::pieces(&snapshot.tree);
         let sources = sources(&pieces);
-        let known = self.known();
-        let used = sources.keys().filter_map(|digest| known.get(digest).copied());
-        let crowded = self.packs.to_empty(used);
+        let known = self.intact(&sources);
+        let crowded = self.packs.to_empty(known.values().copied());
         let mut places: BTreeMap<Digest, Place> = BTreeMap::new();
         let (mut write, mut saved) = (Vec::new(), Saved::default());
         for (digest, source) in sources {
@@ -191,7 +194,9 @@ impl Snapshots {
             write.push((digest, source));
         }
         if !write.is_empty() {
-            places.extend(self.packs.write(&mut *self.folder, &self.identity, &write)?);
+            let written = self.packs.write(&mut *self.folder, &self.identity, &write)?;
+            written.iter().for_each(|(_, place)| self.trusted.wrote(place.pack));
+            places.extend(written);
         }
         let entries = pieces.iter().map(|piece| entry(piece, &places)).collect();
         let (digest, sections) = (snapshot.digest, snapshot.tree.sections());
@@ -203,10 +208,18 @@ impl Snapshots {
         Ok(saved)
     }
 
-    /// Where each piece and chunk is that a kept snapshot has, and is not known to be damaged.
-    fn known(&self) -> BTreeMap<Digest, Place> {
-        let places = self.lists.values().flat_map(List::places);
-        places.filter(|(digest, _)| !self.scrub.spoiled.contains_key(digest)).collect()
+    /// Where each of these is that a kept snapshot has, if it is intact there.
+    fn intact(&mut self, sources: &BTreeMap<Digest, Source<'_>>) -> BTreeMap<Digest, Place> {
+        let Self { folder, lists, trusted, scrub, .. } = self;
+        let mut places: BTreeMap<Digest, Place> = lists.values().flat_map(List::places).collect();
+        places.retain(|digest, place| {
+            let is_spoiled = scrub.spoiled.contains_key(digest);
+            sources.get(digest).filter(|_| !is_spoiled).is_some_and(|source| {
+                trusted.contains(place) || pack::holds(&**folder, place, source)
+            })
+        });
+        places.values().for_each(|place| trusted.read(place));
+        places
     }
 
     /// Removes the lists below a slot, durably, and then the packs that nobody names any more.
@@ -226,6 +239,7 @@ impl Snapshots {
         let places = self.lists.values().flat_map(List::places);
         let used: BTreeSet<u64> = places.map(|(_, place)| place.pack).collect();
         self.scrub.spoiled.retain(|_, place| used.contains(&place.pack));
+        self.trusted.keep_only(&used);
         self.packs.keep_only(&mut *self.folder, &used)
     }
 
@@ -262,7 +276,20 @@ impl Snapshots {
     ///
     /// # Errors
     /// [`StorageError`]
-    pub fn load(&self, slot: Slot, known: Option<&Snapshot>) -> Result<Snapshot, StorageError> {
+    pub fn load(&mut self, slot: Slot, known: Option<&Snapshot>) -> Result<Snapshot, StorageError> {
+        let mut read = Vec::new();
+        let loaded = self.read_whole(slot, known, &mut read);
+        read.iter().for_each(|place| self.trusted.read(place));
+        loaded
+    }
+
+    /// The same, and says which places were found intact.
+    fn read_whole(
+        &self,
+        slot: Slot,
+        known: Option<&Snapshot>,
+        read: &mut Vec<Place>,
+    ) -> Result<Snapshot, StorageError> {
         let lacking = || StorageError::Missing { what: format!("snapshot {slot}") };
         let list = self.lists.get(&slot).ok_or_else(lacking)?;
         let known = known.map(|known| &known.tree).filter(|it| it.sections() == list.sections);
@@ -270,7 +297,10 @@ impl Snapshots {
         for entry in &list.entries {
             match known.and_then(|known| entry.find(known)) {
                 Some(node) => leaves.extend(node.iter().cloned()),
-                None => leaves.extend(self.leaves(entry, slot)?),
+                None => {
+                    leaves.extend(self.leaves(entry, slot)?);
+                    read.extend(entry.places().into_iter().map(|(_, place)| place));
+                }
             }
         }
         let ordered = leaves.is_sorted_by(|a, b| a.section() < b.section());

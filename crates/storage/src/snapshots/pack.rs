@@ -163,6 +163,14 @@ pub fn piece(
     piece::decode(top, digest, &bytes, slot).map_err(|Malformed| other_digest(place))
 }
 
+/// Whether this is what stands here.
+pub fn holds(folder: &dyn Folder, place: &Place, wanted: &Source<'_>) -> bool {
+    let mut bytes = Vec::new();
+    wanted.write(&mut bytes);
+    // What cannot be read is as bad as what is wrong: it is written once more.
+    read(folder, place).is_ok_and(|found| found == bytes)
+}
+
 fn read(folder: &dyn Folder, place: &Place) -> Result<Bytes, StorageError> {
     let mut bytes = vec![0; place.bytes as usize];
     folder.open(&name(place.pack))?.read_at(&mut bytes, place.offset)?;

@@ -242,25 +242,36 @@ fn what_was_kept_is_not_begun_anew() {
 fn a_full_log_still_takes_a_checkpoint_which_makes_room() {
     let disk = tearing(9);
     let small = Options { bytes_max: 3 * 8 * 512, ..options(9) };
-    let mut kept =
-        Kept::create(&mut *disk.root(), identity(), first(), small).expect("an empty disk");
-    let fill = |kept: &mut Kept| {
+    drop(Kept::create(&mut *disk.root(), identity(), first(), small).expect("an empty disk"));
+    let record = |content| Entry::Record(vec![content; 300].into());
+    for slot in 1..=5 {
+        // It has stopped, as it was full, and goes on as it was.
+        let opened = Kept::open(&mut *disk.root(), identity(), &first(), small);
+        let mut kept = opened.expect("intact").0;
         let refused = (0..200).find_map(|_| {
             kept.commit().expect("nothing fails");
-            kept.append(&Entry::Record(vec![1; 300].into())).err()
+            kept.append(&record(0)).err()
         });
-        assert!(matches!(refused, Some(StorageError::Full { .. })), "{refused:?}");
-    };
-    for slot in 1..=4 {
-        fill(&mut kept);
-        // The log that belongs to the snapshot before goes with the one after.
-        for slot in [2 * slot, 2 * slot + 1] {
-            kept.save(&snapshot(9, slot)).expect("a state needs no room in the log");
-            kept.stable(Slot(slot), kept.next()).expect("a checkpoint has room");
-            kept.commit().expect("nothing fails");
+        assert!(matches!(refused, Some(StorageError::Full { .. })), "{slot}: {refused:?}");
+        drop(kept);
+        let opened = Kept::open(&mut *disk.root(), identity(), &first(), small);
+        let mut kept = opened.expect("intact").0;
+        kept.save(&snapshot(9, slot)).expect("a state needs no room in the log");
+        let needed = kept.next();
+        kept.begin_cut();
+        for _ in 0..20 {
+            kept.append(&record(slot as u8)).expect("what is needed beside it has room");
         }
+        kept.stable(Slot(slot), needed).expect("a checkpoint has room");
+        kept.commit().expect("nothing fails");
+        kept.append(&record(100)).expect("there is room again, without the reserve");
+        kept.commit().expect("nothing fails");
+        drop(kept);
+        let (_, past) = Kept::open(&mut *disk.root(), identity(), &first(), small).expect("intact");
+        let entries: Vec<&Entry> = past.entries.iter().map(|(_, entry)| entry).collect();
+        assert_eq!(entries[..20], vec![&record(slot as u8); 20], "{slot}");
+        assert_eq!((slots(&past).last(), entries.len()), (Some(&slot), 21));
     }
-    fill(&mut kept);
 }
 
 /// A replica with five checkpoints, 40 entries before each. Gives the next entry.
@@ -325,6 +336,26 @@ fn a_state_that_is_not_stable_yet_is_kept_beside_those_that_are() {
     assert_eq!(past.entries.len(), 120);
     damage(&disk, 2);
     assert!(matches!(open(&disk, 2).err(), Some(StorageError::Corrupt { .. })));
+}
+
+#[test]
+fn a_replica_goes_on_from_the_newest_state_that_could_be_read() {
+    let disk = tearing(3);
+    with_checkpoints(&disk, 3, &[1, 2, 3, 4]);
+    let newest = disk.paths().into_iter().rfind(|path| path.ends_with(".pack"));
+    let newest = newest.expect("it was written");
+    let mut rotten = disk.content(&newest);
+    *rotten.last_mut().expect("not empty") ^= 1;
+    disk.tamper(&newest, Some(rotten));
+    let (mut kept, past) = open(&disk, 3).expect("one is intact");
+    assert_eq!((slots(&past), past.damaged.len(), kept.newest()), (vec![4], 1, Some(Slot(4))));
+    for slot in 5..=8 {
+        kept.save(&snapshot(3, slot)).expect("room");
+        kept.stable(Slot(slot), kept.next()).expect("room");
+        kept.commit().expect("nothing fails");
+    }
+    let (_, past) = open(&disk, 3).expect("intact");
+    assert_eq!((slots(&past), past.damaged.len()), (vec![8], 0));
 }
 
 #[test]
@@ -514,7 +545,7 @@ fn while_a_state_is_saved_the_log_goes_on_and_does_not_call_it_stable() {
         writer.wait_for(last).expect("the log goes on");
     }
     assert!(writer.is_saving());
-    assert_eq!(writer.saved().expect("it works"), None);
+    assert_eq!(writer.saved().expect("it works"), 0);
     for slot in [128, 192] {
         writer.save(snapshot(7, slot)).expect("it works");
     }

@@ -5,5 +5,6 @@ mod damage;
 mod keeper;
 mod kept;
 mod real;
+mod slow;
 mod snapshots;
 mod workload;

@@ -53,7 +53,7 @@ fn a_log_and_snapshots_come_back() {
     assert_eq!(log.append(1, b"more").expect("room"), 100);
     assert_eq!(log.commit().expect("a disk that works"), 101);
     let folder = data.folder("snapshots").expect("it is there");
-    let (snapshots, damaged) = Snapshots::open(folder, identity()).expect("its own");
+    let (mut snapshots, damaged) = Snapshots::open(folder, identity()).expect("its own");
     assert!(damaged.is_empty());
     assert_eq!(snapshots.load(Slot(64), None).expect("intact"), snapshot);
 }

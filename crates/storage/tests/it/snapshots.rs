@@ -248,7 +248,7 @@ fn scrubbing_finds_what_rots_and_memory_mends_it() {
             (snapshots.repair(&second).expect("nothing fails"), snapshots.spoiled()),
             (1, 0)
         );
-        for snapshots in [&snapshots, &open(&disk)] {
+        for snapshots in [&mut snapshots, &mut open(&disk)] {
             assert!(snapshots.scrub().is_empty());
             assert_eq!(snapshots.load(Slot(64), None).expect("mended"), first);
             assert_eq!(snapshots.load(Slot(128), None).expect("mended"), second);
@@ -285,7 +285,7 @@ fn who_saves_an_earlier_state_gives_up_the_later_ones() {
     assert_eq!((slots(&snapshots), snapshots.newest()), (vec![1, 2, 3, 4], Some(Slot(4))));
     let right = state(&mut rng, None, 2);
     snapshots.save(&right, b"").expect("room");
-    let snapshots = open(&disk);
+    let mut snapshots = open(&disk);
     assert_eq!(slots(&snapshots), [1, 2]);
     assert_eq!(snapshots.load(Slot(2), None).expect("intact"), right);
     assert!(disk.paths().iter().filter(|path| path.ends_with(".pack")).count() <= 2);
@@ -304,6 +304,54 @@ fn a_damaged_list_goes_with_the_next_save() {
     snapshots.save(&state(&mut rng, None, 2), b"").expect("room");
     assert_eq!(slots(&open(&disk)), [2]);
     assert_eq!(disk.paths().len(), 2);
+}
+
+/// A state of six sections, each a piece of its own. Those from `changed` on are of this slot only.
+fn partly_new(slot: u64, changed: usize) -> Snapshot {
+    let of = |index: usize| if index < changed { 0 } else { slot as u8 };
+    let section = |index| vec![16 * of(index) + index as u8; 60 << 10];
+    Snapshot::new(Slot(slot), Tree::of(Slot(slot), (0..6).map(section)))
+}
+
+/// Lets a bit rot in the piece of a section, in the newest pack.
+fn rot_section(disk: &SimDisk, state: &Snapshot, section: u32) {
+    let content = bytes(state, section);
+    let holds = |path: &String| {
+        path.ends_with(".pack") && disk.content(path).windows(content.len()).any(|it| it == content)
+    };
+    let path = disk.paths().into_iter().rfind(holds).expect("it was written");
+    let mut all = disk.content(&path);
+    let at = all.windows(content.len()).position(|it| it == content).expect("just seen");
+    all[at + 50] ^= 1;
+    disk.tamper(&path, Some(all));
+}
+
+#[test]
+fn a_rotten_piece_is_no_part_of_later_snapshots() {
+    // Whether the damaged snapshot was tried, as at a start, or nobody has looked yet.
+    for tried in [true, false] {
+        let disk = SimDisk::new(1, Faults::default());
+        let mut snapshots = open(&disk);
+        let (before, damaged) = (partly_new(1, 6), partly_new(2, 3));
+        snapshots.save(&before, b"").expect("room");
+        snapshots.save(&damaged, b"").expect("room");
+        rot_section(&disk, &damaged, 4);
+        let mut snapshots = open(&disk);
+        if tried {
+            assert!(snapshots.load(Slot(2), None).is_err());
+            snapshots.give_up(Slot(2));
+            assert_eq!(snapshots.newest(), Some(Slot(1)));
+            assert_eq!(snapshots.load(Slot(1), None).expect("intact"), before);
+        }
+        // All of it was there before.
+        let again = Snapshot::new(Slot(3), damaged.tree.clone());
+        let saved = snapshots.save(&again, b"").expect("room");
+        assert_eq!(saved.chunks_new, if tried { 3 } else { 1 }, "what is rotten, or was given up");
+        assert_eq!(open(&disk).load(Slot(3), None).expect("intact"), again);
+        let next = Snapshot::new(Slot(4), damaged.tree.clone());
+        assert_eq!(snapshots.save(&next, b"").expect("room").chunks_new, 0, "now it is intact");
+        assert_eq!(open(&disk).load(Slot(4), None).expect("intact"), next);
+    }
 }
 
 #[test]

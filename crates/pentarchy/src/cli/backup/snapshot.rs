@@ -78,7 +78,7 @@ fn newest(data: &Path) -> Outcome<Backup> {
     for _ in 0..TRIES {
         let folder = look_into(data, SNAPSHOTS)?;
         let opened = Snapshots::read(folder, None);
-        let (snapshots, _) = match opened {
+        let (mut snapshots, _) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 problem = error.to_string();
@@ -128,7 +128,7 @@ fn verify(path: &Path, json: bool) -> Outcome {
     let (mut states, mut problems) = (Vec::new(), Vec::new());
     if path.is_dir() {
         let read = Snapshots::read(look_into(path, SNAPSHOTS)?, None);
-        let (snapshots, damaged) = read.map_err(|error| Failure::Unwell(error.to_string()))?;
+        let (mut snapshots, damaged) = read.map_err(|error| Failure::Unwell(error.to_string()))?;
         problems.extend(damaged.iter().map(ToString::to_string));
         let slots: Vec<_> = snapshots.list().map(|stored| stored.slot).collect();
         let mut known = None;
