@@ -19,7 +19,7 @@ use pentarchy_core::erased::CoreEffect;
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use pentarchy_core::snapshot::Snapshot;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -232,6 +232,13 @@ impl<B: Backing> Keeper<B> {
         let bytes = HEADER_BYTES
             + match &answer {
                 ToClient::Answer { result, .. } => result.len(),
+                ToClient::Speculative { replies, .. } => {
+                    let result = |reply: &Reply| match &reply.outcome {
+                        Outcome::Done(result) => HEADER_BYTES + result.len(),
+                        Outcome::Forgotten | Outcome::Refused => HEADER_BYTES,
+                    };
+                    replies.iter().map(result).sum()
+                }
                 _ => 0,
             };
         self.waiting_bytes += bytes;
