@@ -260,6 +260,9 @@ impl Desk {
                         Outcome::Refused => Err(RequestError::Refused),
                     });
                 }
+                Effect::Protocol { to, message } => {
+                    self.outgoing.push((to, ToReplica::Protocol(message)));
+                }
                 Effect::Resume { to, from } => {
                     self.outgoing.push((to, ToReplica::Resume { from }));
                 }

@@ -6,7 +6,7 @@
 
 use crate::auth::{Auth, AuthTag, Verified, Verifier};
 use crate::digest::{Digest, Domain};
-use crate::ids::ReplicaId;
+use crate::ids::{ClientId, ReplicaId};
 use crate::membership::Membership;
 use crate::ports::replica::{Input, Output};
 use crate::protocol::{
@@ -55,6 +55,8 @@ pub struct Outgoing {
 pub enum CoreEvent {
     /// See [`Event::Message`].
     Message(Incoming),
+    /// See [`Event::Client`].
+    Client(ClientId, Incoming),
     /// See [`Event::Timeout`].
     Timeout(TimerKey),
     /// See [`Event::Input`].
@@ -125,6 +127,13 @@ pub trait ReplicaCore: Send {
         peer: ReplicaId,
         wire: &Bytes,
     ) -> Result<Option<Incoming>, Reject>;
+
+    /// Decodes and validates a message of the protocol that a client sent: its body alone, as only
+    /// the client's channel says whose it is.
+    ///
+    /// # Errors
+    /// The reason for which it is refused.
+    fn open_client(&self, verifier: &dyn Verifier, wire: &Bytes) -> Result<Incoming, Reject>;
 
     /// Joins an outgoing message with the tag made for it: the bytes to send, and the message as
     /// it comes back to its sender.
@@ -319,6 +328,13 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
         self.check(verifier, peer, wire, decoded).map(Some)
     }
 
+    fn open_client(&self, verifier: &dyn Verifier, wire: &Bytes) -> Result<Incoming, Reject> {
+        let message = P::Message::from_bytes(wire).map_err(|_| Reject::Malformed)?;
+        P::validate_client(&self.membership, verifier, &message)?;
+        let kind = message.kind();
+        Ok(Incoming { kind, verified: Arc::new(Arc::new(message)) })
+    }
+
     fn seal(&self, outgoing: &Outgoing, tag: AuthTag) -> (Bytes, Incoming) {
         let mut writer = Writer::onto(Vec::with_capacity(outgoing.body.len() + 128));
         self.me.encode(&mut writer);
@@ -340,6 +356,11 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
     fn step(&mut self, event: CoreEvent, out: &mut Vec<CoreEffect>) {
         let event = match event {
             CoreEvent::Message(incoming) => Event::Message(Self::verified(&incoming).clone()),
+            CoreEvent::Client(client, incoming) => {
+                let message: &Arc<P::Message> =
+                    incoming.verified.downcast_ref().expect("opened by the core that gets it");
+                Event::Client(client, message.clone())
+            }
             CoreEvent::Timeout(key) => Event::Timeout(P::Timer::from_key(key)),
             CoreEvent::Input(input) => Event::Input(input),
         };

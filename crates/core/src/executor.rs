@@ -24,6 +24,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
+mod speculation;
+
+use speculation::Speculation;
+
 /// Sections before the service's own: the executor's header, then the client table.
 const OWN_SECTIONS: u32 = 1 + SESSION_SECTIONS;
 
@@ -51,6 +55,8 @@ pub struct Executor {
     /// The state as of the last checkpoint; what did not change since is shared.
     tree: Tree,
     snapshots: VecDeque<Snapshot>,
+    /// What may be taken back; none unless something was executed that way.
+    speculation: Option<Speculation>,
     requests: u64,
 }
 
@@ -71,6 +77,7 @@ impl Executor {
             time: Millis(0),
             tree,
             snapshots: VecDeque::new(),
+            speculation: None,
             requests: 0,
         }
     }
@@ -169,12 +176,13 @@ impl Executor {
     /// # Panics
     /// If the slot is not the next one, or lies behind the end of the epoch: the core or its host
     /// is broken.
-    pub fn execute(
-        &mut self,
-        slot: Slot,
-        batch: &Batch,
-        mut notify: impl FnMut(&ClientId, Notice),
-    ) {
+    pub fn execute(&mut self, slot: Slot, batch: &Batch, notify: impl FnMut(&ClientId, Notice)) {
+        assert!(!self.is_speculative(), "{slot} is final, and what comes before it is not");
+        self.speculation = None;
+        self.run(slot, batch, notify);
+    }
+
+    fn run(&mut self, slot: Slot, batch: &Batch, mut notify: impl FnMut(&ClientId, Notice)) {
         assert_eq!(slot, self.executed.next(), "slots are executed in order, each once");
         assert!(!self.roster.is_ending(), "{slot} lies behind the end of its epoch");
         self.executed = slot;
@@ -242,7 +250,19 @@ impl Executor {
 
     /// Takes a snapshot of the state after the last executed slot and gives its digest. Costs as
     /// much as the sections that changed since the last one.
+    ///
+    /// # Panics
+    /// If some of it may be taken back.
     pub fn checkpoint(&mut self) -> Digest {
+        let snapshot = self.cut();
+        self.mark(&snapshot);
+        let digest = snapshot.digest;
+        self.keep(snapshot);
+        digest
+    }
+
+    /// The state after the last executed slot.
+    fn cut(&mut self) -> Snapshot {
         let slot = self.executed;
         let mut changes = Vec::new();
         self.note(0, self.header(), &mut changes);
@@ -255,10 +275,7 @@ impl Executor {
             self.note(index, bytes, &mut changes);
         }
         self.tree = self.tree.changed(&changes, slot);
-        let snapshot = Snapshot::new(slot, self.tree.clone());
-        let digest = snapshot.digest;
-        self.keep(snapshot);
-        digest
+        Snapshot::new(slot, self.tree.clone())
     }
 
     /// Adds a section's bytes to the changes, if they are others than at the last checkpoint.
@@ -313,6 +330,9 @@ impl Executor {
 
     /// Goes on in this epoch. Its base may lie ahead: then it has to be installed.
     pub fn begin_epoch(&mut self, membership: Arc<Membership>) {
+        // The epoch has ended without what was only speculated.
+        self.rollback(self.committed());
+        self.speculation = None;
         self.roster.begin(membership);
     }
 
@@ -360,6 +380,16 @@ impl Executor {
     /// [`Malformed`] if a section cannot be restored: the quorum runs other code, or another
     /// service. The state is then a mixture and must not be used.
     pub fn install(&mut self, snapshot: Snapshot) -> Result<(), Malformed> {
+        let clients = !mutant!("executor.clients-not-restored");
+        self.restore(&snapshot, clients)?;
+        self.speculation = None;
+        self.snapshots.clear();
+        self.keep(snapshot);
+        Ok(())
+    }
+
+    /// Replaces the whole state, or all but the client table.
+    fn restore(&mut self, snapshot: &Snapshot, clients: bool) -> Result<(), Malformed> {
         if snapshot.tree.sections() != self.tree.sections() {
             return Err(Malformed);
         }
@@ -377,7 +407,7 @@ impl Executor {
         differing.sort_unstable();
         differing.dedup();
         for index in differing.into_iter().filter(|index| *index > 0) {
-            if index < OWN_SECTIONS && mutant!("executor.clients-not-restored") {
+            if index < OWN_SECTIONS && !clients {
                 continue;
             }
             let bytes = snapshot.tree.section(index).map(Leaf::joined).unwrap_or_default();
@@ -390,8 +420,6 @@ impl Executor {
         (self.executed, self.time, self.roster) = (executed, time, roster);
         self.tree.clone_from(&snapshot.tree);
         self.changed_sections();
-        self.snapshots.clear();
-        self.keep(snapshot);
         Ok(())
     }
 }

@@ -158,6 +158,10 @@ pub const CLIENTS_JUDGED_MAX: usize = 256;
 /// One piece of a snapshot section, which is what state transfer moves and checks at a time.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 
+/// Envelopes of clients that asked again for results that may still be taken back: they are told
+/// when these are final. One beyond has to ask once more.
+pub const SPECULATIVE_ASKS_MAX: usize = 1024;
+
 /// Sections into which a service may divide its state. The empty ones cost nothing.
 pub const SECTIONS_MAX: usize = 32 << 20;
 

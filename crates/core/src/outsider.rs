@@ -36,6 +36,10 @@ impl ReplicaCore for Outsider {
         Err(Reject::WrongRole)
     }
 
+    fn open_client(&self, _: &dyn Verifier, _: &Bytes) -> Result<Incoming, Reject> {
+        Err(Reject::WrongRole)
+    }
+
     fn seal(&self, _: &Outgoing, _: AuthTag) -> (Bytes, Incoming) {
         unreachable!("an outsider sends nothing")
     }

@@ -4,7 +4,8 @@
 pub mod replica {
     use crate::batch::Batch;
     use crate::digest::Digest;
-    use crate::ids::{Millis, ReplicaSet, Slot, View};
+    use crate::ids::{ClientId, Millis, ReplicaSet, Slot, View};
+    use crate::ports::client::ToClient;
     use crate::request::Envelope;
     use alloc::sync::Arc;
     use alloc::vec::Vec;
@@ -40,6 +41,12 @@ pub mod replica {
             /// The slot whose state it is.
             slot: Slot,
         },
+        /// Somebody waits until what was [speculated](Output::Speculate) up to this slot is final:
+        /// a client that asks again, one that is to be told an event, or the end of the epoch.
+        Wanted {
+            /// The slot.
+            slot: Slot,
+        },
     }
 
     /// What a replica core asks of its host.
@@ -71,7 +78,45 @@ pub mod replica {
             /// What it orders.
             batch: Arc<Batch>,
         },
-        /// Take a snapshot after this slot and say its digest, once it is durable if anything is.
+        /// Execute, although this may be taken back, and tell each client what came of its requests
+        /// and on which history that rests: it decides when to act on it. What the service tells
+        /// clients unasked waits until the slot is final. What the core asked to be kept before is
+        /// durable when a client is told.
+        Speculate {
+            /// The slot.
+            slot: Slot,
+            /// What it orders.
+            batch: Arc<Batch>,
+            /// The view in which it does.
+            view: View,
+            /// Names all that was executed up to here.
+            history: Digest,
+        },
+        /// What was speculated up to this slot is final.
+        Commit {
+            /// The slot.
+            upto: Slot,
+        },
+        /// Take back what was speculated behind this slot. What is executed next follows on it.
+        Rollback {
+            /// The last slot that stays.
+            after: Slot,
+        },
+        /// What was speculated and is not final now stands in this view, on the same histories.
+        Restate {
+            /// The view.
+            view: View,
+        },
+        /// Tell a client something that belongs to the protocol. What the core asked to be
+        /// kept before is durable then.
+        Tell {
+            /// Whom.
+            client: ClientId,
+            /// What.
+            message: ToClient,
+        },
+        /// Take a snapshot after this slot, which is final, and say its digest, once it is durable
+        /// if anything is.
         Checkpoint {
             /// The slot.
             slot: Slot,
@@ -128,9 +173,12 @@ pub mod client {
     use alloc::vec::Vec;
     use bytes::Bytes;
 
-    use crate::ids::View;
+    use crate::auth::Signature;
+    use crate::digest::Digest;
+    use crate::ids::{Slot, View};
     use crate::limits::{
-        BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX, FRAME_BYTES_MAX, OPERATION_BYTES_MAX,
+        BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX, FRAME_BYTES_MAX, MESSAGE_BYTES_MAX,
+        OPERATION_BYTES_MAX,
     };
     use crate::request::Envelope;
     use crate::telling::ResultDigest;
@@ -155,6 +203,9 @@ pub mod client {
             /// The lowest number that the client was not given.
             from: u64,
         },
+        /// A message of the protocol that clients may send: see
+        /// [`crate::erased::ReplicaCore::open_client`].
+        Protocol(Bytes),
     }
 
     impl ToReplica {
@@ -173,6 +224,7 @@ pub mod client {
                 Self::Query { .. } => "query",
                 Self::Status => "status",
                 Self::Resume { .. } => "resume",
+                Self::Protocol(_) => "client_protocol",
             }
         }
     }
@@ -194,6 +246,10 @@ pub mod client {
                     to.u8(3);
                     to.u64(*from);
                 }
+                Self::Protocol(message) => {
+                    to.u8(4);
+                    to.bytes(message);
+                }
             }
         }
         fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -205,6 +261,7 @@ pub mod client {
                 }),
                 2 => Ok(Self::Status),
                 3 => Ok(Self::Resume { from: from.u64()? }),
+                4 => from.bytes(MESSAGE_BYTES_MAX).map(Self::Protocol),
                 _ => Err(Malformed),
             }
         }
@@ -255,10 +312,33 @@ pub mod client {
         }
     }
 
+    /// Where a replica stands with what it executed although nothing was agreed on yet.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub struct Place {
+        /// The view in which it did.
+        pub view: View,
+        /// The slot.
+        pub slot: Slot,
+        /// Names all that it executed up to there, in order.
+        pub history: Digest,
+    }
+
+    impl Wire for Place {
+        fn encode(&self, to: &mut Writer) {
+            self.view.encode(to);
+            self.slot.encode(to);
+            self.history.encode(to);
+        }
+        fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+            let (view, slot) = (View::decode(from)?, Slot::decode(from)?);
+            Ok(Self { view, slot, history: Digest::decode(from)? })
+        }
+    }
+
     /// What a replica says to a client over its channel.
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]
     pub enum ToClient {
-        /// Results of ordered requests.
+        /// Results of ordered requests, which are final.
         Replies {
             /// A hint to who is primary, not a claim: its id, as a number modulo the group's size.
             view: View,
@@ -272,6 +352,22 @@ pub mod client {
             /// In the order of execution.
             digests: Vec<ResultDigest>,
         },
+        /// Results that may still be taken back.
+        Speculative {
+            /// Where they stand.
+            place: Place,
+            /// Results of requests that this slot orders.
+            replies: Vec<Reply>,
+        },
+        /// The replica has executed what is named here, and says so under its signature.
+        Vouched {
+            /// What.
+            place: Place,
+            /// What others will believe; the client need not check it.
+            signature: Signature,
+        },
+        /// The replica keeps proof that enough others have executed what is named here.
+        Committed(Place),
         /// Answer to a query, from the replica's executed state.
         Answer {
             /// The query's number.
@@ -308,6 +404,9 @@ pub mod client {
                 Self::Busy { .. } => "busy",
                 Self::Status(_) => "status",
                 Self::Events { .. } => "events",
+                Self::Speculative { .. } => "speculative",
+                Self::Vouched { .. } => "vouched",
+                Self::Committed(_) => "committed",
             }
         }
     }
@@ -344,6 +443,20 @@ pub mod client {
                     to.u64(*first);
                     to.sequence(events);
                 }
+                Self::Speculative { place, replies } => {
+                    to.u8(5);
+                    place.encode(to);
+                    to.sequence(replies);
+                }
+                Self::Vouched { place, signature } => {
+                    to.u8(6);
+                    place.encode(to);
+                    signature.encode(to);
+                }
+                Self::Committed(place) => {
+                    to.u8(7);
+                    place.encode(to);
+                }
             }
         }
         fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -364,6 +477,15 @@ pub mod client {
                     first: from.u64()?,
                     events: from.sequence(CLIENT_EVENTS_MAX)?,
                 }),
+                5 => Ok(Self::Speculative {
+                    place: Place::decode(from)?,
+                    replies: from.sequence(BATCH_REQUESTS_MAX)?,
+                }),
+                6 => Ok(Self::Vouched {
+                    place: Place::decode(from)?,
+                    signature: Signature::decode(from)?,
+                }),
+                7 => Place::decode(from).map(Self::Committed),
                 _ => Err(Malformed),
             }
         }
@@ -425,6 +547,13 @@ pub mod client {
             number: u64,
             /// The operation.
             operation: Bytes,
+        },
+        /// Send a message of the protocol to these replicas.
+        Protocol {
+            /// Who gets it.
+            to: ReplicaSet,
+            /// Its encoding, as [`ToReplica::Protocol`] carries it.
+            message: Bytes,
         },
         /// Tell the application.
         Completed {

@@ -2,7 +2,7 @@
 
 use crate::auth::{Auth, AuthTag, Verified, Verifier};
 use crate::digest::{Digest, Domain};
-use crate::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
+use crate::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
 use crate::limits;
 use crate::membership::{Base, Membership};
 use crate::wire::{Malformed, Reader, Wire, Writer};
@@ -109,6 +109,20 @@ pub trait Protocol: Value {
         message: &Self::Message,
     ) -> Result<(), Reject>;
 
+    /// The same for a message that a client sent. It comes over the client's own channel and is not
+    /// signed. A protocol whose clients only ask has none.
+    ///
+    /// # Errors
+    /// The reason for which the message is refused.
+    fn validate_client(
+        membership: &Membership,
+        verifier: &dyn Verifier,
+        message: &Self::Message,
+    ) -> Result<(), Reject> {
+        let _ = (membership, verifier, message);
+        Err(Reject::WrongRole)
+    }
+
     /// Brings up the core for one epoch. `log` yields what it persisted in this epoch, oldest
     /// first; it is empty the first time. It may begin with what the core persisted when a
     /// checkpoint became stable ([`crate::ports::replica::Output::Stable`]), or with anything
@@ -144,6 +158,8 @@ pub trait Protocol: Value {
 pub enum Event<P: Protocol> {
     /// Authentic and valid, which is not to say true. Includes this replica's own messages.
     Message(Verified<P::Message>),
+    /// A client sent a message of the protocol, which is valid.
+    Client(ClientId, Arc<P::Message>),
     /// A timer ran out. It is no longer armed. It may be stale.
     Timeout(P::Timer),
     /// The host: a request, an answer to an output, the end of a round.

@@ -213,6 +213,11 @@ impl Host {
             | Output::Full { .. }
             | Output::Resumed { .. }
             | Output::Fetch { .. }
+            | Output::Speculate { .. }
+            | Output::Commit { .. }
+            | Output::Rollback { .. }
+            | Output::Restate { .. }
+            | Output::Tell { .. }
             | Output::Entered { .. }
             | Output::Diverged { .. } => panic!("nothing goes wrong in here: {output:?}"),
         }

@@ -4,8 +4,8 @@ use crate::config::ClusterConfig;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::REPLICAS_MAX;
 use pentarchy_core::ports::client::ClientCore;
-use pentarchy_protocols::common::voting_client::VotingClient;
-use pentarchy_protocols::{Entry, PROTOCOLS};
+use pentarchy_core::quorum::Quorums;
+use pentarchy_protocols::{ClientStart, Entry, PROTOCOLS};
 use std::hash::BuildHasher as _;
 
 /// The names of those on which a service may run, as after `--protocol`.
@@ -14,10 +14,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The protocol of this name, also if it is one to measure others against, and no service should
-/// run on it.
+/// run on it. Not one that is known to be unsafe: that can be simulated, and nothing else.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
-    pentarchy_protocols::find(name)
+    pentarchy_protocols::find(name).filter(|entry| !entry.in_museum)
 }
 
 /// How many replicas a protocol needs to tolerate `f` faults. `None` if there is no such protocol,
@@ -40,12 +40,13 @@ pub fn takes_sessions(name: &str) -> bool {
     find(name).is_some_and(|entry| entry.rules.trusts_devices())
 }
 
-/// The client side of the configured protocol: all of them so far are answered by votes.
+/// The client side of the configured protocol.
 pub(crate) fn client_core(config: &ClusterConfig, client: ClientId) -> Box<dyn ClientCore> {
-    let n = config.replicas.len();
+    let group = Quorums { n: config.replicas.len(), f: config.f };
     // Not above the first number that the client's host gives out, which is the same clock, later.
-    let floor = pentarchy_io::clock::wall_micros();
+    let start_floor = pentarchy_io::clock::wall_micros();
     // Its keys are the operating system's randomness.
     let seed = std::hash::RandomState::new().hash_one(client.0);
-    Box::new(VotingClient::new(client, n, config.f, config.timeouts, floor).showing(seed))
+    let entry = find(&config.protocol).expect("a configuration names a protocol that exists");
+    (entry.client)(ClientStart { client, group, timeouts: config.timeouts, start_floor, seed })
 }

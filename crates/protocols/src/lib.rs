@@ -5,6 +5,9 @@
 //! | --- | --- | --- |
 //! | `minbft` | `2f + 1` | [`minbft`] |
 //! | `pbft` | `3f + 1` | [`pbft`] |
+//! | `zyzzyva` | `3f + 1` | [`zyzzyva`] |
+//! | `zyzzyva5` | `5f + 1` | [`zyzzyva`] |
+//! | `zyzzyva-2009` | `3f + 1` | [`zyzzyva`], as printed: unsafe, for the museum |
 //! | `unreplicated` | 1 | [`unreplicated`], for benchmarks only |
 
 #![no_std]
@@ -16,16 +19,41 @@ pub mod common;
 pub mod minbft;
 pub mod pbft;
 pub mod unreplicated;
+pub mod zyzzyva;
 
+use crate::common::voting_client::VotingClient;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use pentarchy_core::Bytes;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::forge::{IsSettled, MakeForger};
-use pentarchy_core::protocol::{BadRecord, Protocol, Rules, Setup};
+use pentarchy_core::ids::ClientId;
+use pentarchy_core::ports::client::ClientCore;
+use pentarchy_core::protocol::{BadRecord, Protocol, Rules, Setup, Timeouts};
+use pentarchy_core::quorum::Quorums;
+use zyzzyva::table::{FIVE, PRINTED, THREE};
+use zyzzyva::{Zyzzyva, ZyzzyvaClient};
 
 /// Starts a replica core; its first effects are appended.
 pub type Start = fn(Setup, &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore>;
+
+/// What a client core is started with.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientStart {
+    /// Who.
+    pub client: ClientId,
+    /// Replicas, and faults that are tolerated.
+    pub group: Quorums,
+    /// The numbers behind delays.
+    pub timeouts: Timeouts,
+    /// Every number below is settled.
+    pub start_floor: u64,
+    /// What chooses requests that are shown to all; known to no replica.
+    pub seed: u64,
+}
+
+/// Starts a client core.
+pub type StartClient = fn(ClientStart) -> Box<dyn ClientCore>;
 
 /// One protocol that can be chosen by name.
 #[derive(Clone, Copy)]
@@ -34,10 +62,14 @@ pub struct Entry {
     pub rules: Rules,
     /// Brings up a replica.
     pub start: Start,
+    /// Brings up a client.
+    pub client: StartClient,
     /// Whether these are records of such a replica; to be asked before it starts with them.
     pub check_records: fn(&[Bytes]) -> Result<(), BadRecord>,
     /// Whether a user may run a service on it.
     pub for_users: bool,
+    /// Whether it is known to be unsafe, and here only to show that.
+    pub in_museum: bool,
     /// Makes a replica that lies, for searches; none if nobody has written down how.
     pub forger: Option<MakeForger>,
     /// Which messages have no effect any more, for the explorer.
@@ -47,12 +79,14 @@ pub struct Entry {
 }
 
 /// Every protocol.
-pub static PROTOCOLS: [Entry; 3] = [
+pub static PROTOCOLS: [Entry; 6] = [
     Entry {
         rules: minbft::MinBft::RULES,
         start: start_minbft,
+        client: voting_client,
         check_records: Erased::<minbft::MinBft>::check_records,
         for_users: true,
+        in_museum: false,
         forger: Some(minbft::Byzantine::boxed),
         is_settled: minbft::is_settled,
         starts: &minbft::STARTS,
@@ -60,17 +94,54 @@ pub static PROTOCOLS: [Entry; 3] = [
     Entry {
         rules: pbft::Pbft::RULES,
         start: start_pbft,
+        client: voting_client,
         check_records: Erased::<pbft::Pbft>::check_records,
         for_users: true,
+        in_museum: false,
         forger: Some(pbft::Byzantine::boxed),
         is_settled: pbft::is_settled,
         starts: &[],
     },
     Entry {
+        rules: Zyzzyva::<THREE>::RULES,
+        start: start_zyzzyva::<THREE>,
+        client: zyzzyva_client::<THREE>,
+        check_records: Erased::<Zyzzyva<THREE>>::check_records,
+        for_users: true,
+        in_museum: false,
+        forger: Some(zyzzyva::Byzantine::boxed::<THREE>),
+        is_settled: zyzzyva::is_settled,
+        starts: &[],
+    },
+    Entry {
+        rules: Zyzzyva::<FIVE>::RULES,
+        start: start_zyzzyva::<FIVE>,
+        client: zyzzyva_client::<FIVE>,
+        check_records: Erased::<Zyzzyva<FIVE>>::check_records,
+        for_users: true,
+        in_museum: false,
+        forger: Some(zyzzyva::Byzantine::boxed::<FIVE>),
+        is_settled: zyzzyva::is_settled,
+        starts: &[],
+    },
+    Entry {
+        rules: Zyzzyva::<PRINTED>::RULES,
+        start: start_zyzzyva::<PRINTED>,
+        client: zyzzyva_client::<PRINTED>,
+        check_records: Erased::<Zyzzyva<PRINTED>>::check_records,
+        for_users: false,
+        in_museum: true,
+        forger: Some(zyzzyva::Byzantine::boxed::<PRINTED>),
+        is_settled: zyzzyva::is_settled,
+        starts: &[],
+    },
+    Entry {
         rules: unreplicated::Unreplicated::RULES,
         start: start_unreplicated,
+        client: voting_client,
         check_records: Erased::<unreplicated::Unreplicated>::check_records,
         for_users: false,
+        in_museum: false,
         forger: None,
         is_settled: |_, _| false,
         starts: &[],
@@ -101,4 +172,24 @@ fn start_pbft(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
 
 fn start_unreplicated(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
     Box::new(Erased::<unreplicated::Unreplicated>::start(setup, out))
+}
+
+fn start_zyzzyva<const KIND: usize>(
+    setup: Setup,
+    out: &mut Vec<CoreEffect>,
+) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<Zyzzyva<KIND>>::start(setup, out))
+}
+
+fn voting(start: ClientStart) -> VotingClient {
+    let ClientStart { client, group, timeouts, start_floor, seed } = start;
+    VotingClient::new(client, group.n, group.f, timeouts, start_floor).showing(seed)
+}
+
+fn voting_client(start: ClientStart) -> Box<dyn ClientCore> {
+    Box::new(voting(start))
+}
+
+fn zyzzyva_client<const KIND: usize>(start: ClientStart) -> Box<dyn ClientCore> {
+    Box::new(ZyzzyvaClient::new(KIND, start.group, voting(start)))
 }

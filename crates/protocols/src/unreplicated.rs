@@ -56,7 +56,10 @@ impl Protocol for Unreplicated {
         match event {
             Event::Input(Input::Request { envelope, .. }) => self.waiting.push(envelope),
             Event::Input(Input::Round { now }) => self.execute(now, out),
-            Event::Input(Input::Checkpointed { .. } | Input::Installed { .. })
+            Event::Input(
+                Input::Checkpointed { .. } | Input::Installed { .. } | Input::Wanted { .. },
+            )
+            | Event::Client(..)
             | Event::Timeout(NoTimer) => {}
             Event::Message(message) => match *message.message {},
         }

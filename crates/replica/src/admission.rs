@@ -4,7 +4,7 @@ use crate::error::Fatal;
 use crate::network::Network;
 use crate::unit::Unit;
 use bytes::Bytes;
-use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::erased::{CoreEvent, Incoming};
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::{CLIENT_REPLIES_BYTES_MAX, PENDING_CLIENT_ENVELOPES_MAX};
 use pentarchy_core::ports::client::{ToClient, ToReplica};
@@ -18,6 +18,8 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Admission {
     fresh: Vec<Arc<Envelope>>,
+    /// Messages of the protocol that clients sent in this round.
+    said: Vec<(ClientId, Incoming)>,
     /// Requests that each client sent in this round, taken or not.
     sent: BTreeMap<ClientId, usize>,
     /// Envelopes that wait in the core, as of the first envelope of the round.
@@ -52,6 +54,7 @@ impl Admission {
             Ok(ToReplica::Status) => {
                 self.asked_status.insert(client);
             }
+            Ok(ToReplica::Protocol(message)) => self.on_protocol(client, &message, unit),
             Ok(ToReplica::Resume { from }) => on_resume(client, from, now_ms, unit, network),
             Err(_) => {
                 network.counters.client_malformed += 1;
@@ -79,7 +82,7 @@ impl Admission {
         client: ClientId,
         envelope: Arc<Envelope>,
         now_ms: u64,
-        unit: &Unit,
+        unit: &mut Unit,
         network: &mut Network,
     ) {
         if envelope.client != client {
@@ -101,7 +104,20 @@ impl Admission {
         self.fresh.push(envelope);
     }
 
-    /// Hands the round's authentic envelopes to the core.
+    /// A message of the protocol: no more of them in a round than envelopes.
+    fn on_protocol(&mut self, client: ClientId, message: &Bytes, unit: &mut Unit) {
+        let sent = self.sent.entry(client).or_default();
+        *sent += 1;
+        if *sent > PENDING_CLIENT_ENVELOPES_MAX {
+            return;
+        }
+        match unit.core.open_client(&*unit.verifier, message) {
+            Ok(incoming) => self.said.push((client, incoming)),
+            Err(why) => unit.rejects.add(why),
+        }
+    }
+
+    /// Hands the round's authentic envelopes to the core, and what clients said otherwise.
     pub fn deliver(
         &mut self,
         now_ms: u64,
@@ -110,6 +126,9 @@ impl Admission {
     ) -> Result<(), Fatal> {
         self.waiting = None;
         self.sent.clear();
+        for (client, incoming) in std::mem::take(&mut self.said) {
+            unit.step(CoreEvent::Client(client, incoming), network)?;
+        }
         let mut fresh = std::mem::take(&mut self.fresh);
         if !is_authentic(&fresh, unit) {
             fresh = separate(fresh, now_ms, unit, network);
@@ -168,7 +187,8 @@ fn separate(
     good
 }
 
-/// Answers a query, unless this replica is not yet where it was before it stopped, so much waits
+/// Answers a query, unless this replica is not yet where it was before it stopped, what it executed
+/// may be taken back, so much waits
 /// for the client that it would not be read soon, or the result is larger than an ordered one may
 /// be.
 fn on_query(
@@ -178,7 +198,7 @@ fn on_query(
     unit: &mut Unit,
     network: &mut Network,
 ) {
-    let behind = unit.executor.executed() < unit.answers_from;
+    let behind = unit.executor.executed() < unit.answers_from || unit.executor.is_speculative();
     if behind || network.client_queued_bytes(&client) >= network.limits().query_queue_bytes {
         network.counters.client_queries_dropped += 1;
         return;
@@ -195,7 +215,8 @@ fn on_query(
 /// Sends a client the events that it misses, unless so much waits for it that it would not read
 /// them soon; it asks again.
 fn on_resume(client: ClientId, from: u64, now_ms: u64, unit: &Unit, network: &mut Network) {
-    if network.client_queued_bytes(&client) >= network.limits().query_queue_bytes {
+    let crowded = network.client_queued_bytes(&client) >= network.limits().query_queue_bytes;
+    if crowded || unit.executor.withholds_events(&client) {
         network.counters.client_resumes_dropped += 1;
         return;
     }

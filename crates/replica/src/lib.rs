@@ -54,6 +54,7 @@ pub mod meter;
 mod network;
 mod peers;
 pub mod readiness;
+mod speculation;
 pub mod status;
 mod timers;
 mod unit;

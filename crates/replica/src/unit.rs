@@ -15,11 +15,11 @@ use crate::timers::Timers;
 use bytes::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
-use pentarchy_core::executor::{Executor, Notice};
+use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::{REPLY_WHOLE_BYTES, TRANSFER_CHUNKS_IN_FLIGHT};
 use pentarchy_core::membership::Base;
-use pentarchy_core::ports::client::{Reply, ToClient};
+use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
 use pentarchy_core::request::Envelope;
@@ -373,6 +373,9 @@ impl Unit {
             | Output::Checkpoint { .. }
             | Output::Stable { .. }
             | Output::Fetch { .. }
+            | Output::Speculate { .. }
+            | Output::Commit { .. }
+            | Output::Rollback { .. }
                 if self.ended.is_some() => {}
             output if self.keeper.as_ref().is_some_and(|keeper| keeper.drops(&output)) => {}
             Output::Resumed { upto } => self.answers_from = upto,
@@ -392,6 +395,13 @@ impl Unit {
                     self.on_ended(network)?;
                 }
             }
+            Output::Speculate { slot, batch, view, history } => {
+                self.speculate(Place { view, slot, history }, &batch, network);
+            }
+            Output::Commit { upto } => self.commit(upto, network)?,
+            Output::Rollback { after } => self.roll_back(after),
+            Output::Restate { view } => self.executor.restate(view),
+            Output::Tell { client, message } => self.tell_client(client, message, network),
             Output::Checkpoint { slot } => {
                 let mut state = self.executor.checkpoint();
                 if self.fault == Fault::Equivocate {
@@ -433,23 +443,12 @@ impl Unit {
     }
 
     /// What is known of an envelope's requests that are settled.
-    fn settled<'a>(&'a self, envelope: &'a Envelope) -> impl Iterator<Item = Reply> + 'a {
+    pub fn settled<'a>(&'a self, envelope: &'a Envelope) -> impl Iterator<Item = Reply> + 'a {
         let known = envelope.requests.iter().zip(self.executor.lookups(envelope));
         known.filter_map(|(request, known)| match known {
             Lookup::New => None,
             Lookup::Settled(outcome) => Some(Reply { number: request.number, outcome }),
         })
-    }
-
-    /// Answers from the client table what is settled, and gives the core what is left to be
-    /// ordered.
-    pub fn answer_settled(&self, envelope: Arc<Envelope>, network: &mut Network) -> Option<Input> {
-        let replies: Vec<Reply> = self.settled(&envelope).collect();
-        let settled = replies.iter().map(|reply| reply.number).collect();
-        for reply in replies {
-            network.notify(&envelope.client, Notice::Reply(reply));
-        }
-        request(envelope, settled, false)
     }
 
     fn on_transfer(
@@ -514,7 +513,7 @@ impl Unit {
 }
 
 /// An envelope for the core, unless all of it is settled.
-fn request(envelope: Arc<Envelope>, settled: Vec<u64>, passed_on: bool) -> Option<Input> {
+pub fn request(envelope: Arc<Envelope>, settled: Vec<u64>, passed_on: bool) -> Option<Input> {
     let is_new = settled.len() < envelope.requests.len();
     is_new.then_some(Input::Request { envelope, settled, passed_on })
 }

@@ -16,7 +16,7 @@ use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::REPLY_WHOLE_BYTES_MIN;
 use pentarchy_core::membership::{Life, Membership};
-use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
+use pentarchy_core::ports::client::{Place, Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Reject, TimerKey, To};
 use pentarchy_core::request::{Envelope, Request};
@@ -36,6 +36,7 @@ mod epochs;
 mod impostor;
 mod kept;
 mod lies;
+mod speculation;
 mod usurp;
 
 pub use acts::{Act, Address, Observation, Packet};
@@ -306,7 +307,12 @@ impl ReplicaNode {
     fn on_client(&mut self, from: Address, wire: &Bytes, out: &mut Vec<Act>) -> Result<(), Reject> {
         match ToReplica::from_bytes(wire).map_err(|_| Reject::Malformed)? {
             ToReplica::Request(envelope) => self.on_request(envelope, out),
-            ToReplica::Query { .. } if self.executor.executed() < self.answers_from => Ok(()),
+            ToReplica::Query { .. }
+                if self.executor.executed() < self.answers_from
+                    || self.executor.is_speculative() =>
+            {
+                Ok(())
+            }
             ToReplica::Query { number, operation } => {
                 let answer = ToClient::Answer { number, result: self.executor.query(&operation) };
                 self.answer(from, answer, out);
@@ -315,6 +321,7 @@ impl ReplicaNode {
             ToReplica::Resume { from: number } => {
                 if let Address::Client(index) = from
                     && let Some(client) = self.clients.get(usize::from(index))
+                    && !self.executor.withholds_events(client)
                 {
                     let events = self.executor.events(client, number);
                     out.push(Act::Send { to: from, packet: Packet::ToClient(events.to_bytes()) });
@@ -322,6 +329,17 @@ impl ReplicaNode {
                 Ok(())
             }
             ToReplica::Status => Ok(()),
+            ToReplica::Protocol(message) => {
+                // What a client shows comes from replicas that may lie, or from an epoch that is
+                // over; it cannot tell.
+                if let Ok(incoming) = self.core.open_client(&self.keys, &message)
+                    && let Address::Client(index) = from
+                    && let Some(client) = self.clients.get(usize::from(index))
+                {
+                    self.feed(CoreEvent::Client(*client, incoming), out);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -334,7 +352,7 @@ impl ReplicaNode {
         self.overhear_client(&envelope);
         let numbers = settled.iter().map(|reply| reply.number).collect();
         if !settled.is_empty() {
-            self.reply(envelope.client, settled, out);
+            self.answer_settled(&envelope, settled, out);
         }
         self.admit(envelope, numbers, false);
         self.run(out);
@@ -556,10 +574,20 @@ impl ReplicaNode {
             | Output::Checkpoint { .. }
             | Output::Stable { .. }
             | Output::Fetch { .. }
+            | Output::Speculate { .. }
+            | Output::Commit { .. }
+            | Output::Rollback { .. }
                 if self.is_over() => {}
             output if self.kept.as_ref().is_some_and(|kept| kept.drops(&output)) => {}
             Output::Resumed { upto } => self.answers_from = upto,
             Output::Execute { slot, batch } => self.execute(slot, batch, out),
+            Output::Speculate { slot, batch, view, history } => {
+                self.speculate(Place { view, slot, history }, batch, out);
+            }
+            Output::Commit { upto } => self.commit(upto, out),
+            Output::Rollback { after } => self.roll_back(after, out),
+            Output::Restate { view } => self.executor.restate(view),
+            Output::Tell { client, message } => self.tell(client, message, out),
             Output::Checkpoint { slot } => {
                 assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");
                 let state = self.executor.checkpoint();

@@ -10,15 +10,17 @@ use crate::checker::epoch_handover::EpochHandover;
 use crate::checker::events::Events;
 use crate::checker::linearizability::{self, Seen};
 use crate::checker::promptness::Promptness;
+use crate::checker::speculation::{Done, Speculation};
 use crate::checker::stability::Stability;
 use crate::checker::validity::Validity;
 use crate::checker::{Broken, Verdict, acceptance, bounds, durability, evidence};
 use crate::crypto::{Crypto, member_id};
 use crate::node::{Address, Observation};
 use crate::run::{FINDINGS, Summary};
-use crate::service::Operation;
+use crate::service::{Action, Operation};
 use crate::swarm::{Disturbance, Options};
 use crate::time::Micros;
+use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, Slot, View};
 use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
@@ -52,6 +54,7 @@ pub struct Oracle {
     counters: CounterUniqueness,
     handover: EpochHandover,
     events_told: Events,
+    speculation: Speculation,
     history: Vec<Seen>,
     /// Places in the history of what is outstanding.
     open: BTreeMap<(ClientId, u64), usize>,
@@ -60,6 +63,7 @@ pub struct Oracle {
     refused: Option<Broken>,
     highest_view: View,
     transfers: u64,
+    rollbacks: u64,
     rejected: u64,
     found: [u64; FINDINGS.len()],
     undecided: u64,
@@ -93,12 +97,14 @@ impl Oracle {
             counters: CounterUniqueness::default(),
             handover: EpochHandover::new(membership.clone()),
             events_told: Events::default(),
+            speculation: Speculation::default(),
             history: Vec::new(),
             open: BTreeMap::new(),
             events: 0,
             refused: None,
             highest_view: View(0),
             transfers: 0,
+            rollbacks: 0,
             rejected: 0,
             found: [0; FINDINGS.len()],
             undecided: 0,
@@ -125,14 +131,10 @@ impl Oracle {
             return Ok(());
         }
         match seen {
-            Observation::Executed { slot, batch } => {
-                audit.note(slot.0, 30, u64::from(replica.0), &batch.digest.0);
-                self.handover.executed(replica, *slot, batch)?;
-                self.agreed_time.executed(now, replica, *slot, batch.time)?;
-                if self.agreement.executed(replica, *slot, batch.digest)? {
-                    self.validity.executed(*slot, batch)?;
-                }
-            }
+            Observation::Executed { .. }
+            | Observation::Speculated { .. }
+            | Observation::RolledBack { .. }
+            | Observation::Committed { .. } => self.executes(replica, seen, now, audit)?,
             Observation::Checkpointed { slot, state } => {
                 audit.note(slot.0, 31, u64::from(replica.0), &state.0);
                 self.checkpoints.state(replica, *slot, *state, Source::Computed)?;
@@ -142,6 +144,7 @@ impl Oracle {
             }
             Observation::Installed { slot, state } => {
                 self.transfers += 1;
+                self.speculation.reset(replica);
                 self.agreement.installed(replica, *slot);
                 self.handover.installed(replica, *slot);
                 self.checkpoints.state(replica, *slot, *state, Source::Installed)?;
@@ -174,13 +177,68 @@ impl Oracle {
         Ok(())
     }
 
+    /// A replica executed something, took it back, or has it count.
+    fn executes(
+        &mut self,
+        replica: ReplicaId,
+        seen: &Observation,
+        now: Micros,
+        audit: &mut Audit,
+    ) -> Verdict {
+        match seen {
+            Observation::Executed { slot, batch } => {
+                self.executed(replica, *slot, batch, now, audit)?;
+            }
+            Observation::Speculated { slot, batch, ran, told } => {
+                audit.note(slot.0, 34, u64::from(replica.0), &batch.digest.0);
+                let (batch, ran, told) = (batch.clone(), ran.clone(), told.clone());
+                self.speculation.speculated(replica, *slot, Done { batch, ran, told });
+            }
+            Observation::RolledBack { after } => {
+                audit.note(after.0, 35, u64::from(replica.0), &[]);
+                self.rollbacks += 1;
+                self.speculation.rolled_back(replica, *after);
+            }
+            Observation::Committed { upto } => {
+                for (slot, done) in self.speculation.committed(replica, *upto)? {
+                    self.executed(replica, slot, &done.batch, now, audit)?;
+                    for (client, number) in done.ran {
+                        self.at_most_once.ran(replica, slot, client, number)?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A batch that is final was executed.
+    fn executed(
+        &mut self,
+        replica: ReplicaId,
+        slot: Slot,
+        batch: &Batch,
+        now: Micros,
+        audit: &mut Audit,
+    ) -> Verdict {
+        audit.note(slot.0, 30, u64::from(replica.0), &batch.digest.0);
+        self.handover.executed(replica, slot, batch)?;
+        self.agreed_time.executed(now, replica, slot, batch.time)?;
+        if self.agreement.executed(replica, slot, batch.digest)? {
+            self.validity.executed(slot, batch)?;
+        }
+        Ok(())
+    }
+
     /// A correct replica lost its memory.
     pub fn restarted(&mut self, replica: ReplicaId) {
+        self.speculation.reset(replica);
         self.handover.restarted(replica);
     }
 
     /// A correct replica goes on from what it had kept: it executes again what is behind that.
     pub fn resumed(&mut self, replica: ReplicaId, epoch: Epoch, slot: Slot) {
+        self.speculation.reset(replica);
         self.agreement.resumed(replica, slot);
         self.handover.resumed(replica, epoch, slot);
         self.at_most_once.resumed(replica, slot);
@@ -273,6 +331,10 @@ impl Oracle {
         let Some(index) = self.open.remove(&(client, number)) else { return };
         self.events += 1;
         let seen = &mut self.history[index];
+        let orders = seen.action != Action::Get;
+        if let Err(broken) = self.speculation.accepted(client, number, &outcome, orders) {
+            self.refused.get_or_insert(broken);
+        }
         match outcome {
             Outcome::Done(result) => seen.result = Some(result.to_vec()),
             Outcome::Forgotten => {}
@@ -290,6 +352,14 @@ impl Oracle {
     /// If another one has another.
     pub fn ended(&mut self, replica: ReplicaId, slot: Slot, state: Digest) -> Verdict {
         self.checkpoints.state(replica, slot, state, Source::Final)
+    }
+
+    /// Everything is final.
+    ///
+    /// # Errors
+    /// If a client acted on what is not in the final history.
+    pub fn all_is_final(&self) -> Verdict {
+        self.speculation.ended()
     }
 
     /// Looks at all that clients saw.
@@ -315,6 +385,7 @@ impl Oracle {
             stable: self.checkpoints.stable(),
             view: self.highest_view,
             transfers: self.transfers,
+            rollbacks: self.rollbacks,
             rejected: self.rejected,
             found: self.found,
             undecided: self.undecided,

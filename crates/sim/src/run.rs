@@ -108,6 +108,8 @@ pub struct Summary {
     pub view: View,
     /// States that were transferred and installed.
     pub transfers: u64,
+    /// Times that a correct replica took back what it had executed.
+    pub rollbacks: u64,
     /// Packets that arrived.
     pub messages: u64,
     /// Packets that were refused.

@@ -222,6 +222,10 @@ impl ClientNode {
                         since.unwrap_or_else(|| panic!("{} completes {number} once", self.id));
                     out.push(ClientAct::Completed { number, since, outcome });
                 }
+                Effect::Protocol { to, message } => {
+                    let bytes = ToReplica::Protocol(message).to_bytes();
+                    out.extend(to.iter().map(|to| send(to, bytes.clone())));
+                }
                 Effect::Resume { to, from } => {
                     let bytes = ToReplica::Resume { from }.to_bytes();
                     out.extend(to.iter().map(|to| send(to, bytes.clone())));

@@ -444,6 +444,9 @@ impl<'a> World<'a> {
         if self.oracle.events_missing() || self.replicas.iter().any(Replica::is_away) {
             return false;
         }
+        if self.correct().any(|(_, replica)| replica.node.executor().is_speculative()) {
+            return false;
+        }
         let mut executed = self.correct().map(|(_, replica)| replica.node.executor().executed());
         let first = executed.next();
         executed.all(|slot| Some(slot) == first)
@@ -475,13 +478,18 @@ impl<'a> World<'a> {
 
     fn finish(&mut self) -> Result<Summary, crate::checker::Broken> {
         for replica in &mut self.replicas {
-            // One that waits for the state with which its epoch began has none that is anybody's.
-            if !replica.crashed && replica.adversary.is_none() && replica.node.is_level() {
+            // One that waits for the state with which its epoch began has none that is anybody's,
+            // and one that may take something back has none that lasts.
+            let lasts = replica.node.is_level() && !replica.node.executor().is_speculative();
+            if !replica.crashed && replica.adversary.is_none() && lasts {
                 let slot = replica.node.executor().executed();
                 let state = replica.node.state();
                 self.oracle.ended(replica.id, slot, state)?;
                 self.audit.note(self.now, 20, u64::from(replica.id.0), &state.0);
             }
+        }
+        if self.is_done() {
+            self.oracle.all_is_final()?;
         }
         self.oracle.history()?;
         let mut summary = self.oracle.summary();

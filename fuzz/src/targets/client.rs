@@ -103,6 +103,7 @@ impl Scene {
                 }
                 Effect::Query { number, .. } => assert!(self.open.contains(&number)),
                 Effect::Event { .. } | Effect::EventsLost { .. } => panic!("believed the liar"),
+                Effect::Protocol { .. } => panic!("this protocol has no messages of clients"),
                 Effect::Resume { .. } | Effect::WakeAt(_) => {}
             }
         }

@@ -13,7 +13,7 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::protocol::{Memory, Setup};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Reader, Wire, Writer};
-use pentarchy_protocols::{PROTOCOLS, minbft, pbft};
+use pentarchy_protocols::{PROTOCOLS, minbft, pbft, zyzzyva};
 use pentarchy_sim::node::Packet;
 use pentarchy_sim::world::membership;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ thread_local! {
 fn cores() -> Vec<Box<dyn ReplicaCore>> {
     let start = |entry: &pentarchy_protocols::Entry| {
         let n = entry.rules.replicas(1);
-        let membership = Arc::new(membership(group::SEED, n, (n - 1) / 2));
+        let membership = Arc::new(membership(group::SEED, n, usize::from(n > 1)));
         let setup = Setup {
             me: ReplicaId(0),
             membership,
@@ -70,9 +70,15 @@ pub fn run(input: &[u8]) {
                 let canonical = match core.rules().name {
                     "minbft" => canonical::<minbft::Message>(&wire),
                     "pbft" => canonical::<pbft::Message>(&wire),
+                    name if name.starts_with("zyzzyva") => canonical::<zyzzyva::Message>(&wire),
                     other => panic!("{other} has messages; add them here"),
                 };
                 assert_eq!(canonical, wire, "one encoding of each message");
+            }
+            // Only clients of Zyzzyva take part in a protocol.
+            if bounded(2 * wire.len(), || core.open_client(verifier, &wire)).is_ok() {
+                let message = zyzzyva::Message::from_bytes(&wire).expect("it was opened");
+                assert_eq!(message.to_bytes(), wire, "one encoding of each message");
             }
         }
     });

@@ -329,6 +329,9 @@ impl Group {
             Observation::Left { .. } | Observation::Rests { .. } | Observation::Found(_) => {
                 panic!("{id} has a disk");
             }
+            Observation::Speculated { .. }
+            | Observation::Committed { .. }
+            | Observation::RolledBack { .. } => panic!("{id} speculates"),
             // The group has nobody who lost its memory.
             Observation::Asked { .. } | Observation::Ended(_) | Observation::Began(_) => {
                 panic!("{id} leaves its epoch");

@@ -3,6 +3,7 @@
 mod epochs;
 mod executor;
 mod roster;
+mod speculation;
 mod toy;
 mod transfer;
 mod tree;

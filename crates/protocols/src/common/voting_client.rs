@@ -49,7 +49,8 @@ mod inbox;
 mod tests;
 mod told;
 
-use ballot::{Ballot, Fingerprint};
+use ballot::Ballot;
+pub use ballot::Fingerprint;
 use inbox::Inbox;
 use told::Told;
 
@@ -266,11 +267,27 @@ impl VotingClient {
                     inbox.on_events(from, (oldest, first, events), out);
                 }
             }
+            // Replicas that answer for themselves say nothing that is not final.
+            ToClient::Speculative { .. } | ToClient::Vouched { .. } | ToClient::Committed(_) => {}
         }
     }
 
-    /// Completes a request.
-    fn complete(&mut self, number: u64, outcome: Outcome, out: &mut Vec<Effect>) {
+    /// Whether this number was sent and has no result.
+    #[must_use]
+    pub fn awaits(&self, number: u64) -> bool {
+        matches!(self.pending.get(&number), Some(Pending::Sent { .. }))
+    }
+
+    /// A replica is in this view, as it says.
+    pub fn note_view(&mut self, from: ReplicaId, view: View) {
+        if let Some(known) = self.views.get_mut(usize::from(from.0)) {
+            *known = view;
+        }
+    }
+
+    /// Completes a request: the protocol's own client may find otherwise that it can rely on a
+    /// result.
+    pub fn complete(&mut self, number: u64, outcome: Outcome, out: &mut Vec<Effect>) {
         let Some(Pending::Sent { draft, told, .. }) = self.pending.get(&number) else { return };
         let draft = *draft;
         self.told.forget(told.as_ref());

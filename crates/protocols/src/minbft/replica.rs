@@ -170,6 +170,8 @@ impl Protocol for MinBft {
             Event::Message(message) => self.on_message(message, out),
             Event::Timeout(timer) => self.on_timeout(timer, out),
             Event::Input(input) => self.on_input(input, out),
+            // Refused at the door: clients of this protocol only ask.
+            Event::Client(..) => {}
         }
     }
 

@@ -155,6 +155,8 @@ impl Protocol for Pbft {
             Event::Message(message) => self.on_message(message, out),
             Event::Timeout(timer) => self.on_timeout(timer, out),
             Event::Input(input) => self.on_input(input, out),
+            // Refused at the door: clients of this protocol only ask.
+            Event::Client(..) => {}
         }
     }
 

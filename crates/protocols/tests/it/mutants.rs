@@ -44,6 +44,11 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
     find_all("pbft", &expected);
 }
 
+#[test]
+fn random_worlds_find_seeded_bugs_of_zyzzyva() {
+    find_all("zyzzyva", &[("zyzzyva.clients-not-rolled-back", "checkpoint")]);
+}
+
 fn find_all(protocol: &str, expected: &[(&str, &str)]) {
     let named = |name: &str| swarm_mutants().find(|it| it.name == name).expect("it is listed");
     let mutants: Vec<_> = expected.iter().map(|(name, _)| named(name)).collect();

@@ -3,14 +3,15 @@
 //! and `WATCH=1` with it every single thing that happens there.
 
 use pentarchy_core::ids::ReplicaId;
-use pentarchy_protocols::common::voting_client::VotingClient;
+use pentarchy_core::quorum::Quorums;
+use pentarchy_protocols::ClientStart;
 use pentarchy_sim::adversary::Behaviour;
 use pentarchy_sim::crypto::Means;
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::{
-    ClientSetup, FINDINGS, Factories, Summary, Violation, run_many, run_options, run_seed,
-    watch_seed,
+    ClientSetup, FINDINGS, Factories, StartClient, Summary, Violation, run_many, run_options,
+    run_seed, watch_seed,
 };
 use pentarchy_sim::swarm::{Disturbance, Options, SimConfig, Target};
 use pentarchy_sim::twins::{run_schedules, schedules};
@@ -19,15 +20,14 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-fn client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
-    let ClientSetup { client, n, f, timeouts, start_floor } = setup;
-    let core = VotingClient::new(client, n, f, timeouts, start_floor);
-    Box::new(core.showing(u64::from(client.0[0])))
-}
-
 pub fn factories(protocol: &str) -> Factories<'static> {
     let entry = pentarchy_protocols::find(protocol).expect("a registered protocol");
-    Factories::new(entry.rules, &entry.start, &client).with_forger(entry.forger)
+    let client: &'static StartClient<'static> = Box::leak(Box::new(|setup: ClientSetup| {
+        let ClientSetup { client, n, f, timeouts, start_floor } = setup;
+        let (group, seed) = (Quorums { n, f }, u64::from(client.0[0]));
+        (entry.client)(ClientStart { client, group, timeouts, start_floor, seed })
+    }));
+    Factories::new(entry.rules, &entry.start, client).with_forger(entry.forger)
 }
 
 /// A number from the environment, decimal or hexadecimal.
@@ -102,6 +102,26 @@ fn minbft_in_a_perfect_network() {
 #[test]
 fn pbft_in_a_perfect_network() {
     in_a_perfect_network("pbft");
+}
+
+#[test]
+fn zyzzyva_in_a_perfect_network() {
+    in_a_perfect_network("zyzzyva");
+}
+
+#[test]
+fn zyzzyva5_in_a_perfect_network() {
+    in_a_perfect_network("zyzzyva5");
+}
+
+#[test]
+fn zyzzyva_survives_faults() {
+    survives_faults("zyzzyva", 30);
+}
+
+#[test]
+fn zyzzyva5_survives_faults() {
+    survives_faults("zyzzyva5", 30);
 }
 
 #[test]
@@ -297,7 +317,8 @@ fn provokes(protocol: &str, names: &[&'static str]) {
 /// lies that it was told.
 #[test]
 fn a_client_that_believes_one_replica_is_found() {
-    let credulous = |setup: ClientSetup| client(ClientSetup { f: 0, ..setup });
+    let credulous =
+        |setup: ClientSetup| (factories("minbft").client)(ClientSetup { f: 0, ..setup });
     let factories = Factories { client: &credulous, ..factories("minbft") };
     let found = (0..200).find_map(|seed| run_seed(seed, &SimConfig::default(), &factories).err());
     let violation = found.expect("200 worlds hold a liar");

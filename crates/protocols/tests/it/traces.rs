@@ -30,3 +30,8 @@ fn minbft() {
 fn pbft() {
     traces_of("pbft", 6);
 }
+
+#[test]
+fn zyzzyva() {
+    traces_of("zyzzyva", 5);
+}

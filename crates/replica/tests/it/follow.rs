@@ -136,6 +136,7 @@ impl Protocol for Follow {
                 self.early.retain(|early, _| *early > slot);
                 self.execute(out);
             }
+            Event::Client(..) | Event::Input(Input::Wanted { .. }) => {}
             Event::Message(order) => {
                 let Order { slot, proposal, checkpoint } = &*order.message;
                 if *slot == Slot(0) {

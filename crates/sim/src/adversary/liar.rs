@@ -34,6 +34,28 @@ fn lie(truth: ToClient, rng: &mut Rng) -> ToClient {
             digests.iter_mut().for_each(|told| told.digest.0[0] ^= u8::from(rng.percent(50)));
             ToClient::Digests { view, digests }
         }
+        ToClient::Speculative { mut place, replies } => {
+            let mut replies = replies;
+            match rng.below(4) {
+                0 => place.view = View(rng.below(10)),
+                1 => place.slot = place.slot.next(),
+                2 => place.history.0[0] ^= 1,
+                _ => replies = replies.into_iter().map(|it| false_reply(it, rng)).collect(),
+            }
+            if rng.percent(20) {
+                ToClient::Replies { view: place.view, replies }
+            } else {
+                ToClient::Speculative { place, replies }
+            }
+        }
+        ToClient::Vouched { mut place, mut signature } => {
+            match rng.below(3) {
+                0 => place.slot = place.slot.next(),
+                1 => signature.0[0] ^= 1,
+                _ => return ToClient::Committed(place),
+            }
+            ToClient::Vouched { place, signature }
+        }
         ToClient::Answer { number, .. } => {
             ToClient::Answer { number, result: Bytes::from_static(b"a lie") }
         }

@@ -155,6 +155,27 @@ pub enum Observation {
         /// The batch.
         batch: Arc<Batch>,
     },
+    /// It executed a slot, which it may take back.
+    Speculated {
+        /// The slot.
+        slot: Slot,
+        /// The batch.
+        batch: Arc<Batch>,
+        /// What its service ran.
+        ran: Vec<(ClientId, u64)>,
+        /// What it told clients.
+        told: Vec<(ClientId, Vec<Reply>)>,
+    },
+    /// What it executed up to this slot counts.
+    Committed {
+        /// The slot.
+        upto: Slot,
+    },
+    /// It took back what it had executed behind this slot.
+    RolledBack {
+        /// The slot.
+        after: Slot,
+    },
     /// It answered a client.
     Replied {
         /// Whom.

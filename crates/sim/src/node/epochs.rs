@@ -167,7 +167,7 @@ impl ReplicaNode {
         self.succession.epochs.on_round(now, &mut steps);
         if steps.contains(&Step::AskAdmission) {
             let message = self.admission(now, out);
-            self.tell(self.others, &message, out);
+            self.tell_peers(self.others, &message, out);
         }
         self.succeed(steps, out);
     }
@@ -188,7 +188,7 @@ impl ReplicaNode {
     fn succeed(&mut self, steps: Vec<Step>, out: &mut Vec<Act>) {
         for step in steps {
             match step {
-                Step::Send { to, message } => self.tell(to, &message, out),
+                Step::Send { to, message } => self.tell_peers(to, &message, out),
                 Step::Begin { membership, sources } => {
                     self.succession.next = Some((membership, sources));
                 }
@@ -198,7 +198,7 @@ impl ReplicaNode {
     }
 
     /// Says something about epochs to these.
-    pub(super) fn tell(&self, to: ReplicaSet, message: &Message, out: &mut Vec<Act>) {
+    pub(super) fn tell_peers(&self, to: ReplicaSet, message: &Message, out: &mut Vec<Act>) {
         let bytes = message.to_bytes();
         for peer in to.iter() {
             let packet = Packet::Epochs(bytes.clone());
@@ -233,6 +233,8 @@ impl ReplicaNode {
         let begun = self.device.lock().expect("a device does not panic").begin_epoch(&membership);
         assert!(begun.is_ok() || self.faulty.is_some(), "{} goes back to an epoch", self.id);
         self.succession.epoch = membership.epoch;
+        // The epoch has ended without what was only speculated.
+        self.roll_back(self.executor.committed(), out);
         self.executor.begin_epoch(membership.clone());
         if let Some(kept) = &mut self.kept {
             kept.begin_epoch(&self.succession.epochs, self.succession.fetches);

@@ -161,6 +161,6 @@ impl ReplicaNode {
             true => others,
             false => ReplicaSet(usurping.rng.next_u64() & others.0),
         };
-        self.tell(to, &message, out);
+        self.tell_peers(to, &message, out);
     }
 }

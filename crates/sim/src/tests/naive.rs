@@ -160,7 +160,9 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
                     out.output(Output::Stable { slot, state });
                 }
             }
-            Event::Input(Input::Installed { .. }) | Event::Timeout(_) => {}
+            Event::Input(Input::Installed { .. } | Input::Wanted { .. })
+            | Event::Client(..)
+            | Event::Timeout(_) => {}
         }
     }
 

@@ -310,6 +310,11 @@ impl Scene {
             Observation::Executed { slot, batch } => {
                 format!("executes {slot} {:?}", batch.envelopes)
             }
+            Observation::Speculated { slot, batch, .. } => {
+                format!("speculates {slot} {:?}", batch.envelopes)
+            }
+            Observation::Committed { upto } => format!("commits up to {upto}"),
+            Observation::RolledBack { after } => format!("rolls back to {after}"),
             Observation::Replied { client, replies } => {
                 let replies: Vec<String> = replies.iter().map(reply).collect();
                 format!("-> {client}   Reply {}", replies.join(", "))

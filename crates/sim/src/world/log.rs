@@ -144,6 +144,11 @@ impl World<'_> {
             Observation::Executed { slot, batch } => {
                 format!("executes {slot} {:?}", batch.envelopes)
             }
+            Observation::Speculated { slot, batch, .. } => {
+                format!("speculates {slot} {:?}", batch.envelopes)
+            }
+            Observation::Committed { upto } => format!("commits up to {upto}"),
+            Observation::RolledBack { after } => format!("rolls back to {after}"),
             Observation::Replied { client, replies } => {
                 let numbers: Vec<u64> = replies.iter().map(|reply| reply.number).collect();
                 format!("replies to {client} {numbers:?}")
@@ -180,7 +185,7 @@ impl World<'_> {
             | Observation::Told { .. } => Deed::Says,
             Observation::Lied { .. } => Deed::Lies,
             Observation::Certified { .. } => Deed::Certifies,
-            Observation::Executed { .. } => Deed::Executes,
+            Observation::Executed { .. } | Observation::Speculated { .. } => Deed::Executes,
             Observation::Entered { .. } => Deed::Enters,
             Observation::Rejected { .. } => Deed::Refuses,
             _ => Deed::Other,
@@ -213,6 +218,7 @@ fn describe_request(wire: &Bytes) -> String {
         }
         Ok(ToReplica::Query { number, .. }) => format!("Query #{number}"),
         Ok(ToReplica::Resume { from }) => format!("Resume from event {from}"),
+        Ok(ToReplica::Protocol(message)) => format!("Protocol, {} bytes", message.len()),
         Ok(ToReplica::Status) => "Status".to_owned(),
         Err(_) => format!("{} bytes that are malformed", wire.len()),
     }
@@ -228,6 +234,13 @@ fn describe_answer(wire: &Bytes) -> String {
             let numbers = digests.iter().map(|told| format!("#{}", told.number));
             format!("Digests {view} {}", numbers.collect::<Vec<_>>().join(" "))
         }
+        Ok(ToClient::Speculative { place, replies }) => {
+            let numbers = replies.iter().map(|reply| format!("#{}", reply.number));
+            let numbers = numbers.collect::<Vec<_>>().join(" ");
+            format!("Speculative {} {} {numbers}", place.view, place.slot)
+        }
+        Ok(ToClient::Vouched { place, .. }) => format!("Vouched {} {}", place.view, place.slot),
+        Ok(ToClient::Committed(place)) => format!("Committed {} {}", place.view, place.slot),
         Ok(ToClient::Answer { number, .. }) => format!("Answer #{number}"),
         Ok(ToClient::Busy { number }) => format!("Busy #{number}"),
         Ok(_) => format!("Events, {} bytes", wire.len()),

@@ -19,7 +19,7 @@ use pentarchy_core::erased::CoreEffect;
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::snapshot::Snapshot;
 use std::collections::VecDeque;
@@ -253,6 +253,13 @@ impl<B: Backing> Keeper<B> {
         let bytes = HEADER_BYTES
             + match &answer {
                 ToClient::Answer { result, .. } => result.len(),
+                ToClient::Speculative { replies, .. } => {
+                    let result = |reply: &Reply| match &reply.outcome {
+                        Outcome::Done(result) => HEADER_BYTES + result.len(),
+                        Outcome::Forgotten | Outcome::Refused => HEADER_BYTES,
+                    };
+                    replies.iter().map(result).sum()
+                }
                 _ => 0,
             };
         self.waiting_bytes += bytes;
@@ -353,7 +360,14 @@ impl<B: Backing> Keeper<B> {
     /// and orders or wants this again, as soon as it is told. Nothing else is fetched meanwhile: if
     /// states can be fetched faster than saved, the core would never be told of one.
     pub fn drops(&self, output: &Output) -> bool {
-        let executes = matches!(output, Output::Execute { .. } | Output::Checkpoint { .. });
+        let executes = matches!(
+            output,
+            Output::Execute { .. }
+                | Output::Checkpoint { .. }
+                | Output::Speculate { .. }
+                | Output::Commit { .. }
+                | Output::Rollback { .. }
+        );
         let executes = executes && !mutant!("kept.executes-while-installing");
         self.installing.is_some() && (executes || matches!(output, Output::Fetch { .. }))
     }

@@ -168,6 +168,9 @@ impl Member {
                     let envelope = Arc::new(self.signer.seal(draft));
                     self.outgoing.push((to, ToReplica::Request(envelope)));
                 }
+                Effect::Protocol { to, message } => {
+                    self.outgoing.push((to, ToReplica::Protocol(message)));
+                }
                 Effect::Query { to, number, operation } => {
                     self.outgoing.push((to, ToReplica::Query { number, operation }));
                 }

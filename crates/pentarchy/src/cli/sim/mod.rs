@@ -14,9 +14,10 @@ use super::failure::{Failure, Outcome};
 use super::{complain, explore, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use pentarchy::protocols;
-use pentarchy_protocols::common::voting_client::VotingClient;
+use pentarchy_core::quorum::Quorums;
+use pentarchy_protocols::ClientStart;
 use pentarchy_sim::replay::Subject;
-use pentarchy_sim::run::{ClientSetup, Factories, Summary, Violation, run_many};
+use pentarchy_sim::run::{ClientSetup, Factories, StartClient, Summary, Violation, run_many};
 use pentarchy_sim::shrink::Case;
 use pentarchy_sim::swarm::SimConfig;
 use pentarchy_sim::twins::{run_schedules, schedules};
@@ -116,7 +117,13 @@ fn sweep(args: &SimArgs) -> Outcome {
 
 /// What is put to the test, with the clients and liars of a protocol.
 fn factories(entry: &'static pentarchy_protocols::Entry) -> Factories<'static> {
-    Factories::new(entry.rules, &entry.start, &start_client).with_forger(entry.forger)
+    // There are few protocols, and a process has few of these.
+    let client: &'static StartClient<'static> = Box::leak(Box::new(|setup: ClientSetup| {
+        let ClientSetup { client, n, f, timeouts, start_floor } = setup;
+        let (group, seed) = (Quorums { n, f }, u64::from(client.0[0]));
+        (entry.client)(ClientStart { client, group, timeouts, start_floor, seed })
+    }));
+    Factories::new(entry.rules, &entry.start, client).with_forger(entry.forger)
 }
 
 /// The schedule of this number around twins.
@@ -134,7 +141,7 @@ fn beyond(all: u64) -> Failure {
 
 /// The protocol of this name.
 pub(super) fn protocol(name: &str) -> Outcome<&'static pentarchy_protocols::Entry> {
-    protocols::find(name).ok_or_else(|| {
+    pentarchy_protocols::find(name).ok_or_else(|| {
         let known: Vec<_> = protocols::names().collect();
         Failure::Usage(format!("no protocol {name:?}; there is: {}", known.join(", ")))
     })
@@ -156,12 +163,6 @@ fn seeds(args: &SimArgs, all: Option<u64>) -> Outcome<Range<u64>> {
 
 fn jobs(asked: Option<NonZeroUsize>) -> usize {
     asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
-}
-
-fn start_client(setup: ClientSetup) -> Box<dyn pentarchy_core::ports::client::ClientCore> {
-    let ClientSetup { client, n, f, timeouts, start_floor } = setup;
-    let core = VotingClient::new(client, n, f, timeouts, start_floor);
-    Box::new(core.showing(u64::from(client.0[0])))
 }
 
 /// Set by the first Ctrl-C; the second one ends the process.

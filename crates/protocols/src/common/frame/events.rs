@@ -99,6 +99,8 @@ pub trait Events: Core {
             }
             Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),
             Input::Installed { slot } => self.on_installed(slot, out),
+            // Nothing is executed before it is final.
+            Input::Wanted { .. } => {}
         }
     }
 

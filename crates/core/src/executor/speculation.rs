@@ -1,0 +1,204 @@
+//! Executing what may have to be taken back. A protocol that has replicas execute before anything
+//! is agreed on says so slot by slot, says later what is final, and says in between, seldom, what
+//! was not meant to be. Services need to know nothing of it.
+//!
+//! To go back is to restore a state and to execute again what stays of what came behind. That state
+//! is the one of the last checkpoint, which exists anyway and shares with the present one all that
+//! has not changed; so speculation costs nothing until something is taken back, and then as much as
+//! the sections that changed and at most a checkpoint interval of batches. Client table, replies,
+//! events and roster are sections like the service's, so they go back with it: a reply that stayed
+//! in a cache outside would keep its request from ever being ordered again.
+//!
+//! Clients decide for themselves when to act on a result ([`Place`] says what it rests on). What
+//! the service tells them unasked they believe as soon as `f + 1` replicas tell it, so that waits
+//! here until it is final.
+
+use super::{Executor, Lookup, Notice, Reply};
+use crate::batch::Batch;
+use crate::digest::Digest;
+use crate::ids::{ClientId, Slot, View};
+use crate::limits::SPECULATIVE_ASKS_MAX;
+use crate::mutant;
+use crate::ports::client::Place;
+use crate::request::Envelope;
+use crate::snapshot::Snapshot;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// What can be taken back, and to where.
+pub(super) struct Speculation {
+    /// The state from which slots are executed again.
+    mark: Snapshot,
+    /// What was executed behind the mark, by slot.
+    log: Vec<Done>,
+    /// Nothing up to here is taken back.
+    committed: Slot,
+    /// The view in which what is not committed stands.
+    view: View,
+    /// Who asked for results of which slot that were not final.
+    asks: VecDeque<(Slot, Arc<Envelope>)>,
+}
+
+/// One slot.
+struct Done {
+    batch: Arc<Batch>,
+    history: Digest,
+    /// What clients are to be told unasked, until they are.
+    events: Vec<(ClientId, Notice)>,
+}
+
+impl Speculation {
+    fn slots(&self) -> impl Iterator<Item = (Slot, &Done)> {
+        (self.mark.slot.0 + 1..).map(Slot).zip(&self.log)
+    }
+
+    fn open(&self) -> impl Iterator<Item = (Slot, &Done)> {
+        self.slots().filter(|(slot, _)| *slot > self.committed)
+    }
+}
+
+impl Executor {
+    /// Executes the next slot, which may be taken back until it is [committed](Self::commit);
+    /// `reply` gets the results. True if somebody waits until it is final.
+    ///
+    /// # Panics
+    /// If `place` is not at the next slot, or behind the end of the epoch.
+    pub fn speculate(
+        &mut self,
+        place: Place,
+        batch: &Arc<Batch>,
+        mut reply: impl FnMut(&ClientId, Reply),
+    ) -> bool {
+        let Place { view, slot, history } = place;
+        if self.speculation.is_none() {
+            let mark = self.cut();
+            let (committed, log, asks) = (mark.slot, Vec::new(), VecDeque::new());
+            self.speculation = Some(Speculation { mark, log, committed, view, asks });
+        }
+        let mut events = Vec::new();
+        self.run(slot, batch, |client, notice| match notice {
+            Notice::Reply(answer) => reply(client, answer),
+            event @ Notice::Event { .. } => events.push((*client, event)),
+        });
+        let is_wanted = !events.is_empty() || self.is_ending();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.view = view;
+            speculation.log.push(Done { batch: batch.clone(), history, events });
+        }
+        is_wanted
+    }
+
+    /// Nothing up to this slot will be taken back; `notify` gets the events that waited for that,
+    /// and results for whoever [asked](Self::ask) for them.
+    ///
+    /// # Panics
+    /// If it was not executed.
+    pub fn commit(&mut self, upto: Slot, mut notify: impl FnMut(&ClientId, Notice)) {
+        assert!(upto <= self.executed, "{upto} is committed before it is executed");
+        let Some(speculation) = &mut self.speculation else { return };
+        let from = speculation.committed.0 - speculation.mark.slot.0;
+        let count = upto.0.saturating_sub(speculation.committed.0);
+        speculation.committed = speculation.committed.max(upto);
+        for done in speculation.log.iter_mut().skip(from as usize).take(count as usize) {
+            core::mem::take(&mut done.events)
+                .into_iter()
+                .for_each(|(to, event)| notify(&to, event));
+        }
+        let asks = core::mem::take(&mut speculation.asks);
+        let (final_now, open) = asks.into_iter().partition(|(slot, _)| *slot <= upto);
+        speculation.asks = open;
+        let final_now: VecDeque<(Slot, Arc<Envelope>)> = final_now;
+        for (_, envelope) in &final_now {
+            for (request, known) in envelope.requests.iter().zip(self.lookups(envelope)) {
+                if let Lookup::Settled(outcome) = known {
+                    let reply = Reply { number: request.number, outcome };
+                    notify(&envelope.client, Notice::Reply(reply));
+                }
+            }
+        }
+    }
+
+    /// Takes back what was executed behind this slot.
+    ///
+    /// # Panics
+    /// If some of it was committed, or the own state cannot be restored: the core or the service is
+    /// broken.
+    pub fn rollback(&mut self, after: Slot) {
+        if after >= self.executed {
+            return;
+        }
+        let speculation = self.speculation.take();
+        let mut speculation = speculation.expect("only what is speculative is taken back");
+        let committed = speculation.committed;
+        assert!(after >= committed, "{committed} is committed, and is to be taken back");
+        let clients = !mutant!("zyzzyva.clients-not-rolled-back");
+        self.restore(&speculation.mark, clients).expect("it is restored where it was taken");
+        speculation.log.truncate((after.0 - speculation.mark.slot.0) as usize);
+        speculation.asks.retain(|(slot, _)| *slot <= after);
+        for (slot, done) in speculation.slots() {
+            self.run(slot, &done.batch, |_, _| {});
+        }
+        self.speculation = Some(speculation);
+    }
+
+    /// What may be taken back stands in another view now.
+    pub const fn restate(&mut self, view: View) {
+        if let Some(speculation) = &mut self.speculation {
+            speculation.view = view;
+        }
+    }
+
+    /// The last slot that will not be taken back.
+    #[must_use]
+    pub fn committed(&self) -> Slot {
+        self.speculation.as_ref().map_or(self.executed, |speculation| speculation.committed)
+    }
+
+    /// Whether something was executed that may be taken back.
+    #[must_use]
+    pub fn is_speculative(&self) -> bool {
+        self.committed() < self.executed
+    }
+
+    /// Whether an event for this client waits until it is final.
+    #[must_use]
+    pub fn withholds_events(&self, client: &ClientId) -> bool {
+        let mut open = self.speculation.iter().flat_map(Speculation::open);
+        open.any(|(_, done)| done.events.iter().any(|(who, _)| who == client))
+    }
+
+    /// Says of each number of this client that is settled on what that rests, if it may be taken
+    /// back.
+    pub fn places<'a>(&'a self, client: &ClientId) -> impl Fn(u64) -> Option<Place> + use<'a> {
+        let mut known: Vec<(Place, &'a Arc<Envelope>)> = Vec::new();
+        if let Some(speculation) = &self.speculation {
+            for (slot, done) in speculation.open() {
+                let place = Place { view: speculation.view, slot, history: done.history };
+                let of_client = done.batch.envelopes.iter().filter(|it| it.client == *client);
+                known.extend(of_client.map(|envelope| (place, envelope)));
+            }
+        }
+        move |number| {
+            known.iter().find(|(_, envelope)| envelope.asks(number)).map(|(place, _)| *place)
+        }
+    }
+
+    /// A client asks for results of this slot, which is not final: it is told when it is.
+    pub fn ask(&mut self, slot: Slot, envelope: &Arc<Envelope>) {
+        let Some(Speculation { asks, .. }) = &mut self.speculation else { return };
+        let known = asks.iter().any(|(at, it)| *at == slot && it.digest == envelope.digest);
+        if !known && asks.len() < SPECULATIVE_ASKS_MAX {
+            asks.push_back((slot, envelope.clone()));
+        }
+    }
+
+    /// A state was taken that nothing goes back behind.
+    pub(super) fn mark(&mut self, snapshot: &Snapshot) {
+        if let Some(speculation) = &mut self.speculation {
+            assert!(speculation.committed == snapshot.slot, "checkpoints are final");
+            speculation.mark = snapshot.clone();
+            speculation.log.clear();
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What was executed becomes final: votes, commit certificates, and proof that enough replicas keep
+//! one (section 3.3). Clients do that when not all replicas answer them alike; replicas do it among
+//! themselves at checkpoints, when somebody waits for it, and when nothing else is to be done.
+
+use super::certificate::Committed;
+use super::message::Message;
+use super::record::Record;
+use super::replica::{Phase, Timer, Zyzzyva};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use pentarchy_core::auth::{Signature, Verified};
+use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
+use pentarchy_core::mark;
+use pentarchy_core::mutant;
+use pentarchy_core::ports::client::{Place, ToClient};
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::{Delay, Effects, To};
+use pentarchy_core::votes::Cast;
+
+impl<const KIND: usize> Zyzzyva<KIND> {
+    /// A slot was executed. If a checkpoint is due behind it, if somebody waits for it, or if
+    /// others vote for it, it is to be final soon.
+    pub(super) fn speculated(&mut self, slot: Slot, is_checkpoint: bool, out: &mut Effects<Self>) {
+        if is_checkpoint && slot > self.committed {
+            mark!("zyzzyva/halt");
+            self.halted = Some(slot);
+        }
+        let voted_for = self.window.get(slot).is_some_and(|state| !state.votes.is_empty());
+        if is_checkpoint || voted_for || self.wanted == slot {
+            self.vote(slot, out);
+        }
+        self.check_certificate(slot, out);
+        self.check_final(slot, out);
+    }
+
+    /// The place of a slot in the view that was entered last.
+    fn place(&self, slot: Slot) -> Option<Place> {
+        let history = self.history(slot).filter(|_| slot <= self.executed)?;
+        Some(Place { view: self.entered, slot, history })
+    }
+
+    /// Tells the others what was executed here, once for each slot in a view.
+    pub(super) fn vote(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        let Some(place) = self.place(slot).filter(|_| self.phase == Phase::Entered) else { return };
+        let Some(state) = self.window.get_mut(slot).filter(|state| !state.voted) else { return };
+        state.voted = true;
+        mark!("zyzzyva/vote");
+        out.send(To::All, Message::Vote(place));
+    }
+
+    /// Somebody waits until a slot is final.
+    pub(super) fn on_wanted(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if slot > self.committed && slot <= self.executed {
+            mark!("zyzzyva/wanted");
+            self.wanted = self.wanted.max(slot);
+            self.vote(slot, out);
+            self.arm_final_timer(out);
+            self.arm_resend(out);
+        }
+    }
+
+    /// Runs the timer for what somebody waits for, in an entered view.
+    pub(super) fn arm_final_timer(&mut self, out: &mut Effects<Self>) {
+        let waits = self.phase == Phase::Entered && self.wanted > self.committed;
+        if let Some(slot) = self.final_timer.filter(|slot| !waits || *slot <= self.committed) {
+            out.disarm(Timer::Final(slot));
+            self.final_timer = None;
+        }
+        if waits && self.final_timer.is_none() && !self.is_overdue {
+            let after = Delay::Request { doublings: self.doublings };
+            out.arm(Timer::Final(self.wanted), after);
+            self.final_timer = Some(self.wanted);
+        }
+    }
+
+    pub(super) fn on_final_timeout(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if self.final_timer != Some(slot) {
+            return;
+        }
+        self.final_timer = None;
+        if self.phase == Phase::Entered && slot > self.committed && !self.is_primary() {
+            mark!("zyzzyva/final_timeout");
+            self.is_overdue = true;
+            self.ask(self.view.next(), "what was executed did not become final", out);
+        }
+    }
+
+    /// A replica says what it executed. Whoever executed that slot too says so as well, whatever is
+    /// final here already: the other may need it.
+    pub(super) fn on_vote(
+        &mut self,
+        verified: Verified<Message>,
+        place: Place,
+        out: &mut Effects<Self>,
+    ) {
+        if place.view != self.entered || self.phase != Phase::Entered {
+            self.keep_early(verified, place.view);
+            return;
+        }
+        let Some(signature) = verified.tag.signature().map(|it| Signature(*it)) else { return };
+        let Some(state) = self.window.get_mut(place.slot) else { return };
+        let author = verified.author;
+        state.votes.entry(author).or_insert((place.history, signature));
+        if author == self.me {
+            state.own_vote = Some(verified);
+            self.vouch(place, signature, out);
+        }
+        self.vote(place.slot, out);
+        let mine = self.place(place.slot);
+        if mine.is_some_and(|mine| mine.history != place.history) {
+            self.dispute(author, place.slot, out);
+        }
+        self.check_certificate(place.slot, out);
+        self.advance(out);
+    }
+
+    /// Another replica executed something else. One of the orders that led there is different, and
+    /// the two together convict the primary.
+    fn dispute(&mut self, with: ReplicaId, slot: Slot, out: &mut Effects<Self>) {
+        if !self.disputed.insert(with) {
+            return;
+        }
+        mark!("zyzzyva/dispute");
+        for slot in (self.window.low().0 + 1..=slot.0).map(Slot) {
+            let order = self.window.get(slot).and_then(|state| state.order.as_ref());
+            order.into_iter().for_each(|order| out.relay(To::One(with), order));
+        }
+        self.arm_resend(out);
+    }
+
+    /// A quorum executed what was executed here: this replica keeps proof of that, so that no later
+    /// view can miss it, and says so.
+    fn check_certificate(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        let Some(place) = self.place(slot) else { return };
+        let Some(state) = self.window.get(slot).filter(|state| !state.committed) else { return };
+        let equal = state.votes.iter().filter(|(_, (history, _))| *history == place.history);
+        let signatures: Vec<_> = equal.map(|(id, (_, it))| (*id, *it)).collect();
+        let enough =
+            if mutant!("zyzzyva.commit-with-f") { self.table.weak - 1 } else { self.table.quorum };
+        if signatures.len() < enough {
+            return;
+        }
+        mark!("zyzzyva/certificate");
+        let signatures = signatures.into_iter().take(self.table.quorum).collect();
+        self.keep_certificate(&Arc::new(Committed { place, signatures }), out);
+        if let Some(state) = self.window.get_mut(slot) {
+            state.committed = true;
+        }
+        out.send(To::All, Message::Commit(place));
+    }
+
+    /// Keeps the certificate of the highest slot.
+    fn keep_certificate(&mut self, certificate: &Arc<Committed>, out: &mut Effects<Self>) {
+        let slot = certificate.place.slot;
+        if self.certificate.as_ref().is_none_or(|known| known.place.slot < slot) {
+            if !mutant!("zyzzyva.certificate-not-kept") {
+                out.persist(Record::Certificate(certificate.clone()));
+            }
+            self.certificate = Some(certificate.clone());
+        }
+    }
+
+    /// A replica keeps a certificate.
+    pub(super) fn on_commit(
+        &mut self,
+        verified: Verified<Message>,
+        place: Place,
+        out: &mut Effects<Self>,
+    ) {
+        if place.view != self.entered || self.phase != Phase::Entered {
+            self.keep_early(verified, place.view);
+            return;
+        }
+        let Some(state) = self.window.get_mut(place.slot) else { return };
+        if state.commits.cast(verified.author, place.history) == Cast::Counted {
+            self.check_final(place.slot, out);
+            self.advance(out);
+        }
+    }
+
+    /// A quorum keeps certificates: one of their correct members is in every view change, so this
+    /// is never taken back.
+    pub(super) fn check_final(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        let Some(place) = self.place(slot).filter(|_| slot > self.committed) else { return };
+        let quorum =
+            if mutant!("zyzzyva.final-with-f") { self.membership.f } else { self.table.quorum };
+        let count = self.window.get(slot).map_or(0, |state| state.commits.count(&place.history));
+        if count >= quorum {
+            self.finalize(slot, out);
+        }
+    }
+
+    /// Everything up to a slot is final.
+    pub(super) fn finalize(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if slot <= self.committed {
+            return;
+        }
+        mark!("zyzzyva/final");
+        self.committed = slot;
+        self.is_overdue &= self.wanted > slot;
+        out.output(Output::Commit { upto: slot });
+        if self.halted.is_some_and(|halted| halted <= slot) {
+            self.halted = None;
+            mark!("zyzzyva/checkpoint");
+            out.output(Output::Checkpoint { slot });
+        }
+        self.arm_final_timer(out);
+    }
+
+    /// A client sent something of the protocol.
+    pub(super) fn on_client(
+        &mut self,
+        client: ClientId,
+        message: &Message,
+        out: &mut Effects<Self>,
+    ) {
+        match message {
+            Message::Vouch { view, slot } => self.on_vouch(client, *view, *slot, out),
+            Message::Certificate(proof) => self.on_certificate(client, proof, out),
+            // Refused at the door.
+            _ => {}
+        }
+    }
+
+    /// A client wants under this replica's signature what it answered: not all have answered alike,
+    /// and others must believe that enough have. If there is a certificate already, that will do.
+    fn on_vouch(&mut self, client: ClientId, view: View, slot: Slot, out: &mut Effects<Self>) {
+        let here = view == self.entered && self.phase == Phase::Entered;
+        let Some(place) = self.place(slot).filter(|_| here && self.window.contains(slot)) else {
+            return;
+        };
+        let covered = |it: &Arc<Committed>| it.place.slot >= slot;
+        if self.certificate.as_ref().is_some_and(covered) {
+            out.output(Output::Tell { client, message: ToClient::Committed(place) });
+            return;
+        }
+        let Some(state) = self.window.get(slot) else { return };
+        if let Some((_, signature)) = state.votes.get(&self.me) {
+            let message = ToClient::Vouched { place, signature: *signature };
+            out.output(Output::Tell { client, message });
+            return;
+        }
+        mark!("zyzzyva/vouch");
+        let waiting = self.vouching.entry(slot).or_default();
+        if waiting.insert(client) && waiting.len() == 1 && !state.voted {
+            out.send(To::One(self.me), Message::Vote(place));
+        }
+    }
+
+    /// This replica's signature is there: whoever waits for it gets it.
+    fn vouch(&mut self, place: Place, signature: Signature, out: &mut Effects<Self>) {
+        for client in self.vouching.remove(&place.slot).into_iter().flatten() {
+            let message = ToClient::Vouched { place, signature };
+            out.output(Output::Tell { client, message });
+        }
+    }
+
+    /// A client shows that a quorum answered it alike (section 3.3, step 5). A certificate of
+    /// another view counts for nothing, and one for something else than was executed here proves
+    /// that the primary gave different orders.
+    fn on_certificate(
+        &mut self,
+        client: ClientId,
+        proof: &Arc<Committed>,
+        out: &mut Effects<Self>,
+    ) {
+        let place = proof.place;
+        if place.view != self.entered || self.phase != Phase::Entered {
+            return;
+        }
+        match self.place(place.slot).filter(|_| self.window.contains(place.slot)) {
+            Some(mine) if mine.history == place.history => {
+                mark!("zyzzyva/client_certificate");
+                self.keep_certificate(proof, out);
+                out.output(Output::Tell { client, message: ToClient::Committed(place) });
+            }
+            Some(_) => {
+                mark!("zyzzyva/client_dispute");
+                proof.signatures.iter().for_each(|(id, _)| self.dispute(*id, place.slot, out));
+                self.ask(self.view.next(), "a quorum executed something else", out);
+            }
+            None => self.arm_resend(out),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Zyzzyva: `3f + 1` replicas that execute what the primary orders at once, and clients that decide
+//! when a result can be relied upon. And Zyzzyva5, with `5f + 1`: [`table`] is the difference.
+//!
+//! # What it is
+//! *Zyzzyva: Speculative Byzantine Fault Tolerance* (Kotla, Alvisi, Dahlin, Clement, Wong, TOCS
+//! 2009), with another view change: the one of the paper loses what clients have acted on
+//! (Abraham, Gueta, Malkhi, Alvisi, Kotla, Martin, *Revisiting Fast Practical Byzantine Fault
+//! Tolerance*, 2017). `docs/protocols/zyzzyva.md` has the figure, the argument and the table of
+//! repairs.
+//!
+//! # Messages
+//! | message | who | convinces by | says |
+//! | --- | --- | --- | --- |
+//! | `Order` | primary | signature | behind this history slot `s` of view `v` orders this batch |
+//! | `Vote` | all | signature | in view `v` I have executed this history up to `s` |
+//! | `Commit` | all | channel | I keep a quorum of such signatures |
+//! | `Misbehaviour` | any | itself | two orders that no correct primary gives |
+//! | `RequestViewChange` | any | signature | I want view `v`: I hate its predecessor's primary |
+//! | `ViewChange` | any | signature | I left all lower views; this I executed and can prove |
+//! | `NewView` | primary | signature | VIEW-CHANGEs; what follows from them |
+//! | `Confirm` | all | signature | I agree on what follows |
+//! | `Confirmed` | any | itself | a quorum does |
+//! | `Checkpoint` | all | signature | my history and state after slot `s`, which is final |
+//! | `Stable` | any | itself | a quorum of checkpoints, for one who fell behind |
+//! | `Report` | any | channel | what I have; send what I lack |
+//! | `Forward`, `AskEnvelope`, `Envelope` | any | itself | requests by digest |
+//! | `AskBody`, `Body` | any | itself | batches by digest |
+//! | `Vouch` | client | channel | sign what you answered me |
+//! | `Certificate` | client | itself | a quorum answered me alike |
+//!
+//! # Normal case
+//! `ordering.rs`: the primary orders what waits at the end of each round; everyone executes it at
+//! once and tells clients what came of it, with the history on which that rests. `client.rs`: a
+//! client relies on a result if all say the same; if only a quorum does, it gathers their
+//! signatures, has replicas keep them, and relies on the result once a quorum does. `commit.rs`:
+//! replicas do the same among themselves at checkpoints, when somebody waits, and when nothing else
+//! is to be done; what a quorum keeps proof of is final. `checkpoint.rs`: a quorum of equal signed
+//! final states makes a checkpoint stable. `resend.rs` repairs loss.
+//!
+//! # View change
+//! `view_change.rs`, `start.rs`: `f + 1` REQUEST-VIEW-CHANGEs, VIEW-CHANGE, NEW-VIEW, CONFIRM. Of
+//! what the members show only what comes from the highest view counts that a quorum had confirmed
+//! the beginning of: what that began with, the highest certificate, and what enough of them
+//! executed. What was executed otherwise is taken back.
+//!
+//! # Deviations from the paper
+//! Answers are signed only when a client needs that. A view begins when a quorum agrees on how.
+//! Certificates of older views count for nothing. Only final states are signed, and execution waits
+//! for that at each checkpoint. Histories are chained over batches with their times. Each has its
+//! reason on the protocol's page.
+
+mod byzantine;
+mod certificate;
+mod checkpoint;
+mod client;
+mod commit;
+mod explore;
+mod fetching;
+mod judge;
+mod message;
+mod ordering;
+mod record;
+mod renew;
+mod replica;
+mod resend;
+mod start;
+pub mod table;
+mod view_change;
+
+pub use byzantine::Byzantine;
+pub use certificate::{Committed, Confirmed, Member, Misbehaviour, NewView, Stable, ViewChange};
+pub use client::ZyzzyvaClient;
+pub use explore::is_settled;
+pub use message::{Message, Report};
+pub use record::Record;
+pub use replica::{Timer, Zyzzyva};
+pub use start::Start;

@@ -1,0 +1,96 @@
+//! What a replica does with what may be taken back: executes it, tells clients what that rests on,
+//! and takes it back or has it count when its core says so.
+
+use super::{Act, Address, CoreEvent, Input, Kept, Observation, ReplicaNode, Reply, ToClient};
+use pentarchy_core::batch::Batch;
+use pentarchy_core::executor::Notice;
+use pentarchy_core::ids::{ClientId, Slot};
+use pentarchy_core::ports::client::Place;
+use pentarchy_core::request::Envelope;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl ReplicaNode {
+    pub(super) fn speculate(&mut self, place: Place, batch: Arc<Batch>, out: &mut Vec<Act>) {
+        if self.executor.is_ending() {
+            // Nothing comes behind the end of an epoch, unless that is taken back.
+            return;
+        }
+        let mut answers: Vec<(ClientId, Vec<Reply>)> = Vec::new();
+        let wanted =
+            self.executor.speculate(place, &batch, |client, reply| match answers.last_mut() {
+                Some((last, replies)) if last == client => replies.push(reply),
+                _ => answers.push((*client, vec![reply])),
+            });
+        let ran = self.drain_journal().into_iter().map(|(_, client, number)| (client, number));
+        let (ran, slot) = (ran.collect(), place.slot);
+        let told = answers.clone();
+        out.push(Act::Saw(Observation::Speculated { slot, batch, ran, told }));
+        for (client, replies) in answers {
+            self.tell(client, ToClient::Speculative { place, replies }, out);
+        }
+        if wanted {
+            self.queue(CoreEvent::Input(Input::Wanted { slot }));
+        }
+    }
+
+    pub(super) fn commit(&mut self, upto: Slot, out: &mut Vec<Act>) {
+        let upto = upto.min(self.executor.executed());
+        let mut notices = Vec::new();
+        self.executor.commit(upto, |client, notice| notices.push((*client, notice)));
+        out.push(Act::Saw(Observation::Committed { upto }));
+        for (client, notice) in notices {
+            match notice {
+                Notice::Reply(reply) => self.reply(client, vec![reply], out),
+                Notice::Event { number, body } => self.inform(client, number, body, out),
+            }
+        }
+        if self.executor.is_ending() && !self.executor.is_speculative() {
+            self.on_ended(out);
+        }
+    }
+
+    pub(super) fn roll_back(&mut self, after: Slot, out: &mut Vec<Act>) {
+        if after < self.executor.executed() {
+            self.executor.rollback(after);
+            // What stays ran before.
+            self.drain_journal();
+            out.push(Act::Saw(Observation::RolledBack { after }));
+        }
+    }
+
+    /// Tells a client something that rests on what was written before.
+    pub(super) fn tell(&mut self, client: ClientId, message: ToClient, out: &mut Vec<Act>) {
+        self.kept.iter_mut().for_each(Kept::executed_something);
+        if let Some(index) = self.clients.iter().position(|known| *known == client) {
+            self.answer(Address::Client(index as u16), message, out);
+        }
+    }
+
+    /// Answers what is settled: what is final as such, and the rest with what it rests on.
+    pub(super) fn answer_settled(
+        &mut self,
+        envelope: &Arc<Envelope>,
+        settled: Vec<Reply>,
+        out: &mut Vec<Act>,
+    ) {
+        let place = self.executor.places(&envelope.client);
+        let mut open: BTreeMap<Place, Vec<Reply>> = BTreeMap::new();
+        let mut sure = Vec::new();
+        for reply in settled {
+            match place(reply.number) {
+                Some(place) => open.entry(place).or_default().push(reply),
+                None => sure.push(reply),
+            }
+        }
+        drop(place);
+        if !sure.is_empty() {
+            self.reply(envelope.client, sure, out);
+        }
+        for (place, replies) in open {
+            self.executor.ask(place.slot, envelope);
+            self.tell(envelope.client, ToClient::Speculative { place, replies }, out);
+            self.queue(CoreEvent::Input(Input::Wanted { slot: place.slot }));
+        }
+    }
+}
