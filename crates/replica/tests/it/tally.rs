@@ -2,8 +2,9 @@
 //! replicas that agree.
 
 use bytes::Bytes;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaSet};
-use pentarchy_core::ports::client::{ClientCore, Effect, Event, Reply, ToClient};
+use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Reply, ToClient};
 use pentarchy_core::request::{Draft, Request};
 use pentarchy_core::service::{Context, SmallService};
 use pentarchy_core::wire::Malformed;
@@ -37,6 +38,12 @@ fn padding(operation: &[u8]) -> Vec<u8> {
     vec![0; if operation.starts_with(LARGE) { 1 << 20 } else { 0 }]
 }
 
+/// What a replica says of a request: an outcome, or the digest of a result.
+struct Vote {
+    digest: Option<Digest>,
+    outcome: Option<Outcome>,
+}
+
 /// Sends every request to all replicas, once per connection and then as often as it is told to, and
 /// takes the outcome that `needed` of
 /// them report.
@@ -46,7 +53,7 @@ pub struct Believer {
     needed: usize,
     waiting: Vec<Request>,
     /// Outstanding numbers, with the votes for them.
-    votes: BTreeMap<u64, Vec<Reply>>,
+    votes: BTreeMap<u64, Vec<Vote>>,
     drafts: Vec<Draft>,
     /// Milliseconds after which everything is sent again.
     retry_ms: u64,
@@ -68,15 +75,26 @@ impl Believer {
         self.votes.first_key_value().map_or(0, |(number, _)| *number)
     }
 
-    fn vote(&mut self, reply: Reply, out: &mut Vec<Effect>) {
-        let Some(votes) = self.votes.get_mut(&reply.number) else { return };
-        votes.push(reply.clone());
-        if votes.iter().filter(|vote| vote.outcome == reply.outcome).count() == self.needed {
-            self.votes.remove(&reply.number);
+    fn on_reply(&mut self, reply: Reply, out: &mut Vec<Effect>) {
+        let digest = match &reply.outcome {
+            Outcome::Done(result) => Some(Digest::of(result)),
+            Outcome::Forgotten | Outcome::Refused => None,
+        };
+        self.vote(reply.number, Vote { digest, outcome: Some(reply.outcome) }, out);
+    }
+
+    fn vote(&mut self, number: u64, vote: Vote, out: &mut Vec<Effect>) {
+        let Some(votes) = self.votes.get_mut(&number) else { return };
+        let digest = vote.digest;
+        votes.push(vote);
+        let equal = || votes.iter().filter(|vote| vote.digest == digest);
+        let outcome = equal().find_map(|vote| vote.outcome.clone());
+        if let Some(outcome) = outcome.filter(|_| equal().count() >= self.needed) {
+            self.votes.remove(&number);
             let floor = self.floor();
             self.drafts
                 .retain(|draft| draft.requests.iter().any(|request| request.number >= floor));
-            out.push(Effect::Completed { number: reply.number, outcome: reply.outcome });
+            out.push(Effect::Completed { number, outcome });
         }
     }
 }
@@ -93,11 +111,16 @@ impl ClientCore for Believer {
                 out.push(Effect::Query { to: self.replicas, number, operation });
             }
             Event::Message { message: ToClient::Replies { replies, .. }, .. } => {
-                replies.into_iter().for_each(|reply| self.vote(reply, out));
+                replies.into_iter().for_each(|reply| self.on_reply(reply, out));
             }
             Event::Message { message: ToClient::Answer { number, result }, .. } => {
-                let outcome = pentarchy_core::ports::client::Outcome::Done(result);
-                self.vote(Reply { number, outcome }, out);
+                self.on_reply(Reply { number, outcome: Outcome::Done(result) }, out);
+            }
+            Event::Message { message: ToClient::Digests { digests, .. }, .. } => {
+                for told in digests {
+                    let vote = Vote { digest: Some(told.digest), outcome: None };
+                    self.vote(told.number, vote, out);
+                }
             }
             Event::Message { .. } | Event::Listen => {}
             Event::Connected(replica) => {

@@ -3,6 +3,7 @@
 
 use crate::run::ClientSetup;
 use pentarchy_core::Bytes;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient};
 use pentarchy_core::request::{Draft, Request};
@@ -27,10 +28,17 @@ pub enum Flaw {
     Impatient,
 }
 
+/// What a replica says of a request: an outcome, or the digest of a result.
+struct Vote {
+    from: ReplicaId,
+    digest: Option<Digest>,
+    outcome: Option<Outcome>,
+}
+
 pub struct NaiveClient {
     setup: ClientSetup,
     waiting: Vec<Request>,
-    votes: BTreeMap<u64, Vec<(ReplicaId, Outcome)>>,
+    votes: BTreeMap<u64, Vec<Vote>>,
     /// Copies of events, by number.
     copies: BTreeMap<u64, Vec<(ReplicaId, Bytes)>>,
     /// The number of the next event.
@@ -57,6 +65,19 @@ impl NaiveClient {
     fn submit(&mut self, number: u64, operation: Bytes) {
         self.waiting.push(Request { number, operation });
         self.votes.insert(number, Vec::new());
+    }
+
+    fn count(&mut self, number: u64, vote: Vote, out: &mut Vec<Effect>) {
+        let Some(votes) = self.votes.get_mut(&number) else { return };
+        let digest = vote.digest;
+        votes.retain(|earlier| earlier.from != vote.from);
+        votes.push(vote);
+        let equal = || votes.iter().filter(|vote| vote.digest == digest);
+        let outcome = equal().find_map(|vote| vote.outcome.clone());
+        if let Some(outcome) = outcome.filter(|_| equal().count() > self.setup.f) {
+            self.votes.remove(&number);
+            out.push(Effect::Completed { number, outcome });
+        }
     }
 
     fn on_event(&mut self, from: ReplicaId, number: u64, body: Bytes, out: &mut Vec<Effect>) {
@@ -111,15 +132,18 @@ impl ClientCore for NaiveClient {
             }
             Event::Message { from, message: ToClient::Replies { replies, .. } } => {
                 for reply in replies {
-                    let Some(votes) = self.votes.get_mut(&reply.number) else { continue };
-                    votes.retain(|(who, _)| *who != from);
-                    votes.push((from, reply.outcome.clone()));
-                    let equal = |vote: &&(ReplicaId, Outcome)| vote.1 == reply.outcome;
-                    if votes.iter().filter(equal).count() > self.setup.f {
-                        self.votes.remove(&reply.number);
-                        let (number, outcome) = (reply.number, reply.outcome);
-                        out.push(Effect::Completed { number, outcome });
-                    }
+                    let digest = match &reply.outcome {
+                        Outcome::Done(result) => Some(Digest::of(result)),
+                        Outcome::Forgotten | Outcome::Refused => None,
+                    };
+                    let vote = Vote { from, digest, outcome: Some(reply.outcome) };
+                    self.count(reply.number, vote, out);
+                }
+            }
+            Event::Message { from, message: ToClient::Digests { digests, .. } } => {
+                for told in digests {
+                    let vote = Vote { from, digest: Some(told.digest), outcome: None };
+                    self.count(told.number, vote, out);
                 }
             }
             Event::Message { from, message: ToClient::Events { first, events, .. } } => {
