@@ -74,6 +74,11 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             self.adopt(stable, out);
         } else if self.checkpoints.await_slots(stable.proof.clone()) {
             mark!("zyzzyva/behind");
+            if self.executed < self.stable.slot() {
+                // The state that is being fetched may be had nowhere any more.
+                let from = stable.proof.signers();
+                out.output(Output::Fetch { slot, state: stable.state, from });
+            }
             self.ahead = Some(stable);
             self.arm_resend(out);
         }
@@ -176,13 +181,19 @@ impl<const KIND: usize> Zyzzyva<KIND> {
 
     /// The state after `slot` was fetched and installed: execution goes on behind it.
     pub(super) fn on_installed(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if let Some(stable) = self.ahead.take_if(|ahead| ahead.slot() == slot) {
+            self.checkpoints.stable(slot);
+            self.stable = stable;
+            self.forget_below(slot);
+        }
+        if slot <= self.stable.slot() {
+            (self.executed, self.committed, self.halted) = (slot, slot, None);
+        }
         if slot != self.stable.slot() {
             // A host fetches to the end what it has begun to; by now another one is wanted.
-            if self.executed < self.stable.slot() {
-                let (slot, state) = (self.stable.slot(), self.stable.state);
-                let from = self.stable.proof.signers();
-                out.output(Output::Fetch { slot, state, from });
-            }
+            let wanted = self.ahead.as_ref().unwrap_or(&self.stable);
+            let (slot, state, from) = (wanted.slot(), wanted.state, wanted.proof.signers());
+            out.output(Output::Fetch { slot, state, from });
             return;
         }
         mark!("zyzzyva/installed");
@@ -191,7 +202,6 @@ impl<const KIND: usize> Zyzzyva<KIND> {
                 state.history = None;
             }
         }
-        (self.executed, self.committed, self.halted) = (slot, slot, None);
         self.checkpoints.installed(slot);
         self.pending.clear();
         if self.is_durable {

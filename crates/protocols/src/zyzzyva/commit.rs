@@ -123,6 +123,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         mark!("zyzzyva/dispute");
         for slot in (self.window.low().0 + 1..=slot.0).map(Slot) {
             let order = self.window.get(slot).and_then(|state| state.order.as_ref());
+            let order = order.filter(|order| order.author != with);
             order.into_iter().for_each(|order| out.relay(To::One(with), order));
         }
         self.arm_resend(out);

@@ -197,13 +197,18 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             let confirm = self.own.confirm.iter().filter(|_| lacks(report.confirms));
             let opening = self.proposed.iter().map(|(verified, _)| verified);
             let opening = opening.filter(|_| below || !report.opened);
-            change.chain(opening).chain(confirm).for_each(|message| out.relay(to, message));
+            let not_back = |message: &&Verified<Message>| message.author != from;
+            let messages = change.chain(opening).chain(confirm).filter(not_back);
+            messages.for_each(|message| out.relay(to, message));
         } else if let Some((opening, proof)) = &self.opening
             && (below || !report.entered)
             && !mutant!("zyzzyva.new-view-not-passed-on")
         {
             mark!("zyzzyva/new_view_relayed");
-            out.relay(to, opening);
+            // Nobody is sent back its own.
+            if opening.author != from {
+                out.relay(to, opening);
+            }
             out.send(to, Message::Confirmed(proof.clone()));
         }
     }
@@ -223,7 +228,8 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         let first = report.committed.min(report.known).max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
-            let order = state.order.as_ref().filter(|_| slot > report.known);
+            let lacks = |order: &&Verified<Message>| slot > report.known && order.author != from;
+            let order = state.order.as_ref().filter(lacks);
             let vote = state.own_vote.as_ref().filter(|_| slot > report.committed);
             for message in order.into_iter().chain(vote) {
                 *messages += 1;

@@ -39,12 +39,14 @@ impl ReplicaNode {
         let mut notices = Vec::new();
         self.executor.commit(upto, |client, notice| notices.push((*client, notice)));
         out.push(Act::Saw(Observation::Committed { upto }));
+        let mut replies: BTreeMap<ClientId, Vec<Reply>> = BTreeMap::new();
         for (client, notice) in notices {
             match notice {
-                Notice::Reply(reply) => self.reply(client, vec![reply], out),
+                Notice::Reply(reply) => replies.entry(client).or_default().push(reply),
                 Notice::Event { number, body } => self.inform(client, number, body, out),
             }
         }
+        replies.into_iter().for_each(|(client, replies)| self.reply(client, replies, out));
         if self.executor.is_ending() && !self.executor.is_speculative() {
             self.on_ended(out);
         }
