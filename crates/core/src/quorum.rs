@@ -43,7 +43,7 @@ impl Quorums {
     }
 
     /// So many equal replies a client believes: at least one is of a correct replica. `f + 1`, or
-    /// `2f + 1` where there are more than `3f` replicas, as [queries](Self::answers) then do without
+    /// `2f + 1` where there are more than `3f` replicas: [queries](Self::answers) then do without
     /// `f` of them.
     #[must_use]
     pub const fn replies(self) -> usize {

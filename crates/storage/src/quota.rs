@@ -1,4 +1,4 @@
-//! A folder with room for so many bytes: to try out what a full disk does. Nothing of it is for use.
+//! A folder with room for so many bytes: to try out what a full disk does. It is for tests only.
 
 use crate::disk::{DiskError, File, Folder};
 use std::io;

@@ -297,7 +297,7 @@ pub struct ReplicaArgs {
     /// How the log on stderr is written
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
-    /// A disk that forgets what was not synced when the process is killed, lies about that, or fills
+    /// A disk that forgets what was not synced when the process is killed, lies about it, or fills
     /// up
     #[arg(long, hide = true, value_enum, value_name = "KIND")]
     pub disk: Option<DiskChoice>,

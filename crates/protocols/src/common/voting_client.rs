@@ -5,7 +5,7 @@
 //! ([`Quorums::answers`]) follows from the group. Some correct replica is among both, or a query
 //! might miss what was acknowledged: together they are more than `n + f`.
 //!
-//! * Of a long result one replica tells all and the others its digest ([`pentarchy_core::telling`]);
+//! * Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]);
 //!   see `told.rs`.
 //! * Requests go to the primary first and to everyone when the answer is late, so that a faulty
 //!   primary can delay but not silence a client. A large envelope goes to everyone at once, because

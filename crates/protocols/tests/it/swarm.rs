@@ -265,7 +265,7 @@ fn twins_break_nothing_unless_their_device_is_copied() {
 }
 
 /// Lies that replicas report are told, and found, in the first few hundred seeds at the latest.
-/// Devices keep MinBFT's replicas from signing two proposals or votes, and what clients send here is
+/// Devices keep MinBFT's replicas from signing two proposals or votes; what clients send here is
 /// seldom too much for a batch.
 #[test]
 fn each_kind_of_lie_that_can_be_found_is_provoked() {
