@@ -116,7 +116,7 @@ pub trait Checkpointing: Core {
         if frame.committed < slot && !mutant!("frame.never-fetches") {
             mark!("frame/fetch");
             out.persist(Self::kept(Kept::Stable(frame.stable.clone())));
-            frame.fetch(&frame.stable, out);
+            frame.fetch_stable(out);
         } else {
             out.output(Output::Stable { slot, state });
             self.persist_all_again(out);
@@ -168,7 +168,7 @@ pub trait Checkpointing: Core {
             // The window moved on while this was fetched or saved.
             Ordering::Less => {
                 mark!("frame/installed_old");
-                frame.fetch(&frame.stable, out);
+                frame.fetch_stable(out);
             }
             Ordering::Equal if frame.is_durable => {
                 // Now there is something to go on from, and what is below may go.
@@ -199,7 +199,16 @@ impl<C: Framed> Frame<C> {
         let theirs = self.stable.state;
         out.report(self.me, Finding::DivergedState { slot });
         out.output(Output::Diverged { slot, mine, theirs });
+        self.fetch_stable(out);
+    }
+
+    /// Asks for the state of the stable checkpoint. Nobody may have that any more: so if a newer one
+    /// is proven already, the host hears of it too.
+    fn fetch_stable(&self, out: &mut Effects<C>) {
         self.fetch(&self.stable, out);
+        if let Some(newer) = self.checkpoints.ahead() {
+            self.fetch(newer, out);
+        }
     }
 
     /// Asks for the state that a proof is about; where an epoch begins, any member may have it.

@@ -1,6 +1,7 @@
 //! A replica that fetches a state while the group goes on.
 
 use super::*;
+use crate::common::frame::checkpointing::Checkpointing as _;
 
 /// The last of three replicas missed so much that it has to fetch the state of slot 40.
 fn behind() -> Group {
@@ -146,4 +147,25 @@ fn who_stopped_while_it_fetched_goes_on() {
     assert_eq!(group.operations(2).len(), 3);
     order(&mut group, 3..5);
     assert_eq!(group.operations(2).len(), 5);
+}
+
+/// A view may begin with a checkpoint that is older than one that is proven already, and whose
+/// state nobody has any more.
+#[test]
+fn who_has_to_fetch_an_old_state_wants_the_newer_one_too() {
+    let mut group = Group::new(1);
+    group.isolate(2);
+    order(&mut group, 0..4);
+    let older = group.replicas[0].core.frame.stable.clone();
+    order(&mut group, 4..8);
+    let newer = group.replicas[0].core.frame.stable.clone();
+    assert_eq!((older.slot, newer.slot), (Slot(4), Slot(8)));
+    let mut out = Effects::default();
+    let core = &mut group.replicas[2].core;
+    core.on_stable(newer, &mut out);
+    core.adopt(older, &mut out);
+    group.carry_out(ReplicaId(2), out);
+    assert_eq!(group.replicas[2].fetches, [Slot(4), Slot(8)]);
+    install(&mut group, 8);
+    assert_eq!(group.replicas[2].core.frame.stable.slot, Slot(8));
 }
