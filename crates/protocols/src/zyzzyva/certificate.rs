@@ -113,7 +113,7 @@ impl Wire for Confirmed {
 /// Proof of a final state and the history that led to it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Stable {
-    /// Signatures under both together, named as one state; see [`mark`].
+    /// Signatures under both together, named as one state; see `mark`.
     pub proof: CheckpointProof,
     /// The history.
     pub history: Digest,

@@ -54,7 +54,7 @@ struct Proving {
     kept: ReplicaSet,
 }
 
-/// See the [module](self).
+/// A client that takes part: see the top of this file.
 pub struct ZyzzyvaClient {
     inner: VotingClient,
     table: Table,

@@ -24,7 +24,7 @@ impl Job {
     pub const ALL: [Self; 2] = [Self::Log, Self::States];
 }
 
-/// See the [module](self).
+/// Keeps things when it is told to, in steps of made-up time.
 pub struct Stepped {
     queue: Queue,
     entries: Entries,

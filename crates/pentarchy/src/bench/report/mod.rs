@@ -208,8 +208,8 @@ impl Settings {
                 BATCH_INLINE_BYTES >> 10
             ),
             reply_policy: "all replicas send results of up to 256 bytes, one of them a longer one \
-                           and the others its digest; a client believes f + 1 equal ones of 2f + 1, or \
-                           2f + 1 of 3f + 1",
+                           and the others its digest; a client believes f + 1 equal ones of \
+                           2f + 1, or 2f + 1 of 3f + 1",
         }
     }
 }

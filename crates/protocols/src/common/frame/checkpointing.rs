@@ -202,7 +202,7 @@ impl<C: Framed> Frame<C> {
         self.fetch_stable(out);
     }
 
-    /// Asks for the state of the stable checkpoint. Nobody may have that any more: so if a newer one
+    /// Asks for the state of the stable checkpoint. Nobody may have that any more: if a newer one
     /// is proven already, the host hears of it too.
     fn fetch_stable(&self, out: &mut Effects<C>) {
         self.fetch(&self.stable, out);

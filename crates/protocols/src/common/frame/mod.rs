@@ -8,13 +8,13 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`events`] | where messages, timeouts and inputs go |
-//! | [`requests`] | waiting requests, proposals, the clock by which backups judge |
+//! | `requests` | waiting requests, proposals, the clock by which backups judge |
 //! | [`supply`] | batches and envelopes by digest: asking for them, giving them |
 //! | [`execution`] | what is decided is executed in order |
 //! | [`checkpointing`] | signed states, stable ones, falling behind |
 //! | [`changing`] | asking for views, and leaving for them |
-//! | [`judging`] | slow primaries and proven liars |
-//! | [`mooting`] | what is not worth a check |
+//! | `judging` | slow primaries and proven liars |
+//! | `mooting` | what is not worth a check |
 //! | [`repair`] | reports, and what they are answered with |
 //! | [`resuming`] | going on from a log |
 
