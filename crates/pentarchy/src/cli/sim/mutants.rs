@@ -49,9 +49,14 @@ pub fn run(args: &MutantsArgs) -> Outcome {
 }
 
 fn chosen(only: Option<&str>) -> Outcome<Vec<&'static Mutant>> {
-    let chosen: Vec<_> = swarm_mutants().filter(|it| only.is_none_or(|o| o == it.name)).collect();
+    // By its name, one can be hunted of which nothing is claimed yet.
+    let known = || MUTANTS.iter().filter(|it| it.is_real() && it.finder != Finder::Explorer);
+    let chosen: Vec<_> = match only {
+        None => swarm_mutants().collect(),
+        Some(name) => known().filter(|it| it.name == name).collect(),
+    };
     if chosen.is_empty() {
-        let names: Vec<&str> = swarm_mutants().map(|it| it.name).collect();
+        let names: Vec<&str> = known().map(|it| it.name).collect();
         return Err(Failure::Usage(format!("no such bug; there are: {}", names.join(", "))));
     }
     Ok(chosen)
