@@ -4,7 +4,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::batch::{Batch, Proposal};
+use pentarchy_core::batch::{Batch, Item, Proposal};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_REQUESTS_MAX};
@@ -25,11 +25,11 @@ struct Body {
     kept: Option<Slot>,
 }
 
-/// An envelope of a complete batch.
+/// An envelope that complete batches name.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Held {
     envelope: Arc<Envelope>,
-    /// Complete batches that it is in.
+    /// Complete batches that name it.
     batches: usize,
     /// Whether the log has it, see [`Bodies::keep_named`].
     kept: bool,
@@ -41,7 +41,8 @@ pub struct Bodies {
     bodies: BTreeMap<Digest, Body>,
     /// Digests of the batches that are not complete.
     wanted: BTreeSet<Digest>,
-    /// Envelopes of complete batches, whether they came with them or not.
+    /// Envelopes that complete batches name. Those that came inside a proposal are passed on with
+    /// it: a batch's digest says which is which.
     held: BTreeMap<Digest, Held>,
     /// Batches that are not complete and have their proposal, by the envelopes that it names.
     lacking: BTreeMap<Digest, BTreeSet<Digest>>,
@@ -122,7 +123,7 @@ impl Bodies {
         forget_names(&mut self.lacking, digest, body);
         if let Some(batch) = batch {
             self.wanted.remove(&digest);
-            for envelope in &batch.envelopes {
+            for envelope in body.named(&batch) {
                 let new = || Held { envelope: envelope.clone(), batches: 0, kept: false };
                 self.held.entry(envelope.digest).or_insert_with(new).batches += 1;
             }
@@ -158,7 +159,7 @@ impl Bodies {
         self.bodies.get(digest)?.proposal.as_ref()
     }
 
-    /// An envelope of some complete batch, to pass on.
+    /// An envelope that some complete batch names, to pass on.
     #[must_use]
     pub fn envelope(&self, digest: &Digest) -> Option<Arc<Envelope>> {
         self.held.get(digest).map(|held| held.envelope.clone())
@@ -246,7 +247,7 @@ impl Bodies {
             forget_names(&mut self.lacking, *digest, &body);
             return;
         };
-        for envelope in &batch.envelopes {
+        for envelope in body.named(batch) {
             if let Some(held) = self.held.get_mut(&envelope.digest) {
                 held.batches -= 1;
                 if held.batches == 0 {
@@ -282,6 +283,13 @@ fn forget_names(lacking: &mut BTreeMap<Digest, BTreeSet<Digest>>, batch: Digest,
 }
 
 impl Body {
+    /// The envelopes of its batch that its proposal only names.
+    fn named<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = &'a Arc<Envelope>> {
+        let items = self.proposal.iter().flat_map(|proposal| &proposal.items);
+        let both = items.zip(&batch.envelopes);
+        both.filter(|(item, _)| matches!(item, Item::Named(_))).map(|(_, envelope)| envelope)
+    }
+
     fn complete(&mut self, find: impl Fn(&Digest) -> Option<Arc<Envelope>>) {
         let (None, Some(proposal), false) = (&self.batch, &self.proposal, self.oversize) else {
             return;

@@ -23,23 +23,23 @@ fn nothing(_: &Digest) -> Option<Arc<Envelope>> {
 }
 
 #[test]
-fn whatever_a_complete_batch_holds_is_passed_on_and_completes_others() {
-    let (small, other) = (envelope(1, 1), envelope(2, 1));
-    let carries = proposal(vec![Item::Whole(small.clone())]);
-    let names = proposal(vec![named(&small), named(&other)]);
+fn what_a_complete_batch_names_is_passed_on_and_completes_others() {
+    let (shared, other, whole) = (envelope(1, 1), envelope(2, 1), envelope(3, 1));
+    let first = proposal(vec![Item::Whole(whole.clone()), named(&shared)]);
+    let second = proposal(vec![named(&shared), named(&other)]);
     let mut bodies = Bodies::default();
-    for (slot, proposal) in [(1, &carries), (2, &names)] {
-        bodies.want(Slot(slot), proposal.digest());
-        assert!(!bodies.offer(proposal, nothing));
-    }
-    assert_eq!(bodies.envelope(&small.digest), Some(small.clone()), "it came inside a proposal");
-    let missing = bodies.missing(9, 0);
-    assert_eq!(missing, [Missing::Envelopes(vec![other.digest])]);
+    let find = |digest: &Digest| (shared.digest == *digest).then(|| shared.clone());
+    bodies.want(Slot(1), first.digest());
+    assert!(!bodies.offer(&first, find) && bodies.is_complete());
+    bodies.want(Slot(2), second.digest());
+    assert!(!bodies.offer(&second, nothing), "nobody else has it");
+    assert_eq!(bodies.missing(9, 0), [Missing::Envelopes(vec![other.digest])]);
+    assert!(bodies.envelope(&whole.digest).is_none(), "it goes with its proposal");
     assert!(bodies.offer_envelope(&other, nothing) && bodies.is_complete());
     bodies.retain(Slot(1), |_| true);
-    assert_eq!(bodies.envelope(&small.digest), Some(small.clone()), "slot 2 names it too");
+    assert_eq!(bodies.envelope(&shared.digest), Some(shared.clone()), "slot 2 names it too");
     bodies.retain(Slot(2), |_| true);
-    assert!(bodies.is_empty() && bodies.envelope(&small.digest).is_none());
+    assert!(bodies.is_empty() && bodies.envelope(&shared.digest).is_none());
 }
 
 #[test]
