@@ -46,6 +46,10 @@ pub const CLIENT_WINDOW: u64 = 4096;
 /// alike. Also the largest result: of a larger one the client learns only that it was executed.
 pub const CLIENT_REPLIES_BYTES_MAX: usize = 2 << 20;
 
+/// Bytes of results that a client holds until enough replicas confirm them: what one replica tells
+/// may be far ahead of the others' digests, by more than replicas keep for a client.
+pub const CLIENT_HELD_BYTES_MAX: usize = 16 << 20;
+
 /// Results of up to so many bytes every replica tells its client; of larger ones, one replica tells
 /// the result and the others its digest ([`crate::telling`]). A digest costs a replica about as
 /// much as encrypting so many bytes.
@@ -204,5 +208,6 @@ const _: () = assert!(CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(32 * CHUNKS_MAX + CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(SECTIONS_MAX < 1 << 31);
 const _: () = assert!(CLIENT_REPLIES_BYTES_MAX < REPLIES_BYTES_MAX);
+const _: () = assert!(CLIENT_REPLIES_BYTES_MAX < CLIENT_HELD_BYTES_MAX);
 const _: () = assert!(CLIENT_EVENTS_BYTES_MAX + 1024 < FRAME_BYTES_MAX);
 const _: () = assert!(2 * CLIENT_EVENTS_BYTES_MAX < EVENTS_BYTES_MAX);

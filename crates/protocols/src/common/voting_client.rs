@@ -24,8 +24,8 @@
 //!   application in the order of their numbers: see `inbox.rs`.
 //!
 //! Memory: for each of at most [`CLIENT_WINDOW`] outstanding numbers, the operation and one
-//! fingerprint per replica; and of long results, told before enough digests were, as much as one
-//! replica keeps for a client.
+//! fingerprint per replica; and of long results, told before enough digests were, at most
+//! [`CLIENT_HELD_BYTES_MAX`](pentarchy_core::limits::CLIENT_HELD_BYTES_MAX).
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -52,7 +52,6 @@ mod told;
 use ballot::Ballot;
 pub use ballot::Fingerprint;
 use inbox::Inbox;
-use told::Told;
 
 /// How long a query waits for the last of the `n` answers before it is ordered.
 pub const QUERY_WAIT_MS: u64 = 20;
@@ -125,7 +124,7 @@ pub struct VotingClient {
     /// The view that each replica reported last.
     views: Vec<View>,
     /// What results that are held take.
-    told: Told,
+    held_bytes: usize,
     /// Replicas whose channel was opened since the last round.
     reconnected: ReplicaSet,
     /// No deadline is earlier than this.
@@ -166,7 +165,7 @@ impl VotingClient {
             drafts: BTreeMap::new(),
             next_draft: 0,
             views: vec![View(0); n],
-            told: Told::default(),
+            held_bytes: 0,
             reconnected: ReplicaSet::EMPTY,
             next_deadline: Millis(u64::MAX),
             answered: None,
@@ -290,7 +289,7 @@ impl VotingClient {
     pub fn complete(&mut self, number: u64, outcome: Outcome, out: &mut Vec<Effect>) {
         let Some(Pending::Sent { draft, told, .. }) = self.pending.get(&number) else { return };
         let draft = *draft;
-        self.told.forget(told.as_ref());
+        self.held_bytes -= told.as_ref().map_or(0, Bytes::len);
         self.pending.remove(&number);
         if let Some(sent) = self.drafts.get_mut(&draft) {
             sent.open -= 1;

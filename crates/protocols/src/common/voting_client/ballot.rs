@@ -79,6 +79,11 @@ impl Ballot {
         self.0.iter().filter(|voter| voter.says(vote)).count()
     }
 
+    /// Whether a replica has voted.
+    pub fn has(&self, who: ReplicaId) -> bool {
+        self.0.iter().any(|voter| voter.who == who)
+    }
+
     /// How many agree on what most agree on.
     pub fn largest(&self) -> usize {
         let agree = |vote: &Voter| self.0.iter().filter(|it| it.result == vote.result).count();

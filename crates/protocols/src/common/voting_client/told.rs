@@ -7,29 +7,16 @@ use super::{
     Bytes, Digest, Effect, Fingerprint, Millis, Outcome, Pending, Quorums, ReplicaId, Reply, Vec,
     VotingClient, mutant,
 };
-use pentarchy_core::limits::CLIENT_REPLIES_BYTES_MAX;
+use pentarchy_core::limits::CLIENT_HELD_BYTES_MAX;
 use pentarchy_core::telling::{ResultDigest, teller};
 
-/// How long the result may be on its way when enough digests of it have come.
+/// How long the result may be on its way when enough digests of it have come, at least; longer
+/// where answers took longer lately.
 pub const TELL_WAIT_MS: u64 = 10;
 
-/// Bytes of results that are held until enough digests have come.
-#[derive(Default)]
-pub struct Told(usize);
-
-impl Told {
-    /// A copy to hold, if there is room. A copy, because the result is part of a frame.
-    fn hold(&mut self, result: &Bytes) -> Option<Bytes> {
-        let fits = self.0 + result.len() <= CLIENT_REPLIES_BYTES_MAX;
-        self.0 += if fits { result.len() } else { 0 };
-        fits.then(|| Bytes::copy_from_slice(result))
-    }
-
-    /// It is not held any more.
-    pub fn forget(&mut self, result: Option<&Bytes>) {
-        self.0 -= result.map_or(0, Bytes::len);
-    }
-}
+/// That a result was forgotten is believed from others than its teller when the request was sent
+/// so often.
+pub const TELLER_ATTEMPTS: u32 = 3;
 
 impl VotingClient {
     fn enough_replies(&self) -> usize {
@@ -41,17 +28,43 @@ impl VotingClient {
     /// replica's.
     pub(super) fn on_reply(&mut self, from: ReplicaId, reply: Reply, out: &mut Vec<Effect>) {
         let enough = self.enough_replies();
-        let Some(Pending::Sent { ballot, told, .. }) = self.pending.get_mut(&reply.number) else {
+        let tells = teller(&self.client, reply.number, self.n);
+        let Some(Pending::Sent { draft, ballot, told }) = self.pending.get_mut(&reply.number)
+        else {
             return;
         };
         let fingerprint = Fingerprint::of(&reply.outcome);
         if ballot.cast(from, fingerprint) >= enough {
-            self.complete(reply.number, reply.outcome, out);
+            let attempts = self.drafts.get(draft).map_or(0, |sent| sent.attempts);
+            let may_come = !ballot.has(tells) && attempts < TELLER_ATTEMPTS;
+            // A teller that has said nothing may have sent it before it forgot it.
+            if fingerprint != Fingerprint::Forgotten || !may_come {
+                self.complete(reply.number, reply.outcome, out);
+            }
         } else if let (Outcome::Done(result), Fingerprint::Long(_)) = (reply.outcome, fingerprint)
             && told.is_none()
-            && teller(&self.client, reply.number, self.n) == from
+            && tells == from
         {
-            *told = self.told.hold(&result);
+            self.hold(reply.number, &result);
+        }
+    }
+
+    /// Holds a result until enough digests have come. When there is too much, those of the highest
+    /// numbers give way: of these the replicas forget their own last.
+    fn hold(&mut self, number: u64, result: &Bytes) {
+        while self.held_bytes + result.len() > CLIENT_HELD_BYTES_MAX {
+            let mut above = self.pending.range_mut(number + 1..).rev();
+            let held = |(_, pending): (_, &'_ mut Pending)| match pending {
+                Pending::Sent { told, .. } => told.take(),
+                _ => None,
+            };
+            let Some(given_up) = above.find_map(held) else { return };
+            self.held_bytes -= given_up.len();
+        }
+        if let Some(Pending::Sent { told, .. }) = self.pending.get_mut(&number) {
+            self.held_bytes += result.len();
+            // A copy, because the result is part of a frame.
+            *told = Some(Bytes::copy_from_slice(result));
         }
     }
 
@@ -69,7 +82,8 @@ impl VotingClient {
             let result = result.clone();
             self.complete(by.number, Outcome::Done(result), out);
         } else if let Some(sent) = self.drafts.get_mut(draft) {
-            sent.deadline = sent.deadline.min(Millis(self.now.0 + TELL_WAIT_MS));
+            let wait_ms = TELL_WAIT_MS.max(self.latency / 8);
+            sent.deadline = sent.deadline.min(Millis(self.now.0 + wait_ms));
             self.next_deadline = self.next_deadline.min(sent.deadline);
         }
     }

@@ -1,7 +1,7 @@
 //! Results that one replica tells and others confirm, and how many must.
 
 use super::*;
-use pentarchy_core::limits::CLIENT_REPLIES_BYTES_MAX;
+use pentarchy_core::limits::CLIENT_HELD_BYTES_MAX;
 use pentarchy_core::telling::{ResultDigest, teller};
 
 const LONG: &[u8] = b"a result that is longer than what replicas always tell in full";
@@ -69,11 +69,54 @@ fn only_the_teller_s_results_are_held_and_not_without_end() {
     assert_eq!(bench.reply(told_by, 1, done(LONG)), completed(LONG));
 
     let (mut bench, told_by, others) = Bench::asked();
-    let large = Outcome::Done(Bytes::from(vec![1; CLIENT_REPLIES_BYTES_MAX + 1]));
+    let large = Outcome::Done(Bytes::from(vec![1; CLIENT_HELD_BYTES_MAX + 1]));
     assert_eq!(bench.reply(told_by, 1, large), vec![]);
-    let digest = vec![1; CLIENT_REPLIES_BYTES_MAX + 1];
+    let digest = vec![1; CLIENT_HELD_BYTES_MAX + 1];
     others.iter().for_each(|id| assert_eq!(bench.digest(*id, 1, &digest), vec![]));
     assert_eq!(bench.core.outstanding(), 1, "it was not held either");
+}
+
+#[test]
+fn when_too_much_is_held_the_highest_number_gives_way() {
+    let mut bench = Bench::of(4, 1);
+    for number in 1..=4 {
+        bench.submit(number);
+    }
+    bench.round(0);
+    let large = Bytes::from(vec![1; CLIENT_HELD_BYTES_MAX / 2]);
+    let tells = |number| teller(&ClientId([7; 32]), number, 4).0;
+    for number in [4, 2, 1, 3] {
+        assert_eq!(bench.reply(tells(number), number, Outcome::Done(large.clone())), vec![]);
+    }
+    for number in [4, 3, 2, 1] {
+        let others = (0..4).filter(|id| *id != tells(number)).take(2);
+        let effects: Vec<_> = others.flat_map(|id| bench.digest(id, number, &large)).collect();
+        assert_eq!(effects.len(), usize::from(number < 3), "{number}: {} effects", effects.len());
+    }
+}
+
+/// A teller that is behind has the result on its way when the others, asked again, have forgotten
+/// it already.
+#[test]
+fn a_result_that_its_teller_may_still_tell_is_not_given_up() {
+    let (mut bench, told_by, others) = Bench::asked();
+    for id in others {
+        assert_eq!(bench.digest(id, 1, LONG), vec![]);
+        assert_eq!(bench.reply(id, 1, Outcome::Forgotten), vec![]);
+    }
+    assert_eq!(bench.reply(told_by, 1, done(LONG)), completed(LONG));
+
+    let forgotten = vec![Effect::Completed { number: 1, outcome: Outcome::Forgotten }];
+    let (mut bench, told_by, others) = Bench::asked();
+    others.iter().for_each(|id| assert_eq!(bench.reply(*id, 1, Outcome::Forgotten), vec![]));
+    assert_eq!(bench.reply(told_by, 1, Outcome::Forgotten), forgotten, "it has nothing to tell");
+
+    let (mut bench, _, others) = Bench::asked();
+    for attempt in 1..told::TELLER_ATTEMPTS {
+        others.iter().for_each(|id| assert_eq!(bench.reply(*id, 1, Outcome::Forgotten), vec![]));
+        assert_eq!(bench.sent(u64::from(attempt) * 10_000).len(), 1, "asked again");
+    }
+    assert_eq!(bench.reply(others[0], 1, Outcome::Forgotten), forgotten, "it is faulty or slow");
 }
 
 /// Among those who confirmed a result and those who answer a query there is a correct one.
