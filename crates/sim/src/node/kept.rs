@@ -181,7 +181,12 @@ impl Kept {
         if left > 0 {
             return true;
         }
-        (self.fuse, self.failing) = (None, Some(failure));
+        self.fuse = None;
+        if failure == Failure::Full && self.failing == Some(Failure::Disk) {
+            // It is about to fail at some operation, whatever room there is.
+            return true;
+        }
+        self.failing = Some(failure);
         match failure {
             Failure::Power | Failure::Rot | Failure::Misdirected => self.lose_power(point),
             Failure::Disk => {
