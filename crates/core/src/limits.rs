@@ -42,13 +42,16 @@ pub const ENVELOPE_REQUESTS_MAX: usize = 512;
 /// is refused.
 pub const CLIENT_WINDOW: u64 = 4096;
 
+/// The largest result: of a larger one the client learns only that its request was executed.
+pub const RESULT_BYTES_MAX: usize = 2 << 20;
+
 /// Bytes of replies that are kept for one client; the oldest give way first, in every replica
-/// alike. Also the largest result: of a larger one the client learns only that it was executed.
-pub const CLIENT_REPLIES_BYTES_MAX: usize = 2 << 20;
+/// alike. A client that has more under way may miss what a faulty replica was to tell it.
+pub const CLIENT_REPLIES_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of results that a client holds until enough replicas confirm them: what one replica tells
-/// may be far ahead of the others' digests, by more than replicas keep for a client.
-pub const CLIENT_HELD_BYTES_MAX: usize = 16 << 20;
+/// may be far ahead of the others' digests.
+pub const CLIENT_HELD_BYTES_MAX: usize = 4 * CLIENT_REPLIES_BYTES_MAX;
 
 /// Results of up to so many bytes every replica tells its client; of larger ones, one replica tells
 /// the result and the others its digest ([`crate::telling`]). A digest costs a replica about as
@@ -208,6 +211,6 @@ const _: () = assert!(CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(32 * CHUNKS_MAX + CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(SECTIONS_MAX < 1 << 31);
 const _: () = assert!(CLIENT_REPLIES_BYTES_MAX < REPLIES_BYTES_MAX);
-const _: () = assert!(CLIENT_REPLIES_BYTES_MAX < CLIENT_HELD_BYTES_MAX);
+const _: () = assert!(RESULT_BYTES_MAX < CLIENT_REPLIES_BYTES_MAX);
 const _: () = assert!(CLIENT_EVENTS_BYTES_MAX + 1024 < FRAME_BYTES_MAX);
 const _: () = assert!(2 * CLIENT_EVENTS_BYTES_MAX < EVENTS_BYTES_MAX);

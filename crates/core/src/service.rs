@@ -65,7 +65,7 @@ pub struct Event {
 pub trait Service: Send {
     /// Executes an ordered operation. Operations are a client's bytes: check them, and answer
     /// nonsense with an error in the result. Never panics. A result larger than
-    /// [`crate::limits::CLIENT_REPLIES_BYTES_MAX`] does not reach the client.
+    /// [`crate::limits::RESULT_BYTES_MAX`] does not reach the client.
     fn execute(&mut self, context: &Context, operation: &[u8]) -> Vec<u8>;
 
     /// Answers a read-only operation from the current state without changing it. An operation that

@@ -3,7 +3,7 @@
 //! slots could execute a request again or never answer it.
 
 use crate::ids::{ClientId, Slot};
-use crate::limits::{CLIENT_REPLIES_BYTES_MAX, CLIENT_WINDOW, CLIENTS_MAX};
+use crate::limits::{CLIENT_REPLIES_BYTES_MAX, CLIENT_WINDOW, CLIENTS_MAX, RESULT_BYTES_MAX};
 use crate::limits::{EVENTS_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::mutant;
 use crate::ports::client::{Outcome, ToClient};
@@ -157,7 +157,7 @@ impl Session {
         while self.entries.len() <= index {
             self.entries.push_back(Entry::Open);
         }
-        if result.len() > CLIENT_REPLIES_BYTES_MAX {
+        if result.len() > RESULT_BYTES_MAX {
             self.entries[index] = Entry::Forgotten;
             return Outcome::Forgotten;
         }
@@ -406,7 +406,7 @@ fn decode_session(from: &mut Reader<'_>) -> Result<Session, Malformed> {
     for _ in 0..count {
         session.entries.push_back(match from.u8()? {
             0 => Entry::Open,
-            1 => Entry::Done(from.bytes(CLIENT_REPLIES_BYTES_MAX)?),
+            1 => Entry::Done(from.bytes(RESULT_BYTES_MAX)?),
             2 => Entry::Forgotten,
             _ => return Err(Malformed),
         });

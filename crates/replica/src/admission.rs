@@ -2,11 +2,12 @@
 
 use crate::error::Fatal;
 use crate::network::Network;
+use crate::queries::QueryTime;
 use crate::unit::Unit;
 use bytes::Bytes;
 use pentarchy_core::erased::{CoreEvent, Incoming};
 use pentarchy_core::ids::ClientId;
-use pentarchy_core::limits::{CLIENT_REPLIES_BYTES_MAX, PENDING_CLIENT_ENVELOPES_MAX};
+use pentarchy_core::limits::{PENDING_CLIENT_ENVELOPES_MAX, RESULT_BYTES_MAX};
 use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::request::Envelope;
@@ -25,6 +26,8 @@ pub struct Admission {
     /// Envelopes that wait in the core, as of the first envelope of the round.
     waiting: Option<usize>,
     asked_status: BTreeSet<ClientId>,
+    /// How long queries, and questions for events, took lately.
+    query_time: QueryTime,
 }
 
 impl Admission {
@@ -49,13 +52,13 @@ impl Admission {
                 self.on_request(client, envelope, now_ms, unit, network);
             }
             Ok(ToReplica::Query { number, operation }) => {
-                on_query(client, number, &operation, unit, network);
+                self.on_query(client, number, &operation, unit, network);
             }
             Ok(ToReplica::Status) => {
                 self.asked_status.insert(client);
             }
             Ok(ToReplica::Protocol(message)) => self.on_protocol(client, &message, unit),
-            Ok(ToReplica::Resume { from }) => on_resume(client, from, now_ms, unit, network),
+            Ok(ToReplica::Resume { from }) => self.on_resume(client, from, now_ms, unit, network),
             Err(_) => {
                 network.counters.client_malformed += 1;
                 disconnect(&client, now_ms, "malformed message", network);
@@ -117,6 +120,55 @@ impl Admission {
         }
     }
 
+    /// Answers a query, unless this replica is not yet where it was before it stopped, what it
+    /// executed may be taken back, so much waits for the client or for the disk that it would not
+    /// be read soon, queries have taken enough of this round, or the result is larger than an
+    /// ordered one may be.
+    fn on_query(
+        &mut self,
+        client: ClientId,
+        number: u64,
+        operation: &[u8],
+        unit: &mut Unit,
+        network: &mut Network,
+    ) {
+        let behind = unit.executor.executed() < unit.answers_from || unit.executor.is_speculative();
+        let waiting = network.client_queued_bytes(&client) + unit.held_answer_bytes(&client);
+        let crowded = waiting >= network.limits().query_queue_bytes || unit.waits_for_disk(network);
+        let result = match behind || crowded {
+            true => None,
+            false => self.query_time.spend(client, || unit.executor.query(operation)),
+        };
+        let Some(result) = result.filter(|result| result.len() <= RESULT_BYTES_MAX) else {
+            network.counters.client_queries_dropped += 1;
+            return;
+        };
+        network.counters.client_queries += 1;
+        unit.answer_query(client, ToClient::Answer { number, result }, network);
+    }
+
+    /// Sends a client the events that it misses, unless so much waits for it that it would not read
+    /// them soon, or it asked for much lately; it asks again.
+    fn on_resume(
+        &mut self,
+        client: ClientId,
+        from: u64,
+        now_ms: u64,
+        unit: &Unit,
+        network: &mut Network,
+    ) {
+        let crowded = network.client_queued_bytes(&client) >= network.limits().query_queue_bytes;
+        let answered = !crowded && !unit.executor.withholds_events(&client) && {
+            let send = || answer(&client, &unit.executor.events(&client, from), now_ms, network);
+            self.query_time.spend(client, send).is_some()
+        };
+        if answered {
+            network.counters.client_resumes += 1;
+        } else {
+            network.counters.client_resumes_dropped += 1;
+        }
+    }
+
     /// Hands the round's authentic envelopes to the core, and what clients said otherwise.
     pub fn deliver(
         &mut self,
@@ -126,6 +178,7 @@ impl Admission {
     ) -> Result<(), Fatal> {
         self.waiting = None;
         self.sent.clear();
+        self.query_time.begin_round(now_ms);
         for (client, incoming) in std::mem::take(&mut self.said) {
             unit.step(CoreEvent::Client(client, incoming), network)?;
         }
@@ -185,43 +238,6 @@ fn separate(
         }
     }
     good
-}
-
-/// Answers a query, unless this replica is not yet where it was before it stopped, what it executed
-/// may be taken back, so much waits
-/// for the client that it would not be read soon, or the result is larger than an ordered one may
-/// be.
-fn on_query(
-    client: ClientId,
-    number: u64,
-    operation: &[u8],
-    unit: &mut Unit,
-    network: &mut Network,
-) {
-    let behind = unit.executor.executed() < unit.answers_from || unit.executor.is_speculative();
-    if behind || network.client_queued_bytes(&client) >= network.limits().query_queue_bytes {
-        network.counters.client_queries_dropped += 1;
-        return;
-    }
-    network.counters.client_queries += 1;
-    let result = unit.executor.query(operation);
-    if result.len() > CLIENT_REPLIES_BYTES_MAX {
-        network.counters.client_queries_dropped += 1;
-        return;
-    }
-    unit.answer_query(client, ToClient::Answer { number, result }, network);
-}
-
-/// Sends a client the events that it misses, unless so much waits for it that it would not read
-/// them soon; it asks again.
-fn on_resume(client: ClientId, from: u64, now_ms: u64, unit: &Unit, network: &mut Network) {
-    let crowded = network.client_queued_bytes(&client) >= network.limits().query_queue_bytes;
-    if crowded || unit.executor.withholds_events(&client) {
-        network.counters.client_resumes_dropped += 1;
-        return;
-    }
-    network.counters.client_resumes += 1;
-    answer(&client, &unit.executor.events(&client, from), now_ms, network);
 }
 
 /// Sends a message to a client, if it is connected. False if it is and cannot take it.

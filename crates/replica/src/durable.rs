@@ -104,6 +104,11 @@ impl Unit {
         })
     }
 
+    /// Bytes of a client's answers that wait for the disk.
+    pub fn held_answer_bytes(&self, client: &ClientId) -> usize {
+        self.keeper.as_ref().map_or(0, |keeper| keeper.answer_bytes(client))
+    }
+
     /// Answers a query, or has the answer wait for the disk.
     pub fn answer_query(&mut self, client: ClientId, message: ToClient, network: &mut Network) {
         let message = match &mut self.keeper {

@@ -53,6 +53,7 @@ mod links;
 pub mod meter;
 mod network;
 mod peers;
+mod queries;
 pub mod readiness;
 mod speculation;
 pub mod status;

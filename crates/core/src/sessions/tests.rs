@@ -33,8 +33,9 @@ fn each_number_runs_once_in_any_order() {
 fn old_replies_give_way_but_are_never_run_again() {
     let mut table = Sessions::default();
     table.begin(client(1), 0, None, Slot(1));
-    for number in 0..4 {
-        table.desk(&client(1)).settle(number, || vec![0; CLIENT_REPLIES_BYTES_MAX / 2]);
+    let kept = (CLIENT_REPLIES_BYTES_MAX / RESULT_BYTES_MAX) as u64;
+    for number in 0..kept + 2 {
+        table.desk(&client(1)).settle(number, || vec![0; RESULT_BYTES_MAX]);
     }
     assert_eq!(run(&mut table, 1, 9), (Outcome::Forgotten, false));
     assert!(matches!(run(&mut table, 2, 9), (Outcome::Done(_), false)));
@@ -45,7 +46,7 @@ fn a_result_too_large_to_send_is_forgotten_and_takes_no_other_with_it() {
     let mut table = Sessions::default();
     table.begin(client(1), 0, None, Slot(1));
     run(&mut table, 1, 1);
-    let large = || vec![0; CLIENT_REPLIES_BYTES_MAX + 1];
+    let large = || vec![0; RESULT_BYTES_MAX + 1];
     assert_eq!(table.desk(&client(1)).settle(2, large), Outcome::Forgotten);
     assert_eq!(run(&mut table, 2, 2), (Outcome::Forgotten, false));
     assert_eq!(run(&mut table, 1, 2), (Outcome::Done(Bytes::from_static(&[1])), false));

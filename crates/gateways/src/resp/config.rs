@@ -24,8 +24,8 @@ pub struct GatewayConfig {
     /// Keep it below what the backend takes without blocking.
     pub outstanding_max: usize,
     /// Bytes of results of all connections that may be under way, as far as they can be foreseen
-    /// from each connection's results of late. Keep it well below what a replica queues for one
-    /// client. Results of up to 2 KiB are not counted.
+    /// from each connection's results of late. Keep it below what replicas keep and queue for one
+    /// client, or replies are lost when a replica is down. Results of up to 2 KiB are not counted.
     pub results_bytes_max: usize,
     /// How long a command may take. Then its client gets an error, while the backend may still have
     /// it executed.
@@ -48,7 +48,7 @@ impl Default for GatewayConfig {
             connections_max: 10_000,
             pipeline_max: 1024,
             outstanding_max: 1920,
-            results_bytes_max: 8 << 20,
+            results_bytes_max: 3 << 20,
             reply_timeout: Duration::from_secs(30),
             pending_bytes_max: 8 << 20,
             output_bytes_max: 64 << 20,

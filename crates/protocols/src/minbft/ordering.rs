@@ -20,10 +20,6 @@ impl Orders for MinBft {
     }
 
     fn decided(&self, slot: Slot) -> Option<Digest> {
-        // Behind its own last commitment a log could not say how far this replica had come.
-        if self.frame.is_durable && slot >= self.frame.next_slot {
-            return None;
-        }
         self.window.get(slot).filter(|state| state.decided)?.batch
     }
 
@@ -67,6 +63,9 @@ impl MinBft {
         if verified.author == self.frame.me {
             // Others may pass on earlier ones while this one waits for the disk.
             self.looping.remove(&(view, slot));
+            if view == self.frame.entered {
+                self.frame.note_spoken(slot);
+            }
         }
         if view != self.frame.entered && !mutant!("minbft.prepare-of-any-view") {
             self.frame.keep_early(verified, view, Some(slot));
@@ -117,6 +116,7 @@ impl MinBft {
         let Some(state) = self.window.get_mut(slot) else { return };
         if verified.author == self.frame.me {
             state.own_commit = Some(verified.clone());
+            self.frame.note_spoken(slot);
         }
         if state.commits.cast(verified.author, batch) == Cast::Counted {
             if state.prepare.is_some() && state.batch != Some(batch) {

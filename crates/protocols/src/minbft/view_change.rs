@@ -316,6 +316,8 @@ impl MinBft {
         self.frame.next_slot = taken_over.max(self.frame.stable.slot).next();
         (self.phase, self.entry) = (Phase::Entered, Some(entry));
         self.frame.entered = self.frame.view;
+        // The log says from now on how far it may have come in this view.
+        self.frame.spoken = Slot(0);
         (self.in_flight, self.enters) = (0, Votes::default());
         self.looping.clear();
         self.frame.note_entered(out);
@@ -377,16 +379,19 @@ impl MinBft {
             self.own.enter = Some(verified.clone());
         }
         self.enters.cast(verified.author, digest);
+        let end = self.entry.as_ref().map_or(Slot(0), Entry::end);
         if self.enters.count(&digest) == self.agreed() {
             mark!("minbft/taken_over");
-            let end = self.entry.as_ref().map_or(Slot(0), Entry::end);
             for slot in (self.window.low().0 + 1..=end.0).map(Slot) {
                 if let Some(state) = self.window.get_mut(slot) {
                     state.decided = state.batch.is_some();
                 }
             }
-            self.advance(out);
         }
+        if verified.author == self.frame.me {
+            self.frame.note_spoken(end);
+        }
+        self.advance(out);
     }
 
     /// Messages that came before their time.

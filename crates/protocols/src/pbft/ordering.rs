@@ -208,6 +208,9 @@ impl Pbft {
             return;
         }
         let Some(state) = self.window.get_mut(slot) else { return };
+        if verified.author == self.frame.me {
+            self.frame.note_spoken(slot);
+        }
         if state.commits.cast(verified.author, batch) == Cast::Counted {
             self.decide(slot);
             self.advance(out);

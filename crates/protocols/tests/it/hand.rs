@@ -150,6 +150,8 @@ pub struct Node<P: Protocol> {
     floors: BTreeMap<ClientId, u64>,
     /// How many messages of each kind it said.
     pub said: BTreeMap<&'static str, usize>,
+    /// It answers queries once this slot is executed.
+    pub answers_from: Slot,
 }
 
 impl<P: Protocol> Node<P> {
@@ -211,6 +213,7 @@ impl<P: Spoken> Group<P> {
             settled: BTreeSet::new(),
             floors: BTreeMap::new(),
             said: BTreeMap::new(),
+            answers_from: Slot(0),
         };
         let mut group = Self {
             nodes: membership.ids().map(|_| node()).collect(),
@@ -311,6 +314,7 @@ impl<P: Spoken> Group<P> {
                 (node.saved, node.cut) = (Some(Base { slot, state }), node.log.len());
             }
             Output::Fetch { slot, .. } => node.wishes = Some(slot),
+            Output::Resumed { upto } => node.answers_from = upto,
             Output::Admit { envelope } => self.admit(id, &envelope, true),
             _ => {}
         }

@@ -33,7 +33,7 @@ fn random_worlds_find_seeded_bugs() {
 #[test]
 fn random_worlds_find_seeded_bugs_of_pbft() {
     let expected = [
-        ("pbft.hides-last-certificate", "agreement"),
+        ("pbft.hides-last-certificate", "liveness"),
         ("pbft.decide-with-f", "agreement"),
         ("pbft.primary-counts-twice", "acceptance"),
         ("frame.leave-on-f-asks", "acceptance"),

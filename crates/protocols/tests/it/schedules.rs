@@ -2,9 +2,11 @@
 
 use crate::hand::{Group, Spoken, envelope};
 use pentarchy_core::batch::{Item, Proposal};
+use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::WINDOW_SLOTS;
 use pentarchy_core::protocol::{Protocol as _, Tuning};
+use pentarchy_core::quorum::Quorums;
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire as _;
 use pentarchy_protocols::minbft::MinBft;
@@ -235,4 +237,58 @@ fn a_primary_that_crashes_while_it_waits_to_leave_goes_on() {
     let last = envelope(2, 1, &[1], 8);
     group.insist(&last, 60);
     assert!(group.all_executed(&last));
+}
+
+/// r2 decides a slot by what others said, and tells the client the result, while its own records of
+/// that slot wait for the disk. Power fails there. The liar r1 and a replica that has not decided
+/// yet must not be enough to have a query answered from the state before.
+fn what_a_client_was_told_is_not_denied_after_a_crash<P: Spoken>(
+    votes: &dyn Fn(Slot, Digest) -> Vec<(&'static [u16], P::Message)>,
+) {
+    let mut group: Group<P> = Group::new(Some(1), Tuning::default());
+    let durable = group.nodes[2].log.len();
+    group.nodes[2].disk_is_slow = true;
+    let write = envelope(1, 1, &[1], 8);
+    group.request(0, &write);
+    group.round(0);
+    group.settle_all();
+    let proposal = Proposal::new(Millis(group.now), vec![Item::Whole(write.clone())]);
+    for (to, message) in votes(Slot(1), proposal.digest()) {
+        group.say(1, to, message);
+        group.settle_all();
+    }
+    let tells = |id: &usize| *id == 1 || !group.nodes[*id].executed.is_empty();
+    let (n, f) = (P::N, 1);
+    let told = (0..n).filter(tells).count();
+    // What was not synced is gone.
+    group.nodes[2].log.truncate(durable);
+    group.start(2);
+    let denies = |id: &usize| {
+        let node = &group.nodes[*id];
+        *id == 1 || (node.executed.is_empty() && node.answers_from <= Slot(0))
+    };
+    let denying = (0..n).filter(denies).count();
+    let quorums = Quorums { n, f };
+    assert!(
+        told < quorums.replies() || denying < quorums.answers(),
+        "{told} said that the write is done, {denying} answer a query from before it"
+    );
+}
+
+#[test]
+fn minbft_what_a_client_was_told_is_not_denied_after_a_crash() {
+    what_a_client_was_told_is_not_denied_after_a_crash::<MinBft>(&|slot, batch| {
+        let commit = pentarchy_protocols::minbft::Message::Commit { view: View(0), slot, batch };
+        vec![(&[2], commit)]
+    });
+}
+
+#[test]
+fn pbft_what_a_client_was_told_is_not_denied_after_a_crash() {
+    use pentarchy_protocols::pbft::Message;
+    what_a_client_was_told_is_not_denied_after_a_crash::<Pbft>(&|slot, batch| {
+        let view = View(0);
+        let vote = Message::Prepare { view, slot, batch };
+        vec![(&[0, 2, 3], vote), (&[0, 2], Message::Commit { view, slot, batch })]
+    });
 }

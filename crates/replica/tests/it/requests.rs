@@ -100,7 +100,7 @@ fn a_replica_that_starts_late_fetches_the_state_and_answers_alike() {
 fn a_client_that_pipelines_large_results_gets_them_or_is_told_and_stays_connected() {
     // What a round collects for one client, and how many results that is at least.
     large_results(16 << 20, 16);
-    large_results(1 << 20, 1);
+    large_results(6 << 20, 4);
 }
 
 fn large_results(client_queue_bytes: usize, done_min: usize) {

@@ -22,7 +22,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::snapshot::Snapshot;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Who writes what a [`Keeper`] hands over.
@@ -136,6 +136,8 @@ pub struct Keeper<B> {
     waiting_bytes: usize,
     /// Bytes of entries behind the last message.
     entry_bytes: usize,
+    /// Bytes of answers that wait, of each client.
+    answer_bytes: BTreeMap<ClientId, usize>,
     /// Answers to queries wait until all entries below this one are durable.
     executed_behind: u64,
     /// What is to be done when a state is saved, in the order of saving: each with the number and
@@ -169,6 +171,7 @@ impl<B: Backing> Keeper<B> {
             answers: VecDeque::new(),
             waiting_bytes: 0,
             entry_bytes: 0,
+            answer_bytes: BTreeMap::new(),
             executed_behind: 0,
             when_saved: VecDeque::new(),
             newest,
@@ -263,6 +266,7 @@ impl<B: Backing> Keeper<B> {
                 _ => 0,
             };
         self.waiting_bytes += bytes;
+        *self.answer_bytes.entry(client).or_default() += bytes;
         let behind = self.executed_behind;
         self.answers.push_back(Waiting { behind, bytes, what: (client, answer) });
         None
@@ -271,6 +275,10 @@ impl<B: Backing> Keeper<B> {
     /// Looks how far the disk has come.
     pub fn look(&mut self) -> Result<(), StorageError> {
         self.durable = self.writer.durable()?;
+        if self.next <= self.durable {
+            // No message came that waits behind them.
+            self.entry_bytes = 0;
+        }
         match self.writer.full() {
             Some(bytes_max) if self.waiting_bytes() > FULL_WAITING_BYTES_MAX => {
                 Err(StorageError::Full { bytes_max })
@@ -290,7 +298,20 @@ impl<B: Backing> Keeper<B> {
 
     /// The next answer that may leave.
     pub fn next_answer(&mut self) -> Option<(ClientId, ToClient)> {
-        take(&mut self.answers, self.durable, &mut self.waiting_bytes)
+        let before = self.waiting_bytes;
+        let next = take(&mut self.answers, self.durable, &mut self.waiting_bytes)?;
+        if let Some(bytes) = self.answer_bytes.get_mut(&next.0) {
+            *bytes -= before - self.waiting_bytes;
+            if *bytes == 0 {
+                self.answer_bytes.remove(&next.0);
+            }
+        }
+        Some(next)
+    }
+
+    /// Bytes of a client's answers that wait for the disk.
+    pub fn answer_bytes(&self, client: &ClientId) -> usize {
+        self.answer_bytes.get(client).copied().unwrap_or_default()
     }
 
     /// Entries that are not durable yet.
@@ -436,6 +457,7 @@ impl<B: Backing> Keeper<B> {
     ) -> Result<(), StorageError> {
         self.messages.clear();
         self.answers.clear();
+        self.answer_bytes.clear();
         (self.waiting_bytes, self.entry_bytes) = (0, 0);
         self.certified = Certificates::default();
         let base = membership.base.slot;

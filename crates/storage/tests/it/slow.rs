@@ -5,8 +5,9 @@
 use crate::workload::identity;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::CoreEffect;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Faults, SimDisk};
@@ -318,4 +319,42 @@ fn the_threads_too_wait_for_room_and_go_on() {
         kept = writer.finish().expect("nothing failed");
         assert_eq!(kept.mark().map(|mark| (mark.slot.0, mark.needed)), Some((slot, needed)));
     }
+}
+
+/// A checkpoint has the core keep much again, and nothing is said behind it before it is durable.
+#[test]
+fn what_is_durable_does_not_wait_for_the_disk_any_more() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut keeper = create(&disk);
+    keeper
+        .save(&state(1, 1), Then::Checkpointed { slot: Slot(1), state: Digest([1; 32]) })
+        .expect("works");
+    run_all(&mut keeper);
+    vouch(&mut keeper, 1, 20);
+    run_all(&mut keeper);
+    assert_eq!(keeper.lag_entries(), 0, "all is durable");
+    // A report, say: it leaves at once.
+    assert_eq!(keeper.waiting_bytes(), 0, "above `disk_queue_bytes` the replica reads nothing");
+}
+
+/// A client cannot have more wait for the disk than its replica knows of.
+#[test]
+fn answers_that_wait_are_counted_for_their_client() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut keeper = create(&disk);
+    let (asks, other) = (ClientId([1; 32]), ClientId([2; 32]));
+    let answer = |number| ToClient::Answer { number, result: vec![7; 1_000].into() };
+    assert_eq!(keeper.hold_answer(asks, answer(1)), Some(answer(1)), "nothing was executed");
+    keep(&mut keeper, 1);
+    keeper.executed();
+    for number in 2..4 {
+        assert_eq!(keeper.hold_answer(asks, answer(number)), None);
+        assert!(keeper.answer_bytes(&asks) > 1_000 * (number as usize - 1));
+    }
+    assert_eq!(keeper.answer_bytes(&other), 0);
+    run_all(&mut keeper);
+    for number in 2..4 {
+        assert_eq!(keeper.next_answer(), Some((asks, answer(number))));
+    }
+    assert_eq!((keeper.next_answer(), keeper.answer_bytes(&asks)), (None, 0));
 }

@@ -30,6 +30,9 @@ pub trait Execution: Core {
             return false;
         }
         let slot = self.frame().committed.next();
+        if !self.frame().may_tell(slot) {
+            return false;
+        }
         let Some(batch) = self.decided(slot) else { return false };
         let frame: &mut Frame<Self> = self.frame_mut();
         let Some(batch) = frame.bodies.get(&batch).cloned() else { return false };
@@ -71,6 +74,18 @@ pub trait Execution: Core {
 impl<C: Core> Execution for C {}
 
 impl<C: Framed> Frame<C> {
+    /// Whether its log would say after a crash that it may have executed this slot, and told
+    /// clients of it: otherwise it would answer queries from before. What it is slow to write down
+    /// itself others may have decided long ago.
+    fn may_tell(&self, slot: Slot) -> bool {
+        !self.is_durable || slot <= self.spoken
+    }
+
+    /// A commitment of its own came back: its log has it.
+    pub fn note_spoken(&mut self, slot: Slot) {
+        self.spoken = self.spoken.max(slot);
+    }
+
     /// Whether a proposal's time is further ahead of our clock than clocks may differ.
     #[must_use]
     pub fn is_future(&self, time: Millis) -> bool {

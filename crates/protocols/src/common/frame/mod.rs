@@ -96,6 +96,8 @@ pub struct Frame<C: Framed> {
     pub committed: Slot,
     /// The slot that this primary proposes next, or that this replica takes up next.
     pub next_slot: Slot,
+    /// The last slot in which a commitment of its own came back, so that its log has it.
+    pub spoken: Slot,
     /// What it voted for in its view and has not executed.
     pub pledges: Pledges,
     /// The slot whose proposal waits for our clock.
@@ -199,6 +201,7 @@ impl<C: Framed> Frame<C> {
             pending: Pending::default(),
             committed: if fetch.is_none() { base.slot } else { Slot(0) },
             next_slot: base.slot.next(),
+            spoken: Slot(0),
             pledges: Pledges::default(),
             clock_wait: None,
             request_timer: None,

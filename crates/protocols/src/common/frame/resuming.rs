@@ -27,6 +27,7 @@ pub trait Resuming: Core {
     /// have come.
     fn go_on(&mut self, executed: Base, upto: Slot, out: &mut Effects<Self>) {
         out.output(Output::Resumed { upto });
+        self.frame_mut().note_spoken(upto);
         for slot in (self.frame().committed.next().0..self.frame().next_slot.0).map(Slot) {
             if let Some(batch) = self.ordered(slot) {
                 self.frame_mut().note_vote(slot, &batch);
