@@ -74,6 +74,9 @@ pub enum Step {
 /// Nodes in a question, at least, if so many are to be asked for and nothing comes with them.
 const NODES_MIN: usize = 16;
 
+/// Milliseconds after which a newer state is fetched instead of one that few sources have.
+const RARE_MS: u64 = 30_000;
+
 /// Milliseconds for which the scraps of a transfer that was given up are kept for the next one.
 const SCRAPS_MS: u64 = 60_000;
 
@@ -138,6 +141,9 @@ struct Goal {
     /// When it is given up unless something comes; set at the end of the round in which it was
     /// wanted, or something came.
     stalls: Option<Millis>,
+    /// When it is given up although something comes; set while so few sources say that they still
+    /// have it that all of them may be faulty.
+    drops: Option<Millis>,
     /// Sources that are to send full lists.
     full: ReplicaSet,
     /// Sources that are to send what they are asked for only: they do not know what changed, as
@@ -299,6 +305,8 @@ impl Transfer {
         self.ask(out);
         let Some(goal) = &mut self.goal else { return };
         goal.stalls.get_or_insert(Millis(self.now.0.saturating_add(STALL_MS)));
+        let drops = goal.drops.unwrap_or(Millis(self.now.0.saturating_add(RARE_MS)));
+        goal.drops = goal.is_rare().then_some(drops);
         let deadline = Millis(self.now.0.saturating_add(ASK_TIMEOUT_MS));
         for ask in &mut goal.asked {
             ask.deadline.get_or_insert(deadline);
@@ -311,8 +319,9 @@ impl Transfer {
         let goal = self.goal.as_ref()?;
         let answers = goal.asked.iter().map(|ask| ask.deadline.unwrap_or(self.now));
         let pauses = self.failures.values().map(|failures| failures.until);
-        let stall = goal.stalls.filter(|_| self.next.is_some());
-        answers.chain(pauses.chain(stall).filter(|until| *until > self.now)).min()
+        let gives_up = [goal.stalls, goal.drops].into_iter().flatten();
+        let gives_up = gives_up.filter(|_| self.next.is_some());
+        answers.chain(pauses.chain(gives_up).filter(|until| *until > self.now)).min()
     }
 
     /// How far the transfer has come; `None` while nothing is wanted.
@@ -468,6 +477,7 @@ impl Goal {
             sources,
             gone: ReplicaSet::EMPTY,
             stalls: None,
+            drops: None,
             full: ReplicaSet::EMPTY,
             plain: ReplicaSet::EMPTY,
             last,
@@ -481,7 +491,13 @@ impl Goal {
     /// Whether nothing comes of it: nobody has it, or nothing came for a while.
     fn is_stalled(&self, now: Millis) -> bool {
         let gone = self.sources.iter().all(|source| self.gone.contains(source));
-        gone || self.stalls.is_some_and(|stalls| stalls <= now)
+        gone || [self.stalls, self.drops].into_iter().flatten().any(|at| at <= now)
+    }
+
+    /// Whether at most half of its sources still have it, as they say: no correct one need be among
+    /// them, and faulty ones could give it piece by piece for ever.
+    fn is_rare(&self) -> bool {
+        2 * (self.sources.len() - self.gone.len()) <= self.sources.len()
     }
 
     /// The source with the fewest open questions; among equals the one whose turn it is.

@@ -560,3 +560,54 @@ fn an_oversize_message_is_malformed() {
     high.sequence(&[Place { height: 9, prefix: 0 }]);
     assert_eq!(Message::from_bytes(&high.into_bytes()), Err(Malformed));
 }
+
+/// A liar shows who comes back an old state that a quorum vouched for once, and that nobody has any
+/// more but itself. It gives a piece of it every 1.9 seconds. The other source has a newer state.
+#[test]
+fn who_is_given_an_old_state_drop_by_drop_takes_the_newer_one() {
+    let [liar, other] = PEERS;
+    let (mut source, old, old_state) = toy::executor(&[(0, 120 * CHUNK + 1, 1)]);
+    run(&mut source, &batch(3, &[(1, write(2, 5, 5))]));
+    let new_state = source.checkpoint();
+    let new = source.executed();
+    let mut world = World::new(fresh());
+    world.want(old, old_state);
+    world.want(new, new_state);
+    let begun = world.now;
+    let mut said_at = begun;
+    while world.installed.is_none() && world.now < begun + 120_000 {
+        let (mut kept, mut said) = (Vec::new(), false);
+        for (to, question) in std::mem::take(&mut world.asked) {
+            let mut out = Vec::new();
+            Transfer::new(to).on_message(LEARNER, question.clone(), &source, &mut out);
+            let [Step::Send { message, .. }] = &out[..] else { panic!("one answer") };
+            let message = message.clone();
+            if to == other {
+                let gone = question.slot() == old;
+                let answer = if gone { Message::Gone { slot: old } } else { message };
+                world.hear(other, answer);
+            } else if question.slot() == old && !said && world.now >= said_at + 1_900 {
+                (said, said_at) = (true, world.now);
+                let first = match message {
+                    Message::Nodes { slot, sections, leaves, mut nodes } => {
+                        nodes.truncate(1);
+                        Message::Nodes { slot, sections, leaves, nodes }
+                    }
+                    other => other,
+                };
+                world.hear(liar, first);
+            } else if question.slot() == old {
+                kept.push((to, question));
+            }
+        }
+        // The liar remembers what it was asked.
+        kept.truncate(4);
+        world.asked.extend(kept);
+        world.now += 100;
+        let mut out = Vec::new();
+        world.transfer.on_round(Millis(world.now), &mut out);
+        world.take(out);
+    }
+    let installed = world.installed.as_ref().map(|snapshot| snapshot.slot);
+    assert_eq!(installed, Some(new), "after {} s", (world.now - begun) / 1000);
+}
