@@ -3,7 +3,7 @@
 use crate::config::{Admission, ClusterConfig, ConfigError, Durability, LOG_MIB, ReplicaEntry};
 use crate::files;
 use pentarchy_core::ids::GroupId;
-use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::verifier::RequestMode;
 use pentarchy_trusted::{DeviceIdentity, session};
@@ -105,6 +105,7 @@ impl NewCluster {
             durability: options.durability,
             log_mib: LOG_MIB,
             timeouts: options.timeouts,
+            tuning: Tuning::default(),
             admission,
             replicas: entries.collect(),
         };

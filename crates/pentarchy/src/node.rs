@@ -203,6 +203,7 @@ pub fn replica(
         check: usig.check(),
         requests,
         admission: config.admission.clone(),
+        tuning: config.tuning,
     };
     // Later memberships have the same keys, so what can be checked once can be checked always.
     epochs.try_verifier(&membership)?;
@@ -234,6 +235,7 @@ struct Epochs {
     check: Arc<Check>,
     requests: Requests,
     admission: Admission,
+    tuning: Tuning,
 }
 
 /// How requests are checked.
@@ -275,7 +277,7 @@ impl EpochFactory for Epochs {
         effects: &mut Vec<CoreEffect>,
     ) -> Box<dyn ReplicaCore> {
         let (me, membership) = (self.me, membership.clone());
-        let tuning = Tuning::default();
+        let tuning = self.tuning;
         (self.entry.start)(Setup { me, membership, fetch, memory, tuning }, effects)
     }
     fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord> {

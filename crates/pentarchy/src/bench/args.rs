@@ -4,6 +4,7 @@ use super::case::{OUTSTANDING_MAX, Workload};
 use super::compare::CompareArgs;
 use super::conditions::{ConditionArgs, Load, PlannedCase, at_least_one};
 use super::faults::args::FaultBench;
+use super::protocols::ProtocolsArgs;
 use super::saturate::args::SaturateArgs;
 use crate::cli::failure::{Failure, Outcome};
 use clap::{Args, Subcommand};
@@ -78,6 +79,8 @@ pub enum BenchCommand {
     Fault(FaultBench),
     /// Find the load that a protocol bears: throughput against latency, up to the knee
     Saturate(Box<SaturateArgs>),
+    /// Measure all protocols beside each other and one unreplicated server
+    Protocols(ProtocolsArgs),
     /// Tell whether a later result of `bench --json` differs from an earlier one
     Compare(CompareArgs),
 }
@@ -91,6 +94,15 @@ pub struct Timing {
     pub measured: Duration,
     /// How often.
     pub repeats: usize,
+}
+
+impl Timing {
+    /// Says whether it works.
+    pub const QUICK: Self = Self {
+        warmup: Duration::from_millis(300),
+        measured: Duration::from_millis(700),
+        repeats: 1,
+    };
 }
 
 /// What is to be done, checked.
@@ -125,8 +137,7 @@ impl BenchArgs {
 
     const fn timing(&self) -> Timing {
         if self.quick {
-            let (warmup, measured) = (Duration::from_millis(300), Duration::from_millis(700));
-            return Timing { warmup, measured, repeats: 1 };
+            return Timing::QUICK;
         }
         Timing { warmup: self.warmup, measured: self.seconds, repeats: self.repeats }
     }

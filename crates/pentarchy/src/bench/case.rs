@@ -185,6 +185,10 @@ pub struct Case {
     pub reads: u8,
     /// Operations in a second that an open workload offers.
     pub rate: Option<u64>,
+    /// Requests that a batch may hold, if not as many as usual.
+    pub batch: Option<usize>,
+    /// Whether the last backup is killed before anything is measured.
+    pub crash: bool,
 }
 
 /// Operations that one key may have outstanding: half of what replicas remember of one client.
@@ -221,6 +225,12 @@ impl fmt::Display for Case {
         }
         if self.connections == Connections::Shared {
             f.write_str(", one shared connection")?;
+        }
+        if let Some(requests) = self.batch {
+            write!(f, ", batches of {requests}")?;
+        }
+        if self.crash {
+            f.write_str(", a backup crashed")?;
         }
         Ok(())
     }
@@ -276,6 +286,8 @@ pub mod tests {
             service: Service::Null,
             reads: 0,
             rate: None,
+            batch: None,
+            crash: false,
         }
     }
 

@@ -151,6 +151,8 @@ impl ConditionArgs {
             service,
             reads: self.reads,
             rate,
+            batch: None,
+            crash: false,
         };
         let (keys, each) = case.keys();
         if each > OUTSTANDING_MAX {
@@ -166,11 +168,7 @@ impl ConditionArgs {
                 return Err(Failure::Usage(what.to_owned()));
             }
             Some(drivers) => drivers,
-            None if keys <= OWN_THREADS_MAX && !is_open => Drivers::Own,
-            None => {
-                let cores = available_parallelism().map_or(1, usize::from);
-                Drivers::Loops((cores / 2).max(1))
-            }
+            None => drivers(keys, is_open),
         };
         Ok(case)
     }
@@ -201,23 +199,32 @@ impl ConditionArgs {
         if self.protocol == BASELINE {
             return Ok(vec![System::baseline()]);
         }
-        let known: Vec<_> = protocols::names().chain([BASELINE]).collect();
-        if !known.contains(&self.protocol.as_str()) {
-            return Err(Failure::Usage(format!(
-                "no protocol {:?}; there is: {}",
-                self.protocol,
-                known.join(", ")
-            )));
-        }
-        let n = protocols::replicas_needed(&self.protocol, f).ok_or_else(|| {
-            Failure::Usage(format!(
-                "f = {f} is out of range: at least 1, and {REPLICAS_MAX} replicas"
-            ))
-        })?;
-        let replicated = System { protocol: self.protocol.clone(), f, n };
+        let replicated = replicated(&self.protocol, f)?;
         let baseline = (!self.no_baseline).then(System::baseline);
         Ok([replicated].into_iter().chain(baseline).collect())
     }
+}
+
+/// The group of this protocol for so many faults.
+pub fn replicated(protocol: &str, f: usize) -> Outcome<System> {
+    let known: Vec<_> = protocols::names().chain([BASELINE]).collect();
+    if !known.contains(&protocol) {
+        let known = known.join(", ");
+        return Err(Failure::Usage(format!("no protocol {protocol:?}; there is: {known}")));
+    }
+    let n = protocols::replicas_needed(protocol, f).ok_or_else(|| {
+        Failure::Usage(format!("f = {f} is out of range: at least 1, and {REPLICAS_MAX} replicas"))
+    })?;
+    Ok(System { protocol: protocol.to_owned(), f, n })
+}
+
+/// Who drives clients with so many keys, unless it is said.
+pub fn drivers(keys: usize, is_open: bool) -> Drivers {
+    if keys <= OWN_THREADS_MAX && !is_open {
+        return Drivers::Own;
+    }
+    let cores = available_parallelism().map_or(1, usize::from);
+    Drivers::Loops((cores / 2).max(1))
 }
 
 /// A number from 1 to this.

@@ -24,6 +24,17 @@ impl Grid {
         table::text(&table)
     }
 
+    /// For a document in Markdown.
+    pub fn markdown(&self) -> String {
+        let line = |cells: &[String]| {
+            let cells = cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+            format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+        };
+        let right = self.heads.iter().skip(1).map(|_| " ---: |").collect::<String>();
+        let rows = self.rows.iter().map(|row| line(row)).collect::<String>();
+        format!("{}| --- |{right}\n{rows}", line(&self.heads))
+    }
+
     /// For a page.
     pub fn html(&self) -> String {
         let mut html = "<table>\n<tr>".to_owned();
@@ -89,6 +100,7 @@ mod tests {
             rows: vec![vec!["x\ny".to_owned(), "1".to_owned()]],
         };
         assert_eq!(grid.text(), " a<b  n\n x    1\n y");
+        assert_eq!(grid.markdown(), "| a<b | n |\n| --- | ---: |\n| x y | 1 |\n");
         let parts = [
             Part::Heading("Where & when".to_owned()),
             Part::Text("two\nlines\n".to_owned()),

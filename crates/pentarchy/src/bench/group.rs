@@ -19,6 +19,8 @@ use tempfile::TempDir;
 pub struct Group {
     /// What clients must know.
     pub config: ClusterConfig,
+    /// Replicas that run: the first ones.
+    pub running: usize,
     supervisor: Supervisor,
     logs: Vec<PathBuf>,
     folder: TempDir,
@@ -44,24 +46,27 @@ impl Group {
         cluster.write(folder.path())?;
         let mut group = Self {
             config: cluster.config,
+            running: system.n,
             supervisor: Supervisor::default(),
             logs: Vec::new(),
             folder,
         };
         for (id, address) in addresses.into_iter().enumerate() {
-            group.start_replica(id, address, case.service.name())?;
+            group.start_replica(id, address, case)?;
         }
         Ok(group)
     }
 
-    fn start_replica(&mut self, id: usize, address: String, service: &str) -> Outcome {
+    fn start_replica(&mut self, id: usize, address: String, case: &Case) -> Outcome {
         let root = self.folder.path();
         let folder = root.join(format!("replica-{id}"));
         let log = folder.join("replica.log");
         let config = root.join("cluster.toml");
-        let id = id.to_string();
+        let (id, service) = (id.to_string(), case.service.name());
         let arguments = ["replica", "--leash", "--service", service, "--config", text(&config)?];
-        let arguments = [&arguments[..], &["--id", &id, "--keys", text(&folder)?]].concat();
+        let mut arguments = [&arguments[..], &["--id", &id, "--keys", text(&folder)?]].concat();
+        let batch = case.batch.map(|requests| requests.to_string());
+        arguments.extend(batch.iter().flat_map(|requests| ["--batch-requests", requests]));
         let name = format!("replica {id}");
         let part = Part { name, pid: 0, address, metrics: None, folder: folder.clone() };
         self.logs.push(log.clone());
@@ -81,7 +86,13 @@ impl Group {
         Client::connect(self.client(counts)?).map_err(|error| cannot(error.into()))
     }
 
-    /// Fails if a replica has ended.
+    /// Kills the last replica, a backup of the first view.
+    pub fn crash_last(&mut self) {
+        self.supervisor.kill_last();
+        self.running -= 1;
+    }
+
+    /// Fails if a replica has ended otherwise.
     pub fn check(&mut self) -> Outcome {
         match self.supervisor.deaths().into_iter().next() {
             Some(Death { what, last_words: Some(words), .. }) => {

@@ -56,14 +56,19 @@ fn measure_group(
     prepare(&control, &recipe)?;
     let counts = Arc::new(Counts::default());
     let jobs = jobs(group, case, &recipe, &counts)?;
-    let replicas = group.config.replicas.len();
+    let running = group.running - usize::from(case.crash);
     let read = || Reading {
         cpu: process_cpu(),
         counts: counts.now(),
         effort: Effort::here(),
-        reports: status::ask(&control, replicas),
+        reports: status::ask(&control, running),
     };
-    let found = run(jobs, announced(case), timing, interrupt, read)?;
+    let ready = || {
+        if case.crash {
+            group.crash_last();
+        }
+    };
+    let found = run(jobs, announced(case), timing, interrupt, ready, read)?;
     let Some(Run { before, after, tallies }) = found else { return Ok(None) };
     let mut tally = Tally::new();
     tallies.iter().for_each(|one| tally.add(one));
@@ -88,13 +93,14 @@ pub struct Run<R> {
     pub tallies: Vec<Tally>,
 }
 
-/// Offers load from a thread per job, and reads at both ends of the window. `None` if it was
-/// interrupted.
+/// Offers load from a thread per job, and reads at both ends of the window. `ready` runs once all
+/// clients are connected. `None` if it was interrupted.
 pub fn run<R>(
     jobs: Vec<Job>,
     announced: usize,
     timing: Timing,
     interrupt: &Interrupt,
+    ready: impl FnOnce(),
     read: impl Fn() -> R,
 ) -> Outcome<Option<Run<R>>> {
     let signals = Signals::default();
@@ -102,7 +108,7 @@ pub fn run<R>(
         let signals = &signals;
         let threads: Vec<_> =
             jobs.into_iter().map(|job| scope.spawn(move || job(signals))).collect();
-        let ends = ends(signals, announced, timing, interrupt, read);
+        let ends = ends(signals, announced, timing, interrupt, ready, read);
         signals.stop.store(true, Ordering::Relaxed);
         // Nobody waits for a window that will not come.
         signals.window.get_or_init(|| Window::starting(Instant::now(), timing.measured));
@@ -120,6 +126,7 @@ fn ends<R>(
     announced: usize,
     timing: Timing,
     interrupt: &Interrupt,
+    ready: impl FnOnce(),
     read: impl Fn() -> R,
 ) -> Outcome<Option<(R, R)>> {
     let deadline = Instant::now() + START_LIMIT;
@@ -135,6 +142,7 @@ fn ends<R>(
             )));
         }
     }
+    ready();
     let start = Instant::now() + timing.warmup;
     let window = *signals.window.get_or_init(|| Window::starting(start, timing.measured));
     let before = interrupt.sleep_until(window.start).then(&read);
@@ -242,7 +250,7 @@ pub fn wait_until_it_answers(
     if let Some((_, Err(error))) = results.first() {
         return Err(Failure::Unwell(format!("the group refuses to work: {error}")));
     }
-    while let Err(error) = status::ask(control, group.config.replicas.len()) {
+    while let Err(error) = status::ask(control, group.running) {
         group.check()?;
         if !interrupt.sleep_until(Instant::now() + LOOK) {
             return Ok(false);

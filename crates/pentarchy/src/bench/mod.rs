@@ -12,6 +12,7 @@
 //! | [`operations`], [`counting`] | what clients ask for; what they sent |
 //! | [`disk`] | what the disk under the logs does by itself |
 //! | [`sample`], [`stats`] | what a measurement found; figures over repeats |
+//! | [`protocols`] | all protocols beside each other: `bench protocols` |
 //! | [`overload`] | what too much load costs: `bench overload` |
 //! | [`faults`] | what faults cost: `bench failover` and so on |
 //! | [`saturate`] | how much load is borne: `bench saturate` |
@@ -40,6 +41,7 @@ mod operations;
 mod overload;
 mod process;
 mod progress;
+mod protocols;
 mod report;
 mod sample;
 mod saturate;
@@ -47,6 +49,7 @@ mod stats;
 mod status;
 
 pub use args::BenchArgs;
+pub use conditions::at_least_one;
 
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::stop::stop_signal;
@@ -69,11 +72,31 @@ pub fn run(args: &BenchArgs) -> Outcome {
     match &args.command {
         Some(BenchCommand::Fault(command)) => return faults::run(command),
         Some(BenchCommand::Saturate(saturate)) => return saturate::run(saturate),
+        Some(BenchCommand::Protocols(protocols)) => return protocols::run(protocols),
         Some(BenchCommand::Compare(compare)) => return compare::run(compare),
         None => {}
     }
     let plan = args.plan()?;
     check_writable([args.html.as_deref()])?;
+    let Measured { cases, report, result } = measure_all(&plan)?;
+    if !cases.is_empty() {
+        print(args, &cases, &report)?;
+    }
+    result
+}
+
+/// What came of a plan.
+struct Measured {
+    /// The samples of those cases that were finished.
+    cases: Vec<CaseSamples>,
+    /// The same as figures.
+    report: Report,
+    /// Why that is not all, if it is not.
+    result: Outcome,
+}
+
+/// Measures all that is planned, until it fails or is interrupted.
+fn measure_all(plan: &Plan) -> Outcome<Measured> {
     let (machine, program) = (Machine::here(), Program::this());
     warn_of_debug(&program);
     descriptors::raise();
@@ -95,10 +118,17 @@ pub fn run(args: &BenchArgs) -> Outcome {
         }
     }
     progress.finish_and_clear();
-    if !cases.is_empty() {
-        print(args, &plan, &cases, (machine, program, disk))?;
-    }
-    result
+    let reports = cases.iter().filter_map(|(case, systems)| CaseReport::new(case, systems));
+    let report = Report {
+        format: FORMAT,
+        settings: Settings::new(plan.timing),
+        complete: cases.len() == plan.cases.len(),
+        cases: reports.collect(),
+        machine,
+        program,
+        disk,
+    };
+    Ok(Measured { cases, report, result })
 }
 
 fn warn_of_debug(program: &Program) {
@@ -135,33 +165,22 @@ fn measure_case(
     Ok(Some(systems))
 }
 
-fn print(
-    args: &BenchArgs,
-    plan: &Plan,
-    cases: &[CaseSamples],
-    (machine, program, disk): (Machine, Program, Option<DiskReport>),
-) -> Outcome {
-    let reports = cases.iter().filter_map(|(case, systems)| CaseReport::new(case, systems));
-    let report = Report {
-        format: FORMAT,
-        settings: Settings::new(plan.timing),
-        complete: cases.len() == plan.cases.len(),
-        cases: reports.collect(),
-        machine,
-        program,
-        disk,
-    };
-    write_file(args.html.as_deref(), || report::page(&report))?;
+fn print(args: &BenchArgs, cases: &[CaseSamples], report: &Report) -> Outcome {
+    write_file(args.html.as_deref(), || report::page(report))?;
     if args.csv {
         let text = report::write_csv(cases, &report.machine, &report.program)
             .map_err(|error| Failure::Internal(format!("cannot write CSV: {error}")))?;
         say(text.trim_end());
     } else if args.json {
-        let json = serde_json::to_string_pretty(&report)
-            .map_err(|error| Failure::Internal(format!("cannot write JSON: {error}")))?;
-        say(&json);
+        say(&json(report)?);
     } else {
-        say(&report::render(&report));
+        say(&report::render(report));
     }
     Ok(())
+}
+
+/// A result for programs.
+fn json(result: &impl serde::Serialize) -> Outcome<String> {
+    serde_json::to_string_pretty(result)
+        .map_err(|error| Failure::Internal(format!("cannot write JSON: {error}")))
 }

@@ -69,6 +69,45 @@ impl Part {
     }
 }
 
+/// MAC operations: of channels, a tag for each frame; of clients, with `--request-auth mac` and
+/// `session`.
+const MACS: [&str; 6] = [
+    "frames_sealed",
+    "frames_opened",
+    "macs_made",
+    "macs_verified",
+    "session_tags_made",
+    "session_tags_verified",
+];
+
+/// Signatures, made and checked.
+const SIGNATURES: [&str; 2] = ["signatures_made", "signatures_verified"];
+
+/// Digests.
+const HASHES: [&str; 1] = ["hashes"];
+
+/// Certificates of trusted counters, made and checked.
+const COUNTERS: [&str; 2] = ["usigs_created", "usigs_verified"];
+
+/// What one replica did for each operation that it executed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bottleneck {
+    /// Microseconds of processor time.
+    pub cpu_us: f64,
+    /// Messages, both ways.
+    pub messages: f64,
+    /// Bytes, both ways.
+    pub bytes: f64,
+    /// MAC operations, made and checked; a frame of a channel counts as one.
+    pub macs: f64,
+    /// Signatures made and checked.
+    pub signatures: f64,
+    /// Digests.
+    pub hashes: f64,
+    /// Operations of trusted counters, made and checked.
+    pub counters: f64,
+}
+
 impl Sample {
     /// Operations in a second.
     pub fn throughput(&self) -> f64 {
@@ -113,6 +152,24 @@ impl Sample {
     pub fn busiest(&self) -> Option<(f64, f64)> {
         let busiest = self.replicas.iter().max_by_key(|spent| spent.bytes)?;
         Some((busiest.per_operation(busiest.bytes)?, busiest.per_operation(busiest.messages)?))
+    }
+
+    /// What the replica that used most processor time did, by its id.
+    pub fn bottleneck(&self) -> Option<(usize, Bottleneck)> {
+        let by_cpu = |(_, spent): &(usize, &Spent)| spent.cpu_us;
+        let (id, spent) = self.replicas.iter().enumerate().max_by_key(by_cpu)?;
+        let per_operation = |amount| spent.per_operation(amount);
+        let cost = |names: &[&str]| per_operation(spent.cost(names));
+        let bottleneck = Bottleneck {
+            cpu_us: per_operation(spent.cpu_us)?,
+            messages: per_operation(spent.messages)?,
+            bytes: per_operation(spent.bytes)?,
+            macs: cost(&MACS)?,
+            signatures: cost(&SIGNATURES)?,
+            hashes: cost(&HASHES)?,
+            counters: cost(&COUNTERS)?,
+        };
+        Some((id, bottleneck))
     }
 
     /// The most threads that a replica had.
@@ -223,6 +280,9 @@ pub(super) mod tests {
         let replica = parts.map(|part| sample.replica_effort(1, part));
         assert_eq!(replica, [Some(2.0), Some(1.0), Some(0.0), None]);
         assert_eq!((sample.busiest(), sample.replica_threads()), (Some((8.0, 4.0)), Some(2.0)));
+        let (id, bottleneck) = sample.bottleneck().unwrap();
+        assert_eq!((id, bottleneck.cpu_us, bottleneck.bytes), (0, 3.0, 8.0));
+        assert_eq!((bottleneck.counters, bottleneck.macs, bottleneck.hashes), (0.02, 0.0, 0.0));
         assert_eq!((sample.log_syncs(), sample.log_sync_us()), (Some(125.0), Some(50.0)));
         assert_eq!(sample.requests_per_batch(), Some(100.0));
         assert_eq!(sample.requests_per_envelope(), Some(20.0));

@@ -155,6 +155,11 @@ impl Effort {
 }
 
 impl Spent {
+    /// Operations of these names together.
+    pub fn cost(&self, names: &[&str]) -> u64 {
+        names.iter().filter_map(|name| self.costs.get(*name)).sum()
+    }
+
     /// Something of it for each operation that this replica executed, ordered or not; absent if it
     /// executed none.
     pub fn per_operation(&self, amount: u64) -> Option<f64> {

@@ -3,10 +3,11 @@
 use super::backup::args::{LogArgs, SnapshotArgs};
 use super::faults::Harm;
 use super::sim::replay::ReplayArgs;
-use crate::bench::BenchArgs;
+use crate::bench::{BenchArgs, at_least_one};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pentarchy::config::{Durability, LOG_MIB_MAX, LOG_MIB_MIN};
+use pentarchy::limits::BATCH_REQUESTS_MAX;
 use pentarchy::{Fault, RequestMode, logging};
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::swarm::SimConfig;
@@ -297,6 +298,9 @@ pub struct ReplicaArgs {
     /// How the log on stderr is written
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
+    /// Requests that a batch may hold, for measurements; the same for all replicas of a group
+    #[arg(long, hide = true, value_name = "N", value_parser = at_least_one(BATCH_REQUESTS_MAX))]
+    pub batch_requests: Option<usize>,
     /// A disk that forgets what was not synced when the process is killed, lies about it, or fills
     /// up
     #[arg(long, hide = true, value_enum, value_name = "KIND")]

@@ -33,6 +33,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub fn run(args: &ReplicaArgs) -> Outcome {
     let mut config = ClusterConfig::load(&args.config)?;
     config.log_mib = args.log_mib.unwrap_or(config.log_mib);
+    let batch_requests = &mut config.tuning.batch_requests;
+    *batch_requests = args.batch_requests.unwrap_or(*batch_requests);
     descriptors::raise();
     let stop = stop_signal(args.leash)?;
     let addresses = node::addresses(&config).map_err(usage)?;

@@ -77,6 +77,16 @@ impl Supervisor {
         self.children.iter_mut().filter_map(Supervised::death).collect()
     }
 
+    /// Kills the child that was started last and waits for it. It is not among [`Self::deaths`].
+    pub fn kill_last(&mut self) {
+        if let Some(child) = self.children.last_mut() {
+            // Refused only if it has ended already.
+            let _ = child.process.kill();
+            child.wait(GRACE);
+            child.part.pid = 0;
+        }
+    }
+
     /// Stops all children, the last started first, and waits for them. Those that do not stop in
     /// time are killed and named.
     pub fn stop(mut self) -> Vec<String> {

@@ -11,7 +11,7 @@ pub use parse::check_address;
 
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation};
 use pentarchy_core::membership::{Base, Member, Membership};
-use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
 use std::path::Path;
 
@@ -51,6 +51,9 @@ pub struct ClusterConfig {
     pub log_mib: u64,
     /// How long everyone waits.
     pub timeouts: Timeouts,
+    /// Sizes that change speed and memory. No file says them: they are the defaults, unless a
+    /// measurement asks for others.
+    pub tuning: Tuning,
     /// Who may be a client.
     pub admission: Admission,
     /// The replicas, in the order of their ids.

@@ -5,7 +5,7 @@ use super::{Admission, ClusterConfig, ConfigError, Durability, FORMAT, ReplicaEn
 use super::{LOG_MIB, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
 use pentarchy_core::limits::{CLIENTS_MAX, REPLICAS_MAX};
-use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -91,6 +91,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
         durability,
         log_mib: log_mib(file.log_mib.as_ref())?,
         timeouts: timeouts(&file.timeouts)?,
+        tuning: Tuning::default(),
         admission: admission(&file.clients)?,
         replicas,
     })

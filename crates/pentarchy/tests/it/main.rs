@@ -4,6 +4,7 @@ mod backup;
 mod bench;
 mod bench_faults;
 mod bench_more;
+mod bench_protocols;
 mod cluster;
 mod config;
 mod durable;

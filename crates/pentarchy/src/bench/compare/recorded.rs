@@ -142,6 +142,8 @@ impl Case {
             ("service", json!("null"), ""),
             ("key_choice", json!("uniform"), ""),
             ("reads_percent", json!(0), " % reads"),
+            ("batch_requests", Value::Null, " requests in a batch"),
+            ("crashed_backups", json!(0), " crashed backup"),
         ];
         for (condition, usual, unit) in usual {
             let value = self.conditions.get(condition).filter(|value| !value.is_null());

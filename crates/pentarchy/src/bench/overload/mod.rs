@@ -179,6 +179,8 @@ impl OverloadArgs {
             service: Service::Null,
             reads: 0,
             rate: None,
+            batch: None,
+            crash: false,
         }
     }
 }
@@ -236,7 +238,8 @@ fn measure_group(
         flooded: flooded.load(Ordering::Relaxed),
     };
     let timing = Timing { warmup: WARMUP, measured: args.seconds, repeats: 1 };
-    let run = offer_all(all, announced(&probe) + announced(&case), timing, interrupt, read);
+    let announced = announced(&probe) + announced(&case);
+    let run = offer_all(all, announced, timing, interrupt, || (), read);
     stop.store(true, Ordering::Relaxed);
     drop(guest);
     found(condition, args.seconds, cores, run?.ok_or_else(interrupted)?)

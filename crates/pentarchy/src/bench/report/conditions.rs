@@ -28,6 +28,10 @@ pub struct Conditions {
     pub key_choice: Option<&'static str>,
     /// Percentage of operations that are reads.
     pub reads_percent: u8,
+    /// Requests that a batch may hold; none if as many as usual.
+    pub batch_requests: Option<usize>,
+    /// Backups that were killed before anything was measured.
+    pub crashed_backups: usize,
     /// Event loops that drive the clients; 0 if each has threads of its own.
     pub client_loops: usize,
 }
@@ -46,6 +50,8 @@ impl Conditions {
             keys: case.service.keys().map(|(keys, _)| keys),
             key_choice: case.service.keys().map(|(_, choice)| choice.name()),
             reads_percent: case.reads,
+            batch_requests: case.batch,
+            crashed_backups: usize::from(case.crash),
             client_loops: case.drivers.loops(),
         }
     }
@@ -77,6 +83,12 @@ impl fmt::Display for Conditions {
         }
         if self.reads_percent > 0 {
             write!(f, ", {} % reads", self.reads_percent)?;
+        }
+        if let Some(requests) = self.batch_requests {
+            write!(f, ", batches of at most {requests} request{}", plural(requests))?;
+        }
+        if self.crashed_backups > 0 {
+            f.write_str(", a backup crashed")?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use super::args::Timing;
 use super::case::{Case, System};
 use super::disk::DiskReport;
 use super::machine::{Machine, Program};
-use super::sample::{Part, Sample, SystemSamples};
+use super::sample::{Bottleneck, Part, Sample, SystemSamples};
 use super::stats::Spread;
 use pentarchy::limits::{BATCH_INLINE_BYTES, BATCH_REQUESTS_MAX, PROPOSALS_IN_FLIGHT};
 use serde::Serialize;
@@ -99,6 +99,8 @@ pub struct SystemReport {
     pub busiest_bytes_per_op: Option<Spread>,
     /// Messages that it moves.
     pub busiest_messages_per_op: Option<Spread>,
+    /// What the replica that uses most processor time does for one operation.
+    pub bottleneck_per_op: Option<BottleneckReport>,
     /// Writes to its log, each with a sync, of one replica in a second; none if nothing is kept.
     pub log_syncs: Option<Spread>,
     /// Microseconds that one of them takes, on average.
@@ -124,6 +126,45 @@ pub struct SystemReport {
     pub resent_envelopes: u64,
     /// View changes, in all repeats.
     pub view_changes: u64,
+}
+
+/// What the replica that uses most processor time does for one operation that it executes.
+#[derive(Serialize, Debug)]
+pub struct BottleneckReport {
+    /// Which replica that is, in each repeat.
+    pub replica: Vec<usize>,
+    /// Microseconds of processor time.
+    pub cpu_us: Spread,
+    /// Messages, both ways.
+    pub messages: Spread,
+    /// Bytes, both ways.
+    pub bytes: Spread,
+    /// MAC operations, made and checked; a frame of a channel counts as one.
+    pub macs: Spread,
+    /// Signatures made and checked.
+    pub signatures: Spread,
+    /// Digests.
+    pub hashes: Spread,
+    /// Operations of trusted counters, made and checked.
+    pub counters: Spread,
+}
+
+impl BottleneckReport {
+    /// None if a replica executed nothing in some repeat.
+    fn new(samples: &[Sample]) -> Option<Self> {
+        let each: Vec<_> = samples.iter().map(Sample::bottleneck).collect::<Option<_>>()?;
+        let over = |figure: fn(&Bottleneck) -> f64| Spread::of(each.iter().map(|(_, b)| figure(b)));
+        Some(Self {
+            replica: each.iter().map(|(id, _)| *id).collect(),
+            cpu_us: over(|b| b.cpu_us)?,
+            messages: over(|b| b.messages)?,
+            bytes: over(|b| b.bytes)?,
+            macs: over(|b| b.macs)?,
+            signatures: over(|b| b.signatures)?,
+            hashes: over(|b| b.hashes)?,
+            counters: over(|b| b.counters)?,
+        })
+    }
 }
 
 /// What is asked of the system for one operation.
@@ -239,8 +280,10 @@ impl CaseReport {
 impl SystemReport {
     fn new(system: &System, samples: &[Sample]) -> Option<Self> {
         let over = |figure: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(figure));
+        // Of a group with a replica that crashed, those that ran.
+        let ran = samples.iter().map(|sample| sample.replicas.len()).min()?;
         let by_id = |figure: &dyn Fn(&Sample, usize) -> Option<f64>| -> Option<Vec<Spread>> {
-            (0..system.n).map(|id| Spread::of_all(samples, |sample| figure(sample, id))).collect()
+            (0..ran).map(|id| Spread::of_all(samples, |sample| figure(sample, id))).collect()
         };
         let mut errors = BTreeMap::new();
         for (error, count) in samples.iter().flat_map(|sample| &sample.errors) {
@@ -263,13 +306,14 @@ impl SystemReport {
                 clients: over(&Sample::client_cpu_us_per_op)?,
             },
             effort_per_op: EffortReport {
-                replicas: (0..system.n)
+                replicas: (0..ran)
                     .map(|id| Effort::new(samples, |sample, part| sample.replica_effort(id, part)))
                     .collect(),
                 clients: Effort::new(samples, Sample::client_effort),
             },
             busiest_bytes_per_op: Spread::of_all(samples, |s| Some(s.busiest()?.0)),
             busiest_messages_per_op: Spread::of_all(samples, |s| Some(s.busiest()?.1)),
+            bottleneck_per_op: BottleneckReport::new(samples),
             log_syncs: Spread::of_all(samples, Sample::log_syncs),
             log_sync_us: Spread::of_all(samples, Sample::log_sync_us),
             replica_threads: Spread::of_all(samples, Sample::replica_threads),

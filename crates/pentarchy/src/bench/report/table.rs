@@ -26,7 +26,7 @@ pub fn render(report: &Report) -> String {
 pub fn page(report: &Report) -> String {
     let mut parts = vec![Part::Text(head(report))];
     for case in &report.cases {
-        parts.push(Part::Heading(conditions(case)));
+        parts.push(Part::Heading(summary(case)));
         parts.push(Part::Table(figures(case)));
         parts.extend(render_ratio(case).map(Part::Text));
     }
@@ -58,7 +58,8 @@ pub fn origin(machine: &Machine, program: &Program) -> String {
     text
 }
 
-fn head(report: &Report) -> String {
+/// Where, how and with what was measured.
+pub fn head(report: &Report) -> String {
     let Report { machine, program, settings, .. } = report;
     let mut text = origin(machine, program);
     let _ = writeln!(
@@ -85,7 +86,8 @@ fn head(report: &Report) -> String {
     text
 }
 
-fn foot(report: &Report) -> &'static str {
+/// What is to be known of the figures.
+pub fn foot(report: &Report) -> &'static str {
     match (report.complete, report.settings.repeats) {
         (false, _) => "Not all was measured.",
         (true, 1) => "One repeat: there is no spread, so these figures say little.",
@@ -101,18 +103,18 @@ fn kept(report: &Report) -> Vec<String> {
     let memory = Durability::Memory.name();
     let keeps = report.cases.iter().filter(|case| case.conditions.durability != memory);
     let lines = keeps.filter_map(|case| {
-        let without = conditions(case).replace(&format!(", {}:", case.conditions.durability), ":");
-        let beside = report.cases.iter().find(|other| conditions(other) == without)?;
+        let without = summary(case).replace(&format!(", {}:", case.conditions.durability), ":");
+        let beside = report.cases.iter().find(|other| summary(other) == without)?;
         let rate = |case: &CaseReport| Some(case.systems.first()?.throughput_ops.median);
         let (with, without) = (rate(case)?, rate(beside)?);
         let percent = number(100.0 * with / without, 1);
-        Some(format!("{}: {percent} % of the throughput with {memory}", conditions(case)))
+        Some(format!("{}: {percent} % of the throughput with {memory}", summary(case)))
     });
     lines.collect()
 }
 
 /// What was done, in a line.
-fn conditions(case: &CaseReport) -> String {
+pub fn summary(case: &CaseReport) -> String {
     let CaseReport { workload, conditions, outstanding, .. } = case;
     let load = match case.offered_ops {
         Some(rate) => format!("{} ops/s offered", number(rate as f64, 0)),
@@ -134,7 +136,7 @@ fn figures(case: &CaseReport) -> Grid {
 }
 
 fn render_case(case: &CaseReport) -> String {
-    let mut text = format!("{}\n{}\n", conditions(case), figures(case).text());
+    let mut text = format!("{}\n{}\n", summary(case), figures(case).text());
     text.push_str(&render_ratio(case).unwrap_or_default());
     text
 }
