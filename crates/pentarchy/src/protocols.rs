@@ -46,7 +46,7 @@ pub(crate) fn client_core(config: &ClusterConfig, client: ClientId) -> Box<dyn C
     // Not above the first number that the client's host gives out, which is the same clock, later.
     let start_floor = pentarchy_io::clock::wall_micros();
     // Its keys are the operating system's randomness.
-    let seed = std::hash::RandomState::new().hash_one(client.0);
+    let seed = Some(std::hash::RandomState::new().hash_one(client.0));
     let entry = find(&config.protocol).expect("a configuration names a protocol that exists");
     (entry.client)(ClientStart { client, group, timeouts: config.timeouts, start_floor, seed })
 }

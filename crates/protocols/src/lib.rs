@@ -48,8 +48,8 @@ pub struct ClientStart {
     pub timeouts: Timeouts,
     /// Every number below is settled.
     pub start_floor: u64,
-    /// What chooses requests that are shown to all; known to no replica.
-    pub seed: u64,
+    /// What chooses requests that are shown to all; known to no replica. None: no request is.
+    pub seed: Option<u64>,
 }
 
 /// Starts a client core.
@@ -183,7 +183,11 @@ fn start_zyzzyva<const KIND: usize>(
 
 fn voting(start: ClientStart) -> VotingClient {
     let ClientStart { client, group, timeouts, start_floor, seed } = start;
-    VotingClient::new(client, group.n, group.f, timeouts, start_floor).showing(seed)
+    let client = VotingClient::new(client, group.n, group.f, timeouts, start_floor);
+    match seed {
+        Some(seed) => client.showing(seed),
+        None => client,
+    }
 }
 
 fn voting_client(start: ClientStart) -> Box<dyn ClientCore> {

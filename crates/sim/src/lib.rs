@@ -12,6 +12,7 @@
 //! | [`crypto`], [`device`], [`service`] | keys, trusted counters and the replicated registers |
 //! | [`disk`] | a disk that loses, tears and fails |
 //! | [`explorer`] | everything that can happen to a small group, within budgets |
+//! | [`wide`] | groups without faults whose links take long |
 //! | [`trace`] | golden traces: exact schedules in a small language |
 //! | [`shrink`], [`replay`] | a violation made small, told and drawn |
 //! | `mutants`, `museum` | seeded bugs and published ones, with the feature `mutants` |
@@ -45,6 +46,7 @@ pub mod swarm;
 pub mod time;
 pub mod trace;
 pub mod twins;
+pub mod wide;
 pub mod workload;
 pub mod world;
 

@@ -14,6 +14,8 @@ pub struct NetworkOptions {
     pub latency_us: u64,
     /// What is added, around this mean; messages overtake each other by it.
     pub jitter_us: u64,
+    /// How far the time of a message is off besides, in both directions: the standard deviation.
+    pub deviation_us: u64,
     /// Messages in a million that get lost.
     pub loss_ppm: u32,
     /// Messages in a million that come twice.
@@ -139,11 +141,27 @@ impl Network {
             } else {
                 0
             };
-            now + self.options.latency_us + self.rng.around(self.options.jitter_us) + late
+            let NetworkOptions { latency_us, jitter_us, deviation_us, .. } = self.options;
+            let takes = latency_us + self.rng.around(jitter_us) + late;
+            now + off_by(&mut self.rng, takes, deviation_us)
         };
         let first = (!lost).then(&mut arrival);
         [first, twice.then(arrival)]
     }
+}
+
+/// Of twelve evenly spread numbers the sum has the standard deviation of their range, nearly as a
+/// normal distribution has it.
+const DRAWS: u64 = 12;
+
+/// A time that is off by a deviation of this much, and never below 0. Draws nothing if there is
+/// none.
+fn off_by(rng: &mut Rng, time: Micros, deviation: Micros) -> Micros {
+    if deviation == 0 {
+        return time;
+    }
+    let sum: u64 = (0..DRAWS).map(|_| rng.below(deviation + 1)).sum();
+    (time + sum).saturating_sub(DRAWS / 2 * deviation)
 }
 
 #[cfg(test)]
@@ -207,5 +225,24 @@ mod tests {
         assert!((6_700..7_300).contains(&first) && (800..1_200).contains(&second));
         network.heal();
         assert_eq!(count(&mut network), (10_000, 0));
+    }
+
+    #[test]
+    fn times_vary_around_the_latency_by_the_deviation() {
+        let latency_us = 20_000;
+        let options =
+            NetworkOptions { latency_us, deviation_us: 2_000, ..NetworkOptions::default() };
+        let mut network = Network::new(options, Rng::new(1));
+        let times: Vec<f64> = (0..10_000)
+            .filter_map(|_| network.arrivals(7, A, B)[0])
+            .map(|at| (at - 7) as f64)
+            .collect();
+        let count = times.len() as f64;
+        let mean = times.iter().sum::<f64>() / count;
+        let squares = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>();
+        let deviation = (squares / count).sqrt();
+        assert!((mean - 20_000.0).abs() < 100.0 && (deviation - 2_000.0).abs() < 100.0);
+        let within = times.iter().filter(|time| (*time - mean).abs() < 2_000.0).count();
+        assert!((6_500..7_200).contains(&within), "as a normal distribution: {within}");
     }
 }

@@ -232,14 +232,34 @@ pub fn run_options(
     rng: Rng,
     log: Option<Log>,
 ) -> Result<Summary, Violation> {
+    time_options(seed, options, factories, rng, log).map(|(summary, _)| summary)
+}
+
+/// The same, and how long each request took, in the order in which clients believed the results.
+///
+/// # Errors
+/// The property that it breaks.
+pub fn time_options(
+    seed: u64,
+    options: Options,
+    factories: &Factories<'_>,
+    rng: Rng,
+    log: Option<Log>,
+) -> Result<(Summary, Vec<Micros>), Violation> {
     let world = options.to_string();
     let mut place = None;
     let run = || place.insert(World::new(seed, options, factories, rng, log)).run();
     let outcome = quiet::catch(run).unwrap_or_else(|text| Err(Broken::new(PANIC, text)));
-    let (at, audit) = place.map(|world| world.reached()).unwrap_or_default();
+    let reached = place.as_ref().map(World::reached);
     match outcome {
-        Ok(summary) => Ok(Summary { seed, ..summary }),
-        Err(broken) => Err(Violation { seed, broken, world, at, audit }),
+        Ok(summary) => {
+            let took = place.map_or_else(Vec::new, |world| world.took().to_vec());
+            Ok((Summary { seed, ..summary }, took))
+        }
+        Err(broken) => {
+            let (at, audit) = reached.unwrap_or_default();
+            Err(Violation { seed, broken, world, at, audit })
+        }
     }
 }
 

@@ -617,5 +617,6 @@ fn draw_network(rng: &mut Rng) -> NetworkOptions {
         duplicate_ppm: *rng.pick(&[0, 0, 10_000, 100_000]),
         straggle_ppm: *rng.pick(&[0, 0, 1_000, 20_000]),
         straggle_us: rng.range(1_000, 1_500_000),
+        deviation_us: 0,
     }
 }

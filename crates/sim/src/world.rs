@@ -184,6 +184,8 @@ pub struct World<'a> {
     rng: Rng,
     healed: bool,
     last_completion: Micros,
+    /// How long each request took whose result a client believed.
+    took: Vec<Micros>,
     messages: u64,
     lies: u64,
     traffic_max: u64,
@@ -231,6 +233,7 @@ impl<'a> World<'a> {
             rng,
             healed: false,
             last_completion: 0,
+            took: Vec::new(),
             messages: 0,
             lies: 0,
             traffic_max,
@@ -403,6 +406,12 @@ impl<'a> World<'a> {
     #[must_use]
     pub fn reached(&self) -> (Micros, Fingerprint) {
         (self.now, self.audit.digest())
+    }
+
+    /// How long requests took, in the order in which clients believed their results.
+    #[must_use]
+    pub fn took(&self) -> &[Micros] {
+        &self.took
     }
 
     fn schedule(&mut self, at: Micros, happening: Happening) {

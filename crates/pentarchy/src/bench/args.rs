@@ -6,6 +6,7 @@ use super::conditions::{ConditionArgs, Load, PlannedCase, at_least_one};
 use super::faults::args::FaultBench;
 use super::protocols::ProtocolsArgs;
 use super::saturate::args::SaturateArgs;
+use super::wan::WanArgs;
 use crate::cli::failure::{Failure, Outcome};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -81,6 +82,8 @@ pub enum BenchCommand {
     Saturate(Box<SaturateArgs>),
     /// Measure all protocols beside each other and one unreplicated server
     Protocols(ProtocolsArgs),
+    /// Compute the latency of all protocols over links of 1 to 50 ms, in virtual time
+    Wan(WanArgs),
     /// Tell whether a later result of `bench --json` differs from an earlier one
     Compare(CompareArgs),
 }

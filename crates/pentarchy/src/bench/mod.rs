@@ -13,6 +13,7 @@
 //! | [`disk`] | what the disk under the logs does by itself |
 //! | [`sample`], [`stats`] | what a measurement found; figures over repeats |
 //! | [`protocols`] | all protocols beside each other: `bench protocols` |
+//! | [`wan`] | latency over slow links, in virtual time: `bench wan` |
 //! | [`overload`] | what too much load costs: `bench overload` |
 //! | [`faults`] | what faults cost: `bench failover` and so on |
 //! | [`saturate`] | how much load is borne: `bench saturate` |
@@ -47,6 +48,7 @@ mod sample;
 mod saturate;
 mod stats;
 mod status;
+mod wan;
 
 pub use args::BenchArgs;
 pub use conditions::at_least_one;
@@ -73,6 +75,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
         Some(BenchCommand::Fault(command)) => return faults::run(command),
         Some(BenchCommand::Saturate(saturate)) => return saturate::run(saturate),
         Some(BenchCommand::Protocols(protocols)) => return protocols::run(protocols),
+        Some(BenchCommand::Wan(wan)) => return wan::run(wan),
         Some(BenchCommand::Compare(compare)) => return compare::run(compare),
         None => {}
     }

@@ -16,7 +16,7 @@ mod gateway;
 mod init;
 mod probe;
 mod replica;
-mod sim;
+pub mod sim;
 pub mod status;
 pub mod stop;
 pub mod supervisor;

@@ -24,7 +24,7 @@ pub fn factories(protocol: &str) -> Factories<'static> {
     let entry = pentarchy_protocols::find(protocol).expect("a registered protocol");
     let client: &'static StartClient<'static> = Box::leak(Box::new(|setup: ClientSetup| {
         let ClientSetup { client, n, f, timeouts, start_floor } = setup;
-        let (group, seed) = (Quorums { n, f }, u64::from(client.0[0]));
+        let (group, seed) = (Quorums { n, f }, Some(u64::from(client.0[0])));
         (entry.client)(ClientStart { client, group, timeouts, start_floor, seed })
     }));
     Factories::new(entry.rules, &entry.start, client).with_forger(entry.forger)

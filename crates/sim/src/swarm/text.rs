@@ -81,6 +81,7 @@ const FIELDS: &[Field] = &[
     field!("retry_ms", 1..=600_000, timeouts.client_retry_ms),
     field!("latency_us", 0..=HOUR_US, network.latency_us),
     field!("jitter_us", 0..=HOUR_US, network.jitter_us),
+    field!("deviation_us", 0..=HOUR_US, network.deviation_us),
     field!("loss_ppm", 0..=PPM, network.loss_ppm),
     field!("duplicate_ppm", 0..=PPM, network.duplicate_ppm),
     field!("straggle_ppm", 0..=PPM, network.straggle_ppm),

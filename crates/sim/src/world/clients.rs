@@ -65,6 +65,7 @@ impl World<'_> {
                     self.note(Place::Client(index as u16), |_| {
                         What::Does(Deed::Other, format!("has its answer to {number}"))
                     });
+                    self.took.push(self.now - since);
                     self.oracle.promptness.completed(self.now, since);
                     self.oracle.completed(self.clients[index].node.id(), number, outcome);
                 }

@@ -14,6 +14,7 @@ use super::failure::{Failure, Outcome};
 use super::{complain, explore, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use pentarchy::protocols;
+use pentarchy_core::ids::ClientId;
 use pentarchy_core::quorum::Quorums;
 use pentarchy_protocols::ClientStart;
 use pentarchy_sim::replay::Subject;
@@ -117,10 +118,18 @@ fn sweep(args: &SimArgs) -> Outcome {
 
 /// What is put to the test, with the clients and liars of a protocol.
 fn factories(entry: &'static pentarchy_protocols::Entry) -> Factories<'static> {
+    with_clients(entry, |client| Some(u64::from(client.0[0])))
+}
+
+/// The same, with clients whose seeds are these: see [`ClientStart::seed`].
+pub fn with_clients(
+    entry: &'static pentarchy_protocols::Entry,
+    seed: fn(&ClientId) -> Option<u64>,
+) -> Factories<'static> {
     // There are few protocols, and a process has few of these.
-    let client: &'static StartClient<'static> = Box::leak(Box::new(|setup: ClientSetup| {
+    let client: &'static StartClient<'static> = Box::leak(Box::new(move |setup: ClientSetup| {
         let ClientSetup { client, n, f, timeouts, start_floor } = setup;
-        let (group, seed) = (Quorums { n, f }, u64::from(client.0[0]));
+        let (group, seed) = (Quorums { n, f }, seed(&client));
         (entry.client)(ClientStart { client, group, timeouts, start_floor, seed })
     }));
     Factories::new(entry.rules, &entry.start, client).with_forger(entry.forger)
