@@ -1,13 +1,14 @@
-//! One client: the core that every protocol with votes uses, and its keys.
+//! One client: its core and its keys.
 
 use crate::host::Queue;
 use pentarchy_core::Bytes;
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
 use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::quorum::Quorums;
 use pentarchy_core::request::{Draft, Envelope};
 use pentarchy_core::wire::Wire;
-use pentarchy_protocols::common::voting_client::VotingClient;
+use pentarchy_protocols::{ClientStart, Entry};
 use pentarchy_services::null::Null;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub type Sealer = Box<dyn Fn(Draft) -> Envelope>;
 pub struct Client {
     /// Its name.
     pub id: ClientId,
-    core: VotingClient,
+    core: Box<dyn ClientCore>,
     sealer: Sealer,
     next: u64,
     effects: Vec<Effect>,
@@ -28,19 +29,22 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of a group of `n` replicas, connected to all.
+    /// A client of a group, connected to all of it.
     #[must_use]
-    pub fn new(id: ClientId, n: usize, f: usize, sealer: Sealer) -> Self {
+    pub fn new(id: ClientId, protocol: &Entry, group: Quorums, sealer: Sealer) -> Self {
+        // It shows no request to all: how often it would is chance.
+        let (timeouts, seed) = (Timeouts::default(), None);
+        let start = ClientStart { client: id, group, timeouts, start_floor: 1, seed };
         let mut client = Self {
             id,
-            core: VotingClient::new(id, n, f, Timeouts::default(), 1),
+            core: (protocol.client)(start),
             sealer,
             next: 1,
             effects: Vec::new(),
             to_replicas: BTreeMap::new(),
             completed: 0,
         };
-        for replica in 0..n as u16 {
+        for replica in 0..group.n as u16 {
             client.step(Event::Connected(ReplicaId(replica)));
         }
         client
@@ -84,12 +88,9 @@ impl Client {
         for effect in std::mem::take(&mut self.effects) {
             match effect {
                 Effect::Request { to, draft } => {
-                    let message = ToReplica::Request(Arc::new((self.sealer)(draft)));
-                    for replica in to.iter() {
-                        let queue = self.to_replicas.entry(replica).or_default();
-                        queue.push(message.kind(), |to| message.encode(to));
-                    }
+                    self.send(to, &ToReplica::Request(Arc::new((self.sealer)(draft))));
                 }
+                Effect::Protocol { to, message } => self.send(to, &ToReplica::Protocol(message)),
                 Effect::Completed { outcome, .. } => {
                     assert!(matches!(outcome, Outcome::Done(_)), "every request is executed");
                     self.completed += 1;
@@ -97,6 +98,13 @@ impl Client {
                 Effect::WakeAt(_) => {}
                 other => panic!("this client only submits: {other:?}"),
             }
+        }
+    }
+
+    fn send(&mut self, to: ReplicaSet, message: &ToReplica) {
+        for replica in to.iter() {
+            let queue = self.to_replicas.entry(replica).or_default();
+            queue.push(message.kind(), |to| message.encode(to));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::client::{Client, Sealer};
 use crate::host::{Host, Keys, Queue};
 use crate::{Channels, Node, Probe, steps};
 use pentarchy_core::Bytes;
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::Delay;
@@ -49,6 +49,8 @@ pub struct Group {
     clients: Vec<Client>,
     by_id: BTreeMap<ClientId, usize>,
     network: Network,
+    /// Who does nothing any more.
+    crashed: ReplicaSet,
     now: Millis,
 }
 
@@ -69,14 +71,15 @@ impl Group {
         channels: Box<dyn Channels>,
     ) -> Self {
         let host = |me| Host::new(me, membership, protocol, keys(me));
-        let (n, f) = (membership.n(), membership.f);
+        let group = membership.quorums();
         let by_id = clients.iter().enumerate().map(|(index, (id, _))| (*id, index)).collect();
-        let client = |(id, sealer)| Client::new(id, n, f, sealer);
+        let client = |(id, sealer)| Client::new(id, protocol, group, sealer);
         Self {
             hosts: membership.ids().map(host).collect(),
             clients: clients.into_iter().map(client).collect(),
             by_id,
             network: Network { channels, flights: Vec::new(), traffic: BTreeMap::new() },
+            crashed: ReplicaSet::EMPTY,
             now: Millis(1),
         }
     }
@@ -86,6 +89,11 @@ impl Group {
         for client in &mut self.clients {
             (0..each).for_each(|_| client.submit(length));
         }
+    }
+
+    /// A replica stops for good. What it is sent is lost.
+    pub fn crash(&mut self, replica: ReplicaId) {
+        self.crashed.insert(replica);
     }
 
     /// Works until nothing is under way. Gives the number of steps after which every client
@@ -112,7 +120,8 @@ impl Group {
     /// Lets the timers of retransmission run out that are armed. False if none is.
     pub fn resend(&mut self, probe: &mut dyn Probe) -> bool {
         let mut any = false;
-        for index in 0..self.hosts.len() {
+        let running = |index: &usize| !self.crashed.contains(ReplicaId(*index as u16));
+        for index in (0..self.hosts.len()).filter(running) {
             let (node, host) = (Node::Replica(ReplicaId(index as u16)), &mut self.hosts[index]);
             probe.around(node, steps::TIMER, &mut || any |= host.on_resend());
         }
@@ -150,6 +159,9 @@ impl Group {
         for index in 0..self.hosts.len() {
             let me = ReplicaId(index as u16);
             let flights = arrived.remove(&Node::Replica(me)).unwrap_or_default();
+            if self.crashed.contains(me) {
+                continue;
+            }
             self.replica_turn(me, flights, probe);
         }
         for index in 0..self.clients.len() {
@@ -166,7 +178,7 @@ impl Group {
             for (kind, bytes) in kinds.into_iter().zip(&messages) {
                 probe.around(node, kind, &mut || match from {
                     Node::Replica(peer) => host.on_peer(peer, bytes),
-                    Node::Client(_) => host.on_client(bytes),
+                    Node::Client(index) => host.on_client(self.clients[index].id, bytes),
                 });
                 execute(node, host, probe);
             }

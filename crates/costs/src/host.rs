@@ -8,7 +8,7 @@ use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, View};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
+use pentarchy_core::ports::client::{Place, Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Delay, Memory, Setup, TimerKey, To, Tuning};
 use pentarchy_core::request::Envelope;
@@ -69,6 +69,14 @@ impl Queue {
     }
 }
 
+/// What a client is to be told.
+enum Answer {
+    /// Results, and what they rest on if they may be taken back.
+    Results(Option<Place>, Vec<Reply>),
+    /// Something of the protocol.
+    Protocol(ToClient),
+}
+
 /// One replica.
 pub struct Host {
     core: Box<dyn ReplicaCore>,
@@ -81,7 +89,7 @@ pub struct Host {
     effects: Vec<CoreEffect>,
     fresh: Vec<Arc<Envelope>>,
     outputs: VecDeque<Output>,
-    replies: Vec<(ClientId, Vec<Reply>)>,
+    answers: Vec<(ClientId, Answer)>,
     timers: BTreeMap<TimerKey, Delay>,
     to_peers: BTreeMap<ReplicaId, Queue>,
     to_clients: BTreeMap<ClientId, Queue>,
@@ -113,7 +121,7 @@ impl Host {
             effects,
             fresh: Vec::new(),
             outputs: VecDeque::new(),
-            replies: Vec::new(),
+            answers: Vec::new(),
             timers: BTreeMap::new(),
             to_peers: BTreeMap::new(),
             to_clients: BTreeMap::new(),
@@ -122,16 +130,23 @@ impl Host {
         host
     }
 
-    /// Takes a client's message: decodes it, and keeps the envelope for [`Self::admit`].
+    /// Takes a client's message: decodes it, and keeps an envelope for [`Self::admit`].
     ///
     /// # Panics
-    /// If it is not a new request, which no client in here sends.
-    pub fn on_client(&mut self, bytes: &Bytes) {
-        let Ok(ToReplica::Request(envelope)) = ToReplica::from_bytes(bytes) else {
-            panic!("a client in here sends requests");
-        };
-        assert!(!self.settled(&envelope), "and each once");
-        self.fresh.push(envelope);
+    /// If it is neither a new request nor the protocol's, which no client in here sends.
+    pub fn on_client(&mut self, client: ClientId, bytes: &Bytes) {
+        match ToReplica::from_bytes(bytes) {
+            Ok(ToReplica::Request(envelope)) => {
+                assert!(!self.settled(&envelope), "each request is sent once");
+                self.fresh.push(envelope);
+            }
+            Ok(ToReplica::Protocol(message)) => {
+                let opened = self.core.open_client(&*self.keys.verifier, &message);
+                let opened = opened.unwrap_or_else(|why| panic!("refused as {}", why.name()));
+                self.step(CoreEvent::Client(client, opened));
+            }
+            other => panic!("a client in here only submits: {other:?}"),
+        }
     }
 
     fn settled(&self, envelope: &Envelope) -> bool {
@@ -195,14 +210,24 @@ impl Host {
     pub fn execute(&mut self, output: Output) {
         match output {
             Output::Execute { slot, batch } => {
-                let replies = &mut self.replies;
+                let answers = &mut self.answers;
                 self.executor.execute(slot, &batch, |client, notice| {
-                    let Notice::Reply(reply) = notice else { return };
-                    match replies.last_mut() {
-                        Some((last, of_client)) if last == client => of_client.push(reply),
-                        _ => replies.push((*client, vec![reply])),
+                    if let Notice::Reply(reply) = notice {
+                        add_result(answers, *client, None, reply);
                     }
                 });
+            }
+            Output::Speculate { slot, batch, view, history } => {
+                let (answers, place) = (&mut self.answers, Place { view, slot, history });
+                self.executor.speculate(place, &batch, |client, reply| {
+                    add_result(answers, *client, Some(place), reply);
+                });
+            }
+            Output::Commit { upto } => {
+                self.executor.commit(upto, |_, notice| panic!("nobody waits for {notice:?}"));
+            }
+            Output::Tell { client, message } => {
+                self.answers.push((client, Answer::Protocol(message)));
             }
             Output::Checkpoint { slot } => {
                 let state = self.executor.checkpoint();
@@ -213,11 +238,8 @@ impl Host {
             | Output::Full { .. }
             | Output::Resumed { .. }
             | Output::Fetch { .. }
-            | Output::Speculate { .. }
-            | Output::Commit { .. }
             | Output::Rollback { .. }
             | Output::Restate { .. }
-            | Output::Tell { .. }
             | Output::Entered { .. }
             | Output::Diverged { .. } => panic!("nothing goes wrong in here: {output:?}"),
         }
@@ -225,8 +247,12 @@ impl Host {
 
     /// Encodes the results for their clients.
     pub fn reply(&mut self) {
-        for (client, replies) in std::mem::take(&mut self.replies) {
-            let message = ToClient::Replies { view: View(0), replies };
+        for (client, answer) in std::mem::take(&mut self.answers) {
+            let message = match answer {
+                Answer::Results(None, replies) => ToClient::Replies { view: View(0), replies },
+                Answer::Results(Some(place), replies) => ToClient::Speculative { place, replies },
+                Answer::Protocol(message) => message,
+            };
             let queue = self.to_clients.entry(client).or_default();
             queue.push(message.kind(), |to| message.encode(to));
         }
@@ -303,5 +329,20 @@ impl Host {
                 to.array(wire);
             });
         }
+    }
+}
+
+/// Adds a result to those of the same client and place, if they came just before.
+fn add_result(
+    answers: &mut Vec<(ClientId, Answer)>,
+    client: ClientId,
+    place: Option<Place>,
+    reply: Reply,
+) {
+    match answers.last_mut() {
+        Some((last, Answer::Results(at, replies))) if *last == client && *at == place => {
+            replies.push(reply);
+        }
+        _ => answers.push((client, Answer::Results(place, vec![reply]))),
     }
 }

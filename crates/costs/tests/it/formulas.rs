@@ -18,7 +18,7 @@ pub const CHANNEL: usize = 1;
 /// result without their bytes.
 const ENVELOPE: usize = 32 + 8 + 1 + 4 + 1 + 64;
 const REQUEST: usize = 8 + 4;
-const RESULT: usize = 8 + 1 + 4;
+pub const RESULT: usize = 8 + 1 + 4;
 
 /// One batch: so many envelopes, each of so many requests.
 #[derive(Clone, Copy, Debug)]

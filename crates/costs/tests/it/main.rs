@@ -4,3 +4,4 @@ mod formulas;
 mod minbft;
 mod pbft;
 mod real;
+mod zyzzyva;
