@@ -40,7 +40,7 @@ impl Kind {
 
     /// Signatures of a commit certificate.
     const fn quorum(self, f: usize) -> usize {
-        (self.factor + 1) / 2 * f + 1
+        self.factor.div_ceil(2) * f + 1
     }
 }
 

@@ -46,8 +46,10 @@ fn grids(report: &Report) -> Vec<(String, Grid)> {
     [speed].into_iter().chain(costs).collect()
 }
 
+type Figure = fn(&SystemReport) -> &Spread;
+
 /// What is of interest under a load: throughput, or latency if there is but one client.
-fn figures(case: &CaseReport) -> Vec<(String, fn(&SystemReport) -> &Spread)> {
+fn figures(case: &CaseReport) -> Vec<(String, Figure)> {
     let clients = case.conditions.clients;
     if clients == 1 {
         return vec![
