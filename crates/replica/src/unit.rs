@@ -508,7 +508,13 @@ impl Unit {
         self.divergence.compare(&snapshot);
         self.executor.install(snapshot).map_err(|_| Fatal::Install(slot))?;
         info!(%slot, "installed the group's state");
-        self.when_saved(Then::Installed { slot }, network)
+        self.when_saved(Then::Installed { slot }, network)?;
+        // It may be the one with which the epoch ends, or one before that which was wrong here.
+        self.ended = None;
+        if self.executor.is_ending() {
+            self.on_ended(network)?;
+        }
+        Ok(())
     }
 }
 

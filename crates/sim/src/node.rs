@@ -660,5 +660,10 @@ impl ReplicaNode {
         self.executor.install(snapshot).expect("a vouched state can be restored");
         out.push(Act::Saw(Observation::Installed { slot, state }));
         self.when_saved(Then::Installed { slot }, out);
+        // It may be the one with which the epoch ends, or one before that which was wrong here.
+        self.succession.ended = None;
+        if self.executor.is_ending() {
+            self.on_ended(out);
+        }
     }
 }

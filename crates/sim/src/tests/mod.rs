@@ -2,6 +2,7 @@
 //! checker whose business it is.
 
 mod client;
+mod epochs;
 mod explore;
 pub mod naive;
 mod services;
