@@ -70,7 +70,8 @@ impl MinBft {
         if view != self.frame.entered && !mutant!("minbft.prepare-of-any-view") {
             self.frame.keep_early(verified, view, Some(slot));
         } else if self.store_prepare(verified, slot, out) {
-            self.advance(out);
+            // It may be of the view that is being left, and bring what the next one waits for.
+            self.bodies_changed(out);
         }
         if self.phase == Phase::Draining {
             self.leave(out);

@@ -29,6 +29,7 @@ use pentarchy_core::wire::Wire;
 
 mod behind;
 mod judging;
+mod late;
 mod moot;
 
 /// Believes every signature, and certificates that [`Device`] made.
@@ -318,12 +319,10 @@ impl Group {
         self.settle();
     }
 
-    /// Delivers everything but signed checkpoints, which are lost.
-    fn settle_without_checkpoints(&mut self) {
-        while let Some((_, to, wire)) = self.queue.pop_front() {
-            let (_, (_, Body(message))) =
-                <(ReplicaId, (Tagged, Body))>::from_bytes(&wire).expect("our own encoding");
-            if !matches!(message, Message::Shared(Shared::Checkpoint { .. })) {
+    /// Delivers everything but these, which are lost.
+    fn settle_without(&mut self, is_lost: impl Fn(&Message) -> bool) {
+        while let Some((from, to, wire)) = self.queue.pop_front() {
+            if !self.cut.contains(&(from.0, to.0)) && !is_lost(&self.verified(&wire).message) {
                 self.deliver(to, &wire);
             }
         }
@@ -742,7 +741,9 @@ fn large_batches_have_checkpoints_earlier_and_wait_until_one_is_stable() {
     let mut group = Group::with_checkpoint_bytes(1, 250);
     for number in 1..=9 {
         group.request(&[0], 1, number, &[7; 100]);
-        group.settle_without_checkpoints();
+        let checkpoint =
+            |message: &_| matches!(message, Message::Shared(Shared::Checkpoint { .. }));
+        group.settle_without(checkpoint);
     }
     for id in ALL {
         assert_eq!(group.replicas[usize::from(id)].core.status().committed, Slot(4), "r{id}");
