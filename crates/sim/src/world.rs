@@ -464,7 +464,8 @@ impl<'a> World<'a> {
     fn check_liveness(&self, liveness: &mut Liveness) -> Verdict {
         let armed = self.correct().flat_map(|(_, replica)| replica.timers.values());
         let until = armed.map(|armed| armed.at).max().unwrap_or_default();
-        liveness.check_moves(self.now, self.last_completion, until, || self.stand())?;
+        let since = self.last_completion.max(self.awaited_since());
+        liveness.check_moves(self.now, since, until, || self.stand())?;
         if self.clients.iter().all(Client::is_idle) {
             let missing = self.oracle.events_missing();
             return liveness.check_level(self.now, self.last_completion, missing, || self.stand());
@@ -474,6 +475,17 @@ impl<'a> World<'a> {
         };
         let waiting = self.clients.iter().enumerate().filter_map(waiting);
         liveness.check(self.now, waiting, || self.stand())
+    }
+
+    /// Since when a client waits for something to move, if not for longer: nothing has to while
+    /// applications think of what to ask next.
+    fn awaited_since(&self) -> Micros {
+        let oldest = self.clients.iter().filter_map(|client| client.node.oldest());
+        match oldest.map(|(_, since)| since).min() {
+            Some(since) => since,
+            None if self.clients.iter().all(Client::is_idle) => 0,
+            None => self.now,
+        }
     }
 
     /// Where correct replicas stand.

@@ -43,9 +43,9 @@ impl Liveness {
         Self { healed, allowed, stand: Vec::new(), moved: healed }
     }
 
-    /// Looks whether anything moves: something reached a client at `since`, correct replicas stand
-    /// elsewhere than before, or a timer still runs of those that ran when they last did; `until`
-    /// is when the last one runs out that runs now.
+    /// Looks whether anything moves: something reached a client at `since`, or nobody waited until
+    /// then, correct replicas stand elsewhere than before, or a timer still runs of those that ran
+    /// when they last did; `until` is when the last one runs out that runs now.
     ///
     /// # Errors
     /// If nothing has moved for a part of the time that is allowed.

@@ -90,6 +90,18 @@ fn each_bug_of_a_protocol_is_named() {
 }
 
 #[test]
+fn applications_that_think_for_long_hold_nothing_up() {
+    let factories = factories::<{ naive::CORRECT }>();
+    let mut rng = Rng::new(1);
+    let mut options = Options::draw(&mut rng, &perfect(), &factories.rules);
+    // Between some requests more time passes than may without anything moving.
+    (options.clients, options.requests_each, options.think_us) = (1, 8, 8_000_000);
+    let ran = run_options(1, options, &factories, rng, None);
+    let summary = ran.unwrap_or_else(|violation| panic!("{violation}"));
+    assert!(summary.simulated_ms > 30_000, "{summary}");
+}
+
+#[test]
 fn a_violation_says_seed_property_and_what_differed() {
     let text = run::<{ naive::WITHOUT_AGREEMENT }>(0x1f).unwrap_err().to_string();
     assert!(text.starts_with("seed 0x1f breaks agreement: "), "{text}");
