@@ -66,6 +66,8 @@ pub struct ReplicaNode {
     kept: Option<Kept>,
     /// Events that were taken out of the inbox.
     taken: u64,
+    /// The slot of the state that it found on its disk when it started.
+    started_at: Slot,
     /// Queries are answered once this slot is executed.
     answers_from: Slot,
     inbox: VecDeque<CoreEvent>,
@@ -122,11 +124,13 @@ impl ReplicaNode {
             executor.install(newest.clone()).expect("it was this service's state");
             executor.keep_earlier(earlier.iter().cloned());
         }
+        let started_at = executor.executed();
         let mut node = Self {
             id,
             others,
             core,
             executor,
+            started_at,
             transfer: Transfer::new(id),
             succession,
             device,
@@ -194,6 +198,12 @@ impl ReplicaNode {
     #[must_use]
     pub const fn executor(&self) -> &Executor {
         &self.executor
+    }
+
+    /// The slot of the state that it found on its disk when it started.
+    #[must_use]
+    pub const fn started_at(&self) -> Slot {
+        self.started_at
     }
 
     /// One line for traces about a message in its encoding.

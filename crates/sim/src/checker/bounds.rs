@@ -2,7 +2,7 @@
 
 use super::{Broken, Stand, Verdict};
 use crate::node::Packet;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::limits::{
     CHUNK_BYTES_MAX, CLIENTS_MAX, MESSAGE_BYTES_MAX, PENDING_ENVELOPES_MAX, SNAPSHOTS_KEPT,
     TRANSFER_CHUNKS_IN_FLIGHT,
@@ -33,6 +33,8 @@ pub struct Load {
     pub snapshots: usize,
     /// Clients that are remembered.
     pub sessions: usize,
+    /// The slot of the state that it found on its disk when it started.
+    pub started_at: Slot,
 }
 
 /// The first bytes of transfer messages that ask, and of those that bring something.
@@ -77,7 +79,10 @@ pub fn check(
     tuning: &Tuning,
     n: usize,
 ) -> Verdict {
-    let ahead = status.committed.0.saturating_sub(status.stable.0);
+    // The state on a disk may be one that others vouched for, and the replica may have stopped
+    // before its core heard that it is here, and wrote down who did.
+    let stable = status.stable.max(load.started_at);
+    let ahead = status.committed.0.saturating_sub(stable.0);
     let bounds = [
         ("acts in one step", load.acts, acts_max(tuning, n)),
         ("bytes of a packet", load.packet_bytes, MESSAGE_BYTES_MAX),
@@ -125,7 +130,7 @@ pub fn traffic(
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use pentarchy_core::ids::{Slot, View};
+    use pentarchy_core::ids::View;
 
     pub fn status() -> Status {
         Status {
@@ -191,6 +196,10 @@ pub(super) mod tests {
             &Status { waiting: PENDING_ENVELOPES_MAX + 1, ..status.clone() },
             load.clone(),
         ));
-        broken(check(&Status { stable: Slot(4), ..status.clone() }, load.clone()));
+        let behind = Status { stable: Slot(4), ..status };
+        broken(check(&behind, load.clone()));
+        let found = |started_at| Load { started_at: Slot(started_at), ..load.clone() };
+        check(&behind, found(44)).unwrap();
+        broken(check(&behind, found(43)));
     }
 }

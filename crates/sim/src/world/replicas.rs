@@ -234,6 +234,7 @@ impl World<'_> {
         load.timers = self.replicas[index].timers.len();
         load.snapshots = node.executor().snapshots();
         load.sessions = node.executor().clients();
+        load.started_at = node.started_at();
         self.oracle.bounds(id, &node.core().status(), &load)
     }
 
