@@ -4,11 +4,11 @@
 use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::counter::{Position, Ui};
-use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::REPLICAS_MAX;
 use pentarchy_core::membership::{Base, Membership};
-use pentarchy_core::protocol::Reject;
+use pentarchy_core::protocol::{Reject, Value};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// What a certificate is checked with.
@@ -53,23 +53,46 @@ impl<'a> Check<'a> {
     }
 }
 
+/// What replicas vouch for at a checkpoint: a state, and whatever else their protocol goes on from.
+pub trait Vouched: Wire + Value + Copy {
+    /// What an epoch begins with.
+    fn initial(base: Base) -> Self;
+    /// The digest of the state, by which hosts know it.
+    fn state(&self) -> Digest;
+    /// Adds all of it to what a signature covers.
+    fn cover(&self, statement: &mut Hasher);
+}
+
+/// Nothing but the state.
+impl Vouched for Digest {
+    fn initial(base: Base) -> Self {
+        base.state
+    }
+    fn state(&self) -> Digest {
+        *self
+    }
+    fn cover(&self, statement: &mut Hasher) {
+        statement.digest(self);
+    }
+}
+
 /// Signatures over one state at one slot, by as many as the protocol asks for. The state with which
 /// the epoch begins needs none.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct CheckpointProof {
+pub struct CheckpointProof<S = Digest> {
     /// The slot.
     pub slot: Slot,
-    /// Digest of the state after it.
-    pub state: Digest,
+    /// The state after it.
+    pub state: S,
     /// Who signed, with what.
     pub signatures: Vec<(ReplicaId, Signature)>,
 }
 
-impl CheckpointProof {
+impl<S: Vouched> CheckpointProof<S> {
     /// The state with which an epoch begins.
     #[must_use]
-    pub const fn initial(base: Base) -> Self {
-        Self { slot: base.slot, state: base.state, signatures: Vec::new() }
+    pub fn initial(base: Base) -> Self {
+        Self { slot: base.slot, state: S::initial(base), signatures: Vec::new() }
     }
 
     /// Checks that at least `quorum` replicas signed the statement, which is about this slot and
@@ -100,7 +123,7 @@ impl CheckpointProof {
     }
 }
 
-impl Wire for CheckpointProof {
+impl<S: Vouched> Wire for CheckpointProof<S> {
     fn encode(&self, to: &mut Writer) {
         self.slot.encode(to);
         self.state.encode(to);
@@ -109,7 +132,7 @@ impl Wire for CheckpointProof {
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             slot: Slot::decode(from)?,
-            state: Digest::decode(from)?,
+            state: S::decode(from)?,
             signatures: from.sequence(REPLICAS_MAX)?,
         })
     }

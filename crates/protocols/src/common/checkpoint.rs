@@ -1,7 +1,7 @@
 //! The table behind checkpoints: who signed which state, which proof waits for execution, and where
 //! the next checkpoint is due. How many signatures are proof is the protocol's to say.
 
-use super::certificate::CheckpointProof;
+use super::certificate::{CheckpointProof, Vouched};
 use super::extent::Extent;
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -13,14 +13,14 @@ use pentarchy_core::limits::SNAPSHOTS_KEPT;
 
 /// Signed states of each replica. A liar can only fill its own row.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Checkpoints {
+pub struct Checkpoints<S = Digest> {
     /// What was executed since.
     pub extent: Extent,
-    rows: Vec<BTreeMap<Slot, (Digest, Signature)>>,
+    rows: Vec<BTreeMap<Slot, (S, Signature)>>,
     /// The own last states, also before they come back signed.
-    mine: BTreeMap<Slot, Digest>,
+    mine: BTreeMap<Slot, S>,
     /// A proven checkpoint that execution has not reached, and that ordering still might reach.
-    ahead: Option<CheckpointProof>,
+    ahead: Option<CheckpointProof<S>>,
     /// Ticks that `ahead` has waited without progress.
     patience: u8,
     /// What was committed at the last tick.
@@ -29,13 +29,13 @@ pub struct Checkpoints {
 
 /// What became of a proven checkpoint that execution had not reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Overdue {
+pub enum Overdue<S = Digest> {
     /// There is none, or its slots may still come.
     No,
     /// Execution has reached it.
-    Reached(CheckpointProof),
+    Reached(CheckpointProof<S>),
     /// Its slots do not come: the state is to be fetched.
-    Missed(CheckpointProof),
+    Missed(CheckpointProof<S>),
 }
 
 /// Ticks without progress for which slots may still be on their way.
@@ -44,7 +44,7 @@ const PATIENCE_TICKS: u8 = 2;
 /// States kept for each replica: those of a window, and some beyond for a replica far ahead.
 const ROW_MAX: usize = 2 * SNAPSHOTS_KEPT;
 
-impl Checkpoints {
+impl<S: Vouched> Checkpoints<S> {
     /// Empty, for this many replicas.
     #[must_use]
     pub fn new(n: usize) -> Self {
@@ -60,12 +60,7 @@ impl Checkpoints {
     }
 
     /// Notes a signed state; returns what the replica had signed there before if it differs.
-    pub fn note(
-        &mut self,
-        author: ReplicaId,
-        slot: Slot,
-        vote: (Digest, Signature),
-    ) -> Option<Digest> {
+    pub fn note(&mut self, author: ReplicaId, slot: Slot, vote: (S, Signature)) -> Option<S> {
         let row = &mut self.rows[usize::from(author.0)];
         if let Some((before, _)) = row.get(&slot) {
             return Some(*before).filter(|before| *before != vote.0);
@@ -79,14 +74,14 @@ impl Checkpoints {
 
     /// Whether a replica is known to have signed this state.
     #[must_use]
-    pub fn has_signed(&self, author: ReplicaId, slot: Slot, state: &Digest) -> bool {
+    pub fn has_signed(&self, author: ReplicaId, slot: Slot, state: &S) -> bool {
         let row = &self.rows[usize::from(author.0)];
         row.get(&slot).is_some_and(|(signed, _)| signed == state)
     }
 
     /// The proof that a state is stable, if enough replicas signed it.
     #[must_use]
-    pub fn proof(&self, slot: Slot, state: Digest, quorum: usize) -> Option<CheckpointProof> {
+    pub fn proof(&self, slot: Slot, state: S, quorum: usize) -> Option<CheckpointProof<S>> {
         let signatures: Vec<_> = (0u16..)
             .map(ReplicaId)
             .zip(&self.rows)
@@ -99,13 +94,13 @@ impl Checkpoints {
     }
 
     /// This replica has this state after the slot.
-    pub fn announce(&mut self, slot: Slot, state: Digest) {
+    pub fn announce(&mut self, slot: Slot, state: S) {
         self.mine.insert(slot, state);
     }
 
     /// The state that this replica announced after the slot.
     #[must_use]
-    pub fn mine(&self, slot: Slot) -> Option<Digest> {
+    pub fn mine(&self, slot: Slot) -> Option<S> {
         self.mine.get(&slot).copied()
     }
 
@@ -126,7 +121,7 @@ impl Checkpoints {
     }
 
     /// Waits for execution to reach a proven checkpoint; false if it waits for a later one.
-    pub fn await_slots(&mut self, proof: CheckpointProof) -> bool {
+    pub fn await_slots(&mut self, proof: CheckpointProof<S>) -> bool {
         let is_later = self.ahead.as_ref().is_none_or(|ahead| ahead.slot < proof.slot);
         if is_later {
             self.ahead = Some(proof);
@@ -136,7 +131,7 @@ impl Checkpoints {
 
     /// A tick passed, or a state was installed, with everything up to `committed` handed to
     /// execution. What lies above the `high` end of the window is nothing to wait for.
-    pub fn overdue(&mut self, committed: Slot, high: Slot) -> Overdue {
+    pub fn overdue(&mut self, committed: Slot, high: Slot) -> Overdue<S> {
         let Some(ahead) = &self.ahead else { return Overdue::No };
         let is_reached = ahead.slot <= committed;
         if !is_reached && ahead.slot <= high {
@@ -158,7 +153,7 @@ impl Checkpoints {
 
     /// The proven checkpoint that execution has not reached.
     #[must_use]
-    pub const fn ahead(&self) -> Option<&CheckpointProof> {
+    pub const fn ahead(&self) -> Option<&CheckpointProof<S>> {
         self.ahead.as_ref()
     }
 
@@ -170,9 +165,9 @@ impl Checkpoints {
 
     /// Who signed another state than this one.
     #[must_use]
-    pub fn others(&self, slot: Slot, state: Digest) -> ReplicaSet {
+    pub fn others(&self, slot: Slot, state: S) -> ReplicaSet {
         let rows = (0u16..).map(ReplicaId).zip(&self.rows);
-        let other = |row: &BTreeMap<Slot, (Digest, Signature)>| {
+        let other = |row: &BTreeMap<Slot, (S, Signature)>| {
             row.get(&slot).is_some_and(|vote| vote.0 != state)
         };
         rows.filter(|(_, row)| other(row)).map(|(id, _)| id).collect()
@@ -186,7 +181,7 @@ impl Checkpoints {
 
     /// The highest state that this replica announced and that is not stable.
     #[must_use]
-    pub fn latest_mine(&self) -> Option<(Slot, Digest)> {
+    pub fn latest_mine(&self) -> Option<(Slot, S)> {
         self.mine.last_key_value().map(|(slot, state)| (*slot, *state))
     }
 }

@@ -9,7 +9,7 @@
 //! | `body-rewritten` | the same, and only names what travels whole in it |
 //! | `report` | pretends to lack everything, so that others send it |
 
-use super::certificate::CheckpointProof;
+use super::certificate::{CheckpointProof, Vouched};
 use super::message::{More, Report, Shared};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -68,7 +68,7 @@ pub fn rewritten(proposal: &Proposal) -> Option<Proposal> {
 
 /// All that can be used again, of what every protocol says.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Hearsay {
+pub struct Hearsay<S: Ord = Digest> {
     /// By digest.
     pub envelopes: BTreeMap<Digest, Arc<Envelope>>,
     /// By digest.
@@ -78,9 +78,9 @@ pub struct Hearsay {
     /// The highest view that each replica asked for.
     pub asks: BTreeMap<ReplicaId, (View, Signature)>,
     /// Who signed which state.
-    pub states: BTreeMap<(Slot, Digest), BTreeMap<ReplicaId, Signature>>,
+    pub states: BTreeMap<(Slot, S), BTreeMap<ReplicaId, Signature>>,
     /// The highest proven checkpoint.
-    pub checkpoint: CheckpointProof,
+    pub checkpoint: CheckpointProof<S>,
     /// Digests of batches that somebody lacks.
     pub wanted: BTreeSet<Digest>,
     /// The highest view of which another replica spoke.
@@ -89,7 +89,7 @@ pub struct Hearsay {
     pub time: Millis,
 }
 
-impl Hearsay {
+impl<S: Vouched + Ord> Hearsay<S> {
     /// Of one who has heard nothing in an epoch that begins here.
     #[must_use]
     pub fn at(base: Base) -> Self {
@@ -107,7 +107,12 @@ impl Hearsay {
     }
 
     /// Takes note of a message.
-    pub fn note<M: More>(&mut self, author: ReplicaId, tag: &AuthTag, message: &Shared<M>) {
+    pub fn note<M: More<State = S>>(
+        &mut self,
+        author: ReplicaId,
+        tag: &AuthTag,
+        message: &Shared<M>,
+    ) {
         match (message, tag) {
             (Shared::RequestViewChange { view }, AuthTag::Signature(signature)) => {
                 self.note_ask(author, *view, Signature(*signature));
@@ -173,7 +178,7 @@ impl Hearsay {
     }
 
     /// Takes note of a stable checkpoint.
-    pub fn note_checkpoint(&mut self, proof: &CheckpointProof) {
+    pub fn note_checkpoint(&mut self, proof: &CheckpointProof<S>) {
         if proof.slot > self.checkpoint.slot {
             self.checkpoint = proof.clone();
         }
@@ -229,7 +234,7 @@ impl Hearsay {
 
     /// What a lie says that can be told in every protocol; none if it is another one.
     #[must_use]
-    pub fn compose<M: More>(&self, lie: &Lie) -> Option<Shared<M>> {
+    pub fn compose<M: More<State = S>>(&self, lie: &Lie) -> Option<Shared<M>> {
         let Lie { kind, view, slot, choice } = *lie;
         Some(match kind {
             "ask" => Shared::RequestViewChange { view },
@@ -258,8 +263,8 @@ const fn named(digest: &Digest) -> Item {
 
 /// A state that no replica has.
 #[must_use]
-pub fn false_state() -> Digest {
-    Digest::of(b"a lie")
+pub fn false_state<S: Vouched>() -> S {
+    S::initial(Base { slot: Slot(0), state: Digest::of(b"a lie") })
 }
 
 /// The lies that were told.
@@ -291,10 +296,10 @@ impl Told {
     }
 
     /// Adds lies of these kinds about states, and those about batches and reports.
-    pub fn add_shared(
+    pub fn add_shared<S: Vouched + Ord>(
         &self,
         lies: &mut Vec<Lie>,
-        heard: &Hearsay,
+        heard: &Hearsay<S>,
         about_states: &[&'static str],
         view: View,
     ) {

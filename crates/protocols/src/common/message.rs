@@ -1,6 +1,6 @@
 //! What replicas of every protocol say to each other beside their protocol's own messages.
 
-use super::certificate::{Check, CheckpointProof};
+use super::certificate::{Check, CheckpointProof, Vouched};
 use super::checks::{batch, requests};
 use alloc::sync::Arc;
 use core::fmt;
@@ -25,7 +25,7 @@ const FIRST_TAG: u8 = 128;
 /// | `Forward`, `AskEnvelope`, `Envelope` | itself | requests by digest |
 /// | `AskBody`, `Body` | itself | batches by digest |
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub enum Shared<M> {
+pub enum Shared<M: More> {
     /// A replica asks for a view; transferable.
     RequestViewChange {
         /// The lowest view it asks for.
@@ -35,11 +35,11 @@ pub enum Shared<M> {
     Checkpoint {
         /// The slot.
         slot: Slot,
-        /// Its digest.
-        state: Digest,
+        /// The state.
+        state: M::State,
     },
     /// Proof of a stable checkpoint, for one who fell behind. Proves itself.
-    Stable(CheckpointProof),
+    Stable(CheckpointProof<M::State>),
     /// What I have, so that others send what I lack.
     Report(Report<M>),
     /// A client's envelope for the primary, who may not have it.
@@ -71,8 +71,8 @@ pub struct Report<M> {
     pub view_changes: ReplicaSet,
     /// Its stable checkpoint.
     pub stable: Slot,
-    /// The last slot of its contiguous committed order.
-    pub committed: Slot,
+    /// The last slot that it executed.
+    pub executed: Slot,
     /// The last slot up to which it knows what every slot orders.
     pub prepared: Slot,
     /// The peers whose last report says the same view and slots as this one.
@@ -81,12 +81,28 @@ pub struct Report<M> {
     pub more: M,
 }
 
-/// What a report of one protocol says beside what all say.
+/// What one protocol says beside what all say: in its reports this, and at its checkpoints.
 pub trait More: Wire + Value + Copy + Default {
+    /// What replicas vouch for at a checkpoint.
+    type State: Vouched;
+
     /// A slot up to which its sender has got with what only this protocol counts. Who gets no
     /// further is stuck.
     fn reached(&self) -> Slot {
         Slot(0)
+    }
+
+    /// The last slot that is final at its sender, who executed so many.
+    fn last_final(&self, executed: Slot) -> Slot {
+        executed
+    }
+}
+
+impl<M: More> Report<M> {
+    /// The last slot that is final at its sender.
+    #[must_use]
+    pub fn last_final(&self) -> Slot {
+        self.more.last_final(self.executed)
     }
 }
 
@@ -95,7 +111,7 @@ impl<M: Wire> Wire for Report<M> {
         self.view.encode(to);
         to.u8(u8::from(self.entered));
         self.view_changes.encode(to);
-        for slot in [self.stable, self.committed, self.prepared] {
+        for slot in [self.stable, self.executed, self.prepared] {
             slot.encode(to);
         }
         self.level.encode(to);
@@ -107,7 +123,7 @@ impl<M: Wire> Wire for Report<M> {
             entered: decode_flag(from)?,
             view_changes: ReplicaSet::decode(from)?,
             stable: Slot::decode(from)?,
-            committed: Slot::decode(from)?,
+            executed: Slot::decode(from)?,
             prepared: Slot::decode(from)?,
             level: ReplicaSet::decode(from)?,
             more: M::decode(from)?,
@@ -146,17 +162,20 @@ impl Statements {
 
     /// What a CHECKPOINT's signature covers.
     #[must_use]
-    pub fn checkpoint(&self, domain: &Domain, slot: Slot, state: &Digest) -> Digest {
-        domain.statement(self.checkpoint).u64(slot.0).digest(state).finish()
+    pub fn checkpoint<S: Vouched>(&self, domain: &Domain, slot: Slot, state: &S) -> Digest {
+        let mut statement = domain.statement(self.checkpoint);
+        statement.u64(slot.0);
+        state.cover(&mut statement);
+        statement.finish()
     }
 
     /// Checks that `quorum` replicas vouch for a state.
     ///
     /// # Errors
     /// [`Reject::BadCertificate`] if they do not.
-    pub fn validate_checkpoint(
+    pub fn validate_checkpoint<S: Vouched>(
         &self,
-        proof: &CheckpointProof,
+        proof: &CheckpointProof<S>,
         check: Check<'_>,
         quorum: usize,
     ) -> Result<(), Reject> {
@@ -244,7 +263,7 @@ impl<M: More> Shared<M> {
     pub fn decode(tag: u8, from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match tag.checked_sub(FIRST_TAG).ok_or(Malformed)? {
             0 => Self::RequestViewChange { view: View::decode(from)? },
-            1 => Self::Checkpoint { slot: Slot::decode(from)?, state: Digest::decode(from)? },
+            1 => Self::Checkpoint { slot: Slot::decode(from)?, state: M::State::decode(from)? },
             2 => Self::Stable(CheckpointProof::decode(from)?),
             3 => Self::Report(Report::decode(from)?),
             4 => Self::Forward(Arc::new(Envelope::decode(from)?)),
@@ -291,14 +310,14 @@ impl<M: More> Shared<M> {
 }
 
 /// One line for traces.
-impl<M> fmt::Debug for Shared<M> {
+impl<M: More> fmt::Debug for Shared<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RequestViewChange { view } => write!(f, "RequestViewChange {view}"),
             Self::Checkpoint { slot, .. } => write!(f, "Checkpoint {slot}"),
             Self::Stable(proof) => write!(f, "Stable {} by {:?}", proof.slot, proof.signers()),
-            Self::Report(Report { view, committed, prepared, stable, .. }) => {
-                write!(f, "Report {view} stable {stable} committed {committed} prepared {prepared}")
+            Self::Report(Report { view, executed, prepared, stable, .. }) => {
+                write!(f, "Report {view} stable {stable} executed {executed} prepared {prepared}")
             }
             Self::Forward(envelope) => write!(f, "Forward {envelope:?}"),
             Self::AskBody { .. } => f.write_str("AskBody"),

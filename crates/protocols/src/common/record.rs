@@ -1,8 +1,9 @@
 //! What replicas of every protocol keep across a crash beside their protocol's own records.
 
-use super::certificate::CheckpointProof;
+use super::certificate::{CheckpointProof, Vouched};
 use alloc::sync::Arc;
 use pentarchy_core::batch::Proposal;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
@@ -12,7 +13,7 @@ const FIRST_TAG: u8 = 128;
 
 /// One thing that no replica forgets. A fact: it may be told twice.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Kept {
+pub enum Kept<S = Digest> {
     /// An envelope that the next proposal names without carrying it.
     Envelope(Arc<Envelope>),
     /// A batch that a later record is about.
@@ -23,10 +24,10 @@ pub enum Kept {
         proposal: Arc<Proposal>,
     },
     /// A state that a quorum vouches for; nothing up to there is needed any more.
-    Stable(CheckpointProof),
+    Stable(CheckpointProof<S>),
 }
 
-impl Kept {
+impl<S: Vouched> Kept<S> {
     /// Appends the encoding.
     pub fn encode(&self, to: &mut Writer) {
         match self {

@@ -1,6 +1,6 @@
 //! What a replica waits for.
 
-use pentarchy_core::ids::View;
+use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::protocol::{TimerKey, TimerName};
 
 /// What a replica waits for.
@@ -20,6 +20,8 @@ pub enum Timer {
     Fetch,
     /// The next look at what the primary has not ordered.
     Look,
+    /// This slot to become final.
+    Final(Slot),
 }
 
 impl TimerName for Timer {
@@ -32,6 +34,7 @@ impl TimerName for Timer {
             Self::Gap => (4, 0),
             Self::Fetch => (5, 0),
             Self::Look => (6, 0),
+            Self::Final(slot) => (7, slot.0),
         }
     }
     fn from_key((kind, subject): TimerKey) -> Self {
@@ -42,6 +45,7 @@ impl TimerName for Timer {
             3 => Self::Clock,
             4 => Self::Gap,
             5 => Self::Fetch,
+            7 => Self::Final(Slot(subject)),
             _ => Self::Look,
         }
     }

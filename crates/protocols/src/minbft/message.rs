@@ -86,7 +86,9 @@ pub struct Steps {
     pub enters: ReplicaSet,
 }
 
-impl More for Steps {}
+impl More for Steps {
+    type State = Digest;
+}
 
 impl Wire for Steps {
     fn encode(&self, to: &mut Writer) {

@@ -5,7 +5,7 @@ use super::message::Message;
 use super::record::Record;
 use super::replica::{MinBft, Phase, SlotState};
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::{ChangesViews, Orders};
+use crate::common::frame::hooks::{ChangesViews, Orders, Settles};
 use crate::common::frame::repair::Repair;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
@@ -19,8 +19,9 @@ impl Orders for MinBft {
         self.window.get(slot)?.batch
     }
 
-    fn decided(&self, slot: Slot) -> Option<Digest> {
-        self.window.get(slot).filter(|state| state.decided)?.batch
+    fn decided(&mut self, slot: Slot, _out: &mut Effects<Self>) -> Option<Digest> {
+        let may_tell = self.frame.may_tell(slot);
+        self.window.get(slot).filter(|state| state.decided && may_tell)?.batch
     }
 
     fn propose(&mut self, out: &mut Effects<Self>) {
@@ -48,6 +49,13 @@ impl Orders for MinBft {
     fn window_moved(&mut self, low: Slot) {
         self.advance_window(low);
         self.recount_in_flight();
+    }
+}
+
+/// What it executes is final.
+impl Settles for MinBft {
+    fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
+        Some(state)
     }
 }
 

@@ -85,7 +85,7 @@ impl Resumes for MinBft {
         executed: Base,
         out: &mut Effects<Self>,
     ) {
-        self.frame.committed = executed.slot;
+        self.frame.executed = executed.slot;
         let mut past = Past::default();
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions(&past);
@@ -105,18 +105,18 @@ impl MinBft {
     /// What was executed was decided. Nobody commits to it again for this replica alone.
     fn recall_decisions(&mut self, past: &Past) {
         // A state that was fetched may lie far above the last one that the log proves.
-        let last = self.frame.committed.min(self.window.high());
+        let last = self.frame.executed.min(self.window.high());
         for slot in (self.window.low().0 + 1..=last.0).map(Slot) {
             let Some(state) = self.window.get_mut(slot) else { continue };
             state.decided = state.batch.is_some();
             self.frame.recall_executed(slot, state.batch);
         }
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
-        self.frame.checkpoints.extent.begin(self.frame.committed);
+        self.frame.checkpoints.extent.begin(self.frame.executed);
         self.looping = past.said.iter().filter_map(Again::proposed).collect();
-        let open = |(_, slot): &&(View, Slot)| *slot > self.frame.committed;
+        let open = |(_, slot): &&(View, Slot)| *slot > self.frame.executed;
         self.in_flight = self.looping.iter().filter(open).count() as u64;
-        self.frame.next_slot = self.frame.next_slot.max(self.frame.committed.next());
+        self.frame.next_slot = self.frame.next_slot.max(self.frame.executed.next());
     }
 
     /// The highest slot that this replica may have executed.

@@ -9,7 +9,7 @@ use crate::common::checks::batch;
 use crate::common::frame::Frame;
 use crate::common::frame::changing::Changing;
 use crate::common::frame::events::Events;
-use crate::common::frame::hooks::Framed;
+use crate::common::frame::hooks::{Framed, Settles};
 use crate::common::message::{Statements, in_bounds};
 use crate::common::record::Kept;
 use crate::common::timer::Timer;
@@ -194,11 +194,12 @@ impl Protocol for MinBft {
     }
 
     fn status(&self) -> Status {
-        self.frame.status(match self.phase {
+        let changing = match self.phase {
             Phase::Draining => "draining",
             Phase::Entered | Phase::Changing | Phase::Opening => "changing",
             Phase::Acknowledged => "entering",
-        })
+        };
+        self.frame.status(changing, self.last_final())
     }
 }
 

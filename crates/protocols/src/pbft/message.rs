@@ -62,6 +62,8 @@ pub type Report = message::Report<Certified>;
 pub struct Certified(pub Slot);
 
 impl More for Certified {
+    type State = Digest;
+
     fn reached(&self) -> Slot {
         self.0
     }

@@ -6,7 +6,7 @@ use super::message::Message;
 use super::record::Record;
 use super::replica::{Pbft, SlotState};
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::{ChangesViews, Orders};
+use crate::common::frame::hooks::{ChangesViews, Orders, Settles};
 use crate::common::frame::repair::Repair;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,8 +24,9 @@ impl Orders for Pbft {
         self.window.get(slot)?.batch
     }
 
-    fn decided(&self, slot: Slot) -> Option<Digest> {
-        self.window.get(slot).filter(|state| state.decided)?.batch
+    fn decided(&mut self, slot: Slot, _out: &mut Effects<Self>) -> Option<Digest> {
+        let may_tell = self.frame.may_tell(slot);
+        self.window.get(slot).filter(|state| state.decided && may_tell)?.batch
     }
 
     fn propose(&mut self, out: &mut Effects<Self>) {
@@ -60,10 +61,17 @@ impl Orders for Pbft {
     }
 }
 
+/// What it executes is final.
+impl Settles for Pbft {
+    fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
+        Some(state)
+    }
+}
+
 impl Pbft {
     /// Own proposals that are not decided.
     fn in_flight(&self) -> u64 {
-        let first = self.frame.committed.max(self.start.end()).next();
+        let first = self.frame.executed.max(self.start.end()).next();
         let is_open = |slot: &Slot| self.window.get(*slot).is_some_and(|state| !state.decided);
         (first.0..self.frame.next_slot.0).map(Slot).filter(is_open).count() as u64
     }

@@ -150,7 +150,7 @@ impl Resumes for Pbft {
         executed: Base,
         out: &mut Effects<Self>,
     ) {
-        self.frame.committed = executed.slot;
+        self.frame.executed = executed.slot;
         let mut past = Past::default();
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions();
@@ -166,23 +166,23 @@ impl Pbft {
     /// What was executed was decided. Nobody commits to it again for this replica alone.
     fn recall_decisions(&mut self) {
         // A state that was fetched may lie far above the last one that the log proves.
-        let last = self.frame.committed.min(self.window.high());
+        let last = self.frame.executed.min(self.window.high());
         for slot in (self.window.low().0 + 1..=last.0).map(Slot) {
             let Some(state) = self.window.get_mut(slot) else { continue };
             state.decided = state.batch.is_some();
             self.frame.recall_executed(slot, state.batch);
         }
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
-        self.frame.checkpoints.extent.begin(self.frame.committed);
-        if self.frame.leads(self.frame.entered) && self.frame.committed > self.start.end() {
-            self.frame.next_slot = self.frame.next_slot.max(self.frame.committed.next());
+        self.frame.checkpoints.extent.begin(self.frame.executed);
+        if self.frame.leads(self.frame.entered) && self.frame.executed > self.start.end() {
+            self.frame.next_slot = self.frame.next_slot.max(self.frame.executed.next());
         }
     }
 
     /// The highest slot that this replica may have executed: it had a certificate for it.
     fn may_have_executed(&self) -> Slot {
         let last = self.certificates.last_key_value().map_or(Slot(0), |(slot, _)| *slot);
-        last.max(self.frame.committed).max(self.frame.stable.slot)
+        last.max(self.frame.executed).max(self.frame.stable.slot)
     }
 
     fn recall(&mut self, record: Record, past: &mut Past) {

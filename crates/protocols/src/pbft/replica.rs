@@ -8,7 +8,7 @@ use crate::common::checks::batch;
 use crate::common::frame::Frame;
 use crate::common::frame::changing::Changing;
 use crate::common::frame::events::Events;
-use crate::common::frame::hooks::Framed;
+use crate::common::frame::hooks::{Framed, Settles};
 use crate::common::message::{Statements, in_bounds};
 use crate::common::record::Kept;
 use crate::common::timer::Timer;
@@ -181,7 +181,7 @@ impl Protocol for Pbft {
     }
 
     fn status(&self) -> Status {
-        self.frame.status("changing")
+        self.frame.status("changing", self.last_final())
     }
 }
 

@@ -39,10 +39,10 @@ impl Repairs for Pbft {
     /// committed.
     fn answer_slots(&mut self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let certified = report.more.0;
-        let first = report.committed.min(certified).max(self.window.low()).next();
+        let first = report.executed.min(certified).max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
-            let commit = state.batch.filter(|_| state.prepared && slot > report.committed);
+            let commit = state.batch.filter(|_| state.prepared && slot > report.executed);
             // The peer may know what the slot orders, and know something else than everybody else:
             // only a certificate shows that it does not.
             let shown = [&state.proposed, &state.own_vote].map(Clone::clone);

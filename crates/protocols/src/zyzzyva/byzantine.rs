@@ -9,10 +9,11 @@
 //! | `order-elsewhere` | the same behind another history |
 //! | `order-skip` | the same, leaving out a slot |
 //! | `order-future` | a batch whose time has not come |
-//! | `order-oversize` | one envelope named so often that the batch is past the limits |
+//! | `order-oversize` | more than the limits allow |
+//! | `order-names-small` | an envelope that is small, without carrying it |
+//! | `order-rewritten` | a primary's order as it came, of which nothing travels whole |
 //! | `vote`, `commit` | what the slot orders, whether it has executed that or has left the view |
 //! | `vote-other`, `commit-other` | another history |
-//! | `ask` | for a view, without cause |
 //! | `view-change` | shows what it knows of the last view (`choice`: which way histories part) |
 //! | `view-change-empty` | shows nothing behind the checkpoint |
 //! | `view-change-short` | all but the last slot, and no certificate |
@@ -23,48 +24,35 @@
 //! | `new-view-stale` | VIEW-CHANGEs for a lower view |
 //! | `confirm`, `confirm-other` | what follows from a NEW-VIEW, or from none |
 //! | `confirmed-alone` | that a quorum agrees, with its own signature as often as it takes |
-//! | `checkpoint`, `checkpoint-false` | signs a state that others have, or none has |
 //! | `stable-false` | a checkpoint that only it signed |
 //! | `misbehaviour-false` | two orders that contradict nothing |
-//! | `body` | gives a batch that somebody lacks |
-//! | `report` | pretends to lack everything, so that others send it |
+//!
+//! And what every protocol's liars tell: [`crate::common::lies`].
 //!
 //! To whom a lie is sent, and how often, is up to who uses this.
 
 mod knowledge;
 
-use super::certificate::{
-    Confirmed, Member, Misbehaviour, NewView, Order, Stable, ViewChange, mark,
-};
-use super::explore::decode;
-use super::message::{Message, Report, checkpoint_statement, confirm_statement, request_statement};
+use super::certificate::{Confirmed, Member, Misbehaviour, NewView, Order, Stable, ViewChange};
+use super::message::{Message, STATEMENTS, Shared, confirm_statement};
 use super::table::Table;
 use crate::common::certificate::CheckpointProof;
+use crate::common::lies::{Made, Told, decode, encode, false_state};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use knowledge::{Knowledge, Link};
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Signature};
-use pentarchy_core::batch::{Item, Proposal};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, Lie};
-use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
-use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_ENVELOPES_MAX, BATCH_REQUESTS_MAX};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
-use pentarchy_core::wire::{Wire, Writer};
-
-/// Lies remembered, so as not to repeat them; then they may be repeated.
-const TOLD_MAX: usize = 1024;
-
-/// Envelopes that a lying primary chooses among.
-const CHOICES_MAX: usize = 4;
 
 /// Sets of VIEW-CHANGEs that a lying primary chooses among.
 const SETS_MAX: usize = 16;
@@ -76,7 +64,7 @@ pub struct Byzantine {
     membership: Membership,
     table: Table,
     knows: Knowledge,
-    told: BTreeSet<Lie>,
+    told: Told,
 }
 
 impl Byzantine {
@@ -85,7 +73,7 @@ impl Byzantine {
     pub fn new(kind: usize, me: ReplicaId, membership: &Membership) -> Self {
         let table = Table::of(kind, membership);
         let knows = Knowledge::at(membership.base, table);
-        Self { me, membership: membership.clone(), table, knows, told: BTreeSet::new() }
+        Self { me, membership: membership.clone(), table, knows, told: Told::default() }
     }
 
     /// The same behind the interface.
@@ -94,73 +82,55 @@ impl Byzantine {
         Box::new(Self::new(KIND, me, membership))
     }
 
-    fn remember(&mut self, lie: &Lie) {
-        if self.told.len() >= TOLD_MAX {
-            self.told.clear();
-        }
-        self.told.insert(*lie);
-    }
-
     fn leads(&self, view: View) -> bool {
         self.membership.primary(view) == self.me
     }
 
     /// Views worth lying about: the one that others are in, and the ones around it.
     fn views(&self) -> BTreeSet<View> {
-        let high = self.knows.highest;
+        let high = self.knows.heard.highest;
         [View(0), View(high.0.saturating_sub(1)), high, high.next()].into_iter().collect()
-    }
-
-    fn add(&self, lies: &mut Vec<Lie>, kind: &'static str, view: View, slot: Slot, choice: u64) {
-        let lie = Lie { kind, view, slot, choice };
-        if !self.told.contains(&lie) {
-            lies.push(lie);
-        }
     }
 
     fn add_orders(&self, view: View, lies: &mut Vec<Lie>) {
         let (last, _) = self.knows.tip(view);
         let slot = last.next();
-        let choices = self.knows.envelopes.len().min(CHOICES_MAX) as u64;
+        let choices = self.knows.heard.choices();
         for choice in 0..=choices {
-            self.add(lies, "order", view, slot, choice);
-            self.add(lies, "order-again", view, last, choice);
+            self.told.add(lies, "order", view, slot, choice);
+            self.told.add(lies, "order-again", view, last, choice);
         }
         for choice in 1..=choices {
-            self.add(lies, "order-skip", view, slot.next(), choice);
-            self.add(lies, "order-elsewhere", view, slot, choice);
+            self.told.add(lies, "order-skip", view, slot.next(), choice);
+            self.told.add(lies, "order-elsewhere", view, slot, choice);
+            self.told.add(lies, "order-names-small", view, slot, choice);
         }
-        self.add(lies, "order-future", view, slot, 0);
-        let too_much = |envelope: &Envelope| {
-            envelope.requests.len() * BATCH_ENVELOPES_MAX > BATCH_REQUESTS_MAX
-                || envelope.len() * BATCH_ENVELOPES_MAX > BATCH_BYTES_MAX
-        };
-        let mut known = (1..).zip(self.knows.envelopes.values());
-        if let Some((choice, _)) = known.find(|(_, envelope)| too_much(envelope)) {
-            self.add(lies, "order-oversize", view, slot, choice);
+        self.told.add(lies, "order-future", view, slot, 0);
+        if self.knows.heard.knows_too_much() {
+            self.told.add(lies, "order-oversize", view, slot, 0);
         }
     }
 
     fn add_votes(&self, view: View, lies: &mut Vec<Lie>) {
-        let low = self.knows.stable.slot();
+        let low = self.knows.heard.checkpoint.slot;
         for (link, _) in self.knows.links(view).filter(|(link, _)| link.slot > low) {
             for kind in ["vote", "vote-other", "commit", "commit-other"] {
-                self.add(lies, kind, view, link.slot, 0);
+                self.told.add(lies, kind, view, link.slot, 0);
             }
         }
     }
 
     fn add_changes(&self, view: View, lies: &mut Vec<Lie>) {
-        let asked = self.knows.asks.iter().filter(|(id, ask)| **id != self.me && ask.0 >= view);
+        let asked = self.knows.heard.others_asking(self.me, view);
         if view == View(0) || asked.count() + 1 < self.table.weak {
             return;
         }
         for kind in ["view-change-empty", "view-change-short", "view-change-other"] {
-            self.add(lies, kind, view, Slot(0), 0);
+            self.told.add(lies, kind, view, Slot(0), 0);
         }
         for choice in 0..2 {
-            self.add(lies, "view-change", view, Slot(0), choice);
-            self.add(lies, "view-change-stale", view, Slot(0), choice);
+            self.told.add(lies, "view-change", view, Slot(0), choice);
+            self.told.add(lies, "view-change-stale", view, Slot(0), choice);
         }
     }
 
@@ -181,13 +151,13 @@ impl Byzantine {
             return;
         }
         for set in self.sets(view, self.table.members) {
-            self.add(lies, "new-view", view, Slot(0), set);
+            self.told.add(lies, "new-view", view, Slot(0), set);
         }
         for set in self.sets(view, self.table.weak) {
-            self.add(lies, "new-view-few", view, Slot(0), set);
+            self.told.add(lies, "new-view-few", view, Slot(0), set);
         }
         for set in self.sets(View(view.0 - 1), self.table.members) {
-            self.add(lies, "new-view-stale", view, Slot(0), set);
+            self.told.add(lies, "new-view-stale", view, Slot(0), set);
         }
     }
 
@@ -196,9 +166,9 @@ impl Byzantine {
         let Lie { kind, view, slot, choice } = *lie;
         Some(match kind {
             "order" | "order-again" | "order-skip" | "order-elsewhere" | "order-future"
-            | "order-oversize" => {
+            | "order-oversize" | "order-names-small" => {
                 let parent = self.parent(kind, view, slot)?;
-                let proposal = Arc::new(self.proposal(kind, choice)?);
+                let proposal = Arc::new(self.knows.heard.proposal(kind, choice)?);
                 Message::Order { view, slot, parent, proposal }
             }
             "vote" | "commit" | "vote-other" | "commit-other" => {
@@ -208,26 +178,15 @@ impl Byzantine {
                 let place = Place { view, slot, history };
                 if kind.starts_with("vote") { Message::Vote(place) } else { Message::Commit(place) }
             }
-            "ask" => Message::RequestViewChange { view },
             "new-view" | "new-view-few" => self.new_view(view, view, choice),
             "new-view-stale" => self.new_view(view, View(view.0 - 1), choice),
             "confirm" | "confirm-other" | "confirmed-alone" => self.agree(kind, view, hand)?,
-            "checkpoint" => {
-                let known = self.knows.states.keys().find(|(at, ..)| *at == slot)?;
-                Message::Checkpoint { slot, history: known.1, state: known.2 }
-            }
-            "checkpoint-false" => {
-                let known = self.knows.states.keys().find(|(at, ..)| *at == slot)?;
-                Message::Checkpoint { slot, history: known.1, state: Digest::of(b"a lie") }
-            }
-            "stable-false" => Message::Stable(self.alone(slot, hand)),
+            "stable-false" => Message::Shared(Shared::Stable(self.alone(slot, hand))),
             "misbehaviour-false" => self.accusation(view)?,
-            "body" => {
-                let wanted = self.knows.wanted.iter().nth(usize::try_from(choice).ok()?)?;
-                Message::Body(self.knows.proposals.get(wanted)?.clone())
+            _ if kind.starts_with("view-change") => {
+                Message::ViewChange(Arc::new(self.view_change(kind, view, choice, hand)))
             }
-            "report" => Message::Report(Report { view, entered: true, ..Report::default() }),
-            _ => Message::ViewChange(Arc::new(self.view_change(kind, view, choice, hand))),
+            _ => Message::Shared(self.knows.heard.compose(lie)?),
         })
     }
 
@@ -237,7 +196,7 @@ impl Byzantine {
         let chain = self.knows.chain(view, false);
         let before = || match chain.len().checked_sub(2) {
             Some(index) => chain[index].history(),
-            None => self.knows.stable.history,
+            None => self.knows.heard.checkpoint.state.history,
         };
         match kind {
             "order-again" if slot == last && !chain.is_empty() => Some(before()),
@@ -247,24 +206,8 @@ impl Byzantine {
         }
     }
 
-    fn proposal(&self, kind: &str, choice: u64) -> Option<Proposal> {
-        let index = choice.checked_sub(1).and_then(|index| usize::try_from(index).ok());
-        let envelope = index.map(|index| self.knows.envelopes.values().nth(index));
-        let items = match envelope {
-            Some(known) if kind == "order-oversize" => {
-                vec![Item::Named(known?.digest); BATCH_ENVELOPES_MAX]
-            }
-            Some(known) => vec![Item::Whole(known?.clone())],
-            None => Vec::new(),
-        };
-        let future = kind == "order-future";
-        let time = if future { Millis(u64::MAX / 2) } else { self.knows.time };
-        Some(Proposal::new(time, items))
-    }
-
     fn other_batch(&self, right: Digest) -> Digest {
-        let other = self.knows.proposals.keys().find(|digest| **digest != right);
-        other.copied().unwrap_or_default()
+        self.knows.heard.other_batch(right).unwrap_or_default()
     }
 
     fn other_history(&self, link: &Link) -> Digest {
@@ -289,13 +232,11 @@ impl Byzantine {
 
     /// A checkpoint that nobody else signed, with its signature as often as it takes.
     fn alone(&self, slot: Slot, hand: &dyn Hand) -> Stable {
-        let (history, state) = (Digest::of(b"no history"), Digest::of(b"a lie"));
-        let named = mark(&history, &state);
-        let statement = checkpoint_statement(&self.membership.domain(), slot, &named);
+        let state = false_state();
+        let statement = STATEMENTS.checkpoint(&self.membership.domain(), slot, &state);
         let signature = Signature(hand.sign(&statement));
         let ids = self.membership.ids().take(self.table.quorum);
-        let signatures = ids.map(|id| (id, signature)).collect();
-        Stable { proof: CheckpointProof { slot, state: named, signatures }, history, state }
+        CheckpointProof { slot, state, signatures: ids.map(|id| (id, signature)).collect() }
     }
 
     /// Two orders that follow each other.
@@ -310,10 +251,9 @@ impl Byzantine {
     }
 
     fn view_change(&self, kind: &str, view: View, choice: u64, hand: &dyn Hand) -> ViewChange {
-        let statement = request_statement(&self.membership.domain(), view);
+        let statement = STATEMENTS.request_view_change(&self.membership.domain(), view);
         let own = (self.me, (view, Signature(hand.sign(&statement))));
-        let others = self.knows.asks.iter().filter(|(id, ask)| **id != self.me && ask.0 >= view);
-        let others = others.map(|(id, ask)| (*id, *ask));
+        let others = self.knows.heard.others_asking(self.me, view);
         let requests = core::iter::once(own).chain(others).take(self.table.weak).collect();
         let entries = self.knows.entries.range(..view);
         let entry = entries.last().filter(|_| kind != "view-change-stale");
@@ -333,8 +273,18 @@ impl Byzantine {
         let hides = kind == "view-change-short" || kind == "view-change-empty";
         let certificate = self.knows.certificate(last, &chain).filter(|_| !hides);
         let batches = chain.into_iter().map(|link| link.batch).collect();
-        let stable = self.knows.stable.clone();
+        let stable = self.knows.heard.checkpoint.clone();
         ViewChange { view, requests, stable, entry, certificate, batches }
+    }
+
+    /// An order under its primary's own signature, of which nothing travels whole.
+    fn rewritten(&self, lie: &Lie) -> Option<Bytes> {
+        let Made { author, tag, proposal } = self.knows.heard.rewrite(lie.view, lie.slot)?;
+        let batch = proposal.digest();
+        let mut links = self.knows.links(lie.view).map(|(link, _)| link);
+        let parent = links.find(|link| (link.slot, link.batch) == (lie.slot, batch))?.parent;
+        let message = Message::Order { view: lie.view, slot: lie.slot, parent, proposal };
+        Some(encode(author, &tag, &message))
     }
 
     fn new_view(&self, view: View, of: View, set: u64) -> Message {
@@ -348,14 +298,14 @@ impl Byzantine {
 
 impl Forger for Byzantine {
     fn hear(&mut self, wire: &Bytes) {
-        let Ok((author, tag, message)) = decode(wire) else { return };
+        let Ok((author, tag, message)) = decode::<Message>(wire) else { return };
         if self.membership.contains(author) {
             self.knows.note(self.me, author, &tag, &message);
         }
     }
 
     fn hear_request(&mut self, envelope: &Arc<Envelope>) {
-        self.knows.note_envelope(envelope);
+        self.knows.heard.note_envelope(envelope);
     }
 
     fn lies(&self) -> Vec<Lie> {
@@ -364,34 +314,33 @@ impl Forger for Byzantine {
             if self.leads(view) && (view == View(0) || self.knows.openings.contains_key(&view)) {
                 self.add_orders(view, &mut lies);
             }
+            for slot in self.knows.heard.rewritable(view) {
+                self.told.add(&mut lies, "order-rewritten", view, slot, 0);
+            }
             self.add_votes(view, &mut lies);
             self.add_changes(view, &mut lies);
             self.add_openings(view, &mut lies);
             if self.knows.openings.contains_key(&view) {
                 for kind in ["confirm", "confirm-other", "confirmed-alone"] {
-                    self.add(&mut lies, kind, view, Slot(0), 0);
+                    self.told.add(&mut lies, kind, view, Slot(0), 0);
                 }
             }
-            if view > View(0) && view >= self.knows.highest {
-                self.add(&mut lies, "ask", view, Slot(0), 0);
+            if view > View(0) && view >= self.knows.heard.highest {
+                self.told.add(&mut lies, "ask", view, Slot(0), 0);
             }
-            self.add(&mut lies, "misbehaviour-false", view, Slot(0), 0);
+            self.told.add(&mut lies, "misbehaviour-false", view, Slot(0), 0);
         }
-        for (slot, ..) in self.knows.states.keys() {
-            for kind in ["checkpoint", "checkpoint-false", "stable-false"] {
-                self.add(&mut lies, kind, View(0), *slot, 0);
-            }
-        }
-        for (choice, batch) in (0..).zip(&self.knows.wanted) {
-            if self.knows.proposals.contains_key(batch) {
-                self.add(&mut lies, "body", View(0), Slot(0), choice);
-            }
-        }
-        self.add(&mut lies, "report", self.knows.highest, Slot(0), 0);
+        let about_states = ["checkpoint", "checkpoint-false", "stable-false"];
+        self.told.add_shared(&mut lies, &self.knows.heard, &about_states, View(0));
         lies
     }
 
     fn tell(&mut self, lie: &Lie, hand: &mut dyn Hand) -> Option<Bytes> {
+        if lie.kind == "order-rewritten" {
+            let wire = self.rewritten(lie)?;
+            self.told.remember(lie);
+            return Some(wire);
+        }
         let message = self.compose(lie, hand)?;
         let digest = message.statement(&self.membership.domain());
         let tag = match message.auth() {
@@ -399,12 +348,8 @@ impl Forger for Byzantine {
             Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
             Auth::Usig(_) => return None,
         };
-        self.remember(lie);
-        let mut to = Writer::default();
-        self.me.encode(&mut to);
-        tag.encode(&mut to);
-        message.encode(&mut to);
-        let wire = to.into_bytes();
+        self.told.remember(lie);
+        let wire = encode(self.me, &tag, &message);
         self.hear(&wire);
         Some(wire)
     }

@@ -2,12 +2,10 @@
 //! here is free of replica state: whether a certificate is good depends on its bytes and the
 //! membership alone.
 
-use super::message::{
-    checkpoint_statement, confirm_statement, order_statement, request_statement, vote_statement,
-};
+use super::message::{STATEMENTS, confirm_statement, order_statement, vote_statement};
 use super::start::Start;
 use super::table::Table;
-use crate::common::certificate::{Check, CheckpointProof};
+use crate::common::certificate::{Check, CheckpointProof, Vouched};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
@@ -110,65 +108,37 @@ impl Wire for Confirmed {
     }
 }
 
-/// Proof of a final state and the history that led to it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Stable {
-    /// Signatures under both together, named as one state; see `mark`.
-    pub proof: CheckpointProof,
+/// What replicas vouch for at a checkpoint: a history that is final, and the state after it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Reached {
     /// The history.
     pub history: Digest,
     /// The state.
     pub state: Digest,
 }
 
-/// Names a history and the state after it.
-#[must_use]
-pub fn mark(history: &Digest, state: &Digest) -> Digest {
-    Hasher::new("zyzzyva mark").digest(history).digest(state).finish()
-}
+/// Proof of a stable checkpoint.
+pub type Stable = CheckpointProof<Reached>;
 
-impl Stable {
-    /// The state with which an epoch begins.
-    #[must_use]
-    pub fn initial(base: Base) -> Self {
-        let proof = CheckpointProof::initial(base);
-        Self { proof, history: genesis(base), state: base.state }
+impl Vouched for Reached {
+    fn initial(base: Base) -> Self {
+        Self { history: genesis(base), state: base.state }
     }
-
-    /// The slot.
-    #[must_use]
-    pub const fn slot(&self) -> Slot {
-        self.proof.slot
+    fn state(&self) -> Digest {
+        self.state
     }
-
-    /// Checks that a quorum vouches for it.
-    ///
-    /// # Errors
-    /// [`Reject::BadCertificate`] if it does not.
-    pub fn validate(&self, check: Check<'_>, table: &Table) -> Result<(), Reject> {
-        let base = check.membership.base;
-        if self.proof.slot <= base.slot {
-            return proven(*self == Self::initial(base));
-        }
-        let named = mark(&self.history, &self.state);
-        let statement = checkpoint_statement(&check.domain, self.proof.slot, &named);
-        proven(self.proof.state == named)?;
-        self.proof.validate(check, &statement, table.quorum)
+    fn cover(&self, statement: &mut Hasher) {
+        statement.digest(&self.history).digest(&self.state);
     }
 }
 
-impl Wire for Stable {
+impl Wire for Reached {
     fn encode(&self, to: &mut Writer) {
-        self.proof.encode(to);
         self.history.encode(to);
         self.state.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            proof: CheckpointProof::decode(from)?,
-            history: Digest::decode(from)?,
-            state: Digest::decode(from)?,
-        })
+        Ok(Self { history: Digest::decode(from)?, state: Digest::decode(from)? })
     }
 }
 
@@ -281,9 +251,9 @@ impl ViewChange {
 
     /// The history after each slot that it shows, its checkpoint's first.
     pub fn histories(&self) -> impl Iterator<Item = (Slot, Digest)> {
-        let mut history = self.stable.history;
-        let first = (self.stable.slot(), history);
-        let slots = (self.stable.slot().0.saturating_add(1)..).map(Slot);
+        let mut history = self.stable.state.history;
+        let first = (self.stable.slot, history);
+        let slots = (self.stable.slot.0.saturating_add(1)..).map(Slot);
         let behind = slots.zip(&self.batches).map(move |(slot, batch)| {
             history = extended(&history, batch);
             (slot, history)
@@ -293,7 +263,7 @@ impl ViewChange {
 
     /// Whether it shows this history, or is so far ahead that it need not.
     fn shows(&self, place: &Place) -> bool {
-        place.slot < self.stable.slot()
+        place.slot < self.stable.slot
             || self.histories().any(|it| it == (place.slot, place.history))
     }
 
@@ -315,10 +285,10 @@ impl ViewChange {
             return Err(Reject::OutOfBounds);
         }
         check.quorum(requests, table.weak, |author, (asked, signature)| {
-            let statement = request_statement(&check.domain, *asked);
+            let statement = STATEMENTS.request_view_change(&check.domain, *asked);
             asked >= view && check.verifier.signature(author, &statement, &signature.0)
         })?;
-        stable.validate(check, table)?;
+        STATEMENTS.validate_checkpoint(stable, check, table.quorum)?;
         if let Some(entry) = entry {
             entry.validate(check, table)?;
             proven(self.shows(&entry.place))?;
@@ -327,7 +297,7 @@ impl ViewChange {
             let Place { view, slot, .. } = certificate.place;
             let any = table.printed || mutant!("zyzzyva.certificate-of-any-view");
             let is_of_view = view == last || any;
-            proven(is_of_view && slot > stable.slot() && self.shows(&certificate.place))?;
+            proven(is_of_view && slot > stable.slot && self.shows(&certificate.place))?;
             certificate.validate(check, table)?;
         }
         Ok(())

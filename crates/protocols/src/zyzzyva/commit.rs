@@ -2,14 +2,20 @@
 //! one (section 3.3). Clients do that when not all replicas answer them alike; replicas do it among
 //! themselves at checkpoints, when somebody waits for it, and when nothing else is to be done.
 
-use super::certificate::Committed;
+use super::certificate::{Committed, Reached, Stable, extended};
 use super::message::Message;
 use super::record::Record;
-use super::replica::{Phase, Timer, Zyzzyva};
+use super::replica::{Phase, Zyzzyva};
+use crate::common::frame::execution::Execution;
+use crate::common::frame::hooks::Settles;
+use crate::common::frame::repair::Repair;
+use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
-use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
+use pentarchy_core::batch::Batch;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{Place, ToClient};
@@ -17,30 +23,124 @@ use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, To};
 use pentarchy_core::votes::Cast;
 
-impl<const KIND: usize> Zyzzyva<KIND> {
-    /// A slot was executed. If a checkpoint is due behind it, if somebody waits for it, or if
-    /// others vote for it, it is to be final soon.
-    pub(super) fn speculated(&mut self, slot: Slot, is_checkpoint: bool, out: &mut Effects<Self>) {
-        if is_checkpoint && slot > self.committed {
+impl<const KIND: usize> Settles for Zyzzyva<KIND> {
+    fn vouched(&self, slot: Slot, state: Digest) -> Option<Reached> {
+        Some(Reached { history: self.history(slot)?, state })
+    }
+
+    fn last_final(&self) -> Slot {
+        self.last_final
+    }
+
+    /// Keeps the order, executes, and tells each client what came of it. If a checkpoint is due
+    /// behind the slot, if somebody waits for it, or if others vote for it, it is to be final soon.
+    fn execute(
+        &mut self,
+        slot: Slot,
+        batch: Arc<Batch>,
+        is_checkpoint: bool,
+        out: &mut Effects<Self>,
+    ) {
+        let Some(parent) = self.history(Slot(slot.0 - 1)) else { return };
+        let Some(state) = self.window.get_mut(slot) else { return };
+        let Some(digest) = state.batch else { return };
+        let history = extended(&parent, &digest);
+        state.history = Some(history);
+        let voted_for = !state.votes.is_empty();
+        if let Some(order) = state.order.clone() {
+            self.frame.persist_named(&digest, out);
+            if !mutant!("zyzzyva.order-not-kept") {
+                out.persist(Record::Order(order));
+            }
+        }
+        if slot >= self.frame.next_slot {
+            (self.frame.next_slot, self.tip) = (slot.next(), history);
+        }
+        out.output(Output::Speculate { slot, batch, view: self.frame.entered, history });
+        if is_checkpoint && slot > self.last_final {
             mark!("zyzzyva/halt");
             self.halted = Some(slot);
         }
-        let voted_for = self.window.get(slot).is_some_and(|state| !state.votes.is_empty());
         if is_checkpoint || voted_for || self.wanted == slot {
-            self.vote(slot, out);
+            self.vote_for(slot, out);
         }
         self.check_certificate(slot, out);
         self.check_final(slot, out);
     }
 
+    fn settle(&mut self, proof: &Stable, out: &mut Effects<Self>) -> bool {
+        let is_here = self.history(proof.slot) == Some(proof.state.history);
+        if is_here {
+            self.finalize(proof.slot, out);
+            return true;
+        }
+        self.halted = None;
+        if self.last_final < self.frame.executed {
+            mark!("zyzzyva/other_way");
+            self.frame.executed = self.last_final;
+            out.output(Output::Rollback { after: self.last_final });
+        }
+        false
+    }
+
+    /// It does if it knows the history up to there, as orders name that.
+    fn stands_on(&mut self, slot: Slot) -> bool {
+        let ahead = self.frame.checkpoints.ahead().filter(|ahead| ahead.slot == slot);
+        self.landed = ahead.map(|ahead| (slot, ahead.state.history));
+        let stands = slot <= self.frame.stable.slot || self.landed.is_some();
+        if stands {
+            (self.last_final, self.halted) = (slot, None);
+            self.forget_histories();
+        }
+        stands
+    }
+
+    /// Nothing was executed since the last tick: what was is to become final now, and not only at
+    /// the next checkpoint.
+    fn on_tick(&mut self, out: &mut Effects<Self>) {
+        self.disputed = ReplicaSet::EMPTY;
+        let executed = self.frame.executed;
+        let rests = self.at_tick == executed;
+        self.at_tick = executed;
+        if rests && executed > self.last_final && !mutant!("zyzzyva.rests-unsettled") {
+            self.vote_for(executed, out);
+        }
+    }
+
+    fn on_wanted(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if slot > self.last_final && slot <= self.frame.executed {
+            mark!("zyzzyva/wanted");
+            self.wanted = self.wanted.max(slot);
+            self.vote_for(slot, out);
+            self.arm_final_timer(out);
+            self.frame.arm_resend(out);
+        }
+    }
+
+    fn on_final_timeout(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if self.final_timer != Some(slot) {
+            return;
+        }
+        self.final_timer = None;
+        let judges = self.phase == Phase::Entered && !self.frame.is_primary();
+        if judges && slot > self.last_final {
+            mark!("zyzzyva/final_timeout");
+            self.frame.is_overdue = true;
+            let next = self.frame.view.next();
+            self.frame.ask(next, "what was executed did not become final", out);
+        }
+    }
+}
+
+impl<const KIND: usize> Zyzzyva<KIND> {
     /// The place of a slot in the view that was entered last.
     fn place(&self, slot: Slot) -> Option<Place> {
-        let history = self.history(slot).filter(|_| slot <= self.executed)?;
-        Some(Place { view: self.entered, slot, history })
+        let history = self.history(slot).filter(|_| slot <= self.frame.executed)?;
+        Some(Place { view: self.frame.entered, slot, history })
     }
 
     /// Tells the others what was executed here, once for each slot in a view.
-    pub(super) fn vote(&mut self, slot: Slot, out: &mut Effects<Self>) {
+    pub(super) fn vote_for(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let Some(place) = self.place(slot).filter(|_| self.phase == Phase::Entered) else { return };
         let Some(state) = self.window.get_mut(slot).filter(|state| !state.voted) else { return };
         state.voted = true;
@@ -48,40 +148,17 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         out.send(To::All, Message::Vote(place));
     }
 
-    /// Somebody waits until a slot is final.
-    pub(super) fn on_wanted(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        if slot > self.committed && slot <= self.executed {
-            mark!("zyzzyva/wanted");
-            self.wanted = self.wanted.max(slot);
-            self.vote(slot, out);
-            self.arm_final_timer(out);
-            self.arm_resend(out);
-        }
-    }
-
     /// Runs the timer for what somebody waits for, in an entered view.
     pub(super) fn arm_final_timer(&mut self, out: &mut Effects<Self>) {
-        let waits = self.phase == Phase::Entered && self.wanted > self.committed;
-        if let Some(slot) = self.final_timer.filter(|slot| !waits || *slot <= self.committed) {
+        let waits = self.phase == Phase::Entered && self.wanted > self.last_final;
+        if let Some(slot) = self.final_timer.filter(|slot| !waits || *slot <= self.last_final) {
             out.disarm(Timer::Final(slot));
             self.final_timer = None;
         }
-        if waits && self.final_timer.is_none() && !self.is_overdue {
-            let after = Delay::Request { doublings: self.doublings };
+        if waits && self.final_timer.is_none() && !self.frame.is_overdue {
+            let after = Delay::Request { doublings: self.frame.doublings };
             out.arm(Timer::Final(self.wanted), after);
             self.final_timer = Some(self.wanted);
-        }
-    }
-
-    pub(super) fn on_final_timeout(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        if self.final_timer != Some(slot) {
-            return;
-        }
-        self.final_timer = None;
-        if self.phase == Phase::Entered && slot > self.committed && !self.is_primary() {
-            mark!("zyzzyva/final_timeout");
-            self.is_overdue = true;
-            self.ask(self.view.next(), "what was executed did not become final", out);
         }
     }
 
@@ -93,25 +170,26 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         place: Place,
         out: &mut Effects<Self>,
     ) {
-        if place.view != self.entered || self.phase != Phase::Entered {
-            self.keep_early(verified, place.view);
+        if place.view != self.frame.entered || self.phase != Phase::Entered {
+            self.frame.keep_early(verified, place.view, Some(place.slot));
             return;
         }
         let Some(signature) = verified.tag.signature().map(|it| Signature(*it)) else { return };
         let Some(state) = self.window.get_mut(place.slot) else { return };
         let author = verified.author;
         state.votes.entry(author).or_insert((place.history, signature));
-        if author == self.me {
+        if author == self.frame.me {
             state.own_vote = Some(verified);
             self.vouch(place, signature, out);
         }
-        self.vote(place.slot, out);
+        self.vote_for(place.slot, out);
         let mine = self.place(place.slot);
         if mine.is_some_and(|mine| mine.history != place.history) {
             self.dispute(author, place.slot, out);
         }
         self.check_certificate(place.slot, out);
         self.advance(out);
+        self.watch_gap(place.slot, out);
     }
 
     /// Another replica executed something else. One of the orders that led there is different, and
@@ -126,7 +204,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             let order = order.filter(|order| order.author != with);
             order.into_iter().for_each(|order| out.relay(To::One(with), order));
         }
-        self.arm_resend(out);
+        self.frame.arm_resend(out);
     }
 
     /// A quorum executed what was executed here: this replica keeps proof of that, so that no later
@@ -168,8 +246,8 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         place: Place,
         out: &mut Effects<Self>,
     ) {
-        if place.view != self.entered || self.phase != Phase::Entered {
-            self.keep_early(verified, place.view);
+        if place.view != self.frame.entered || self.phase != Phase::Entered {
+            self.frame.keep_early(verified, place.view, Some(place.slot));
             return;
         }
         let Some(state) = self.window.get_mut(place.slot) else { return };
@@ -182,9 +260,12 @@ impl<const KIND: usize> Zyzzyva<KIND> {
     /// A quorum keeps certificates: one of their correct members is in every view change, so this
     /// is never taken back.
     pub(super) fn check_final(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        let Some(place) = self.place(slot).filter(|_| slot > self.committed) else { return };
-        let quorum =
-            if mutant!("zyzzyva.final-with-f") { self.membership.f } else { self.table.quorum };
+        let Some(place) = self.place(slot).filter(|_| slot > self.last_final) else { return };
+        let quorum = if mutant!("zyzzyva.final-with-f") {
+            self.frame.membership.f
+        } else {
+            self.table.quorum
+        };
         let count = self.window.get(slot).map_or(0, |state| state.commits.count(&place.history));
         if count >= quorum {
             self.finalize(slot, out);
@@ -193,17 +274,16 @@ impl<const KIND: usize> Zyzzyva<KIND> {
 
     /// Everything up to a slot is final.
     pub(super) fn finalize(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        if slot <= self.committed {
+        if slot <= self.last_final {
             return;
         }
         mark!("zyzzyva/final");
-        self.committed = slot;
-        self.is_overdue &= self.wanted > slot;
+        self.last_final = slot;
+        self.frame.is_overdue &= self.wanted > slot;
         out.output(Output::Commit { upto: slot });
         if self.halted.is_some_and(|halted| halted <= slot) {
             self.halted = None;
-            mark!("zyzzyva/checkpoint");
-            out.output(Output::Checkpoint { slot });
+            self.frame.take_checkpoint(slot, out);
         }
         self.arm_final_timer(out);
     }
@@ -226,7 +306,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
     /// A client wants under this replica's signature what it answered: not all have answered alike,
     /// and others must believe that enough have. If there is a certificate already, that will do.
     fn on_vouch(&mut self, client: ClientId, view: View, slot: Slot, out: &mut Effects<Self>) {
-        let here = view == self.entered && self.phase == Phase::Entered;
+        let here = view == self.frame.entered && self.phase == Phase::Entered;
         let Some(place) = self.place(slot).filter(|_| here && self.window.contains(slot)) else {
             return;
         };
@@ -236,7 +316,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             return;
         }
         let Some(state) = self.window.get(slot) else { return };
-        if let Some((_, signature)) = state.votes.get(&self.me) {
+        if let Some((_, signature)) = state.votes.get(&self.frame.me) {
             let message = ToClient::Vouched { place, signature: *signature };
             out.output(Output::Tell { client, message });
             return;
@@ -244,7 +324,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         mark!("zyzzyva/vouch");
         let waiting = self.vouching.entry(slot).or_default();
         if waiting.insert(client) && waiting.len() == 1 && !state.voted {
-            out.send(To::One(self.me), Message::Vote(place));
+            out.send(To::One(self.frame.me), Message::Vote(place));
         }
     }
 
@@ -266,7 +346,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         out: &mut Effects<Self>,
     ) {
         let place = proof.place;
-        if place.view != self.entered || self.phase != Phase::Entered {
+        if place.view != self.frame.entered || self.phase != Phase::Entered {
             return;
         }
         match self.place(place.slot).filter(|_| self.window.contains(place.slot)) {
@@ -278,9 +358,10 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             Some(_) => {
                 mark!("zyzzyva/client_dispute");
                 proof.signatures.iter().for_each(|(id, _)| self.dispute(*id, place.slot, out));
-                self.ask(self.view.next(), "a quorum executed something else", out);
+                let next = self.frame.view.next();
+                self.frame.ask(next, "a quorum executed something else", out);
             }
-            None => self.arm_resend(out),
+            None => self.frame.arm_resend(out),
         }
     }
 }

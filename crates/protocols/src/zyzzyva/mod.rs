@@ -15,18 +15,13 @@
 //! | `Vote` | all | signature | in view `v` I have executed this history up to `s` |
 //! | `Commit` | all | channel | I keep a quorum of such signatures |
 //! | `Misbehaviour` | any | itself | two orders that no correct primary gives |
-//! | `RequestViewChange` | any | signature | I want view `v`: I hate its predecessor's primary |
 //! | `ViewChange` | any | signature | I left all lower views; this I executed and can prove |
 //! | `NewView` | primary | signature | VIEW-CHANGEs; what follows from them |
 //! | `Confirm` | all | signature | I agree on what follows |
 //! | `Confirmed` | any | itself | a quorum does |
-//! | `Checkpoint` | all | signature | my history and state after slot `s`, which is final |
-//! | `Stable` | any | itself | a quorum of checkpoints, for one who fell behind |
-//! | `Report` | any | channel | what I have; send what I lack |
-//! | `Forward`, `AskEnvelope`, `Envelope` | any | itself | requests by digest |
-//! | `AskBody`, `Body` | any | itself | batches by digest |
 //! | `Vouch` | client | channel | sign what you answered me |
 //! | `Certificate` | client | itself | a quorum answered me alike |
+//! | `Shared` | | | what all protocols say: [`crate::common::message::Shared`]; checkpoints vouch for histories too |
 //!
 //! # Normal case
 //! `ordering.rs`: the primary orders what waits at the end of each round; everyone executes it at
@@ -34,8 +29,9 @@
 //! client relies on a result if all say the same; if only a quorum does, it gathers their
 //! signatures, has replicas keep them, and relies on the result once a quorum does. `commit.rs`:
 //! replicas do the same among themselves at checkpoints, when somebody waits, and when nothing else
-//! is to be done; what a quorum keeps proof of is final. `checkpoint.rs`: a quorum of equal signed
-//! final states makes a checkpoint stable. `resend.rs` repairs loss.
+//! is to be done; what a quorum keeps proof of is final. The rest is common to protocols
+//! ([`crate::common::frame`]): a quorum of equal signed final states makes a checkpoint stable;
+//! reports and what they are answered with (`resend.rs`) repair loss.
 //!
 //! # View change
 //! `view_change.rs`, `start.rs`: `f + 1` REQUEST-VIEW-CHANGEs, VIEW-CHANGE, NEW-VIEW, CONFIRM. Of
@@ -51,13 +47,12 @@
 
 mod byzantine;
 mod certificate;
-mod checkpoint;
 mod client;
 mod commit;
+mod convict;
 mod explore;
-mod fetching;
-mod judge;
 mod message;
+mod moot;
 mod ordering;
 mod record;
 mod renew;
@@ -68,10 +63,12 @@ pub mod table;
 mod view_change;
 
 pub use byzantine::Byzantine;
-pub use certificate::{Committed, Confirmed, Member, Misbehaviour, NewView, Stable, ViewChange};
+pub use certificate::{
+    Committed, Confirmed, Member, Misbehaviour, NewView, Reached, Stable, ViewChange,
+};
 pub use client::ZyzzyvaClient;
 pub use explore::is_settled;
-pub use message::{Message, Report};
+pub use message::{Message, Standing};
 pub use record::Record;
-pub use replica::{Timer, Zyzzyva};
+pub use replica::Zyzzyva;
 pub use start::Start;

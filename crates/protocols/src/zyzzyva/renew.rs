@@ -3,41 +3,24 @@
 //! certificate, and how far this replica has come in leaving for another view.
 
 use super::message::Message;
-use super::record::{Record, persist_named};
+use super::record::Record;
 use super::replica::{Phase, Zyzzyva};
+use crate::common::frame::hooks::Renews;
 use pentarchy_core::ids::Slot;
-use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl<const KIND: usize> Zyzzyva<KIND> {
-    /// Keeps everything again that is needed beside the state of the stable checkpoint.
-    pub(super) fn persist_again(&self, out: &mut Effects<Self>) {
-        if !self.is_durable {
-            return;
-        }
-        mark!("zyzzyva/persisted_again");
-        out.persist(Record::Stable(self.stable.clone()));
-        if let Some((opening, proof)) = &self.opening {
+impl<const KIND: usize> Renews for Zyzzyva<KIND> {
+    fn persist_again(&mut self, out: &mut Effects<Self>) {
+        if let Some((opening, proof)) = self.opening.clone() {
             for slot in (self.window.low().0 + 1..=self.start.end().0).map(Slot) {
                 let batch = self.window.get(slot).and_then(|state| state.batch);
-                batch.into_iter().for_each(|batch| self.persist_body(slot, &batch, out));
+                batch.into_iter().for_each(|batch| self.frame.persist_body(slot, &batch, out));
             }
-            out.persist(Record::Enter(opening.clone(), proof.clone()));
+            out.persist(Record::Enter(opening, proof));
         }
-        let shown = self.executed.max(self.shown);
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
-            if slot <= shown && !mutant!("zyzzyva.cut-orders") {
-                self.persist_order(slot, out);
-            }
-            if let Some((parent, proposal)) = self.unheard.get(&slot) {
-                let named = proposal.named().filter_map(|digest| self.pending.find(&digest));
-                named.for_each(|envelope| out.persist(Record::Envelope(envelope)));
-                let (view, parent, proposal) = (self.entered, *parent, proposal.clone());
-                out.persist(Record::Propose { view, slot, parent, proposal });
-            } else {
-                self.persist_proposal(slot, out);
-            }
+            self.persist_order(slot, out);
         }
         if let Some(certificate) = &self.certificate {
             out.persist(Record::Certificate(certificate.clone()));
@@ -50,25 +33,29 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             }
         }
     }
+}
 
-    /// What this replica executed in the view that it entered last.
-    fn persist_order(&self, slot: Slot, out: &mut Effects<Self>) {
-        let Some(state) = self.window.get(slot) else { return };
-        if let (Some(order), Some(batch)) = (&state.order, &state.batch) {
-            self.bodies.get(batch).into_iter().for_each(|body| persist_named(body, out));
-            out.persist(Record::Order(order.clone()));
+impl<const KIND: usize> Zyzzyva<KIND> {
+    /// What this replica executed of a slot in the view that it entered last, or ordered there.
+    fn persist_order(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if let Some((parent, proposal)) = self.unheard.get(&slot) {
+            let (view, parent) = (self.frame.entered, *parent);
+            self.frame.persist_named(&proposal.digest(), out);
+            out.persist(Record::Propose { view, slot, parent, proposal: proposal.clone() });
         }
-    }
-
-    /// What this replica ordered, and got back, and has not executed yet.
-    fn persist_proposal(&self, slot: Slot, out: &mut Effects<Self>) {
-        let order = self.window.get(slot).and_then(|state| state.order.as_ref());
-        let Some(order) = order.filter(|it| it.author == self.me && slot > self.executed) else {
+        let Some(order) = self.window.get(slot).and_then(|state| state.order.clone()) else {
             return;
         };
-        if let Message::Order { view, slot, parent, proposal } = &*order.message {
-            let body = self.bodies.get(&proposal.digest());
-            body.into_iter().for_each(|body| persist_named(body, out));
+        let Message::Order { view, slot, parent, proposal } = &*order.message else { return };
+        let is_shown = *slot <= self.frame.executed.max(self.shown);
+        if is_shown && mutant!("zyzzyva.cut-orders") {
+            return;
+        }
+        self.frame.persist_named(&proposal.digest(), out);
+        if is_shown {
+            out.persist(Record::Order(order));
+        } else if order.author == self.frame.me {
+            // It came back, and was not executed yet.
             let (view, slot, parent) = (*view, *slot, *parent);
             out.persist(Record::Propose { view, slot, parent, proposal: proposal.clone() });
         }

@@ -27,18 +27,18 @@ impl Start {
     /// The last slot that is taken over.
     #[must_use]
     pub fn end(&self) -> Slot {
-        Slot(self.base.slot().0.saturating_add(self.list.len() as u64))
+        Slot(self.base.slot.0.saturating_add(self.list.len() as u64))
     }
 
     /// The history up to there.
     #[must_use]
     pub fn history(&self) -> Digest {
-        self.list.last().map_or(self.base.history, |(_, history)| *history)
+        self.list.last().map_or(self.base.state.history, |(_, history)| *history)
     }
 
     /// Each slot that is taken over, with its batch and the history after it.
     pub fn slots(&self) -> impl Iterator<Item = (Slot, Digest, Digest)> {
-        let slots = (self.base.slot().0.saturating_add(1)..).map(Slot);
+        let slots = (self.base.slot.0.saturating_add(1)..).map(Slot);
         slots.zip(&self.list).map(|(slot, (batch, history))| (slot, *batch, *history))
     }
 
@@ -49,7 +49,7 @@ impl Start {
     #[must_use]
     pub fn of(members: &[&ViewChange], table: &Table) -> Self {
         let stable = members.iter().map(|member| &member.stable);
-        let base = stable.max_by_key(|stable| stable.slot()).expect("a view has members").clone();
+        let base = stable.max_by_key(|stable| stable.slot).expect("a view has members").clone();
         // Only what the highest view has to show counts: it inherited all that completed before.
         let last = members.iter().map(|member| member.last_view()).max();
         let any_view = table.printed || mutant!("zyzzyva.older-views-count");
@@ -71,7 +71,7 @@ impl Start {
             let certificates = certificates.filter(|_| !mutant!("zyzzyva.certificates-not-taken"));
             let entries = member.entry.iter().map(|it| it.place);
             for place in certificates.chain(entries) {
-                let length = place.slot.0.saturating_sub(base.slot().0) as usize;
+                let length = place.slot.0.saturating_sub(base.slot.0) as usize;
                 let list = shown.0.get(..length).unwrap_or_default();
                 if list.len() > longest.len() {
                     longest = list;
@@ -88,7 +88,7 @@ impl Start {
         list: &[(Digest, Digest)],
         table: &Table,
     ) -> Option<(Digest, Digest)> {
-        let parent = list.last().map_or(base.history, |(_, history)| *history);
+        let parent = list.last().map_or(base.state.history, |(_, history)| *history);
         let mut counts: BTreeMap<(Digest, Digest), usize> = BTreeMap::new();
         for (_, Shown(shown)) in shown {
             let before = list.len().checked_sub(1).and_then(|at| shown.get(at));
@@ -109,11 +109,11 @@ struct Shown(Vec<(Digest, Digest)>);
 impl Shown {
     /// None if it is not on that base.
     fn behind(member: &ViewChange, base: &Stable) -> Option<Self> {
-        let skip = (base.slot().0 - member.stable.slot().0) as usize;
+        let skip = (base.slot.0 - member.stable.slot.0) as usize;
         let (_, at_base) = member.histories().nth(skip)?;
         let histories = member.histories().skip(skip + 1).map(|(_, history)| history);
         let batches = member.batches.iter().skip(skip).copied();
-        (at_base == base.history).then(|| Self(batches.zip(histories).collect()))
+        (at_base == base.state.history).then(|| Self(batches.zip(histories).collect()))
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn history(names: &[&str]) -> Digest {
-        let base = Stable::initial(Base::default()).history;
+        let base = Stable::initial(Base::default()).state.history;
         names.iter().fold(base, |history, name| extended(&history, &batch(name)))
     }
 

@@ -128,6 +128,7 @@ impl<C: Framed> Frame<C> {
         self.view_changes.clear();
         self.early.clear();
         self.own = Own { ask: self.own.ask.take(), view_change: None };
+        self.is_overdue = false;
         self.arm_request_timer(out);
         self.arm_resend(out);
     }

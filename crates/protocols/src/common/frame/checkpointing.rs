@@ -2,8 +2,8 @@
 
 use super::Frame;
 use super::execution::Execution;
-use super::hooks::{Core, Framed};
-use crate::common::certificate::CheckpointProof;
+use super::hooks::{Core, Framed, StateOf};
+use crate::common::certificate::{CheckpointProof, Vouched};
 use crate::common::checkpoint::Overdue;
 use crate::common::message::Shared;
 use crate::common::record::Kept;
@@ -20,13 +20,14 @@ use pentarchy_core::protocol::{Effects, Finding, To};
 pub trait Checkpointing: Core {
     /// Execution took the checkpoint: sign it.
     fn on_checkpointed(&mut self, slot: Slot, state: Digest, out: &mut Effects<Self>) {
-        let frame = self.frame_mut();
-        if slot < frame.stable.slot {
+        if slot < self.frame().stable.slot {
             return;
         }
-        frame.checkpoints.announce(slot, state);
-        Frame::send(To::All, Shared::Checkpoint { slot, state }, out);
-        if slot == frame.stable.slot && state != frame.stable.state {
+        let Some(vouched) = self.vouched(slot, state) else { return };
+        let frame = self.frame_mut();
+        frame.checkpoints.announce(slot, vouched);
+        Frame::send(To::All, Shared::Checkpoint { slot, state: vouched }, out);
+        if slot == frame.stable.slot && vouched != frame.stable.state {
             frame.diverged(slot, state, out);
         }
     }
@@ -36,7 +37,7 @@ pub trait Checkpointing: Core {
         &mut self,
         verified: &Verified<Self::Message>,
         slot: Slot,
-        state: Digest,
+        state: StateOf<Self>,
         out: &mut Effects<Self>,
     ) {
         let Some(signature) = verified.tag.signature() else { return };
@@ -64,12 +65,12 @@ pub trait Checkpointing: Core {
     /// While another one is being fetched, the window stays behind that: the slots that are decided
     /// meanwhile are executed as soon as it is here, and no more of them are voted for and logged
     /// than a window holds. The host hears of the newer one in case the other cannot be had.
-    fn on_stable(&mut self, proof: CheckpointProof, out: &mut Effects<Self>) {
+    fn on_stable(&mut self, proof: CheckpointProof<StateOf<Self>>, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
         if proof.slot <= frame.stable.slot {
             return;
         }
-        if proof.slot <= frame.committed {
+        if proof.slot <= frame.executed {
             self.adopt(proof, out);
         } else if frame.checkpoints.await_slots(proof) {
             mark!("frame/behind");
@@ -88,7 +89,7 @@ pub trait Checkpointing: Core {
         if frame.is_fetching() {
             return;
         }
-        match frame.checkpoints.overdue(frame.committed, frame.high()) {
+        match frame.checkpoints.overdue(frame.executed, frame.high()) {
             Overdue::No => {}
             Overdue::Reached(proof) => self.on_stable(proof, out),
             Overdue::Missed(proof) => self.adopt(proof, out),
@@ -97,13 +98,15 @@ pub trait Checkpointing: Core {
 
     /// Acts on a stable checkpoint: moves the window, forgets what is below, fetches the state if
     /// execution has not reached it.
-    fn adopt(&mut self, proof: CheckpointProof, out: &mut Effects<Self>) {
+    fn adopt(&mut self, proof: CheckpointProof<StateOf<Self>>, out: &mut Effects<Self>) {
         let CheckpointProof { slot, state, .. } = proof;
         let frame = self.frame_mut();
         if slot <= frame.stable.slot {
             return;
         }
         mark!("frame/stable");
+        let is_here = self.settle(&proof, out);
+        let frame: &mut Frame<Self> = self.frame_mut();
         let mine = frame.checkpoints.mine(slot);
         let liars = frame.checkpoints.others(slot, state);
         frame.checkpoints.stable(slot);
@@ -113,15 +116,15 @@ pub trait Checkpointing: Core {
             // The view works: the next failure starts from short timeouts again.
             frame.doublings = 0;
         }
-        if frame.committed < slot && !mutant!("frame.never-fetches") {
+        if !is_here && !mutant!("frame.never-fetches") {
             mark!("frame/fetch");
             out.persist(Self::kept(Kept::Stable(frame.stable.clone())));
             frame.fetch_stable(out);
         } else {
-            out.output(Output::Stable { slot, state });
+            out.output(Output::Stable { slot, state: state.state() });
             self.persist_all_again(out);
             if let Some(mine) = mine.filter(|mine| *mine != state) {
-                self.frame_mut().diverged(slot, mine, out);
+                self.frame_mut().diverged(slot, mine.state(), out);
             }
         }
         let frame = self.frame_mut();
@@ -134,7 +137,7 @@ pub trait Checkpointing: Core {
     }
 
     /// The window begins behind this checkpoint; what is below is forgotten.
-    fn move_window(&mut self, proof: CheckpointProof) {
+    fn move_window(&mut self, proof: CheckpointProof<StateOf<Self>>) {
         let slot = proof.slot;
         self.frame_mut().stable = proof;
         self.window_moved(slot);
@@ -158,9 +161,14 @@ pub trait Checkpointing: Core {
 
     /// The state after `slot` was fetched and installed: execution goes on behind it.
     fn on_installed(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if !self.stands_on(slot) {
+            // A host fetches to the end what it has begun to; by now another one is wanted.
+            self.frame().fetch_stable(out);
+            return;
+        }
         mark!("frame/installed");
         let frame = self.frame_mut();
-        frame.committed = slot;
+        frame.executed = slot;
         frame.pledges.settle(slot);
         frame.checkpoints.installed(slot);
         frame.pending.clear();
@@ -172,7 +180,7 @@ pub trait Checkpointing: Core {
             }
             Ordering::Equal if frame.is_durable => {
                 // Now there is something to go on from, and what is below may go.
-                out.output(Output::Stable { slot, state: frame.stable.state });
+                out.output(Output::Stable { slot, state: frame.stable.state.state() });
                 self.persist_all_again(out);
             }
             // A newer one than that behind which the window begins: its proof waits.
@@ -196,7 +204,7 @@ impl<C: Framed> Frame<C> {
     /// take the group's state.
     fn diverged(&self, slot: Slot, mine: Digest, out: &mut Effects<C>) {
         mark!("frame/diverged");
-        let theirs = self.stable.state;
+        let theirs = self.stable.state.state();
         out.report(self.me, Finding::DivergedState { slot });
         out.output(Output::Diverged { slot, mine, theirs });
         self.fetch_stable(out);
@@ -212,8 +220,8 @@ impl<C: Framed> Frame<C> {
     }
 
     /// Asks for the state that a proof is about; where an epoch begins, any member may have it.
-    pub(super) fn fetch(&self, proof: &CheckpointProof, out: &mut Effects<C>) {
-        let CheckpointProof { slot, state, .. } = *proof;
+    pub(super) fn fetch(&self, proof: &CheckpointProof<StateOf<C>>, out: &mut Effects<C>) {
+        let (slot, state) = (proof.slot, proof.state.state());
         let signers = proof.signers();
         let from = if signers.is_empty() { self.membership.ids().collect() } else { signers };
         out.output(Output::Fetch { slot, state, from });
@@ -221,6 +229,6 @@ impl<C: Framed> Frame<C> {
 
     /// Whether the window begins behind a state that is not here yet.
     const fn is_fetching(&self) -> bool {
-        self.committed.0 < self.stable.slot.0
+        self.executed.0 < self.stable.slot.0
     }
 }

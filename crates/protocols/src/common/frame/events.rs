@@ -81,6 +81,7 @@ pub trait Events: Core {
             Timer::Fetch => self.frame_mut().on_fetch(out),
             // The round that follows knows what time it is.
             Timer::Look => self.frame_mut().looked = None,
+            Timer::Final(slot) => self.on_final_timeout(slot, out),
         }
     }
 
@@ -99,8 +100,7 @@ pub trait Events: Core {
             }
             Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),
             Input::Installed { slot } => self.on_installed(slot, out),
-            // Nothing is executed before it is final.
-            Input::Wanted { .. } => {}
+            Input::Wanted { slot } => self.on_wanted(slot, out),
         }
     }
 

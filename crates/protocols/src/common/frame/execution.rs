@@ -29,23 +29,15 @@ pub trait Execution: Core {
             mark!("frame/bytes_full");
             return false;
         }
-        let slot = self.frame().committed.next();
-        if !self.frame().may_tell(slot) {
-            return false;
-        }
-        let Some(batch) = self.decided(slot) else { return false };
+        let slot = self.frame().executed.next();
+        let Some(batch) = self.decided(slot, out) else { return false };
         let frame: &mut Frame<Self> = self.frame_mut();
         let Some(batch) = frame.bodies.get(&batch).cloned() else { return false };
-        frame.committed = slot;
+        frame.executed = slot;
         frame.pledges.settle(slot);
         frame.note_executed(&batch);
         let is_checkpoint = frame.checkpoints.extent.executed(slot, batch.bytes(), &frame.tuning);
-        out.output(Output::Execute { slot, batch });
-        if is_checkpoint {
-            mark!("frame/checkpoint");
-            let slot = if mutant!("frame.checkpoint-misnamed") { slot.next() } else { slot };
-            out.output(Output::Checkpoint { slot });
-        }
+        self.execute(slot, batch, is_checkpoint, out);
         true
     }
 
@@ -77,13 +69,21 @@ impl<C: Framed> Frame<C> {
     /// Whether its log would say after a crash that it may have executed this slot, and told
     /// clients of it: otherwise it would answer queries from before. What it is slow to write down
     /// itself others may have decided long ago.
-    fn may_tell(&self, slot: Slot) -> bool {
+    #[must_use]
+    pub fn may_tell(&self, slot: Slot) -> bool {
         !self.is_durable || slot <= self.spoken
     }
 
     /// A commitment of its own came back: its log has it.
     pub fn note_spoken(&mut self, slot: Slot) {
         self.spoken = self.spoken.max(slot);
+    }
+
+    /// Execution is to take the checkpoint behind a slot, which is final.
+    pub fn take_checkpoint(&self, slot: Slot, out: &mut Effects<C>) {
+        mark!("frame/checkpoint");
+        let slot = if mutant!("frame.checkpoint-misnamed") { slot.next() } else { slot };
+        out.output(Output::Checkpoint { slot });
     }
 
     /// Whether a proposal's time is further ahead of our clock than clocks may differ.

@@ -1,12 +1,15 @@
 //! What the common part asks of a core: what its protocol is like ([`Framed`]), how it orders
-//! ([`Orders`]), changes views ([`ChangesViews`]), repairs loss ([`Repairs`]), keeps its log short
-//! ([`Renews`]) and goes on from it ([`Resumes`]). Each is implemented in the protocol's file that
-//! tells of it.
+//! ([`Orders`]), makes final what it executed ([`Settles`]), changes views ([`ChangesViews`]),
+//! repairs loss ([`Repairs`]), keeps its log short ([`Renews`]) and goes on from it ([`Resumes`]).
+//! Each is implemented in the protocol's file that tells of it.
 
 use super::Frame;
+use crate::common::certificate::CheckpointProof;
 use crate::common::message::{More, Report, Shared, Statements};
 use crate::common::record::Kept;
 use crate::common::timer::Timer;
+use alloc::sync::Arc;
+use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Base;
@@ -41,7 +44,7 @@ pub trait Framed: Protocol<Timer = Timer, Input = Input, Output = Output> {
     fn shared(message: Shared<Self::More>) -> Self::Message;
 
     /// As one of its records.
-    fn kept(record: Kept) -> Self::Record;
+    fn kept(record: Kept<StateOf<Self>>) -> Self::Record;
 
     /// The common part.
     fn frame(&self) -> &Frame<Self>;
@@ -50,13 +53,16 @@ pub trait Framed: Protocol<Timer = Timer, Input = Input, Output = Output> {
     fn frame_mut(&mut self) -> &mut Frame<Self>;
 }
 
+/// What replicas of a core vouch for at a checkpoint.
+pub type StateOf<C> = <<C as Framed>::More as More>::State;
+
 /// How a core orders.
 pub trait Orders: Framed {
     /// What a slot orders, as far as this replica knows.
     fn ordered(&self, slot: Slot) -> Option<Digest>;
 
-    /// What a slot orders that may be executed once all before it are.
-    fn decided(&self, slot: Slot) -> Option<Digest>;
+    /// What the slot orders that is to be executed next, if it may be by now.
+    fn decided(&mut self, slot: Slot, out: &mut Effects<Self>) -> Option<Digest>;
 
     /// As primary, proposes what waits, while there is room. Comes at the end of a round, so that
     /// everything that arrived together is ordered together, and nothing waits for more.
@@ -121,7 +127,60 @@ pub trait Resumes: Framed {
     );
 }
 
-/// All of these.
-pub trait Core: Orders + ChangesViews + Repairs + Renews + Resumes {}
+/// How a core makes final what it executed. Who executes only what is final has little to say here.
+pub trait Settles: Framed {
+    /// What to vouch for, if this is the state after a slot.
+    fn vouched(&self, slot: Slot, state: Digest) -> Option<StateOf<Self>>;
 
-impl<C: Orders + ChangesViews + Repairs + Renews + Resumes> Core for C {}
+    /// The last slot that is final.
+    fn last_final(&self) -> Slot {
+        self.frame().executed
+    }
+
+    /// Hands the next slot to execution; a checkpoint may be due behind it.
+    fn execute(
+        &mut self,
+        slot: Slot,
+        batch: Arc<Batch>,
+        is_checkpoint: bool,
+        out: &mut Effects<Self>,
+    ) {
+        out.output(Output::Execute { slot, batch });
+        if is_checkpoint {
+            self.frame().take_checkpoint(slot, out);
+        }
+    }
+
+    /// A quorum vouches for a state. Whether what was executed here led to it; what leads elsewhere
+    /// is taken back.
+    fn settle(&mut self, proof: &CheckpointProof<StateOf<Self>>, out: &mut Effects<Self>) -> bool {
+        let _ = out;
+        self.frame().executed >= proof.slot
+    }
+
+    /// The state after a slot was installed. Whether this replica knows how to go on from it.
+    fn stands_on(&mut self, slot: Slot) -> bool {
+        let _ = slot;
+        true
+    }
+
+    /// A tick passed.
+    fn on_tick(&mut self, out: &mut Effects<Self>) {
+        let _ = out;
+    }
+
+    /// Somebody waits until a slot is final that was executed.
+    fn on_wanted(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        let _ = (slot, out);
+    }
+
+    /// It is not final in time.
+    fn on_final_timeout(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        let _ = (slot, out);
+    }
+}
+
+/// All of these.
+pub trait Core: Orders + ChangesViews + Repairs + Renews + Resumes + Settles {}
+
+impl<C: Orders + ChangesViews + Repairs + Renews + Resumes + Settles> Core for C {}

@@ -1,13 +1,12 @@
-//! Judging the primary: one that is slower than can be expected ([`crate::common::pace`]), or that
-//! is proven to lie, is objected to. To object is to ask for the next view, so that `f + 1` must
+//! Judging the primary: one that is slower than can be expected ([`crate::common::pace`]), that is
+//! proven to lie, or in whose view nothing becomes final, is objected to. To object is to ask for the next view, so that `f + 1` must
 //! agree; it lasts as long as its reason.
 
 use super::Frame;
-use super::hooks::Framed;
+use super::hooks::{Framed, StateOf};
 use crate::common::pace::{LOOK_MILLIS, Opinion};
 use crate::common::timer::Timer;
 use pentarchy_core::batch::Batch;
-use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::limits::RESEND_MESSAGES_MAX;
 use pentarchy_core::mark;
@@ -20,7 +19,7 @@ impl<C: Framed> Frame<C> {
 
     /// Whether this replica wants another primary, whatever becomes of single requests.
     pub(super) fn objects(&self) -> bool {
-        self.is_entered() && (self.pace.is_slow() || self.led_by_liar())
+        self.is_entered() && (self.pace.is_slow() || self.led_by_liar() || self.is_overdue)
     }
 
     fn led_by_liar(&self) -> bool {
@@ -99,7 +98,7 @@ impl<C: Framed> Frame<C> {
     }
 
     /// Whether a replica's signed state is a lie, as far as this replica can say.
-    pub(super) fn is_false(&self, author: ReplicaId, slot: Slot, state: &Digest) -> bool {
+    pub(super) fn is_false(&self, author: ReplicaId, slot: Slot, state: &StateOf<C>) -> bool {
         author != self.me && slot == self.stable.slot && slot.0 > 0 && *state != self.stable.state
     }
 }

@@ -46,7 +46,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use hooks::Framed;
+use hooks::{Framed, StateOf};
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::WINDOW_SLOTS;
@@ -91,9 +91,9 @@ pub struct Frame<C: Framed> {
     pub bodies: Bodies,
     /// What clients sent.
     pub pending: Pending,
-    /// The last slot of the contiguous committed order; everything up to it was handed to
-    /// execution.
-    pub committed: Slot,
+    /// The last slot that was handed to execution. It is final, unless the protocol executes
+    /// before that.
+    pub executed: Slot,
     /// The slot that this primary proposes next, or that this replica takes up next.
     pub next_slot: Slot,
     /// The last slot in which a commitment of its own came back, so that its log has it.
@@ -111,11 +111,13 @@ pub struct Frame<C: Framed> {
     pub looked: Option<Millis>,
     /// Who was proven to lie.
     pub liars: ReplicaSet,
+    /// Whether what somebody waits for did not become final in time.
+    pub is_overdue: bool,
 
     /// Signed states.
-    pub checkpoints: Checkpoints,
+    pub checkpoints: Checkpoints<StateOf<C>>,
     /// The highest stable checkpoint whose proof this replica acts on; the window's low mark.
-    pub stable: CheckpointProof,
+    pub stable: CheckpointProof<StateOf<C>>,
 
     /// The last report of each peer.
     pub reports: Vec<Option<Heard<C::More>>>,
@@ -145,8 +147,8 @@ pub struct Frame<C: Framed> {
 pub struct Heard<M> {
     /// What it said.
     pub report: Report<M>,
-    /// What this replica had committed by then.
-    pub committed: Slot,
+    /// What this replica had executed by then.
+    pub executed: Slot,
 }
 
 /// Own messages about the current view.
@@ -199,7 +201,7 @@ impl<C: Framed> Frame<C> {
             reason: "",
             bodies: Bodies::default(),
             pending: Pending::default(),
-            committed: if fetch.is_none() { base.slot } else { Slot(0) },
+            executed: if fetch.is_none() { base.slot } else { Slot(0) },
             next_slot: base.slot.next(),
             spoken: Slot(0),
             pledges: Pledges::default(),
@@ -208,6 +210,7 @@ impl<C: Framed> Frame<C> {
             pace: Pace::new(n, membership.f),
             looked: None,
             liars: ReplicaSet::EMPTY,
+            is_overdue: false,
             checkpoints: Checkpoints::new(n),
             stable: CheckpointProof::initial(base),
             reports: vec![None; n],
@@ -276,12 +279,12 @@ impl<C: Framed> Frame<C> {
     }
 
     /// See [`pentarchy_core::protocol::Protocol::status`]. What it is doing, while it has not
-    /// entered its view, is the protocol's to say.
+    /// entered its view, is the protocol's to say, and which slot is the last that is final.
     #[must_use]
-    pub fn status(&self, changing: &'static str) -> Status {
-        let reported = self.reports.iter().flatten().map(|heard| heard.report.committed);
+    pub fn status(&self, changing: &'static str, last_final: Slot) -> Status {
+        let reported = self.reports.iter().flatten().map(|heard| heard.report.last_final());
         let phase = match self.is_entered() {
-            true if self.committed < self.stable.slot => "catching-up",
+            true if self.executed < self.stable.slot => "catching-up",
             true => "normal",
             false => changing,
         };
@@ -289,7 +292,7 @@ impl<C: Framed> Frame<C> {
             view: self.view,
             primary: self.membership.primary(self.view),
             phase,
-            committed: self.committed,
+            committed: last_final,
             stable: self.stable.slot,
             peers_committed: vouched(reported, self.membership.f),
             waiting: self.pending.len(),

@@ -43,18 +43,33 @@ pub trait Repair: Core {
             && frame.pending.is_empty()
             && frame.bodies.is_complete()
             && !frame.checkpoints.is_behind()
-            && frame.committed >= frame.stable.slot.max(self.taken_over())
-            && self.prepared() == frame.committed
-            && frame.level().len() + 1 == frame.membership.n()
+            && frame.executed >= frame.stable.slot.max(self.taken_over())
+            && self.prepared() == frame.executed
+            && self.last_final() == frame.executed
+            && self.level().len() + 1 == frame.membership.n()
     }
 
     /// The last slot up to which this replica knows what every slot orders.
     fn prepared(&self) -> Slot {
-        let mut slot = self.frame().committed;
+        let mut slot = self.frame().executed;
         while self.ordered(slot.next()).is_some() {
             slot = slot.next();
         }
         slot
+    }
+
+    /// The peers whose last report puts them where this replica is.
+    fn level(&self) -> ReplicaSet {
+        let (frame, last_final) = (self.frame(), self.last_final());
+        let same = |Heard { report, .. }: &Heard<Self::More>| {
+            report.view == frame.view
+                && report.entered == frame.is_entered()
+                && report.stable == frame.stable.slot
+                && report.executed == frame.executed
+                && report.last_final() == last_final
+        };
+        let reports = (0u16..).map(ReplicaId).zip(&frame.reports);
+        reports.filter(|(_, heard)| heard.as_ref().is_some_and(same)).map(|(id, _)| id).collect()
     }
 
     /// Where this replica is.
@@ -65,9 +80,9 @@ pub trait Repair: Core {
             entered: frame.is_entered(),
             view_changes: frame.view_changes.keys().copied().collect(),
             stable: frame.stable.slot,
-            committed: frame.committed,
+            executed: frame.executed,
             prepared: self.prepared(),
-            level: frame.level(),
+            level: self.level(),
             more: self.more(),
         }
     }
@@ -86,6 +101,7 @@ pub trait Repair: Core {
             let frame = self.frame();
             frame.ask_missing(To::One(frame.peer_of_tick()), out);
         }
+        self.on_tick(out);
         self.frame().repeat_checkpoint(out);
         Frame::send(To::Others, Shared::Report(self.report()), out);
         self.arm_resend_if_unsettled(out);
@@ -163,25 +179,13 @@ impl<C: Framed> Frame<C> {
     /// lacks at the second one still what had been decided here at the first, however much of later
     /// slots came meanwhile.
     fn note_report(&mut self, from: ReplicaId, report: Report<C::More>) -> bool {
-        let heard = Heard { report, committed: self.committed };
+        let heard = Heard { report, executed: self.executed };
         let Some(before) = self.reports[usize::from(from.0)].replace(heard) else { return false };
-        let reached = |it: Report<C::More>| (it.committed, it.prepared, it.more.reached());
-        let lags = report.committed == before.report.committed
-            && report.committed < before.committed
+        let reached = |it: Report<C::More>| (it.executed, it.prepared, it.more.reached());
+        let lags = report.executed == before.report.executed
+            && report.executed < before.executed
             && !mutant!("frame.stuck-only-if-idle");
         lags || reached(before.report) == reached(report)
-    }
-
-    /// The peers whose last report puts them where this replica is.
-    fn level(&self) -> ReplicaSet {
-        let same = |Heard { report, .. }: &Heard<C::More>| {
-            report.view == self.view
-                && report.entered == self.is_entered()
-                && report.stable == self.stable.slot
-                && report.committed == self.committed
-        };
-        let reports = (0u16..).map(ReplicaId).zip(&self.reports);
-        reports.filter(|(_, heard)| heard.as_ref().is_some_and(same)).map(|(id, _)| id).collect()
     }
 
     /// What peers were sent before a tick does not count against what they are sent after it.

@@ -2,8 +2,8 @@
 
 use super::Frame;
 use super::checkpointing::Checkpointing;
-use super::hooks::{Core, Framed};
-use crate::common::certificate::CheckpointProof;
+use super::hooks::{Core, Framed, StateOf};
+use crate::common::certificate::{CheckpointProof, Vouched};
 use crate::common::timer::Timer;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -28,16 +28,17 @@ pub trait Resuming: Core {
     fn go_on(&mut self, executed: Base, upto: Slot, out: &mut Effects<Self>) {
         out.output(Output::Resumed { upto });
         self.frame_mut().note_spoken(upto);
-        for slot in (self.frame().committed.next().0..self.frame().next_slot.0).map(Slot) {
+        for slot in (self.frame().executed.next().0..self.frame().next_slot.0).map(Slot) {
             if let Some(batch) = self.ordered(slot) {
                 self.frame_mut().note_vote(slot, &batch);
             }
         }
         let frame = self.frame();
-        let other = frame.stable.slot == frame.committed && frame.stable.state != executed.state;
-        if frame.stable.slot > frame.committed || other {
+        let other =
+            frame.stable.slot == frame.executed && frame.stable.state.state() != executed.state;
+        if frame.stable.slot > frame.executed || other {
             frame.fetch(&frame.stable, out);
-        } else if frame.stable.slot < frame.committed && !mutant!("frame.state-not-vouched-again") {
+        } else if frame.stable.slot < frame.executed && !mutant!("frame.state-not-vouched-again") {
             self.on_checkpointed(executed.slot, executed.state, out);
         }
         let frame = self.frame();
@@ -49,7 +50,7 @@ pub trait Resuming: Core {
     }
 
     /// The log says that a checkpoint is stable; false if that was known.
-    fn recall_stable(&mut self, proof: CheckpointProof) -> bool {
+    fn recall_stable(&mut self, proof: CheckpointProof<StateOf<Self>>) -> bool {
         let is_new = proof.slot > self.frame().stable.slot;
         if is_new {
             self.move_window(proof);

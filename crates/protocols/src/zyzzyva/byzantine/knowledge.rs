@@ -1,23 +1,18 @@
 //! What a liar has heard.
 
-use super::super::certificate::{
-    Committed, Confirmed, Member, NewView, Stable, ViewChange, extended,
-};
-use super::super::message::Message;
+use super::super::certificate::extended;
+use super::super::certificate::{Committed, Confirmed, Member, NewView, Reached, ViewChange};
+use super::super::message::{Message, Shared};
 use super::super::table::Table;
-use alloc::collections::{BTreeMap, BTreeSet};
+use crate::common::lies::{Hearsay, KEPT_MAX, Made, keep};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Signature};
-use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::Place;
-use pentarchy_core::request::Envelope;
-
-/// Entries of each table; a liar that forgets old things lies about new ones.
-const KEPT_MAX: usize = 64;
 
 /// One step of a history: the slot, what came before, and what it orders.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -37,8 +32,8 @@ impl Link {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Knowledge {
     table: Table,
-    pub envelopes: BTreeMap<Digest, Arc<Envelope>>,
-    pub proposals: BTreeMap<Digest, Arc<Proposal>>,
+    /// What every protocol says.
+    pub heard: Hearsay<Reached>,
     /// What was ordered or taken over in each view, and the primary's signature if it ordered it.
     pub links: BTreeMap<(View, Link), Option<Signature>>,
     /// Who says to have executed what.
@@ -47,24 +42,8 @@ pub struct Knowledge {
     pub confirms: BTreeMap<Place, BTreeMap<ReplicaId, Signature>>,
     /// How views were entered.
     pub entries: BTreeMap<View, Confirmed>,
-    /// The highest view that each replica asked for.
-    pub asks: BTreeMap<ReplicaId, (View, Signature)>,
     pub changes: BTreeMap<(View, ReplicaId), Member>,
     pub openings: BTreeMap<View, Arc<NewView>>,
-    pub states: BTreeMap<(Slot, Digest, Digest), BTreeMap<ReplicaId, Signature>>,
-    /// The highest proven checkpoint.
-    pub stable: Stable,
-    /// Digests of batches that somebody lacks.
-    pub wanted: BTreeSet<Digest>,
-    /// The highest view of which another replica spoke.
-    pub highest: View,
-    /// The highest time ordered.
-    pub time: Millis,
-}
-
-fn insert<K: Ord + Clone, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
-    table.insert(key, value);
-    trim(table);
 }
 
 fn trim<K: Ord, V>(table: &mut BTreeMap<K, V>) {
@@ -79,33 +58,27 @@ impl Knowledge {
     pub fn at(base: Base, table: Table) -> Self {
         Self {
             table,
-            envelopes: BTreeMap::new(),
-            proposals: BTreeMap::new(),
+            heard: Hearsay::at(base),
             links: BTreeMap::new(),
             votes: BTreeMap::new(),
             confirms: BTreeMap::new(),
             entries: BTreeMap::new(),
-            asks: BTreeMap::new(),
             changes: BTreeMap::new(),
             openings: BTreeMap::new(),
-            states: BTreeMap::new(),
-            stable: Stable::initial(base),
-            wanted: BTreeSet::new(),
-            highest: View(0),
-            time: Millis(0),
         }
     }
 
     /// Takes note of a message.
     pub fn note(&mut self, me: ReplicaId, author: ReplicaId, tag: &AuthTag, message: &Message) {
         if author != me {
-            self.highest = self.highest.max(spoken_of(message));
+            self.heard.highest = self.heard.highest.max(spoken_of(message));
         }
         match (message, tag.signature().map(|signature| Signature(*signature))) {
             (Message::Order { view, slot, parent, proposal }, signature @ Some(_)) => {
-                self.note_proposal(proposal);
+                let made = Made { author, tag: *tag, proposal: proposal.clone() };
+                self.heard.note_made(*view, *slot, made);
                 let link = Link { slot: *slot, parent: *parent, batch: proposal.digest() };
-                insert(&mut self.links, (*view, link), signature);
+                keep(&mut self.links, (*view, link), signature);
             }
             (Message::Vote(place), Some(signature)) => {
                 self.votes.entry(*place).or_default().insert(author, signature);
@@ -117,43 +90,28 @@ impl Knowledge {
                 self.note_agreement(*place);
             }
             (Message::Confirmed(proof), _) => {
-                insert(&mut self.entries, proof.place.view, Confirmed::clone(proof));
-            }
-            (Message::RequestViewChange { view }, Some(signature)) => {
-                self.note_ask(author, *view, signature);
+                keep(&mut self.entries, proof.place.view, Confirmed::clone(proof));
             }
             (Message::ViewChange(change), Some(signature)) => {
                 self.note_change(change);
                 let member = Member { author, signature, change: change.clone() };
-                insert(&mut self.changes, (change.view, author), member);
+                keep(&mut self.changes, (change.view, author), member);
             }
             (Message::NewView(opening), Some(_)) => self.note_opening(opening),
-            (Message::Checkpoint { slot, history, state }, Some(signature)) => {
-                let known = self.states.entry((*slot, *history, *state)).or_default();
-                known.insert(author, signature);
-                trim(&mut self.states);
-            }
-            (Message::Stable(stable), _) => self.note_stable(stable),
-            (Message::Body(proposal), _) => self.note_proposal(proposal),
-            (Message::Forward(envelope) | Message::Envelope(envelope), _) => {
-                self.note_envelope(envelope);
-            }
-            (Message::AskBody { batch }, _) if self.wanted.len() < KEPT_MAX => {
-                self.wanted.insert(*batch);
-            }
+            (Message::Shared(message), _) => self.heard.note(author, tag, message),
             _ => {}
         }
     }
 
     fn note_change(&mut self, change: &ViewChange) {
         for (id, (view, signature)) in &change.requests {
-            self.note_ask(*id, *view, *signature);
+            self.heard.note_ask(*id, *view, *signature);
         }
-        self.note_stable(&change.stable);
+        self.heard.note_checkpoint(&change.stable);
         change
             .entry
             .iter()
-            .for_each(|entry| insert(&mut self.entries, entry.place.view, entry.clone()));
+            .for_each(|entry| keep(&mut self.entries, entry.place.view, entry.clone()));
         if let Some(Committed { place, signatures }) = &change.certificate {
             self.votes.entry(*place).or_default().extend(signatures.iter().copied());
             trim(&mut self.votes);
@@ -163,14 +121,14 @@ impl Knowledge {
     fn note_opening(&mut self, opening: &Arc<NewView>) {
         opening.members.iter().for_each(|member| self.note_change(&member.change));
         let start = opening.start(&self.table);
-        let mut parent = start.base.history;
+        let mut parent = start.base.state.history;
         for (slot, batch, history) in start.slots() {
             let link = Link { slot, parent, batch };
             self.links.entry((opening.view, link)).or_insert(None);
             trim(&mut self.links);
             parent = history;
         }
-        insert(&mut self.openings, opening.view, opening.clone());
+        keep(&mut self.openings, opening.view, opening.clone());
     }
 
     fn note_agreement(&mut self, place: Place) {
@@ -178,30 +136,7 @@ impl Knowledge {
         if known.len() >= self.table.quorum {
             let signatures = known.iter().map(|(id, signature)| (*id, *signature));
             let signatures = signatures.take(self.table.quorum).collect();
-            insert(&mut self.entries, place.view, Confirmed { place, signatures });
-        }
-    }
-
-    /// Takes note of an envelope.
-    pub fn note_envelope(&mut self, envelope: &Arc<Envelope>) {
-        insert(&mut self.envelopes, envelope.digest, envelope.clone());
-    }
-
-    fn note_proposal(&mut self, proposal: &Arc<Proposal>) {
-        self.time = self.time.max(proposal.time);
-        proposal.whole().for_each(|envelope| self.note_envelope(envelope));
-        insert(&mut self.proposals, proposal.digest(), proposal.clone());
-    }
-
-    fn note_ask(&mut self, id: ReplicaId, view: View, signature: Signature) {
-        if self.asks.get(&id).is_none_or(|(before, _)| *before < view) {
-            self.asks.insert(id, (view, signature));
-        }
-    }
-
-    fn note_stable(&mut self, stable: &Stable) {
-        if stable.slot() > self.stable.slot() {
-            self.stable = stable.clone();
+            keep(&mut self.entries, place.view, Confirmed { place, signatures });
         }
     }
 
@@ -216,7 +151,8 @@ impl Knowledge {
     #[must_use]
     pub fn chain(&self, view: View, last: bool) -> Vec<Link> {
         let mut chain: Vec<Link> = Vec::new();
-        let (mut slot, mut history) = (self.stable.slot(), self.stable.history);
+        let (mut slot, mut history) =
+            (self.heard.checkpoint.slot, self.heard.checkpoint.state.history);
         loop {
             let next = |(link, _): &(&Link, &Option<Signature>)| {
                 link.slot == slot.next() && link.parent == history
@@ -233,7 +169,7 @@ impl Knowledge {
     #[must_use]
     pub fn tip(&self, view: View) -> (Slot, Digest) {
         let last = self.chain(view, false).last().map(|link| (link.slot, link.history()));
-        last.unwrap_or((self.stable.slot(), self.stable.history))
+        last.unwrap_or((self.heard.checkpoint.slot, self.heard.checkpoint.state.history))
     }
 
     /// The certificate of the highest slot of a view that is on this chain.
@@ -256,11 +192,11 @@ impl Knowledge {
 /// The view in which a message speaks, or asks for.
 fn spoken_of(message: &Message) -> View {
     match message {
-        Message::Order { view, .. } | Message::RequestViewChange { view } => *view,
+        Message::Order { view, .. } | Message::Shared(Shared::RequestViewChange { view }) => *view,
         Message::Vote(place) | Message::Commit(place) | Message::Confirm(place) => place.view,
         Message::ViewChange(change) => change.view,
         Message::NewView(opening) => opening.view,
-        Message::Report(report) => report.view,
+        Message::Shared(Shared::Report(report)) => report.view,
         _ => View(0),
     }
 }
