@@ -10,7 +10,7 @@
 //! Everything else is as for other protocols, so the core of those is inside.
 //!
 //! How long to wait for the slowest replicas is learned (section 4): as long as they took when they
-//! came too late, and not at all once they did not come.
+//! came too late, and not at all once they did not come, or much too late.
 //!
 //! Memory: for each outstanding number one vote per replica, and the result once a quorum agrees.
 
@@ -140,11 +140,12 @@ impl ZyzzyvaClient {
         }
     }
 
-    /// All have answered after all. If that was too late, waits as long the next time.
+    /// All have answered after all. If that was too late, waits as long the next time, unless that
+    /// is too long.
     fn learn(&mut self, place: Place) {
         if let Some(Proving { since, asked: Some(_), .. }) = self.proving.get(&place) {
             let took = self.now.0.saturating_sub(since.0) + 1;
-            self.patience_ms = took.min(PATIENCE_MAX_MS);
+            self.patience_ms = if took > PATIENCE_MAX_MS { 0 } else { took };
         }
     }
 

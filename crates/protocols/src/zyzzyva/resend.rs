@@ -42,7 +42,10 @@ impl<const KIND: usize> Repairs for Zyzzyva<KIND> {
         {
             mark!("zyzzyva/new_view_relayed");
             Some(opening).into_iter().filter(not_back).for_each(|it| out.relay(to, it));
-            out.send(to, Message::Confirmed(proof.clone()));
+            // As printed there is no such proof.
+            if !self.table.printed {
+                out.send(to, Message::Confirmed(proof.clone()));
+            }
         }
     }
 
