@@ -94,7 +94,7 @@ impl GroupKey {
         Self(Hmac::new((&*block).into()))
     }
 
-    fn seal(&self, statement: &[u8]) -> [u8; 32] {
+    pub(crate) fn seal(&self, statement: &[u8]) -> [u8; 32] {
         self.0.clone().chain_update(statement).finalize().into_bytes().into()
     }
 

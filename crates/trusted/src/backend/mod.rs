@@ -3,5 +3,55 @@
 //! | backend | withstands | does not withstand |
 //! | --- | --- | --- |
 //! | [`in_process`] | bugs in the protocol, malicious messages | anyone who controls the process |
+//! | [`trinx_in_process`] | the same | the same |
 
 pub mod in_process;
+pub mod trinx_in_process;
+
+use crate::trinx::{Ask, Certificate, InstanceId, Memory};
+use pentarchy_core::counter::Refused;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Epoch, Incarnation};
+
+/// The TrInX instances of one replica, wherever they run. Each question names its instance; what
+/// crosses this line is plain data of fixed size, so that a backend may put it through a pipe.
+pub trait Trinx: Send {
+    /// The life of all instances.
+    fn incarnation(&self) -> Incarnation;
+
+    /// How many instances there are, numbered from 0.
+    fn instances(&self) -> u16;
+
+    /// Goes over to a later epoch with all of them. Nothing to do if they are in it already.
+    ///
+    /// # Errors
+    /// [`Refused`] if they were in a later one, or have failed.
+    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused>;
+
+    /// Has an instance certify the digest with these values, or repeat that it did.
+    ///
+    /// # Errors
+    /// [`Refused::Spent`] if a value is below what is allowed; [`Refused::Unavailable`] if there is
+    /// no such instance or it has failed.
+    fn certify(
+        &mut self,
+        instance: u16,
+        ask: &Ask,
+        digest: &Digest,
+    ) -> Result<Certificate, Refused>;
+
+    /// What an instance remembers of its epoch. None if it keeps that itself, or does not exist.
+    fn memory(&self, instance: u16) -> Option<Memory>;
+
+    /// Brings an instance that has moved no counter in this epoch to where one of the same life
+    /// was.
+    ///
+    /// # Errors
+    /// [`Refused::Spent`] if a counter has moved, if no instance could have such a memory, or if it
+    /// keeps its memory itself; [`Refused::Unavailable`] if there is no such instance.
+    fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused>;
+
+    /// Whether an instance of the group gave this certificate to the digest in this epoch, in
+    /// whatever life it names.
+    fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool;
+}

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const DIGEST: Digest = Digest([3; 32]);
 
-fn mac_device(replica: ReplicaId, incarnation: Incarnation) -> InProcess {
+pub fn mac_device(replica: ReplicaId, incarnation: Incarnation) -> InProcess {
     let identity = DeviceIdentity::chosen(incarnation, None);
     InProcess::mac(&SECRET, EPOCH, replica, identity).unwrap()
 }

@@ -6,6 +6,9 @@ mod devices;
 mod identity;
 mod known_answers;
 mod sessions;
+mod trinx;
+mod trinx_broken;
+mod trinx_contract;
 
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::{Base, Member, Membership};

@@ -1,0 +1,92 @@
+//! TrInX instances as values in the replica's own process; see [`super::in_process`] for what that
+//! is worth.
+
+use super::Trinx;
+use crate::identity::DeviceIdentity;
+use crate::trinx::{self, Ask, Certificate, Instance, InstanceId, Memory};
+use crate::usig::GroupKey;
+use pentarchy_core::counter::Refused;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
+use std::fmt;
+
+/// The instances of one replica. Not to be cloned: two of one identity could contradict each other.
+pub struct TrinxInProcess {
+    instances: Vec<Instance>,
+    incarnation: Incarnation,
+    group: GroupId,
+    epoch: Epoch,
+    context: Digest,
+    key: GroupKey,
+}
+
+impl TrinxInProcess {
+    /// Initialises so many instances of a replica with the group's secret, of which they keep the
+    /// only copies that the host needs. None if the identity has a key of its own: TrInX seals with
+    /// the group's.
+    #[must_use]
+    pub fn initialise(
+        group_secret: &[u8; 32],
+        epoch: (GroupId, Epoch),
+        replica: ReplicaId,
+        identity: &DeviceIdentity,
+        instances: u16,
+    ) -> Option<Self> {
+        if identity.seed().is_some() {
+            return None;
+        }
+        let key = GroupKey::new(group_secret);
+        let incarnation = identity.incarnation();
+        let instance =
+            |number| Instance::new(epoch, InstanceId { replica, number }, incarnation, key.clone());
+        let instances = (0..instances).map(instance).collect();
+        let context = trinx::context(&epoch.0, epoch.1);
+        Some(Self { instances, incarnation, group: epoch.0, epoch: epoch.1, context, key })
+    }
+
+    fn instance(&mut self, number: u16) -> Result<&mut Instance, Refused> {
+        self.instances.get_mut(usize::from(number)).ok_or(Refused::Unavailable)
+    }
+}
+
+impl Trinx for TrinxInProcess {
+    fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+    fn instances(&self) -> u16 {
+        u16::try_from(self.instances.len()).unwrap_or(u16::MAX)
+    }
+    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
+        if epoch < self.epoch {
+            return Err(Refused::Spent);
+        }
+        for instance in &mut self.instances {
+            instance.begin_epoch(epoch)?;
+        }
+        (self.epoch, self.context) = (epoch, trinx::context(&self.group, epoch));
+        Ok(())
+    }
+    fn certify(
+        &mut self,
+        instance: u16,
+        ask: &Ask,
+        digest: &Digest,
+    ) -> Result<Certificate, Refused> {
+        self.instance(instance)?.certify(ask, digest)
+    }
+    fn memory(&self, instance: u16) -> Option<Memory> {
+        self.instances.get(usize::from(instance)).map(Instance::memory)
+    }
+    fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused> {
+        self.instance(instance)?.restore(memory)
+    }
+    fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool {
+        trinx::is_certified(&self.key, &self.context, by, certificate, digest)
+    }
+}
+
+impl fmt::Debug for TrinxInProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TrinxInProcess({}, {} instances)", self.incarnation, self.instances.len())
+    }
+}

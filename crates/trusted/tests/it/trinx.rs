@@ -1,0 +1,247 @@
+//! TrInX in this process: the contract, every short story, and the counter that orders.
+
+use crate::trinx_contract::{LIFE, ME, ask, contract, digest};
+use crate::{EPOCH, REPLICAS, SECRET, membership, signing};
+use pentarchy_core::counter::{Memory, Position, Refused, Statement, Ui, Usig};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
+use pentarchy_core::membership::Membership;
+use pentarchy_crypto::secret_file::to_hex;
+use pentarchy_crypto::verifier::UsigCheck;
+use pentarchy_trusted::backend::Trinx;
+use pentarchy_trusted::backend::in_process::BadDevice;
+use pentarchy_trusted::order_counter::{is_trusted_mac, trusted_mac};
+use pentarchy_trusted::trinx::{COUNTERS, Certificate, Instance, InstanceId, Kind, Memory as Kept};
+use pentarchy_trusted::usig::GroupKey;
+use pentarchy_trusted::{DeviceIdentity, OrderCounter, TrinxInProcess};
+
+fn device(replica: ReplicaId, life: Incarnation) -> TrinxInProcess {
+    let identity = DeviceIdentity::chosen(life, None);
+    TrinxInProcess::initialise(&SECRET, EPOCH, replica, &identity, 2).expect("a MAC identity")
+}
+
+#[test]
+fn in_process_instances_keep_the_contract() {
+    let make = |replica, life| -> Box<dyn Trinx> { Box::new(device(replica, life)) };
+    contract(&make).unwrap_or_else(|broken| panic!("{broken}"));
+}
+
+/// An instance at the end of a story.
+fn at(memory: &Kept) -> Instance {
+    let id = InstanceId { replica: ME, number: 0 };
+    let mut instance = Instance::new(EPOCH, id, LIFE, GroupKey::new(&SECRET));
+    instance.restore(memory).expect("an instance came to this");
+    instance
+}
+
+/// What was said in a story, in order.
+type Story = Vec<(Certificate, Digest)>;
+
+/// Whether the last word of a story agrees with those before it.
+fn check(story: &Story, memory: &Kept) {
+    let Some(((said, of), before)) = story.split_last() else { return };
+    if before.contains(&(*said, *of)) {
+        return;
+    }
+    for counter in 0..COUNTERS {
+        let Some(reading) = said.claim.readings[counter] else { continue };
+        let earlier = before.iter().filter_map(|(it, of)| Some((it.claim.readings[counter]?, of)));
+        let stood = earlier.clone().map(|(it, _)| it.value).max().unwrap_or_default();
+        assert!(reading.value >= stood, "{counter} falls: {story:?}");
+        let moves = reading.value > stood;
+        assert!(moves || said.claim.kind == Kind::Continuing, "{counter} is used twice: {story:?}");
+        match said.claim.kind {
+            Kind::Continuing => assert_eq!(reading.previous, Some(stood), "{story:?}"),
+            Kind::Independent => assert_eq!(reading.previous, None, "{story:?}"),
+        }
+        // Certificates that moved the counter to one value are of one digest.
+        let unique = earlier.filter(|(it, _)| it.value == reading.value && moves).count() == 0;
+        assert!(unique, "{story:?}");
+        assert_eq!(memory.values[counter], reading.value, "{story:?}");
+    }
+}
+
+/// Every story of three questions about two counters with values up to 2.
+#[test]
+fn no_short_story_breaks_uniqueness_or_order() {
+    let values = [None, Some(0), Some(1), Some(2)];
+    let mut asks = Vec::new();
+    for kind in [Kind::Continuing, Kind::Independent] {
+        for first in values {
+            for second in values {
+                let wanted: Vec<_> = [(0, first), (1, second)]
+                    .into_iter()
+                    .filter_map(|(counter, value)| Some((counter, value?)))
+                    .collect();
+                asks.extend([1, 2].map(|of| (ask(kind, &wanted), digest(of))));
+            }
+        }
+    }
+    let mut ends = 0;
+    let mut open: Vec<(Kept, Story)> = vec![(Kept::default(), Vec::new())];
+    while let Some((memory, story)) = open.pop() {
+        ends += 1;
+        for (ask, of) in asks.iter().filter(|_| story.len() < 3) {
+            let mut instance = at(&memory);
+            let Ok(said) = instance.certify(ask, of) else {
+                assert_eq!(instance.memory(), memory, "a refusal moves nothing");
+                continue;
+            };
+            let mut story = story.clone();
+            story.push((said, *of));
+            check(&story, &instance.memory());
+            open.push((instance.memory(), story));
+        }
+    }
+    assert!(ends > 10_000, "{ends} stories");
+}
+
+#[test]
+fn an_identity_with_a_key_of_its_own_is_not_for_trinx() {
+    let identity = signing(ME, LIFE);
+    assert!(TrinxInProcess::initialise(&SECRET, EPOCH, ME, &identity, 1).is_none());
+    let opened = OrderCounter::open(&group(), ME, &identity, Some(&SECRET));
+    assert_eq!(opened.err(), Some(BadDevice::WrongKind));
+    let mac = DeviceIdentity::chosen(LIFE, None);
+    let opened = OrderCounter::open(&group(), ME, &mac, None);
+    assert_eq!(opened.err(), Some(BadDevice::SecretMissing));
+}
+
+#[test]
+fn a_trusted_mac_says_who_and_moves_nothing() {
+    let mut device = device(ME, LIFE);
+    let by = InstanceId { replica: ME, number: 1 };
+    for of in 0..20 {
+        let said = device.certify(1, &trusted_mac(), &digest(of)).unwrap();
+        assert!(is_trusted_mac(&said.claim) && device.verify(by, &said, &digest(of)));
+    }
+    assert_eq!(device.memory(1), Some(Kept::default()));
+    let moved = device.certify(1, &ask(Kind::Continuing, &[(1, 1)]), &digest(0)).unwrap();
+    assert!(!is_trusted_mac(&moved.claim));
+    let order = device.certify(1, &ask(Kind::Continuing, &[(0, 0)]), &digest(0)).unwrap();
+    assert!(!is_trusted_mac(&order.claim));
+}
+
+/// The bytes under a certificate must not move. Computed with Python's `hmac`, from the layout in
+/// the documentation alone (the domain with Python's `blake3`).
+#[test]
+fn a_certificate_is_what_it_always_was() {
+    let id = InstanceId { replica: ME, number: 3 };
+    let mut instance = Instance::new(EPOCH, id, Incarnation(5), GroupKey::new(&SECRET));
+    instance.certify(&ask(Kind::Independent, &[(0, (2 << 64) + 17)]), &Digest([0; 32])).unwrap();
+    let digest = Digest(std::array::from_fn(|index| index as u8));
+    let said = instance.certify(&ask(Kind::Continuing, &[(0, 3 << 64), (1, 0)]), &digest).unwrap();
+    assert_eq!(*to_hex(&said.seal), KNOWN);
+}
+
+const KNOWN: &str = "cc0763f0f33263473623eb44a45ccb0f33aa1813a933c313e9898cbe6044a8e4";
+
+fn group() -> Membership {
+    membership(&[[0; 32]; REPLICAS as usize])
+}
+
+fn counter(replica: ReplicaId) -> OrderCounter<TrinxInProcess> {
+    let identity = DeviceIdentity::chosen(LIFE, None);
+    OrderCounter::open(&group(), replica, &identity, Some(&SECRET)).expect("a MAC device")
+}
+
+fn position(view: u64, index: u64) -> Position {
+    Position::new(View(view), index)
+}
+
+#[test]
+fn leaving_names_the_value_before_and_nothing_else_does() {
+    let mut counter = counter(ME);
+    let none = Position::default();
+    let story = [
+        (position(0, 2), none),
+        (position(0, 7), none),
+        (position(1, 0), position(0, 7)),
+        // Unlike with a USIG, leaving once more hides what was before.
+        (position(2, 0), position(1, 0)),
+        (position(2, 1), none),
+        (position(5, 0), position(2, 1)),
+    ];
+    assert_eq!(counter.create(none, &digest(0)), Err(Refused::Spent));
+    let mut said = Vec::new();
+    for (of, (at, committed)) in (0..).zip(story) {
+        let ui = counter.create(at, &digest(of)).unwrap();
+        assert_eq!((ui.incarnation, ui.position, ui.committed), (LIFE, at, committed));
+        assert!(counter.verify(ME, &ui, &digest(of)) && !counter.verify(ME, &ui, &digest(99)));
+        assert!(!counter.verify(ReplicaId(0), &ui, &digest(of)));
+        assert_eq!(counter.create(at, &digest(99)), Err(Refused::Spent));
+        assert_eq!(counter.create(at, &digest(of)), Ok(ui));
+        for other in [none, position(0, 1), position(0, 7), at, position(9, 9)] {
+            let other = Ui { committed: other, ..ui };
+            assert_eq!(counter.verify(ME, &other, &digest(of)), other == ui, "{other:?}");
+        }
+        said.push(ui);
+    }
+    // Neither kind passes for the other.
+    let as_order = Ui { position: position(1, 7), ..said[2] };
+    let as_leaving = Ui { position: position(1, 0), committed: position(0, 7), ..said[1] };
+    assert!(!counter.verify(ME, &as_order, &digest(2)));
+    assert!(!counter.verify(ME, &as_leaving, &digest(1)));
+}
+
+/// A host that kept its counter's memory goes on with another one of the same life.
+#[test]
+fn a_memory_survives_its_way_through_the_host() {
+    let mut before = counter(ME);
+    for view in 0..6 {
+        for index in [0, 1, 4].into_iter().filter(|index| view > 0 || *index > 0) {
+            before.create(position(view, index), &digest(view + index)).unwrap();
+        }
+    }
+    let memory = before.memory().unwrap();
+    assert_eq!((memory.last, memory.committed), (position(5, 4), position(5, 4)));
+    let mut after = counter(ME);
+    let wrong = [
+        Memory { last: position(6, 0), ..memory.clone() },
+        Memory { committed: position(1, 0), ..memory.clone() },
+        Memory { recent: Vec::new(), ..memory.clone() },
+        Memory { recent: vec![memory.recent[0]; 9], ..memory.clone() },
+    ];
+    for wrong in wrong {
+        assert_eq!(after.restore(&wrong), Err(Refused::Spent), "{wrong:?}");
+    }
+    after.restore(&memory).unwrap();
+    assert_eq!(after.restore(&memory), Err(Refused::Spent));
+    assert_eq!(after.memory(), Some(memory.clone()));
+    for Statement { position, digest, .. } in memory.recent {
+        assert_eq!(after.create(position, &digest), before.create(position, &digest));
+    }
+    assert_eq!(after.create(position(5, 4), &digest(1)), Err(Refused::Spent));
+    let next = after.create(position(7, 0), &digest(1));
+    assert_eq!(next.map(|ui| ui.committed), Ok(position(5, 4)));
+}
+
+#[test]
+fn the_order_counter_follows_epochs() {
+    let later = Membership { epoch: Epoch(EPOCH.1.0 + 1), ..group() };
+    let mut counter = counter(ME);
+    let old = counter.create(position(3, 3), &digest(1)).unwrap();
+    counter.begin_epoch(&later).unwrap();
+    assert!(!counter.verify(ME, &old, &digest(1)));
+    let new = counter.create(position(0, 2), &digest(1)).unwrap();
+    assert!(counter.check().check(ME, &new, &digest(1)));
+    assert!(!self::counter(ME).verify(ME, &new, &digest(1)));
+    assert!(self::counter(ME).check().for_epoch(&later).check(ME, &new, &digest(1)));
+    assert_eq!(counter.begin_epoch(&group()), Err(Refused::Spent));
+}
+
+/// What a USIG certifies is no TrInX certificate under the same key, nor the other way round.
+#[test]
+fn the_two_kinds_of_devices_do_not_pass_for_each_other() {
+    let mut usig = crate::devices::mac_device(ME, LIFE);
+    let mut counter = counter(ME);
+    for at in [position(1, 0), position(1, 5)] {
+        let theirs = usig.create(at, &digest(1)).unwrap();
+        let ours = counter.create(at, &digest(1)).unwrap();
+        let zero = Position::default();
+        for committed in [theirs.committed, ours.committed, zero] {
+            assert!(!counter.verify(ME, &Ui { committed, ..theirs }, &digest(1)));
+            assert!(!usig.verify(ME, &Ui { committed, ..ours }, &digest(1)));
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! TrInX devices with one bug each, and the law that finds it.
+
+use crate::contract::Broken;
+use crate::trinx_contract::contract;
+use crate::{EPOCH, SECRET};
+use hmac::{Hmac, KeyInit, Mac};
+use pentarchy_core::counter::Refused;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
+use pentarchy_trusted::backend::Trinx;
+use pentarchy_trusted::trinx::{
+    Ask, COUNTERS, Certificate, Certified, Claim, InstanceId, Kind, Memory, Reading, Value,
+    context, statement,
+};
+use pentarchy_trusted::usig::REPEATABLE;
+use sha2::Sha256;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bug {
+    None,
+    /// Certifies nothing about no counter.
+    EmptyAsks,
+    /// An independent certificate may have the value that stands.
+    IndependentOfEqual,
+    /// A continuing certificate may go back.
+    ContinuingFalls,
+    /// Names the new value as the one before.
+    NamesItself,
+    /// Names what was before by the last continuing certificate only.
+    ForgetsIndependent,
+    /// A continuing certificate has to move.
+    NoEqualValues,
+    /// What moves nothing is remembered too, in place of what did.
+    RemembersMacs,
+    /// Looks at the first counter only.
+    ChecksFirstCounter,
+    /// A refusal moves the counter by one.
+    MovesWhenRefused,
+    /// All instances share their counters.
+    SharesCounters,
+    /// An instance that is not there is the first.
+    AnyInstance,
+    /// Leaves the instance out of what it seals.
+    SealsNoInstance,
+    /// Leaves the replica out of what it seals.
+    SealsNoReplica,
+    /// Leaves its life out of what it seals.
+    SealsNoLife,
+    /// Leaves the kind out of what it seals.
+    SealsNoKind,
+    /// Leaves out what was before.
+    SealsNoPrevious,
+    /// Leaves out which counter it is.
+    SealsNoCounter,
+    /// Leaves the epoch out of what it seals.
+    SealsNoEpoch,
+    /// Believes everything.
+    Gullible,
+    /// Never answers the same twice.
+    NeverRepeats,
+    /// Answers the same for ever.
+    RepeatsForever,
+    /// Repeats for any digest.
+    RepeatsForAny,
+    /// Opens an earlier epoch again.
+    GoesBack,
+    /// Begins anew in the epoch in which it is.
+    BeginsAgain,
+    /// Only the first instance goes over to a new epoch.
+    FirstBegins,
+    /// Takes a memory and goes on from the beginning.
+    RestoresNothing,
+    /// Goes to wherever it is told, at any time.
+    RestoresAnyTime,
+    /// Believes any memory.
+    RestoresAnything,
+    /// Tells no memory, and takes one.
+    TellsNothing,
+}
+
+#[derive(Clone, Default)]
+struct Counters {
+    values: [Value; COUNTERS],
+    /// What the last continuing certificate left.
+    continued: [Value; COUNTERS],
+    said: Vec<Certified>,
+}
+
+/// The reference once more, written independently and with a place for each bug.
+struct Mutant {
+    bug: Bug,
+    replica: ReplicaId,
+    incarnation: Incarnation,
+    epoch: Epoch,
+    instances: [Counters; 2],
+}
+
+impl Mutant {
+    fn new(bug: Bug, replica: ReplicaId, incarnation: Incarnation) -> Self {
+        Self { bug, replica, incarnation, epoch: EPOCH.1, instances: Default::default() }
+    }
+
+    fn seal(&self, by: InstanceId, claim: &Claim, digest: &Digest) -> [u8; 32] {
+        let (mut by, mut claim, mut epoch) = (by, *claim, self.epoch);
+        match self.bug {
+            Bug::SealsNoInstance => by.number = 0,
+            Bug::SealsNoReplica => by.replica = ReplicaId(0),
+            Bug::SealsNoLife => claim.incarnation = Incarnation(0),
+            Bug::SealsNoKind => claim.kind = Kind::Continuing,
+            Bug::SealsNoPrevious => {
+                claim.readings.iter_mut().flatten().for_each(|it| it.previous = None);
+            }
+            Bug::SealsNoCounter => claim.readings.sort_by_key(|it| it.map(|it| it.value)),
+            Bug::SealsNoEpoch => epoch = Epoch(0),
+            _ => {}
+        }
+        let mut mac = Hmac::<Sha256>::new_from_slice(&SECRET).unwrap();
+        mac.update(&statement(&context(&EPOCH.0, epoch), by, &claim, digest));
+        mac.finalize().into_bytes().into()
+    }
+
+    fn answer(&self, number: u16, it: &Certified) -> Certificate {
+        let named = |counter: usize| match self.bug {
+            Bug::NamesItself => it.ask.values[counter].unwrap_or_default(),
+            _ => it.before[counter],
+        };
+        let continuing = it.ask.kind == Kind::Continuing;
+        let reading = |counter: usize| {
+            let previous = continuing.then(|| named(counter));
+            it.ask.values[counter].map(|value| Reading { value, previous })
+        };
+        let readings = std::array::from_fn(reading);
+        let claim = Claim { incarnation: self.incarnation, kind: it.ask.kind, readings };
+        let by = InstanceId { replica: self.replica, number };
+        Certificate { claim, seal: self.seal(by, &claim, &it.digest) }
+    }
+
+    fn may(&self, ask: &Ask, values: &[Value; COUNTERS]) -> bool {
+        let looked_at = if self.bug == Bug::ChecksFirstCounter { 1 } else { COUNTERS };
+        let fine = (0..looked_at).all(|counter| match ask.values[counter] {
+            None => true,
+            Some(value) => match ask.kind {
+                Kind::Continuing if self.bug == Bug::ContinuingFalls => true,
+                Kind::Continuing if self.bug == Bug::NoEqualValues => value > values[counter],
+                Kind::Continuing => value >= values[counter],
+                Kind::Independent if self.bug == Bug::IndependentOfEqual => {
+                    value >= values[counter]
+                }
+                Kind::Independent => value > values[counter],
+            },
+        });
+        let some = ask.values.iter().any(Option::is_some) || self.bug == Bug::EmptyAsks;
+        some && fine
+    }
+}
+
+impl Trinx for Mutant {
+    fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    fn instances(&self) -> u16 {
+        2
+    }
+
+    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
+        if epoch < self.epoch && self.bug != Bug::GoesBack {
+            return Err(Refused::Spent);
+        }
+        if epoch != self.epoch || self.bug == Bug::BeginsAgain {
+            self.epoch = epoch;
+            let all = if self.bug == Bug::FirstBegins { 1 } else { 2 };
+            self.instances[..all].fill(Counters::default());
+            if self.bug == Bug::FirstBegins {
+                self.instances[1].values[0] = Value(9);
+            }
+        }
+        Ok(())
+    }
+
+    fn certify(&mut self, number: u16, ask: &Ask, digest: &Digest) -> Result<Certificate, Refused> {
+        let number = if self.bug == Bug::AnyInstance { number % 2 } else { number };
+        let shared = if self.bug == Bug::SharesCounters { 0 } else { usize::from(number) };
+        let own = self.instances.get(shared).ok_or(Refused::Unavailable)?.clone();
+        let window = match self.bug {
+            Bug::NeverRepeats => 0,
+            Bug::RepeatsForever => usize::MAX,
+            _ => REPEATABLE,
+        };
+        let any = self.bug == Bug::RepeatsForAny;
+        let mut recent = own.said.iter().rev().take(window);
+        if let Some(it) = recent.find(|it| it.ask == *ask && (any || it.digest == *digest)) {
+            return Ok(self.answer(number, &Certified { digest: *digest, ..*it }));
+        }
+        let mut next = own.clone();
+        if !self.may(ask, &own.values) {
+            if self.bug == Bug::MovesWhenRefused {
+                next.values[0].0 = next.values[0].0.saturating_add(1);
+                self.instances[shared] = next;
+            }
+            return Err(Refused::Spent);
+        }
+        let forgets = self.bug == Bug::ForgetsIndependent;
+        let before = if forgets { own.continued } else { own.values };
+        let it = Certified { ask: *ask, before, digest: *digest };
+        for (counter, value) in ask.values.iter().enumerate() {
+            next.values[counter] = value.unwrap_or(next.values[counter]);
+            if ask.kind == Kind::Continuing {
+                next.continued[counter] = next.values[counter];
+            }
+        }
+        if next.values != own.values || self.bug == Bug::RemembersMacs {
+            next.said.push(it);
+        }
+        self.instances[shared] = next;
+        Ok(self.answer(number, &it))
+    }
+
+    fn memory(&self, instance: u16) -> Option<Memory> {
+        let own = self.instances.get(usize::from(instance))?;
+        let mut recent = [None; REPEATABLE];
+        for (place, it) in recent.iter_mut().zip(own.said.iter().rev()) {
+            *place = Some(*it);
+        }
+        (self.bug != Bug::TellsNothing).then_some(Memory { values: own.values, recent })
+    }
+
+    fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused> {
+        let bug = self.bug;
+        let own = self.instances.get_mut(usize::from(instance)).ok_or(Refused::Unavailable)?;
+        let fresh = own.values == [Value::default(); COUNTERS];
+        if !fresh && bug != Bug::RestoresAnyTime {
+            return Err(Refused::Spent);
+        }
+        // Written another way than the reference: what leads to this memory, step by step.
+        let said: Vec<Certified> = memory.recent.iter().rev().flatten().copied().collect();
+        let places = memory.recent.iter().take_while(|it| it.is_some()).count();
+        let first = said.first().map_or([Value::default(); COUNTERS], |it| it.before);
+        let begins = said.len() == REPEATABLE || first == [Value::default(); COUNTERS];
+        let (mut stands, mut possible) = (first, begins && places == said.len());
+        for it in &said {
+            let then = std::array::from_fn(|at| it.ask.values[at].unwrap_or(stands[at]));
+            let ascends = (0..COUNTERS).all(|at| match it.ask.kind {
+                Kind::Continuing => then[at] >= stands[at],
+                Kind::Independent => it.ask.values[at].is_none() || then[at] > stands[at],
+            });
+            possible &= it.before == stands && ascends && then != stands;
+            stands = then;
+        }
+        if !(possible && stands == memory.values) && bug != Bug::RestoresAnything {
+            return Err(Refused::Spent);
+        }
+        if bug != Bug::RestoresNothing {
+            *own = Counters { values: memory.values, said, ..Counters::default() };
+        }
+        Ok(())
+    }
+
+    fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool {
+        self.bug == Bug::Gullible || self.seal(by, &certificate.claim, digest) == certificate.seal
+    }
+}
+
+/// The law, and what was seen.
+fn broken_by(bug: Bug) -> Option<Broken> {
+    let make = |replica, life| -> Box<dyn Trinx> { Box::new(Mutant::new(bug, replica, life)) };
+    contract(&make).err()
+}
+
+#[test]
+fn the_trinx_without_a_bug_keeps_the_contract() {
+    assert!(broken_by(Bug::None).is_none(), "{:?}", broken_by(Bug::None));
+}
+
+#[test]
+fn every_bug_of_a_trinx_is_found_by_the_law_that_is_there_for_it() {
+    let expected = [
+        (Bug::EmptyAsks, "start"),
+        (Bug::IndependentOfEqual, "start"),
+        (Bug::ContinuingFalls, "order"),
+        (Bug::NamesItself, "start"),
+        (Bug::ForgetsIndependent, "uniqueness"),
+        (Bug::NoEqualValues, "attribution"),
+        (Bug::RemembersMacs, "attribution"),
+        (Bug::ChecksFirstCounter, "several counters"),
+        (Bug::MovesWhenRefused, "start"),
+        (Bug::SharesCounters, "instances"),
+        (Bug::AnyInstance, "instances"),
+        (Bug::SealsNoInstance, "instances"),
+        (Bug::SealsNoReplica, "binding"),
+        (Bug::SealsNoLife, "binding"),
+        (Bug::SealsNoKind, "binding"),
+        (Bug::SealsNoPrevious, "binding"),
+        (Bug::SealsNoCounter, "binding"),
+        (Bug::SealsNoEpoch, "epochs"),
+        (Bug::Gullible, "instances"),
+        (Bug::NeverRepeats, "attribution"),
+        (Bug::RepeatsForever, "repetition"),
+        (Bug::RepeatsForAny, "uniqueness"),
+        (Bug::GoesBack, "epochs"),
+        (Bug::BeginsAgain, "epochs"),
+        (Bug::FirstBegins, "epochs"),
+        (Bug::RestoresNothing, "restoring"),
+        (Bug::RestoresAnyTime, "restoring"),
+        (Bug::RestoresAnything, "restoring"),
+        (Bug::TellsNothing, "restoring"),
+    ];
+    let mut wrong = Vec::new();
+    for (bug, law) in expected {
+        match broken_by(bug) {
+            Some(broken) if broken.0 == law => {}
+            broken => wrong.push(format!("{bug:?} should break {law}: {broken:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
