@@ -56,6 +56,41 @@ impl Wire for Position {
     }
 }
 
+/// Which trusted counter a protocol rests on. They differ in what an identifier names beside its
+/// position, in [`Ui::committed`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Counter {
+    /// Remembers the last commitment. View 0 needs no opening: it begins at [`Position::COMMITMENT`]
+    /// there.
+    #[default]
+    Usig,
+    /// A counter of TrInX, at `0:0` in the beginning. At [`Position::LEAVE`] it names the position
+    /// that it had before, and elsewhere nothing.
+    Trinx,
+}
+
+impl Counter {
+    /// Where a fresh device stands, as its last position and as its last commitment.
+    #[must_use]
+    pub const fn start(self) -> Position {
+        match self {
+            Self::Usig => Position::new(View(0), Position::COMMITMENT),
+            Self::Trinx => Position::new(View(0), 0),
+        }
+    }
+
+    /// What an identifier for a position names of a device that has this last position, and this
+    /// last commitment.
+    #[must_use]
+    pub const fn names(self, at: Position, last: Position, committed: Position) -> Position {
+        match self {
+            Self::Usig => committed,
+            Self::Trinx if at.index == Position::LEAVE => last,
+            Self::Trinx => Position::new(View(0), 0),
+        }
+    }
+}
+
 /// The device's seal on (incarnation, position, committed, digest).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certificate {
@@ -106,7 +141,7 @@ pub struct Ui {
     /// The counter reading.
     pub position: Position,
     /// The highest position with an index of at least [`Position::COMMITMENT`] that the device had
-    /// certified *before* this one.
+    /// certified *before* this one; of TrInX another one ([`Counter::names`]).
     pub committed: Position,
     /// The seal over the three fields above and the digest of the message.
     pub certificate: Certificate,

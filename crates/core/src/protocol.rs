@@ -1,6 +1,7 @@
 //! Read this page first: what a protocol core is.
 
 use crate::auth::{Auth, AuthTag, Verified, Verifier};
+use crate::counter::Counter;
 use crate::digest::{Digest, Domain};
 use crate::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
 use crate::limits;
@@ -410,6 +411,8 @@ pub struct Rules {
     pub replicas_factor: usize,
     /// Whether replies may be taken back.
     pub speculative: bool,
+    /// What its certificates come from; any, if it has none.
+    pub counter: Counter,
     /// The paper and the page.
     pub source: &'static str,
 }

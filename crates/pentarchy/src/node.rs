@@ -7,6 +7,7 @@ use crate::protocols;
 use pentarchy_client::{Client, ClientConfig, ConnectError};
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier;
+use pentarchy_core::counter::{Counter, Usig};
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{BadMembership, Life, Membership};
@@ -15,14 +16,14 @@ use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::request_auth::{BadMemberKey, BadSessionKey, ClientSigner};
 use pentarchy_crypto::secret_file::SecretFileError;
-use pentarchy_crypto::verifier::{BadVerifier, GroupVerifier, RequestMode};
+use pentarchy_crypto::verifier::{BadVerifier, GroupVerifier, RequestMode, UsigCheck};
 use pentarchy_protocols::Entry;
 use pentarchy_replica::{
     Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, States, Storage,
 };
 use pentarchy_trusted::backend::in_process::BadDevice;
-use pentarchy_trusted::identity::TakeError;
-use pentarchy_trusted::{Check, InProcess, Sessions, session};
+use pentarchy_trusted::identity::{DeviceIdentity, TakeError};
+use pentarchy_trusted::{Check, InProcess, OrderCheck, OrderCounter, Sessions, session, usig};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -188,10 +189,11 @@ pub fn replica(
     check_session_key(config, &group_secret)?;
     let me = ReplicaId(id);
     let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
-    let usig = InProcess::open(&membership, me, device, Some(group_secret.as_bytes()))?;
+    let secret = group_secret.as_bytes();
+    let (usig, check) = trusted_counter(entry.rules.counter, &membership, me, device, secret)?;
     let requests = match config.request_auth {
         RequestMode::Session => {
-            let sessions = usig.check().sessions(&membership).ok_or(StartError::NoSessionKey)?;
+            let sessions = check.sessions(&membership, secret).ok_or(StartError::NoSessionKey)?;
             Requests::Session(Arc::new(sessions))
         }
         mode => Requests::Mode(mode),
@@ -200,7 +202,7 @@ pub fn replica(
         me,
         entry,
         key: key.clone(),
-        check: usig.check(),
+        check,
         requests,
         admission: config.admission.clone(),
         tuning: config.tuning,
@@ -216,7 +218,7 @@ pub fn replica(
         service,
         signer: ClientSigner::signature(key.clone(), membership.group_domain()),
         keys: key,
-        usig: Box::new(usig),
+        usig,
         life,
         timeouts: config.timeouts,
         access: access(config),
@@ -227,12 +229,59 @@ pub fn replica(
     })?)
 }
 
+/// The device that a protocol rests on, in this process, and what checks those of others.
+fn trusted_counter(
+    counter: Counter,
+    membership: &Membership,
+    me: ReplicaId,
+    identity: DeviceIdentity,
+    group_secret: &[u8; 32],
+) -> Result<(Box<dyn Usig>, CounterCheck), BadDevice> {
+    Ok(match counter {
+        Counter::Usig => {
+            let usig = InProcess::open(membership, me, identity, Some(group_secret))?;
+            let check = CounterCheck::Usig(usig.check());
+            (Box::new(usig), check)
+        }
+        Counter::Trinx => {
+            let order = OrderCounter::open(membership, me, &identity, Some(group_secret))?;
+            let check = CounterCheck::Trinx(order.check());
+            (Box::new(order), check)
+        }
+    })
+}
+
+/// Checks certificates of one kind of device.
+enum CounterCheck {
+    Usig(Arc<Check>),
+    Trinx(Arc<OrderCheck>),
+}
+
+impl CounterCheck {
+    fn for_epoch(&self, membership: &Membership) -> Arc<dyn UsigCheck> {
+        match self {
+            Self::Usig(check) => Arc::new(check.for_epoch(membership)),
+            Self::Trinx(check) => Arc::new(check.for_epoch(membership)),
+        }
+    }
+
+    /// What devices of every kind have in common: the tags of clients.
+    fn sessions(&self, membership: &Membership, group_secret: &[u8; 32]) -> Option<Sessions> {
+        match self {
+            Self::Usig(check) => check.sessions(membership),
+            Self::Trinx(_) => {
+                Check::mac(group_secret, usig::context(&membership.domain())).sessions(membership)
+            }
+        }
+    }
+}
+
 /// Makes the parts of a replica that change with the epoch.
 struct Epochs {
     me: ReplicaId,
     entry: &'static Entry,
     key: KeyPair,
-    check: Arc<Check>,
+    check: CounterCheck,
     requests: Requests,
     admission: Admission,
     tuning: Tuning,
@@ -248,7 +297,7 @@ enum Requests {
 
 impl Epochs {
     fn try_verifier(&self, membership: &Arc<Membership>) -> Result<GroupVerifier, BadVerifier> {
-        let check = Arc::new(self.check.for_epoch(membership));
+        let check = self.check.for_epoch(membership);
         let me = Some((self.me, &self.key));
         let verifier = match &self.requests {
             Requests::Mode(mode) => GroupVerifier::new(membership.clone(), check, *mode, me)?,

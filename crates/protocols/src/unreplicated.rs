@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verifier};
 use pentarchy_core::batch::{Item, Proposal};
+use pentarchy_core::counter::Counter;
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
@@ -31,6 +32,7 @@ impl Protocol for Unreplicated {
         name: "unreplicated",
         replicas_factor: 0,
         speculative: false,
+        counter: Counter::Usig,
         source: "the baseline of the benchmarks",
     };
 

@@ -6,7 +6,7 @@
 use crate::audit::Audit;
 use crate::device::is_tagged;
 use pentarchy_core::auth::Verifier;
-use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::counter::{Certificate, Counter, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{ClientId, Epoch, Incarnation, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
@@ -58,6 +58,8 @@ pub struct Crypto {
     devices: Vec<Digest>,
     clients: BTreeMap<ClientId, Digest>,
     means: Means,
+    /// Which counter its devices are.
+    counter: Counter,
 }
 
 fn secret(kind: &'static str, seed: u64, index: usize) -> Digest {
@@ -100,7 +102,20 @@ impl Crypto {
             devices: (0..n).map(|index| secret("device", seed, index)).collect(),
             clients: (0..clients).map(client).chain((0..n).map(member)).collect(),
             means: Means::Signature,
+            counter: Counter::Usig,
         }
+    }
+
+    /// The same keys, but devices count like this.
+    #[must_use]
+    pub fn counting(self, counter: Counter) -> Self {
+        Self { counter, ..self }
+    }
+
+    /// How devices count.
+    #[must_use]
+    pub const fn counter(&self) -> Counter {
+        self.counter
     }
 
     /// The same keys, but clients use these means.

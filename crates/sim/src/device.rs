@@ -4,7 +4,9 @@
 //! that rests on it may fall, and checkers must notice.
 
 use crate::crypto::{Certifier, Crypto, INCARNATION, Tag};
-use pentarchy_core::counter::{Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig};
+use pentarchy_core::counter::{
+    Counter, Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig,
+};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
@@ -13,10 +15,6 @@ use pentarchy_core::request::Envelope;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-
-/// Where a fresh device stands, as its last position and as its last commitment: view 0 is open
-/// from the beginning.
-const START: Position = Position::new(View(0), Position::COMMITMENT);
 
 /// States to which a lying device can be set back.
 const SNAPSHOTS: usize = 256;
@@ -62,18 +60,19 @@ pub struct SimDevice {
 impl SimDevice {
     /// The device with which a replica begins.
     #[must_use]
-    pub const fn new(replica: ReplicaId, crypto: Arc<Crypto>) -> Self {
+    pub fn new(replica: ReplicaId, crypto: Arc<Crypto>) -> Self {
         Self::reborn(replica, INCARNATION, crypto)
     }
 
     /// A fresh device of another life.
     #[must_use]
-    pub const fn reborn(replica: ReplicaId, incarnation: Incarnation, crypto: Arc<Crypto>) -> Self {
+    pub fn reborn(replica: ReplicaId, incarnation: Incarnation, crypto: Arc<Crypto>) -> Self {
+        let start = crypto.counter().start();
         Self {
             by: Certifier { replica, incarnation, epoch: Epoch(0) },
             crypto,
-            last: START,
-            committed: START,
+            last: start,
+            committed: start,
             in_view: BTreeMap::new(),
             recent: VecDeque::new(),
             earlier: None,
@@ -89,6 +88,12 @@ impl SimDevice {
     #[must_use]
     pub const fn certifier(&self) -> Certifier {
         self.by
+    }
+
+    /// How it counts.
+    #[must_use]
+    pub fn counter(&self) -> Counter {
+        self.crypto.counter()
     }
 
     /// Where it stands: the last position and the last commitment.
@@ -108,7 +113,8 @@ impl SimDevice {
     /// The same device, but it lies if `fault` is [`DeviceFault::RollBack`].
     #[must_use]
     pub fn with(self, fault: DeviceFault) -> Self {
-        let earlier = (fault == DeviceFault::RollBack).then(|| vec![(START, START)]);
+        let start = self.crypto.counter().start();
+        let earlier = (fault == DeviceFault::RollBack).then(|| vec![(start, start)]);
         Self { earlier, ..self }
     }
 
@@ -137,9 +143,10 @@ impl Usig for SimDevice {
             return Ok(());
         }
         self.by.epoch = membership.epoch;
-        (self.last, self.committed) = (START, START);
+        let start = self.crypto.counter().start();
+        (self.last, self.committed) = (start, start);
         if let Some(earlier) = &mut self.earlier {
-            *earlier = vec![(START, START)];
+            *earlier = vec![(start, start)];
         }
         self.in_view.clear();
         self.recent.clear();
@@ -157,7 +164,7 @@ impl Usig for SimDevice {
         if self.is_spent(position) {
             return Err(Refused::Spent);
         }
-        let committed = self.committed;
+        let committed = self.crypto.counter().names(position, self.last, self.committed);
         let certificate = self.crypto.certify(self.by, position, committed, digest);
         let ui = Ui { incarnation: self.by.incarnation, position, committed, certificate };
         self.last = position;
@@ -187,7 +194,7 @@ impl Usig for SimDevice {
     }
 
     fn restore(&mut self, memory: &Memory) -> Result<(), Refused> {
-        if self.last != START {
+        if self.last != self.crypto.counter().start() {
             return Err(Refused::Spent);
         }
         (self.last, self.committed) = (memory.last, memory.committed);
@@ -246,6 +253,24 @@ mod tests {
         assert_eq!(committed(&mut device, at(2, 0)), Ok(at(0, 4)), "leaving commits to nothing");
         assert_eq!(committed(&mut device, at(2, 2)), Ok(at(0, 4)));
         assert_eq!(committed(&mut device, at(2, 3)), Ok(at(2, 2)));
+    }
+
+    #[test]
+    fn of_trinx_leaving_names_the_position_before_and_nothing_else_does() {
+        let crypto = Crypto::new(3, 1, 0).counting(Counter::Trinx);
+        let mut device = SimDevice::new(ReplicaId(0), Arc::new(crypto));
+        let (a, none) = (Digest::of(b"a"), Position::default());
+        assert_eq!(device.create(at(0, 0), &a), Err(Refused::Spent));
+        let story = [
+            (at(0, 1), none),
+            (at(0, 4), none),
+            (at(1, 0), at(0, 4)),
+            (at(2, 0), at(1, 0)),
+            (at(2, 1), none),
+        ];
+        for (position, names) in story {
+            assert_eq!(device.create(position, &a).map(|ui| ui.committed), Ok(names));
+        }
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl Oracle {
         };
         let drifted_ms = options.heal_at / 1_000 * options.drift_ppm / 1_000_000;
         let slack_ms = options.skew_ms + drifted_ms + 1;
+        let counters = CounterUniqueness::of(crypto.counter());
         let mut validity = Validity::new(crypto);
         options.byzantine.iter().for_each(|(id, _)| validity.trusts(member_id(*id)));
         Self {
@@ -94,7 +95,7 @@ impl Oracle {
             validity,
             at_most_once: AtMostOnce::default(),
             checkpoints: Checkpoints::default(),
-            counters: CounterUniqueness::default(),
+            counters,
             handover: EpochHandover::new(membership.clone()),
             events_told: Events::default(),
             speculation: Speculation::default(),

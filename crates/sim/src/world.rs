@@ -205,7 +205,8 @@ impl<'a> World<'a> {
         log: Option<Log>,
     ) -> Self {
         let clients = options.clients + options.hostile.len();
-        let crypto = Arc::new(Crypto::new(seed, options.n, clients).with(options.means));
+        let crypto = Crypto::new(seed, options.n, clients).with(options.means);
+        let crypto = Arc::new(crypto.counting(factories.rules.counter));
         let ids: Arc<[ClientId]> = (0..clients).map(|i| client_id(seed, i)).collect();
         let traffic_max = bounds::traffic_max(
             options.places().len(),

@@ -4,9 +4,10 @@
 //! replica owns a small device that behaves even if everything else of the replica does not. Its
 //! whole behaviour is in [`usig`] or, for Hybster, in [`trinx`], and, if clients authenticate
 //! their requests to the devices, in [`session`]; each fits on a few screens so that it can be
-//! reviewed as a whole. The rest of the crate is not trusted to be more than available: where a device keeps its
-//! identity ([`identity`]), how others check its certificates ([`check`]), how it is reached
-//! ([`backend`]), and how a TrInX instance passes for a single counter ([`order_counter`]).
+//! reviewed as a whole. The rest of the crate is not trusted to be more than available: where a
+//! device keeps its identity ([`identity`]), how others check its certificates ([`check`]), how it
+//! is reached ([`backend`]), and how a TrInX instance passes for a single counter
+//! ([`order_counter`]).
 
 #![forbid(unsafe_code)]
 

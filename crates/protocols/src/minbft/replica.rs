@@ -16,6 +16,7 @@ use crate::common::timer::Timer;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
+use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::limits::REPLICAS_MAX;
@@ -109,6 +110,7 @@ impl Protocol for MinBft {
         name: "minbft",
         replicas_factor: 2,
         speculative: false,
+        counter: Counter::Usig,
         source: "Efficient Byzantine fault tolerance, section 4",
     };
 

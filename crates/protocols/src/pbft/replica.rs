@@ -16,6 +16,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::Proposal;
+use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
@@ -104,6 +105,7 @@ impl Protocol for Pbft {
         name: "pbft",
         replicas_factor: 3,
         speculative: false,
+        counter: Counter::Usig,
         source: "Practical Byzantine Fault Tolerance and Proactive Recovery, sections 4 and 5",
     };
 

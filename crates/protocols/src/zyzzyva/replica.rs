@@ -18,6 +18,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::Proposal;
+use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Membership;
@@ -136,6 +137,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
         },
         replicas_factor: factor(KIND),
         speculative: true,
+        counter: Counter::Usig,
         source: "Zyzzyva: Speculative Byzantine Fault Tolerance, section 3",
     };
 

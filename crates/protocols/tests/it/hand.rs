@@ -3,7 +3,7 @@
 
 use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
 use pentarchy_core::batch::{Batch, Proposal};
-use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::counter::{Certificate, Counter, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
@@ -105,6 +105,7 @@ impl Verifier for Seals {
 }
 
 struct Device {
+    counter: Counter,
     last: Position,
     committed: Position,
     certified: BTreeMap<Position, (Digest, Ui)>,
@@ -117,7 +118,7 @@ impl Device {
             return *ui;
         }
         assert!(position > self.last, "{id:?} goes back from {:?} to {position:?}", self.last);
-        let committed = self.committed;
+        let committed = self.counter.names(position, self.last, self.committed);
         self.last = position;
         if position.index >= Position::COMMITMENT {
             self.committed = position;
@@ -198,10 +199,11 @@ impl<P: Spoken> Group<P> {
         let members = vec![member; P::N];
         let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
         let membership = Arc::new(Membership { group, epoch, f: 1, members, base });
-        let start = Position::new(View(0), Position::COMMITMENT);
+        let counter = P::RULES.counter;
+        let start = counter.start();
         let node = || Node {
             core: None,
-            device: Device { last: start, committed: start, certified: BTreeMap::new() },
+            device: Device { counter, last: start, committed: start, certified: BTreeMap::new() },
             timers: BTreeMap::new(),
             log: Vec::new(),
             cut: 0,

@@ -4,10 +4,10 @@
 
 use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::counter::{Certificate, Counter, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
-    ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
+    ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot,
 };
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::ports::replica::{Input, Output};
@@ -44,6 +44,7 @@ fn certificate(id: ReplicaId, at: Position, committed: Position, digest: &Digest
 /// A trusted counter that never certifies two statements at one position.
 struct Device {
     id: ReplicaId,
+    counter: Counter,
     committed: Position,
     certified: BTreeMap<Position, (Digest, Ui)>,
 }
@@ -54,7 +55,8 @@ impl Device {
             assert_eq!(same, digest, "{:?} says something else at {position:?}", self.id);
             return *ui;
         }
-        let committed = self.committed;
+        let last = self.certified.keys().next_back().copied().unwrap_or(self.counter.start());
+        let committed = self.counter.names(position, last, self.committed);
         if position.index >= Position::COMMITMENT {
             self.committed = position;
         }
@@ -125,8 +127,9 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
             let mut out = Effects::default();
             let lies = liars.contains(&me.0);
             let core = (!lies).then(|| P::start(setup, &mut std::iter::empty(), &mut out));
-            let committed = Position::new(View(0), Position::COMMITMENT);
-            let device = Device { id: me, committed, certified: BTreeMap::new() };
+            let counter = P::RULES.counter;
+            let device =
+                Device { id: me, counter, committed: counter.start(), certified: BTreeMap::new() };
             first.push(out);
             net.nodes.push(Node {
                 core,

@@ -5,7 +5,7 @@
 
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::{Item, Proposal};
-use pentarchy_core::counter::Position;
+use pentarchy_core::counter::{Counter, Position};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Membership;
@@ -95,7 +95,7 @@ impl Protocol for Follow {
     type Output = Output;
 
     const RULES: Rules =
-        Rules { name: "follow", replicas_factor: 0, speculative: false, source: "a test" };
+        Rules { name: "follow", replicas_factor: 0, speculative: false, counter: Counter::Usig, source: "a test" };
 
     fn validate(
         _membership: &Membership,

@@ -2,9 +2,9 @@
 //! position, and positions ascend. Faulty replicas have honest devices, so it holds for them too.
 
 use super::{Broken, Verdict};
-use pentarchy_core::counter::{Position, Ui};
+use pentarchy_core::counter::{Counter, Position, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use std::collections::BTreeMap;
 
 /// The name of the property.
@@ -16,12 +16,19 @@ type Device = (ReplicaId, Incarnation, Epoch);
 /// What each device certified.
 #[derive(Default)]
 pub struct CounterUniqueness {
+    counter: Counter,
     /// Statements, and what was named as the last commitment with them.
     certified: BTreeMap<(Device, Position), (Digest, Position)>,
     last: BTreeMap<Device, (Position, Position)>,
 }
 
 impl CounterUniqueness {
+    /// Of devices that count like this.
+    #[must_use]
+    pub fn of(counter: Counter) -> Self {
+        Self { counter, ..Self::default() }
+    }
+
     /// A device gave an identifier to a statement.
     ///
     /// # Errors
@@ -41,15 +48,15 @@ impl CounterUniqueness {
             }
             return names(replica, ui, *named);
         }
-        let start = Position::new(View(0), Position::COMMITMENT);
+        let start = self.counter.start();
         let (last, committed) = self.last.get(&device).copied().unwrap_or((start, start));
         if position <= last {
             let detail = format!("{replica} certifies {position:?} after {last:?}");
             return Err(Broken::new(PROPERTY, detail));
         }
-        names(replica, ui, committed)?;
+        names(replica, ui, self.counter.names(position, last, committed))?;
         let commits = position.index >= Position::COMMITMENT;
-        let committed = if commits { position } else { ui.committed };
+        let committed = if commits { position } else { committed };
         self.last.insert(device, (position, committed));
         self.certified.insert((device, position), (digest, ui.committed));
         Ok(())
@@ -63,7 +70,7 @@ fn names(replica: ReplicaId, ui: &Ui, committed: Position) -> Verdict {
     }
     let (named, position) = (ui.committed, ui.position);
     let detail = format!(
-        "{replica} names {named:?} at {position:?} as its last commitment, which is {committed:?}"
+        "{replica} names {named:?} at {position:?} as what was before, which is {committed:?}"
     );
     Err(Broken::new(PROPERTY, detail))
 }
@@ -72,6 +79,7 @@ fn names(replica: ReplicaId, ui: &Ui, committed: Position) -> Verdict {
 mod tests {
     use super::*;
     use pentarchy_core::counter::Certificate;
+    use pentarchy_core::ids::View;
 
     fn ui(view: u64, index: u64, committed: (u64, u64)) -> Ui {
         let at = |view, index| Position::new(View(view), index);

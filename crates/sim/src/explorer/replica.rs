@@ -271,14 +271,16 @@ impl Replica {
     /// Positions ascend, so each is certified once; and each certificate names the commitment
     /// before it.
     fn judge_certificate(&mut self, ui: &Ui, outcome: &mut Outcome) {
-        if let Some((last, committed)) = self.stands
-            && (ui.position <= last || ui.committed != committed)
+        let counter = self.device.counter();
+        let (last, committed) = self.stands.unwrap_or((counter.start(), counter.start()));
+        if self.stands.is_some()
+            && (ui.position <= last || ui.committed != counter.names(ui.position, last, committed))
         {
             let detail = format!("{} certifies {ui:?} after {last:?}, {committed:?}", self.id);
             outcome.broken = Some(Broken::new("counter_uniqueness", detail));
         }
         let commits = ui.position.index >= Position::COMMITMENT;
-        let committed = if commits { ui.position } else { ui.committed };
+        let committed = if commits { ui.position } else { committed };
         self.stands = Some((ui.position, committed));
     }
 

@@ -588,12 +588,18 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
     use crate::swarm::SimConfig;
+    use pentarchy_core::counter::Counter;
     use pentarchy_core::protocol::Rules;
 
     #[test]
     fn what_is_written_is_read_as_the_same_options() {
-        let rules =
-            Rules { name: "any", replicas_factor: 2, speculative: false, source: "nowhere" };
+        let rules = Rules {
+            name: "any",
+            replicas_factor: 2,
+            speculative: false,
+            counter: Counter::Usig,
+            source: "nowhere",
+        };
         for seed in 0..2_000 {
             for device in DEVICES.map(|(_, device)| device) {
                 let config = SimConfig { device, ..SimConfig::default() };

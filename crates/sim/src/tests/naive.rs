@@ -3,7 +3,7 @@
 
 use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
 use pentarchy_core::batch::{Item, Proposal};
-use pentarchy_core::counter::Position;
+use pentarchy_core::counter::{Counter, Position};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
@@ -118,8 +118,13 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
     type Input = Input;
     type Output = Output;
 
-    const RULES: Rules =
-        Rules { name: "naive", replicas_factor: 2, speculative: false, source: "none" };
+    const RULES: Rules = Rules {
+        name: "naive",
+        replicas_factor: 2,
+        speculative: false,
+        counter: Counter::Usig,
+        source: "none",
+    };
 
     fn validate(
         _: &Membership,

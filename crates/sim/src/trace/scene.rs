@@ -78,7 +78,8 @@ impl Scene {
         let membership = Arc::new(membership(SEED, n, (n - 1) / factor));
         let clients: Arc<[ClientId]> =
             (0..usize::from(Self::CLIENTS)).map(|index| client_id(SEED, index)).collect();
-        let crypto = Arc::new(Crypto::new(SEED, n, clients.len()));
+        let crypto = Crypto::new(SEED, n, clients.len()).counting(protocol.rules.counter);
+        let crypto = Arc::new(crypto);
         let mut scene = Self {
             nodes: Vec::new(),
             timers: vec![BTreeSet::new(); n],
