@@ -4,6 +4,7 @@
 //! | name | replicas | module |
 //! | --- | --- | --- |
 //! | `minbft` | `2f + 1` | [`minbft`] |
+//! | `hybster` | `2f + 1` | [`hybster`] |
 //! | `pbft` | `3f + 1` | [`pbft`] |
 //! | `zyzzyva` | `3f + 1` | [`zyzzyva`] |
 //! | `zyzzyva5` | `5f + 1` | [`zyzzyva`] |
@@ -16,6 +17,7 @@
 extern crate alloc;
 
 pub mod common;
+pub mod hybster;
 pub mod minbft;
 pub mod pbft;
 pub mod unreplicated;
@@ -79,7 +81,7 @@ pub struct Entry {
 }
 
 /// Every protocol.
-pub static PROTOCOLS: [Entry; 6] = [
+pub static PROTOCOLS: [Entry; 7] = [
     Entry {
         rules: minbft::MinBft::RULES,
         start: start_minbft,
@@ -100,6 +102,17 @@ pub static PROTOCOLS: [Entry; 6] = [
         in_museum: false,
         forger: Some(pbft::Byzantine::boxed),
         is_settled: pbft::is_settled,
+        starts: &[],
+    },
+    Entry {
+        rules: hybster::Hybster::RULES,
+        start: start_hybster,
+        client: voting_client,
+        check_records: Erased::<hybster::Hybster>::check_records,
+        for_users: true,
+        in_museum: false,
+        forger: Some(hybster::Byzantine::boxed),
+        is_settled: hybster::is_settled,
         starts: &[],
     },
     Entry {
@@ -168,6 +181,10 @@ fn start_minbft(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore>
 
 fn start_pbft(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
     Box::new(Erased::<pbft::Pbft>::start(setup, out))
+}
+
+fn start_hybster(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<hybster::Hybster>::start(setup, out))
 }
 
 fn start_unreplicated(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {

@@ -105,6 +105,16 @@ fn pbft_in_a_perfect_network() {
 }
 
 #[test]
+fn hybster_in_a_perfect_network() {
+    in_a_perfect_network("hybster");
+}
+
+#[test]
+fn hybster_survives_faults() {
+    survives_faults("hybster", 60);
+}
+
+#[test]
 fn zyzzyva_in_a_perfect_network() {
     in_a_perfect_network("zyzzyva");
 }
