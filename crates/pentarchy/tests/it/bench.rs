@@ -75,7 +75,7 @@ fn a_baseline_is_no_protocol_for_services() {
     assert!(stderr(&output).contains("no protocol \"unreplicated\""), "{}", stderr(&output));
     let output = run(&["bench", "--protocol", "raft"]);
     assert!(
-        stderr(&output).contains("there is: minbft, pbft, zyzzyva, zyzzyva5, unreplicated"),
+        stderr(&output).contains("there is: minbft, pbft, hybster, zyzzyva, zyzzyva5,"),
         "{}",
         stderr(&output)
     );

@@ -34,6 +34,11 @@ fn a_group_of_pbft_goes_on_after_all_of_it_has_stopped() {
     goes_on_after_all_of_it_has_stopped("pbft", 4);
 }
 
+#[test]
+fn a_group_that_runs_hybster_goes_on_after_all_of_it_has_stopped() {
+    goes_on_after_all_of_it_has_stopped("hybster", 3);
+}
+
 fn goes_on_after_all_of_it_has_stopped(protocol: &str, n: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let cluster = LocalCluster::builder().protocol(protocol).data(folder.path());

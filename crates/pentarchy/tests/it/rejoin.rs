@@ -31,6 +31,11 @@ fn a_group_of_pbft_outlives_the_memory_of_each_of_its_members() {
     outlives_the_memory_of_each_of_its_members("pbft");
 }
 
+#[test]
+fn a_group_that_runs_hybster_outlives_the_memory_of_each_of_its_members() {
+    outlives_the_memory_of_each_of_its_members("hybster");
+}
+
 fn outlives_the_memory_of_each_of_its_members(protocol: &str) {
     let cluster = LocalCluster::builder().protocol(protocol);
     let mut cluster = cluster.start(service).expect("a cluster");

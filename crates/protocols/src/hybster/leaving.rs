@@ -126,8 +126,8 @@ impl Hybster {
         self.leave(out);
     }
 
-    /// Sends VIEW-CHANGE for the view behind each that can be left, up to the one that it wants. Its
-    /// own PREPAREs and NEW-VIEW must have come back before: it has to show them with their
+    /// Sends VIEW-CHANGE for the view behind each that can be left, up to the one that it wants.
+    /// Its own PREPAREs and NEW-VIEW must have come back before: it has to show them with their
     /// certificates, which only the loopback brings.
     pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
         while self.phase == Phase::Changing && self.left < self.frame.view {
@@ -213,8 +213,8 @@ impl Hybster {
         accepted.map(Basis::Accepted)
     }
 
-    /// A quorum of these that comes from no later view than the one that it accepted last, and whose
-    /// batches are here, so that whoever sees them shown by this replica gets them from it.
+    /// A quorum of these that comes from no later view than the one that it accepted last, and
+    /// whose batches are here, so that whoever sees them shown by this replica gets them from it.
     fn resolve(
         &mut self,
         members: Vec<CertifiedViewChange>,
@@ -256,9 +256,9 @@ impl Hybster {
         longest
     }
 
-    /// The PREPAREs of the entered view behind a slot, up to the last that it committed to: those it
-    /// holds the batches of, and none that a lying primary made up with a batch that nobody can find
-    /// or a time that has not come.
+    /// The PREPAREs of the entered view behind a slot, up to the last that it committed to: those
+    /// it holds the batches of, and none that a lying primary made up with a batch that nobody can
+    /// find or a time that has not come.
     fn own_prepares(&self, after: Slot) -> Vec<Prepared> {
         let hidden = u64::from(mutant!("hybster.hides-last-commitment"));
         let shown = (after.next().0..self.frame.next_slot.0 - hidden).map_while(|slot| {

@@ -13,7 +13,7 @@
 //! | `Prepare` | primary | independent, `[v|s+1]` | slot `s` orders this batch |
 //! | `Commit` | backup | independent, `[v|s+1]` | I hold that batch and commit to it |
 //! | `ViewChange` | any | continuing, `[v|0]` | I left all lower views; what I have to show |
-//! | `NewView` | primary | independent, `[v|1]` | a quorum of VIEW-CHANGEs; I propose what follows |
+//! | `NewView` | primary | independent, `[v|1]` | a quorum of VIEW-CHANGEs; I propose that |
 //! | `Enter` | backup | independent, `[v|1]` | I accepted that NEW-VIEW and commit to all of it |
 //! | `Acknowledge` | any | signature | I accepted that NEW-VIEW, but had left its view |
 //! | `ViewChanges` | any | itself | why I could leave a view |
@@ -35,9 +35,9 @@
 //! # Deviations from the paper
 //! One certificate on the NEW-VIEW proposes all slots that it takes over, and one ENTER commits to
 //! them. A NEW-VIEW comes from the highest `v_from` among its members, which must be established. A
-//! view-change certificate has to be resolved. A replica leaves a view only when `f + 1` ask for it.
-//! COMMITs carry digests; bodies are fetched by digest. CHECKPOINTs and ACKNOWLEDGEs are signed.
-//! Each has its reason on the protocol's page.
+//! view-change certificate has to be resolved. A replica leaves a view only when `f + 1` ask for
+//! another. COMMITs carry digests; bodies are fetched by digest. CHECKPOINTs and ACKNOWLEDGEs are
+//! signed. Each has its reason on the protocol's page.
 
 mod byzantine;
 mod certificate;
@@ -51,8 +51,6 @@ mod record;
 mod renew;
 mod replica;
 mod resend;
-#[cfg(test)]
-mod tests;
 mod view_change;
 
 pub use byzantine::Byzantine;

@@ -1,5 +1,5 @@
-//! Normal case: propose, commit, decide (Hybster section 5.2.1). What is decided is executed in order
-//! (`common/frame/execution.rs`).
+//! Normal case: propose, commit, decide (Hybster section 5.2.1). What is decided is executed in
+//! order (`common/frame/execution.rs`).
 
 use super::message::Message;
 use super::record::Record;
@@ -127,7 +127,7 @@ impl Hybster {
         }
     }
 
-    /// A quorum of commitments to what the PREPARE orders, the PREPARE among them, decides the slot.
+    /// A quorum of commitments to what the PREPARE orders, itself among them, decides the slot.
     fn decide(&mut self, slot: Slot) {
         let quorum = self.frame.quorum();
         let Some(state) = self.window.get_mut(slot) else { return };

@@ -148,8 +148,8 @@ impl Hybster {
         }
     }
 
-    /// Accepts the highest NEW-VIEW whose batches are all here: what is accepted can be executed and
-    /// handed on.
+    /// Accepts the highest NEW-VIEW whose batches are all here: what is accepted can be executed
+    /// and handed on.
     pub(super) fn try_accept(&mut self, out: &mut Effects<Self>) {
         let mut candidates: Vec<Verified<Message>> = self.candidates.values().cloned().collect();
         let view = |verified: &Verified<Message>| match &*verified.message {

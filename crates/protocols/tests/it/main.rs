@@ -3,6 +3,7 @@
 mod attacks;
 mod explore;
 mod hand;
+mod hybster;
 mod mutants;
 mod net;
 mod schedules;

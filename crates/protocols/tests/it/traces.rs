@@ -27,6 +27,11 @@ fn minbft() {
 }
 
 #[test]
+fn hybster() {
+    traces_of("hybster", 3);
+}
+
+#[test]
 fn pbft() {
     traces_of("pbft", 6);
 }

@@ -94,8 +94,13 @@ impl Protocol for Follow {
     type Input = Input;
     type Output = Output;
 
-    const RULES: Rules =
-        Rules { name: "follow", replicas_factor: 0, speculative: false, counter: Counter::Usig, source: "a test" };
+    const RULES: Rules = Rules {
+        name: "follow",
+        replicas_factor: 0,
+        speculative: false,
+        counter: Counter::Usig,
+        source: "a test",
+    };
 
     fn validate(
         _membership: &Membership,
