@@ -60,8 +60,8 @@ impl Wire for Position {
 /// position, in [`Ui::committed`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Counter {
-    /// Remembers the last commitment. View 0 needs no opening: it begins at [`Position::COMMITMENT`]
-    /// there.
+    /// Remembers the last commitment. View 0 needs no opening: it begins at
+    /// [`Position::COMMITMENT`] there.
     #[default]
     Usig,
     /// A counter of TrInX, at `0:0` in the beginning. At [`Position::LEAVE`] it names the position

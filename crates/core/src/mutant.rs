@@ -179,14 +179,13 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.taken-over-not-voted-for", "nobody votes for what a view took over"),
     mutant("pbft.leaving-not-kept", "that a view was left is not in the log"),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
-    mutant("hybster.decide-with-f", "f commitments decide a slot").young(),
-    mutant("hybster.flight-leaks", "a decided proposal stays counted as under way").young(),
-    mutant("hybster.prepare-of-any-view", "a PREPARE of another view counts in this one").young(),
-    mutant("hybster.commit-of-any-view", "a COMMIT of another view counts in this one").young(),
-    mutant("hybster.commit-skips-gaps", "a backup commits past a slot whose PREPARE it lacks")
-        .young(),
+    mutant("hybster.decide-with-f", "f commitments decide a slot"),
+    mutant("hybster.flight-leaks", "a decided proposal stays counted as under way"),
+    mutant("hybster.prepare-of-any-view", "a PREPARE of another view counts in this one"),
+    mutant("hybster.commit-of-any-view", "a COMMIT of another view counts in this one"),
+    mutant("hybster.commit-skips-gaps", "a backup commits past a slot whose PREPARE it lacks"),
     mutant("hybster.only-authors-repeat", "nobody passes on the PREPAREs of others").young(),
-    mutant("hybster.new-view-not-passed-on", "a NEW-VIEW is not sent again").young(),
+    mutant("hybster.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
     mutant("hybster.certificate-not-passed-on", "nobody gives others why it could leave").young(),
     mutant("hybster.never-acknowledges", "a NEW-VIEW that is accepted late is not acknowledged")
         .young(),
@@ -205,9 +204,8 @@ pub const MUTANTS: &[Mutant] = &[
         "what others showed when a view was left is not shown on",
     )
     .young(),
-    mutant("hybster.hides-last-commitment", "a VIEW-CHANGE shows all but the last commitment")
-        .young(),
-    mutant("hybster.omission-not-checked", "a VIEW-CHANGE may leave out commitments").young(),
+    mutant("hybster.hides-last-commitment", "a VIEW-CHANGE shows all but the last commitment"),
+    mutant("hybster.omission-not-checked", "a VIEW-CHANGE may leave out commitments"),
     mutant("hybster.from-not-checked", "a VIEW-CHANGE may come from a view below its last word")
         .young(),
     mutant("hybster.members-not-checked", "a NEW-VIEW is believed whatever its members show")
@@ -219,23 +217,20 @@ pub const MUTANTS: &[Mutant] = &[
         "a view follows from one that nobody correct may have accepted",
     )
     .young(),
-    mutant("hybster.new-view-on-lowest-base", "a view begins on the lowest checkpoint shown")
-        .young(),
-    mutant("hybster.new-view-takes-shortest", "a view takes over the shortest list shown").young(),
-    mutant("hybster.nothing-taken-over", "what a view took over is forgotten as it is entered")
-        .young(),
-    mutant("hybster.slots-used-again", "a view orders in slots that it took over").young(),
+    mutant("hybster.new-view-on-lowest-base", "a view begins on the lowest checkpoint shown"),
+    mutant("hybster.new-view-takes-shortest", "a view takes over the shortest list shown"),
+    mutant("hybster.nothing-taken-over", "what a view took over is forgotten as it is entered"),
+    mutant("hybster.slots-used-again", "a view orders in slots that it took over"),
     mutant("hybster.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
         .young(),
-    mutant("hybster.commit-not-kept", "a commitment is not in the log").young(),
-    mutant("hybster.leaving-not-kept", "that a view was left is not in the log").young(),
-    mutant("hybster.entry-not-kept", "how a view was entered is not in the log").young(),
-    mutant("hybster.says-nothing-again", "after a crash nothing is said again").young(),
+    mutant("hybster.commit-not-kept", "a commitment is not in the log"),
+    mutant("hybster.leaving-not-kept", "that a view was left is not in the log"),
+    mutant("hybster.entry-not-kept", "how a view was entered is not in the log"),
+    mutant("hybster.says-nothing-again", "after a crash nothing is said again"),
     mutant("hybster.own-prepares-forgotten", "after a crash own PREPAREs have no certificate")
         .young(),
-    mutant("hybster.entry-not-kept-again", "how a view was entered is lost when the log is cut")
-        .young(),
-    mutant("hybster.commitment-not-kept-again", "a commitment is lost when the log is cut").young(),
+    mutant("hybster.entry-not-kept-again", "how a view was entered is lost when the log is cut"),
+    mutant("hybster.commitment-not-kept-again", "a commitment is lost when the log is cut"),
     mutant("zyzzyva.clients-not-rolled-back", "what was taken back stays in the client table")
         .young(),
     mutant("zyzzyva.certificate-of-f", "f signatures are a commit certificate").young(),

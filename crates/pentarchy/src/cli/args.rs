@@ -174,7 +174,7 @@ pub struct GroupArgs {
     /// The protocol that the replicas run
     #[arg(long, default_value = "minbft", value_name = "NAME")]
     pub protocol: String,
-    /// Faulty replicas to tolerate; MinBFT needs 2f + 1 replicas, PBFT and Zyzzyva 3f + 1
+    /// Faulty replicas to tolerate; MinBFT and Hybster need 2f + 1 replicas, others 3f + 1
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub f: usize,
     /// How clients convince replicas

@@ -372,8 +372,9 @@ impl NewView {
         Start { base, list: slots.map_while(|slot| change.batch(slot)).collect() }
     }
 
-    /// Whether one of those who accepted the origin's NEW-VIEW must be correct, and have checked it:
-    /// `f + 1` members that come from there, or that acknowledged it otherwise. View 0 needs none.
+    /// Whether one of those who accepted the origin's NEW-VIEW must be correct, and have checked
+    /// it: `f + 1` members that come from there, or that acknowledged it otherwise. View 0 needs
+    /// none.
     #[must_use]
     pub fn is_established(&self, weak: usize) -> bool {
         let origin = self.changes.origin();

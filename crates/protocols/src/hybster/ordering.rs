@@ -72,7 +72,8 @@ impl Hybster {
         if view != self.frame.entered && !mutant!("hybster.prepare-of-any-view") {
             self.frame.keep_early(verified, view, Some(slot));
         } else if self.store_prepare(verified, slot, out) {
-            self.advance(out);
+            // It may be of the view that is being left, and bring what the next one waits for.
+            self.bodies_changed(out);
         }
         self.leave(out);
     }

@@ -105,7 +105,9 @@ impl Resumes for Hybster {
 impl Hybster {
     /// What was executed was decided. Nobody commits to it again for this replica alone.
     fn recall_decisions(&mut self, past: &Past) {
-        for slot in (self.window.low().0 + 1..=self.frame.committed.0).map(Slot) {
+        // A state that was fetched may lie far above the last one that the log proves.
+        let last = self.frame.committed.min(self.window.high());
+        for slot in (self.window.low().0 + 1..=last.0).map(Slot) {
             let Some(state) = self.window.get_mut(slot) else { continue };
             state.decided = state.batch.is_some();
             self.frame.recall_executed(slot, state.batch);

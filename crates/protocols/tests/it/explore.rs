@@ -88,6 +88,18 @@ fn no_liar_breaks_pbft() {
     }
 }
 
+/// The same of Hybster, and with views that nobody opens in time.
+#[test]
+fn no_liar_breaks_hybster() {
+    for (liar, timeouts) in [(None, 2), (Some(0), 1), (Some(1), 1), (Some(2), 2)] {
+        let liar = liar.map(ReplicaId);
+        let plan = Plan { liar, timeouts, states_max: states(8_000), ..Plan::default() };
+        let report = explore(&plan, &explored_as("hybster"), |_| true).expect("a plan");
+        eprintln!("liar {liar:?}: {report}");
+        assert!(report.found.is_none() && report.states > 1_000, "{report}");
+    }
+}
+
 #[test]
 fn a_small_plan_is_explored_to_its_end() {
     let plan = Plan { requests: 1, timeouts: 0, ..Plan::default() };

@@ -191,7 +191,7 @@ fn a_view_that_was_never_opened_is_no_origin() {
     assert!(r2.is_empty() || r2[0] == first, "{r2:?}");
     // Worth checking: believed, it would have taken the place of what r0 has executed.
     let believed = mutant::with(Some("hybster.acknowledged-by-none"), origin_that_never_was);
-    assert_eq!(believed[1], [first.clone()]);
+    assert_eq!(believed[1], std::slice::from_ref(&first));
     assert!(!believed[0].is_empty() && believed[0][0] != first, "{believed:?}");
 }
 

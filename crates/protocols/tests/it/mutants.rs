@@ -45,6 +45,19 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
 }
 
 #[test]
+fn random_worlds_find_seeded_bugs_of_hybster() {
+    let expected = [
+        ("hybster.decide-with-f", "agreement"),
+        ("hybster.commit-skips-gaps", "liveness"),
+        ("hybster.new-view-not-passed-on", "liveness"),
+        ("hybster.hides-last-commitment", "acceptance"),
+        ("hybster.slots-used-again", "liveness"),
+        ("hybster.nothing-taken-over", "liveness"),
+    ];
+    find_all("hybster", &expected);
+}
+
+#[test]
 fn random_worlds_find_seeded_bugs_of_zyzzyva() {
     find_all("zyzzyva", &[("zyzzyva.clients-not-rolled-back", "checkpoint")]);
 }

@@ -274,6 +274,24 @@ fn twins_break_nothing_unless_their_device_is_copied() {
     assert!(broken.contains("agreement"), "{broken:?}");
 }
 
+/// With TrInX, too: a counter that names less than a USIG is still one that cannot go back.
+#[test]
+fn twins_break_nothing_of_hybster_unless_their_device_is_copied() {
+    let (config, factories) = (SimConfig::default(), factories("hybster"));
+    let all = schedules(2);
+    run_schedules(&all, 0..all.len() as u64, jobs(), &config, &factories, |outcome| {
+        outcome.as_ref().unwrap_or_else(|violation| panic!("{violation}"));
+        true
+    });
+    let config = SimConfig { device: DeviceFault::Clone, ..config };
+    let mut broken = BTreeSet::new();
+    run_schedules(&all, 0..all.len() as u64, jobs(), &config, &factories, |outcome| {
+        broken.extend(outcome.as_ref().err().map(|violation| violation.broken.property));
+        !broken.contains("agreement")
+    });
+    assert!(broken.contains("agreement"), "{broken:?}");
+}
+
 /// Lies that replicas report are told, and found, in the first few hundred seeds at the latest.
 /// Devices keep MinBFT's replicas from signing two proposals or votes; what clients send here is
 /// seldom too much for a batch.
