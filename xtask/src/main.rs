@@ -5,6 +5,7 @@
 mod check;
 mod fuzz;
 mod instructions;
+mod spec;
 mod tcb;
 mod tidy;
 mod tree;
@@ -27,6 +28,8 @@ usage: cargo xtask <command>
                                     kept and what runs found
   instructions [--bless]            counts the instructions of a request's path, if valgrind is
                                     there, and compares with docs/instructions.md, or renews it
+  spec                              checks the specification of Hybster with TLC; needs Java and
+                                    Python
   tidy                              the rules that no other tool knows
   tcb                               counts the lines of the trusted devices";
 
@@ -61,6 +64,7 @@ fn run() -> Result<(), Failure> {
             let bless = arguments.contains("--bless");
             finish(arguments).and_then(|()| instructions::run(&root, bless))
         }
+        Some("spec") => finish(arguments).and_then(|()| spec::spec(&root)),
         Some("tidy") => finish(arguments).and_then(|()| tidy::tidy(&root)),
         Some("tcb") => finish(arguments).and_then(|()| tcb::tcb(&root)),
         Some("help") => {

@@ -343,6 +343,14 @@ pub struct Start {
     pub list: Vec<Digest>,
 }
 
+impl Start {
+    /// The last slot that is taken over.
+    #[must_use]
+    pub fn end(&self) -> Slot {
+        Slot(self.base.0.saturating_add(self.list.len() as u64))
+    }
+}
+
 impl NewView {
     /// The view that it opens.
     #[must_use]

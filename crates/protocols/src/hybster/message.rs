@@ -86,7 +86,9 @@ pub struct Steps {
     pub enters: ReplicaSet,
 }
 
-impl More for Steps {}
+impl More for Steps {
+    type State = Digest;
+}
 
 impl Wire for Steps {
     fn encode(&self, to: &mut Writer) {
@@ -128,7 +130,7 @@ impl fmt::Debug for Message {
             }
             Self::NewView(opening) => {
                 let start = opening.start();
-                let end = Slot(start.base.0.saturating_add(start.list.len() as u64));
+                let end = start.end();
                 let (view, members) = (opening.view(), authors(&opening.changes));
                 write!(f, "NewView {view} of {members:?}, {} to {end}", start.base)
             }

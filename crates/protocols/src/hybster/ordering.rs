@@ -5,7 +5,7 @@ use super::message::Message;
 use super::record::Record;
 use super::replica::{Hybster, SlotState};
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::{ChangesViews, Orders};
+use crate::common::frame::hooks::{ChangesViews, Orders, Settles};
 use crate::common::frame::repair::Repair;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
@@ -19,12 +19,9 @@ impl Orders for Hybster {
         self.window.get(slot)?.batch
     }
 
-    fn decided(&self, slot: Slot) -> Option<Digest> {
-        // Behind its own last commitment a log could not say how far this replica had come.
-        if self.frame.is_durable && slot >= self.frame.next_slot {
-            return None;
-        }
-        self.window.get(slot).filter(|state| state.decided)?.batch
+    fn decided(&mut self, slot: Slot, _out: &mut Effects<Self>) -> Option<Digest> {
+        let may_tell = self.frame.may_tell(slot);
+        self.window.get(slot).filter(|state| state.decided && may_tell)?.batch
     }
 
     fn propose(&mut self, out: &mut Effects<Self>) {
@@ -56,6 +53,13 @@ impl Orders for Hybster {
     }
 }
 
+/// What it executes is final.
+impl Settles for Hybster {
+    fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
+        Some(state)
+    }
+}
+
 impl Hybster {
     /// Hybster section 5.2.1: a PREPARE.
     pub(super) fn on_prepare(
@@ -68,6 +72,9 @@ impl Hybster {
         if verified.author == self.frame.me {
             // Others may pass on earlier ones while this one waits for the disk.
             self.looping.remove(&(view, slot));
+            if view == self.frame.entered {
+                self.frame.note_spoken(slot);
+            }
         }
         if view != self.frame.entered && !mutant!("hybster.prepare-of-any-view") {
             self.frame.keep_early(verified, view, Some(slot));
@@ -117,6 +124,7 @@ impl Hybster {
         let Some(state) = self.window.get_mut(slot) else { return };
         if verified.author == self.frame.me {
             state.own_commit = Some(verified.clone());
+            self.frame.note_spoken(slot);
         }
         if state.commits.cast(verified.author, batch) == Cast::Counted {
             if state.prepare.is_some() && state.batch != Some(batch) {

@@ -42,6 +42,12 @@ impl Again {
         }
     }
 
+    /// The end of what an own NEW-VIEW takes over, to which it commits.
+    fn opens(&self) -> Option<Slot> {
+        let Message::NewView(opening) = self.message() else { return None };
+        Some(opening.start().end())
+    }
+
     /// What has to come back before a view can be left.
     fn loops(&self) -> Option<(View, Slot)> {
         match self.message() {
@@ -85,11 +91,12 @@ impl Resumes for Hybster {
         executed: Base,
         out: &mut Effects<Self>,
     ) {
-        self.frame.committed = executed.slot;
+        self.frame.executed = executed.slot;
         let mut past = Past::default();
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions(&past);
-        let upto = Slot(self.frame.next_slot.0 - 1);
+        let opened = past.said.iter().filter_map(Again::opens).max().unwrap_or_default();
+        let upto = Slot(self.frame.next_slot.0 - 1).max(opened);
         self.go_on(executed, upto, out);
         let silent = mutant!("hybster.says-nothing-again");
         for again in past.said.into_iter().filter(|_| !silent) {
@@ -106,16 +113,16 @@ impl Hybster {
     /// What was executed was decided. Nobody commits to it again for this replica alone.
     fn recall_decisions(&mut self, past: &Past) {
         // A state that was fetched may lie far above the last one that the log proves.
-        let last = self.frame.committed.min(self.window.high());
+        let last = self.frame.executed.min(self.window.high());
         for slot in (self.window.low().0 + 1..=last.0).map(Slot) {
             let Some(state) = self.window.get_mut(slot) else { continue };
             state.decided = state.batch.is_some();
             self.frame.recall_executed(slot, state.batch);
         }
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
-        self.frame.checkpoints.extent.begin(self.frame.committed);
+        self.frame.checkpoints.extent.begin(self.frame.executed);
         self.looping = past.said.iter().filter_map(Again::loops).collect();
-        let committed = self.frame.committed;
+        let committed = self.frame.executed;
         self.in_flight = self.looping.iter().filter(|(_, slot)| *slot > committed).count() as u64;
         self.frame.next_slot = self.frame.next_slot.max(committed.next());
     }

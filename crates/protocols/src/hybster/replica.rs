@@ -7,7 +7,7 @@ use crate::common::certificate::Check;
 use crate::common::checks::batch;
 use crate::common::frame::Frame;
 use crate::common::frame::events::Events;
-use crate::common::frame::hooks::{ChangesViews, Framed};
+use crate::common::frame::hooks::{ChangesViews, Framed, Settles};
 use crate::common::message::{Statements, in_bounds};
 use crate::common::record::Kept;
 use crate::common::timer::Timer;
@@ -226,11 +226,12 @@ impl Protocol for Hybster {
     }
 
     fn status(&self) -> Status {
-        self.frame.status(match self.phase {
+        let changing = match self.phase {
             Phase::Entered | Phase::Opening => "changing",
             Phase::Changing if self.left < self.frame.view => "leaving",
             Phase::Changing => "changing",
-        })
+        };
+        self.frame.status(changing, self.last_final())
     }
 }
 

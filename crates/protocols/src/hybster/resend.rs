@@ -42,7 +42,7 @@ impl Repairs for Hybster {
 
     /// Sends a peer PREPAREs that it lacks and own COMMITs for slots that it has not committed.
     fn answer_slots(&mut self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
-        let first = report.committed.max(self.window.low()).next();
+        let first = report.executed.max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
             let only_own = mutant!("hybster.only-authors-repeat");

