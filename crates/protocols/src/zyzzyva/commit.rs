@@ -89,7 +89,7 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
         self.landed = ahead.map(|ahead| (slot, ahead.state.history));
         let stands = slot <= self.frame.stable.slot || self.landed.is_some();
         if stands {
-            (self.last_final, self.halted) = (slot, None);
+            (self.last_final, self.halted, self.is_stranded) = (slot, None, false);
             self.forget_histories();
         }
         stands

@@ -26,7 +26,7 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
     /// Behind a checkpoint nothing is executed before that is final: then there is always a state
     /// that is final to go back to, and never one on the disk that is not.
     fn decided(&mut self, slot: Slot, out: &mut Effects<Self>) -> Option<Digest> {
-        if self.phase != Phase::Entered || self.halted.is_some() {
+        if self.phase != Phase::Entered || self.halted.is_some() || self.is_stranded {
             return None;
         }
         let parent = self.history(self.frame.executed)?;

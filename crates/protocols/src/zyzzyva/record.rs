@@ -146,7 +146,7 @@ impl<const KIND: usize> Resumes for Zyzzyva<KIND> {
         log.for_each(|record| self.recall(record, &mut past));
         let reached = self.recall_histories(executed.slot);
         self.recall_tip();
-        self.go_on(executed, reached, out);
+        self.go_on(executed, reached.max(executed.slot), out);
         for message in past.said {
             mark!("zyzzyva/said_again");
             out.send(To::All, message);
@@ -169,7 +169,14 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             state.history = (slot <= executed).then_some(history);
             reached = slot;
         }
-        self.frame.executed = executed.min(reached);
+        // A state that was fetched may lie above all that the log knows. Without its history there
+        // is no going on from it.
+        self.is_stranded = executed > reached;
+        if self.is_stranded {
+            mark!("zyzzyva/stranded");
+            self.forget_histories();
+        }
+        self.frame.executed = if self.is_stranded { self.frame.stable.slot } else { executed };
         self.last_final = self.frame.executed;
         self.shown = reached;
         self.recount();

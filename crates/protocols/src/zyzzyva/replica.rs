@@ -91,6 +91,8 @@ pub struct Zyzzyva<const KIND: usize> {
     pub(super) last_final: Slot,
     /// The slot behind which a state above the window was installed, with the history up to there.
     pub(super) landed: Option<(Slot, Digest)>,
+    /// Whether execution is at a state whose history is not known; another one is to be fetched.
+    pub(super) is_stranded: bool,
     /// A checkpoint is due behind this slot, and waits until it is final. Nothing is executed
     /// meanwhile.
     pub(super) halted: Option<Slot>,
@@ -206,6 +208,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             shown: Slot(0),
             last_final: frame.executed,
             landed: None,
+            is_stranded: false,
             halted: None,
             wanted: Slot(0),
             final_timer: None,
