@@ -21,7 +21,7 @@
 //! | `Confirmed` | any | itself | a quorum does |
 //! | `Vouch` | client | channel | sign what you answered me |
 //! | `Certificate` | client | itself | a quorum answered me alike |
-//! | `Shared` | | | what all protocols say: [`crate::common::message::Shared`]; checkpoints vouch for histories too |
+//! | `Shared` | | | what all protocols say: [`crate::common::message::Shared`] |
 //!
 //! # Normal case
 //! `ordering.rs`: the primary orders what waits at the end of each round; everyone executes it at

@@ -1,6 +1,6 @@
 //! Judging the primary: one that is slower than can be expected ([`crate::common::pace`]), that is
-//! proven to lie, or in whose view nothing becomes final, is objected to. To object is to ask for the next view, so that `f + 1` must
-//! agree; it lasts as long as its reason.
+//! proven to lie, or in whose view nothing becomes final, is objected to. To object is to ask for
+//! the next view, so that `f + 1` must agree; it lasts as long as its reason.
 
 use super::Frame;
 use super::hooks::{Framed, StateOf};
