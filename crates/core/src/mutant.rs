@@ -231,8 +231,7 @@ pub const MUTANTS: &[Mutant] = &[
         .young(),
     mutant("hybster.entry-not-kept-again", "how a view was entered is lost when the log is cut"),
     mutant("hybster.commitment-not-kept-again", "a commitment is lost when the log is cut"),
-    mutant("zyzzyva.clients-not-rolled-back", "what was taken back stays in the client table")
-        .young(),
+    mutant("zyzzyva.clients-not-rolled-back", "what was taken back stays in the client table"),
     mutant("zyzzyva.certificate-of-f", "f signatures are a commit certificate").young(),
     mutant(
         "zyzzyva.certificate-of-any-view",
@@ -255,27 +254,25 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log").young(),
     mutant("zyzzyva.final-with-f", "f COMMITs make a slot final").young(),
     mutant("zyzzyva.never-convicts", "contradicting orders prove nothing").young(),
-    mutant("zyzzyva.order-not-kept", "what is executed is not in the log").young(),
+    mutant("zyzzyva.order-not-kept", "what is executed is not in the log"),
     mutant("zyzzyva.any-history-is-good", "an order is followed whatever history it names").young(),
     mutant("zyzzyva.cut-orders", "what was executed is lost with the log below a checkpoint")
         .young(),
-    mutant("zyzzyva.rests-unsettled", "what was executed becomes final at checkpoints only")
-        .young(),
+    mutant("zyzzyva.rests-unsettled", "what was executed becomes final at checkpoints only"),
     mutant("zyzzyva.new-view-not-passed-on", "a NEW-VIEW is not sent again once it is entered")
         .young(),
     mutant("zyzzyva.older-views-count", "a view takes over what members show from any view")
         .young(),
     mutant("zyzzyva.certificates-not-taken", "a view takes over nothing for its certificate")
         .young(),
-    mutant("zyzzyva.takes-over-proven-only", "a view takes over only what has proof").young(),
-    mutant("zyzzyva.hides-last-slot", "a VIEW-CHANGE shows all but the last slot").young(),
+    mutant("zyzzyva.takes-over-proven-only", "a view takes over only what has proof"),
+    mutant("zyzzyva.hides-last-slot", "a VIEW-CHANGE shows all but the last slot"),
     mutant("zyzzyva.hides-certificate", "a VIEW-CHANGE shows no certificate").young(),
     mutant("zyzzyva.leaving-not-kept", "that a view was left is not in the log").young(),
     mutant(
         "zyzzyva.enters-without-agreement",
         "a view is entered without agreement on what it begins with",
-    )
-    .young(),
+    ),
     mutant("zyzzyva.confirm-not-kept", "what was confirmed is not in the log").young(),
     mutant("zyzzyva.entry-not-kept", "how a view was entered is not in the log").young(),
 ];
