@@ -151,8 +151,8 @@ pub struct HostLimits {
     /// Bytes that wait for a client before what else there is to say to it is dropped. If it reads
     /// next to nothing for five seconds, it is then disconnected. Also the bytes of results that
     /// one round collects for it. Above what is kept for a client
-    /// ([`CLIENT_REPLIES_BYTES_MAX`](pentarchy_core::limits::CLIENT_REPLIES_BYTES_MAX)), or it never
-    /// gets all of that when it asks again.
+    /// ([`CLIENT_REPLIES_BYTES_MAX`](pentarchy_core::limits::CLIENT_REPLIES_BYTES_MAX)), or it
+    /// never gets all of that when it asks again.
     pub client_queue_bytes: usize,
     /// Bytes that wait for a client above which its queries are not answered, and it is not sent
     /// again the events that it asks for; it has queries ordered, and asks for events again.
