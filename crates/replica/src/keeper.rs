@@ -50,7 +50,7 @@ impl Keeper {
 
     /// Has the disk write all that a round kept, with one sync.
     pub fn end_of_round(&self) {
-        if self.lag_entries() > 0 {
+        if self.lag_entries() > 0 || self.backing().has_state_for_log() {
             self.backing().write();
         }
     }

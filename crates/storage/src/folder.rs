@@ -6,7 +6,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// The file in a data folder whose lock says that a process uses the folder.
 const LOCK: &str = "lock";
@@ -18,14 +20,31 @@ pub struct OsFolder {
     /// Kept for as long as something in the data folder is open.
     lock: Option<Arc<fs::File>>,
     expected: Option<Expected>,
+    /// The size of files that were expected: one that is removed is written over for the next.
+    recycled_bytes: Option<u64>,
+    spare: Spare,
     /// Files whose names are gone. Their room is given back when the last handle is.
     removed: Vec<fs::File>,
 }
+
+/// A removed file whose room is kept for the next one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spare {
+    None,
+    /// Its former name is not durably gone: it must not be written to.
+    Unsynced,
+    Ready,
+}
+
+/// Its name, which is removed when the folder is opened.
+const SPARE: &str = "spare.new";
 
 /// A file that is being made by a thread.
 struct Expected {
     name: String,
     size: u64,
+    /// Somebody waits for it.
+    hurry: Arc<AtomicBool>,
     made: JoinHandle<io::Result<fs::File>>,
 }
 
@@ -70,7 +89,8 @@ impl OsFolder {
     }
 
     const fn at_path(path: PathBuf, lock: Option<Arc<fs::File>>) -> Self {
-        Self { path, lock, expected: None, removed: Vec::new() }
+        let (recycled_bytes, spare) = (None, Spare::None);
+        Self { path, lock, expected: None, recycled_bytes, spare, removed: Vec::new() }
     }
 
     /// Whether a process uses a data folder now.
@@ -164,14 +184,28 @@ impl Folder for OsFolder {
         if self.expected.is_some() {
             return;
         }
+        let recycles = self.spare == Spare::Ready && self.recycled_bytes == Some(size);
+        let spare = recycles.then(|| self.path.join(SPARE));
+        if recycles {
+            self.spare = Spare::None;
+        }
+        self.recycled_bytes = Some(size);
+        let hurry = Arc::new(AtomicBool::new(false));
+        let seen = hurry.clone();
         let make = move || {
-            let file = writable().create(true).truncate(true).open(path)?;
-            fill(&file, size)?;
+            let file = match spare {
+                Some(spare) => {
+                    fs::rename(spare, &path)?;
+                    writable().open(path)?
+                }
+                None => writable().create(true).truncate(true).open(path)?,
+            };
+            fill(&file, size, &seen)?;
             Ok(file)
         };
         // Without a thread it is made when it is wanted.
         let made = std::thread::Builder::new().name("prepare".to_owned()).spawn(make);
-        let expected = |made| Expected { name: name.to_owned(), size, made };
+        let expected = |made| Expected { name: name.to_owned(), size, hurry, made };
         self.expected = made.ok().map(expected);
     }
 
@@ -192,6 +226,13 @@ impl Folder for OsFolder {
 
     fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         let path = self.at("remove", name)?;
+        let size = fs::metadata(&path).map(|metadata| metadata.len()).ok();
+        if self.spare == Spare::None && size.is_some() && size == self.recycled_bytes {
+            let kept = fs::rename(&path, self.path.join(SPARE));
+            kept.map_err(|error| failed("remove", &path, error))?;
+            self.spare = Spare::Unsynced;
+            return Ok(());
+        }
         let open = fs::File::open(&path).ok();
         fs::remove_file(&path).map_err(|error| failed("remove", &path, error))?;
         let is_large = open.iter().any(|file| file.metadata().is_ok_and(is_large));
@@ -205,7 +246,11 @@ impl Folder for OsFolder {
     }
 
     fn sync(&mut self) -> Result<(), DiskError> {
-        sync_folder(&self.path)
+        sync_folder(&self.path)?;
+        if self.spare == Spare::Unsynced {
+            self.spare = Spare::Ready;
+        }
+        Ok(())
     }
 
     fn folder(&mut self, name: &str) -> Result<Box<dyn Folder>, DiskError> {
@@ -220,7 +265,8 @@ impl Folder for OsFolder {
 impl OsFolder {
     /// The file of this name if it was expected and could be made, and how many zeros are in it.
     fn take_expected(&mut self, name: &str) -> Option<(fs::File, u64)> {
-        let Expected { name: expected, size, made } = self.expected.take()?;
+        let Expected { name: expected, size, hurry, made } = self.expected.take()?;
+        hurry.store(true, Ordering::Relaxed);
         let made = made.join().ok()?.ok()?;
         (expected == name).then_some((made, size))
     }
@@ -269,7 +315,8 @@ impl File for OsFile {
         if std::mem::take(&mut self.ready) == size {
             return Ok(());
         }
-        fill(&self.file, size).map_err(self.failed("reserve room for"))
+        let filled = fill(&self.file, size, &AtomicBool::new(true));
+        filled.map_err(self.failed("reserve room for"))
     }
 
     fn sync(&mut self) -> Result<(), DiskError> {
@@ -281,15 +328,23 @@ impl File for OsFile {
 /// all of them.
 const STEP_BYTES: usize = 1 << 20;
 
+/// The longest that the disk is left alone between two of these.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+
 /// Makes a file of zeros, on the disk. Room that is only reserved would be less work here, and more
 /// at each later sync: the system would have to write down each time which part of it is in use.
-fn fill(file: &fs::File, size: u64) -> io::Result<()> {
+/// Unless somebody waits for it, the disk is left alone for as long as it was at work on this.
+fn fill(file: &fs::File, size: u64, hurry: &AtomicBool) -> io::Result<()> {
     file.set_len(size)?;
     let zeros = vec![0; STEP_BYTES.min(size as usize)];
     for offset in (0..size).step_by(STEP_BYTES) {
         let length = (size - offset).min(STEP_BYTES as u64) as usize;
+        let begun = Instant::now();
         file.write_all_at(&zeros[..length], offset)?;
         file.sync_data()?;
+        if !hurry.load(Ordering::Relaxed) {
+            std::thread::sleep(begun.elapsed().min(PAUSE_MAX));
+        }
     }
     Ok(())
 }
@@ -325,6 +380,37 @@ mod tests {
         let mut file = folder.create("smaller").unwrap();
         file.preallocate(10).unwrap();
         assert_eq!(file.size().unwrap(), 10);
+    }
+
+    #[test]
+    fn a_removed_file_is_written_over_for_the_next_one_once_its_name_is_gone() {
+        let (_parent, mut folder) = folder();
+        let size = STEP_BYTES as u64 + 512;
+        let make = |folder: &mut OsFolder, name: &str| {
+            folder.expect(name, size);
+            let mut file = folder.create(name).unwrap();
+            file.preallocate(size).unwrap();
+            let mut bytes = vec![1; size as usize];
+            file.read_at(&mut bytes, 0).unwrap();
+            assert!(bytes.iter().all(|byte| *byte == 0), "{name}");
+            file.write_at(&vec![9; size as usize], 0).unwrap();
+        };
+        ["1", "2"].map(|name| make(&mut folder, name));
+        folder.remove("1").unwrap();
+        assert_eq!(folder.list().unwrap(), ["2", "lock", SPARE]);
+        // Its name may come back after a crash: it must be as it was then.
+        make(&mut folder, "3");
+        let kept = fs::read(folder.path.join(SPARE)).unwrap();
+        assert!(kept.iter().all(|byte| *byte == 9));
+        folder.sync().unwrap();
+        make(&mut folder, "4");
+        assert_eq!(folder.list().unwrap(), ["2", "3", "4", "lock"]);
+        // A file of another size, and a second one, just go.
+        drop(folder.create("small").unwrap());
+        ["small", "2", "3"].map(|name| folder.remove(name).unwrap());
+        assert_eq!(folder.list().unwrap(), ["4", "lock", SPARE]);
+        crate::disk::remove_unfinished(&mut folder).unwrap();
+        assert_eq!(folder.list().unwrap(), ["4", "lock"]);
     }
 
     #[test]

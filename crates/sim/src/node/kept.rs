@@ -37,6 +37,9 @@ const SEGMENT_BYTES: u64 = 256 << 10;
 /// The same where clients send envelopes of any size: a record has to fit.
 const LARGE_SEGMENT_BYTES: u64 = 2 << 20;
 
+/// When the log has grown by so many segments, a state goes into files: soon, so that it happens.
+const GROWTH_SEGMENTS: u64 = 2;
+
 /// Operations of a disk among which it fails.
 const OPERATIONS: u64 = 4;
 
@@ -113,7 +116,8 @@ impl Kept {
     pub fn new(first: Arc<Membership>, identity: Identity, large: bool, mut rng: Rng) -> Self {
         let disk = SimDisk::new(rng.next_u64(), FAULTS);
         let segment_bytes = if large { LARGE_SEGMENT_BYTES } else { SEGMENT_BYTES };
-        let options = Options { segment_bytes, ..Options::new([7; 32]) };
+        let growth_bytes_max = GROWTH_SEGMENTS * segment_bytes;
+        let options = Options { segment_bytes, growth_bytes_max, ..Options::new([7; 32]) };
         let kept = kept::Kept::create(&mut *disk.root(), identity, first.clone(), options);
         let kept = kept.expect("a disk that works");
         let durable = kept.durable();

@@ -1,7 +1,8 @@
 //! Records of the log in words, for people who look at one. Nothing here is secret: what a device
 //! remembers is what it said, and contents are named by their digests.
 
-use super::entry::{self, CERTIFIED, EPOCH, ISSUED, MEMORY, RECORD, STABLE};
+use super::delta;
+use super::entry::{self, CERTIFIED, EPOCH, ISSUED, MEMORY, RECORD, STABLE, STATE};
 use bytes::Bytes;
 use pentarchy_core::counter::{Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
@@ -46,6 +47,12 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
         ISSUED => {
             let (ui, digest) = (Ui::decode(&mut from)?, Digest::decode(&mut from)?);
             ("issued", format!("{digest} at {}", at(ui.position)))
+        }
+        STATE => {
+            let (base, state) = delta::heads(&from.rest())?;
+            let bytes = body.len();
+            let (slot, digest, below) = (state.slot, state.state, base.slot);
+            ("state", format!("{digest} of {slot}, resting on {below}, {bytes} bytes"))
         }
         EPOCH | STABLE => {
             let base = Base::decode(&mut from)?;

@@ -1,5 +1,6 @@
 //! What the log of a replica holds.
 
+use super::delta::Delta;
 use bytes::Bytes;
 use pentarchy_core::counter::{Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
@@ -53,6 +54,11 @@ pub const EPOCH: u8 = 3;
 pub const STABLE: u8 = 4;
 pub const MEMORY: u8 = 5;
 pub const ISSUED: u8 = 6;
+/// A state, as what makes it of another one.
+pub const STATE: u8 = 7;
+
+/// Of the epoch, before all else.
+pub const EPOCH_BYTES: usize = 8;
 
 /// The largest record of a core: a message with what proves it.
 pub const RECORD_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
@@ -104,8 +110,18 @@ pub fn seal_epoch(
     (STABLE, to.into_vec())
 }
 
+/// A state, as kind and body of a record.
+pub fn seal_state(epoch: Epoch, delta: &Delta) -> (u8, Vec<u8>) {
+    let mut to = Writer::onto(Vec::with_capacity(delta.bytes() + 256));
+    epoch.encode(&mut to);
+    delta.encode(&mut to);
+    (STATE, to.into_vec())
+}
+
 /// What stands in a record.
 pub enum Opened {
+    /// An encoded [`Delta`].
+    State(Bytes),
     Entry(Epoch, Entry),
     Epoch(Arc<Membership>, Option<Proof>, Option<Mark>),
 }
@@ -126,6 +142,7 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
             let (ui, digest) = (Ui::decode(&mut from)?, Digest::decode(&mut from)?);
             Opened::Entry(epoch, Entry::Issued { ui, digest })
         }
+        STATE => return Ok(Opened::State(body.slice(EPOCH_BYTES..))),
         EPOCH | STABLE => {
             let base = Base::decode(&mut from)?;
             let lives: Vec<Life> = from.sequence(REPLICAS_MAX)?;

@@ -6,9 +6,13 @@
 //! that is durable. What has to be kept, and why: `docs/decisions/0005-durability.md`.
 
 mod certificates;
+mod chain;
+mod delta;
+mod deltas;
 mod describe;
 mod entry;
 mod keeper;
+mod look;
 mod queue;
 mod stepped;
 mod writer;
@@ -17,6 +21,7 @@ pub use certificates::Certificates;
 pub use describe::{Described, describe};
 pub use entry::{Entry, Mark};
 pub use keeper::{Backing, Keeper, Then};
+pub use look::newest_state;
 pub use queue::Scrubs;
 pub use stepped::{Job, Stepped};
 pub use writer::{Group, Measured, Writer};
@@ -26,6 +31,8 @@ use crate::error::StorageError;
 use crate::identity::Identity;
 use crate::log::{self, Log, Options, Recovered};
 use crate::snapshots::Snapshots;
+use chain::{Chain, Root};
+use delta::Delta;
 use entry::Opened;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Epoch, Slot};
@@ -98,6 +105,10 @@ impl Past {
 pub struct Kept {
     entries: Entries,
     states: States,
+    /// The newest state, if what changed since may be kept in the log.
+    tip: Option<Snapshot>,
+    /// The slot of the newest state.
+    newest: Option<Slot>,
 }
 
 /// The part of [`Kept`] that is in the log.
@@ -111,19 +122,22 @@ struct Entries {
     marked: Option<(Mark, Option<Mark>)>,
     /// What is appended belongs to a checkpoint.
     is_cutting: bool,
+    /// Which states are durable, here and in files.
+    chain: Chain,
 }
 
 /// The part of [`Kept`] that is in snapshots.
 struct States(Snapshots);
 
 impl Entries {
-    const fn new(
+    fn new(
         log: Log,
         membership: Arc<Membership>,
         proof: Option<Proof>,
         mark: Option<Mark>,
     ) -> Self {
-        Self { log, membership, proof, mark, marked: None, is_cutting: false }
+        let (marked, is_cutting, chain) = (None, false, Chain::default());
+        Self { log, membership, proof, mark, marked, is_cutting, chain }
     }
 
     fn append(&mut self, entry: &Entry) -> Result<u64, StorageError> {
@@ -158,20 +172,37 @@ impl Entries {
         self.log.append_beyond(kind, &body)
     }
 
+    /// Keeps a state as what makes it of the one before.
+    fn append_state(&mut self, delta: &Delta) -> Result<u64, StorageError> {
+        let (kind, body) = entry::seal_state(self.membership.epoch, delta);
+        let number = match self.is_cutting {
+            true => self.log.append_beyond(kind, &body),
+            false => self.log.append(kind, &body),
+        }?;
+        self.chain.add_delta(number, delta.state.slot);
+        Ok(number)
+    }
+
     /// Makes durable what was appended, and gives up what only a state before the last stable one
-    /// needs; if the log is full all the same, also what the one before that needs. States below
-    /// the slot that it gives may go.
+    /// needs; if the log is full all the same, also what the one before that needs. Files of states
+    /// below the slot that it gives may go.
     fn commit(&mut self) -> Result<Option<Slot>, StorageError> {
         self.log.commit()?;
         let Some((mark, before)) = self.marked.take() else { return Ok(None) };
-        if let Some(before) = before {
-            self.log.truncate_below(before.needed)?;
+        let mut below = None;
+        if let Some(before) = before
+            && let Some((slot, floor)) = self.chain.forget(mark.slot, before.slot)
+        {
+            self.log.truncate_below(before.needed.min(floor))?;
+            below = Some(slot);
         }
-        if self.log.is_full() {
-            self.log.truncate_below(mark.needed)?;
-            return Ok(Some(mark.slot));
+        if self.log.is_full()
+            && let Some((slot, floor)) = self.chain.forget_all(mark.slot)
+        {
+            self.log.truncate_below(mark.needed.min(floor))?;
+            below = Some(slot);
         }
-        Ok(before.map(|before| before.slot))
+        Ok(below)
     }
 }
 
@@ -181,33 +212,51 @@ impl States {
         self.0.save(snapshot, &behind.to_le_bytes()).map(drop)
     }
 
-    /// Behind which entry a log ends that fits these states, whether they can be read or not.
-    fn behind(&self) -> u64 {
-        let notes = self.0.list().filter_map(|stored| self.0.note(stored.slot));
-        let behind = notes.filter_map(|note| note.as_ref().try_into().ok().map(u64::from_le_bytes));
-        behind.max().unwrap_or(1)
+    /// Which states are there, and behind which entry each was saved.
+    fn roots(&self) -> impl Iterator<Item = Root> {
+        let behind = |slot: Slot| {
+            let note = self.0.note(slot)?.as_ref().try_into().ok()?;
+            Some(Root { slot, behind: u64::from_le_bytes(note) })
+        };
+        self.0.list().filter_map(move |stored| behind(stored.slot))
     }
 
-    /// Reads the states from the last stable one on, or the newest below it that can be read. Those
-    /// that cannot are given up.
-    fn load(&mut self, stable: Option<Slot>, damaged: &mut Vec<StorageError>) -> Vec<Snapshot> {
-        let slots: Vec<Slot> = self.0.list().map(|stored| stored.slot).collect();
-        let mut loaded: Vec<Snapshot> = Vec::new();
-        for slot in slots.into_iter().rev() {
-            if !loaded.is_empty() && stable.is_some_and(|stable| slot < stable) {
+    /// Behind which entry a log ends that fits these states, whether they can be read or not.
+    fn behind(&self) -> u64 {
+        self.roots().map(|root| root.behind).max().unwrap_or(1)
+    }
+
+    /// Reads the states in files from the newest one down to one that is not newer than the last
+    /// stable state, and gives each with the entry behind which it was saved. Those that cannot be
+    /// read are given up.
+    fn load(
+        &mut self,
+        stable: Option<Slot>,
+        damaged: &mut Vec<StorageError>,
+    ) -> Vec<(u64, Snapshot)> {
+        let roots: Vec<Root> = self.roots().collect();
+        let mut loaded: Vec<(u64, Snapshot)> = Vec::new();
+        for Root { slot, behind } in roots.into_iter().rev() {
+            if loaded.last().is_some_and(|(_, last)| stable.is_some_and(|it| last.slot <= it)) {
                 break;
             }
-            match self.0.load(slot, loaded.last()) {
-                Ok(snapshot) => loaded.push(snapshot),
+            match self.0.load(slot, loaded.last().map(|(_, snapshot)| snapshot)) {
+                Ok(snapshot) => loaded.push((behind, snapshot)),
                 Err(problem) => {
                     damaged.push(problem);
                     self.0.give_up(slot);
                 }
             }
         }
-        loaded.reverse();
         loaded
     }
+}
+
+/// Of these states, oldest first, those from the last stable one on, or the newest before it.
+fn from_stable(mut states: Vec<Snapshot>, stable: Option<Slot>) -> Vec<Snapshot> {
+    let older = states.iter().filter(|state| stable.is_some_and(|it| state.slot < it)).count();
+    states.drain(..older.min(states.len().saturating_sub(1)));
+    states
 }
 
 impl Kept {
@@ -234,7 +283,7 @@ impl Kept {
         let mut entries = Entries::new(log, membership.clone(), None, None);
         entries.begin_epoch(membership, None)?;
         entries.log.commit()?;
-        Ok(Self { entries, states: States(snapshots) })
+        Ok(Self { entries, states: States(snapshots), tip: None, newest: None })
     }
 
     /// Goes on from what was kept.
@@ -261,13 +310,16 @@ impl Kept {
         let lacking = || StorageError::Missing { what: "the epoch in the log".to_owned() };
         let (membership, proof) = found.epoch.take().ok_or_else(lacking)?;
         let mark = found.marks.last().copied();
-        let snapshots = states.load(mark.map(|mark| mark.slot), &mut damaged);
+        let stable = mark.map(|mark| mark.slot);
+        let files = states.load(stable, &mut damaged);
+        let snapshots = from_stable(chain::assemble(files, &found.states), stable);
         if snapshots.is_empty() && !damaged.is_empty() {
             return Err(damaged.remove(0));
         }
         let needed = found.needed(snapshots.last());
-        if recovered.first > needed || recovered.next < behind {
-            let (from, upto) = (needed, behind.max(recovered.first));
+        let first_entry = recovered.first.max(found.dropped);
+        if first_entry > needed || recovered.next < behind {
+            let (from, upto) = (needed, behind.max(first_entry));
             let what = format!("a part of the log, from record {from} to {upto},");
             return Err(StorageError::Missing { what });
         }
@@ -275,14 +327,18 @@ impl Kept {
             (of == membership.epoch && number >= needed).then_some((number, entry))
         };
         let entries = found.entries.into_iter().filter_map(of_epoch).collect();
-        let entries_of_log = Entries::new(log, membership.clone(), proof.clone(), mark);
-        let kept = Self { entries: entries_of_log, states };
+        let mut entries_of_log = Entries::new(log, membership.clone(), proof.clone(), mark);
+        entries_of_log.chain = chain_of(&states, &found.states);
+        let newest = snapshots.last().map(|newest| newest.slot);
+        // The next state goes into files, as what is damaged goes then.
+        let tip = snapshots.last().filter(|_| damaged.is_empty()).cloned();
+        let kept = Self { entries: entries_of_log, states, tip, newest };
         Ok((kept, Past { membership, proof, snapshots, entries, recovered, damaged }))
     }
 
     /// What waits to be written, at the start: nothing.
     fn queue(&self) -> Queue {
-        Queue::new(self.newest(), &self.entries.log)
+        Queue::new(self.newest, self.tip.clone(), &self.entries.log)
     }
 
     /// Keeps an entry of the present epoch and gives its number. Durable with the next
@@ -332,7 +388,10 @@ impl Kept {
     /// [`StorageError`]
     pub fn save(&mut self, snapshot: &Snapshot) -> Result<(), StorageError> {
         let behind = self.commit()?;
-        self.states.save(snapshot, behind)
+        self.states.save(snapshot, behind)?;
+        self.entries.chain.add_root(Root { slot: snapshot.slot, behind });
+        (self.newest, self.tip) = (Some(snapshot.slot), Some(snapshot.clone()));
+        Ok(())
     }
 
     /// A quorum vouches for a state that was saved, and of the log only entries from `needed` on
@@ -348,7 +407,7 @@ impl Kept {
     /// # Panics
     /// If entries are needed that were not needed before, or the state was not saved.
     pub fn stable(&mut self, slot: Slot, needed: u64) -> Result<u64, StorageError> {
-        assert!(self.states.0.newest() >= Some(slot), "a state is saved before it is needed");
+        assert!(self.newest >= Some(slot), "a state is saved before it is needed");
         self.entries.stable(Mark { slot, needed })
     }
 
@@ -366,8 +425,8 @@ impl Kept {
 
     /// The slot of the newest state that was saved, and was not found damaged at the start.
     #[must_use]
-    pub fn newest(&self) -> Option<Slot> {
-        self.states.0.newest()
+    pub const fn newest(&self) -> Option<Slot> {
+        self.newest
     }
 
     /// The last state that a quorum vouches for, and what is needed beside it.
@@ -390,6 +449,10 @@ struct Found {
     /// Oldest first.
     marks: Vec<Mark>,
     entries: Vec<(u64, Epoch, Entry)>,
+    /// Entries below this are left out: nothing that can be gone on from needs them.
+    dropped: u64,
+    /// States, oldest first.
+    states: Vec<chain::Read>,
     /// The first record that makes no sense.
     bad: Option<u64>,
 }
@@ -401,7 +464,13 @@ impl Found {
             Ok(Opened::Epoch(membership, proof, mark)) => {
                 self.epoch = Some((membership, proof));
                 self.marks.extend(mark);
+                if let (Some(_), [.., before, _, _]) = (mark, &self.marks[..]) {
+                    self.dropped = before.needed;
+                    let kept = self.entries.partition_point(|(number, ..)| *number < self.dropped);
+                    self.entries.drain(..kept);
+                }
             }
+            Ok(Opened::State(encoded)) => self.states.push((number, encoded)),
             Err(Malformed) => self.bad = self.bad.or(Some(number)),
         }
     }
@@ -411,6 +480,20 @@ impl Found {
         let reached = |mark: &&Mark| newest.is_some_and(|newest| mark.slot <= newest.slot);
         self.marks.iter().rev().find(reached).map_or(1, |mark| mark.needed)
     }
+}
+
+/// What is durable of states: those in files, and those in the log.
+fn chain_of(files: &States, log: &[chain::Read]) -> Chain {
+    let mut chain = Chain::default();
+    let mut roots: Vec<Root> = files.roots().collect();
+    roots.sort_by_key(|root| (root.behind, root.slot));
+    for (number, encoded) in log {
+        if let Ok((_, state)) = delta::heads(encoded) {
+            chain.add_delta(*number, state.slot);
+        }
+    }
+    roots.into_iter().for_each(|root| chain.add_root(root));
+    chain
 }
 
 /// Removes a log without entries: a crash came between its making and its use.

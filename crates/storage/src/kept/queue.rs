@@ -2,14 +2,18 @@
 //! thread.
 //!
 //! Two jobs go on side by side. One writes the log: all tasks that wait when it begins become
-//! durable together when it ends, so the slower the disk, the larger the groups. The other tends
-//! the states: it saves one at a time, behind the entries that come before it in the log, and
-//! removes those that nobody needs any more. [`Writer`](super::Writer) gives each a thread;
+//! durable together when it ends, so the slower the disk, the larger the groups. Among them are
+//! states of which little changed. The other one tends the states in files: it saves one at a time,
+//! behind the entries that come before it in the log, and removes those that nobody needs any
+//! more. [`Writer`](super::Writer) gives each a thread;
 //! [`Stepped`](super::Stepped) leaves it to its caller when a job ends.
 //!
 //! When the log has reached its bound, entries wait, until a checkpoint is under way: that may use
 //! the log's reserve, with all that waited, and makes room.
 
+use super::chain::Root;
+use super::delta::Delta;
+use super::deltas::Deltas;
 use super::{Entries, Entry, Mark, States};
 use crate::error::StorageError;
 use crate::log::Log;
@@ -33,6 +37,7 @@ pub(super) enum Task {
     Entry(Entry),
     Epoch(Arc<Membership>, Option<Proof>),
     Stable(Mark),
+    State(Delta),
 }
 
 impl Task {
@@ -40,6 +45,7 @@ impl Task {
     fn bytes(&self) -> usize {
         match self {
             Self::Entry(Entry::Record(record)) => record.len(),
+            Self::State(delta) => 64 + delta.bytes(),
             _ => 64,
         }
     }
@@ -55,6 +61,8 @@ pub(super) struct Tasks {
     tasks: Vec<Task>,
     /// They may use the reserve.
     is_cutting: bool,
+    /// States that have come into files since.
+    roots: Vec<Root>,
 }
 
 /// What became of tasks.
@@ -71,11 +79,21 @@ pub(super) struct Save {
     snapshot: Snapshot,
     /// Entries below this one have to be durable before.
     behind: u64,
+    /// Whether a state in the log rests on it.
+    is_base: bool,
+}
+
+impl Save {
+    const fn root(&self) -> Root {
+        Root { slot: self.snapshot.slot, behind: self.behind }
+    }
 }
 
 /// What there is to do for the states.
 pub(super) enum Chore {
     Save(Save),
+    /// The same for a state that is in the log: nothing waits for it.
+    Copy(Save),
     RemoveBelow(Slot),
     /// Writes damaged pieces anew, from a state that may have them.
     Repair(Snapshot),
@@ -85,11 +103,14 @@ pub(super) enum Chore {
 
 /// What came of a chore.
 pub(super) enum Done {
-    /// The state of this number and slot is durable.
-    Saved(u64, Slot),
-    Removed,
-    /// So many pieces were written anew.
-    Repaired(usize),
+    /// The state of this number is durable, in files.
+    Saved(u64, Root),
+    /// A state that is in the log is in files too.
+    Copied(Root),
+    /// Some are gone; so many damaged pieces are left.
+    Removed(usize),
+    /// So many pieces were written anew, and so many damaged ones are left.
+    Repaired(usize, usize),
     /// None if there is nothing to read.
     Scrubbed(Option<Scrubbed>),
 }
@@ -98,15 +119,22 @@ impl Chore {
     /// Does it.
     pub(super) fn carry_out(self, states: &mut States) -> Result<Done, StorageError> {
         Ok(match self {
-            Self::Save(Save { number, snapshot, behind }) => {
-                states.save(&snapshot, behind)?;
-                Done::Saved(number, snapshot.slot)
+            Self::Save(save) => {
+                states.save(&save.snapshot, save.behind)?;
+                Done::Saved(save.number, save.root())
+            }
+            Self::Copy(save) => {
+                states.save(&save.snapshot, save.behind)?;
+                Done::Copied(save.root())
             }
             Self::RemoveBelow(slot) => {
                 states.0.remove_below(slot)?;
-                Done::Removed
+                Done::Removed(states.0.spoiled())
             }
-            Self::Repair(snapshot) => Done::Repaired(states.0.repair(&snapshot)?),
+            Self::Repair(snapshot) => {
+                let repaired = states.0.repair(&snapshot)?;
+                Done::Repaired(repaired, states.0.spoiled())
+            }
             Self::Scrub => Done::Scrubbed(states.0.scrub_next()),
         })
     }
@@ -121,7 +149,7 @@ pub struct Scrubs {
     pub rounds: u64,
     /// Pieces that were found to be damaged.
     pub damaged: u64,
-    /// Pieces that were written anew.
+    /// Pieces that were written anew, or gave way to those of a newer state.
     pub repaired: u64,
     /// What was found since the last look, oldest first.
     pub problems: Vec<StorageError>,
@@ -145,6 +173,7 @@ impl Entries {
     /// Writes tasks and makes them durable, as far as there is room.
     pub(super) fn write(&mut self, tasks: Tasks) -> Result<Written, StorageError> {
         self.is_cutting = tasks.is_cutting;
+        tasks.roots.into_iter().for_each(|root| self.chain.add_root(root));
         let (mut tasks, mut left) = (tasks.tasks.into_iter(), Vec::new());
         for task in tasks.by_ref() {
             match self.carry_out(&task) {
@@ -164,6 +193,7 @@ impl Entries {
             Task::Entry(entry) => self.append(entry),
             Task::Epoch(membership, proof) => self.begin_epoch(membership.clone(), proof.clone()),
             Task::Stable(mark) => self.stable(*mark),
+            Task::State(delta) => self.append_state(delta),
         }
     }
 }
@@ -177,6 +207,14 @@ pub(super) struct Queue {
     saves: VecDeque<Save>,
     /// Whether one is being saved, or others are being removed.
     busy: bool,
+    /// The number of the one that is being saved.
+    saving: Option<u64>,
+    /// Those that are in the log.
+    deltas: Deltas,
+    /// One of those that is to go into files too.
+    copy: Option<Save>,
+    /// Those that have come into files, for the log to know.
+    roots: Vec<Root>,
     /// The number of the last one that was handed over.
     last: u64,
     /// All up to this number are durable, or were superseded by one that is.
@@ -195,6 +233,8 @@ pub(super) struct Queue {
     superfluous: Option<Slot>,
     /// States in memory that may have what is damaged on the disk.
     repairs: Vec<Snapshot>,
+    /// Damaged pieces that none of those had.
+    spoiled: usize,
     pub scrubs: Scrubs,
     /// Number of the next entry.
     next: u64,
@@ -205,13 +245,18 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Nothing waits; `newest` is the newest state that is there.
-    pub(super) fn new(newest: Option<Slot>, log: &Log) -> Self {
+    /// Nothing waits; `newest` is the newest state that is there, `tip` the one on which others may
+    /// rest.
+    pub(super) fn new(newest: Option<Slot>, tip: Option<Snapshot>, log: &Log) -> Self {
         Self {
             tasks: Vec::new(),
             waiting_bytes: 0,
             saves: VecDeque::new(),
             busy: false,
+            saving: None,
+            deltas: Deltas::new(log, tip),
+            copy: None,
+            roots: Vec::new(),
             last: 0,
             saved: 0,
             newest,
@@ -221,6 +266,7 @@ impl Queue {
             is_nearly_full: log.is_nearly_full(),
             superfluous: None,
             repairs: Vec::new(),
+            spoiled: 0,
             scrubs: Scrubs::default(),
             next: log.next(),
             durable: log.durable(),
@@ -241,7 +287,8 @@ impl Queue {
         self.saves.clear();
         self.repairs.clear();
         self.marks.clear();
-        (self.superfluous, self.busy) = (None, false);
+        self.deltas.clear();
+        (self.superfluous, self.copy, self.saving, self.busy) = (None, None, None, false);
         self.ending = true;
     }
 
@@ -265,9 +312,27 @@ impl Queue {
     pub(super) fn save(&mut self, snapshot: Snapshot) -> u64 {
         let slot = snapshot.slot;
         self.saves.retain(|save| save.snapshot.slot < slot);
+        self.copy = self.copy.take().filter(|copy| copy.snapshot.slot < slot);
+        self.deltas.give_up(slot);
         self.newest = self.newest.filter(|newest| *newest < slot);
         self.last += 1;
-        self.saves.push_back(Save { number: self.last, snapshot, behind: self.next });
+        // Files need no room in the log, and make some.
+        let has_room = !self.is_nearly_full && !self.is_full;
+        match self.deltas.take(self.last, self.next, &snapshot, has_room) {
+            Some(delta) => {
+                if let Some(base) = self.saves.back_mut() {
+                    base.is_base = true;
+                }
+                self.push(Task::State(delta));
+            }
+            None => {
+                // It will take the place of that.
+                self.copy = None;
+                self.deltas.rest();
+                let (number, behind) = (self.last, self.next);
+                self.saves.push_back(Save { number, snapshot, behind, is_base: false });
+            }
+        }
         self.last
     }
 
@@ -281,15 +346,33 @@ impl Queue {
     pub(super) fn stable(&mut self, mark: Mark) {
         self.is_cutting = false;
         let reached = self.saves.iter().rposition(|save| save.snapshot.slot <= mark.slot);
-        self.saves.drain(..reached.unwrap_or(0));
+        let base = self.saves.iter().position(|save| save.is_base).unwrap_or(usize::MAX);
+        self.saves.drain(..reached.unwrap_or(0).min(base));
         if self.newest >= Some(mark.slot) {
             self.marks.clear();
-            self.push(Task::Stable(mark));
+            self.say_stable(mark);
             return;
         }
         // The older ones make room sooner.
         self.marks.truncate(MARKS_MAX - 1);
         self.marks.push_back(mark);
+    }
+
+    /// Has the log say that a state is stable, which is durable; it may have to go into files.
+    fn say_stable(&mut self, mark: Mark) {
+        self.push(Task::Stable(mark));
+        let copy = self.deltas.stable(mark);
+        self.copy_soon(copy);
+    }
+
+    /// Has a state that is in the log, as this entry, written into files too.
+    fn copy_soon(&mut self, state: Option<(u64, Snapshot)>) {
+        let is_free = self.copy.is_none() && self.saves.is_empty() && self.saving.is_none();
+        if let Some((entry, snapshot)) = state.filter(|_| is_free) {
+            self.deltas.rest();
+            let behind = entry + 1;
+            self.copy = Some(Save { number: 0, snapshot, behind, is_base: false });
+        }
     }
 
     /// Whether the log may use its reserve: a checkpoint is under way, or a state that waits to be
@@ -303,13 +386,15 @@ impl Queue {
     pub(super) fn take_tasks(&mut self) -> Tasks {
         let is_cutting = self.is_full && self.may_use_reserve();
         self.waiting_bytes = 0;
-        Tasks { tasks: std::mem::take(&mut self.tasks), is_cutting }
+        let roots = std::mem::take(&mut self.roots);
+        Tasks { tasks: std::mem::take(&mut self.tasks), is_cutting, roots }
     }
 
     /// The tasks that were taken are written, into this log. Says whether some had no room.
     pub(super) fn written(&mut self, done: Result<Written, StorageError>, log: &Log) -> bool {
         self.durable = log.durable();
         self.is_nearly_full = log.is_nearly_full();
+        self.deltas.note_position(log.position());
         match done {
             Ok(Written { below, left }) => {
                 self.superfluous = below.or(self.superfluous);
@@ -317,6 +402,7 @@ impl Queue {
                 self.waiting_bytes += left.iter().map(Task::bytes).sum::<usize>();
                 let is_left = !left.is_empty();
                 self.tasks.splice(..0, left);
+                self.settle();
                 is_left
             }
             Err(error) => {
@@ -335,6 +421,10 @@ impl Queue {
             None if ready => self.saves.pop_front().map(Chore::Save),
             None => None,
         };
+        if let Some(Chore::Save(save)) = &chore {
+            self.saving = Some(save.number);
+        }
+        let chore = chore.or_else(|| self.copy.take().map(Chore::Copy));
         let chore = chore.or_else(|| self.repairs.pop().map(Chore::Repair));
         self.busy |= chore.is_some();
         chore
@@ -342,12 +432,33 @@ impl Queue {
 
     /// The chore that was taken is done.
     pub(super) fn tended(&mut self, done: Result<Done, StorageError>) {
-        self.busy = false;
+        (self.busy, self.saving) = (false, None);
         match done {
             Ok(_) if self.failed.is_some() => {}
-            Ok(Done::Saved(number, slot)) => self.saved(number, slot),
-            Ok(Done::Removed | Done::Scrubbed(None)) => {}
-            Ok(Done::Repaired(pieces)) => self.scrubs.repaired += pieces as u64,
+            Ok(Done::Saved(number, root)) => {
+                self.roots.push(root);
+                self.saved(number, root.slot);
+                self.settle();
+            }
+            Ok(Done::Copied(root)) => {
+                self.roots.push(root);
+                if self.spoiled > 0 {
+                    // What is damaged in older ones is of no use any more.
+                    self.superfluous = self.superfluous.max(Some(root.slot));
+                }
+            }
+            Ok(Done::Scrubbed(None)) => {}
+            Ok(Done::Removed(left)) => {
+                self.scrubs.repaired += self.spoiled.saturating_sub(left) as u64;
+                self.spoiled = left;
+            }
+            Ok(Done::Repaired(pieces, left)) => {
+                self.scrubs.repaired += pieces as u64;
+                self.spoiled = left;
+                // No state in memory has them: a newer one takes the place of those that need them.
+                let newer = self.deltas.newer(self.durable).filter(|_| left > 0);
+                self.copy_soon(newer);
+            }
             Ok(Done::Scrubbed(Some(scrubbed))) => self.scrubs.note(scrubbed),
             Err(error) => self.fail(error),
         }
@@ -360,9 +471,17 @@ impl Queue {
         }
     }
 
+    /// Looks which states in the log are durable, with what they rest on.
+    fn settle(&mut self) {
+        let waits_for = self.saving.or_else(|| self.saves.front().map(|save| save.number));
+        while let Some(logged) = self.deltas.next_durable(self.durable, waits_for) {
+            self.saved(logged.number, logged.slot);
+        }
+    }
+
     /// A state is durable: the log may say that it is stable.
     fn saved(&mut self, number: u64, slot: Slot) {
-        self.saved = number;
+        self.saved = self.saved.max(number);
         if self.saves.iter().any(|save| save.snapshot.slot <= slot) {
             // Meanwhile it turned out to be wrong.
             return;
@@ -371,7 +490,7 @@ impl Queue {
         let reached = self.marks.iter().take_while(|mark| mark.slot <= slot).count();
         let newest = self.marks.drain(..reached).next_back();
         if let Some(mark) = newest {
-            self.push(Task::Stable(mark));
+            self.say_stable(mark);
         }
     }
 
@@ -394,6 +513,11 @@ impl Queue {
     /// Whether no state waits to be saved.
     pub(super) fn has_no_saves(&self) -> bool {
         self.saves.is_empty()
+    }
+
+    /// Whether a state waits to be written into the log.
+    pub(super) fn has_state_for_log(&self) -> bool {
+        self.deltas.is_waiting(self.durable)
     }
 
     pub(super) const fn next(&self) -> u64 {

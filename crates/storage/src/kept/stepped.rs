@@ -1,7 +1,7 @@
 //! The same two jobs as those of the [`Writer`](super::Writer), without threads: whoever has it
 //! says when a job begins and when it ends. A job touches the disk at its end, all at once.
 
-use super::queue::{Chore, Queue, Task, Tasks};
+use super::queue::{Chore, Done, Queue, Task, Tasks};
 use super::{Backing, Entries, Entry, Kept, Mark, States};
 use crate::error::StorageError;
 use pentarchy_core::epochs::Proof;
@@ -38,7 +38,7 @@ impl Stepped {
     #[must_use]
     pub fn new(kept: Kept) -> Self {
         let queue = kept.queue();
-        let Kept { entries, states } = kept;
+        let Kept { entries, states, .. } = kept;
         Self { queue, entries, states, writing: None, tending: None }
     }
 
@@ -86,10 +86,25 @@ impl Stepped {
         self.queue.check()
     }
 
+    /// Reads all that is in files once, to see whether it is what it was.
+    pub fn scrub(&mut self) {
+        let mut over = false;
+        while !over {
+            let scrubbed = self.states.0.scrub_next();
+            over = scrubbed.as_ref().is_none_or(|scrubbed| scrubbed.ends_round);
+            self.queue.tended(Ok(Done::Scrubbed(scrubbed)));
+        }
+    }
+
+    /// Has damaged pieces in files written anew from these states, as far as they have them.
+    pub fn repair(&mut self, states: impl Iterator<Item = Snapshot>) {
+        self.queue.repair(states);
+    }
+
     /// The slot of the newest state that is on the disk.
     #[must_use]
     pub fn newest(&self) -> Option<Slot> {
-        self.states.0.newest()
+        self.states.0.newest().max(self.entries.chain.newest())
     }
 }
 

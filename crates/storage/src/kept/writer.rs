@@ -184,7 +184,7 @@ impl Writer {
     pub fn start(kept: Kept, wake: Box<dyn Fn() + Send + Sync>) -> io::Result<Self> {
         let state = State { queue: kept.queue(), asked: false, measured: Measured::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), wake });
-        let Kept { entries, states } = kept;
+        let Kept { entries, states, .. } = kept;
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let its = shared.clone();
         let saves = named("snapshots").spawn(move || its.tend(states))?;
@@ -249,6 +249,12 @@ impl Writer {
         self.shared.state().queue.newest()
     }
 
+    /// Whether a state waits to be written into the log.
+    #[must_use]
+    pub fn has_state_for_log(&self) -> bool {
+        self.shared.state().queue.has_state_for_log()
+    }
+
     /// Whether a state is being saved, or waits to be.
     #[must_use]
     pub fn is_saving(&self) -> bool {
@@ -293,7 +299,10 @@ impl Writer {
         let (writes, saves) = self.threads.take()?;
         // The log goes on for as long as a state is being saved.
         match (saves.join(), writes.join()) {
-            (Ok(states), Ok(entries)) => Some(Kept { entries, states }),
+            (Ok(states), Ok(entries)) => {
+                let newest = self.newest();
+                Some(Kept { entries, states, tip: None, newest })
+            }
             (Err(panic), _) | (_, Err(panic)) => std::panic::resume_unwind(panic),
         }
     }

@@ -41,6 +41,12 @@ pub struct Options {
     /// Bytes beyond that for what a checkpoint writes, which makes room; at least a segment. Has to
     /// hold what is kept again when a checkpoint becomes stable, and what waited until then.
     pub reserve_bytes: u64,
+    /// A state of which at most so many bytes changed is kept in the log; others are in files. None
+    /// is in the log if this is 0.
+    pub state_bytes_max: usize,
+    /// When the log has grown by so much since the last state in files, another one goes there, as
+    /// recovery reads the log from there on. At most an eighth of the bound.
+    pub growth_bytes_max: u64,
     /// Random, new each time: see `block.rs` for what it keeps apart.
     pub seed: [u8; 32],
 }
@@ -56,12 +62,20 @@ const _: () = assert!(
         < RESERVE_BYTES as usize * 3 / 4
 );
 
+/// What [`Options::state_bytes_max`] is by default.
+const STATE_BYTES_MAX: usize = 1 << 20;
+
+/// What [`Options::growth_bytes_max`] is by default.
+const GROWTH_BYTES_MAX: u64 = 64 << 20;
+
 impl Options {
-    /// Segments of 32 MiB, up to 1 GiB and the reserve.
+    /// Segments of 32 MiB, up to 1 GiB and the reserve, and in it states of which up to 1 MiB
+    /// changed, with one in files at least every 64 MiB.
     #[must_use]
     pub const fn new(seed: [u8; 32]) -> Self {
         let (segment_bytes, bytes_max, reserve_bytes) = (32 << 20, 1 << 30, RESERVE_BYTES);
-        Self { segment_bytes, bytes_max, reserve_bytes, seed }
+        let (state_bytes_max, growth_bytes_max) = (STATE_BYTES_MAX, GROWTH_BYTES_MAX);
+        Self { segment_bytes, bytes_max, reserve_bytes, state_bytes_max, growth_bytes_max, seed }
     }
 
     fn blocks(&self) -> u64 {
@@ -284,10 +298,10 @@ impl Log {
         if !mutant!("log.failed-sync-ignored") {
             synced?;
         }
-        let half = self.header.blocks / 2;
-        let was_below = self.place < half;
+        let early = self.header.blocks / 8;
+        let was_below = self.place < early;
         self.place += (self.buffer.len() / BLOCK_BYTES) as u64;
-        if was_below && self.place >= half {
+        if was_below && self.place >= early {
             Header::expect(&mut *self.folder, self.header.number + 1, self.options.blocks());
         }
         self.tip = tip;
@@ -367,6 +381,24 @@ impl Log {
     #[must_use]
     pub fn bytes_max(&self) -> u64 {
         self.options.segments_max() * self.options.blocks() * BLOCK_BYTES as u64
+    }
+
+    /// What may change of a state that is kept in here.
+    #[must_use]
+    pub fn state_bytes_max(&self) -> usize {
+        self.options.state_bytes_max.min(self.group_bytes_max() as usize / 2)
+    }
+
+    /// By how much it may grow since the last state in files.
+    #[must_use]
+    pub fn growth_bytes_max(&self) -> u64 {
+        self.options.growth_bytes_max.min(self.bytes_max() / 8)
+    }
+
+    /// Where the next group begins, in bytes from the beginning of the first segment.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        ((self.header.number - 1) * self.header.blocks + self.place) * BLOCK_BYTES as u64
     }
 
     /// Segments that there are.

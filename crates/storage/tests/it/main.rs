@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod deltas;
 mod keeper;
 mod kept;
 mod real;

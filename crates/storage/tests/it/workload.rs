@@ -16,6 +16,7 @@ pub fn options(seed: u64) -> Options {
     let mut options = Options::new([seed as u8; 32]);
     (options.segment_bytes, options.bytes_max) = (8 * 512, 6 * 8 * 512);
     options.reserve_bytes = 4 * 8 * 512;
+    options.state_bytes_max = 0;
     options
 }
 

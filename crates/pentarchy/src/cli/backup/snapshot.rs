@@ -1,5 +1,6 @@
 //! `snapshot`: save, check, compare and restore states.
 
+use super::super::complain;
 use super::super::failure::{Failure, Outcome};
 use super::args::{SnapshotArgs, SnapshotCommand};
 use super::{look_into, print};
@@ -13,7 +14,7 @@ use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::{Node, Tree};
 use pentarchy_storage::backup::Backup;
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::SNAPSHOTS;
+use pentarchy_storage::kept::{LOG, SNAPSHOTS, newest_state};
 use pentarchy_storage::snapshots::Snapshots;
 use serde::Serialize;
 use std::path::Path;
@@ -75,19 +76,20 @@ pub fn run(args: &SnapshotArgs) -> Outcome {
 /// they are read: then it has newer ones.
 fn newest(data: &Path) -> Outcome<Backup> {
     let mut problem = format!("{}: there is no state yet", data.display());
-    for _ in 0..TRIES {
-        let folder = look_into(data, SNAPSHOTS)?;
-        let opened = Snapshots::read(folder, None);
-        let (mut snapshots, _) = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
-                problem = error.to_string();
-                continue;
+    for attempt in 1..=TRIES {
+        let log = look_into(data, LOG).ok();
+        // Without a log that can be read, what is in files is the newest.
+        let log = log.as_deref().filter(|_| attempt < TRIES);
+        match newest_state(look_into(data, SNAPSHOTS)?, log) {
+            Ok(Some((identity, snapshot))) => {
+                if attempt == TRIES {
+                    complain(&format!(
+                        "the log cannot be read ({problem}): this is an older state"
+                    ));
+                }
+                return Ok(Backup { identity, snapshot });
             }
-        };
-        let Some(slot) = snapshots.newest() else { continue };
-        match snapshots.load(slot, None) {
-            Ok(snapshot) => return Ok(Backup { identity: *snapshots.identity(), snapshot }),
+            Ok(None) => break,
             Err(error) => problem = error.to_string(),
         }
     }

@@ -1,0 +1,129 @@
+//! Which states go into the log, as what changed, and when one goes into files besides.
+//!
+//! To write a state into files, names have to be made durable, for which the file system writes
+//! down more than that, in one journal for all. In the log it costs its bytes, and no sync of its
+//! own. But whoever starts again has to read the log from the last state in files on. So when the
+//! log has grown by enough since that one, the newest stable state goes into files too, and nothing
+//! waits for that.
+
+use super::Mark;
+use super::delta::Delta;
+use crate::log::Log;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::snapshot::Snapshot;
+use std::collections::VecDeque;
+
+/// A state that was handed over for the log, and is not known to be durable.
+#[derive(Clone, Copy)]
+pub struct Logged {
+    /// Its number, among all states.
+    pub number: u64,
+    pub slot: Slot,
+    /// Its entry.
+    pub entry: u64,
+}
+
+/// See the [module](self).
+pub struct Deltas {
+    /// What changed takes at most so many bytes, or the state goes into files.
+    bytes_max: usize,
+    growth_bytes_max: u64,
+    /// How far the log is, in bytes, and how far it was when the last state went into files.
+    position: u64,
+    rested: u64,
+    /// The state that was handed over last: the next one rests on it.
+    tip: Option<Snapshot>,
+    /// Oldest first.
+    logged: VecDeque<Logged>,
+    /// The states in the log from the last stable one on, with their entries: no more than
+    /// unstable checkpoints.
+    recent: VecDeque<(u64, Snapshot)>,
+}
+
+impl Deltas {
+    /// `tip` is the newest state there, if something may rest on it.
+    pub fn new(log: &Log, tip: Option<Snapshot>) -> Self {
+        Self {
+            bytes_max: log.state_bytes_max(),
+            growth_bytes_max: log.growth_bytes_max(),
+            position: log.position(),
+            // What there is of the log is read again with each start.
+            rested: log.position().saturating_sub(log.bytes()),
+            recent: tip.clone().map(|tip| (log.next() - 1, tip)).into_iter().collect(),
+            tip,
+            logged: VecDeque::new(),
+        }
+    }
+
+    /// Takes a state, which the next one may rest on. Gives what changed if it is to go into the
+    /// log, where it has that entry then.
+    pub fn take(
+        &mut self,
+        number: u64,
+        entry: u64,
+        snapshot: &Snapshot,
+        has_room: bool,
+    ) -> Option<Delta> {
+        let tip = self.tip.replace(snapshot.clone());
+        let tip = tip.filter(|_| has_room && self.bytes_max > 0);
+        let delta = tip.and_then(|tip| Delta::between(&tip, snapshot, self.bytes_max));
+        if delta.is_some() {
+            self.logged.push_back(Logged { number, slot: snapshot.slot, entry });
+            self.recent.push_back((entry, snapshot.clone()));
+        }
+        delta
+    }
+
+    /// The log is that far.
+    pub const fn note_position(&mut self, bytes: u64) {
+        self.position = bytes;
+    }
+
+    /// The oldest state that has become durable: all entries below `durable` are, and a state in
+    /// files with the number `waits_for` is not.
+    pub fn next_durable(&mut self, durable: u64, waits_for: Option<u64>) -> Option<Logged> {
+        let rests = |it: &Logged| waits_for.is_none_or(|number| it.number < number);
+        let next = self.logged.front().filter(|it| it.entry < durable && rests(it))?;
+        let next = *next;
+        self.logged.pop_front();
+        Some(next)
+    }
+
+    /// Whether a state waits for the log.
+    pub fn is_waiting(&self, durable: u64) -> bool {
+        self.logged.back().is_some_and(|last| last.entry >= durable)
+    }
+
+    /// A state is stable. Gives it, with its entry, if it is to go into files.
+    pub fn stable(&mut self, mark: Mark) -> Option<(u64, Snapshot)> {
+        while self.recent.front().is_some_and(|(_, state)| state.slot < mark.slot) {
+            self.recent.pop_front();
+        }
+        let (entry, state) = self.recent.front()?;
+        let grown = self.position.saturating_sub(self.rested);
+        let is_due = grown >= self.growth_bytes_max && state.slot == mark.slot;
+        is_due.then(|| (*entry, state.clone()))
+    }
+
+    /// A state goes into files.
+    pub const fn rest(&mut self) {
+        self.rested = self.position;
+    }
+
+    /// The oldest of the states in the log that are not older than the last stable one, with its
+    /// entry, if it is durable.
+    pub fn newer(&self, durable: u64) -> Option<(u64, Snapshot)> {
+        self.recent.front().filter(|(entry, _)| *entry < durable).cloned()
+    }
+
+    /// States from this slot on were wrong.
+    pub fn give_up(&mut self, slot: Slot) {
+        self.recent.retain(|(_, state)| state.slot < slot);
+    }
+
+    /// Nothing becomes durable any more.
+    pub fn clear(&mut self) {
+        self.logged.clear();
+        self.recent.clear();
+    }
+}
