@@ -5,6 +5,7 @@
 //! [`Message::statement`].
 
 use crate::auth::{Auth, AuthTag, Verified, Verifier};
+use crate::counter::Ui;
 use crate::digest::{Digest, Domain};
 use crate::ids::{ClientId, ReplicaId};
 use crate::membership::Membership;
@@ -26,9 +27,16 @@ use core::hash::Hasher;
 pub struct Incoming {
     verified: Arc<dyn Any + Send + Sync>,
     kind: &'static str,
+    certified: Option<(ReplicaId, Digest, Ui)>,
 }
 
 impl Incoming {
+    /// Whose device certified it, what, and how; none if it convinces in another way.
+    #[must_use]
+    pub const fn certified(&self) -> Option<&(ReplicaId, Digest, Ui)> {
+        self.certified.as_ref()
+    }
+
     /// See [`Message::kind`].
     #[must_use]
     pub const fn kind(&self) -> &'static str {
@@ -267,7 +275,9 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
     }
 
     fn incoming(verified: Verified<P::Message>) -> Incoming {
-        Incoming { kind: verified.message.kind(), verified: Arc::new(verified) }
+        let kind = verified.message.kind();
+        let certified = verified.tag.ui().map(|ui| (verified.author, verified.digest, *ui));
+        Incoming { kind, verified: Arc::new(verified), certified }
     }
 
     fn verified(incoming: &Incoming) -> &Verified<P::Message> {
@@ -332,7 +342,7 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
         let message = P::Message::from_bytes(wire).map_err(|_| Reject::Malformed)?;
         P::validate_client(&self.membership, verifier, &message)?;
         let kind = message.kind();
-        Ok(Incoming { kind, verified: Arc::new(Arc::new(message)) })
+        Ok(Incoming { kind, verified: Arc::new(Arc::new(message)), certified: None })
     }
 
     fn seal(&self, outgoing: &Outgoing, tag: AuthTag) -> (Bytes, Incoming) {

@@ -135,7 +135,7 @@ impl Admission {
         let behind = unit.executor.executed() < unit.answers_from || unit.executor.is_speculative();
         let waiting = network.client_queued_bytes(&client) + unit.held_answer_bytes(&client);
         let crowded = waiting >= network.limits().query_queue_bytes || unit.waits_for_disk(network);
-        let result = match behind || crowded {
+        let result = match behind || crowded || unit.is_resuming() {
             true => None,
             false => self.query_time.spend(client, || unit.executor.query(operation)),
         };

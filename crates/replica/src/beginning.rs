@@ -39,6 +39,8 @@ pub struct Begun {
     pub effects: Vec<CoreEffect>,
     pub keeper: Option<Keeper>,
     pub cache: Option<Cache>,
+    /// It goes on from what was kept.
+    pub resumes: bool,
 }
 
 impl Begun {
@@ -103,7 +105,8 @@ impl Beginning<'_> {
         let executor = Executor::new(self.membership.clone(), service);
         let mut effects = Vec::new();
         let core = self.core(&following, None, memory, &mut effects);
-        Begun { following, executor, core, effects, keeper: None, cache: None }
+        let (keeper, cache, resumes) = (None, None, false);
+        Begun { following, executor, core, effects, keeper, cache, resumes }
     }
 
     fn resumed(&mut self, service: Box<dyn Service>, past: Past) -> Result<Begun, StartError> {
@@ -131,7 +134,8 @@ impl Beginning<'_> {
         let fetch = if whole { None } else { following.proof().map(Proof::signers) };
         let mut effects = Vec::new();
         let core = self.core(&following, fetch, memory, &mut effects);
-        Ok(Begun { following, executor, core, effects, keeper: None, cache: None })
+        let (keeper, cache, resumes) = (None, None, true);
+        Ok(Begun { following, executor, core, effects, keeper, cache, resumes })
     }
 
     fn core(

@@ -18,6 +18,10 @@ use pentarchy_storage::kept::Then;
 impl Unit {
     /// Carries out what waited for the disk, as far as it has come.
     pub fn release(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        // What was said before a crash has not been said again: its certificates are still needed.
+        if self.is_resuming() {
+            return Ok(());
+        }
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         keeper.look()?;
         keeper.measure(&mut self.meter.spreads);

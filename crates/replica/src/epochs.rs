@@ -195,7 +195,8 @@ impl Unit {
         self.inward.clear();
         self.transfer.give_up();
         self.core = self.start_core(&membership, fetch);
-        self.begin(network)
+        self.resuming.begin(self.now_ms);
+        if self.is_resuming() { Ok(()) } else { self.begin(network) }
     }
 
     /// The core of an epoch, or none if the epoch does not admit this replica's device.

@@ -1,6 +1,7 @@
 //! What keeps a replica from starting, and what ends it.
 
-use pentarchy_core::counter::Refused;
+use crate::resuming::text;
+use pentarchy_core::counter::{Position, Refused};
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::protocol::BadRecord;
 use pentarchy_storage::error::StorageError;
@@ -79,6 +80,15 @@ pub enum Fatal {
     Install(Slot),
     /// The disk failed, or the log is full. What was not durable then is not claimed.
     Storage(StorageError),
+    /// What it has kept is older than what it has said: the data folder was put back from a copy.
+    Rewound {
+        /// Who shows a later statement of its device, certified by that.
+        peer: ReplicaId,
+        /// At this position.
+        seen: Position,
+        /// The last position that it has kept.
+        kept: Position,
+    },
     /// The system cannot report readiness.
     Io(io::Error),
 }
@@ -92,6 +102,17 @@ impl fmt::Display for Fatal {
                 "cannot install the group's state at {slot}: the others run another service"
             ),
             Self::Storage(error) => write!(f, "cannot go on without its disk: {error}"),
+            Self::Rewound { peer, seen, kept } => write!(
+                f,
+                "the data folder is older than what this replica has said: {peer} shows its \
+                 statement at {}, certified by its device, and the log ends at {}. The folder was \
+                 put back from a copy, or its disk lost what it had said was synced. Nothing was \
+                 said from it. If the newest folder is still there, start with that; if not, keep \
+                 this one for inspection and start with an empty one: the replica comes back as a \
+                 new life, which the group admits",
+                text(*seen),
+                text(*kept)
+            ),
             Self::Io(error) => write!(f, "cannot wait for the sockets: {error}"),
         }
     }

@@ -97,6 +97,7 @@ impl Replica {
             timeouts: config.timeouts,
             me,
             others,
+            resumes: begun.resumes,
             effects: begun.effects,
         });
         Ok(Self {
@@ -191,8 +192,9 @@ impl Replica {
         self.misbehave(now_ms);
         if !std::mem::replace(&mut self.started, true) {
             info!(protocol = self.unit.core.rules().name, "started");
-            self.unit.begin_process(&mut self.network)?;
+            self.unit.start(&mut self.network)?;
         }
+        self.unit.ask_before_resuming(&mut self.network)?;
         self.unit.release(&mut self.network)?;
         self.network.open(now_ms);
         if is_reading {
@@ -365,7 +367,7 @@ impl Replica {
             view: core.view.0,
             primary: core.primary.0,
             role: self.role(&core),
-            phase: core.phase,
+            phase: if self.unit.is_resuming() { "resuming" } else { core.phase },
             executed: executed.0,
             committed: core.committed.0,
             stable: core.stable.0,

@@ -55,6 +55,7 @@ mod network;
 mod peers;
 mod queries;
 pub mod readiness;
+mod resuming;
 mod speculation;
 pub mod status;
 mod timers;

@@ -11,6 +11,7 @@ use crate::inbound::Heard;
 use crate::keeper::Keeper;
 use crate::meter::Meter;
 use crate::network::{Kind, Network};
+use crate::resuming::{RESUMING, Resuming};
 use crate::timers::Timers;
 use bytes::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
@@ -66,10 +67,12 @@ pub struct Unit {
     /// What it keeps across a crash, if anything.
     pub keeper: Option<Keeper>,
     pub divergence: Divergence,
+    /// What it asks before it speaks, and what it tells others who ask that.
+    pub resuming: Resuming,
     /// What it keeps for its next life, if that is all.
     pub cache: Option<Cache>,
     timeouts: Timeouts,
-    me: ReplicaId,
+    pub me: ReplicaId,
     pub others: ReplicaSet,
     /// What the core sent to itself and what it is answered, in order. Delivered before anything
     /// from outside.
@@ -102,6 +105,8 @@ pub struct UnitParts {
     pub timeouts: Timeouts,
     pub me: ReplicaId,
     pub others: ReplicaSet,
+    /// Whether it goes on from what it had kept.
+    pub resumes: bool,
     /// What the core asked for when it was started.
     pub effects: Vec<CoreEffect>,
 }
@@ -123,6 +128,7 @@ impl Unit {
             authenticator: parts.authenticator,
             keeper: parts.keeper,
             divergence: Divergence::default(),
+            resuming: Resuming::new(parts.resumes),
             cache: parts.cache,
             timeouts: parts.timeouts,
             me,
@@ -143,6 +149,12 @@ impl Unit {
     pub fn begin(&mut self, network: &mut Network) -> Result<(), Fatal> {
         self.carry_out(network)?;
         self.drain(network)
+    }
+
+    /// Begins, once it may speak.
+    pub fn start(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        self.resuming.begin(self.now_ms);
+        if self.is_resuming() { Ok(()) } else { self.begin_process(network) }
     }
 
     /// Carries out what the core asked for when the process was started. It may have stopped just
@@ -170,6 +182,7 @@ impl Unit {
         let refused = match bytes.first() {
             Some(&PROTOCOL) => match self.open(peer, &bytes.slice(1..), network) {
                 Ok(Opened::Message(incoming)) => {
+                    self.resuming.note(&incoming);
                     network.messages.came(incoming.kind(), bytes.len());
                     self.step(CoreEvent::Message(incoming), network)?;
                     return Ok(Heard::Taken);
@@ -184,6 +197,11 @@ impl Unit {
                 }
                 Err(refused) => refused,
             },
+            Some(&RESUMING) => {
+                network.messages.came("resuming", bytes.len());
+                self.on_resuming(peer, &bytes.slice(1..), network)?;
+                return Ok(Heard::Taken);
+            }
             Some(&EPOCHS) => {
                 network.messages.came("epochs", bytes.len());
                 self.on_epochs(peer, &bytes.slice(1..), network)?;
@@ -222,14 +240,21 @@ impl Unit {
         Ok(Opened::OtherEpoch)
     }
 
-    /// Delivers one event, and everything that the core then says to itself.
+    /// Delivers one event, and everything that the core then says to itself. Before it has resumed
+    /// none is: it is lost, as any message may be.
     pub fn step(&mut self, event: CoreEvent, network: &mut Network) -> Result<(), Fatal> {
+        if self.is_resuming() {
+            return Ok(());
+        }
         self.deliver(event, network)?;
         self.drain(network)?;
         self.begin_epoch(network)
     }
 
     pub fn drain(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        if self.is_resuming() {
+            return Ok(());
+        }
         while let Some(event) = self.inward.pop_front() {
             self.taken += 1;
             self.deliver(event, network)?;
@@ -457,6 +482,9 @@ impl Unit {
         message: transfer::Message,
         network: &mut Network,
     ) -> Result<(), Fatal> {
+        if self.is_resuming() {
+            return Ok(());
+        }
         if message.is_question() && !self.may_ask(peer, network) {
             network.counters.transfer_dropped += 1;
             return Ok(());

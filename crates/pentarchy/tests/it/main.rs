@@ -22,6 +22,7 @@ mod power;
 mod redis_py;
 mod rejoin;
 mod resp;
+mod rewound;
 mod sight;
 mod sim;
 mod support;

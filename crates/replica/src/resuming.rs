@@ -1,0 +1,217 @@
+//! The question before a replica speaks again: how far had it come, as others saw it?
+//!
+//! A data folder that was restored from a copy is whole, and older than what its owner has said
+//! since. Whoever went on from it would certify again, and otherwise, what it has certified. So a
+//! replica that goes on from its folder asks its peers first for the last statement of its device
+//! that each has seen, with the device's certificate. If one of these is beyond its own log, it
+//! ends. A peer can hide what it saw, and cannot invent it.
+//!
+//! Peers know what came since they were started. So this finds a folder that is put back while the
+//! others go on, and not one that is put back while all are stopped.
+
+use crate::error::Fatal;
+use crate::network::Network;
+use crate::unit::Unit;
+use bytes::Bytes;
+use pentarchy_core::counter::{Position, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::Incoming;
+use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
+use pentarchy_core::protocol::Reject;
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+use std::collections::BTreeMap;
+use tracing::{info, warn};
+
+/// First byte of a peer's message: a [`Message`] follows.
+pub const RESUMING: u8 = 3;
+
+/// Milliseconds between two questions to who has not answered.
+const ASK_EVERY_MS: u64 = 100;
+
+/// Milliseconds after which it goes on although fewer than `f + 1` others have answered: they may
+/// be gone, and the group must be able to go on with those that are left.
+const ASK_FOR_MS: u64 = 2_000;
+
+/// Question and answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Message {
+    /// What did you see of mine last?
+    Ask {
+        /// In this epoch.
+        epoch: Epoch,
+    },
+    /// This, or nothing.
+    Seen {
+        /// In this epoch.
+        epoch: Epoch,
+        /// The statement's digest and its certificate.
+        last: Option<(Digest, Ui)>,
+    },
+}
+
+impl Wire for Message {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Self::Ask { epoch } => {
+                to.u8(0);
+                epoch.encode(to);
+            }
+            Self::Seen { epoch, last } => {
+                to.u8(1);
+                epoch.encode(to);
+                to.option(last.as_ref());
+            }
+        }
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            0 => Ok(Self::Ask { epoch: Epoch::decode(from)? }),
+            1 => Ok(Self::Seen { epoch: Epoch::decode(from)?, last: from.option()? }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// What this replica knows of others' statements, and what it wants to know of its own.
+#[derive(Default)]
+pub struct Resuming {
+    /// The last statement of each device that came in this epoch: no more than members.
+    seen: BTreeMap<ReplicaId, (Digest, Ui)>,
+    /// Whether to ask in each epoch, because this process went on from a folder.
+    asks: bool,
+    /// Since when it waits for answers before it speaks.
+    since: Option<u64>,
+    asked_ms: Option<u64>,
+    answered: ReplicaSet,
+}
+
+impl Resuming {
+    /// Of a replica that goes on from what it had kept, or not.
+    pub fn new(asks: bool) -> Self {
+        Self { asks, ..Self::default() }
+    }
+
+    /// Another epoch begins, or the process does.
+    pub fn begin(&mut self, now_ms: u64) {
+        self.seen.clear();
+        (self.since, self.asked_ms) = (self.asks.then_some(now_ms), None);
+        self.answered = ReplicaSet::default();
+    }
+
+    /// A message came that a device certified.
+    pub fn note(&mut self, incoming: &Incoming) {
+        let Some((author, digest, ui)) = incoming.certified() else { return };
+        let known = self.seen.get(author).map(|(_, ui)| ui.position);
+        if known < Some(ui.position) {
+            self.seen.insert(*author, (*digest, *ui));
+        }
+    }
+}
+
+impl Unit {
+    /// Whether it waits for its peers' answers, and says nothing until then.
+    pub const fn is_resuming(&self) -> bool {
+        self.resuming.since.is_some()
+    }
+
+    /// Asks those who have not answered; goes on when enough have, or have not for long enough.
+    pub fn ask_before_resuming(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        let Some(since) = self.resuming.since else { return Ok(()) };
+        // A device that keeps its own memory cannot be put back with a folder.
+        let keeps_itself = self.authenticator.memory().is_none();
+        let wanted = self.succession.epochs.membership().f + 1;
+        let enough = self.resuming.answered.len() >= wanted.min(self.others.len());
+        let is_late = self.now_ms >= since + ASK_FOR_MS;
+        if keeps_itself || enough || is_late {
+            let others = self.resuming.answered.len();
+            if is_late && !enough {
+                warn!(others, "speaks again, although fewer than f + 1 others said what they saw");
+            } else {
+                info!(others, "speaks again: nobody saw more of it than it has kept");
+            }
+            self.resuming.since = None;
+            return self.begin_process(network);
+        }
+        if self.resuming.asked_ms.is_none_or(|asked| self.now_ms >= asked + ASK_EVERY_MS) {
+            self.resuming.asked_ms = Some(self.now_ms);
+            let ask = Message::Ask { epoch: self.succession.epoch() };
+            for peer in self.others.iter().filter(|peer| !self.resuming.answered.contains(*peer)) {
+                tell(peer, &ask, network);
+            }
+        }
+        Ok(())
+    }
+
+    /// A peer asks, or answers.
+    pub fn on_resuming(
+        &mut self,
+        peer: ReplicaId,
+        bytes: &Bytes,
+        network: &mut Network,
+    ) -> Result<(), Fatal> {
+        match Message::from_bytes(bytes) {
+            Err(Malformed) => self.rejects.add(Reject::Malformed),
+            Ok(Message::Ask { epoch }) => {
+                let is_mine = epoch == self.succession.epoch();
+                let last = self.resuming.seen.get(&peer).filter(|_| is_mine).copied();
+                tell(peer, &Message::Seen { epoch, last }, network);
+            }
+            Ok(Message::Seen { epoch, .. }) if epoch != self.succession.epoch() => {}
+            Ok(Message::Seen { last, .. }) => return self.on_seen(peer, last),
+        }
+        Ok(())
+    }
+
+    fn on_seen(&mut self, peer: ReplicaId, last: Option<(Digest, Ui)>) -> Result<(), Fatal> {
+        let Some(memory) = self.authenticator.memory() else { return Ok(()) };
+        if let Some((digest, ui)) = last {
+            if !self.verifier.usig(self.me, &digest, &ui) {
+                self.rejects.add(Reject::BadAuth);
+                return Ok(());
+            }
+            if ui.position > memory.last {
+                return Err(Fatal::Rewound { peer, seen: ui.position, kept: memory.last });
+            }
+        }
+        self.resuming.answered.insert(peer);
+        Ok(())
+    }
+}
+
+fn tell(peer: ReplicaId, message: &Message, network: &mut Network) {
+    network.send_peer(peer, "resuming", |to| {
+        to.u8(RESUMING);
+        message.encode(to);
+    });
+}
+
+/// A position, for people.
+pub fn text(position: Position) -> String {
+    format!("{}:{}", position.view.0, position.index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::counter::Certificate;
+    use pentarchy_core::ids::{Incarnation, View};
+
+    #[test]
+    fn messages_are_read_as_they_were_written() {
+        let position = Position::new(View(3), 9);
+        let certificate = Certificate::Mac([5; 32]);
+        let ui = Ui { incarnation: Incarnation(7), position, committed: position, certificate };
+        let epoch = Epoch(2);
+        let messages = [
+            Message::Ask { epoch },
+            Message::Seen { epoch, last: None },
+            Message::Seen { epoch, last: Some((Digest([1; 32]), ui)) },
+        ];
+        for message in messages {
+            let bytes = message.to_bytes();
+            assert_eq!(Message::from_bytes(&bytes), Ok(message));
+            assert_eq!(Message::from_bytes(&bytes.slice(..bytes.len() - 1)), Err(Malformed));
+        }
+        assert_eq!(Message::from_bytes(&Bytes::from_static(&[2])), Err(Malformed));
+    }
+}
