@@ -118,7 +118,8 @@ pub struct TimelineArgs {
 /// `bench recovery`.
 #[derive(Args)]
 #[command(
-    after_help = "Example:\n  pentarchy bench recovery --away 1,20 --runs 5 --json r.json\n\n\
+    after_help = "Examples:\n  pentarchy bench recovery --away 1,20 --runs 5 --json r.json\n  \
+    pentarchy bench recovery --fault kill --away 1 --keys 1000,100000 --clients 1 --outstanding 1\n\n\
     Each run stops a backup under load, brings it back after a while, and waits until it has\n\
     executed what the others had then. Exit code 1 if one was not level within a minute, or an\n\
     increment was lost or counted twice, or a client got no answer."
@@ -139,6 +140,10 @@ pub struct RecoveryArgs {
     /// What happens to it
     #[arg(long, value_enum, default_value = "pause", value_name = "WHAT")]
     pub fault: PrimaryFault,
+    /// Keys with 100 bytes each that are written before, in a fresh group for each number
+    #[arg(long, value_delimiter = ',', default_value = "0", value_name = "N,...",
+        value_parser = clap::value_parser!(u64).range(..=5_000_000))]
+    pub keys: Vec<u64>,
     #[command(flatten)]
     pub load: LoadArgs,
     /// Also write all runs to this file

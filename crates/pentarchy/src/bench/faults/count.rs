@@ -51,7 +51,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn add(&mut self, other: &Self) {
+    /// Adds what came of something else.
+    pub fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
         self.stored += other.stored;
         self.uncured += other.uncured;

@@ -11,12 +11,24 @@ use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::Machine;
 use crate::bench::progress;
 use crate::bench::stats::Spread;
-use crate::cli::failure::Outcome;
+use crate::cli::failure::{Failure, Outcome};
 use crate::cli::status::report::ReplicaReport;
 use crate::cli::{say, table};
-use pentarchy::config::Durability;
+use pentarchy::config::{ClusterConfig, Durability};
+use pentarchy::services::kv::Command;
+use pentarchy::{KeyPair, Pending, node};
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::time::Duration;
+
+/// Bytes of a value that is written before.
+const VALUE_BYTES: usize = 100;
+
+/// How many of those are under way at a time.
+const FILLING_MAX: usize = 1024;
+
+/// For one of them.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long the group is watched before a replica leaves.
 const BEFORE: Duration = Duration::from_secs(3);
@@ -31,6 +43,10 @@ struct Run {
     replica: u16,
     /// For how long, in seconds.
     away_s: f64,
+    /// Keys that were written before.
+    keys: u64,
+    /// Bytes of its log on its disk before it left; 0 if it has none.
+    log_bytes: u64,
     /// From the command that brought it back until it had executed what the others had when it
     /// first answered.
     level_ms: f64,
@@ -72,12 +88,21 @@ pub fn run(args: &RecoveryArgs, interrupt: &Interrupt) -> Outcome {
     let machine = Machine::here();
     let durability = Durability::from(args.durability);
     let disk = (durability != Durability::Memory).then(DiskReport::measure).transpose()?;
-    let cluster = Cluster::start(&args.group, args.durability)?;
     let load = Load { clients: args.load.clients, outstanding: args.load.outstanding, counters: 1 };
-    let counters = Counters::start(&cluster.config, load)?;
-    let mut runs = Vec::new();
-    let measured = away_often(args, &cluster, &counters.record, interrupt, &mut runs);
-    let verdict = counters.finish();
+    let (mut runs, mut sum) = (Vec::new(), Verdict::default());
+    let mut verdict = Ok(());
+    let mut measured = Ok(());
+    for keys in &args.keys {
+        let cluster = Cluster::start(&args.group, args.durability)?;
+        fill(&cluster.config, *keys)?;
+        let counters = Counters::start(&cluster.config, load)?;
+        measured = away_often(args, *keys, &cluster, &counters.record, interrupt, &mut runs);
+        verdict = counters.finish().map(|verdict| sum.add(&verdict));
+        if measured.is_err() || verdict.is_err() {
+            break;
+        }
+    }
+    let verdict = verdict.map(|()| sum);
     let report = Recovery {
         fault: args.fault.name(),
         durability: durability.name(),
@@ -86,7 +111,7 @@ pub fn run(args: &RecoveryArgs, interrupt: &Interrupt) -> Outcome {
         clients: load.clients,
         outstanding: load.outstanding,
         disk,
-        complete: runs.len() == args.runs * args.away.len(),
+        complete: runs.len() == args.runs * args.away.len() * args.keys.len(),
         runs,
         verdict: verdict.as_ref().ok().cloned(),
     };
@@ -96,8 +121,34 @@ pub fn run(args: &RecoveryArgs, interrupt: &Interrupt) -> Outcome {
     measured
 }
 
+/// Writes so many keys.
+fn fill(config: &ClusterConfig, keys: u64) -> Outcome {
+    let client = node::connect(config, KeyPair::generate())
+        .map_err(|error| Failure::Internal(format!("cannot connect: {error}")))?;
+    let value = "x".repeat(VALUE_BYTES);
+    let mut waiting = VecDeque::new();
+    for number in 0..keys {
+        let words = Command::new(&["SET", &format!("key-{number}"), &value]);
+        waiting.push_back(client.submit(words.to_operation()));
+        if waiting.len() >= FILLING_MAX {
+            wait(waiting.pop_front())?;
+        }
+    }
+    while !waiting.is_empty() {
+        wait(waiting.pop_front())?;
+    }
+    Ok(())
+}
+
+fn wait(pending: Option<Pending>) -> Outcome {
+    let Some(pending) = pending else { return Ok(()) };
+    let written = pending.wait_timeout(PATIENCE).map(drop);
+    written.map_err(|error| Failure::Unwell(format!("a key was not written: {error}")))
+}
+
 fn away_often(
     args: &RecoveryArgs,
+    keys: u64,
     cluster: &Cluster,
     record: &Record,
     interrupt: &Interrupt,
@@ -108,10 +159,10 @@ fn away_often(
         for number in 1..=args.runs {
             let seconds = away.as_secs_f64();
             progress.set_message(format!("{seconds} s away, run {number} of {}", args.runs));
-            let run = away_once(args.fault, *away, cluster, record, interrupt)?;
+            let run = away_once(args.fault, (*away, keys), cluster, record, interrupt)?;
             progress.suspend(|| {
                 say(&format!(
-                    "replica {} away for {seconds} s: level after {:.0} ms, {:.1} MiB, of which \
+                    "{keys} keys, replica {} away for {seconds} s: level after {:.0} ms, {:.1} MiB, of which \
                      {:.1} MiB state; {:.0} ops/s before, {:.0} meanwhile, {:.0} on its return",
                     run.replica,
                     run.level_ms,
@@ -130,7 +181,7 @@ fn away_often(
 
 fn away_once(
     fault: PrimaryFault,
-    away: Duration,
+    (away, keys): (Duration, u64),
     cluster: &Cluster,
     record: &Record,
     interrupt: &Interrupt,
@@ -154,6 +205,8 @@ fn away_once(
     Ok(Run {
         replica,
         away_s: away.as_secs_f64(),
+        keys,
+        log_bytes: before.answer["durability"]["log_bytes"].as_u64().unwrap_or_default(),
         level_ms: millis(level - back),
         bytes: moved(&["traffic", "peers", "bytes_in"]),
         state_bytes: moved(&["messages", "transfer", "bytes_in"]),
@@ -181,12 +234,22 @@ fn mebibytes(bytes: u64) -> f64 {
 
 /// A line for each time away.
 fn render(report: &Recovery) -> String {
-    let heads = ["away, s", "runs", "level after, ms", "MiB", "MiB of state", "throughput kept, %"];
+    let heads = [
+        "keys",
+        "away, s",
+        "runs",
+        "log, MiB",
+        "level after, ms",
+        "MiB",
+        "MiB of state",
+        "throughput kept, %",
+    ];
     let mut table = table::new(&heads);
-    let mut times: Vec<f64> = report.runs.iter().map(|run| run.away_s).collect();
-    times.dedup();
-    for away in times {
-        let runs: Vec<_> = report.runs.iter().filter(|run| run.away_s == away).collect();
+    let mut kinds: Vec<(u64, f64)> = report.runs.iter().map(|run| (run.keys, run.away_s)).collect();
+    kinds.dedup();
+    for (keys, away) in kinds {
+        let is_one = |run: &&Run| (run.keys, run.away_s) == (keys, away);
+        let runs: Vec<_> = report.runs.iter().filter(is_one).collect();
         let cell = |figure: &dyn Fn(&Run) -> f64, digits: usize| {
             let spread = Spread::of(runs.iter().map(|run| figure(run)));
             spread.map_or_else(String::new, |Spread { median, min, max, .. }| {
@@ -194,8 +257,10 @@ fn render(report: &Recovery) -> String {
             })
         };
         table.add_row([
+            keys.to_string(),
             away.to_string(),
             runs.len().to_string(),
+            cell(&|run| mebibytes(run.log_bytes), 0),
             cell(&|run| run.level_ms, 0),
             cell(&|run| mebibytes(run.bytes), 1),
             cell(&|run| mebibytes(run.state_bytes), 1),
