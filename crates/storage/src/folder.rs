@@ -395,7 +395,7 @@ mod tests {
             assert!(bytes.iter().all(|byte| *byte == 0), "{name}");
             file.write_at(&vec![9; size as usize], 0).unwrap();
         };
-        ["1", "2"].map(|name| make(&mut folder, name));
+        ["1", "2"].iter().for_each(|name| make(&mut folder, name));
         folder.remove("1").unwrap();
         assert_eq!(folder.list().unwrap(), ["2", "lock", SPARE]);
         // Its name may come back after a crash: it must be as it was then.
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(folder.list().unwrap(), ["2", "3", "4", "lock"]);
         // A file of another size, and a second one, just go.
         drop(folder.create("small").unwrap());
-        ["small", "2", "3"].map(|name| folder.remove(name).unwrap());
+        ["small", "2", "3"].iter().for_each(|name| folder.remove(name).unwrap());
         assert_eq!(folder.list().unwrap(), ["4", "lock", SPARE]);
         crate::disk::remove_unfinished(&mut folder).unwrap();
         assert_eq!(folder.list().unwrap(), ["4", "lock"]);

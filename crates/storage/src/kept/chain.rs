@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn delta(number: u64, old: &Snapshot, new: &Snapshot) -> Read {
-        (number, Delta::between(old, new, 1000).expect("it is small").to_bytes().into())
+        (number, Delta::between(old, new, 1000).expect("it is small").to_bytes())
     }
 
     fn root(slot: u64, behind: u64) -> Root {

@@ -119,7 +119,7 @@ mod tests {
         let delta = Delta::between(&old, &new, 400_000).expect("it is small enough");
         assert!(Delta::between(&old, &new, 299_999).is_none(), "it is too large");
         assert!(Delta::between(&new, &old, 400_000).is_none(), "that is a step back");
-        let bytes = Bytes::from(delta.to_bytes());
+        let bytes = delta.to_bytes();
         assert_eq!(heads(&bytes), Ok((base_of(&old), base_of(&new))));
         let mut read = Delta::from_bytes(&bytes).expect("it was written");
         assert_eq!((read.apply(&old), read.bytes()), (Some(new.clone()), delta.bytes()));
