@@ -344,6 +344,8 @@ impl<B: Backing> Keeper<B> {
         let base = base_of(snapshot);
         if self.newest.replace(base) != Some(base) {
             self.newest_number = self.writer.save(snapshot.clone())?;
+            // It may be an entry of the log: then what comes behind it waits for it too.
+            self.next = self.next.max(self.writer.next());
             // Nobody is to hear of a state that turned out to be wrong.
             self.when_saved.retain(|(_, slot, _)| *slot < base.slot);
         }
