@@ -19,7 +19,7 @@ pub const TIMERS_MAX: usize = 4096;
 /// What one replica did in one step, and what it holds then.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// Acts that one event caused.
+    /// Acts that one event caused; messages that leave behind the disk are not counted.
     pub acts: usize,
     /// Bytes of the largest packet.
     pub packet_bytes: usize,

@@ -174,7 +174,10 @@ impl World<'_> {
     pub(super) fn carry_out(&mut self, index: usize, mut acts: Vec<Act>) -> Verdict {
         let id = self.replicas[index].id;
         let faulty = self.replicas[index].adversary.is_some();
-        let mut load = bounds::Load { acts: acts.len(), ..bounds::Load::default() };
+        // What waited for a slow disk leaves all at once, and is not what this event caused.
+        let leaves = |act: &&Act| matches!(act, Act::Saw(Observation::Left { .. }));
+        let caused = acts.len().saturating_sub(2 * acts.iter().filter(leaves).count());
+        let mut load = bounds::Load { acts: caused, ..bounds::Load::default() };
         let mut verdict = Ok(());
         let (mut ran, mut ended) = (false, false);
         for act in acts.drain(..) {

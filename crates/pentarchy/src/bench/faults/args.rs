@@ -119,7 +119,8 @@ pub struct TimelineArgs {
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  pentarchy bench recovery --away 1,20 --runs 5 --json r.json\n  \
-    pentarchy bench recovery --fault kill --away 1 --keys 1000,100000 --clients 1 --outstanding 1\n\n\
+    pentarchy bench recovery --fault kill --away 1 --keys 1000,100000 --clients 1 \
+    --outstanding 1\n\n\
     Each run stops a backup under load, brings it back after a while, and waits until it has\n\
     executed what the others had then. Exit code 1 if one was not level within a minute, or an\n\
     increment was lost or counted twice, or a client got no answer."

@@ -162,8 +162,9 @@ fn away_often(
             let run = away_once(args.fault, (*away, keys), cluster, record, interrupt)?;
             progress.suspend(|| {
                 say(&format!(
-                    "{keys} keys, replica {} away for {seconds} s: level after {:.0} ms, {:.1} MiB, of which \
-                     {:.1} MiB state; {:.0} ops/s before, {:.0} meanwhile, {:.0} on its return",
+                    "{keys} keys, replica {} away for {seconds} s: level after {:.0} ms, \
+                     {:.1} MiB, of which {:.1} MiB state; {:.0} ops/s before, {:.0} meanwhile, \
+                     {:.0} on its return",
                     run.replica,
                     run.level_ms,
                     mebibytes(run.bytes),
