@@ -1,7 +1,10 @@
 //! How large the replies to a command are going to be.
 
-use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_services::kv::CommandInfo;
+
+/// What a command's first result on a connection is taken to have. Most have far less, and many
+/// connections may begin at a time; some more than was foreseen may be under way.
+const FIRST_BYTES: usize = 128 << 10;
 
 /// Sizes of the results that one connection got of late, command by command: a reader of large
 /// values that also writes must not be taken for one of small replies. As many entries as there
@@ -16,10 +19,10 @@ struct Size {
 }
 
 impl Sizes {
-    /// Bytes to be ready for. The most that a result can have for a command's first.
+    /// Bytes to be ready for.
     pub fn expect(&self, command: &'static CommandInfo) -> usize {
         let known = self.0.iter().find(|size| std::ptr::eq(size.command, command));
-        known.map_or(OPERATION_BYTES_MAX, |size| size.recent)
+        known.map_or(FIRST_BYTES, |size| size.recent)
     }
 
     /// Takes note of a result's size.
@@ -46,7 +49,7 @@ mod tests {
         let (get, set) = (lookup(b"get").unwrap(), lookup(b"SET").unwrap());
         let mut sizes = Sizes::default();
         sizes.note(set, 1);
-        assert_eq!((sizes.expect(get), sizes.expect(set)), (OPERATION_BYTES_MAX, 1));
+        assert_eq!((sizes.expect(get), sizes.expect(set)), (FIRST_BYTES, 1));
         sizes.note(get, 64_000);
         sizes.note(get, 10);
         assert_eq!(sizes.expect(get), 63_000);
