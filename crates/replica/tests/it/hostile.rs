@@ -203,9 +203,13 @@ fn a_client_with_a_full_queue_misses_messages_and_stays_connected() {
     let keys = KeyPair::from_seed([4; 32]);
     let (mut stream, mut channel) = intrude(&cluster, &keys, Node::Client(keys.client_id()));
     send_all(&mut stream, &mut channel, &[&query[..]; 100]);
-    cluster.await_status(&client, 0, |status| status.number("/counters/client_queries") == 100);
+    // Of large answers some may take more than the share of a round that queries have.
+    let answered = |status: &Json| status.number("/counters/client_queries");
+    let dropped = |status: &Json| status.number("/counters/client_queries_dropped");
+    cluster.await_status(&client, 0, |status| answered(status) + dropped(status) == 100);
     cluster.await_status(&client, 0, |status| {
-        assert!(status.number("/counters/client_dropped") > 50);
+        let sent = answered(status) - status.number("/counters/client_dropped");
+        assert!((1..=50).contains(&sent), "{sent}");
         assert_eq!(status.number("/counters/clients_too_slow"), 0);
         status.number("/clients") == 2
     });
