@@ -28,9 +28,13 @@ pub const RESUMING: u8 = 3;
 /// Milliseconds between two questions to who has not answered.
 const ASK_EVERY_MS: u64 = 100;
 
-/// Milliseconds after which it goes on although fewer than `f + 1` others have answered: they may
-/// be gone, and the group must be able to go on with those that are left.
+/// Milliseconds after the first answer after which it goes on although fewer than `f + 1` others
+/// have answered: they may be gone, and the group must be able to go on with those that are left.
 const ASK_FOR_MS: u64 = 2_000;
+
+/// Milliseconds after which it goes on although nobody has answered: on a busy machine it takes a
+/// while until others are connected again.
+const ASK_NOBODY_FOR_MS: u64 = 10_000;
 
 /// Question and answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,6 +85,8 @@ pub struct Resuming {
     asks: bool,
     /// Since when it waits for answers before it speaks.
     since: Option<u64>,
+    /// When the first one came.
+    first_ms: Option<u64>,
     asked_ms: Option<u64>,
     answered: ReplicaSet,
 }
@@ -94,7 +100,8 @@ impl Resuming {
     /// Another epoch begins, or the process does.
     pub fn begin(&mut self, now_ms: u64) {
         self.seen.clear();
-        (self.since, self.asked_ms) = (self.asks.then_some(now_ms), None);
+        self.since = self.asks.then_some(now_ms);
+        (self.first_ms, self.asked_ms) = (None, None);
         self.answered = ReplicaSet::default();
     }
 
@@ -121,7 +128,8 @@ impl Unit {
         let keeps_itself = self.authenticator.memory().is_none();
         let wanted = self.succession.epochs.membership().f + 1;
         let enough = self.resuming.answered.len() >= wanted.min(self.others.len());
-        let is_late = self.now_ms >= since + ASK_FOR_MS;
+        let first_late = self.resuming.first_ms.is_some_and(|at| self.now_ms >= at + ASK_FOR_MS);
+        let is_late = first_late || self.now_ms >= since + ASK_NOBODY_FOR_MS;
         if keeps_itself || enough || is_late {
             let others = self.resuming.answered.len();
             if is_late && !enough {
@@ -174,6 +182,7 @@ impl Unit {
             }
         }
         self.resuming.answered.insert(peer);
+        self.resuming.first_ms.get_or_insert(self.now_ms);
         Ok(())
     }
 }
