@@ -41,7 +41,8 @@ pub enum Finder {
     /// A search through every order of events in a small group, or a schedule by hand: it needs one
     /// particular order of many events, which random worlds hit too seldom.
     Explorer,
-    /// Nobody yet: its protocol is young, and nothing is claimed of what finds it.
+    /// Nobody for certain: its protocol is young, or random worlds hit it too seldom. It is hunted
+    /// by name only, and nothing is claimed of what finds it.
     Nobody,
 }
 
@@ -54,7 +55,7 @@ impl Mutant {
         Self { finder: Finder::Explorer, ..self }
     }
 
-    const fn young(self) -> Self {
+    const fn unclaimed(self) -> Self {
         Self { finder: Finder::Nobody, ..self }
     }
 
@@ -177,104 +178,108 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.nothing-taken-over", "what a view takes over is forgotten as it is entered"),
     mutant("pbft.gaps-stay-open", "a view does not order nothing where nothing was prepared"),
     mutant("pbft.taken-over-not-voted-for", "nobody votes for what a view took over"),
-    mutant("pbft.leaving-not-kept", "that a view was left is not in the log"),
+    mutant("pbft.leaving-not-kept", "that a view was left is not in the log").unclaimed(),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
     mutant("hybster.decide-with-f", "f commitments decide a slot"),
     mutant("hybster.flight-leaks", "a decided proposal stays counted as under way"),
     mutant("hybster.prepare-of-any-view", "a PREPARE of another view counts in this one"),
     mutant("hybster.commit-of-any-view", "a COMMIT of another view counts in this one"),
     mutant("hybster.commit-skips-gaps", "a backup commits past a slot whose PREPARE it lacks"),
-    mutant("hybster.only-authors-repeat", "nobody passes on the PREPAREs of others").young(),
+    mutant("hybster.only-authors-repeat", "nobody passes on the PREPAREs of others").unclaimed(),
     mutant("hybster.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
-    mutant("hybster.certificate-not-passed-on", "nobody gives others why it could leave").young(),
+    mutant("hybster.certificate-not-passed-on", "nobody gives others why it could leave")
+        .unclaimed(),
     mutant("hybster.never-acknowledges", "a NEW-VIEW that is accepted late is not acknowledged")
-        .young(),
+        .unclaimed(),
     mutant(
         "hybster.leaves-without-certificate",
         "a view is left though nobody showed what it may have ordered",
     )
-    .young(),
+    .unclaimed(),
     mutant(
         "hybster.certificate-unresolved",
         "a view is left though a member comes from a later one",
     )
-    .young(),
+    .unclaimed(),
     mutant(
         "hybster.certificate-not-shown",
         "what others showed when a view was left is not shown on",
     )
-    .young(),
+    .unclaimed(),
     mutant("hybster.hides-last-commitment", "a VIEW-CHANGE shows all but the last commitment"),
     mutant("hybster.omission-not-checked", "a VIEW-CHANGE may leave out commitments"),
     mutant("hybster.from-not-checked", "a VIEW-CHANGE may come from a view below its last word")
-        .young(),
+        .unclaimed(),
     mutant("hybster.members-not-checked", "a NEW-VIEW is believed whatever its members show")
-        .young(),
+        .unclaimed(),
     mutant("hybster.lowest-origin", "a view follows from the lowest view that members come from")
-        .young(),
+        .unclaimed(),
     mutant(
         "hybster.acknowledged-by-none",
         "a view follows from one that nobody correct may have accepted",
     )
-    .young(),
+    .unclaimed(),
     mutant("hybster.new-view-on-lowest-base", "a view begins on the lowest checkpoint shown"),
     mutant("hybster.new-view-takes-shortest", "a view takes over the shortest list shown"),
     mutant("hybster.nothing-taken-over", "what a view took over is forgotten as it is entered"),
     mutant("hybster.slots-used-again", "a view orders in slots that it took over"),
     mutant("hybster.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
-        .young(),
+        .unclaimed(),
     mutant("hybster.commit-not-kept", "a commitment is not in the log"),
     mutant("hybster.leaving-not-kept", "that a view was left is not in the log"),
     mutant("hybster.entry-not-kept", "how a view was entered is not in the log"),
     mutant("hybster.says-nothing-again", "after a crash nothing is said again"),
     mutant("hybster.own-prepares-forgotten", "after a crash own PREPAREs have no certificate")
-        .young(),
+        .unclaimed(),
     mutant("hybster.entry-not-kept-again", "how a view was entered is lost when the log is cut"),
     mutant("hybster.commitment-not-kept-again", "a commitment is lost when the log is cut"),
     mutant("zyzzyva.clients-not-rolled-back", "what was taken back stays in the client table"),
-    mutant("zyzzyva.certificate-of-f", "f signatures are a commit certificate").young(),
+    mutant("zyzzyva.certificate-of-f", "f signatures are a commit certificate").unclaimed(),
     mutant(
         "zyzzyva.certificate-of-any-view",
         "a VIEW-CHANGE may show a certificate of an older view",
     )
-    .young(),
-    mutant("zyzzyva.new-view-of-few", "a NEW-VIEW of f + 1 members is made and believed").young(),
+    .unclaimed(),
+    mutant("zyzzyva.new-view-of-few", "a NEW-VIEW of f + 1 members is made and believed")
+        .unclaimed(),
     mutant(
         "zyzzyva.client-ignores-history",
         "a client believes equal results whatever they rest on",
     )
-    .young(),
-    mutant("zyzzyva.client-believes-a-quorum", "a client acts on what a quorum answers").young(),
+    .unclaimed(),
+    mutant("zyzzyva.client-believes-a-quorum", "a client acts on what a quorum answers")
+        .unclaimed(),
     mutant(
         "zyzzyva.client-trusts-one-keeper",
         "a client acts once one replica keeps a certificate",
     )
-    .young(),
-    mutant("zyzzyva.commit-with-f", "f equal votes make a replica commit").young(),
-    mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log").young(),
-    mutant("zyzzyva.final-with-f", "f COMMITs make a slot final").young(),
-    mutant("zyzzyva.never-convicts", "contradicting orders prove nothing").young(),
+    .unclaimed(),
+    mutant("zyzzyva.commit-with-f", "f equal votes make a replica commit").unclaimed(),
+    mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log").unclaimed(),
+    mutant("zyzzyva.final-with-f", "f COMMITs make a slot final").unclaimed(),
+    mutant("zyzzyva.never-convicts", "contradicting orders prove nothing").unclaimed(),
     mutant("zyzzyva.order-not-kept", "what is executed is not in the log"),
-    mutant("zyzzyva.any-history-is-good", "an order is followed whatever history it names").young(),
+    mutant("zyzzyva.any-history-is-good", "an order is followed whatever history it names")
+        .unclaimed(),
     mutant("zyzzyva.cut-orders", "what was executed is lost with the log below a checkpoint")
-        .young(),
+        .unclaimed(),
     mutant("zyzzyva.rests-unsettled", "what was executed becomes final at checkpoints only"),
     mutant("zyzzyva.new-view-not-passed-on", "a NEW-VIEW is not sent again once it is entered")
-        .young(),
+        .unclaimed(),
     mutant("zyzzyva.older-views-count", "a view takes over what members show from any view")
-        .young(),
+        .unclaimed(),
     mutant("zyzzyva.certificates-not-taken", "a view takes over nothing for its certificate")
-        .young(),
+        .unclaimed(),
     mutant("zyzzyva.takes-over-proven-only", "a view takes over only what has proof"),
     mutant("zyzzyva.hides-last-slot", "a VIEW-CHANGE shows all but the last slot"),
-    mutant("zyzzyva.hides-certificate", "a VIEW-CHANGE shows no certificate").young(),
-    mutant("zyzzyva.leaving-not-kept", "that a view was left is not in the log").young(),
+    mutant("zyzzyva.hides-certificate", "a VIEW-CHANGE shows no certificate").unclaimed(),
+    mutant("zyzzyva.leaving-not-kept", "that a view was left is not in the log").unclaimed(),
     mutant(
         "zyzzyva.enters-without-agreement",
         "a view is entered without agreement on what it begins with",
     ),
-    mutant("zyzzyva.confirm-not-kept", "what was confirmed is not in the log").young(),
-    mutant("zyzzyva.entry-not-kept", "how a view was entered is not in the log").young(),
+    mutant("zyzzyva.confirm-not-kept", "what was confirmed is not in the log").unclaimed(),
+    mutant("zyzzyva.entry-not-kept", "how a view was entered is not in the log").unclaimed(),
 ];
 
 /// The place of a name in [`MUTANTS`].
