@@ -7,7 +7,9 @@
 //! ends. A peer can hide what it saw, and cannot invent it.
 //!
 //! Peers know what came since they were started. So this finds a folder that is put back while the
-//! others go on, and not one that is put back while all are stopped.
+//! others go on, and not one that is put back while all are stopped. And they know what they looked
+//! at: statements of which nothing follows any more when they come are dropped unread, so a backup
+//! that was always the last to commit may go unnoticed.
 
 use crate::error::Fatal;
 use crate::network::Network;
