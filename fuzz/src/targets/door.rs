@@ -13,7 +13,7 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::protocol::{Memory, Setup};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Reader, Wire, Writer};
-use pentarchy_protocols::{PROTOCOLS, minbft, pbft, zyzzyva};
+use pentarchy_protocols::{PROTOCOLS, hybster, minbft, pbft, zyzzyva};
 use pentarchy_sim::node::Packet;
 use pentarchy_sim::world::membership;
 use std::sync::Arc;
@@ -70,6 +70,7 @@ pub fn run(input: &[u8]) {
                 let canonical = match core.rules().name {
                     "minbft" => canonical::<minbft::Message>(&wire),
                     "pbft" => canonical::<pbft::Message>(&wire),
+                    "hybster" => canonical::<hybster::Message>(&wire),
                     name if name.starts_with("zyzzyva") => canonical::<zyzzyva::Message>(&wire),
                     other => panic!("{other} has messages; add them here"),
                 };
