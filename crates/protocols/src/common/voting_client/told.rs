@@ -35,10 +35,11 @@ impl VotingClient {
         };
         let fingerprint = Fingerprint::of(&reply.outcome);
         if ballot.cast(from, fingerprint) >= enough {
-            let attempts = self.drafts.get(draft).map_or(0, |sent| sent.attempts);
-            let may_come = !ballot.has(tells) && attempts < TELLER_ATTEMPTS;
             // A teller that has said nothing may have sent it before it forgot it.
-            if fingerprint != Fingerprint::Forgotten || !may_come {
+            let may_come = fingerprint == Fingerprint::Forgotten
+                && !ballot.has(tells)
+                && self.drafts.get(draft).is_none_or(|sent| sent.attempts < TELLER_ATTEMPTS);
+            if !may_come {
                 self.complete(reply.number, reply.outcome, out);
             }
         } else if let (Outcome::Done(result), Fingerprint::Long(_)) = (reply.outcome, fingerprint)
