@@ -125,19 +125,22 @@ Say(r, v, Q) ==
 
 \* Rule 2.
 Leave(r, v) ==
-    /\ left[r] < v
+    /\ left[r] < v /\ from[r] < v
     /\ \/ from[r] = v - 1 /\ Say(r, v, {})
        \/ ~NeedsBasis /\ left[r] = v - 1 /\ Say(r, v, {})
        \/ \E Q \in Quorums(v - 1) :
             /\ Resolved => Max({c.from : c \in Q}) <= from[r]
             /\ Say(r, v, Q)
 
+\* Rule 6: who has accepted a later NEW-VIEW acknowledges what it finds sound.
+Vouches(r, v) == opened[v].sound /\ v < from[r]
+
 \* Rule 5.
 Origin(Q) == IF HighestFrom THEN Max({c.from : c \in Q}) ELSE Min({c.from : c \in Q})
 IsEstablished(Q) ==
     LET m == Origin(Q)
         there == {c.by : c \in {d \in Q : d.from = m}}
-        others == {r \in Replicas : <<r, m>> \in accepted \/ r \in Faulty}
+        others == {r \in Replicas : r \in Faulty \/ <<r, m>> \in accepted \/ Vouches(r, m)}
     IN m = 0 \/ ~Established \/ Cardinality(there \cup others) >= Weak
 Takes(Q) ==
     LET shown == {c.shows : c \in {d \in Q : d.from = Origin(Q)}} \ {None}
@@ -157,16 +160,17 @@ Open(r, v) ==
     /\ accepted' = accepted \cup {<<r, v>>}
     /\ UNCHANGED <<changes, prepared, enters, commits>>
 
-\* Rule 6: enters if it still is at that view, or acknowledges if it is not.
+\* Rule 6: enters if it still is at that view, or acknowledges if it is not: it may want a higher
+\* one before it can leave this one. What it wants is not said here, so it may do either.
 Accept(r, v) ==
     /\ opened[v].sound /\ from[r] < v /\ r # Primary(v)
     /\ from' = [from EXCEPT ![r] = v]
     /\ accepted' = accepted \cup {<<r, v>>}
-    /\ IF left[r] <= v
-       THEN /\ enters' = enters \cup {<<r, v>>}
-            /\ counter' = [counter EXCEPT ![r] = Value(v, 1)]
-            /\ left' = [left EXCEPT ![r] = v]
-       ELSE UNCHANGED <<enters, counter, left>>
+    /\ \/ /\ left[r] <= v
+          /\ enters' = enters \cup {<<r, v>>}
+          /\ counter' = [counter EXCEPT ![r] = Value(v, 1)]
+          /\ left' = [left EXCEPT ![r] = v]
+       \/ UNCHANGED <<enters, counter, left>>
     /\ UNCHANGED <<changes, opened, prepared, commits>>
 
 ----------------------------------------------------------------------------

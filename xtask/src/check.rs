@@ -24,9 +24,7 @@ const STEPS: [Step; 12] = [
     }),
     ("deny", |root, _| deny(root)),
     ("test", |root, _| cargo(root, &["test", "--workspace"], &[])),
-    ("sim", |root, seeds| {
-        release(root, &[], &["sim", "--protocol", "minbft", "--seeds", &seeds.to_string()])
-    }),
+    ("sim", |root, seeds| sim(root, seeds)),
     ("mutants", |root, _| release(root, MUTANTS, &["sim", "mutants", "--starts", "1"])),
     ("museum", |root, _| release(root, MUTANTS, &["sim", "museum"])),
     ("audit", |root, _| audit(root)),
@@ -46,23 +44,47 @@ fn release(root: &Path, features: &[&str], what: &[&str]) -> Result<(), Failure>
     cargo(root, &[&["run"], &binary[..], &["--"], what].concat(), &[])
 }
 
-/// Seeds that are run once for each optimisation level.
-const AUDITED: &str = "12";
+/// Long runs of the protocol that most use, and a quarter as many short ones of every protocol
+/// that is meant to be safe.
+fn sim(root: &Path, seeds: u64) -> Result<(), Failure> {
+    release(root, &[], &["sim", "--protocol", "minbft", "--seeds", &seeds.to_string()])?;
+    let some = seeds.div_ceil(4).to_string();
+    release(root, &[], &["sim", "--protocol", "all", "--seeds", &some, "--requests", "100"])
+}
 
-/// The same seeds are the same runs, however the compiler was told to optimise.
+/// Seeds of every protocol that are run once for each optimisation level.
+const AUDITED: &str = "6";
+
+/// The same seeds are the same runs of every protocol, however the compiler was told to optimise,
+/// and however many run side by side.
 fn audit(root: &Path) -> Result<(), Failure> {
-    let of = |profile: &str| {
+    let of = |profile: &str, jobs: &str| {
         let run = ["run", "--quiet", "-p", "pentarchy", "--profile", profile, "--", "sim"];
-        let what = ["--seeds", AUDITED, "--requests", "200", "--json"];
-        let output = output(root, &[&run[..], &what[..]].concat())?;
-        let audit = output.lines().find(|line| line.trim_start().starts_with("\"audit\""));
-        audit.map(str::to_owned).ok_or_else(|| format!("no audit in what sim prints:\n{output}"))
+        let what = ["--protocol", "all", "--seeds", AUDITED, "--requests", "100", "--json"];
+        let output = output(root, &[&run[..], &what[..], &["--jobs", jobs]].concat())?;
+        audits(&output)
     };
-    let (debug, release) = (of("dev")?, of("release")?);
+    let (debug, release) = (of("dev", "3")?, of("release", "1")?);
     if debug == release {
         return Ok(());
     }
-    Err(format!("equal seeds are different runs:\n  dev    {debug}\n  release{release}"))
+    Err(format!("equal seeds are different runs:\n  dev     {debug}\n  release {release}"))
+}
+
+/// The audits in what `sim --json` prints, each behind the name of its protocol.
+fn audits(json: &str) -> Result<String, Failure> {
+    let value = |line: &str, key: &str| {
+        let value = line.trim().strip_prefix(key)?.trim_matches([':', ' ', ',', '"']);
+        Some(value.to_owned())
+    };
+    let found = json.lines().filter_map(|line| {
+        let name = value(line, "\"protocol\"").map(|name| format!("{name}:"));
+        name.or_else(|| value(line, "\"audit\""))
+    });
+    let found: Vec<String> = found.collect();
+    // A name and an audit of each, and of more than one.
+    let is_whole = found.len() > 2 && found.len().is_multiple_of(2);
+    is_whole.then(|| found.join(" ")).ok_or_else(|| format!("sim prints no audits:\n{json}"))
 }
 
 /// Runs all steps, or one, and stops at the first that fails.
@@ -152,6 +174,16 @@ mod tests {
     fn an_unknown_step_is_answered_with_the_known_ones() {
         let failure = check(Path::new("."), Some("tydi"), 1).unwrap_err();
         assert!(failure.contains("tidy") && failure.contains("clippy"), "{failure}");
+    }
+
+    #[test]
+    fn audits_are_found_with_the_names_of_their_protocols() {
+        let one =
+            |name| format!("  {{\n    \"protocol\": \"{name}\",\n    \"audit\": \"4f\",\n  }}\n");
+        let two = [one("a"), one("b")].concat();
+        assert_eq!(audits(&two).unwrap(), "a: 4f b: 4f");
+        assert!(audits(&one("a")).is_err() && audits("").is_err());
+        assert!(audits(&two.replacen("audit", "tea", 1)).is_err());
     }
 
     #[test]

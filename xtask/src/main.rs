@@ -19,7 +19,8 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   check [--only STEP] [--seeds N]   everything that must hold; writes nothing but build files
-                                    (N seeds for the simulator sweep; 200 if not given)
+                                    (N seeds for the simulator's sweep of minbft, a quarter
+                                    as many of every protocol; N is 200 if not given)
   fix                               formats, wraps comments, applies what clippy can apply
   fuzz [TARGET] [--seconds N]       looks for inputs that break something, N seconds each target
                                     (60 if not given); all targets if none is given

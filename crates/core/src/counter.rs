@@ -67,6 +67,10 @@ pub enum Counter {
     /// A counter of TrInX, at `0:0` in the beginning. At [`Position::LEAVE`] it names the position
     /// that it had before, and elsewhere nothing.
     Trinx,
+    /// A USIG whose user may go back to a view that it left, as the paper's counter, which knows no
+    /// views, lets it: each position is certified once, in whatever order of views. For protocols
+    /// of the museum; there is no such device.
+    Unbound,
 }
 
 impl Counter {
@@ -74,7 +78,7 @@ impl Counter {
     #[must_use]
     pub const fn start(self) -> Position {
         match self {
-            Self::Usig => Position::new(View(0), Position::COMMITMENT),
+            Self::Usig | Self::Unbound => Position::new(View(0), Position::COMMITMENT),
             Self::Trinx => Position::new(View(0), 0),
         }
     }
@@ -84,7 +88,7 @@ impl Counter {
     #[must_use]
     pub const fn names(self, at: Position, last: Position, committed: Position) -> Position {
         match self {
-            Self::Usig => committed,
+            Self::Usig | Self::Unbound => committed,
             Self::Trinx if at.index == Position::LEAVE => last,
             Self::Trinx => Position::new(View(0), 0),
         }

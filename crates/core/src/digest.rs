@@ -68,6 +68,16 @@ impl Hasher {
         hasher.bytes(tag.as_bytes());
         hasher
     }
+    /// Starts without one, to get what [`Digest::of`] gives of bytes that come one after the other.
+    #[must_use]
+    pub fn plain() -> Self {
+        Self(blake3::Hasher::new())
+    }
+    /// Adds bytes without their length: for [`Self::plain`].
+    pub fn raw(&mut self, value: &[u8]) -> &mut Self {
+        self.0.update(value);
+        self
+    }
     /// Adds a number.
     pub fn u64(&mut self, value: u64) -> &mut Self {
         self.0.update(&value.to_le_bytes());

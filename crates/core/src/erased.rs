@@ -12,7 +12,7 @@ use crate::membership::Membership;
 use crate::ports::replica::{Input, Output};
 use crate::protocol::{
     BadRecord, Delay, Effect, Effects, Event, Evidence, Memory, Message, Protocol, Reject, Rules,
-    Setup, Status, TimerKey, TimerName, To,
+    Setup, Status, TimerKey, TimerName, To, Topic,
 };
 use crate::wire::{Reader, Wire, Writer};
 use alloc::boxed::Box;
@@ -161,6 +161,10 @@ pub trait ReplicaCore: Send {
 
     /// A copy in the same state.
     fn boxed_clone(&self) -> Box<dyn ReplicaCore>;
+
+    /// What a message speaks of, and the digest of what it says about that; see
+    /// [`Message::topic`].
+    fn topic(&self, incoming: &Incoming) -> Option<(Topic, Digest)>;
 
     /// One line for traces: author, authentication and content of a message.
     fn describe(&self, incoming: &Incoming) -> alloc::string::String;
@@ -399,6 +403,11 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
             persists: self.persists,
             effects: Effects::default(),
         })
+    }
+
+    fn topic(&self, incoming: &Incoming) -> Option<(Topic, Digest)> {
+        let verified = Self::verified(incoming);
+        verified.message.topic().map(|topic| (topic, verified.digest))
     }
 
     fn describe(&self, incoming: &Incoming) -> alloc::string::String {

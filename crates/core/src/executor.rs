@@ -2,6 +2,7 @@
 //! both. Pure: the simulator and every host run the same one.
 
 use crate::batch::Batch;
+use crate::cold::Spool;
 use crate::digest::Digest;
 use crate::epochs::Handover;
 use crate::ids::{ClientId, Millis, ReplicaId, Slot};
@@ -24,6 +25,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
+mod cold;
 mod speculation;
 
 use speculation::Speculation;
@@ -58,6 +60,10 @@ pub struct Executor {
     /// What may be taken back; none unless something was executed that way.
     speculation: Option<Speculation>,
     requests: u64,
+    /// Where sections are put when they are cut, if they are not to be in memory.
+    spool: Option<Arc<dyn Spool>>,
+    /// A section that was to be restored and could not be read.
+    unread: Option<u32>,
 }
 
 impl Executor {
@@ -79,6 +85,8 @@ impl Executor {
             snapshots: VecDeque::new(),
             speculation: None,
             requests: 0,
+            spool: None,
+            unread: None,
         }
     }
 
@@ -91,7 +99,7 @@ impl Executor {
         snapshot: &Snapshot,
         membership: Arc<Membership>,
     ) -> Result<Snapshot, Malformed> {
-        let header = snapshot.tree.section(0).ok_or(Malformed)?.joined();
+        let header = snapshot.tree.section(0).and_then(Leaf::joined).ok_or(Malformed)?;
         let mut from = Reader::new(&header);
         let (slot, time) = (Slot::decode(&mut from)?, Millis::decode(&mut from)?);
         if slot != snapshot.slot {
@@ -143,6 +151,20 @@ impl Executor {
     #[must_use]
     pub fn service(&self) -> &dyn Service {
         &*self.service
+    }
+
+    /// Why it cannot go on. Whoever has it looks after each call that reaches the service, and
+    /// before anything leaves the replica that came of it.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let unread = |section| {
+            let name = Self::section_name(section);
+            format!(
+                "{name}, to which it was to go back, cannot be read from the disk any more. Start \
+                 this replica again: it goes on from an older state, and fetches what it lacks"
+            )
+        };
+        self.service.failure().or_else(|| self.unread.map(unread))
     }
 
     /// What is known of each request of an envelope, in their order: order only what is new, answer
@@ -211,6 +233,10 @@ impl Executor {
                         events = service.take_events();
                         result
                     });
+                    if service.failure().is_some() {
+                        // Whoever asks for it is told, and nobody else hears of what came of it.
+                        return;
+                    }
                     notify(&client, Notice::Reply(Reply { number: request.number, outcome }));
                     index += 1;
                     if !events.is_empty() {
@@ -282,9 +308,14 @@ impl Executor {
     fn note(&self, index: u32, bytes: Vec<u8>, changes: &mut Vec<Change>) {
         let known = self.tree.section(index);
         let leaf = (!bytes.is_empty()).then(|| Leaf::after(known, index, bytes, self.executed));
-        if leaf.as_ref().map(Leaf::digest) != known.map(Leaf::digest) {
-            changes.push((index, leaf.map(Arc::new)));
+        if leaf.as_ref().map(Leaf::digest) == known.map(Leaf::digest) {
+            return;
         }
+        let leaf = match (leaf, &self.spool) {
+            (Some(leaf), Some(spool)) => Some(leaf.spooled(&**spool)),
+            (leaf, _) => leaf,
+        };
+        changes.push((index, leaf.map(Arc::new)));
     }
 
     /// The sections behind the header that may differ from [`Self::tree`], in order, each once.
@@ -388,12 +419,21 @@ impl Executor {
         Ok(())
     }
 
+    /// The bytes of a section.
+    fn read(&mut self, snapshot: &Snapshot, index: u32) -> Result<Bytes, Malformed> {
+        let Some(leaf) = snapshot.tree.section(index) else { return Ok(Bytes::new()) };
+        leaf.joined().ok_or_else(|| {
+            self.unread = Some(index);
+            Malformed
+        })
+    }
+
     /// Replaces the whole state, or all but the client table.
     fn restore(&mut self, snapshot: &Snapshot, clients: bool) -> Result<(), Malformed> {
         if snapshot.tree.sections() != self.tree.sections() {
             return Err(Malformed);
         }
-        let header = snapshot.tree.section(0).ok_or(Malformed)?.joined();
+        let header = self.read(snapshot, 0)?;
         let mut from = Reader::new(&header);
         let (executed, time) = (Slot::decode(&mut from)?, Millis::decode(&mut from)?);
         let roster = self.roster.restored(&mut from)?;
@@ -410,7 +450,7 @@ impl Executor {
             if index < OWN_SECTIONS && !clients {
                 continue;
             }
-            let bytes = snapshot.tree.section(index).map(Leaf::joined).unwrap_or_default();
+            let bytes = self.read(snapshot, index)?;
             match index.checked_sub(OWN_SECTIONS) {
                 None => self.sessions.restore_section(index - 1, &bytes)?,
                 Some(index) => self.service.restore_section(index, &bytes)?,

@@ -18,6 +18,7 @@
 //! | [`sessions`], [`service`], [`executor`] | execution, at-most-once, checkpoints |
 //! | [`telling`] | who tells a client a result, and who its digest |
 //! | [`tree`], [`snapshot`] | the state as a tree of hashes |
+//! | [`cold`] | what of a state is in files and not in memory |
 //! | [`transfer`] | how a replica that fell behind gets a checkpoint's state |
 //! | [`forge`] | what a Byzantine replica can make others believe, for searches |
 //! | [`limits`] | every bound in the system |
@@ -32,6 +33,7 @@ extern crate std;
 
 pub mod auth;
 pub mod batch;
+pub mod cold;
 pub mod counter;
 pub mod digest;
 pub mod epochs;

@@ -38,9 +38,11 @@ pub struct Mutant {
 pub enum Finder {
     /// Random worlds, in which nothing was arranged for it.
     Swarm,
-    /// A search through every order of events in a small group, or a schedule by hand: it needs one
-    /// particular order of many events, which random worlds hit too seldom.
+    /// A search through every order of events in a small group: it needs one particular order of
+    /// many events, which random worlds hit too seldom.
     Explorer,
+    /// A schedule by hand, which is a test written for it: nothing that nobody arranged finds it.
+    Schedule,
     /// Nobody for certain: its protocol is young, or random worlds hit it too seldom. It is hunted
     /// by name only, and nothing is claimed of what finds it.
     Nobody,
@@ -55,8 +57,18 @@ impl Mutant {
         Self { finder: Finder::Explorer, ..self }
     }
 
+    const fn scheduled(self) -> Self {
+        Self { finder: Finder::Schedule, ..self }
+    }
+
     const fn unclaimed(self) -> Self {
         Self { finder: Finder::Nobody, ..self }
+    }
+
+    /// The part of the code in which it is: the first word of its name.
+    #[must_use]
+    pub fn module(&self) -> &'static str {
+        self.name.split_once('.').map_or(self.name, |(module, _)| module)
     }
 
     /// Whether it is part of the product, not of the [module](self)'s example.
@@ -106,20 +118,46 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("log.torn-taken-for-whole", "a group that was half written counts as written"),
     mutant("log.corrupt-taken-for-torn", "what is damaged counts as never written to its end"),
     mutant("log.gap-taken-for-end", "what is written behind a hole counts as never written"),
+    mutant("log.sealed-too-early", "a segment is sealed before there is a next one"),
+    mutant("log.segments-removed-at-once", "segments are removed without a sync after each"),
+    mutant("log.life-not-counted", "a file that is used again has the marks of its life before")
+        .unclaimed(),
+    mutant("log.reused-before-whole", "a file gets the next segment's name before it is one")
+        .unclaimed(),
+    mutant("cold.not-checked", "what is read of a state in a file counts as what it was")
+        .scheduled(),
+    mutant("disk.named-before-whole", "a file gets its name before its content is durable"),
+    mutant("snapshots.packs-go-with-lists", "packs are removed with the lists that name them"),
+    mutant("snapshots.rot-carried-on", "a new state relies on pieces that nobody has read again")
+        .unclaimed(),
+    mutant("snapshots.wrong-states-stay", "states that turned out to be wrong stay in files")
+        .unclaimed(),
+    mutant("kept.wrong-states-come-back", "states that turned out to be wrong are assembled again")
+        .unclaimed(),
+    mutant("kept.log-states-not-read", "a start passes over the states in the log"),
+    mutant("kept.cut-above-states", "the log is cut above what states in it rest on"),
+    mutant("kept.rests-on-unsaved", "a state in the log counts before what it rests on is saved"),
+    mutant("kept.device-memory-not-kept-again", "the device's memory is lost when the log is cut"),
+    mutant("kept.unheard-not-kept-again", "own messages under way are lost when the log is cut")
+        .unclaimed(),
+    mutant("kept.waiting-not-kept-again", "messages that wait are lost when the log is cut"),
+    mutant("kept.last-positions-forgotten", "a device is not told what it certified last"),
     mutant("kept.sends-before-durable", "messages leave before what they rest on is durable"),
     mutant("kept.answers-before-durable", "queries are answered before the disk is as far"),
     mutant("kept.vouches-before-saved", "a state is vouched for before it is durable"),
     mutant("kept.executes-while-installing", "a core goes on that an installed state overtook"),
     mutant("kept.log-cut-too-early", "the log is cut above what was written again for a state"),
     mutant("kept.device-memory-not-restored", "a device is not told what it remembered"),
+    mutant("frame.installed-without-proof", "the proof of a state that was asked for is forgotten")
+        .scheduled(),
     mutant("frame.never-forwards", "backups do not pass requests on to the primary"),
     mutant(
         "frame.passed-on-has-no-place",
         "what backups pass on waits behind the rest, if it fits",
     )
-    .explored(),
+    .scheduled(),
     mutant("frame.stuck-only-if-idle", "who lacks one slot and gets later ones is not sent it")
-        .explored(),
+        .scheduled(),
     mutant("frame.any-time-is-good", "a backup accepts a time that is far ahead of its clock"),
     mutant("frame.bodies-not-served", "nobody is sent the batches that it asks for"),
     mutant("frame.checkpoint-misnamed", "a checkpoint is announced for the slot behind its own"),
@@ -179,7 +217,50 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.gaps-stay-open", "a view does not order nothing where nothing was prepared"),
     mutant("pbft.taken-over-not-voted-for", "nobody votes for what a view took over"),
     mutant("pbft.leaving-not-kept", "that a view was left is not in the log").unclaimed(),
+    mutant("pbft-tentative.keeps", "what a view does not take over stays executed").unclaimed(),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
+    mutant("minzyzzyva.shows-commitments-only", "a VIEW-CHANGE hides what was only executed"),
+    mutant(
+        "minzyzzyva.executed-not-kept",
+        "what is executed is not in the log before clients are told",
+    ),
+    mutant(
+        "minzyzzyva.own-state-taken-for-stable",
+        "a stable state is taken for what was executed here",
+    )
+    .unclaimed(),
+    mutant(
+        "minzyzzyva.rests-unsettled",
+        "what was executed last is not made final when nothing follows",
+    ),
+    mutant("minzyzzyva.executes-while-leaving", "what a view orders is executed after it was left"),
+    mutant("minzyzzyva.commit-not-kept", "a commitment is not in the log"),
+    mutant("minzyzzyva.commits-alone", "nobody commits because others do").unclaimed(),
+    mutant("minzyzzyva.executes-behind-a-hole", "what it lacks before a state does not stop it")
+        .scheduled(),
+    mutant("minzyzzyva.final-with-f", "f commitments make a slot final"),
+    mutant(
+        "minzyzzyva.commitments-to-anything-count",
+        "commitments to other batches make a slot final",
+    )
+    .unclaimed(),
+    mutant("minzyzzyva.commitment-to-its-slot-only", "a commitment is none to the slots before"),
+    mutant("minzyzzyva.taken-over-is-final", "what a view takes over is final as it is entered")
+        .unclaimed(),
+    mutant("minzyzzyva.nothing-taken-back", "what a view did not take over stays executed"),
+    mutant("minzyzzyva.commitments-not-repeated", "the last commitment is not sent again"),
+    mutant(
+        "minzyzzyva.certified-forgotten",
+        "after a crash a replica forgets how far it committed",
+    ),
+    mutant("minzyzzyva.client-ignores-places", "a client adds up answers from different places")
+        .unclaimed(),
+    mutant("minzyzzyva.client-believes-f-and-one", "a client is done with f + 1 equal answers"),
+    mutant(
+        "minzyzzyva.client-believes-one",
+        "a client believes one replica that a result is final",
+    )
+    .unclaimed(),
     mutant("hybster.decide-with-f", "f commitments decide a slot"),
     mutant("hybster.flight-leaks", "a decided proposal stays counted as under way"),
     mutant("hybster.prepare-of-any-view", "a PREPARE of another view counts in this one"),
@@ -189,6 +270,18 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
     mutant("hybster.certificate-not-passed-on", "nobody gives others why it could leave")
         .unclaimed(),
+    mutant(
+        "hybster.who-wants-more-not-helped",
+        "who wants a higher view than others is not helped by them to get there",
+    )
+    .scheduled(),
+    mutant("hybster.last-of-primary-only", "of each primary the last NEW-VIEW counts").scheduled(),
+    mutant(
+        "hybster.last-acknowledgement-only",
+        "who accepted a later NEW-VIEW does not vouch for an earlier one",
+    )
+    .scheduled(),
+    mutant("hybster.junk-stays", "batches stay that were shown for views that failed").scheduled(),
     mutant("hybster.never-acknowledges", "a NEW-VIEW that is accepted late is not acknowledged")
         .unclaimed(),
     mutant(
@@ -240,46 +333,41 @@ pub const MUTANTS: &[Mutant] = &[
         "a VIEW-CHANGE may show a certificate of an older view",
     )
     .unclaimed(),
-    mutant("zyzzyva.new-view-of-few", "a NEW-VIEW of f + 1 members is made and believed")
-        .unclaimed(),
+    mutant("zyzzyva.new-view-of-few", "a NEW-VIEW of f + 1 members is made and believed"),
     mutant(
         "zyzzyva.client-ignores-history",
         "a client believes equal results whatever they rest on",
     )
     .unclaimed(),
-    mutant("zyzzyva.client-believes-a-quorum", "a client acts on what a quorum answers")
-        .unclaimed(),
+    mutant("zyzzyva.client-believes-a-quorum", "a client acts on what a quorum answers"),
     mutant(
         "zyzzyva.client-trusts-one-keeper",
         "a client acts once one replica keeps a certificate",
     )
     .unclaimed(),
-    mutant("zyzzyva.commit-with-f", "f equal votes make a replica commit").unclaimed(),
+    mutant("zyzzyva.commit-with-f", "f equal votes make a replica commit"),
     mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log").unclaimed(),
     mutant("zyzzyva.final-with-f", "f COMMITs make a slot final").unclaimed(),
     mutant("zyzzyva.never-convicts", "contradicting orders prove nothing").unclaimed(),
     mutant("zyzzyva.order-not-kept", "what is executed is not in the log"),
     mutant("zyzzyva.any-history-is-good", "an order is followed whatever history it names")
         .unclaimed(),
-    mutant("zyzzyva.cut-orders", "what was executed is lost with the log below a checkpoint")
-        .unclaimed(),
+    mutant("zyzzyva.cut-orders", "what was executed is lost with the log below a checkpoint"),
     mutant("zyzzyva.rests-unsettled", "what was executed becomes final at checkpoints only"),
-    mutant("zyzzyva.new-view-not-passed-on", "a NEW-VIEW is not sent again once it is entered")
-        .unclaimed(),
+    mutant("zyzzyva.new-view-not-passed-on", "a NEW-VIEW is not sent again once it is entered"),
     mutant("zyzzyva.older-views-count", "a view takes over what members show from any view")
         .unclaimed(),
-    mutant("zyzzyva.certificates-not-taken", "a view takes over nothing for its certificate")
-        .unclaimed(),
+    mutant("zyzzyva.certificates-not-taken", "a view takes over nothing for its certificate"),
     mutant("zyzzyva.takes-over-proven-only", "a view takes over only what has proof"),
     mutant("zyzzyva.hides-last-slot", "a VIEW-CHANGE shows all but the last slot"),
-    mutant("zyzzyva.hides-certificate", "a VIEW-CHANGE shows no certificate").unclaimed(),
+    mutant("zyzzyva.hides-certificate", "a VIEW-CHANGE shows no certificate"),
     mutant("zyzzyva.leaving-not-kept", "that a view was left is not in the log").unclaimed(),
     mutant(
         "zyzzyva.enters-without-agreement",
         "a view is entered without agreement on what it begins with",
     ),
     mutant("zyzzyva.confirm-not-kept", "what was confirmed is not in the log").unclaimed(),
-    mutant("zyzzyva.entry-not-kept", "how a view was entered is not in the log").unclaimed(),
+    mutant("zyzzyva.entry-not-kept", "how a view was entered is not in the log"),
 ];
 
 /// The place of a name in [`MUTANTS`].

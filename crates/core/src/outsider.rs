@@ -2,9 +2,10 @@
 //! nothing.
 
 use crate::auth::{AuthTag, Verifier};
+use crate::digest::Digest;
 use crate::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use crate::ids::{ReplicaId, Slot, View};
-use crate::protocol::{Reject, Rules, Status};
+use crate::protocol::{Reject, Rules, Status, Topic};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -66,6 +67,10 @@ impl ReplicaCore for Outsider {
 
     fn boxed_clone(&self) -> Box<dyn ReplicaCore> {
         Box::new(self.clone())
+    }
+
+    fn topic(&self, _: &Incoming) -> Option<(Topic, Digest)> {
+        None
     }
 
     fn describe(&self, _: &Incoming) -> String {

@@ -359,6 +359,14 @@ pub mod client {
             /// Results of requests that this slot orders.
             replies: Vec<Reply>,
         },
+        /// Results that may still be taken back, by their digests: another replica tells the
+        /// results.
+        SpeculativeDigests {
+            /// Where they stand.
+            place: Place,
+            /// Of requests that this slot orders.
+            digests: Vec<ResultDigest>,
+        },
         /// The replica has executed what is named here, and says so under its signature.
         Vouched {
             /// What.
@@ -405,6 +413,7 @@ pub mod client {
                 Self::Status(_) => "status",
                 Self::Events { .. } => "events",
                 Self::Speculative { .. } => "speculative",
+                Self::SpeculativeDigests { .. } => "speculative_digests",
                 Self::Vouched { .. } => "vouched",
                 Self::Committed(_) => "committed",
             }
@@ -448,6 +457,11 @@ pub mod client {
                     place.encode(to);
                     to.sequence(replies);
                 }
+                Self::SpeculativeDigests { place, digests } => {
+                    to.u8(9);
+                    place.encode(to);
+                    to.sequence(digests);
+                }
                 Self::Vouched { place, signature } => {
                     to.u8(6);
                     place.encode(to);
@@ -480,6 +494,10 @@ pub mod client {
                 5 => Ok(Self::Speculative {
                     place: Place::decode(from)?,
                     replies: from.sequence(BATCH_REQUESTS_MAX)?,
+                }),
+                9 => Ok(Self::SpeculativeDigests {
+                    place: Place::decode(from)?,
+                    digests: from.sequence(BATCH_REQUESTS_MAX)?,
                 }),
                 6 => Ok(Self::Vouched {
                     place: Place::decode(from)?,

@@ -31,6 +31,38 @@ pub trait Message: Wire + Value {
     fn kind(&self) -> &'static str {
         "message"
     }
+
+    /// What it speaks of, if a correct replica says one thing about that in all its life: two
+    /// different statements under signatures of one replica would be evidence against it. None for
+    /// what binds nobody, and for what a counter certifies, which goes by positions.
+    fn topic(&self) -> Option<Topic> {
+        None
+    }
+}
+
+/// Something about which a correct replica makes one statement.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Topic {
+    /// Of which kind the statement is.
+    pub kind: &'static str,
+    /// The view of which it speaks; 0 if of none.
+    pub view: View,
+    /// The slot of which it speaks; 0 if of none.
+    pub slot: Slot,
+}
+
+impl Topic {
+    /// About a slot in a view.
+    #[must_use]
+    pub const fn of_slot(kind: &'static str, view: View, slot: Slot) -> Option<Self> {
+        Some(Self { kind, view, slot })
+    }
+
+    /// About a view.
+    #[must_use]
+    pub const fn of_view(kind: &'static str, view: View) -> Option<Self> {
+        Some(Self { kind, view, slot: Slot(0) })
+    }
 }
 
 /// The name of a timer. Carries what it is about, so that a stale timeout shows.

@@ -3,6 +3,7 @@
 use crate::digest::Digest;
 use crate::ids::{ClientId, Millis, Slot};
 use crate::wire::Malformed;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -98,6 +99,13 @@ pub trait Service: Send {
     /// # Errors
     /// [`Malformed`] if they are no such bytes, which means that a quorum runs other code.
     fn restore_section(&mut self, index: u32, bytes: &[u8]) -> Result<(), Malformed>;
+
+    /// Why it cannot go on, if something failed that its copies on other replicas need not have
+    /// met: a full disk, say. What it gave since means nothing: nothing of that leaves the replica,
+    /// and the host ends it with these words. A service that keeps its state in memory keeps this.
+    fn failure(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A service whose whole state is small enough to encode at every checkpoint.

@@ -11,6 +11,7 @@ use crate::executor::Notice;
 use crate::ids::{ClientId, ReplicaId};
 use crate::ports::client::{Outcome, Reply};
 use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::vec::Vec;
 
 /// The result of a request, by its digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -50,15 +51,39 @@ pub struct Telling {
 }
 
 impl Telling {
+    /// Results for a client, apart: those that this replica tells it, and the others' digests.
+    #[must_use]
+    pub fn split(&self, client: &ClientId, replies: Vec<Reply>) -> (Vec<Reply>, Vec<ResultDigest>) {
+        if replies.iter().all(|reply| self.is_told(client, reply)) {
+            return (replies, Vec::new());
+        }
+        let (mut whole, mut digests) = (Vec::new(), Vec::new());
+        for reply in replies {
+            match self.digest_of(client, &reply) {
+                Some(digest) => digests.push(digest),
+                None => whole.push(reply),
+            }
+        }
+        (whole, digests)
+    }
+
     /// What to tell a client instead, if another replica tells it this.
     #[must_use]
     pub fn digest(&self, client: &ClientId, notice: &Notice) -> Option<ResultDigest> {
-        let Notice::Reply(Reply { number, outcome: Outcome::Done(result) }) = notice else {
-            return None;
-        };
-        let mine = teller(client, *number, self.n) == self.me;
-        let short = result.len() <= self.whole_bytes;
-        (!mine && !short).then(|| ResultDigest { number: *number, digest: Digest::of(result) })
+        let Notice::Reply(reply) = notice else { return None };
+        self.digest_of(client, reply)
+    }
+
+    fn digest_of(&self, client: &ClientId, reply: &Reply) -> Option<ResultDigest> {
+        let Reply { number, outcome: Outcome::Done(result) } = reply else { return None };
+        let is_told = self.is_told(client, reply);
+        (!is_told).then(|| ResultDigest { number: *number, digest: Digest::of(result) })
+    }
+
+    /// Whether this replica tells a client this as it is: it is short, or this replica's to tell.
+    fn is_told(&self, client: &ClientId, reply: &Reply) -> bool {
+        let Outcome::Done(result) = &reply.outcome else { return true };
+        result.len() <= self.whole_bytes || teller(client, reply.number, self.n) == self.me
     }
 }
 
@@ -66,7 +91,6 @@ impl Telling {
 mod tests {
     use super::*;
     use alloc::vec;
-    use alloc::vec::Vec;
     use bytes::Bytes;
 
     #[test]
@@ -86,6 +110,15 @@ mod tests {
             let others = (0..4).filter_map(|me| telling(me).digest(&client, &done(101)));
             assert!(others.into_iter().all(|told| told == ResultDigest { number, digest }));
             assert!((0..4).all(|me| telling(me).digest(&client, &done(100)).is_none()));
+            for me in 0..4 {
+                let replies = [done(101), done(100)].map(|notice| match notice {
+                    Notice::Reply(reply) => reply,
+                    Notice::Event { .. } => panic!("these are replies"),
+                });
+                let (told, digests) = telling(me).split(&client, replies.to_vec());
+                let mine = usize::from(me == whole[0]);
+                assert_eq!((told.len(), digests.len()), (1 + mine, 1 - mine), "r{me}");
+            }
             tellers.extend(whole);
         }
         tellers.sort_unstable();

@@ -25,6 +25,7 @@ mod message;
 
 pub use message::{Message, Part};
 
+use crate::cold::Spool;
 use crate::digest::Digest;
 use crate::executor::Executor;
 use crate::ids::{Millis, ReplicaId, ReplicaSet, Slot};
@@ -33,6 +34,7 @@ use crate::mutant;
 use crate::snapshot::Snapshot;
 use crate::tree::Place;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use build::{Build, Item, Refused, Scraps};
 use bytes::Bytes;
@@ -95,9 +97,10 @@ pub struct Progress {
 }
 
 /// Fetches one state at a time for this replica and serves its own snapshots to others.
-#[derive(Debug)]
 pub struct Transfer {
     me: ReplicaId,
+    /// Where what is fetched is put, if it is not to be in memory.
+    spool: Option<Arc<dyn Spool>>,
     now: Millis,
     goal: Option<Goal>,
     /// A newer state than the goal's, in case that cannot be had.
@@ -131,7 +134,6 @@ struct Wish {
 }
 
 /// The state that is wanted.
-#[derive(Debug)]
 struct Goal {
     slot: Slot,
     state: Digest,
@@ -182,6 +184,7 @@ impl Transfer {
     pub const fn new(me: ReplicaId) -> Self {
         Self {
             me,
+            spool: None,
             now: Millis(0),
             goal: None,
             next: None,
@@ -189,6 +192,11 @@ impl Transfer {
             failures: BTreeMap::new(),
             pinned: BTreeMap::new(),
         }
+    }
+
+    /// Has what is fetched from now on be put there, and not kept in memory.
+    pub fn set_spool(&mut self, spool: Arc<dyn Spool>) {
+        self.spool = Some(spool);
     }
 
     /// Fetches the state of a slot that a quorum vouches for. If another one is being fetched, and
@@ -225,12 +233,16 @@ impl Transfer {
 
     /// Fetches this, and nothing else any more.
     fn begin(&mut self, wish: Wish) {
+        // A new checkpoint is a new chance: who had nothing at the old one may have this. But who
+        // was silent comes last: while it is waited for, the others might go on to the next one.
+        if let Some(goal) = &self.goal {
+            self.failures.retain(|source, _| !goal.gone.contains(*source));
+        }
         self.give_up();
         let scraps = self.scraps.take().map(|(scraps, _)| scraps).unwrap_or_default();
         let build = Build::new(wish.slot, wish.state, wish.base, scraps);
+        let build = build.with_spool(self.spool.clone());
         self.goal = Some(Goal::new((wish.slot, wish.state), wish.sources, self.me, build));
-        // A new checkpoint is a new chance: who had nothing at the old one may have this.
-        self.failures.clear();
     }
 
     /// Goes on with a newer state if nothing comes of the one that is being fetched.
@@ -433,7 +445,8 @@ impl Transfer {
         let (now, failures) = (self.now, &self.failures);
         let usable = |id: &ReplicaId| failures.get(id).is_none_or(|failed| failed.until <= now);
         let sources: ReplicaSet = goal.sources.iter().filter(usable).collect();
-        while let Some(to) = goal.next_source(sources) {
+        let failed = |id| failures.get(&id).map_or(0, |failed| failed.in_a_row);
+        while let Some(to) = goal.next_source(sources, failed) {
             let Some(message) = goal.next_question(to) else { break };
             out.push(Step::Send { to, message });
         }
@@ -500,13 +513,18 @@ impl Goal {
         2 * (self.sources.len() - self.gone.len()) <= self.sources.len()
     }
 
-    /// The source with the fewest open questions; among equals the one whose turn it is.
-    fn next_source(&self, sources: ReplicaSet) -> Option<ReplicaId> {
+    /// The source with the fewest open questions; among equals the one that failed least of late,
+    /// and among those the one whose turn it is.
+    fn next_source(
+        &self,
+        sources: ReplicaSet,
+        failed: impl Fn(ReplicaId) -> u32,
+    ) -> Option<ReplicaId> {
         if self.asked.len() >= TRANSFER_CHUNKS_IN_FLIGHT {
             return None;
         }
         let open = |id: ReplicaId| self.asked.iter().filter(|ask| ask.to == id).count();
-        sources.iter().min_by_key(|id| (open(*id), *id <= self.last, *id))
+        sources.iter().min_by_key(|id| (open(*id), failed(*id), *id <= self.last, *id))
     }
 
     /// What to ask a source, if there is something to ask.

@@ -15,14 +15,22 @@
 //!
 //! The tags keep the kinds of nodes apart, and a leaf names its section, so no node can stand in
 //! another's place.
+//!
+//! What a leaf holds may be in memory or in a file ([`crate::cold`]); its digest and the tree's
+//! shape are the same.
+
+mod content;
+mod leaf;
+
+pub use leaf::{Chunk, Leaf};
 
 use crate::digest::{Digest, Hasher};
 use crate::ids::Slot;
-use crate::limits::CHUNK_BYTES_MAX;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use bytes::Bytes;
+use core::ops::RangeInclusive;
 
 /// Children that a node can have.
 pub const CHILDREN: usize = 16;
@@ -67,6 +75,14 @@ impl Place {
         (section as u64 >> (BITS * self.height as u32)) == self.prefix as u64
     }
 
+    /// The first and the last section that may lie here or below.
+    #[must_use]
+    pub const fn sections(self) -> (u32, u32) {
+        let bits = BITS * self.height as u32;
+        let (first, behind) = ((self.prefix as u64) << bits, (self.prefix as u64 + 1) << bits);
+        (first as u32, (behind - 1) as u32)
+    }
+
     /// The child below which a section lies.
     const fn towards(self, section: u32) -> usize {
         (section as u64 >> (BITS * (self.height as u32 - 1))) as usize % CHILDREN
@@ -75,139 +91,6 @@ impl Place {
     /// The child of this place below which another place lies.
     const fn step_to(self, below: Self) -> usize {
         (below.prefix >> (BITS * (self.height - 1 - below.height) as u32)) as usize % CHILDREN
-    }
-}
-
-/// A section's bytes.
-#[derive(Clone, Debug)]
-enum Content {
-    /// At most one chunk.
-    One(Bytes),
-    /// Chunks with their digests.
-    Many(Box<[(Digest, Bytes)]>),
-}
-
-/// A section that is not empty.
-#[derive(Clone, Debug)]
-pub struct Leaf {
-    section: u32,
-    digest: Digest,
-    changed: Slot,
-    content: Content,
-}
-
-impl Leaf {
-    /// A section's bytes, of which there is at least one, as they are since this slot.
-    #[must_use]
-    pub fn new(section: u32, bytes: Vec<u8>, changed: Slot) -> Self {
-        Self::after(None, section, bytes, changed)
-    }
-
-    /// The same for a section of which there was something before: chunks that are as they were are
-    /// shared, so that a large section of which little changed takes little memory beside its
-    /// former self.
-    #[must_use]
-    pub fn after(before: Option<&Self>, section: u32, bytes: Vec<u8>, changed: Slot) -> Self {
-        if bytes.len() <= CHUNK_BYTES_MAX {
-            return Self::small(section, Bytes::from(bytes), changed);
-        }
-        let before = before.map(Self::chunks).unwrap_or_default();
-        let cut = |(number, chunk): (usize, &[u8])| {
-            let digest = Digest::of(chunk);
-            let same = before.get(number).filter(|(known, _)| *known == digest);
-            // A copy: a chunk that is shared one day must not keep the whole section in memory.
-            let copy = || Bytes::copy_from_slice(chunk);
-            (digest, same.map_or_else(copy, |(_, bytes)| bytes.clone()))
-        };
-        let chunks = bytes.chunks(CHUNK_BYTES_MAX).enumerate().map(cut).collect();
-        Self::of_chunks(section, chunks, changed)
-    }
-
-    /// The same, of bytes that are no more than one chunk.
-    #[must_use]
-    pub fn small(section: u32, bytes: Bytes, changed: Slot) -> Self {
-        let mut hasher = Hasher::new("leaf");
-        let digest = hasher.u64(u64::from(section)).bytes(&bytes).finish();
-        Self { section, digest, changed, content: Content::One(bytes) }
-    }
-
-    /// The same, of chunks with their digests.
-    #[must_use]
-    pub fn of_chunks(section: u32, chunks: Vec<(Digest, Bytes)>, changed: Slot) -> Self {
-        let digest = Self::digest_of_chunks(section, chunks.iter().map(|(digest, _)| digest));
-        Self { section, digest, changed, content: Content::Many(chunks.into()) }
-    }
-
-    /// The digest of a leaf that has several chunks.
-    #[must_use]
-    pub fn digest_of_chunks<'a>(
-        section: u32,
-        chunks: impl ExactSizeIterator<Item = &'a Digest>,
-    ) -> Digest {
-        let mut hasher = Hasher::new("leaf of chunks");
-        hasher.u64(u64::from(section)).u64(chunks.len() as u64);
-        for digest in chunks {
-            hasher.digest(digest);
-        }
-        hasher.finish()
-    }
-
-    /// Which section it is.
-    #[must_use]
-    pub const fn section(&self) -> u32 {
-        self.section
-    }
-
-    /// What stands for it in the node above.
-    #[must_use]
-    pub const fn digest(&self) -> Digest {
-        self.digest
-    }
-
-    /// How many bytes it has.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        match &self.content {
-            Content::One(bytes) => bytes.len(),
-            Content::Many(chunks) => chunks.iter().map(|(_, chunk)| chunk.len()).sum(),
-        }
-    }
-
-    /// Whether it has none; a tree has no such leaf.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Its bytes, if they are one piece.
-    #[must_use]
-    pub const fn single(&self) -> Option<&Bytes> {
-        match &self.content {
-            Content::One(bytes) => Some(bytes),
-            Content::Many(_) => None,
-        }
-    }
-
-    /// Its chunks with their digests, if there are several.
-    #[must_use]
-    pub const fn chunks(&self) -> &[(Digest, Bytes)] {
-        match &self.content {
-            Content::One(_) => &[],
-            Content::Many(chunks) => chunks,
-        }
-    }
-
-    /// Its bytes in one piece.
-    #[must_use]
-    pub fn joined(&self) -> Bytes {
-        match &self.content {
-            Content::One(bytes) => bytes.clone(),
-            Content::Many(chunks) => {
-                let mut bytes = Vec::with_capacity(self.len());
-                chunks.iter().for_each(|(_, chunk)| bytes.extend_from_slice(chunk));
-                bytes.into()
-            }
-        }
     }
 }
 
@@ -243,6 +126,12 @@ impl Inner {
     /// The children that there are, with their numbers.
     pub fn children(&self) -> impl Iterator<Item = (usize, &Node)> {
         numbers(self.present).zip(&self.children)
+    }
+
+    /// The same with children of the same digests.
+    const fn with_children(&self, children: Box<[Node]>) -> Self {
+        let Self { digest, changed, leaves, bytes, present, .. } = *self;
+        Self { digest, changed, leaves, bytes, present, children }
     }
 
     fn child(&self, number: usize) -> Option<&Node> {
@@ -287,7 +176,7 @@ impl Node {
                     only.clone()
                 } else {
                     // At this place it is new: there was more beside it.
-                    Arc::new(Leaf { changed, ..Leaf::clone(only) })
+                    Arc::new(only.moved(changed))
                 };
                 return Some(Self::Leaf(only));
             }
@@ -458,6 +347,29 @@ impl Tree {
         self.top.iter().flat_map(Node::iter)
     }
 
+    /// Those of these sections that are not empty, in order. Costs as much as they and the paths to
+    /// them, however many numbers that are.
+    pub fn within(&self, sections: RangeInclusive<u32>) -> impl Iterator<Item = &Arc<Leaf>> {
+        let mut waiting: Vec<_> = self.top.iter().map(|top| (self.place(), top)).collect();
+        core::iter::from_fn(move || {
+            loop {
+                let (place, inner) = match waiting.pop()? {
+                    (_, Node::Leaf(leaf)) if sections.contains(&leaf.section) => return Some(leaf),
+                    (_, Node::Leaf(_)) => continue,
+                    (place, Node::Inner(inner)) => (place, inner),
+                };
+                let from = waiting.len();
+                for (number, child) in inner.children() {
+                    let (first, last) = place.child(number).sections();
+                    if first <= *sections.end() && *sections.start() <= last {
+                        waiting.push((place.child(number), child));
+                    }
+                }
+                waiting[from..].reverse();
+            }
+        })
+    }
+
     /// What is at a place or below it.
     #[must_use]
     pub fn find(&self, place: Place) -> Option<&Node> {
@@ -502,6 +414,36 @@ impl Tree {
         Self { sections: self.sections, top }
     }
 
+    /// The same state, with other leaves of the same digests in place of those that `change` gives
+    /// one for. It is asked for each in order.
+    #[must_use]
+    pub fn replaced(&self, change: &mut impl FnMut(&Arc<Leaf>) -> Option<Leaf>) -> Self {
+        let top = self.top.as_ref().map(|top| replace(top, change).unwrap_or_else(|| top.clone()));
+        Self { sections: self.sections, top }
+    }
+
+    /// The same state, with these leaves in place of those that have their digests.
+    #[must_use]
+    pub fn replaced_with(&self, leaves: &BTreeMap<u32, Arc<Leaf>>) -> Self {
+        let (mut top, place) = (self.top.clone(), self.place());
+        for leaf in leaves.values() {
+            let theirs = Node::Leaf(leaf.clone());
+            top = top.map(|top| take_content(&top, &theirs, place));
+        }
+        Self { sections: self.sections, top }
+    }
+
+    /// The same state, with what another one has of its sections, in memory or in files, wherever
+    /// they are the same. Costs as much as what differs, and what was replaced.
+    #[must_use]
+    pub fn with_content_of(&self, other: &Self) -> Self {
+        let (Some(top), Some(theirs)) = (&self.top, &other.top) else { return self.clone() };
+        if self.sections != other.sections {
+            return self.clone();
+        }
+        Self { sections: self.sections, top: Some(take_content(top, theirs, self.place())) }
+    }
+
     /// What makes this state of another one that has as many sections, in order.
     #[must_use]
     pub fn changes_since(&self, other: &Self) -> Vec<Change> {
@@ -538,6 +480,51 @@ fn update(old: Option<&Node>, place: Place, changes: &[Change], slot: Slot) -> O
         children[number] = update(old.as_ref(), place.child(number), group, slot);
     }
     Node::join(children, slot)
+}
+
+/// The subtree with other leaves; none if it stays as it is.
+fn replace(node: &Node, change: &mut impl FnMut(&Arc<Leaf>) -> Option<Leaf>) -> Option<Node> {
+    let inner = match node {
+        Node::Leaf(leaf) => return change(leaf).map(Node::leaf),
+        Node::Inner(inner) => inner,
+    };
+    let mut is_new = false;
+    let children = inner.children.iter().map(|child| {
+        let new = replace(child, change);
+        is_new |= new.is_some();
+        new.unwrap_or_else(|| child.clone())
+    });
+    let children = children.collect();
+    is_new.then(|| Node::Inner(Arc::new(inner.with_children(children))))
+}
+
+/// The first subtree, with what the second one, at the same place, has of it.
+fn take_content(mine: &Node, theirs: &Node, place: Place) -> Node {
+    if mine.digest() == theirs.digest() && mine.changed() == theirs.changed() {
+        return theirs.clone();
+    }
+    match (mine, theirs) {
+        (Node::Leaf(leaf), theirs) => {
+            let mut same = theirs.iter().filter(|other| other.digest == leaf.digest);
+            match same.next() {
+                Some(other) => Node::leaf(leaf.with_content_of(other)),
+                None => mine.clone(),
+            }
+        }
+        (Node::Inner(inner), theirs) => {
+            let children = inner.children().map(|(number, child)| {
+                let below = match theirs {
+                    Node::Inner(theirs) => theirs.child(number),
+                    Node::Leaf(leaf) => (place.towards(leaf.section) == number).then_some(theirs),
+                };
+                below.map_or_else(
+                    || child.clone(),
+                    |it| take_content(child, it, place.child(number)),
+                )
+            });
+            Node::Inner(Arc::new(inner.with_children(children.collect())))
+        }
+    }
 }
 
 /// Adds what makes the second subtree of the first. Recursion is as deep as the tree is high.

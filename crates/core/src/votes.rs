@@ -46,6 +46,12 @@ impl<T: PartialEq> Votes<T> {
         self.votes.iter().filter(|(_, what)| what == vote).count()
     }
 
+    /// Who said exactly this.
+    #[must_use]
+    pub fn who(&self, vote: &T) -> ReplicaSet {
+        self.votes.iter().filter(|(_, what)| what == vote).map(|(who, _)| *who).collect()
+    }
+
     /// Who has voted at all.
     #[must_use]
     pub const fn voters(&self) -> ReplicaSet {

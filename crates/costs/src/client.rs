@@ -50,9 +50,9 @@ impl Client {
         client
     }
 
-    /// Has an operation of this many bytes executed, whose result has as many.
-    pub fn submit(&mut self, length: usize) {
-        let operation = Bytes::from(Null::operation(length, length as u32));
+    /// Has an operation of this many bytes executed, whose result has so many.
+    pub fn submit(&mut self, length: usize, result: usize) {
+        let operation = Bytes::from(Null::operation(length, result as u32));
         let number = self.next;
         self.next += 1;
         self.step(Event::Submit { number, operation });

@@ -9,7 +9,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::Output;
-use pentarchy_core::protocol::Delay;
+use pentarchy_core::protocol::{Delay, Tuning};
 use pentarchy_protocols::Entry;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,11 +66,23 @@ impl Group {
     pub fn new(
         protocol: &Entry,
         membership: &Arc<Membership>,
-        mut keys: impl FnMut(ReplicaId) -> Keys,
+        keys: impl FnMut(ReplicaId) -> Keys,
         clients: Vec<(ClientId, Sealer)>,
         channels: Box<dyn Channels>,
     ) -> Self {
-        let host = |me| Host::new(me, membership, protocol, keys(me));
+        Self::tuned(protocol, membership, keys, clients, channels, Tuning::default())
+    }
+
+    /// The same, of these sizes.
+    pub fn tuned(
+        protocol: &Entry,
+        membership: &Arc<Membership>,
+        mut keys: impl FnMut(ReplicaId) -> Keys,
+        clients: Vec<(ClientId, Sealer)>,
+        channels: Box<dyn Channels>,
+        tuning: Tuning,
+    ) -> Self {
+        let host = |me| Host::new(me, membership, protocol, keys(me), tuning);
         let group = membership.quorums();
         let by_id = clients.iter().enumerate().map(|(index, (id, _))| (*id, index)).collect();
         let client = |(id, sealer)| Client::new(id, protocol, group, sealer);
@@ -86,9 +98,20 @@ impl Group {
 
     /// Has every client submit this many operations of so many bytes.
     pub fn submit(&mut self, each: usize, length: usize) {
+        self.submit_for(each, length, length);
+    }
+
+    /// The same, with results of so many bytes.
+    pub fn submit_for(&mut self, each: usize, length: usize, result: usize) {
         for client in &mut self.clients {
-            (0..each).for_each(|_| client.submit(length));
+            (0..each).for_each(|_| client.submit(length, result));
         }
+    }
+
+    /// Results of up to so many bytes every replica tells; of longer ones all but one tell the
+    /// digest.
+    pub fn tell_whole(&mut self, bytes: usize) {
+        self.hosts.iter_mut().for_each(|host| host.tell_whole(bytes));
     }
 
     /// A replica stops for good. What it is sent is lost.

@@ -7,12 +7,14 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, View};
+use pentarchy_core::limits::REPLY_WHOLE_BYTES;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Place, Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Delay, Memory, Setup, TimerKey, To, Tuning};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::sessions::Lookup;
+use pentarchy_core::telling::Telling;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_protocols::Entry;
 use pentarchy_services::null::Null;
@@ -93,14 +95,20 @@ pub struct Host {
     timers: BTreeMap<TimerKey, Delay>,
     to_peers: BTreeMap<ReplicaId, Queue>,
     to_clients: BTreeMap<ClientId, Queue>,
+    telling: Telling,
 }
 
 impl Host {
     /// A replica of a fresh group that replicates [`Null`].
     #[must_use]
-    pub fn new(me: ReplicaId, membership: &Arc<Membership>, protocol: &Entry, keys: Keys) -> Self {
-        let mut effects = Vec::new();
-        let (membership, tuning) = (membership.clone(), Tuning::default());
+    pub fn new(
+        me: ReplicaId,
+        membership: &Arc<Membership>,
+        protocol: &Entry,
+        keys: Keys,
+        tuning: Tuning,
+    ) -> Self {
+        let (mut effects, membership) = (Vec::new(), membership.clone());
         let setup = Setup {
             me,
             membership: membership.clone(),
@@ -125,6 +133,7 @@ impl Host {
             timers: BTreeMap::new(),
             to_peers: BTreeMap::new(),
             to_clients: BTreeMap::new(),
+            telling: Telling { me, n: membership.n(), whole_bytes: REPLY_WHOLE_BYTES },
         };
         host.carry_out();
         host
@@ -248,14 +257,21 @@ impl Host {
     /// Encodes the results for their clients.
     pub fn reply(&mut self) {
         for (client, answer) in std::mem::take(&mut self.answers) {
-            let message = match answer {
-                Answer::Results(None, replies) => ToClient::Replies { view: View(0), replies },
-                Answer::Results(Some(place), replies) => ToClient::Speculative { place, replies },
-                Answer::Protocol(message) => message,
+            let messages = match answer {
+                Answer::Results(place, replies) => results(self.telling, &client, place, replies),
+                Answer::Protocol(message) => [Some(message), None],
             };
             let queue = self.to_clients.entry(client).or_default();
-            queue.push(message.kind(), |to| message.encode(to));
+            for message in messages.into_iter().flatten() {
+                queue.push(message.kind(), |to| message.encode(to));
+            }
         }
+    }
+
+    /// Results of up to so many bytes every replica tells; of longer ones all but one tell the
+    /// digest.
+    pub const fn tell_whole(&mut self, bytes: usize) {
+        self.telling.whole_bytes = bytes;
     }
 
     /// What is to be sent to replicas.
@@ -330,6 +346,25 @@ impl Host {
             });
         }
     }
+}
+
+/// What a client is told of results: those that this replica tells, and digests of the others.
+fn results(
+    telling: Telling,
+    client: &ClientId,
+    place: Option<Place>,
+    replies: Vec<Reply>,
+) -> [Option<ToClient>; 2] {
+    let (replies, digests) = telling.split(client, replies);
+    let (some, others, view) = (!replies.is_empty(), !digests.is_empty(), View(0));
+    let (whole, digests) = match place {
+        None => (ToClient::Replies { view, replies }, ToClient::Digests { view, digests }),
+        Some(place) => (
+            ToClient::Speculative { place, replies },
+            ToClient::SpeculativeDigests { place, digests },
+        ),
+    };
+    [some.then_some(whole), others.then_some(digests)]
 }
 
 /// Adds a result to those of the same client and place, if they came just before.

@@ -10,10 +10,12 @@ use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_replica::fault::{Fault, FaultSwitch};
-use pentarchy_replica::{Fatal, Listen, Running, Storage};
+use pentarchy_replica::{Fatal, Listen, Running, StatusReport, Storage, Watch};
 use pentarchy_trusted::DeviceIdentity;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Replicas on threads of this process that talk over TCP on the loopback interface, with fresh
 /// keys on free ports. What it tolerates is faults of the replicas' code and machines one by one:
@@ -27,8 +29,12 @@ pub struct LocalCluster {
     faults: Vec<FaultSwitch>,
     /// Where the replicas keep what they say, if they do.
     data: Option<PathBuf>,
-    replicas: Vec<Option<Running>>,
+    cold_state: bool,
+    replicas: Vec<Option<(Running, Watch)>>,
 }
+
+/// How long a replica may take for a round before it counts as one that says nothing.
+const ROUND_MAX: Duration = Duration::from_secs(1);
 
 /// A device, and what its replica keeps.
 type Kept = (DeviceIdentity, Option<Storage>);
@@ -38,6 +44,7 @@ type Kept = (DeviceIdentity, Option<Storage>);
 pub struct Builder {
     options: GroupOptions,
     data: Option<PathBuf>,
+    cold_state: bool,
 }
 
 impl Builder {
@@ -79,6 +86,13 @@ impl Builder {
         self
     }
 
+    /// Has the content of states be in those folders only, and not in memory besides.
+    #[must_use]
+    pub const fn cold_state(mut self) -> Self {
+        self.cold_state = true;
+        self
+    }
+
     /// Starts all replicas, each with a service of its own in its initial state.
     ///
     /// # Errors
@@ -99,11 +113,19 @@ impl Builder {
             NewCluster::generate(&addresses, &self.options);
         let addresses = node::addresses(&config)?;
         let keys = replicas.iter().map(|secrets| secrets.key.clone()).collect();
-        let data = self.data;
+        let (data, cold_state) = (self.data, self.cold_state);
         let running = Vec::with_capacity(n);
         let faults = (0..n).map(|_| FaultSwitch::default()).collect();
-        let mut cluster =
-            LocalCluster { config, addresses, keys, group_secret, faults, data, replicas: running };
+        let mut cluster = LocalCluster {
+            config,
+            addresses,
+            keys,
+            group_secret,
+            faults,
+            data,
+            cold_state,
+            replicas: running,
+        };
         for ((id, secrets), listener) in (0..).zip(replicas).zip(listeners) {
             let (device, storage) = cluster.begin(id, secrets.device)?;
             let parts = (device, storage, Listen::Bound(listener));
@@ -145,7 +167,7 @@ impl LocalCluster {
 
     /// Goes on from what a replica kept.
     fn resume(&self, id: u16, folder: &Path) -> Result<Kept, StartError> {
-        let data = DataFolder::open(&folder.join("data"))?;
+        let data = DataFolder::open(&folder.join("data"))?.with_cold_state(self.cold_state);
         let (device, storage) = data.take(&self.config, id, folder)?;
         Ok((device, Some(storage)))
     }
@@ -159,13 +181,14 @@ impl LocalCluster {
         id: u16,
         (device, storage, listen): (DeviceIdentity, Option<Storage>, Listen),
         service: Box<dyn Service>,
-    ) -> Result<Running, StartError> {
+    ) -> Result<(Running, Watch), StartError> {
         let group_secret = self.group_secret.clone();
         let secrets = ReplicaSecrets { key: self.keys[usize::from(id)].clone(), device };
         let taken = Taken { secrets, group_secret, storage, states: None };
         let addresses = self.addresses.clone();
         let replica = node::replica(&self.config, id, taken, addresses, listen, service)?;
-        Ok(replica.with_faults(self.faults[usize::from(id)].clone()).spawn()?)
+        let watch = replica.watch();
+        Ok((replica.with_faults(self.faults[usize::from(id)].clone()).spawn()?, watch))
     }
 
     /// Makes a replica misbehave, or stop misbehaving.
@@ -210,13 +233,22 @@ impl LocalCluster {
     /// # Panics
     /// If there is no replica of this number.
     pub fn kill(&mut self, id: usize) -> Result<(), Fatal> {
-        self.replicas[id].take().map_or(Ok(()), Running::stop)
+        self.replicas[id].take().map_or(Ok(()), |(running, _)| running.stop())
+    }
+
+    /// What a replica says of itself; none if it was stopped, or has said nothing for a second.
+    ///
+    /// # Panics
+    /// If there is no replica of this number.
+    #[must_use]
+    pub fn status(&self, id: usize) -> Option<Arc<StatusReport>> {
+        self.replicas[id].as_ref().and_then(|(_, watch)| watch.ask(ROUND_MAX))
     }
 }
 
 impl Drop for LocalCluster {
     fn drop(&mut self) {
-        for running in self.replicas.iter_mut().filter_map(Option::take) {
+        for (running, _) in self.replicas.iter_mut().filter_map(Option::take) {
             // Why it had ended was logged when it did.
             let _ = running.stop();
         }

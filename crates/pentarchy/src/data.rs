@@ -24,6 +24,7 @@ use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{Kept, LOG, SNAPSHOTS};
 use pentarchy_storage::log::Options;
 use pentarchy_storage::snapshots::Snapshots;
+use pentarchy_storage::spool::{SPOOL, Spool};
 use pentarchy_trusted::DeviceIdentity;
 use pentarchy_trusted::identity::TakeError;
 use std::path::{Path, PathBuf};
@@ -85,6 +86,7 @@ pub struct DataFolder {
     path: PathBuf,
     files: Box<dyn Folder>,
     only_states: bool,
+    cold_state: bool,
 }
 
 impl DataFolder {
@@ -94,7 +96,8 @@ impl DataFolder {
     /// [`DataError`]
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let files = OsFolder::open(path).map_err(|error| storage(path, error.into()))?;
-        Ok(Self { path: path.to_owned(), files: Box::new(files), only_states: false })
+        let (path, files) = (path.to_owned(), Box::new(files));
+        Ok(Self { path, files, only_states: false, cold_state: false })
     }
 
     /// Keeps log and snapshots in a folder in front of this one that is made to fail.
@@ -115,7 +118,28 @@ impl DataFolder {
         Self { only_states: true, ..self }
     }
 
-    /// Whether it is one like that.
+    /// The same folder, whose states have their content in its files only, and not in memory.
+    #[must_use]
+    pub fn with_cold_state(self, cold_state: bool) -> Self {
+        Self { cold_state, ..self }
+    }
+
+    /// Where states are before they are in files, if they are not to be in memory.
+    fn spool(&mut self) -> Result<Option<Arc<Spool>>, DataError> {
+        if !self.cold_state {
+            return Ok(None);
+        }
+        let spool = self.files.folder(SPOOL).and_then(Spool::open);
+        let spool = spool.map_err(|error| storage(&self.path, error.into()))?;
+        Ok(Some(Arc::new(spool)))
+    }
+
+    fn options(&self, config: &ClusterConfig) -> Options {
+        let (bytes_max, cold_states) = (config.log_mib << 20, self.cold_state);
+        Options { bytes_max, cold_states, ..Options::new(*random_secret()) }
+    }
+
+    /// Whether nothing is kept here but states for the next life.
     #[must_use]
     pub const fn keeps_only_states(&self) -> bool {
         self.only_states
@@ -130,9 +154,10 @@ impl DataFolder {
         let owner = Identity { group, replica: ReplicaId(id), incarnation: OF_NO_LIFE };
         let opened = self.files.folder(STATES).map_err(StorageError::from);
         let opened = opened.and_then(|folder| Snapshots::open(folder, owner));
-        let (mut snapshots, _) = opened.map_err(|error| storage(&self.path, error))?;
+        let (snapshots, _) = opened.map_err(|error| storage(&self.path, error))?;
+        let mut snapshots = if self.cold_state { snapshots.keep_cold() } else { snapshots };
         let newest = snapshots.newest().and_then(|slot| snapshots.load(slot, None).ok());
-        Ok(States { snapshots, newest })
+        Ok(States { snapshots, newest, spool: self.spool()? })
     }
 
     /// Goes on from what is here; with an empty folder, begins to keep things. In the second case
@@ -163,12 +188,14 @@ impl DataFolder {
             identity
         };
         let owner = owner(&first, ReplicaId(id), &identity);
-        let kept = Kept::create(&mut *self.files, owner, first, options(config));
+        let options = self.options(config);
+        let kept = Kept::create(&mut *self.files, owner, first, options);
         let kept = kept.map_err(|error| storage(&self.path, error))?;
+        let spool = self.spool()?;
         std::fs::rename(&next, &device)
             .and_then(|()| sync_directory_of(&device))
             .map_err(|problem| DataError::Io { folder: self.path, problem })?;
-        Ok((identity, Storage { kept, past: None }))
+        Ok((identity, Storage { kept, past: None, spool }))
     }
 
     /// Prepares an empty folder, so that the replica begins with this state. It is to be the state
@@ -204,9 +231,11 @@ impl DataFolder {
     ) -> Result<(DeviceIdentity, Storage), DataError> {
         let identity = load(device)?;
         let owner = owner(first, me, &identity);
-        let opened = Kept::open(&mut *self.files, owner, first, options(config));
+        let options = self.options(config);
+        let opened = Kept::open(&mut *self.files, owner, first, options);
         let (kept, past) = opened.map_err(|error| storage(&self.path, error))?;
-        Ok((identity, Storage { kept, past: Some(past) }))
+        let spool = self.spool()?;
+        Ok((identity, Storage { kept, past: Some(past), spool }))
     }
 
     /// Before an identity is used up for nothing.
@@ -248,10 +277,6 @@ pub(crate) fn new_life(
 
 fn load(path: &Path) -> Result<DeviceIdentity, TakeError> {
     DeviceIdentity::load(path).map_err(TakeError::File)
-}
-
-fn options(config: &ClusterConfig) -> Options {
-    Options { bytes_max: config.log_mib << 20, ..Options::new(*random_secret()) }
 }
 
 fn storage(folder: &Path, problem: StorageError) -> DataError {

@@ -3,7 +3,7 @@
 use crate::config::ConfigError;
 use pentarchy_crypto::secret_file::sync_directory_of;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -23,11 +23,19 @@ pub fn make_private_folder(path: &Path) -> Result<(), ConfigError> {
 /// # Errors
 /// [`ConfigError`] naming the file; one that was begun is removed.
 pub fn write_new(path: &Path, mode: u32, contents: &[u8]) -> Result<(), ConfigError> {
+    write_new_with(path, mode, |file| file.write_all(contents))
+}
+
+fn write_new_with(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<(), ConfigError> {
     let cannot = |error| ConfigError::whole(path, format!("cannot write this file: {error}"));
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).mode(mode).open(path);
     let mut file = file.map_err(cannot)?;
-    file.write_all(contents).and_then(|()| file.sync_all()).map_err(|error| {
+    write(&mut file).and_then(|()| file.sync_all()).map_err(|error| {
         // Best effort: the error that matters is the first one.
         let _ = std::fs::remove_file(path);
         cannot(error)
@@ -40,10 +48,22 @@ pub fn write_new(path: &Path, mode: u32, contents: &[u8]) -> Result<(), ConfigEr
 /// # Errors
 /// [`ConfigError`] naming the file.
 pub fn write_whole(path: &Path, mode: u32, contents: &[u8]) -> Result<(), ConfigError> {
+    write_whole_with(path, mode, |file| file.write_all(contents))
+}
+
+/// The same for whoever writes it piece by piece.
+///
+/// # Errors
+/// As [`write_whole`]; whatever `write` gives too.
+pub fn write_whole_with(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<(), ConfigError> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let unfinished = PathBuf::from(name);
-    write_new(&unfinished, mode, contents)?;
+    write_new_with(&unfinished, mode, write)?;
     // A link, unlike a renaming, takes nobody's place.
     let linked = std::fs::hard_link(&unfinished, path);
     let removed = std::fs::remove_file(&unfinished);

@@ -39,6 +39,7 @@
 //! | [`LocalCluster`] | a cluster inside this process |
 //! | [`config`], [`generate`], [`node`] | the parts of a cluster over several hosts |
 //! | [`services`] | services that are there already |
+//! | [`store`] | one whose state may be larger than memory |
 //! | [`metrics`], [`logging`] | what operators see |
 
 #![forbid(unsafe_code)]
@@ -62,5 +63,7 @@ pub use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 pub use pentarchy_core::wire::Malformed;
 pub use pentarchy_crypto::keys::KeyPair;
 pub use pentarchy_crypto::verifier::RequestMode;
+pub use pentarchy_replica::StatusReport;
 pub use pentarchy_replica::fault::Fault;
 pub use pentarchy_services as services;
+pub use pentarchy_store as store;

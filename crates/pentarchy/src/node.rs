@@ -11,7 +11,7 @@ use pentarchy_core::counter::{Counter, Usig};
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{BadMembership, Life, Membership};
-use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
+use pentarchy_core::protocol::{BadRecord, Memory, Rules, Setup, Tuning};
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::request_auth::{BadMemberKey, BadSessionKey, ClientSigner};
@@ -190,7 +190,7 @@ pub fn replica(
     let me = ReplicaId(id);
     let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
     let secret = group_secret.as_bytes();
-    let (usig, check) = trusted_counter(entry.rules.counter, &membership, me, device, secret)?;
+    let (usig, check) = trusted_counter(&entry.rules, &membership, me, device, secret)?;
     let requests = match config.request_auth {
         RequestMode::Session => {
             let sessions = check.sessions(&membership, secret).ok_or(StartError::NoSessionKey)?;
@@ -229,15 +229,16 @@ pub fn replica(
     })?)
 }
 
-/// The device that a protocol rests on, in this process, and what checks those of others.
+/// The device that a protocol rests on, in this process, and what checks those of others. There is
+/// none for rules that are not safe.
 fn trusted_counter(
-    counter: Counter,
+    rules: &Rules,
     membership: &Membership,
     me: ReplicaId,
     identity: DeviceIdentity,
     group_secret: &[u8; 32],
-) -> Result<(Box<dyn Usig>, CounterCheck), BadDevice> {
-    Ok(match counter {
+) -> Result<(Box<dyn Usig>, CounterCheck), StartError> {
+    Ok(match rules.counter {
         Counter::Usig => {
             let usig = InProcess::open(membership, me, identity, Some(group_secret))?;
             let check = CounterCheck::Usig(usig.check());
@@ -248,6 +249,7 @@ fn trusted_counter(
             let check = CounterCheck::Trinx(order.check());
             (Box::new(order), check)
         }
+        Counter::Unbound => return Err(StartError::Protocol(rules.name.to_owned())),
     })
 }
 

@@ -50,3 +50,22 @@ pub(crate) fn client_core(config: &ClusterConfig, client: ClientId) -> Box<dyn C
     let entry = find(&config.protocol).expect("a configuration names a protocol that exists");
     (entry.client)(ClientStart { client, group, timeouts: config.timeouts, start_floor, seed })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_to_be_unsafe_cannot_be_run() {
+        let unsafe_ones: Vec<&str> = PROTOCOLS
+            .iter()
+            .filter(|entry| entry.in_museum)
+            .map(|entry| entry.rules.name)
+            .collect();
+        assert_eq!(unsafe_ones, ["zyzzyva-2009", "minzyzzyva-2010"]);
+        for name in unsafe_ones {
+            assert!(find(name).is_none() && replicas_needed(name, 1).is_none(), "{name}");
+            assert!(names().all(|it| it != name), "{name}");
+        }
+    }
+}

@@ -4,11 +4,15 @@
 //! | name | replicas | module |
 //! | --- | --- | --- |
 //! | `minbft` | `2f + 1` | [`minbft`] |
+//! | `minzyzzyva` | `2f + 1` | [`minbft`] |
 //! | `hybster` | `2f + 1` | [`hybster`] |
 //! | `pbft` | `3f + 1` | [`pbft`] |
+//! | `pbft-tentative` | `3f + 1` | [`pbft`] that executes what is prepared |
 //! | `zyzzyva` | `3f + 1` | [`zyzzyva`] |
 //! | `zyzzyva5` | `5f + 1` | [`zyzzyva`] |
+//! | `zyzzyva-plain` | `3f + 1` | [`zyzzyva`] without its commit optimisation, for benchmarks |
 //! | `zyzzyva-2009` | `3f + 1` | [`zyzzyva`], as printed: unsafe, for the museum |
+//! | `minzyzzyva-2010` | `2f + 1` | [`minbft`], its views as printed: unsafe, for the museum |
 //! | `unreplicated` | 1 | [`unreplicated`], for benchmarks only |
 
 #![no_std]
@@ -33,7 +37,7 @@ use pentarchy_core::ids::ClientId;
 use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::protocol::{BadRecord, Protocol, Rules, Setup, Timeouts};
 use pentarchy_core::quorum::Quorums;
-use zyzzyva::table::{FIVE, PRINTED, THREE};
+use zyzzyva::table::{AGREED, FIVE, PLAIN, PRINTED, THREE};
 use zyzzyva::{Zyzzyva, ZyzzyvaClient};
 
 /// Starts a replica core; its first effects are appended.
@@ -81,7 +85,7 @@ pub struct Entry {
 }
 
 /// Every protocol.
-pub static PROTOCOLS: [Entry; 7] = [
+pub static PROTOCOLS: [Entry; 11] = [
     Entry {
         rules: minbft::MinBft::RULES,
         start: start_minbft,
@@ -94,10 +98,21 @@ pub static PROTOCOLS: [Entry; 7] = [
         starts: &minbft::STARTS,
     },
     Entry {
-        rules: pbft::Pbft::RULES,
-        start: start_pbft,
+        rules: pbft::Pbft::<false>::RULES,
+        start: start_pbft::<false>,
         client: voting_client,
-        check_records: Erased::<pbft::Pbft>::check_records,
+        check_records: Erased::<pbft::Pbft<false>>::check_records,
+        for_users: true,
+        in_museum: false,
+        forger: Some(pbft::Byzantine::boxed),
+        is_settled: pbft::is_settled,
+        starts: &[],
+    },
+    Entry {
+        rules: pbft::Pbft::<true>::RULES,
+        start: start_pbft::<true>,
+        client: agreed_client,
+        check_records: Erased::<pbft::Pbft<true>>::check_records,
         for_users: true,
         in_museum: false,
         forger: Some(pbft::Byzantine::boxed),
@@ -114,6 +129,17 @@ pub static PROTOCOLS: [Entry; 7] = [
         forger: Some(hybster::Byzantine::boxed),
         is_settled: hybster::is_settled,
         starts: &[],
+    },
+    Entry {
+        rules: minbft::MinZyzzyva::RULES,
+        start: start_minzyzzyva,
+        client: minzyzzyva_client,
+        check_records: Erased::<minbft::MinZyzzyva>::check_records,
+        for_users: true,
+        in_museum: false,
+        forger: Some(minbft::Byzantine::boxed),
+        is_settled: minbft::is_settled,
+        starts: &minbft::STARTS,
     },
     Entry {
         rules: Zyzzyva::<THREE>::RULES,
@@ -138,6 +164,17 @@ pub static PROTOCOLS: [Entry; 7] = [
         starts: &[],
     },
     Entry {
+        rules: Zyzzyva::<PLAIN>::RULES,
+        start: start_zyzzyva::<PLAIN>,
+        client: zyzzyva_client::<PLAIN>,
+        check_records: Erased::<Zyzzyva<PLAIN>>::check_records,
+        for_users: false,
+        in_museum: false,
+        forger: Some(zyzzyva::Byzantine::boxed::<PLAIN>),
+        is_settled: zyzzyva::is_settled,
+        starts: &[],
+    },
+    Entry {
         rules: Zyzzyva::<PRINTED>::RULES,
         start: start_zyzzyva::<PRINTED>,
         client: zyzzyva_client::<PRINTED>,
@@ -147,6 +184,17 @@ pub static PROTOCOLS: [Entry; 7] = [
         forger: Some(zyzzyva::Byzantine::boxed::<PRINTED>),
         is_settled: zyzzyva::is_settled,
         starts: &[],
+    },
+    Entry {
+        rules: minbft::MinZyzzyva2010::RULES,
+        start: start_minzyzzyva_2010,
+        client: minzyzzyva_client,
+        check_records: Erased::<minbft::MinZyzzyva2010>::check_records,
+        for_users: false,
+        in_museum: true,
+        forger: Some(minbft::Byzantine::boxed),
+        is_settled: minbft::is_settled,
+        starts: &minbft::STARTS,
     },
     Entry {
         rules: unreplicated::Unreplicated::RULES,
@@ -179,8 +227,19 @@ fn start_minbft(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore>
     Box::new(Erased::<minbft::MinBft>::start(setup, out))
 }
 
-fn start_pbft(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
-    Box::new(Erased::<pbft::Pbft>::start(setup, out))
+fn start_minzyzzyva(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<minbft::MinZyzzyva>::start(setup, out))
+}
+
+fn start_minzyzzyva_2010(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<minbft::MinZyzzyva2010>::start(setup, out))
+}
+
+fn start_pbft<const TENTATIVE: bool>(
+    setup: Setup,
+    out: &mut Vec<CoreEffect>,
+) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<pbft::Pbft<TENTATIVE>>::start(setup, out))
 }
 
 fn start_hybster(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
@@ -211,6 +270,14 @@ fn voting_client(start: ClientStart) -> Box<dyn ClientCore> {
     Box::new(voting(start))
 }
 
+fn agreed_client(start: ClientStart) -> Box<dyn ClientCore> {
+    zyzzyva_client::<AGREED>(start)
+}
+
 fn zyzzyva_client<const KIND: usize>(start: ClientStart) -> Box<dyn ClientCore> {
     Box::new(ZyzzyvaClient::new(KIND, start.group, voting(start)))
+}
+
+fn minzyzzyva_client(start: ClientStart) -> Box<dyn ClientCore> {
+    Box::new(minbft::MinZyzzyvaClient::new(start.group, voting(start)))
 }

@@ -139,7 +139,10 @@ impl Admission {
             true => None,
             false => self.query_time.spend(client, || unit.executor.query(operation)),
         };
-        let Some(result) = result.filter(|result| result.len() <= RESULT_BYTES_MAX) else {
+        // What a service says that has failed is not told; the round ends the replica.
+        let is_told =
+            |result: &Bytes| result.len() <= RESULT_BYTES_MAX && unit.executor.failure().is_none();
+        let Some(result) = result.filter(is_told) else {
             network.counters.client_queries_dropped += 1;
             return;
         };

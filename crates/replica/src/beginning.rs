@@ -72,19 +72,19 @@ impl Beginning<'_> {
         match storage {
             None => {
                 let mut begun = self.afresh(service, Memory::Volatile);
-                if let Some(States { snapshots, newest }) = states {
+                if let Some(States { snapshots, newest, .. }) = states {
                     begun.remind(newest);
                     begun.cache = Some(Cache::start(snapshots)?);
                 }
                 Ok(begun)
             }
-            Some(Storage { kept, past: None }) => {
+            Some(Storage { kept, past: None, .. }) => {
                 let (executed, records) = (self.membership.base, Vec::new());
                 let mut begun = self.afresh(service, Memory::Durable { executed, records });
                 begun.keeper = Some(Keeper::start(kept, None, Certificates::default(), wake)?);
                 Ok(begun)
             }
-            Some(Storage { kept, past: Some(past) }) => {
+            Some(Storage { kept, past: Some(past), .. }) => {
                 past.damaged.iter().for_each(|problem| warn!(%problem, "passed over"));
                 self.membership = past.membership.clone();
                 self.usig.begin_epoch(&self.membership).map_err(StartError::Device)?;
@@ -127,7 +127,9 @@ impl Beginning<'_> {
         info!(%epoch, %slot, entries, torn_bytes, "goes on from its data folder");
         let mut snapshots = past.snapshots;
         if let Some(newest) = snapshots.pop().filter(|_| whole) {
-            executor.install(newest).map_err(|_| StartError::State(slot))?;
+            let installed = executor.install(newest);
+            executor.failure().map_or(Ok(()), |failure| Err(StartError::Service(failure)))?;
+            installed.map_err(|_| StartError::State(slot))?;
             executor.keep_earlier(snapshots.into_iter());
         }
         let following = Epochs::resumed(self.me, self.life, self.membership.clone(), past.proof);

@@ -36,7 +36,13 @@ struct State {
     /// To be saved next.
     next: Option<Snapshot>,
     saved: Option<Slot>,
+    /// The last one with its content in files, if it is not to be in memory.
+    cooled: Option<Snapshot>,
+    /// The sections because of which the last one was not saved.
+    unread: Vec<u32>,
     ending: bool,
+    /// The disk has failed: nothing more is saved.
+    has_ended: bool,
 }
 
 impl Shared {
@@ -62,11 +68,27 @@ impl Shared {
         let mut not_before = Instant::now();
         while let Some(snapshot) = self.take(not_before) {
             not_before = Instant::now() + PERIOD;
-            if let Err(problem) = save(&mut snapshots, &snapshot) {
-                warn!(%problem, "no more states are kept for the next life");
-                return;
+            for problem in snapshots.scrub_reported() {
+                let problem = problem.found();
+                warn!(problem, "a state on the disk is damaged; the next one does without that");
             }
-            self.state().saved = Some(snapshot.slot);
+            match save(&mut snapshots, &snapshot) {
+                Ok(()) => {}
+                Err(ref absent @ StorageError::Absent { ref sections }) => {
+                    let problem = absent.found();
+                    warn!(problem, "a state is not kept for the next life");
+                    self.state().unread.clone_from(sections);
+                    continue;
+                }
+                Err(problem) => {
+                    warn!(%problem, "no more states are kept for the next life");
+                    self.state().has_ended = true;
+                    return;
+                }
+            }
+            let cooled = snapshots.cooled(&snapshot);
+            let mut state = self.state();
+            (state.saved, state.cooled) = (Some(snapshot.slot), cooled);
         }
     }
 }
@@ -91,6 +113,22 @@ impl Cache {
     pub fn offer(&self, snapshot: &Snapshot) {
         self.shared.state().next = Some(snapshot.clone());
         self.shared.changed.notify_all();
+    }
+
+    /// The last state of which the content is in files now, if it is not to be in memory; told
+    /// once.
+    pub fn cooled(&self) -> Option<Snapshot> {
+        self.shared.state().cooled.take()
+    }
+
+    /// Sections that could not be read when they were to be saved; told once.
+    pub fn unread(&self) -> Vec<u32> {
+        std::mem::take(&mut self.shared.state().unread)
+    }
+
+    /// Whether the disk has failed, so that nothing more is saved.
+    pub fn has_ended(&self) -> bool {
+        self.shared.state().has_ended
     }
 
     /// What it has saved.

@@ -5,7 +5,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
-use pentarchy_core::limits::PENDING_ENVELOPES_MAX;
+use pentarchy_core::limits::{PENDING_ENVELOPES_MAX, REPLY_WHOLE_BYTES};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory, Rules, Timeouts};
 use pentarchy_core::service::Service;
@@ -14,6 +14,7 @@ use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_storage::kept::{Kept, Past};
 use pentarchy_storage::snapshots::Snapshots;
+use pentarchy_storage::spool::Spool;
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub struct Storage {
     pub kept: Kept,
     /// What was in it. None if it is new, and this life of the device has certified nothing.
     pub past: Option<Past>,
+    /// Where states are before they are in files, if they are not to be in memory.
+    pub spool: Option<Arc<Spool>>,
 }
 
 /// States that outlive a replica's life without binding the next one.
@@ -59,6 +62,8 @@ pub struct States {
     pub snapshots: Snapshots,
     /// The newest one there, of an earlier life.
     pub newest: Option<Snapshot>,
+    /// As [`Storage::spool`].
+    pub spool: Option<Arc<Spool>>,
 }
 
 /// What a replica is started with.
@@ -164,6 +169,11 @@ pub struct HostLimits {
     pub peer_queue_bytes: usize,
     /// Bytes that wait for a peer above which its questions about state are dropped.
     pub transfer_queue_bytes: usize,
+    /// Results of up to so many bytes every replica tells its client; of a longer one, one replica
+    /// tells the result and the others its digest. At least
+    /// [`REPLY_WHOLE_BYTES_MIN`](pentarchy_core::limits::REPLY_WHOLE_BYTES_MIN); `usize::MAX` has
+    /// every replica tell every result. Replicas of a group need not agree on it.
+    pub whole_result_bytes: usize,
     /// Bytes of large buffers that are kept to be used again.
     pub spare_bytes: usize,
     /// Bytes that wait for the disk above which nothing is read.
@@ -194,6 +204,7 @@ impl Default for HostLimits {
             clients_queue_bytes: 16 << 20,
             peer_queue_bytes: 16 << 20,
             transfer_queue_bytes: 4 << 20,
+            whole_result_bytes: REPLY_WHOLE_BYTES,
             spare_bytes: 8 << 20,
             disk_queue_bytes: 16 << 20,
             waiting_max: PENDING_ENVELOPES_MAX,

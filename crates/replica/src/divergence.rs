@@ -27,7 +27,13 @@ impl Divergence {
     /// This is the group's, of some slot.
     pub fn compare(&mut self, theirs: &Snapshot) {
         let Some(mine) = self.mine.take_if(|mine| mine.slot <= theirs.slot) else { return };
-        if mine.slot < theirs.slot || mine.tree.sections() != theirs.tree.sections() {
+        if mine.slot < theirs.slot {
+            let (slot, fetched) = (mine.slot, theirs.slot);
+            error!(%slot, %fetched, "where this replica's state differed cannot be told: the group \
+                has gone on");
+            return;
+        }
+        if mine.tree.sections() != theirs.tree.sections() {
             return;
         }
         let differing = theirs.tree.changes_since(&mine.tree);

@@ -25,7 +25,7 @@ impl Unit {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         keeper.look()?;
         keeper.measure(&mut self.meter.spreads);
-        keeper.mend(self.executor.kept());
+        keeper.mend(&mut self.executor);
         while let Some(effect) = self.next_message() {
             self.carry(effect, network)?;
             self.drain(network)?;
@@ -92,6 +92,25 @@ impl Unit {
                 self.inward.push_back(CoreEvent::Input(Input::Installed { slot }));
             }
             Then::Ended(handover) => self.vote_for(handover, network),
+        }
+    }
+
+    /// What is in the files of states for the next life need not be in memory.
+    pub fn cool_cached(&mut self) {
+        let has_ended = self.cache.as_ref().is_some_and(Cache::has_ended);
+        if let Some(spooling) = &mut self.spooling {
+            spooling.look();
+            if has_ended {
+                spooling.end();
+            }
+        }
+        let Some(cache) = &self.cache else { return };
+        if let Some(cooled) = cache.cooled() {
+            self.executor.cool(&cooled.tree);
+        }
+        for section in cache.unread() {
+            // The next one can be saved, unless the service has another one by now.
+            self.executor.mend(section..=section);
         }
     }
 

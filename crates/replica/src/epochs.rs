@@ -116,6 +116,7 @@ impl Unit {
     /// The last executed slot was the last of its epoch.
     pub fn on_ended(&mut self, network: &mut Network) -> Result<(), Fatal> {
         let Some(handover) = self.executor.handover() else { return Ok(()) };
+        self.check_service()?;
         info!(epoch = %handover.epoch, slot = %handover.base.slot, "the epoch ends");
         self.ended = Some(handover.base);
         // What this replica signs for, others may need to have from it after a crash.
@@ -186,6 +187,7 @@ impl Unit {
         network.counters.epochs += 1;
         self.authenticator.begin_epoch(&membership).map_err(Fatal::Counter)?;
         self.executor.begin_epoch(membership.clone());
+        self.check_service()?;
         if let Some(keeper) = &mut self.keeper {
             let proof = self.succession.epochs.proof().cloned();
             keeper.begin_epoch(membership.clone(), proof, fetch.is_some())?;
@@ -195,7 +197,7 @@ impl Unit {
         self.inward.clear();
         self.transfer.give_up();
         self.core = self.start_core(&membership, fetch);
-        self.resuming.begin(self.now_ms);
+        self.resuming.begin(self.succession.epochs.is_admitted(), self.now_ms);
         if self.is_resuming() { Ok(()) } else { self.begin(network) }
     }
 

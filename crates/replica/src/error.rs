@@ -29,6 +29,8 @@ pub enum StartError {
     Record(BadRecord),
     /// The device does not repeat what the log says that it certified.
     Device(Refused),
+    /// The service cannot be brought to the newest state in the data folder; what it says of that.
+    Service(String),
     /// The newest state in the data folder cannot be restored.
     State(Slot),
     /// The address to listen on cannot be had.
@@ -50,6 +52,7 @@ impl fmt::Display for StartError {
             Self::Device(refused) => {
                 write!(f, "the trusted device does not go on where the log says it was: {refused}")
             }
+            Self::Service(failure) => write!(f, "the service cannot be started: {failure}"),
             Self::State(slot) => write!(
                 f,
                 "the state at {slot} in the data folder is another service's, or of another \
@@ -78,6 +81,8 @@ pub enum Fatal {
     /// A state that a quorum vouches for cannot be installed: the others run another service or
     /// another version of it.
     Install(Slot),
+    /// The service cannot go on; what it says of that.
+    Service(String),
     /// The disk failed, or the log is full. What was not durable then is not claimed.
     Storage(StorageError),
     /// What it has kept is older than what it has said: the data folder was put back from a copy.
@@ -101,13 +106,15 @@ impl fmt::Display for Fatal {
                 f,
                 "cannot install the group's state at {slot}: the others run another service"
             ),
+            Self::Service(failure) => write!(f, "the service cannot go on: {failure}"),
             Self::Storage(error) => write!(f, "cannot go on without its disk: {error}"),
             Self::Rewound { peer, seen, kept } => write!(
                 f,
                 "the data folder is older than what this replica has said: {peer} shows its \
-                 statement at {}, certified by its device, and the log ends at {}. The folder was \
-                 put back from a copy, or its disk lost what it had said was synced. Nothing was \
-                 said from it. If the newest folder is still there, start with that; if not, keep \
+                 statement at {}, certified by its device, which is not in the log, whose last is \
+                 at {}. The folder was put back from a copy, or its disk lost what it had said was \
+                 synced. Nothing was said from it. If the newest folder is still there, start with \
+                 that; if not, keep \
                  this one for inspection and start with an empty one: the replica comes back as a \
                  new life, which the group admits",
                 text(*seen),

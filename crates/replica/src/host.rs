@@ -11,6 +11,7 @@ use crate::inbound::Inbound;
 use crate::network::{Network, Sender};
 use crate::peers::Peers;
 use crate::readiness::Settling;
+use crate::spooling::Spooling;
 use crate::status::{CatchUp, CostReport, Fill, StatusReport, allocations, usage};
 use crate::unit::{Unit, UnitParts};
 use crate::watch::Watch;
@@ -22,6 +23,7 @@ use pentarchy_core::membership::Life;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::protocol::Status;
+use pentarchy_core::transfer::Transfer;
 use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_io::buffers;
 use pentarchy_io::calls::calls;
@@ -84,11 +86,18 @@ impl Replica {
         let (mut epochs, mut usig, life) = (config.epochs, config.usig, config.life);
         let (factory, rules) = (&mut *epochs, config.rules);
         let beginning = Beginning { me, life, rules, membership, factory, usig: &mut *usig };
-        let begun = beginning.begin(service, storage, states, waker)?;
+        let spool = storage.as_ref().and_then(|storage| storage.spool.clone());
+        let spool = spool.or_else(|| states.as_ref()?.spool.clone());
+        let mut begun = beginning.begin(service, storage, states, waker)?;
+        let mut transfer = Transfer::new(me);
+        let start = |spool| Spooling::start(spool, &mut begun.executor, &mut transfer);
+        let spooling = spool.map(start);
         let verifier = epochs.verifier(begun.following.membership());
         let unit = Unit::new(UnitParts {
             core: begun.core,
             executor: begun.executor,
+            transfer,
+            spooling,
             verifier,
             succession: Succession::new(begun.following, life, epochs, config.signer),
             authenticator: Authenticator::new(config.keys, usig),

@@ -2,8 +2,8 @@
 
 use crate::meter::Spreads;
 use crate::status::DurabilityReport;
+use pentarchy_core::executor::Executor;
 use pentarchy_core::membership::Base;
-use pentarchy_core::snapshot::Snapshot;
 use pentarchy_storage::kept::{self, Certificates, Group, Kept, Measured, Scrubs, Writer};
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -66,15 +66,24 @@ impl Keeper {
     }
 
     /// Tells of pieces of states that are damaged on the disk, and has them written anew from the
-    /// states in memory: what has the same digest is the same.
-    pub fn mend<'a>(&mut self, in_memory: impl Iterator<Item = &'a Snapshot>) {
+    /// states in memory, or from what the service has: what has the same digest is the same. What
+    /// is in files now need not be in memory, if that was asked for.
+    pub fn mend(&mut self, executor: &mut Executor) {
+        // First: what is mended must not be left to files again that have rotted.
+        if let Some(cooled) = self.keeper.backing().cooled() {
+            executor.cool(&cooled.tree);
+        }
         let repaired = self.scrubs.repaired;
         self.scrubs = self.keeper.backing().scrubs();
         for problem in &self.scrubs.problems {
-            warn!(%problem, "a state on the disk is damaged; mending it from memory");
+            let problem = problem.found();
+            warn!(problem, "a state on the disk is damaged; mending it from memory");
         }
         if !self.scrubs.problems.is_empty() {
-            self.keeper.backing().repair(in_memory.cloned());
+            for (first, last) in &self.scrubs.sections {
+                executor.mend(*first..=*last);
+            }
+            self.keeper.backing().repair(executor.kept().cloned());
         }
         if self.scrubs.repaired > repaired {
             info!(pieces = self.scrubs.repaired - repaired, "damaged pieces were written anew");

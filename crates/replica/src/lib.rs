@@ -57,6 +57,7 @@ mod queries;
 pub mod readiness;
 mod resuming;
 mod speculation;
+mod spooling;
 pub mod status;
 mod timers;
 mod unit;

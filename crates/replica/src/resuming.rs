@@ -4,7 +4,8 @@
 //! since. Whoever went on from it would certify again, and otherwise, what it has certified. So a
 //! replica that goes on from its folder asks its peers first for the last statement of its device
 //! that each has seen, with the device's certificate. If one of these is beyond its own log, it
-//! ends. A peer can hide what it saw, and cannot invent it.
+//! ends. A peer can hide what it saw, and cannot invent it. A life that the group has not admitted
+//! yet has said nothing, so it does not ask: what peers know is of the life before.
 //!
 //! Peers know what came since they were started. So this finds a folder that is put back while the
 //! others go on, and not one that is put back while all are stopped. And they know what they looked
@@ -15,7 +16,7 @@ use crate::error::Fatal;
 use crate::network::Network;
 use crate::unit::Unit;
 use bytes::Bytes;
-use pentarchy_core::counter::{Position, Ui};
+use pentarchy_core::counter::{Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::Incoming;
 use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
@@ -83,7 +84,7 @@ impl Wire for Message {
 pub struct Resuming {
     /// The last statement of each device that came in this epoch: no more than members.
     seen: BTreeMap<ReplicaId, (Digest, Ui)>,
-    /// Whether to ask in each epoch, because this process went on from a folder.
+    /// Whether to ask in each epoch of its life, because this process went on from a folder.
     asks: bool,
     /// Since when it waits for answers before it speaks.
     since: Option<u64>,
@@ -100,9 +101,9 @@ impl Resuming {
     }
 
     /// Another epoch begins, or the process does.
-    pub fn begin(&mut self, now_ms: u64) {
+    pub fn begin(&mut self, is_admitted: bool, now_ms: u64) {
         self.seen.clear();
-        self.since = self.asks.then_some(now_ms);
+        self.since = (self.asks && is_admitted).then_some(now_ms);
         (self.first_ms, self.asked_ms) = (None, None);
         self.answered = ReplicaSet::default();
     }
@@ -174,12 +175,15 @@ impl Unit {
 
     fn on_seen(&mut self, peer: ReplicaId, last: Option<(Digest, Ui)>) -> Result<(), Fatal> {
         let Some(memory) = self.authenticator.memory() else { return Ok(()) };
+        if !self.succession.epochs.is_admitted() {
+            return Ok(());
+        }
         if let Some((digest, ui)) = last {
             if !self.verifier.usig(self.me, &digest, &ui) {
                 self.rejects.add(Reject::BadAuth);
                 return Ok(());
             }
-            if ui.position > memory.last {
+            if is_beyond(&memory, &digest, ui.position) {
                 return Err(Fatal::Rewound { peer, seen: ui.position, kept: memory.last });
             }
         }
@@ -187,6 +191,13 @@ impl Unit {
         self.resuming.first_ms.get_or_insert(self.now_ms);
         Ok(())
     }
+}
+
+/// Whether a device with this memory cannot have certified this: it comes later than all that it
+/// did, or is something else than what it repeats at that position.
+fn is_beyond(memory: &Memory, digest: &Digest, position: Position) -> bool {
+    let mut recent = memory.recent.iter();
+    position > memory.last || recent.any(|it| it.position == position && it.digest != *digest)
 }
 
 fn tell(peer: ReplicaId, message: &Message, network: &mut Network) {
@@ -204,8 +215,25 @@ pub fn text(position: Position) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pentarchy_core::counter::Certificate;
+    use pentarchy_core::counter::{Certificate, Statement};
     use pentarchy_core::ids::{Incarnation, View};
+
+    /// Two histories that parted and are as long as each other are told apart.
+    #[test]
+    fn a_later_statement_or_another_one_is_beyond_a_memory() {
+        let at = |index| Position { view: View(1), index };
+        let said = |index| Digest([index as u8; 32]);
+        let statement =
+            |index| Statement { position: at(index), committed: at(index), digest: said(index) };
+        let recent = (4..=6).rev().map(statement).collect();
+        let memory = Memory { last: at(6), committed: at(6), recent };
+        for index in 1..=6 {
+            assert!(!is_beyond(&memory, &said(index), at(index)), "{index} is its own");
+        }
+        assert!(is_beyond(&memory, &said(7), at(7)), "later");
+        assert!(is_beyond(&memory, &said(9), at(6)), "something else");
+        assert!(is_beyond(&memory, &said(9), at(4)), "something else, before that");
+    }
 
     #[test]
     fn messages_are_read_as_they_were_written() {

@@ -10,16 +10,22 @@ use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::request::Envelope;
+use pentarchy_core::telling::Telling;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 impl Unit {
     /// Executes what may be taken back.
-    pub fn speculate(&mut self, place: Place, batch: &Arc<Batch>, network: &mut Network) {
+    pub fn speculate(
+        &mut self,
+        place: Place,
+        batch: &Arc<Batch>,
+        network: &mut Network,
+    ) -> Result<(), Fatal> {
         if self.executor.is_ending() {
             // Nothing comes behind the end of an epoch, unless that is taken back.
-            return;
+            return Ok(());
         }
         let begun = Instant::now();
         let mut answers: Vec<(ClientId, Vec<Reply>)> = Vec::new();
@@ -28,16 +34,20 @@ impl Unit {
                 Some((last, replies)) if last == client => replies.push(reply),
                 _ => answers.push((*client, vec![reply])),
             });
+        self.check_service()?;
         self.meter.executed(batch, begun);
         if let Some(keeper) = &mut self.keeper {
             keeper.executed();
         }
+        let (me, n) = (self.me, self.executor.members());
+        let telling = Telling { me, n, whole_bytes: network.limits().whole_result_bytes };
         for (client, replies) in answers {
-            self.answer_speculatively(client, place, replies, network);
+            self.answer_speculatively(client, place, replies, Some(telling), network);
         }
         if is_wanted {
             self.want(place.slot);
         }
+        Ok(())
     }
 
     /// Somebody waits until this slot is final.
@@ -45,11 +55,13 @@ impl Unit {
         self.inward.push_back(CoreEvent::Input(Input::Wanted { slot }));
     }
 
+    /// Says on what results rest: if `telling` says so, some of them by their digests.
     fn answer_speculatively(
         &mut self,
         client: ClientId,
         place: Place,
         replies: Vec<Reply>,
+        telling: Option<Telling>,
         network: &mut Network,
     ) {
         if network.clients.contains(&client) {
@@ -57,8 +69,17 @@ impl Unit {
                 Notice::Reply(reply) => Some(reply),
                 Notice::Event { .. } => None,
             };
-            let replies = replies.into_iter().filter_map(told).collect();
-            self.tell_client(client, ToClient::Speculative { place, replies }, network);
+            let replies: Vec<Reply> = replies.into_iter().filter_map(told).collect();
+            let (replies, digests) = match telling {
+                Some(telling) => telling.split(&client, replies),
+                None => (replies, Vec::new()),
+            };
+            if !replies.is_empty() {
+                self.tell_client(client, ToClient::Speculative { place, replies }, network);
+            }
+            if !digests.is_empty() {
+                self.tell_client(client, ToClient::SpeculativeDigests { place, digests }, network);
+            }
         }
     }
 
@@ -81,11 +102,12 @@ impl Unit {
     }
 
     /// Takes back what was speculated behind this slot.
-    pub fn roll_back(&mut self, after: Slot) {
+    pub fn roll_back(&mut self, after: Slot) -> Result<(), Fatal> {
         if after < self.executor.executed() {
             tracing::info!(%after, "taking back what was executed behind a slot");
             self.executor.rollback(after);
         }
+        self.check_service()
     }
 
     /// Answers from the client table what is settled, and gives the core what is left to be
@@ -121,7 +143,7 @@ impl Unit {
         }
         for (place, replies) in open {
             self.executor.ask(place.slot, envelope);
-            self.answer_speculatively(envelope.client, place, replies, network);
+            self.answer_speculatively(envelope.client, place, replies, None, network);
             self.want(place.slot);
         }
     }

@@ -12,13 +12,14 @@ use crate::keeper::Keeper;
 use crate::meter::Meter;
 use crate::network::{Kind, Network};
 use crate::resuming::{RESUMING, Resuming};
+use crate::spooling::Spooling;
 use crate::timers::Timers;
 use bytes::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
-use pentarchy_core::limits::{REPLY_WHOLE_BYTES, TRANSFER_CHUNKS_IN_FLIGHT};
+use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
 use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::ports::replica::{Input, Output};
@@ -56,6 +57,8 @@ pub struct Unit {
     pub core: Box<dyn ReplicaCore>,
     pub executor: Executor,
     pub transfer: Transfer,
+    /// Where states are that are not in memory, until they are in files.
+    pub spooling: Option<Spooling>,
     pub timers: Timers,
     pub rejects: Rejects,
     pub meter: Meter,
@@ -97,6 +100,8 @@ pub struct Unit {
 pub struct UnitParts {
     pub core: Box<dyn ReplicaCore>,
     pub executor: Executor,
+    pub transfer: Transfer,
+    pub spooling: Option<Spooling>,
     pub verifier: Arc<dyn Verifier>,
     pub succession: Succession,
     pub authenticator: Authenticator,
@@ -118,7 +123,8 @@ impl Unit {
         Self {
             core: parts.core,
             executor: parts.executor,
-            transfer: Transfer::new(me),
+            transfer: parts.transfer,
+            spooling: parts.spooling,
             timers: Timers::default(),
             rejects: Rejects::default(),
             meter: Meter::default(),
@@ -153,7 +159,7 @@ impl Unit {
 
     /// Begins, once it may speak.
     pub fn start(&mut self, network: &mut Network) -> Result<(), Fatal> {
-        self.resuming.begin(self.now_ms);
+        self.resuming.begin(self.succession.epochs.is_admitted(), self.now_ms);
         if self.is_resuming() { Ok(()) } else { self.begin_process(network) }
     }
 
@@ -407,11 +413,13 @@ impl Unit {
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();
                 let (me, n) = (self.me, self.executor.members());
-                let telling = Telling { me, n, whole_bytes: REPLY_WHOLE_BYTES };
+                let whole_bytes = network.limits().whole_result_bytes;
+                let telling = Telling { me, n, whole_bytes };
                 let notify = |client: &ClientId, notice| {
                     network.notify_executed(client, notice, telling);
                 };
                 self.executor.execute(slot, &batch, notify);
+                self.check_service()?;
                 self.meter.executed(&batch, begun);
                 if let Some(keeper) = &mut self.keeper {
                     keeper.executed();
@@ -421,14 +429,15 @@ impl Unit {
                 }
             }
             Output::Speculate { slot, batch, view, history } => {
-                self.speculate(Place { view, slot, history }, &batch, network);
+                self.speculate(Place { view, slot, history }, &batch, network)?;
             }
             Output::Commit { upto } => self.commit(upto, network)?,
-            Output::Rollback { after } => self.roll_back(after),
+            Output::Rollback { after } => self.roll_back(after)?,
             Output::Restate { view } => self.executor.restate(view),
             Output::Tell { client, message } => self.tell_client(client, message, network),
             Output::Checkpoint { slot } => {
                 let mut state = self.executor.checkpoint();
+                self.check_service()?;
                 if self.fault == Fault::Equivocate {
                     state = other_state(state);
                 }
@@ -507,12 +516,19 @@ impl Unit {
     /// The round is over: time has passed for epochs and for the transfer of state. `now` is the
     /// time of day.
     pub fn on_round(&mut self, now: Millis, network: &mut Network) -> Result<(), Fatal> {
+        self.check_service()?;
+        self.cool_cached();
         self.on_succession_round(now, network)?;
         self.asked.clear();
         self.transfer.on_round(Millis(self.now_ms), &mut self.steps);
         self.carry_out_transfer(network)?;
         self.drain(network)?;
         self.begin_epoch(network)
+    }
+
+    /// Whether the service can go on. If not, nothing leaves this replica that came of it.
+    pub fn check_service(&self) -> Result<(), Fatal> {
+        self.executor.failure().map_or(Ok(()), |failure| Err(Fatal::Service(failure)))
     }
 
     fn carry_out_transfer(&mut self, network: &mut Network) -> Result<(), Fatal> {
@@ -534,7 +550,9 @@ impl Unit {
     fn install(&mut self, snapshot: Snapshot, network: &mut Network) -> Result<(), Fatal> {
         let slot = snapshot.slot;
         self.divergence.compare(&snapshot);
-        self.executor.install(snapshot).map_err(|_| Fatal::Install(slot))?;
+        let installed = self.executor.install(snapshot);
+        self.check_service()?;
+        installed.map_err(|_| Fatal::Install(slot))?;
         info!(%slot, "installed the group's state");
         self.when_saved(Then::Installed { slot }, network)?;
         // It may be the one with which the epoch ends, or one before that which was wrong here.

@@ -50,7 +50,7 @@ pub struct SimDevice {
     crypto: Arc<Crypto>,
     last: Position,
     committed: Position,
-    /// The last index in each view; a mutant looks at nothing else.
+    /// The last index in each view; one that is not bound to views looks at nothing else.
     in_view: BTreeMap<View, u64>,
     recent: VecDeque<(Digest, Ui)>,
     /// The last position and commitment after each certificate, if this device can be set back.
@@ -103,7 +103,8 @@ impl SimDevice {
     }
 
     fn is_spent(&self, position: Position) -> bool {
-        if mutant!("device.not-bound-to-views") {
+        let unbound = self.counter() == Counter::Unbound;
+        if unbound || mutant!("device.not-bound-to-views") {
             let index = self.in_view.get(&position.view);
             return index.is_some_and(|index| position.index <= *index);
         }

@@ -299,6 +299,15 @@ impl SimDisk {
         state.durable_names.insert(path.to_owned(), file);
     }
 
+    /// A bit of a file flips, durably, also for whoever has it open. False if there is none.
+    pub fn decay(&self, path: &str, at: usize) -> bool {
+        let mut state = self.state();
+        let Some(file) = state.names.get(path).copied() else { return false };
+        let content = &mut state.files[file];
+        let flip = |bytes: &mut Vec<u8>| bytes.get_mut(at).map(|byte| *byte ^= 1).is_some();
+        flip(&mut content.durable) & flip(&mut content.seen)
+    }
+
     /// Another disk with the same durable content, where nothing goes wrong.
     #[must_use]
     pub fn copy(&self) -> Self {

@@ -7,7 +7,7 @@ use crate::explorer::{Explored, Plan, explore};
 use crate::rng::Rng;
 use crate::run::{Factories, Summary, Violation, run_options};
 use crate::swarm::{Options, SimConfig};
-use crate::twins::schedules;
+use crate::twins::{group, schedules};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::mutant;
 use std::time::{Duration, Instant};
@@ -28,6 +28,8 @@ pub struct Exhibit {
     pub source: &'static str,
     /// What happens.
     pub about: &'static str,
+    /// The protocol that is here, which it must not break.
+    pub protocol: &'static str,
     /// The variant with the flaw.
     pub flaw: Flaw,
     /// In what it shows.
@@ -41,6 +43,8 @@ pub struct Exhibit {
 pub enum Flaw {
     /// A seeded bug.
     Mutant(&'static str),
+    /// Other rules, as they were printed: the protocol of this name, which is here to be shown.
+    Printed(&'static str),
     /// Trusted devices of faulty replicas that do not keep their contract.
     Device(DeviceFault),
     /// Clients authenticate by MACs, one for each replica, and liveness is promised nevertheless.
@@ -79,7 +83,7 @@ pub enum Scene {
     },
 }
 
-/// What is put to the test, and the starts that explorations know by name.
+/// A protocol that is put to the test, and the starts that explorations know by name.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// For random worlds.
@@ -120,18 +124,29 @@ impl Shown {
 /// What one run found, and after how many worlds or states.
 type Found = (Option<(&'static str, String)>, u64);
 
-/// Runs an exhibit with the flaw and without it. `scale` divides how long ours is looked at.
+/// Runs an exhibit with the flaw and without it. `find` knows protocols by name; `scale` divides
+/// how long ours is looked at.
 ///
 /// # Errors
-/// If the exhibit needs a start that the subject does not have.
-pub fn show(exhibit: &Exhibit, subject: &Subject<'_>, scale: u64) -> Result<Shown, String> {
+/// If the exhibit needs a protocol that `find` does not know, or a start that it does not have.
+pub fn show<'a>(
+    exhibit: &Exhibit,
+    find: &dyn Fn(&str) -> Option<Subject<'a>>,
+    scale: u64,
+) -> Result<Shown, String> {
     let begun = Instant::now();
     let scale = scale.max(1);
     let (name, device, macs) = match exhibit.flaw {
         Flaw::Mutant(name) => (Some(name), DeviceFault::None, false),
         Flaw::Device(fault) => (None, fault, false),
         Flaw::Macs => (None, DeviceFault::None, true),
-        Flaw::Known => (None, DeviceFault::None, false),
+        Flaw::Printed(_) | Flaw::Known => (None, DeviceFault::None, false),
+    };
+    let named = |name: &str| find(name).ok_or_else(|| format!("no protocol {name}"));
+    let subject = &named(exhibit.protocol)?;
+    let variant = &match exhibit.flaw {
+        Flaw::Printed(rules) => named(rules)?,
+        _ => *subject,
     };
     let honest = DeviceFault::None;
     let (flawed, ours, slowed) = match exhibit.scene {
@@ -148,16 +163,16 @@ pub fn show(exhibit: &Exhibit, subject: &Subject<'_>, scale: u64) -> Result<Show
                     options.means = Means::Macs;
                 }
             };
-            let flawed = mutant::with(name, || swarm(seeds, &with_flaw, subject));
+            let flawed = mutant::with(name, || swarm(seeds, &with_flaw, variant));
             let seeds = (seeds / scale).max(1);
             (flawed, mutant::with(None, || swarm(seeds, &shape, subject)), None)
         }
         Scene::Twins { rounds } => {
-            let flawed = mutant::with(name, || twins(rounds, device, 1, subject));
+            let flawed = mutant::with(name, || twins(rounds, device, 1, variant));
             (flawed, mutant::with(None, || twins(rounds, honest, scale, subject)), None)
         }
         Scene::Explorer { .. } => {
-            let flawed = mutant::with(name, || search(&exhibit.scene, 1, subject))?;
+            let flawed = mutant::with(name, || search(&exhibit.scene, 1, variant))?;
             (flawed, mutant::with(None, || search(&exhibit.scene, scale, subject))?, None)
         }
     };
@@ -210,7 +225,8 @@ fn weigh(seeds: u64, shape: fn(&mut Options), subject: &Subject<'_>) -> (Found, 
 
 fn twins(rounds: u32, device: DeviceFault, scale: u64, subject: &Subject<'_>) -> Found {
     let config = SimConfig { device, ..SimConfig::default() };
-    let all = schedules(rounds);
+    let n = group(&subject.factories.rules).expect("an exhibit's protocol tolerates a fault");
+    let all = schedules(rounds, n);
     let end = (all.len() as u64 / scale).max(1);
     for index in 0..end {
         let options = all[index as usize].options(&config);

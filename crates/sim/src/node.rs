@@ -13,7 +13,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::REPLY_WHOLE_BYTES_MIN;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Place, Reply, ToClient, ToReplica};
@@ -157,6 +157,15 @@ impl ReplicaNode {
     pub fn replay(&mut self, log: &[Arc<Batch>]) {
         for (slot, batch) in (1..).map(Slot).zip(log) {
             self.executor.execute(slot, batch, |_, _| {});
+        }
+    }
+
+    /// The same with what may be taken back, behind so many slots. On what it rests concerns
+    /// clients only.
+    pub fn replay_open(&mut self, behind: usize, log: &[Arc<Batch>]) {
+        for (slot, batch) in (behind as u64 + 1..).map(Slot).zip(log) {
+            let place = Place { view: View(0), slot, history: Digest::default() };
+            self.executor.speculate(place, batch, |_, _| {});
         }
     }
 
@@ -399,15 +408,8 @@ impl ReplicaNode {
         if !self.clients.contains(&client) {
             return;
         }
-        let (view, n) = (self.core.status().view, self.executor.members());
-        let telling = Telling { me: self.keys.me, n, whole_bytes: REPLY_WHOLE_BYTES_MIN };
-        let (mut whole, mut digests) = (Vec::new(), Vec::new());
-        for reply in &replies {
-            match telling.digest(&client, &Notice::Reply(reply.clone())) {
-                Some(digest) => digests.push(digest),
-                None => whole.push(reply.clone()),
-            }
-        }
+        let view = self.core.status().view;
+        let (whole, digests) = self.telling().split(&client, replies.to_vec());
         if !whole.is_empty() {
             self.tell_client(&client, &ToClient::Replies { view, replies: whole }, out);
         }
@@ -415,6 +417,12 @@ impl ReplicaNode {
             self.tell_client(&client, &ToClient::Digests { view, digests }, out);
         }
         out.push(Act::Saw(Observation::Replied { client, replies }));
+    }
+
+    /// Which results it tells of those that it has just come by.
+    fn telling(&self) -> Telling {
+        let n = self.executor.members();
+        Telling { me: self.keys.me, n, whole_bytes: REPLY_WHOLE_BYTES_MIN }
     }
 
     fn tell_client(&self, client: &ClientId, message: &ToClient, out: &mut Vec<Act>) {
@@ -504,7 +512,8 @@ impl ReplicaNode {
         let (wire, incoming) = self.core.seal(outgoing, tag);
         self.check_own(outgoing.kind, &wire, out);
         let (set, loops) = self.targets(to);
-        out.push(Act::Saw(Observation::Said { to, incoming: incoming.clone() }));
+        let topic = self.core.topic(&incoming).map(Box::new);
+        out.push(Act::Saw(Observation::Said { to, incoming: incoming.clone(), topic }));
         self.overhear(&wire);
         self.transmit(set, &wire, out);
         if loops {

@@ -10,6 +10,7 @@ use crate::checker::epoch_handover::EpochHandover;
 use crate::checker::events::Events;
 use crate::checker::linearizability::{self, Seen};
 use crate::checker::promptness::Promptness;
+use crate::checker::self_contradiction::SelfContradiction;
 use crate::checker::speculation::{Done, Speculation};
 use crate::checker::stability::Stability;
 use crate::checker::validity::Validity;
@@ -52,6 +53,7 @@ pub struct Oracle {
     at_most_once: AtMostOnce,
     checkpoints: Checkpoints,
     counters: CounterUniqueness,
+    contradictions: SelfContradiction,
     handover: EpochHandover,
     events_told: Events,
     speculation: Speculation,
@@ -96,6 +98,7 @@ impl Oracle {
             at_most_once: AtMostOnce::default(),
             checkpoints: Checkpoints::default(),
             counters,
+            contradictions: SelfContradiction::default(),
             handover: EpochHandover::new(membership.clone()),
             events_told: Events::default(),
             speculation: Speculation::default(),
@@ -168,9 +171,13 @@ impl Oracle {
             }
             Observation::Began(membership) => {
                 let Base { slot, state } = membership.base;
+                self.contradictions.in_epoch(replica, membership.epoch);
                 audit.note(membership.epoch.0, 33, u64::from(replica.0), &state.0);
                 self.handover.began(replica, membership)?;
                 self.checkpoints.state(replica, slot, state, Source::Handed)?;
+            }
+            Observation::Said { topic: Some(said), .. } => {
+                self.contradictions.said(replica, said.0, said.1)?;
             }
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
             other => durability::saw(replica, other)?,
@@ -234,6 +241,7 @@ impl Oracle {
     /// A correct replica lost its memory.
     pub fn restarted(&mut self, replica: ReplicaId) {
         self.speculation.reset(replica);
+        self.contradictions.restarted(replica);
         self.handover.restarted(replica);
     }
 
@@ -241,6 +249,7 @@ impl Oracle {
     pub fn resumed(&mut self, replica: ReplicaId, epoch: Epoch, slot: Slot) {
         self.speculation.reset(replica);
         self.agreement.resumed(replica, slot);
+        self.contradictions.in_epoch(replica, epoch);
         self.handover.resumed(replica, epoch, slot);
         self.at_most_once.resumed(replica, slot);
         self.events_told.resumed(replica);
@@ -353,6 +362,12 @@ impl Oracle {
     /// If another one has another.
     pub fn ended(&mut self, replica: ReplicaId, slot: Slot, state: Digest) -> Verdict {
         self.checkpoints.state(replica, slot, state, Source::Final)
+    }
+
+    /// The last slot that any correct replica executed for good.
+    #[must_use]
+    pub fn highest(&self) -> Slot {
+        self.agreement.highest()
     }
 
     /// Everything is final.

@@ -14,6 +14,7 @@ use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::limits::CHECKPOINT_BYTES;
 use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
 
+mod forks;
 pub mod text;
 
 /// What the person who starts a run decides.
@@ -280,6 +281,8 @@ impl Options {
         }
         if config.faults && config.byzantine && !config.hostile_only && rng.percent(10) {
             options.make_steady(rng);
+        } else if rules.speculative && config.faults && config.byzantine && !config.hostile_only {
+            options.draw_fork(rng);
         }
         if options.abuses_macs() {
             options.liveness_timeouts = 0;

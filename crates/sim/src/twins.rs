@@ -1,7 +1,8 @@
-//! Twins by enumeration: a group of three in which one replica exists twice, with one identity and
-//! one device, under every schedule of partitions in rounds (Bano et al., "Twins: BFT systems made
+//! Twins by enumeration: a group in which one replica exists twice, with one identity and one
+//! device, under every schedule of partitions in rounds (Bano et al., "Twins: BFT systems made
 //! robust", 2021). Neither copy lies, and together they do what a liar could. Schedules that differ
-//! only in the names of the copies or of the parts count once.
+//! only in the names of the copies or of the parts count once. The group is the smallest that
+//! tolerates one fault, so how many schedules there are depends on the protocol.
 
 use crate::adversary::Behaviour;
 use crate::crypto::Means;
@@ -14,20 +15,17 @@ use crate::time::Micros;
 use crate::workload::WorkloadOptions;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::CHECKPOINT_BYTES;
-use pentarchy_core::protocol::Tuning;
+use pentarchy_core::protocol::{Rules, Tuning};
 use std::ops::Range;
-
-/// Replicas.
-const N: u16 = 3;
-
-/// Where the copy stands.
-const COPY: u16 = N;
 
 /// How long a partition lasts: long enough for a client to lose patience and for a view change.
 const ROUND: Micros = 1_000_000;
 
-/// Rounds that can be enumerated in bearable time: each multiplies the schedules by 15.
+/// Rounds that can be enumerated in bearable time, of the smallest group: see [`rounds_max`].
 pub const ROUNDS_MAX: u32 = 6;
+
+/// Schedules that are enumerated at most.
+const SCHEDULES_MAX: u64 = 20_000_000;
 
 /// Operations of each of two clients in a round.
 const REQUESTS: u64 = 12;
@@ -35,16 +33,35 @@ const REQUESTS: u64 = 12;
 /// Who is copied, and who can speak to whom in each round.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Schedule {
+    /// Replicas; the copy stands behind them.
+    pub n: u16,
     /// The replica that exists twice.
     pub copied: ReplicaId,
     /// One partition for each round.
     pub rounds: Vec<Cells>,
 }
 
-/// Every way to put four places into parts, the parts numbered as they appear.
-fn partitions() -> Vec<Cells> {
+/// The replicas of this protocol's smallest group; none if one that exists twice is more than it
+/// tolerates, or there are more places than a partition can tell apart.
+#[must_use]
+pub fn group(rules: &Rules) -> Option<u16> {
+    let n = rules.replicas(1);
+    (3..Cells::PLACES_MAX).contains(&n).then_some(n as u16)
+}
+
+/// How many rounds of a group of so many can be enumerated.
+#[must_use]
+pub fn rounds_max(n: u16) -> u32 {
+    let partitions = partitions(n).len() as u64;
+    // Of two schedules that differ in the names of the copies one is left out.
+    let fits = |rounds: &u32| partitions.pow(*rounds) * u64::from(n) / 2 <= SCHEDULES_MAX;
+    (1..=ROUNDS_MAX).take_while(fits).last().unwrap_or(0)
+}
+
+/// Every way to put so many replicas and the copy into parts, the parts numbered as they appear.
+fn partitions(n: u16) -> Vec<Cells> {
     let mut all = vec![(Cells(0), 0)];
-    for place in 0..=COPY {
+    for place in 0..=n {
         let next = |&(cells, parts): &(Cells, u64)| {
             (0..=parts).map(move |part| (cells.with(place, part), parts.max(part + 1)))
         };
@@ -54,9 +71,9 @@ fn partitions() -> Vec<Cells> {
 }
 
 /// The same partition with the parts numbered as they appear.
-fn renumbered(cells: Cells) -> Cells {
+fn renumbered(cells: Cells, n: u16) -> Cells {
     let mut known: Vec<u64> = Vec::new();
-    (0..=COPY).fold(Cells(0), |new, place| {
+    (0..=n).fold(Cells(0), |new, place| {
         let part = cells.of(place);
         let number = known.iter().position(|it| *it == part).unwrap_or_else(|| {
             known.push(part);
@@ -67,27 +84,27 @@ fn renumbered(cells: Cells) -> Cells {
 }
 
 /// The same partition with the two copies exchanged.
-fn exchanged(cells: Cells, copied: ReplicaId) -> Cells {
-    let (original, copy) = (cells.of(copied.0), cells.of(COPY));
-    renumbered(cells.with(copied.0, copy).with(COPY, original))
+fn exchanged(cells: Cells, copied: ReplicaId, n: u16) -> Cells {
+    let (original, copy) = (cells.of(copied.0), cells.of(n));
+    renumbered(cells.with(copied.0, copy).with(n, original), n)
 }
 
-/// All schedules of this many rounds, each once.
+/// All schedules of this many rounds, at most [`rounds_max`], for a group of `n`, each once.
 #[must_use]
-pub fn schedules(rounds: u32) -> Vec<Schedule> {
-    let partitions = partitions();
+pub fn schedules(rounds: u32, n: u16) -> Vec<Schedule> {
+    let partitions = partitions(n);
     let total = (partitions.len() as u64).pow(rounds);
     let mut all = Vec::new();
-    for copied in (0..N).map(ReplicaId) {
+    for copied in (0..n).map(ReplicaId) {
         for number in 0..total {
             let digit = |round: u32| {
                 let index = number / (partitions.len() as u64).pow(round);
                 partitions[(index % partitions.len() as u64) as usize]
             };
             let chosen: Vec<Cells> = (0..rounds).map(digit).collect();
-            let other = chosen.iter().map(|cells| exchanged(*cells, copied).0);
+            let other = chosen.iter().map(|cells| exchanged(*cells, copied, n).0);
             if chosen.iter().map(|cells| cells.0).le(other) {
-                all.push(Schedule { copied, rounds: chosen });
+                all.push(Schedule { n, copied, rounds: chosen });
             }
         }
     }
@@ -104,7 +121,7 @@ impl Schedule {
         };
         Options {
             f: 1,
-            n: usize::from(N),
+            n: usize::from(self.n),
             clients: 2,
             outstanding: 2,
             requests_each: REQUESTS * rounds,
@@ -170,23 +187,29 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn four_places_have_fifteen_partitions() {
-        let all: BTreeSet<u64> = partitions().iter().map(|cells| cells.0).collect();
-        assert_eq!(all.len(), 15);
-        assert!(partitions().iter().all(|cells| renumbered(*cells) == *cells));
+    fn places_have_as_many_partitions_as_bell_counted() {
+        for (n, count) in [(3, 15), (4, 52), (6, 877)] {
+            let all: BTreeSet<u64> = partitions(n).iter().map(|cells| cells.0).collect();
+            assert_eq!(all.len(), count);
+            assert!(partitions(n).iter().all(|cells| renumbered(*cells, n) == *cells));
+        }
+    }
+
+    #[test]
+    fn larger_groups_have_fewer_rounds_that_can_be_enumerated() {
+        assert_eq!([3, 4, 6].map(rounds_max), [6, 4, 2]);
     }
 
     #[test]
     fn exchanging_the_copies_twice_changes_nothing_and_of_two_such_schedules_one_is_kept() {
-        let (copied, all) = (ReplicaId(1), partitions());
-        for cells in &all {
-            assert_eq!(exchanged(exchanged(*cells, copied), copied), *cells);
-        }
-        let fixed = all.iter().filter(|cells| exchanged(**cells, copied) == **cells).count();
-        // Burnside: half of all and of those that the exchange leaves as they are.
-        for rounds in [1, 2, 3] {
-            let expected = 3 * (15usize.pow(rounds) + fixed.pow(rounds)) / 2;
-            assert_eq!(schedules(rounds).len(), expected);
+        for (n, rounds) in [(3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (6, 1)] {
+            let (copied, all) = (ReplicaId(1), partitions(n));
+            let again = |cells| exchanged(cells, copied, n);
+            assert!(all.iter().all(|cells| again(again(*cells)) == *cells));
+            let fixed = all.iter().filter(|cells| again(**cells) == **cells).count();
+            // Burnside: half of all and of those that the exchange leaves as they are.
+            let expected = usize::from(n) * (all.len().pow(rounds) + fixed.pow(rounds)) / 2;
+            assert_eq!(schedules(rounds, n).len(), expected);
         }
     }
 }

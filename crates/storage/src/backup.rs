@@ -5,6 +5,10 @@
 //! the BLAKE3 hash of all that (32). Integers are little-endian. Nothing in it is secret but the
 //! state itself.
 
+mod streamed;
+
+pub use streamed::{Described, check, write};
+
 use crate::identity::Identity;
 use bytes::Bytes;
 use pentarchy_core::digest::Digest;
@@ -68,6 +72,9 @@ pub struct Backup {
 
 impl Backup {
     /// The content of the file.
+    ///
+    /// # Panics
+    /// If some of the state is in files and cannot be read: a backup is of what is in memory.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let Self { identity, snapshot } = self;
@@ -81,7 +88,7 @@ impl Backup {
         to.u32(snapshot.tree.leaves());
         for leaf in snapshot.tree.iter() {
             to.u32(leaf.section());
-            to.bytes(&leaf.joined());
+            to.bytes(&leaf.joined().expect("it is in memory"));
         }
         Digest::of(to.as_slice()).encode(&mut to);
         to.into_vec()
@@ -151,9 +158,13 @@ mod tests {
         let backup = Backup { identity: Identity::NOBODY, snapshot };
         let bytes = backup.to_bytes();
         assert_eq!(Backup::from_bytes(&Bytes::from(bytes.clone())), Ok(backup));
+        let check = |bytes: &[u8]| check(&mut &bytes[..], bytes.len() as u64).expect("memory");
+        let described = check(&bytes).expect("it is whole");
+        assert_eq!((described.sections, described.bytes, described.slot), (2, 303, Slot(9)));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
+            assert!(check(&damaged).is_err() && check(&bytes[..at]).is_err(), "byte {at}");
             assert!(Backup::from_bytes(&Bytes::from(damaged)).is_err(), "byte {at}");
             assert!(
                 Backup::from_bytes(&Bytes::copy_from_slice(&bytes[..at])).is_err(),
@@ -163,6 +174,9 @@ mod tests {
         let mut newer = bytes;
         newer[8] = 2;
         let known = VERSION;
+        let expected = Err(BackupError::Version { found: 2, known });
+        assert_eq!(check(&newer), expected);
+        assert_eq!(check(b"something else"), Err(BackupError::NotABackup));
         let found = Backup::from_bytes(&Bytes::from(newer));
         assert_eq!(found, Err(BackupError::Version { found: 2, known }));
     }

@@ -6,6 +6,7 @@
 //! folder succeeded. After a sync that failed nothing says what is on the disk, and a second one
 //! that succeeds says nothing either: the system may have dropped what it could not write.
 
+use pentarchy_core::mutant;
 use std::fmt;
 use std::io;
 
@@ -59,8 +60,8 @@ pub trait Folder: Send {
     fn folder(&mut self, name: &str) -> Result<Box<dyn Folder>, DiskError>;
 }
 
-/// An open file.
-pub trait File: Send {
+/// An open file. What is in it can be read for as long as it is open, also when its name is gone.
+pub trait File: Send + Sync {
     /// Its length in bytes.
     ///
     /// # Errors
@@ -146,16 +147,18 @@ pub fn expect_whole(folder: &mut dyn Folder, name: &str, size: u64) {
 /// Writes a file so that after a crash it is there as a whole or not at all.
 ///
 /// # Errors
-/// [`DiskError`]
-pub fn write_whole(
+/// [`DiskError`], or why it could not be written.
+pub fn write_whole<E: From<DiskError>>(
     folder: &mut dyn Folder,
     name: &str,
-    write: impl FnOnce(&mut dyn File) -> Result<(), DiskError>,
-) -> Result<Box<dyn File>, DiskError> {
+    write: impl FnOnce(&mut dyn File) -> Result<(), E>,
+) -> Result<Box<dyn File>, E> {
     let unfinished = format!("{name}{UNFINISHED}");
     let mut file = folder.create(&unfinished)?;
     write(&mut *file)?;
-    file.sync()?;
+    if !mutant!("disk.named-before-whole") {
+        file.sync()?;
+    }
     folder.rename(&unfinished, name)?;
     folder.sync()?;
     Ok(file)

@@ -45,6 +45,12 @@ pub enum StorageError {
         /// The one that this program writes.
         known: u32,
     },
+    /// Sections that are in files only cannot be read there, and cannot be made again from what is
+    /// in memory.
+    Absent {
+        /// Which, of the whole state's, in order; if they are many, the first that were found.
+        sections: Vec<u32>,
+    },
     /// There are as many segments as there may be; a checkpoint has to make room. The replica says
     /// nothing meanwhile, and ends when too much waits.
     Full {
@@ -74,13 +80,30 @@ impl From<DiskError> for StorageError {
 const ANEW: &str = "Keep the folder for inspection, and start this replica with an empty one: it \
     comes back as a new life and fetches the group's state";
 
+impl StorageError {
+    /// What is wrong, without what to do: for what is being mended already.
+    #[must_use]
+    pub fn found(&self) -> String {
+        match self {
+            Self::Corrupt { file, offset, what } => {
+                format!("{file} is damaged at byte {offset}: {what}")
+            }
+            Self::Absent { sections } => {
+                let first: Vec<String> = sections.iter().take(5).map(u32::to_string).collect();
+                let more = sections.len() - first.len();
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("section {}{more} of the state cannot be read", first.join(", "))
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for StorageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(error) => write!(f, "{error}"),
-            Self::Corrupt { file, offset, what } => {
-                write!(f, "{file} is damaged at byte {offset}: {what}. {ANEW}")
-            }
+            Self::Corrupt { .. } => write!(f, "{}. {ANEW}", self.found()),
             Self::Missing { what } => write!(f, "{what} is missing. {ANEW}"),
             Self::Unexpected { file } => {
                 write!(f, "{file} is there already. Choose an empty folder")
@@ -92,6 +115,13 @@ impl fmt::Display for StorageError {
                 f,
                 "{file} has format {found}, and this program knows format {known}. Start the \
                  program that wrote it"
+            ),
+            Self::Absent { .. } => write!(
+                f,
+                "{} any more, and memory has another one by now. Start this replica again: it goes \
+                 on from a state that is whole, and fetches what it lacks. If it finds none, keep \
+                 the folder for inspection, and start it with an empty one",
+                self.found()
             ),
             Self::Full { bytes_max } => {
                 write!(

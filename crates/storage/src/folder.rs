@@ -20,24 +20,9 @@ pub struct OsFolder {
     /// Kept for as long as something in the data folder is open.
     lock: Option<Arc<fs::File>>,
     expected: Option<Expected>,
-    /// The size of files that were expected: one that is removed is written over for the next.
-    recycled_bytes: Option<u64>,
-    spare: Spare,
     /// Files whose names are gone. Their room is given back when the last handle is.
     removed: Vec<fs::File>,
 }
-
-/// A removed file whose room is kept for the next one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Spare {
-    None,
-    /// Its former name is not durably gone: it must not be written to.
-    Unsynced,
-    Ready,
-}
-
-/// Its name, which is removed when the folder is opened.
-const SPARE: &str = "spare.new";
 
 /// A file that is being made by a thread.
 struct Expected {
@@ -89,8 +74,7 @@ impl OsFolder {
     }
 
     const fn at_path(path: PathBuf, lock: Option<Arc<fs::File>>) -> Self {
-        let (recycled_bytes, spare) = (None, Spare::None);
-        Self { path, lock, expected: None, recycled_bytes, spare, removed: Vec::new() }
+        Self { path, lock, expected: None, removed: Vec::new() }
     }
 
     /// Whether a process uses a data folder now.
@@ -184,22 +168,10 @@ impl Folder for OsFolder {
         if self.expected.is_some() {
             return;
         }
-        let recycles = self.spare == Spare::Ready && self.recycled_bytes == Some(size);
-        let spare = recycles.then(|| self.path.join(SPARE));
-        if recycles {
-            self.spare = Spare::None;
-        }
-        self.recycled_bytes = Some(size);
         let hurry = Arc::new(AtomicBool::new(false));
         let seen = hurry.clone();
         let make = move || {
-            let file = match spare {
-                Some(spare) => {
-                    fs::rename(spare, &path)?;
-                    writable().open(path)?
-                }
-                None => writable().create(true).truncate(true).open(path)?,
-            };
+            let file = writable().create(true).truncate(true).open(path)?;
             fill(&file, size, &seen)?;
             Ok(file)
         };
@@ -226,17 +198,13 @@ impl Folder for OsFolder {
 
     fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         let path = self.at("remove", name)?;
-        let size = fs::metadata(&path).map(|metadata| metadata.len()).ok();
-        if self.spare == Spare::None && size.is_some() && size == self.recycled_bytes {
-            let kept = fs::rename(&path, self.path.join(SPARE));
-            kept.map_err(|error| failed("remove", &path, error))?;
-            self.spare = Spare::Unsynced;
-            return Ok(());
-        }
         let open = fs::File::open(&path).ok();
         fs::remove_file(&path).map_err(|error| failed("remove", &path, error))?;
-        let is_large = open.iter().any(|file| file.metadata().is_ok_and(is_large));
-        self.removed.extend(open);
+        let bytes = |file: &fs::File| file.metadata().map_or(0, |metadata| metadata.len());
+        let is_large = open.iter().any(|file| bytes(file) > LARGE_BYTES);
+        // What is empty has no room to give back. Somebody may fill it yet, who wants that room
+        // back when the last handle goes, and not later.
+        self.removed.extend(open.filter(|file| bytes(file) > 0));
         if is_large || self.removed.len() >= REMOVED_MAX {
             let removed = std::mem::take(&mut self.removed);
             // Without a thread they are dropped here.
@@ -246,11 +214,7 @@ impl Folder for OsFolder {
     }
 
     fn sync(&mut self) -> Result<(), DiskError> {
-        sync_folder(&self.path)?;
-        if self.spare == Spare::Unsynced {
-            self.spare = Spare::Ready;
-        }
-        Ok(())
+        sync_folder(&self.path)
     }
 
     fn folder(&mut self, name: &str) -> Result<Box<dyn Folder>, DiskError> {
@@ -277,10 +241,6 @@ impl Drop for OsFolder {
     fn drop(&mut self) {
         self.take_expected("");
     }
-}
-
-fn is_large(file: fs::Metadata) -> bool {
-    file.len() > LARGE_BYTES
 }
 
 /// A file of the operating system.
@@ -383,37 +343,6 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_file_is_written_over_for_the_next_one_once_its_name_is_gone() {
-        let (_parent, mut folder) = folder();
-        let size = STEP_BYTES as u64 + 512;
-        let make = |folder: &mut OsFolder, name: &str| {
-            folder.expect(name, size);
-            let mut file = folder.create(name).unwrap();
-            file.preallocate(size).unwrap();
-            let mut bytes = vec![1; size as usize];
-            file.read_at(&mut bytes, 0).unwrap();
-            assert!(bytes.iter().all(|byte| *byte == 0), "{name}");
-            file.write_at(&vec![9; size as usize], 0).unwrap();
-        };
-        ["1", "2"].iter().for_each(|name| make(&mut folder, name));
-        folder.remove("1").unwrap();
-        assert_eq!(folder.list().unwrap(), ["2", "lock", SPARE]);
-        // Its name may come back after a crash: it must be as it was then.
-        make(&mut folder, "3");
-        let kept = fs::read(folder.path.join(SPARE)).unwrap();
-        assert!(kept.iter().all(|byte| *byte == 9));
-        folder.sync().unwrap();
-        make(&mut folder, "4");
-        assert_eq!(folder.list().unwrap(), ["2", "3", "4", "lock"]);
-        // A file of another size, and a second one, just go.
-        drop(folder.create("small").unwrap());
-        ["small", "2", "3"].iter().for_each(|name| folder.remove(name).unwrap());
-        assert_eq!(folder.list().unwrap(), ["4", "lock", SPARE]);
-        crate::disk::remove_unfinished(&mut folder).unwrap();
-        assert_eq!(folder.list().unwrap(), ["4", "lock"]);
-    }
-
-    #[test]
     fn who_has_a_folder_after_another_finds_nobody_at_work_there() {
         let (parent, mut folder) = folder();
         let path = parent.path().join("data");
@@ -422,6 +351,19 @@ mod tests {
         let mut again = OsFolder::open(&path).unwrap();
         again.remove("expected").unwrap();
         assert_eq!(again.list().unwrap(), ["lock"]);
+    }
+
+    #[test]
+    fn a_file_that_is_removed_before_it_is_filled_goes_with_whoever_has_it() {
+        let (_parent, mut folder) = folder();
+        for name in ["filled", "empty"] {
+            let mut file = folder.create(name).unwrap();
+            if name == "filled" {
+                file.write_at(b"content", 0).unwrap();
+            }
+            folder.remove(name).unwrap();
+        }
+        assert_eq!(folder.removed.len(), 1, "only what was filled waits to give its room back");
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut whole = vec![2, 1, 0];
     let mut executor = Executor::new(members(), Box::new(Null::default()));
     executor.checkpoint();
-    let header = executor.latest().and_then(|kept| kept.tree.section(0)).map(Leaf::joined);
+    let header = executor.latest().and_then(|kept| kept.tree.section(0)).and_then(Leaf::joined);
     let header = header.unwrap_or_default();
     crate::input::put_bytes(&header, &mut whole);
     crate::input::put_bytes(&clients, &mut whole);

@@ -11,7 +11,7 @@ use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::service::{Context, Service};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{Message, Part, Step, Transfer};
-use pentarchy_core::tree::{Place, Tree};
+use pentarchy_core::tree::{Leaf, Place, Tree};
 use pentarchy_core::wire::{Malformed, Wire};
 use pentarchy_sim::world::membership;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -174,7 +174,7 @@ impl Fetch {
                     assert_eq!(snapshot.digest, wanted().digest);
                     let section = |index| {
                         let leaf = snapshot.tree.section(index);
-                        leaf.map(|leaf| leaf.joined().to_vec()).unwrap_or_default()
+                        leaf.and_then(Leaf::joined).map(|bytes| bytes.to_vec()).unwrap_or_default()
                     };
                     let tree = Tree::of(SLOT, (0..snapshot.tree.sections()).map(section));
                     assert_eq!(tree.digest(), wanted().digest);

@@ -76,7 +76,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
                 if let AuthTag::Usig(ui) = tag {
                     seeds.push(of(7, &ui.to_bytes()));
                 }
-                if let Ok(minbft::Message::Prepare { proposal, .. }) =
+                if let Ok(minbft::Message::Order(minbft::Order::Prepare { proposal, .. })) =
                     minbft::Message::from_bytes(&body)
                 {
                     seeds.push(of(5, &proposal.to_bytes()));

@@ -5,7 +5,7 @@ use crate::tree::Tree;
 use toml::{Table, Value};
 
 /// Each crate and the crates that it may use. `ARCHITECTURE.md` has the picture.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     (
         "pentarchy",
         &[
@@ -15,6 +15,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "sim",
             "protocols",
             "services",
+            "store",
             "trusted",
             "crypto",
             "io",
@@ -29,6 +30,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("costs", &["protocols", "services", "io", "core"]),
     ("protocols", &["core"]),
     ("services", &["core"]),
+    ("store", &["core"]),
     ("trusted", &["crypto", "core"]),
     ("io", &["core"]),
     ("storage", &["core"]),

@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 /// What can be taken back, and to where.
 pub(super) struct Speculation {
     /// The state from which slots are executed again.
-    mark: Snapshot,
+    pub(super) mark: Snapshot,
     /// What was executed behind the mark, by slot.
     log: Vec<Done>,
     /// Nothing up to here is taken back.
@@ -122,8 +122,8 @@ impl Executor {
     /// Takes back what was executed behind this slot.
     ///
     /// # Panics
-    /// If some of it was committed, or the own state cannot be restored: the core or the service is
-    /// broken.
+    /// If some of it was committed, or the own state cannot be restored although it is there: the
+    /// core or the service is broken. If it is not there, [`Self::failure`] says so.
     pub fn rollback(&mut self, after: Slot) {
         if after >= self.executed {
             return;
@@ -133,7 +133,12 @@ impl Executor {
         let committed = speculation.committed;
         assert!(after >= committed, "{committed} is committed, and is to be taken back");
         let clients = !mutant!("zyzzyva.clients-not-rolled-back");
-        self.restore(&speculation.mark, clients).expect("it is restored where it was taken");
+        let restored = self.restore(&speculation.mark, clients);
+        if self.failure().is_some() {
+            // What it was to go back to is lost: the host ends this replica.
+            return;
+        }
+        restored.expect("it is restored where it was taken");
         speculation.log.truncate((after.0 - speculation.mark.slot.0) as usize);
         speculation.asks.retain(|(slot, _)| *slot <= after);
         for (slot, done) in speculation.slots() {

@@ -4,15 +4,17 @@
 //! whatever is here is right, whoever sent it.
 
 use super::message::Part;
+use crate::cold::Spool;
 use crate::digest::Digest;
 use crate::ids::Slot;
 use crate::limits::CHUNK_BYTES_MAX;
 use crate::mutant;
 use crate::snapshot::Snapshot;
-use crate::tree::{CHILDREN, Children, Inner, Leaf, Node, Place, Tree, numbers};
+use crate::tree::{CHILDREN, Children, Chunk, Inner, Leaf, Node, Place, Tree, numbers};
 use alloc::boxed::Box;
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
@@ -68,12 +70,13 @@ pub struct Scraps {
     /// A mixture of the state that was here and what was fetched; none if nothing was.
     pub tree: Option<Tree>,
     /// Chunks of sections of which others are missing.
-    pub chunks: BTreeMap<Digest, Bytes>,
+    pub chunks: BTreeMap<Digest, Chunk>,
 }
 
 /// The tree.
-#[derive(Debug)]
 pub struct Build {
+    /// Where what comes is put, if it is not to be in memory.
+    spool: Option<Arc<dyn Spool>>,
     slot: Slot,
     state: Digest,
     /// The state that is here, from which sources leave out what did not change.
@@ -83,7 +86,7 @@ pub struct Build {
     /// Whether that is more than [`Self::base`].
     has_scraps: bool,
     /// Chunks from before, each used at most once.
-    spare: BTreeMap<Digest, Bytes>,
+    spare: BTreeMap<Digest, Chunk>,
     /// Sections of the state and leaves among them, once the top node is here.
     shape: Option<(u32, u32)>,
     wanted: BTreeMap<Item, Want>,
@@ -94,7 +97,7 @@ pub struct Build {
     stack: Vec<Item>,
     open: BTreeMap<Place, Open>,
     large: BTreeMap<u32, Large>,
-    chunks: BTreeMap<Digest, Bytes>,
+    chunks: BTreeMap<Digest, Chunk>,
     leaves: u32,
     done: Option<Tree>,
 }
@@ -106,6 +109,7 @@ impl Build {
         let has_scraps = scraps.tree.is_some();
         let known = scraps.tree.or_else(|| base.as_ref().map(|base| base.tree.clone()));
         Self {
+            spool: None,
             slot,
             state,
             base,
@@ -122,6 +126,11 @@ impl Build {
             leaves: 0,
             done: None,
         }
+    }
+
+    /// The same, which puts what comes there.
+    pub fn with_spool(self, spool: Option<Arc<dyn Spool>>) -> Self {
+        Self { spool, ..self }
     }
 
     /// The slot of the state that is here, if it is of use.
@@ -230,7 +239,12 @@ impl Build {
         let digest = want.digest;
         believed(Digest::of(&bytes) == digest)?;
         self.came(item);
-        self.chunks.insert(digest, bytes);
+        let chunk = Chunk::new(digest, bytes);
+        let chunk = match &self.spool {
+            Some(spool) => chunk.spooled(&**spool),
+            None => chunk,
+        };
+        self.chunks.insert(digest, chunk);
         if let Entry::Occupied(mut large) = self.large.entry(section) {
             large.get_mut().missing -= 1;
             if large.get().missing == 0 {
@@ -288,6 +302,10 @@ impl Build {
         match checked {
             Checked::Leaf(leaf) => {
                 self.leaves += 1;
+                let leaf = match &self.spool {
+                    Some(spool) => leaf.spooled(&**spool),
+                    None => leaf,
+                };
                 self.put(place, Some(Node::leaf(leaf)));
             }
             Checked::Large(section, digests) => self.begin_large(place, section, digests),
@@ -332,15 +350,17 @@ impl Build {
 
     fn begin_large(&mut self, place: Place, section: u32, digests: Vec<Digest>) {
         let known = self.known.section(section).map(Leaf::chunks).unwrap_or_default();
-        let known: BTreeMap<Digest, Bytes> = known.iter().cloned().collect();
+        let known: BTreeMap<Digest, &Chunk> = known.iter().map(|it| (it.digest(), it)).collect();
         let mut missing = BTreeMap::new();
         for (number, digest) in (0u32..).zip(&digests) {
             if self.chunks.contains_key(digest) {
                 continue;
             }
-            let here = known.get(digest).cloned().or_else(|| self.spare.remove(digest));
-            match here {
-                Some(bytes) => drop(self.chunks.insert(*digest, bytes)),
+            // What is in a file may be there no more, and others have it.
+            let is_here = |chunk: &Chunk| !chunk.is_cold() || chunk.read().is_some();
+            let here = known.get(digest).map(|chunk| Chunk::clone(chunk)).filter(is_here);
+            match here.or_else(|| self.spare.remove(digest).filter(is_here)) {
+                Some(chunk) => drop(self.chunks.insert(*digest, chunk)),
                 None => drop(missing.entry(*digest).or_insert(number)),
             }
         }
@@ -358,7 +378,7 @@ impl Build {
 
     /// All chunks of a section are here.
     fn finish_large(&mut self, section: u32, large: &Large) {
-        let chunk = |digest: &Digest| Some((*digest, self.chunks.get(digest)?.clone()));
+        let chunk = |digest: &Digest| self.chunks.get(digest).cloned();
         let chunks = large.digests.iter().filter_map(chunk).collect();
         let others = self.large.values().flat_map(|large| &large.digests);
         let others: BTreeSet<&Digest> = others.collect();

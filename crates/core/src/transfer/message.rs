@@ -4,7 +4,7 @@ use crate::digest::Digest;
 use crate::ids::Slot;
 use crate::limits::{CHUNK_BYTES_MAX, CHUNKS_MAX, TRANSFER_ANSWER_NODES_MAX, TRANSFER_NODES_MAX};
 use crate::snapshot::Snapshot;
-use crate::tree::{Inner, Leaf, Node, Place};
+use crate::tree::{Chunk, Inner, Leaf, Node, Place};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -102,22 +102,21 @@ impl Part {
         }
     }
 
-    fn of(node: &Node, since: Option<Slot>) -> Self {
+    /// None if it is in a file and cannot be read.
+    fn of(node: &Node, since: Option<Slot>) -> Option<Self> {
         match node {
             Node::Leaf(leaf) => Self::of_leaf(leaf),
-            Node::Inner(inner) => Self::of_inner(inner, since),
+            Node::Inner(inner) => Some(Self::of_inner(inner, since)),
         }
     }
 
-    fn of_leaf(leaf: &Leaf) -> Self {
+    fn of_leaf(leaf: &Leaf) -> Option<Self> {
         let section = leaf.section();
-        match leaf.single() {
-            Some(bytes) => Self::Section { section, bytes: bytes.clone() },
-            None => {
-                let digests = leaf.chunks().iter().map(|(digest, _)| *digest).collect();
-                Self::Chunks { section, digests }
-            }
+        if leaf.chunks().is_empty() {
+            return leaf.joined().map(|bytes| Self::Section { section, bytes });
         }
+        let digests = leaf.chunks().iter().map(Chunk::digest).collect();
+        Some(Self::Chunks { section, digests })
     }
 
     fn of_inner(inner: &Inner, since: Option<Slot>) -> Self {
@@ -157,9 +156,10 @@ impl Message {
         let found = snapshot.and_then(|snapshot| match self {
             Self::AskNodes { since, below, places, .. } => nodes(snapshot, *since, *below, places),
             Self::AskChunk { section, chunk, .. } => {
-                let (_, bytes) = snapshot.tree.section(*section)?.chunks().get(*chunk as usize)?;
+                let bytes =
+                    snapshot.tree.section(*section)?.chunks().get(*chunk as usize)?.read()?;
                 let (slot, section, chunk) = (snapshot.slot, *section, *chunk);
-                Some(Self::Chunk { slot, section, chunk, bytes: bytes.clone() })
+                Some(Self::Chunk { slot, section, chunk, bytes })
             }
             _ => None,
         });
@@ -183,7 +183,8 @@ fn nodes(
         let Some(node) = tree.find(*place) else { break };
         waiting.push((*place, node));
         while let Some((place, node)) = waiting.pop() {
-            let part = Part::of(node, since);
+            // What cannot be read here is asked of others.
+            let Some(part) = Part::of(node, since) else { break 'places };
             bytes += part.size();
             let full = bytes > CHUNK_BYTES_MAX || nodes.len() == TRANSFER_ANSWER_NODES_MAX;
             if full && !nodes.is_empty() {

@@ -1,5 +1,6 @@
 //! Execution, state transfer and epochs, over a toy service.
 
+mod cold;
 mod epochs;
 mod executor;
 mod roster;

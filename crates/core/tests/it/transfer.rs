@@ -121,7 +121,11 @@ impl World {
     fn install_and_compare(&mut self, source: &mut Executor) {
         let snapshot = self.installed.take().expect("the state is here");
         let sections = (0..snapshot.tree.sections()).map(|section| {
-            snapshot.tree.section(section).map(|leaf| leaf.joined().to_vec()).unwrap_or_default()
+            snapshot
+                .tree
+                .section(section)
+                .map(|leaf| leaf.joined().expect("it is there").to_vec())
+                .unwrap_or_default()
         });
         assert_eq!(Tree::of(snapshot.slot, sections).digest(), snapshot.digest);
         self.executor.install(snapshot).unwrap();
@@ -288,6 +292,37 @@ fn a_dead_source_is_given_up_and_not_asked_again_at_once() {
     });
     assert!((1..=TRANSFER_CHUNKS_IN_FLIGHT).contains(&unanswered), "{unanswered} asked in vain");
     world.install_and_compare(&mut source);
+}
+
+/// A group that takes a checkpoint while a silent source is waited for: who had the state has the
+/// next one only, again and again, unless somebody else is asked first.
+#[test]
+fn a_dead_source_is_not_waited_for_until_the_others_have_moved_on() {
+    const BETWEEN_CHECKPOINTS_MS: u64 = 300;
+    let (mut source, slot, digest) = toy::executor(&[(0, 3 * CHUNK, 1)]);
+    let mut world = World::new(fresh());
+    world.want(slot, digest);
+    let begun = world.now;
+    let mut moves_on = begun + BETWEEN_CHECKPOINTS_MS;
+    while world.installed.is_none() {
+        while !world.asked.is_empty() && world.installed.is_none() {
+            world.answer(&source, &mut |from, message| (from != PEERS[0]).then_some(message));
+        }
+        if world.installed.is_some() {
+            break;
+        }
+        assert!(world.now < begun + 20_000, "no progress: {:?}", world.transfer.progress());
+        if world.transfer.wake_at().is_some_and(|due| due.0 < moves_on) {
+            world.round();
+            continue;
+        }
+        world.now = moves_on;
+        moves_on += BETWEEN_CHECKPOINTS_MS;
+        run(&mut source, &batch(9, &[(world.now, write(1, 5, world.now as u8))]));
+        let (digest, slot) = (source.checkpoint(), source.executed());
+        source.stable(slot);
+        world.want(slot, digest);
+    }
 }
 
 #[test]

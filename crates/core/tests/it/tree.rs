@@ -1,5 +1,6 @@
 //! Trees of many sections: the same whatever way they came about, and moved as what changed.
 
+use crate::cold::{Files, Memory};
 use crate::toy;
 use pentarchy_core::Bytes;
 use pentarchy_core::digest::{Digest, Hasher};
@@ -8,7 +9,7 @@ use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::{CHUNK_BYTES_MAX, TRANSFER_CHUNKS_IN_FLIGHT};
 use pentarchy_core::service::{Context, Service};
 use pentarchy_core::transfer::{Message, Part, Step, Transfer};
-use pentarchy_core::tree::{Change, Leaf, Tree};
+use pentarchy_core::tree::{Change, Chunk, Leaf, Tree};
 use pentarchy_core::wire::{Malformed, Wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,8 +63,10 @@ fn a_tree_is_what_its_sections_are_however_it_came_about() {
             assert_eq!(tree.leaves() as usize, model.len());
             let bytes: usize = model.values().map(Vec::len).sum();
             assert_eq!(tree.top().map_or(0, |top| top.bytes()), bytes as u64);
-            let found: Model =
-                tree.iter().map(|leaf| (leaf.section(), leaf.joined().to_vec())).collect();
+            let found: Model = tree
+                .iter()
+                .map(|leaf| (leaf.section(), leaf.joined().expect("it is there").to_vec()))
+                .collect();
             assert_eq!(found, model);
             let differing: Vec<u32> =
                 (0..sections).filter(|index| old.get(index) != model.get(index)).collect();
@@ -72,6 +75,25 @@ fn a_tree_is_what_its_sections_are_however_it_came_about() {
             assert_eq!(before.changed(&found, Slot(round)).digest(), tree.digest());
         }
     }
+}
+
+#[test]
+fn the_sections_of_a_range_are_those_that_there_are() {
+    let mut dice = Dice(7);
+    let all = u32::MAX;
+    let sections: BTreeSet<u32> = (0..200).map(|at| dice.roll(1 << (at % 32)) as u32).collect();
+    let leaf = |section: &u32| (*section, Some(Arc::new(Leaf::new(*section, vec![1], Slot(1)))));
+    let changes: Vec<Change> = sections.iter().map(leaf).collect();
+    let tree = Tree::new(all).changed(&changes, Slot(1));
+    let within = |first, last| tree.within(first..=last).map(|leaf| leaf.section());
+    assert!(within(0, all).eq(sections.iter().copied()));
+    for section in &sections {
+        let other = dice.roll(u64::from(all)) as u32;
+        let (first, last) = (*section.min(&other), *section.max(&other));
+        assert!(within(first, last).eq(sections.range(first..=last).copied()));
+        assert!(within(*section, *section).eq([*section]));
+    }
+    assert_eq!(Tree::new(all).within(0..=all).count(), 0);
 }
 
 #[test]
@@ -256,9 +278,10 @@ fn a_large_section_shares_with_its_former_self_what_did_not_change() {
     let before = Leaf::new(7, before, Slot(1));
     let shared = Leaf::after(Some(&before), 7, after.clone(), Slot(2));
     assert_eq!(shared.digest(), Leaf::new(7, after.clone(), Slot(2)).digest());
-    assert_eq!(shared.joined(), after);
+    assert_eq!(shared.joined().expect("it is in memory"), after);
     let pairs = before.chunks().iter().zip(shared.chunks());
-    let same: Vec<bool> = pairs.map(|(old, new)| old.1.as_ptr() == new.1.as_ptr()).collect();
+    let at = |chunk: &Chunk| chunk.read().expect("it is in memory").as_ptr();
+    let same: Vec<bool> = pairs.map(|(old, new)| at(old) == at(new)).collect();
     assert_eq!(same, [true, true, false, true, true]);
 }
 
@@ -274,6 +297,36 @@ fn what_changed_is_moved_with_little_else() {
 }
 
 #[test]
+fn chunks_that_are_here_are_looked_at_before_they_count() {
+    let key = 9u32;
+    let write = |executor: &mut Executor, number, last: u8| {
+        let mut value = vec![1; 3 * CHUNK_BYTES_MAX];
+        value.push(last);
+        let bytes = [&key.to_le_bytes()[..], &value].concat();
+        toy::run(executor, &toy::batch(1, &[(number, bytes)]));
+        executor.checkpoint();
+    };
+    let mut source = toy::fresh(Wide::of(&Model::new()));
+    write(&mut source, 1, 1);
+    let mut learner = toy::fresh(Wide::of(&Model::new()));
+    learner.install(source.latest().unwrap().clone()).unwrap();
+    let memory = Arc::<Memory>::default();
+    let files = Files(memory.clone());
+    let in_files = learner
+        .latest()
+        .unwrap()
+        .tree
+        .replaced(&mut |leaf| Some(Leaf::clone(leaf).spooled(&files)));
+    learner.cool(&in_files);
+    write(&mut source, 2, 2);
+    memory.rot();
+    let talk = fetch(&mut learner, &source, &mut Transfer::new(ReplicaId(0)), honest);
+    assert!(talk.bytes > CHUNK_BYTES_MAX, "what has rotted is fetched: {talk:?}");
+    assert_eq!(learner.failure(), None);
+    assert_eq!(learner.query(&[]), source.query(&[]));
+}
+
+#[test]
 fn a_source_that_does_not_know_what_changed_serves_as_well() {
     let (source, mut learner, changed) = apart(&mut Dice(5));
     // As after a restart: all of it is as old as its snapshot.
@@ -284,7 +337,11 @@ fn a_source_that_does_not_know_what_changed_serves_as_well() {
         .tree
         .iter()
         .map(|leaf| {
-            let fresh = Leaf::new(leaf.section(), leaf.joined().to_vec(), snapshot.slot);
+            let fresh = Leaf::new(
+                leaf.section(),
+                leaf.joined().expect("it is there").to_vec(),
+                snapshot.slot,
+            );
             (leaf.section(), Some(Arc::new(fresh)))
         })
         .collect();

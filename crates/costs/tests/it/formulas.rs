@@ -20,6 +20,9 @@ const ENVELOPE: usize = 32 + 8 + 1 + 4 + 1 + 64;
 const REQUEST: usize = 8 + 4;
 pub const RESULT: usize = 8 + 1 + 4;
 
+/// View, slot and history.
+pub const PLACE: usize = 8 + 8 + 32;
+
 /// One batch: so many envelopes, each of so many requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
@@ -61,6 +64,10 @@ impl Batch {
         ("request", sum(count, 1 + self.envelope_bytes()))
     }
 
+    pub fn speculative(self, count: usize) -> (&'static str, Sum) {
+        ("speculative", sum(count, 1 + PLACE + 4 + self.each * (RESULT + OPERATION)))
+    }
+
     pub fn replies(self, count: usize) -> (&'static str, Sum) {
         ("replies", sum(count, 1 + 8 + 4 + self.each * (RESULT + OPERATION)))
     }
@@ -85,6 +92,15 @@ pub const PRIMARY: Node = Node::Replica(ReplicaId(0));
 /// All but the primary, of so many.
 pub fn backups(n: usize) -> impl Iterator<Item = Node> {
     (1..n as u16).map(|id| Node::Replica(ReplicaId(id)))
+}
+
+/// A group that has begun. The first batch alone marks the state to which the group would go back.
+pub fn begun(protocol: &str, f: usize, clients: usize, each: usize) -> Group {
+    let mut group = level(protocol, f, clients);
+    group.submit(each, OPERATION);
+    group.settle(each, &mut Unwatched);
+    group.take_traffic();
+    group
 }
 
 /// The counts are the process's: one group at a time.

@@ -2,6 +2,9 @@
 
 mod formulas;
 mod minbft;
+mod minzyzzyva;
+mod optimisations;
 mod pbft;
 mod real;
+mod telling;
 mod zyzzyva;

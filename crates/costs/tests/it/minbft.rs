@@ -10,8 +10,8 @@ use pentarchy_core::limits::CHECKPOINT_SLOTS;
 use pentarchy_core::protocol::Delay;
 use pentarchy_costs::{Node, Unwatched};
 
-const USIG: usize = 1 + 8 + 16 + 16 + 1 + 32;
-const COMMIT: usize = HEAD + USIG + 1 + 8 + 8 + 32;
+pub const USIG: usize = 1 + 8 + 16 + 16 + 1 + 32;
+pub const COMMIT: usize = HEAD + USIG + 1 + 8 + 8 + 32;
 
 impl Batch {
     /// What every replica checks and makes, whatever its part.
@@ -28,7 +28,7 @@ impl Batch {
         }
     }
 
-    fn prepare(self) -> usize {
+    pub fn prepare(self) -> usize {
         HEAD + USIG + self.proposal_bytes()
     }
 }

@@ -2,12 +2,13 @@
 //! papers say; whoever adds a message or a check has to change both.
 
 use crate::formulas::{
-    Batch, CHANNEL, HEAD, OPERATION, PRIMARY, SIGNATURE, alone, backups, level, sum, traffic,
+    Batch, CHANNEL, HEAD, OPERATION, PRIMARY, SIGNATURE, alone, backups, begun, level, sum, traffic,
 };
 use crate::real::{Ledger, Spent};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::CHECKPOINT_SLOTS;
 use pentarchy_core::protocol::Delay;
+use pentarchy_costs::group::{Group, Sum};
 use pentarchy_costs::{Node, Unwatched};
 
 const PREPARE: usize = HEAD + SIGNATURE + 1 + 8 + 8 + 32;
@@ -36,33 +37,53 @@ impl Batch {
 fn a_batch_costs_what_the_formulas_say() {
     let _alone = alone();
     for batch in Batch::all() {
-        let Batch { f, envelopes: e, each } = batch;
-        let mut group = level("pbft", f, e);
-        let mut ledger = Ledger::default();
-        group.submit(each, OPERATION);
-        let steps = group.settle(each, &mut ledger);
-        let seen = group.take_traffic();
-        assert_eq!(steps, 5, "{batch:?}");
+        let mut group = level("pbft", batch.f, batch.envelopes);
+        a_batch_costs(&mut group, batch, (0, 5), Batch::replies);
+    }
+}
 
-        let n = 3 * f + 1;
-        let commits = ("commit", sum(3 * f, COMMIT));
-        assert_eq!(ledger.0[&PRIMARY], batch.pbft_replica(e + 6 * f), "{batch:?}");
-        let came = [batch.requests(e), ("prepare", sum(3 * f, PREPARE)), commits];
-        let left = [("pre_prepare", sum(3 * f, batch.pre_prepare())), commits, batch.replies(e)];
-        assert_eq!(seen[&PRIMARY], traffic(came, left), "{batch:?}");
+/// The same, and who tells a client tells it one step earlier, on what the result rests.
+#[test]
+fn tentative_execution_saves_a_step_and_costs_nothing() {
+    let _alone = alone();
+    for batch in Batch::all() {
+        let mut group = begun("pbft-tentative", batch.f, batch.envelopes, batch.each);
+        a_batch_costs(&mut group, batch, (batch.each, 4), Batch::speculative);
+    }
+}
 
-        for backup in backups(n) {
-            assert_eq!(ledger.0[&backup], batch.pbft_replica(6 * f), "{batch:?}");
-            let proposal = ("pre_prepare", sum(1, batch.pre_prepare()));
-            let came = [proposal, ("prepare", sum(3 * f - 1, PREPARE)), commits];
-            let left = [("prepare", sum(3 * f, PREPARE)), commits, batch.replies(e)];
-            assert_eq!(seen[&backup], traffic(came, left), "{batch:?}");
-        }
-        for client in (0..e).map(Node::Client) {
-            assert_eq!(ledger.0[&client], batch.client(n, 2 * f + 1), "{batch:?}");
-            let (came, left) = ([batch.replies(n)], [batch.requests(1)]);
-            assert_eq!(seen[&client], traffic(came, left), "{batch:?}");
-        }
+/// The next batch, in a group whose clients have so many results already, takes so many steps.
+fn a_batch_costs(
+    group: &mut Group,
+    batch: Batch,
+    (before, takes): (usize, usize),
+    answers: fn(Batch, usize) -> (&'static str, Sum),
+) {
+    let Batch { f, envelopes: e, each } = batch;
+    let mut ledger = Ledger::default();
+    group.submit(each, OPERATION);
+    let steps = group.settle(before + each, &mut ledger);
+    let seen = group.take_traffic();
+    assert_eq!(steps, takes, "{batch:?}");
+
+    let n = 3 * f + 1;
+    let commits = ("commit", sum(3 * f, COMMIT));
+    assert_eq!(ledger.0[&PRIMARY], batch.pbft_replica(e + 6 * f), "{batch:?}");
+    let came = [batch.requests(e), ("prepare", sum(3 * f, PREPARE)), commits];
+    let left = [("pre_prepare", sum(3 * f, batch.pre_prepare())), commits, answers(batch, e)];
+    assert_eq!(seen[&PRIMARY], traffic(came, left), "{batch:?}");
+
+    for backup in backups(n) {
+        assert_eq!(ledger.0[&backup], batch.pbft_replica(6 * f), "{batch:?}");
+        let proposal = ("pre_prepare", sum(1, batch.pre_prepare()));
+        let came = [proposal, ("prepare", sum(3 * f - 1, PREPARE)), commits];
+        let left = [("prepare", sum(3 * f, PREPARE)), commits, answers(batch, e)];
+        assert_eq!(seen[&backup], traffic(came, left), "{batch:?}");
+    }
+    for client in (0..e).map(Node::Client) {
+        assert_eq!(ledger.0[&client], batch.client(n, 2 * f + 1), "{batch:?}");
+        let (came, left) = ([answers(batch, n)], [batch.requests(1)]);
+        assert_eq!(seen[&client], traffic(came, left), "{batch:?}");
     }
 }
 

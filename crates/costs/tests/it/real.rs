@@ -5,6 +5,7 @@ use pentarchy_core::auth::{Auth, AuthTag};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::protocol::Tuning;
 use pentarchy_costs::client::Sealer;
 use pentarchy_costs::group::Group;
 use pentarchy_costs::host::{Keys, Tagger};
@@ -69,10 +70,16 @@ fn sealer(index: usize, membership: &Membership) -> (ClientId, Sealer) {
 
 /// A fresh group for `f` faults with so many clients, all connected to all.
 pub fn group(protocol: &Entry, f: usize, clients: usize) -> Group {
+    tuned(protocol, f, clients, Tuning::default())
+}
+
+/// The same, of these sizes.
+pub fn tuned(protocol: &Entry, f: usize, clients: usize, tuning: Tuning) -> Group {
     let membership = membership(protocol, f);
     let noise = Noise::new(&membership, clients);
     let sealers = (0..clients).map(|index| sealer(index, &membership)).collect();
-    Group::new(protocol, &membership, |me| keys(me, &membership), sealers, Box::new(noise))
+    let keys = |me| keys(me, &membership);
+    Group::tuned(protocol, &membership, keys, sealers, Box::new(noise), tuning)
 }
 
 /// Both ends of every connection, whose handshakes are over.

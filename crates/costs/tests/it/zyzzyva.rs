@@ -2,18 +2,16 @@
 //! them with what the papers say; whoever adds a message or a check has to change both.
 
 use crate::formulas::{
-    Batch, CHANNEL, HEAD, OPERATION, PRIMARY, RESULT, SIGNATURE, alone, backups, level, sum,
+    Batch, CHANNEL, HEAD, OPERATION, PLACE, PRIMARY, SIGNATURE, alone, backups, begun, level, sum,
     traffic,
 };
 use crate::real::{Ledger, Spent};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::CHECKPOINT_SLOTS;
 use pentarchy_core::protocol::Delay;
-use pentarchy_costs::group::{Group, Sum};
+use pentarchy_costs::group::Sum;
 use pentarchy_costs::{Node, Unwatched};
 
-/// View, slot and history.
-const PLACE: usize = 8 + 8 + 32;
 const VOTE: usize = HEAD + SIGNATURE + 1 + PLACE;
 const COMMIT: usize = HEAD + CHANNEL + 1 + PLACE;
 const CHECKPOINT: usize = HEAD + SIGNATURE + 1 + 8 + 32 + 32;
@@ -73,19 +71,6 @@ impl Batch {
     fn order(self) -> usize {
         HEAD + SIGNATURE + 32 + self.proposal_bytes()
     }
-
-    fn speculative(self, count: usize) -> (&'static str, Sum) {
-        ("speculative", sum(count, 1 + PLACE + 4 + self.each * (RESULT + OPERATION)))
-    }
-}
-
-/// A group that has begun. The first batch alone marks the state to which the group would go back.
-fn begun(kind: Kind, f: usize, clients: usize, each: usize) -> Group {
-    let mut group = level(kind.name, f, clients);
-    group.submit(each, OPERATION);
-    group.settle(each, &mut Unwatched);
-    group.take_traffic();
-    group
 }
 
 #[test]
@@ -94,7 +79,7 @@ fn a_batch_costs_what_the_formulas_say() {
     for (kind, batch) in BOTH.into_iter().flat_map(|kind| Batch::all().map(move |b| (kind, b))) {
         let Batch { f, envelopes: e, each } = batch;
         let n = kind.n(f);
-        let mut group = begun(kind, f, e, each);
+        let mut group = begun(kind.name, f, e, each);
         let mut ledger = Ledger::default();
         group.submit(each, OPERATION);
         let steps = group.settle(2 * each, &mut ledger);
@@ -152,7 +137,7 @@ fn without_some_backups_zyzzyva_takes_seven_steps_and_zyzzyva5_three() {
     for (kind, f) in BOTH.into_iter().flat_map(|kind| [1, 2, 3].map(|f| (kind, f))) {
         let batch = Batch { f, envelopes: 1, each: 1 };
         let (n, answer) = (kind.n(f), kind.n(f) - f);
-        let mut group = begun(kind, f, 1, 1);
+        let mut group = begun(kind.name, f, 1, 1);
         (answer..n).for_each(|id| group.crash(ReplicaId(id as u16)));
         let mut ledger = Ledger::default();
         group.submit(1, OPERATION);

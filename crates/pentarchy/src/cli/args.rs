@@ -159,7 +159,7 @@ impl From<LogFormat> for logging::Format {
     }
 }
 
-/// `--service`.
+/// What `bench` measures.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ServiceChoice {
     /// Strings, counters and lists, as the Redis gateway needs them
@@ -168,13 +168,24 @@ pub enum ServiceChoice {
     Null,
 }
 
+/// `--service` of a replica.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ReplicatedChoice {
+    /// Strings, counters and lists, as the Redis gateway needs them
+    Kv,
+    /// Nothing, to measure what replication costs
+    Null,
+    /// Bytes under keys in order, on disk: the state may be larger than memory
+    Store,
+}
+
 /// What every way to make a cluster asks.
 #[derive(Args, Clone)]
 pub struct GroupArgs {
     /// The protocol that the replicas run
     #[arg(long, default_value = "minbft", value_name = "NAME")]
     pub protocol: String,
-    /// Faulty replicas to tolerate; MinBFT and Hybster need 2f + 1 replicas, others 3f + 1
+    /// Faulty replicas to tolerate; with trusted counters that takes 2f + 1 replicas, else 3f + 1
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub f: usize,
     /// How clients convince replicas
@@ -280,7 +291,7 @@ pub struct ReplicaArgs {
     pub listen: Option<SocketAddr>,
     /// What is replicated; the same for all replicas of a group
     #[arg(long, value_enum, default_value = "kv", value_name = "NAME")]
-    pub service: ServiceChoice,
+    pub service: ReplicatedChoice,
     /// What outlives the process, if it is not to be what the configuration says
     #[arg(long, value_enum, value_name = "MODE")]
     pub durability: Option<DurabilityChoice>,
@@ -289,6 +300,10 @@ pub struct ReplicaArgs {
     #[arg(long, value_name = "MIB",
         value_parser = clap::value_parser!(u64).range(LOG_MIB_MIN..=LOG_MIB_MAX))]
     pub log_mib: Option<u64>,
+    /// Keep the content of states in the files of that folder only, and not in memory besides: for
+    /// states that are larger than memory
+    #[arg(long)]
+    pub cold_state: bool,
     /// Folder for what outlives the process; `data` in the folder with the secrets if left out
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -510,7 +525,7 @@ pub struct SimArgs {
     /// Instead of a sweep
     #[command(subcommand)]
     pub command: Option<SimCommand>,
-    /// The protocol to run
+    /// The protocol to run; all: each that is meant to be safe, one after the other
     #[arg(long, default_value = "minbft", value_name = "NAME")]
     pub protocol: String,
     /// How many seeds to run; 1000, or 1 if --seed is given
@@ -524,8 +539,9 @@ pub struct SimArgs {
     pub jobs: Option<NonZeroUsize>,
     #[command(flatten)]
     pub worlds: WorldArgs,
-    /// Instead of seeds: every schedule of partitions of this many rounds (1 to 6; 15 times as many
-    /// with each) around three replicas of which one exists twice. --seed and --seeds choose some
+    /// Instead of seeds: every schedule of partitions of this many rounds (1 to 6, and as many as
+    /// the protocol's smallest group leaves room for) around replicas of which one exists twice.
+    /// --seed and --seeds choose some
     #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only"],
         value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
     pub twins: Option<u32>,

@@ -1,6 +1,6 @@
 //! `replica`: one replica in the foreground.
 
-use super::args::{DiskChoice, ReplicaArgs, ServiceChoice};
+use super::args::{DiskChoice, ReplicaArgs, ReplicatedChoice};
 use super::complain;
 use super::descriptors;
 use super::failure::{Failure, Outcome};
@@ -11,6 +11,7 @@ use pentarchy::config::{ClusterConfig, Durability};
 use pentarchy::data::{DATA_FOLDER, DataFolder};
 use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
 use pentarchy::services::null::Null;
+use pentarchy::store::{Limits, Store};
 use pentarchy::{metrics, node};
 use pentarchy_replica::Listen;
 use pentarchy_replica::fault::FaultSwitch;
@@ -45,12 +46,13 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     // device's only life.
     let listen = Listen::Bound(bind(args.listen.unwrap_or(own))?);
     let metrics_listener = args.metrics.map(bind_metrics).transpose()?;
+    if args.cold_state && durability(args, &config) == Durability::Memory {
+        let what = "--cold-state needs files: start it with --durability sync or async";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     let data = || data_folder(args, &config);
     let taken = node::take_secrets(&config, args.id, &args.keys, data).map_err(usage)?;
-    let service: Box<dyn Service> = match args.service {
-        ServiceChoice::Kv => Box::new(Kv::new(STATE_BYTES_DEFAULT)),
-        ServiceChoice::Null => Box::new(Null::new()),
-    };
+    let service = service(args)?;
     let replica = node::replica(&config, args.id, taken, addresses, listen, service);
     let mut replica = replica.map_err(usage)?;
     let switch = FaultSwitch::default();
@@ -77,17 +79,36 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     running.stop().map_err(|fatal| Failure::Internal(fatal.to_string()))
 }
 
+fn service(args: &ReplicaArgs) -> Outcome<Box<dyn Service>> {
+    Ok(match args.service {
+        ReplicatedChoice::Kv => Box::new(Kv::new(STATE_BYTES_DEFAULT)),
+        ReplicatedChoice::Null => Box::new(Null::new()),
+        ReplicatedChoice::Store => {
+            let folder = args.data.as_ref().unwrap_or(&args.keys);
+            let store = Store::create(folder, Limits::default());
+            Box::new(store.map_err(|error| {
+                let folder = folder.display();
+                Failure::Usage(format!("cannot make the store's file in {folder}: {error}"))
+            })?)
+        }
+    })
+}
+
+fn durability(args: &ReplicaArgs, config: &ClusterConfig) -> Durability {
+    args.durability.map_or(config.durability, Into::into)
+}
+
 /// The folder in which this replica keeps what it says, if it does.
 fn data_folder(
     args: &ReplicaArgs,
     config: &ClusterConfig,
 ) -> Result<Option<DataFolder>, node::StartError> {
-    let durability = args.durability.map_or(config.durability, Into::into);
+    let durability = durability(args, config);
     if durability == Durability::Memory {
         return Ok(None);
     }
     let path = args.data.clone().unwrap_or_else(|| args.keys.join(DATA_FOLDER));
-    let folder = DataFolder::open(&path)?;
+    let folder = DataFolder::open(&path)?.with_cold_state(args.cold_state);
     if durability == Durability::Async {
         return Ok(Some(folder.only_states()));
     }

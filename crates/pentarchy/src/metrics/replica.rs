@@ -242,7 +242,7 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_damaged_pieces_total",
         kind: Counter,
-        help: "Pieces of states on the disk that were found to be damaged.",
+        help: "Pieces of states on the disk, and lists of pieces, that were found to be damaged.",
         watch: "Any growth: the disk rots, or somebody writes to it.",
         read: |report, samples| {
             if let Some(disk) = &report.durability {
@@ -253,9 +253,9 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_repaired_pieces_total",
         kind: Counter,
-        help: "Damaged pieces that were written anew from memory.",
-        watch: "Less than `pentarchy_damaged_pieces_total`: some are of a state that goes with the \
-            next checkpoint.",
+        help: "Damaged ones that were written anew from memory, or gave way to a newer state.",
+        watch: "Less than `pentarchy_damaged_pieces_total` for a minute: the state in memory does \
+            not have them as it should. Take the machine out.",
         read: |report, samples| {
             if let Some(disk) = &report.durability {
                 samples.one(disk.repaired_pieces as f64);

@@ -65,13 +65,18 @@ fn each_fault_is_survived_shown_and_healed() {
         assert_eq!(cluster.replica(id.into())["fault"], name);
         let (shown, _) = cluster.command(&["status"]);
         assert!(shown.contains(&format!("misbehaves on command ({name})")), "{shown}");
+        if name == "corrupt" {
+            // A vote that comes when others were enough is dropped unread.
+            eventually("what was corrupted is refused and counted", || {
+                cluster.redis_cli(&["SET", "during", name]);
+                cluster.replica(0)["rejects"]["bad_auth"].as_u64() > Some(0)
+            });
+        }
         cluster.heal(id);
         assert_eq!(cluster.replica(id.into())["fault"], Value::Null);
         cluster.assert_equal_states();
     }
     assert_eq!(cluster.redis_cli(&["GET", "before"]), "1");
-    let refused = &cluster.replica(0)["rejects"]["bad_auth"];
-    assert!(refused.as_u64() > Some(0), "what was corrupted is refused and counted: {refused}");
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod bench_faults;
 mod bench_more;
 mod bench_protocols;
 mod bench_wan;
+#[cfg(target_os = "linux")]
+mod clocks;
 mod cluster;
 mod config;
 mod durable;
@@ -17,6 +19,8 @@ mod explore;
 mod faults;
 mod flood;
 mod hosts;
+#[cfg(target_os = "linux")]
+mod large;
 mod netns;
 mod power;
 mod redis_py;

@@ -97,7 +97,18 @@ fn refuses_an_older_folder(id: usize) {
     eventually("it goes on as whom it was", || is_level(&client, id as u16, 0));
     stop(&mut parts, id);
     std::fs::remove_dir_all(&data).expect("it can be removed");
+    // Nobody can admit it yet, and it is started once more: what the other one heard of the life
+    // before does not count.
+    stop(&mut parts, 2);
     start_again(&mut parts, id);
+    let log = data.join("log");
+    eventually("it has begun a folder", || {
+        std::fs::read_dir(&log).is_ok_and(|files| files.flatten().next().is_some())
+    });
+    stop(&mut parts, id);
+    start_again(&mut parts, id);
+    eventually("it waits to be admitted", || status(&client, id as u16)["phase"].is_string());
+    start_again(&mut parts, 2);
     eventually("it is admitted", || is_level(&client, id as u16, 1));
     for other in 0..3 {
         assert_eq!(status(&client, other)["counters"]["findings"], 0, "nobody was caught lying");

@@ -2,6 +2,9 @@
 
 use crate::support::{run, stderr, stdout, text};
 
+/// How the program is started here.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pentarchy");
+
 #[test]
 fn seeds_are_counted_and_a_seed_is_the_same_run_each_time() {
     let output = run(&["sim", "--seeds", "6", "--seed", "0x10", "--requests", "200", "--json"]);
@@ -46,6 +49,28 @@ fn two_processes_come_to_the_same_audit() {
     assert_ne!(audit("1", "3"), audit("1", "4"));
 }
 
+/// Each protocol that is meant to be safe is in a sweep of all, and is the same run in another
+/// process and order.
+#[test]
+fn a_sweep_of_all_protocols_leaves_none_out() {
+    let run_of = |jobs| {
+        let seeds = ["--seeds", "2", "--requests", "40", "--json", "--jobs", jobs];
+        json(&[&["sim", "--protocol", "all"][..], &seeds].concat())
+    };
+    let (one, four) = (run_of("1"), run_of("4"));
+    let of = |tallies: &serde_json::Value| {
+        let tallies = tallies.as_array().expect("one for each protocol").clone();
+        let pair = |it: serde_json::Value| (it["protocol"].clone(), it["audit"].clone());
+        tallies.into_iter().map(pair).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&one), of(&four));
+    let names: Vec<_> = of(&one).into_iter().map(|(name, _)| name).collect();
+    let expected = pentarchy_protocols::PROTOCOLS.iter().map(|entry| entry.rules.name);
+    let apart = ["zyzzyva-2009", "minzyzzyva-2010", "unreplicated"];
+    let expected = expected.filter(|name| !apart.contains(name));
+    assert_eq!(names, expected.collect::<Vec<_>>());
+}
+
 #[test]
 fn schedules_around_twins_are_counted_chosen_and_survived() {
     let summary = json(&["sim", "--twins", "1", "--json"]);
@@ -56,12 +81,19 @@ fn schedules_around_twins_are_counted_chosen_and_survived() {
     let beyond = run(&["sim", "--twins", "1", "--seed", "33"]);
     assert_eq!(beyond.status.code(), Some(2));
     assert!(stderr(&beyond).contains("there are 33 schedules"), "{}", stderr(&beyond));
+    for (protocol, rounds, said) in
+        [("pbft", "5", "at most 4 rounds"), ("unreplicated", "1", "no replica that exists twice")]
+    {
+        let refused = run(&["sim", "--twins", rounds, "--protocol", protocol]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+    }
 }
 
 /// The words of a command line that ends with one quoted word, if it has one.
 fn words(line: &str) -> Vec<String> {
     let (plain, quoted) = line.split_once('\'').unwrap_or((line, ""));
-    let plain = plain.split_whitespace().skip(1).take_while(|word| *word != "#");
+    let plain = plain.split_whitespace().skip(1);
     let quoted = quoted.strip_suffix('\'').map(ToOwned::to_owned);
     plain.map(ToOwned::to_owned).chain(quoted).collect()
 }
@@ -84,15 +116,18 @@ fn a_failure_is_printed_made_smaller_drawn_and_can_be_replayed() {
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains(" breaks "));
 
     let line = |start: &str| said.lines().find_map(|line| line.trim().strip_prefix(start));
-    let seed = line("pentarchy sim --protocol minbft --seed").expect("a line to paste");
-    let seed = words(&format!("pentarchy sim --protocol minbft --seed {seed}"));
+    // As it was started: another program of the name need not have the bug.
+    let seed = format!("{PROGRAM} sim --protocol minbft --seed ");
+    let seed = words(&format!("{seed}{}", line(&seed).expect("a line to paste")));
     assert_eq!(
         run_words(&seed, &["--no-shrink", "--picture", text(&picture)]).status.code(),
         Some(1)
     );
 
     let smaller = line("SMALLER: breaks ").expect("a property").to_owned();
-    let replay = words(line("replay:").expect("a line to paste"));
+    let replay = line("replay:").expect("a line to paste").trim();
+    assert!(replay.starts_with(&format!("{PROGRAM} sim replay ")), "{replay}");
+    let replay = words(replay);
     let (told, again) = (run_words(&replay, &[]), run_words(&replay, &[]));
     assert_eq!((told.status.code(), &told.stdout), (Some(1), &again.stdout), "{replay:?}");
     let property = smaller.split(':').next().expect("a property");

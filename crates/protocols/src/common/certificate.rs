@@ -20,13 +20,16 @@ pub struct Check<'a> {
     pub verifier: &'a dyn Verifier,
     /// What the statements are bound to.
     pub domain: Domain,
+    /// Whether a primary alone opens a view: rules as they were printed, for the museum.
+    pub opened_alone: bool,
 }
 
 impl<'a> Check<'a> {
     /// Checks against this membership.
     #[must_use]
     pub fn new(membership: &'a Membership, verifier: &'a dyn Verifier) -> Self {
-        Self { membership, verifier, domain: membership.domain() }
+        let domain = membership.domain();
+        Self { membership, verifier, domain, opened_alone: false }
     }
 
     /// Whether a device gave this position to the statement.

@@ -21,6 +21,9 @@ pub struct Checkpoints<S = Digest> {
     mine: BTreeMap<Slot, S>,
     /// A proven checkpoint that execution has not reached, and that ordering still might reach.
     ahead: Option<CheckpointProof<S>>,
+    /// Proven checkpoints of which the state was asked for while the window began behind another
+    /// one; at most [`FETCHED_MAX`].
+    fetched: BTreeMap<Slot, CheckpointProof<S>>,
     /// Ticks that `ahead` has waited without progress.
     patience: u8,
     /// What was committed at the last tick.
@@ -41,6 +44,9 @@ pub enum Overdue<S = Digest> {
 /// Ticks without progress for which slots may still be on their way.
 const PATIENCE_TICKS: u8 = 2;
 
+/// Proofs kept of states that were asked for. A host fetches one, and then the last it heard of.
+const FETCHED_MAX: usize = 4;
+
 /// States kept for each replica: those of a window, and some beyond for a replica far ahead.
 const ROW_MAX: usize = 2 * SNAPSHOTS_KEPT;
 
@@ -54,6 +60,7 @@ impl<S: Vouched> Checkpoints<S> {
             rows,
             mine: BTreeMap::new(),
             ahead: None,
+            fetched: BTreeMap::new(),
             patience: 0,
             reached: Slot(0),
         }
@@ -111,6 +118,21 @@ impl<S: Vouched> Checkpoints<S> {
         self.extent.stable(slot);
         self.patience = 0;
         self.ahead = self.ahead.take().filter(|ahead| ahead.slot > slot);
+        self.fetched.retain(|at, _| *at > slot);
+    }
+
+    /// The state of a proven checkpoint was asked for.
+    pub fn fetches(&mut self, proof: CheckpointProof<S>) {
+        self.fetched.insert(proof.slot, proof);
+        if self.fetched.len() > FETCHED_MAX {
+            self.fetched.pop_first();
+        }
+    }
+
+    /// The proof of a state that was asked for.
+    #[must_use]
+    pub fn fetched(&self, slot: Slot) -> Option<&CheckpointProof<S>> {
+        self.fetched.get(&slot)
     }
 
     /// The state after the slot was installed: it has been announced by others, and nothing was

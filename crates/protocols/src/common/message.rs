@@ -9,7 +9,7 @@ use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::protocol::{Reject, Value};
+use pentarchy_core::protocol::{Reject, Topic, Value};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
@@ -242,6 +242,15 @@ impl<M: More> Shared<M> {
             Self::Body(_) => "body",
             Self::AskEnvelope { .. } => "ask_envelope",
             Self::Envelope(_) => "envelope",
+        }
+    }
+
+    /// See [`pentarchy_core::protocol::Message::topic`]. Who asks for a view always asks alike.
+    #[must_use]
+    pub const fn topic(&self) -> Option<Topic> {
+        match self {
+            Self::Checkpoint { slot, .. } => Topic::of_slot(self.kind(), View(0), *slot),
+            _ => None,
         }
     }
 

@@ -80,8 +80,9 @@ const PATIENCE_MAX: u64 = 5;
 enum Pending {
     /// Not in any draft yet.
     Waiting(Bytes),
-    /// In the draft of this key. The result may be here before enough replicas confirm it.
-    Sent { draft: u64, ballot: Ballot, told: Option<Bytes> },
+    /// In the draft of this key. The result may be here before enough replicas confirm it, or be
+    /// known by its fingerprint before it is here.
+    Sent { draft: u64, ballot: Ballot, told: Option<(Digest, Bytes)>, known: Option<Fingerprint> },
     /// Asked of all replicas, not ordered. `deadline` is none until the first round.
     Asked { operation: Bytes, ballot: Ballot, deadline: Option<Millis> },
 }
@@ -267,7 +268,10 @@ impl VotingClient {
                 }
             }
             // Replicas that answer for themselves say nothing that is not final.
-            ToClient::Speculative { .. } | ToClient::Vouched { .. } | ToClient::Committed(_) => {}
+            ToClient::Speculative { .. }
+            | ToClient::SpeculativeDigests { .. }
+            | ToClient::Vouched { .. }
+            | ToClient::Committed(_) => {}
         }
     }
 
@@ -289,7 +293,7 @@ impl VotingClient {
     pub fn complete(&mut self, number: u64, outcome: Outcome, out: &mut Vec<Effect>) {
         let Some(Pending::Sent { draft, told, .. }) = self.pending.get(&number) else { return };
         let draft = *draft;
-        self.held_bytes -= told.as_ref().map_or(0, Bytes::len);
+        self.held_bytes -= told.as_ref().map_or(0, |(_, result)| result.len());
         self.pending.remove(&number);
         if let Some(sent) = self.drafts.get_mut(&draft) {
             sent.open -= 1;
@@ -480,7 +484,8 @@ impl VotingClient {
         self.next_draft += 1;
         for request in &requests {
             let ballot = Ballot::default();
-            self.pending.insert(request.number, Pending::Sent { draft: key, ballot, told: None });
+            let sent = Pending::Sent { draft: key, ballot, told: None, known: None };
+            self.pending.insert(request.number, sent);
         }
         let large = bytes > ENVELOPE_INLINE_BYTES;
         let all = large || self.shows();

@@ -5,87 +5,79 @@
 //!
 //! | lie | what it says |
 //! | --- | --- |
-//! | `prepare` | as primary: no request (`choice` 0) or the `choice`-th envelope that it knows |
-//! | `prepare-again` | another batch in the same slot, if its device lets it |
-//! | `prepare-skip` | the same, leaving out a slot |
-//! | `prepare-future` | a batch whose time has not come |
-//! | `prepare-oversize` | names so many envelopes that the batch is past the limits of one |
-//! | `prepare-names-small` | names an envelope that should travel inside |
-//! | `prepare-rewritten` | any primary's PREPARE, with its envelopes only named |
-//! | `commit` | to what the slot orders, whether it was asked to or has left the view |
-//! | `commit-other` | to another batch |
 //! | `view-change` | shows what its device says that it must |
 //! | `view-change-empty` | shows no PREPARE |
 //! | `view-change-more` | shows also what it did not commit to |
 //! | `view-change-stale` | comes from an older view than it has to |
 //! | `view-change-newer` | comes from the newest view that it heard opened |
+//! | `view-change-junk` | comes from a view that it never opened, with batches that it made up |
 //! | `new-view` | as primary: any quorum of VIEW-CHANGEs (`choice`: the set) |
 //! | `new-view-bare` | the same, without acknowledgements |
 //! | `new-view-stale` | VIEW-CHANGEs for a lower view |
+//! | `new-view-again` | an own NEW-VIEW that was kept from some, late |
+//! | `ask-of-other` | the request for a view of one other, which the rest may lack |
 //! | `enter` | commits to whatever NEW-VIEW it heard of |
 //! | `acknowledge` | a NEW-VIEW that it heard of, or that nobody made |
 //! | `view-changes` | gives any quorum of VIEW-CHANGEs (`choice`: the set) |
 //!
-//! And what can be told in every protocol ([`crate::common::lies`]).
+//! And what can be told of slots ([`crate::common::counters::liar`]) and in every protocol
+//! ([`crate::common::lies`]).
 //!
 //! To whom a lie is sent, and how often, is up to who uses this. A core that runs beside the liar
 //! may share its device, if what that core says is heard here and it bears refusals.
 
-mod knowledge;
-
-use super::certificate::{CertifiedViewChange, NewView, Prepared, ViewChange, ViewChanges};
-use super::message::{Message, STATEMENTS, position};
-use crate::common::lies::{Made, TOLD_MAX, Told, decode, encode};
+use super::certificate::{Entry, NewView, ViewChange, ViewChanges};
+use super::message::{Message, Shared};
+use crate::common::counters::certificate::{CertifiedViewChange, Header, Opened, Prepared, Start};
+use crate::common::counters::liar::{HeardOpening, Liar};
+use crate::common::lies::{decode, encode, keep};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
-use knowledge::{Knowledge, is_about_slot};
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
-use pentarchy_core::batch::{Item, Proposal};
-use pentarchy_core::counter::Position;
+use pentarchy_core::auth::{AuthTag, Signature};
+use pentarchy_core::batch::Proposal;
+use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, Lie};
-use pentarchy_core::ids::{ReplicaId, Slot, View};
-use pentarchy_core::limits::WINDOW_SLOTS;
+use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
 
+/// Of how many own NEW-VIEWs, and how often, it says the same again.
+const REPEATED_MAX: usize = 4;
+const REPEATS: u64 = 2;
+
+/// Batches that it makes up for a view that it never opened.
+const MADE_UP: u64 = 8;
+
 /// Ways to leave a view.
-const CHANGES: [&str; 5] = [
+const CHANGES: [&str; 6] = [
     "view-change",
     "view-change-empty",
     "view-change-more",
     "view-change-stale",
     "view-change-newer",
+    "view-change-junk",
 ];
 
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Byzantine {
-    me: ReplicaId,
-    membership: Membership,
-    knows: Knowledge,
-    told: Told,
-    /// Positions that its device has certified, of the last views.
-    used: BTreeSet<Position>,
+    liar: Liar<Entry>,
+    acknowledgements: BTreeMap<(View, ReplicaId), Signature>,
+    /// NEW-VIEWs that it said, as they travel.
+    said: BTreeMap<View, Bytes>,
 }
 
 impl Byzantine {
     /// A liar that has heard nothing.
     #[must_use]
     pub fn new(me: ReplicaId, membership: &Membership) -> Self {
-        Self {
-            me,
-            membership: membership.clone(),
-            knows: Knowledge::at(membership.base),
-            told: Told::default(),
-            used: BTreeSet::new(),
-        }
+        let (acknowledgements, said) = (BTreeMap::new(), BTreeMap::new());
+        Self { liar: Liar::new(me, membership), acknowledgements, said }
     }
 
     /// The same behind the interface.
@@ -94,283 +86,262 @@ impl Byzantine {
         Box::new(Self::new(me, membership))
     }
 
-    fn leads(&self, view: View) -> bool {
-        self.membership.primary(view) == self.me
+    fn note(&mut self, author: ReplicaId, tag: &AuthTag, message: &Message) {
+        if author != self.liar.me {
+            self.liar.heard.highest = self.liar.heard.highest.max(spoken_of(message));
+        }
+        match (message, tag) {
+            (Message::Order(order), AuthTag::Usig(ui)) => self.liar.note_order(author, ui, order),
+            (Message::ViewChange(change), AuthTag::Usig(ui)) => {
+                let change = change.clone();
+                self.note_change(CertifiedViewChange { author, ui: *ui, change });
+            }
+            (Message::NewView(opening), AuthTag::Usig(ui)) => self.note_opening(opening, *ui),
+            (Message::ViewChanges(changes), _) => self.note_changes(changes),
+            (Message::Acknowledge { view }, AuthTag::Signature(signature)) => {
+                keep(&mut self.acknowledgements, (*view, author), Signature(*signature));
+            }
+            (Message::Shared(message), _) => self.liar.heard.note(author, tag, message),
+            _ => {}
+        }
+    }
+
+    fn note_change(&mut self, certified: CertifiedViewChange<Entry>) {
+        let from = certified.change.from();
+        self.liar.note_change(certified, from);
+    }
+
+    fn note_changes(&mut self, changes: &ViewChanges) {
+        changes.members.iter().for_each(|member| self.note_change(member.clone()));
+    }
+
+    fn note_opening(&mut self, opening: &NewView, ui: Ui) {
+        self.note_changes(&opening.changes);
+        let domain = self.liar.membership.domain();
+        let heard = HeardOpening {
+            header: opening.entry(ui, &domain).header,
+            members: opening.changes.members.clone(),
+            digest: opening.statement(&domain),
+        };
+        keep(&mut self.liar.openings, opening.view(), heard);
     }
 
     /// What the device will name in the next certificate that has to.
     fn last(&self) -> Position {
-        self.used.last().copied().unwrap_or_default()
-    }
-
-    /// The last view in which its device certified something.
-    fn at(&self) -> View {
-        self.used.last().map_or(View(0), |position| position.view)
-    }
-
-    /// Views worth lying about: the one that others are in, the ones around it, and the own.
-    fn views(&self) -> BTreeSet<View> {
-        let high = self.knows.heard.highest.max(self.at());
-        let low = View(high.0.saturating_sub(1));
-        [View(0), low, high, high.next()].into_iter().collect()
-    }
-
-    fn add_prepares(&self, view: View, lies: &mut Vec<Lie>) {
-        let in_view = self.used.range(position(view, Slot(0))..position(view, Slot(u64::MAX)));
-        let last = in_view.last().filter(|position| is_about_slot(**position));
-        let last = last.map_or(Slot(0), |position| Slot(position.index - Position::OPEN));
-        let slot =
-            last.max(self.knows.taken_over(view)).max(self.knows.heard.checkpoint.slot).next();
-        let choices = self.knows.heard.choices();
-        for choice in 0..=choices {
-            self.told.add(lies, "prepare", view, slot, choice);
-        }
-        for choice in (1..=choices).filter(|_| last > Slot(0)) {
-            self.told.add(lies, "prepare-again", view, last, choice);
-        }
-        for choice in 1..=choices {
-            self.told.add(lies, "prepare-skip", view, slot.next(), choice);
-        }
-        let first = last.max(self.knows.heard.checkpoint.slot).next();
-        for choice in (0..=choices).filter(|_| first <= self.knows.taken_over(view)) {
-            self.told.add(lies, "prepare-taken-over", view, first, choice);
-        }
-        self.told.add(lies, "prepare-future", view, slot, 0);
-        self.told.add(lies, "prepare-unknown", view, slot, 0);
-        for choice in 1..=choices {
-            self.told.add(lies, "prepare-names-small", view, slot, choice);
-        }
-        if self.knows.heard.knows_too_much() {
-            self.told.add(lies, "prepare-oversize", view, slot, 0);
-        }
-    }
-
-    fn add_commits(&self, view: View, lies: &mut Vec<Lie>) {
-        let first = self.knows.heard.checkpoint.slot.next();
-        // Another liar may have proposed in a slot that nobody ever reaches.
-        let slots = (first.0..=self.knows.last_prepared(view).0).take(WINDOW_SLOTS as usize);
-        for slot in slots.map(Slot) {
-            if !self.used.contains(&position(view, slot)) {
-                self.told.add(lies, "commit", view, slot, 0);
-                self.told.add(lies, "commit-other", view, slot, 0);
-            }
-        }
-    }
-
-    fn add_changes(&self, view: View, lies: &mut Vec<Lie>) {
-        let asked = self.knows.heard.others_asking(self.me, view);
-        if view == View(0) || self.used.contains(&Position::new(view, Position::LEAVE)) {
-            return;
-        }
-        if asked.count() + 1 >= self.membership.quorums().weak() {
-            for kind in CHANGES {
-                self.told.add(lies, kind, view, Slot(0), 0);
-            }
-        }
-    }
-
-    /// Each set of a quorum of the VIEW-CHANGEs for a view, as a mask of their authors.
-    fn quorums(&self, view: View) -> Vec<u64> {
-        let known = self.knows.changes.range((view, ReplicaId(0))..=(view, ReplicaId(u16::MAX)));
-        let authors: u64 = known.fold(0, |mask, ((_, id), _)| mask | 1 << (id.0 % 64));
-        let quorum = self.membership.quorums().hybrid_quorum() as u32;
-        let n = self.membership.n().min(8) as u32;
-        (1..1u64 << n).filter(|set| set & !authors == 0 && set.count_ones() == quorum).collect()
+        self.liar.used.last().copied().unwrap_or_default()
     }
 
     fn add_openings(&self, view: View, lies: &mut Vec<Lie>) {
-        for set in self.quorums(view) {
-            self.told.add(lies, "view-changes", view, Slot(0), set);
+        let Liar { told, used, openings, .. } = &self.liar;
+        for set in self.liar.quorums(view) {
+            told.add(lies, "view-changes", view, Slot(0), set);
         }
         if view == View(0) {
             return;
         }
-        self.told.add(lies, "acknowledge", view, Slot(0), 0);
-        if self.used.contains(&Position::new(view, Position::OPEN)) {
+        told.add(lies, "acknowledge", view, Slot(0), 0);
+        if used.contains(&Position::new(view, Position::OPEN)) {
             return;
         }
-        if !self.leads(view) {
-            if self.knows.openings.contains_key(&view) {
-                self.told.add(lies, "enter", view, Slot(0), 0);
+        if !self.liar.leads(view) {
+            if openings.contains_key(&view) {
+                told.add(lies, "enter", view, Slot(0), 0);
             }
             return;
         }
-        for set in self.quorums(view) {
-            self.told.add(lies, "new-view", view, Slot(0), set);
-            self.told.add(lies, "new-view-bare", view, Slot(0), set);
+        for set in self.liar.quorums(view) {
+            told.add(lies, "new-view", view, Slot(0), set);
+            told.add(lies, "new-view-bare", view, Slot(0), set);
         }
-        for set in self.quorums(View(view.0 - 1)) {
-            self.told.add(lies, "new-view-stale", view, Slot(0), set);
-        }
-    }
-
-    /// Its device certified something: for a lie, or for a core that shares it.
-    fn note_certified(&mut self, position: Position) {
-        self.used.insert(position);
-        if self.used.len() > TOLD_MAX {
-            self.used.pop_first();
+        for set in self.liar.quorums(View(view.0 - 1)) {
+            told.add(lies, "new-view-stale", view, Slot(0), set);
         }
     }
 
     /// What a lie says, and how it must convince.
     fn compose(&self, lie: &Lie, hand: &dyn Hand) -> Option<Message> {
-        let Lie { kind, view, slot, choice } = *lie;
+        let Lie { kind, view, choice, .. } = *lie;
         Some(match kind {
-            "prepare-unknown" => {
-                let items = vec![Item::Named(Digest::of(b"nobody has it"))];
-                let proposal = Arc::new(Proposal::new(self.knows.heard.time, items));
-                Message::Prepare { view, slot, proposal }
-            }
-            "prepare"
-            | "prepare-again"
-            | "prepare-skip"
-            | "prepare-taken-over"
-            | "prepare-future"
-            | "prepare-oversize"
-            | "prepare-names-small" => {
-                let proposal = Arc::new(self.knows.heard.proposal(kind, choice)?);
-                Message::Prepare { view, slot, proposal }
-            }
-            "commit" => Message::Commit { view, slot, batch: self.knows.batch_at(view, slot)? },
-            "commit-other" => {
-                let right = self.knows.batch_at(view, slot)?;
-                Message::Commit { view, slot, batch: self.knows.heard.other_batch(right)? }
-            }
             "new-view" => self.new_view(view, view, choice, true),
             "new-view-bare" => self.new_view(view, view, choice, false),
             "new-view-stale" => self.new_view(view, View(view.0 - 1), choice, true),
-            "enter" => Message::Enter { view, opening: self.knows.openings.get(&view)?.digest },
+            "enter" => Message::Enter { view, opening: self.liar.openings.get(&view)?.digest },
             "acknowledge" => Message::Acknowledge { view },
             "view-changes" => {
-                let members = self.members(view, choice);
+                let members = self.liar.members(view, choice);
                 Message::ViewChanges(Arc::new(ViewChanges { view, members }))
             }
             kind if CHANGES.contains(&kind) => {
                 Message::ViewChange(Arc::new(self.view_change(kind, view, hand)?))
             }
-            _ => Message::Shared(self.knows.heard.compose(lie)?),
+            kind if kind.starts_with("prepare") || kind.starts_with("commit") => {
+                Message::Order(self.liar.compose(lie)?)
+            }
+            _ => Message::Shared(self.liar.heard.compose(lie)?),
         })
     }
 
     fn view_change(&self, kind: &str, view: View, hand: &dyn Hand) -> Option<ViewChange> {
-        let statement = STATEMENTS.request_view_change(&self.membership.domain(), view);
-        let own = (self.me, (view, Signature(hand.sign(&statement))));
-        let others = self.knows.heard.others_asking(self.me, view);
-        let weak = self.membership.quorums().weak();
-        let requests = core::iter::once(own).chain(others).take(weak).collect();
-        let checkpoint = self.knows.heard.checkpoint.clone();
+        let requests = self.liar.requests(view, hand);
+        let checkpoint = self.liar.heard.checkpoint.clone();
         let last = self.last();
         let spoke = last.index >= Position::OPEN;
-        let newest = self.knows.openings.keys().next_back().copied().unwrap_or_default();
+        let newest = self.liar.openings.keys().next_back().copied().unwrap_or_default();
         let of = match kind {
             "view-change-stale" => View(last.view.0.checked_sub(1)?),
             "view-change-newer" => newest,
+            "view-change-junk" => self.led_below(view)?,
             _ if spoke => last.view,
             _ => newest.min(View(last.view.0.saturating_sub(1))),
         };
         let entry = match of {
             View(0) => None,
-            of => Some(self.knows.entry(of, &self.membership)?),
+            of => Some(Entry { header: self.liar.openings.get(&of)?.header.clone() }),
         };
-        let after = entry.as_ref().map_or(Slot(0), super::Entry::end).max(checkpoint.slot);
+        let after = entry.as_ref().map_or(Slot(0), Opened::end).max(checkpoint.slot);
         let prepares = self.shown(kind, of, after);
         Some(ViewChange { view, requests, checkpoint, entry, prepares })
+    }
+
+    /// The last view below another that was its to open.
+    fn led_below(&self, view: View) -> Option<View> {
+        let mut below = (1..view.0).rev().take(self.liar.membership.n()).map(View);
+        below.find(|view| self.liar.leads(*view))
+    }
+
+    /// Has its device certify how a view began that it never opened: with batches that nobody asked
+    /// for, which it gives to whoever lacks them. Nothing if that view has passed.
+    fn make_up(&mut self, of: View, hand: &mut dyn Hand) {
+        let Liar { heard, .. } = &mut self.liar;
+        let made = (0..MADE_UP).map(|number| {
+            let before = of.0.wrapping_mul(MADE_UP) % 512 + number;
+            Arc::new(Proposal::new(Millis(heard.time.0.saturating_sub(before)), Vec::new()))
+        });
+        let made: Vec<Arc<Proposal>> = made.collect();
+        let list = made.iter().map(|proposal| proposal.digest()).collect();
+        let start = Start { base: heard.checkpoint.slot, list };
+        let (domain, members) = (self.liar.membership.domain(), Digest::default());
+        let digest = Entry::TERMS.opening_statement(&domain, of, &start, &members);
+        let position = Position::new(of, Position::OPEN);
+        let Ok(opening) = hand.certify(position, &digest) else { return };
+        self.liar.note_certified(position);
+        made.iter().for_each(|proposal| self.liar.heard.note_proposal(proposal));
+        let header = Header { view: of, start, members, opening };
+        let heard = HeardOpening { header, members: Vec::new(), digest };
+        keep(&mut self.liar.openings, of, heard);
+    }
+
+    /// The request of one other for a view.
+    fn ask_of_other(&self, lie: &Lie) -> Option<Bytes> {
+        let id = ReplicaId(u16::try_from(lie.choice).ok()?);
+        let (view, signature) = *self.liar.heard.asks.get(&id)?;
+        let ask = Message::Shared(Shared::RequestViewChange { view });
+        Some(encode(id, &AuthTag::Signature(signature.0), &ask))
+    }
+
+    /// What was said before, by it or by another, under the certificate that it had.
+    fn repeat(&mut self, lie: &Lie) -> Option<Bytes> {
+        let wire = match lie.kind {
+            "prepare-rewritten" => {
+                let (author, tag, order) = self.liar.rewrite(lie)?;
+                encode(author, &tag, &Message::Order(order))
+            }
+            "new-view-again" => self.said.get(&lie.view)?.clone(),
+            "ask-of-other" => self.ask_of_other(lie)?,
+            _ => return None,
+        };
+        self.liar.told.remember(lie);
+        Some(wire)
+    }
+
+    fn add_repeated(&self, lies: &mut Vec<Lie>) {
+        for view in self.said.keys().rev().take(REPEATED_MAX) {
+            let choices = 0..REPEATS;
+            choices.for_each(|n| self.liar.told.add(lies, "new-view-again", *view, Slot(0), n));
+        }
+        let heard = &self.liar.heard;
+        for (id, (view, _)) in heard.others_asking(self.liar.me, heard.highest) {
+            self.liar.told.add(lies, "ask-of-other", view, Slot(0), u64::from(id.0));
+        }
     }
 
     fn shown(&self, kind: &str, of: View, after: Slot) -> Vec<Prepared> {
         let named = Slot(self.last().index.saturating_sub(Position::OPEN));
         let end = match kind {
             "view-change-empty" => return Vec::new(),
-            "view-change-more" => self.knows.last_prepared(of),
+            "view-change-more" => self.liar.last_prepared(of),
             _ => named,
         };
-        self.knows.run_of_prepares(of, after, end)
-    }
-
-    fn members(&self, of: View, set: u64) -> Vec<CertifiedViewChange> {
-        let chosen = |id: &ReplicaId| set & (1 << (id.0 % 64)) != 0;
-        let ids = self.membership.ids().filter(chosen);
-        ids.filter_map(|id| self.knows.changes.get(&(of, id)).cloned()).collect()
+        self.liar.run_of_prepares(of, after, end)
     }
 
     fn new_view(&self, view: View, of: View, set: u64, acknowledged: bool) -> Message {
-        let changes = ViewChanges { view, members: self.members(of, set) };
+        let changes = ViewChanges { view, members: self.liar.members(of, set) };
         let origin = changes.origin();
         let of_origin = (origin, ReplicaId(0))..=(origin, ReplicaId(u16::MAX));
-        let known = self.knows.acknowledgements.range(of_origin).filter(|_| acknowledged);
+        let known = self.acknowledgements.range(of_origin).filter(|_| acknowledged);
         let acknowledgements = known.map(|((_, id), signature)| (*id, *signature)).collect();
         Message::NewView(Arc::new(NewView { changes, acknowledgements }))
+    }
+}
+
+/// The view in which a message speaks, or asks for.
+fn spoken_of(message: &Message) -> View {
+    match message {
+        Message::Order(order) => order.place().0,
+        Message::Shared(Shared::RequestViewChange { view })
+        | Message::Acknowledge { view }
+        | Message::Enter { view, .. } => *view,
+        Message::ViewChange(change) => change.view,
+        Message::NewView(opening) => opening.view(),
+        Message::ViewChanges(changes) => changes.view,
+        Message::Shared(Shared::Report(report)) => report.view,
+        Message::Shared(_) => View(0),
     }
 }
 
 impl Forger for Byzantine {
     fn hear(&mut self, wire: &Bytes) {
         let Ok((author, tag, message)) = decode::<Message>(wire) else { return };
-        if !self.membership.contains(author) {
+        if !self.liar.membership.contains(author) {
             return;
         }
-        if let (true, AuthTag::Usig(ui)) = (author == self.me, &tag) {
-            self.note_certified(ui.position);
+        if let (true, AuthTag::Usig(ui)) = (author == self.liar.me, &tag) {
+            self.liar.note_certified(ui.position);
+            if let Message::NewView(opening) = &message {
+                keep(&mut self.said, opening.view(), wire.clone());
+            }
         }
-        if let (Message::NewView(opening), AuthTag::Usig(ui)) = (&message, &tag) {
-            self.knows.note_opening(opening, *ui, &self.membership.domain());
-        }
-        self.knows.note(self.me, author, &tag, &message);
+        self.note(author, &tag, &message);
     }
 
     fn hear_request(&mut self, envelope: &Arc<Envelope>) {
-        self.knows.heard.note_envelope(envelope);
+        self.liar.heard.note_envelope(envelope);
     }
 
     fn lies(&self) -> Vec<Lie> {
         let mut lies = Vec::new();
-        for view in self.views() {
-            if self.leads(view) && (view == View(0) || self.knows.openings.contains_key(&view)) {
-                self.add_prepares(view, &mut lies);
-            }
-            if !self.leads(view) {
-                self.add_commits(view, &mut lies);
-            }
-            for slot in self.knows.heard.rewritable(view) {
-                self.told.add(&mut lies, "prepare-rewritten", view, slot, 0);
-            }
-            self.add_changes(view, &mut lies);
+        for view in self.liar.views() {
+            self.liar.add_orders(view, &mut lies);
+            self.liar.add_changes(view, &CHANGES, &mut lies);
             self.add_openings(view, &mut lies);
-            if view > View(0) && view >= self.knows.heard.highest {
-                self.told.add(&mut lies, "ask", view, Slot(0), 0);
-            }
+            self.liar.add_ask(view, &mut lies);
         }
-        let about_states = ["checkpoint", "checkpoint-false"];
-        self.told.add_shared(&mut lies, &self.knows.heard, &about_states, self.at());
+        self.add_repeated(&mut lies);
+        self.liar.add_shared(&mut lies);
         lies
     }
 
     fn tell(&mut self, lie: &Lie, hand: &mut dyn Hand) -> Option<Bytes> {
-        if lie.kind == "prepare-rewritten" {
-            let Made { author, tag, proposal } = self.knows.heard.rewrite(lie.view, lie.slot)?;
-            self.told.remember(lie);
-            let message = Message::Prepare { view: lie.view, slot: lie.slot, proposal };
-            return Some(encode(author, &tag, &message));
+        if let Some(wire) = self.repeat(lie) {
+            return Some(wire);
+        }
+        if lie.kind == "view-change-junk" {
+            self.make_up(self.led_below(lie.view)?, hand);
         }
         let message = self.compose(lie, hand)?;
-        let digest = message.statement(&self.membership.domain());
-        let tag = match message.auth() {
-            Auth::Channel => {
-                self.told.remember(lie);
-                AuthTag::Channel
-            }
-            Auth::Signature => {
-                self.told.remember(lie);
-                AuthTag::Signature(hand.sign(&digest))
-            }
-            // The position is used up, which is memory enough.
-            Auth::Usig(position) => {
-                let ui = hand.certify(position, &digest).ok()?;
-                self.note_certified(position);
-                AuthTag::Usig(ui)
-            }
-        };
-        let wire = encode(self.me, &tag, &message);
+        let tag = self.liar.authenticate(lie, &message, hand)?;
+        let wire = encode(self.liar.me, &tag, &message);
         self.hear(&wire);
         Some(wire)
     }

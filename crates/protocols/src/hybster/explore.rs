@@ -17,8 +17,8 @@ pub fn is_settled(status: &Status, wire: &Bytes) -> bool {
     match message {
         Message::ViewChange(change) => past(change.view),
         Message::NewView(opening) => past(opening.view()),
-        Message::Enter { view, .. } | Message::Prepare { view, .. } => past(view),
-        Message::Commit { view, .. } | Message::Acknowledge { view } => past(view),
+        Message::Order(order) => past(order.place().0),
+        Message::Enter { view, .. } | Message::Acknowledge { view } => past(view),
         Message::ViewChanges(changes) => past(changes.view),
         Message::Shared(Shared::RequestViewChange { view }) => normal && view <= status.view,
         Message::Shared(_) => false,

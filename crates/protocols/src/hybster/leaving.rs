@@ -6,10 +6,12 @@
 //! for it, none of which comes from a later view than the one that it accepted last. One of them is
 //! bound to show what may have been committed there, and this replica shows it from then on.
 
-use super::certificate::{CertifiedViewChange, Prepared, ViewChange, ViewChanges};
+use super::certificate::{CertifiedViewChange, ViewChange, ViewChanges};
 use super::message::Message;
 use super::record::Record;
-use super::replica::{Hybster, Phase};
+use super::replica::{Hybster, Phase, Said};
+use crate::common::counters::certificate::{Opened, Prepared};
+use crate::common::counters::views::holds_shown;
 use crate::common::frame::changing::Changing;
 use crate::common::frame::checkpointing::Checkpointing;
 use alloc::collections::BTreeSet;
@@ -48,33 +50,58 @@ impl Hybster {
         self.frame.own.view_change = said;
         self.phase = Phase::Changing;
         self.forget_views();
-        self.drop_idle_wants();
+        self.drop_idle_bodies();
     }
 
     /// Forgets what was said about views that no longer matter.
     pub(super) fn forget_views(&mut self) {
-        let (left, view, from) = (self.left, self.frame.view, self.from());
+        let tables = |it: &Self| (it.heard.len(), it.handed.len(), it.candidates.len());
+        let before = tables(self);
+        let (left, view) = (self.left, self.frame.view);
         let is_over = self.frame.is_entered();
         let matters = |of: View| of <= view && (of == left || of.next() >= view) && !is_over;
         self.heard.retain(|(of, _), _| matters(*of));
         self.handed.retain(|_, changes| changes.view >= left && !is_over);
-        self.candidates.retain(|_, verified| match &*verified.message {
-            Message::NewView(opening) => opening.view() > from,
-            _ => false,
-        });
+        let candidates = self.candidates.keys().copied();
+        let useless: Vec<View> = candidates.filter(|view| !self.may_accept(*view)).collect();
+        useless.iter().for_each(|view| drop(self.candidates.remove(view)));
+        self.forget_acknowledgements();
+        if tables(self) != before {
+            self.drop_idle_bodies();
+        }
     }
 
-    /// Stops wanting batches that only VIEW-CHANGEs of an earlier attempt showed.
-    fn drop_idle_wants(&mut self) {
-        let ordered = self.window.iter().filter_map(|(_, state)| state.batch);
-        let taken_over = self.accepted().into_iter().flat_map(|it| it.entry.list.iter().copied());
-        let candidates = self.candidates.values().filter_map(|it| match &*it.message {
-            Message::NewView(opening) => Some(opening.start().list),
-            _ => None,
-        });
-        let needed: BTreeSet<Digest> =
-            ordered.chain(taken_over).chain(candidates.flatten()).collect();
-        self.frame.bodies.retain_wanted(|digest| needed.contains(digest));
+    /// Lets go of batches that only messages showed which it has forgotten: liars can show others
+    /// for every view that fails. What it ordered, accepted or showed itself it holds, for others
+    /// will ask for that.
+    fn drop_idle_bodies(&mut self) {
+        if self.frame.is_entered() {
+            return;
+        }
+        let mut needed: BTreeSet<Digest> =
+            self.slots.window.iter().filter_map(|(_, state)| state.batch).collect();
+        for opening in self.opening.iter().chain(&self.later) {
+            needed.extend(&opening.entry.start().list);
+        }
+        for candidate in self.candidates.values() {
+            if let Message::NewView(opening) = &*candidate.message {
+                needed.extend(opening.start().list);
+            }
+        }
+        let members = self.basis.iter().chain(self.handed.values()).flat_map(|it| &it.members);
+        let changes = members.chain(self.heard.values()).map(|member| &member.change);
+        for change in changes.chain(self.said.iter().map(|said| &said.change)) {
+            let listed = change.entry.iter().flat_map(|entry| &entry.start().list);
+            needed.extend(listed.chain(change.prepares.iter().map(|prepared| &prepared.batch)));
+        }
+        // What it proposed and opened and what has not come back stands in none of these.
+        let all = self.slots.looping.is_empty() && !mutant!("hybster.junk-stays");
+        let bodies = &mut self.frame.bodies;
+        if all {
+            bodies.retain(self.frame.stable.slot, |digest| needed.contains(digest));
+        } else {
+            bodies.retain_wanted(|digest| needed.contains(digest));
+        }
     }
 
     pub(super) fn on_view_change(
@@ -109,7 +136,7 @@ impl Hybster {
         changes: &Arc<ViewChanges>,
         out: &mut Effects<Self>,
     ) {
-        if changes.view < self.left || self.frame.is_entered() && changes.view < self.frame.view {
+        if self.is_past(changes.view) {
             return;
         }
         for member in &changes.members {
@@ -122,7 +149,9 @@ impl Hybster {
             return;
         }
         mark!("hybster/handed");
-        self.handed.insert(from, changes.clone());
+        if self.handed.insert(from, changes.clone()).is_some() {
+            self.drop_idle_bodies();
+        }
         self.leave(out);
     }
 
@@ -131,7 +160,7 @@ impl Hybster {
     /// certificates, which only the loopback brings.
     pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
         while self.phase == Phase::Changing && self.left < self.frame.view {
-            if !self.looping.is_empty() {
+            if !self.slots.looping.is_empty() {
                 return;
             }
             let Some(basis) = self.find_basis(out) else { return };
@@ -173,6 +202,8 @@ impl Hybster {
         });
         mark!("hybster/leave");
         self.left = view;
+        let origin = self.accepted().map(|opening| opening.message.clone());
+        self.said = Some(Said { change: change.clone(), origin });
         self.basis = match basis {
             Basis::Accepted(_) => None,
             Basis::Certificate(changes) => Some(changes),
@@ -182,7 +213,7 @@ impl Hybster {
         if !mutant!("hybster.leaving-not-kept") {
             out.persist(Record::Leave { change: change.clone(), basis: self.basis.clone() });
         }
-        self.say(Message::ViewChange(change), out);
+        self.slots.say(&self.frame, Message::ViewChange(change), out);
     }
 
     /// The highest view that it can leave.
@@ -228,7 +259,8 @@ impl Hybster {
         let mut resolved = Vec::new();
         for member in members {
             let fits = member.change.from() <= from || mutant!("hybster.certificate-unresolved");
-            if fits && resolved.len() < quorum && self.holds_shown(&member.change, out) {
+            if fits && resolved.len() < quorum && holds_shown(&mut self.frame, &member.change, out)
+            {
                 resolved.push(member);
             }
         }
@@ -244,7 +276,7 @@ impl Hybster {
         let after = self.frame.stable.slot.max(end);
         let mut longest = Vec::new();
         if from == self.frame.entered {
-            longest = self.own_prepares(after);
+            longest = self.slots.prepares_to_show(&self.frame, after);
         }
         let of_view = members.iter().filter(|member| member.change.from() == from);
         for member in of_view.filter(|_| !mutant!("hybster.certificate-not-shown")) {
@@ -254,44 +286,5 @@ impl Hybster {
             }
         }
         longest
-    }
-
-    /// The PREPAREs of the entered view behind a slot, up to the last that it committed to: those
-    /// it holds the batches of, and none that a lying primary made up with a batch that nobody can
-    /// find or a time that has not come.
-    fn own_prepares(&self, after: Slot) -> Vec<Prepared> {
-        let hidden = u64::from(mutant!("hybster.hides-last-commitment"));
-        let shown = (after.next().0..self.frame.next_slot.0 - hidden).map_while(|slot| {
-            let state = self.window.get(Slot(slot))?;
-            let ui = *state.prepare.as_ref()?.tag.ui()?;
-            Some(Prepared { slot: Slot(slot), batch: state.batch?, ui })
-        });
-        shown.collect()
-    }
-
-    /// Whether every batch that a VIEW-CHANGE shows is here; wants those that are not.
-    pub(super) fn holds_shown(&mut self, change: &ViewChange, out: &mut Effects<Self>) -> bool {
-        let mut complete = true;
-        let low = self.frame.stable.slot.max(change.checkpoint.slot);
-        for slot in (low.0 + 1..=change.shown().0).map(Slot) {
-            if let Some(batch) = change.batch(slot) {
-                complete &= self.holds(slot, batch, out);
-            }
-        }
-        complete
-    }
-
-    /// Whether a batch is here and its time has come: what correct replicas committed to passes
-    /// sooner or later, what a liar made up may never.
-    pub(super) fn holds(&mut self, slot: Slot, batch: Digest, out: &mut Effects<Self>) -> bool {
-        self.frame.bodies.want(slot, batch);
-        let Some(time) = self.frame.bodies.get(&batch).map(|batch| batch.time) else {
-            return false;
-        };
-        let future = self.frame.is_future(time);
-        if future {
-            self.frame.wait_for_clock(slot, time, None, out);
-        }
-        !future
     }
 }

@@ -1,52 +1,25 @@
 //! What replicas say to each other, and what each statement covers.
 
 use super::certificate::{NewView, ViewChange, ViewChanges};
+use crate::common::counters::order::Order;
+use crate::common::counters::{Bug, Terms};
 use crate::common::message::{self, More, Statements};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use pentarchy_core::auth::Auth;
-use pentarchy_core::batch::Proposal;
 use pentarchy_core::counter::Position;
 use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
-use pentarchy_core::protocol;
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, View};
+use pentarchy_core::mutant;
+use pentarchy_core::protocol::{self, Topic};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
-
-/// The counter's value `[view|slot + 1]`, at which a view's primary proposes a slot and its backups
-/// commit to it. [`Position::OPEN`] comes before the first slot.
-#[must_use]
-pub const fn position(view: View, slot: Slot) -> Position {
-    Position::new(view, slot.0.saturating_add(Position::OPEN))
-}
-
-/// The slot that was spoken of at an index, if one was.
-#[must_use]
-pub const fn slot_at(index: u64) -> Option<Slot> {
-    if index > Position::OPEN { Some(Slot(index - Position::OPEN)) } else { None }
-}
 
 /// See the table in the [module page](super).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// The primary orders a batch; its own commitment to it.
-    Prepare {
-        /// The view.
-        view: View,
-        /// The slot.
-        slot: Slot,
-        /// What to order.
-        proposal: Arc<Proposal>,
-    },
-    /// A backup commits to a PREPARE.
-    Commit {
-        /// The view.
-        view: View,
-        /// The slot.
-        slot: Slot,
-        /// Digest of the proposal.
-        batch: Digest,
-    },
+    /// PREPARE or COMMIT.
+    Order(Order),
     /// A replica leaves all lower views and shows what it knows of the last that it accepted.
     ViewChange(Arc<ViewChange>),
     /// The new primary opens its view, and proposes in one go all that it takes over.
@@ -58,7 +31,7 @@ pub enum Message {
         /// Digest of the NEW-VIEW's statement.
         opening: Digest,
     },
-    /// A replica accepted the NEW-VIEW of a view that it had left already; transferable.
+    /// A replica found the NEW-VIEW sound of a view that it had left already; transferable.
     Acknowledge {
         /// The view.
         view: View,
@@ -105,11 +78,50 @@ impl Wire for Steps {
     }
 }
 
-/// What replicas sign beside view changes.
-pub const STATEMENTS: Statements = Statements {
-    request_view_change: "hybster request-view-change",
-    checkpoint: "hybster checkpoint",
+/// Names and numbers of Hybster. Its slots come behind NEW-VIEW and ENTER: the counter's value for
+/// one is the paper's `[view|slot + 1]`.
+pub const TERMS: Terms = Terms {
+    prepare: "hybster prepare",
+    commit: "hybster commit",
+    view_change: "hybster view-change",
+    new_view: "hybster new-view",
+    members: "hybster members",
+    signed: Statements {
+        request_view_change: "hybster request-view-change",
+        checkpoint: "hybster checkpoint",
+    },
+    before_slots: Position::OPEN,
+    has: is_on,
 };
+
+impl Message {
+    /// The view that it opens, if it is a NEW-VIEW.
+    pub(super) fn opens(&self) -> Option<View> {
+        if let Self::NewView(opening) = self { Some(opening.view()) } else { None }
+    }
+}
+
+/// Whether a seeded bug is on that all protocols on counters have.
+fn is_on(bug: Bug) -> bool {
+    match bug {
+        Bug::DecideWithF => mutant!("hybster.decide-with-f"),
+        Bug::FlightLeaks => mutant!("hybster.flight-leaks"),
+        Bug::PrepareOfAnyView => mutant!("hybster.prepare-of-any-view"),
+        Bug::CommitOfAnyView => mutant!("hybster.commit-of-any-view"),
+        Bug::CommitSkipsGaps => mutant!("hybster.commit-skips-gaps"),
+        Bug::CommitNotKept => mutant!("hybster.commit-not-kept"),
+        Bug::CommitmentNotKeptAgain => mutant!("hybster.commitment-not-kept-again"),
+        Bug::OnlyAuthorsRepeat => mutant!("hybster.only-authors-repeat"),
+        Bug::HidesLastCommitment => mutant!("hybster.hides-last-commitment"),
+        Bug::OmissionNotChecked => mutant!("hybster.omission-not-checked"),
+        Bug::MembersNotChecked => mutant!("hybster.members-not-checked"),
+        Bug::NewViewOnLowestBase => mutant!("hybster.new-view-on-lowest-base"),
+        Bug::NewViewTakesShortest => mutant!("hybster.new-view-takes-shortest"),
+        Bug::NothingTakenOver => mutant!("hybster.nothing-taken-over"),
+        Bug::OwnPreparesForgotten => mutant!("hybster.own-prepares-forgotten"),
+        Bug::SaysNothingAgain => mutant!("hybster.says-nothing-again"),
+    }
+}
 
 fn authors(changes: &ViewChanges) -> Vec<ReplicaId> {
     changes.members.iter().map(|member| member.author).collect()
@@ -119,10 +131,7 @@ fn authors(changes: &ViewChanges) -> Vec<ReplicaId> {
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Prepare { view, slot, proposal } => {
-                write!(f, "Prepare {view} {slot} {:?}", proposal.items)
-            }
-            Self::Commit { view, slot, .. } => write!(f, "Commit {view} {slot}"),
+            Self::Order(order) => order.fmt(f),
             Self::ViewChange(change) => {
                 let (low, shown) = (change.checkpoint.slot, change.shown());
                 let from = change.from();
@@ -144,13 +153,6 @@ impl fmt::Debug for Message {
     }
 }
 
-/// What a PREPARE's certificate covers. The batch enters by its digest, so that the header
-/// convinces without the body.
-#[must_use]
-pub fn prepare_statement(domain: &Domain, view: View, slot: Slot, batch: &Digest) -> Digest {
-    domain.statement("hybster prepare").u64(view.0).u64(slot.0).digest(batch).finish()
-}
-
 /// What an ACKNOWLEDGE's signature covers. A view has one NEW-VIEW that convinces, so its number
 /// says which.
 #[must_use]
@@ -161,9 +163,7 @@ pub fn acknowledge_statement(domain: &Domain, view: View) -> Digest {
 impl protocol::Message for Message {
     fn auth(&self) -> Auth {
         match self {
-            Self::Prepare { view, slot, .. } | Self::Commit { view, slot, .. } => {
-                Auth::Usig(position(*view, *slot))
-            }
+            Self::Order(order) => order.auth(&TERMS),
             Self::ViewChange(change) => Auth::Usig(Position::new(change.view, Position::LEAVE)),
             Self::NewView(opening) => Auth::Usig(Position::new(opening.view(), Position::OPEN)),
             Self::Enter { view, .. } => Auth::Usig(Position::new(*view, Position::OPEN)),
@@ -175,8 +175,7 @@ impl protocol::Message for Message {
 
     fn kind(&self) -> &'static str {
         match self {
-            Self::Prepare { .. } => "prepare",
-            Self::Commit { .. } => "commit",
+            Self::Order(order) => order.kind(),
             Self::ViewChange(_) => "view_change",
             Self::NewView(_) => "new_view",
             Self::Enter { .. } => "enter",
@@ -186,14 +185,16 @@ impl protocol::Message for Message {
         }
     }
 
+    fn topic(&self) -> Option<Topic> {
+        match self {
+            Self::Shared(message) => message.topic(),
+            _ => None,
+        }
+    }
+
     fn statement(&self, domain: &Domain) -> Digest {
         match self {
-            Self::Prepare { view, slot, proposal } => {
-                prepare_statement(domain, *view, *slot, &proposal.digest())
-            }
-            Self::Commit { view, slot, batch } => {
-                domain.statement("hybster commit").u64(view.0).u64(slot.0).digest(batch).finish()
-            }
+            Self::Order(order) => order.statement(domain, &TERMS),
             Self::ViewChange(change) => change.statement(domain),
             Self::NewView(opening) => opening.statement(domain),
             Self::Enter { view, opening } => {
@@ -202,7 +203,7 @@ impl protocol::Message for Message {
             Self::Acknowledge { view } => acknowledge_statement(domain, *view),
             // Its members convince; the channel vouches for the sender.
             Self::ViewChanges(_) => Digest::default(),
-            Self::Shared(message) => message.statement(domain, &STATEMENTS),
+            Self::Shared(message) => message.statement(domain, &TERMS.signed),
         }
     }
 }
@@ -210,18 +211,7 @@ impl protocol::Message for Message {
 impl Wire for Message {
     fn encode(&self, to: &mut Writer) {
         match self {
-            Self::Prepare { view, slot, proposal } => {
-                to.u8(0);
-                view.encode(to);
-                slot.encode(to);
-                proposal.encode(to);
-            }
-            Self::Commit { view, slot, batch } => {
-                to.u8(1);
-                view.encode(to);
-                slot.encode(to);
-                batch.encode(to);
-            }
+            Self::Order(order) => order.encode(to),
             Self::ViewChange(change) => {
                 to.u8(2);
                 change.encode(to);
@@ -249,16 +239,7 @@ impl Wire for Message {
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match from.u8()? {
-            0 => Self::Prepare {
-                view: View::decode(from)?,
-                slot: Slot::decode(from)?,
-                proposal: Arc::new(Proposal::decode(from)?),
-            },
-            1 => Self::Commit {
-                view: View::decode(from)?,
-                slot: Slot::decode(from)?,
-                batch: Digest::decode(from)?,
-            },
+            tag @ (0 | 1) => Self::Order(Order::decode(tag, from)?),
             2 => Self::ViewChange(Arc::new(ViewChange::decode(from)?)),
             3 => Self::NewView(Arc::new(NewView::decode(from)?)),
             4 => Self::Enter { view: View::decode(from)?, opening: Digest::decode(from)? },

@@ -15,7 +15,7 @@
 //! | `ViewChange` | any | continuing, `[v|0]` | I left all lower views; what I have to show |
 //! | `NewView` | primary | independent, `[v|1]` | a quorum of VIEW-CHANGEs; I propose that |
 //! | `Enter` | backup | independent, `[v|1]` | I accepted that NEW-VIEW and commit to all of it |
-//! | `Acknowledge` | any | signature | I accepted that NEW-VIEW, but had left its view |
+//! | `Acknowledge` | any | signature | that NEW-VIEW is sound, but I had left its view |
 //! | `ViewChanges` | any | itself | why I could leave a view |
 //! | `Shared` | | | what all protocols say: [`crate::common::message::Shared`] |
 //!
@@ -30,7 +30,8 @@
 //! # View change
 //! `leaving.rs`: `f + 1` REQUEST-VIEW-CHANGEs, then a VIEW-CHANGE for each view in turn, from one
 //! to the next only with a view-change certificate or the NEW-VIEW. `view_change.rs`: NEW-VIEW from
-//! an established view, ENTER, and ACKNOWLEDGE by those who had gone on.
+//! an established view, ENTER, and ACKNOWLEDGE by those who had gone on. `origins.rs`: which
+//! NEW-VIEWs of lower views are kept, and vouched for.
 //!
 //! # Deviations from the paper
 //! One certificate on the NEW-VIEW proposes all slots that it takes over, and one ENTER commits to
@@ -46,6 +47,7 @@ mod leaving;
 mod message;
 mod moot;
 mod ordering;
+mod origins;
 mod recall;
 mod record;
 mod renew;
@@ -53,10 +55,10 @@ mod replica;
 mod resend;
 mod view_change;
 
+pub use crate::common::counters::certificate::Prepared;
+pub use crate::common::counters::order::Order;
 pub use byzantine::Byzantine;
-pub use certificate::{
-    CertifiedViewChange, Entry, NewView, Prepared, Start, ViewChange, ViewChanges,
-};
+pub use certificate::{CertifiedViewChange, Entry, NewView, ViewChange, ViewChanges};
 pub use explore::is_settled;
 pub use message::{Message, Steps};
 pub use record::Record;

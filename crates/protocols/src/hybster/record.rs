@@ -1,8 +1,7 @@
 //! What a replica keeps across a crash.
 //!
-//! Each record is persisted before the message that rests on it is sent: a commitment before the
-//! COMMIT, with the batch that it commits to. Slots are not logged as decided: whoever committed
-//! says so again, and a quorum of commitments decides as before.
+//! Each record is persisted before the message that rests on it is sent
+//! ([`crate::common::counters::record`]).
 //!
 //! A request for a view is made again if there is still a reason, and a checkpoint is signed again
 //! when execution gets there. Who wanted a view and had not sent VIEW-CHANGE for it has promised
@@ -14,11 +13,10 @@
 
 use super::certificate::{NewView, ViewChange, ViewChanges};
 use super::message::Message;
+use crate::common::counters::record::Noted;
 use crate::common::record::Kept;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
-use pentarchy_core::batch::Proposal;
-use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// One thing that a replica does not forget.
@@ -26,17 +24,8 @@ use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 pub enum Record {
     /// What every protocol keeps. A batch is one that the next NEW-VIEW takes over.
     Kept(Kept),
-    /// As primary, this replica proposes.
-    Prepare {
-        /// The view.
-        view: View,
-        /// The slot.
-        slot: Slot,
-        /// What to order.
-        proposal: Arc<Proposal>,
-    },
-    /// This replica commits to that PREPARE.
-    Commit(Verified<Message>),
+    /// What it said by its counter.
+    Noted(Noted<Message>),
     /// This replica leaves all lower views.
     Leave {
         /// Showing this.
@@ -50,24 +39,13 @@ pub enum Record {
     Enter(Verified<Message>),
     /// This replica accepts that NEW-VIEW, of a view that it has left.
     Acknowledge(Verified<Message>),
-    /// What this replica said, under the certificate that it was given.
-    Said(Verified<Message>),
 }
 
 impl Wire for Record {
     fn encode(&self, to: &mut Writer) {
         match self {
             Self::Kept(record) => record.encode(to),
-            Self::Prepare { view, slot, proposal } => {
-                to.u8(0);
-                view.encode(to);
-                slot.encode(to);
-                proposal.encode(to);
-            }
-            Self::Commit(prepare) => {
-                to.u8(1);
-                prepare.encode(to);
-            }
+            Self::Noted(record) => record.encode(to),
             Self::Leave { change, basis } => {
                 to.u8(2);
                 change.encode(to);
@@ -85,20 +63,11 @@ impl Wire for Record {
                 to.u8(5);
                 opening.encode(to);
             }
-            Self::Said(message) => {
-                to.u8(6);
-                message.encode(to);
-            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match from.u8()? {
-            0 => Self::Prepare {
-                view: View::decode(from)?,
-                slot: Slot::decode(from)?,
-                proposal: Arc::new(Proposal::decode(from)?),
-            },
-            1 => Self::Commit(Verified::decode(from)?),
+            tag @ (0 | 1 | Noted::<Message>::SAID) => Self::Noted(Noted::decode(tag, from)?),
             2 => Self::Leave {
                 change: Arc::new(ViewChange::decode(from)?),
                 basis: from.option()?.map(Arc::new),
@@ -106,7 +75,6 @@ impl Wire for Record {
             3 => Self::Open(Arc::new(NewView::decode(from)?)),
             4 => Self::Enter(Verified::decode(from)?),
             5 => Self::Acknowledge(Verified::decode(from)?),
-            6 => Self::Said(Verified::decode(from)?),
             tag => Self::Kept(Kept::decode(tag, from)?),
         })
     }

@@ -1,45 +1,31 @@
 //! The replica: its state, and where each event goes.
 
-use super::certificate::{CertifiedViewChange, Entry, NewView, ViewChanges};
-use super::message::{Message, STATEMENTS, Shared, Steps};
+use super::certificate::{CertifiedViewChange, Entry, NewView, ViewChange, ViewChanges};
+use super::message::{Message, Shared, Steps, TERMS};
 use super::record::Record;
 use crate::common::certificate::Check;
-use crate::common::checks::batch;
+use crate::common::counters::Counted;
+use crate::common::counters::certificate::Opened;
+use crate::common::counters::order::Order;
+use crate::common::counters::record::Noted;
+use crate::common::counters::slots::Slots;
 use crate::common::frame::Frame;
 use crate::common::frame::events::Events;
-use crate::common::frame::hooks::{ChangesViews, Framed, Settles};
-use crate::common::message::{Statements, in_bounds};
+use crate::common::frame::hooks::{Framed, Settles};
+use crate::common::message::Statements;
 use crate::common::record::Kept;
 use crate::common::timer::Timer;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
+use pentarchy_core::auth::{AuthTag, Verified, Verifier};
 use pentarchy_core::counter::{Counter, Ui};
 use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{ReplicaId, Slot, View};
-use pentarchy_core::limits::REPLICAS_MAX;
+use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Effects, Event, Protocol, Reject, Rules, Setup, Status};
 use pentarchy_core::quorum::Quorums;
 use pentarchy_core::votes::Votes;
-use pentarchy_core::window::Window;
-
-/// What is known of a slot, in the view that was entered last.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct SlotState {
-    /// The batch it orders: by PREPARE, or taken over by the view.
-    pub batch: Option<Digest>,
-    /// The PREPARE.
-    pub prepare: Option<Verified<Message>>,
-    /// Commitments, the primary's PREPARE among them.
-    pub commits: Votes<Digest>,
-    /// This replica's own COMMIT, to send again.
-    pub own_commit: Option<Verified<Message>>,
-    /// Whether a quorum committed.
-    pub decided: bool,
-}
 
 /// Where the replica stands in a view change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -81,8 +67,9 @@ pub struct Hybster {
     pub(super) opening: Option<Opening>,
     /// A later NEW-VIEW, which it accepted when it had left that view already.
     pub(super) later: Option<Opening>,
-    /// NEW-VIEWs whose batches are not all here, of each primary the one of its highest view.
-    pub(super) candidates: BTreeMap<ReplicaId, Verified<Message>>,
+    /// NEW-VIEWs whose batches are not all here: of each primary that of its highest view, and of
+    /// each peer that of the view of which it says that it accepted it last.
+    pub(super) candidates: BTreeMap<View, Verified<Message>>,
     /// Commitments to what the view that it entered last took over.
     pub(super) enters: Votes<Digest>,
     /// The highest view below which it has said its last: it sent VIEW-CHANGE for it, entered it,
@@ -94,27 +81,24 @@ pub struct Hybster {
     pub(super) heard: BTreeMap<(View, ReplicaId), CertifiedViewChange>,
     /// By what others could leave a view, of each the latest that it gave.
     pub(super) handed: BTreeMap<ReplicaId, Arc<ViewChanges>>,
-    /// The highest view of which each replica acknowledged the NEW-VIEW.
-    pub(super) acknowledged: BTreeMap<ReplicaId, (View, Signature)>,
-    /// Own messages to send again.
-    pub(super) own: OwnMessages,
-    /// Own PREPAREs, VIEW-CHANGEs and NEW-VIEWs that have not come back, if records are kept: until
-    /// then nothing else holds them.
-    pub(super) unheard: Vec<Message>,
-    pub(super) window: Window<SlotState>,
-    /// Proposals of this primary, in this view, that are not decided.
-    pub(super) in_flight: u64,
-    /// PREPAREs of this primary that have not come back by loopback, and NEW-VIEWs, as of slot 0.
-    pub(super) looping: BTreeSet<(View, Slot)>,
+    /// Who acknowledged the NEW-VIEW of which view: of each replica the highest, and those of the
+    /// views that VIEW-CHANGEs for the wanted one come from.
+    pub(super) acknowledged: BTreeMap<(View, ReplicaId), Verified<Message>>,
+    /// Its last VIEW-CHANGE, until it enters a view.
+    pub(super) said: Option<Said>,
+    /// Its commitment to the NEW-VIEW of the view that it entered last, to send again.
+    pub(super) own_enter: Option<Verified<Message>>,
+    /// What is ordered in the view that was entered last.
+    pub(super) slots: Slots<Self>,
 }
 
-/// Own messages about views.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct OwnMessages {
-    /// The commitment to the NEW-VIEW of the view that it entered last.
-    pub enter: Option<Verified<Message>>,
-    /// The acknowledgement of the later one.
-    pub acknowledge: Option<Verified<Message>>,
+/// An own VIEW-CHANGE.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Said {
+    /// The message. This replica holds what it shows.
+    pub change: Arc<ViewChange>,
+    /// The NEW-VIEW of the view that it comes from, unless that is view 0.
+    pub origin: Option<Verified<Message>>,
 }
 
 impl Protocol for Hybster {
@@ -143,13 +127,7 @@ impl Protocol for Hybster {
         let role = |good: bool| if good { Ok(()) } else { Err(Reject::WrongRole) };
         let check = || Check::new(membership, verifier);
         match message {
-            Message::Prepare { view, slot, proposal } => {
-                role(primary(view)).and_then(|()| in_bounds(*slot))?;
-                batch(verifier, proposal)
-            }
-            Message::Commit { view, slot, .. } => {
-                role(!primary(view)).and_then(|()| in_bounds(*slot))
-            }
+            Message::Order(order) => order.validate(membership, verifier, author),
             Message::ViewChange(change) => {
                 let ui = tag.ui().ok_or(Reject::WrongTag)?;
                 change.validate(check(), ui)
@@ -163,7 +141,7 @@ impl Protocol for Hybster {
             Message::ViewChanges(changes) => changes.validate(check()),
             Message::Shared(message) => {
                 let vouching = Self::vouching(membership.quorums());
-                message.validate(membership, verifier, &Self::STATEMENTS, vouching)
+                message.validate(membership, verifier, &TERMS.signed, vouching)
             }
         }
     }
@@ -181,11 +159,9 @@ impl Protocol for Hybster {
             heard: BTreeMap::new(),
             handed: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
-            own: OwnMessages::default(),
-            unheard: Vec::new(),
-            window: Window::new(setup.membership.base.slot, setup.tuning.window_slots),
-            in_flight: 0,
-            looping: BTreeSet::new(),
+            said: None,
+            own_enter: None,
+            slots: Slots::new(setup.membership.base.slot, setup.tuning.window_slots),
         };
         replica.begin(&setup, log, out);
         replica
@@ -208,21 +184,17 @@ impl Protocol for Hybster {
     fn assert_invariants(&self) {
         self.frame.assert_invariants();
         assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
-        let view = |opening: &Option<Opening>| opening.as_ref().map(|it| it.entry.view);
+        let view = |opening: &Option<Opening>| opening.as_ref().map(|it| it.entry.view());
         assert_eq!(view(&self.opening).unwrap_or_default(), self.frame.entered);
         assert!(view(&self.later).is_none_or(|later| later > self.frame.entered));
         assert!(self.from() <= self.frame.view && self.left <= self.frame.view);
         assert!(self.left >= self.frame.entered);
-        assert_eq!(self.window.low(), self.frame.stable.slot);
+        self.slots.assert_invariants(&self.frame);
         // However many views have failed.
         let n = self.frame.membership.n();
         assert!(self.heard.len() <= 3 * n);
-        assert!(self.candidates.len().max(self.handed.len()) <= n);
-        assert!(self.unheard.len() <= self.frame.tuning.window_slots as usize + REPLICAS_MAX);
-        for (slot, state) in self.window.iter() {
-            assert!(!state.decided || state.batch.is_some(), "{slot} is decided without a batch");
-            assert!(state.own_commit.is_none() || slot < self.frame.next_slot);
-        }
+        assert!(self.candidates.len() <= 2 * n && self.handed.len() <= n);
+        assert!(self.acknowledged.len() <= n * (n + 1));
     }
 
     fn status(&self) -> Status {
@@ -239,13 +211,10 @@ impl Hybster {
     pub(super) fn on_message(&mut self, verified: Verified<Message>, out: &mut Effects<Self>) {
         let message = verified.message.clone();
         if verified.author == self.frame.me {
-            self.heard_own(&message);
+            self.slots.heard_own(&message);
         }
         match &*message {
-            Message::Prepare { view, slot, .. } => self.on_prepare(verified, *view, *slot, out),
-            Message::Commit { view, slot, batch } => {
-                self.on_commit(verified, *view, *slot, *batch, out);
-            }
+            Message::Order(order) => self.on_order(verified, order, out),
             Message::ViewChange(change) => self.on_view_change(verified, change, out),
             Message::NewView(opening) => self.on_new_view(verified, opening, out),
             Message::Enter { view, opening } => self.on_enter(verified, *view, *opening, out),
@@ -262,39 +231,14 @@ impl Hybster {
 
     /// The last view whose NEW-VIEW it accepted; the paper's `v_from`.
     pub(super) fn from(&self) -> View {
-        self.accepted().map_or(View(0), |opening| opening.entry.view)
-    }
-
-    /// With what the view began that it entered last.
-    pub(super) fn entry(&self) -> Option<&Entry> {
-        self.opening.as_ref().map(|opening| &opening.entry)
-    }
-
-    /// Moves the window. Slots that come into it may be among those that the view took over.
-    pub(super) fn advance_window(&mut self, low: Slot) {
-        let before = self.window.high();
-        self.window.advance(low);
-        let Some(entry) = self.entry().cloned() else { return };
-        let decided = self.enters.voters().len() >= self.frame.quorum();
-        for slot in (before.0 + 1..=self.window.high().0.min(entry.end().0)).map(Slot) {
-            if let (Some(state), Some(batch)) = (self.window.get_mut(slot), entry.batch(slot)) {
-                state.batch = Some(batch);
-                state.decided = decided;
-                self.frame.bodies.want(slot, batch);
-            }
-        }
-    }
-
-    /// The last slot that the view took over that it entered last.
-    pub(super) fn end_of_entry(&self) -> Slot {
-        ChangesViews::taken_over(self)
+        self.accepted().map_or(View(0), |opening| opening.entry.view())
     }
 }
 
 impl Framed for Hybster {
     type More = Steps;
 
-    const STATEMENTS: Statements = STATEMENTS;
+    const STATEMENTS: Statements = TERMS.signed;
     /// PREPARE or COMMIT; a lying primary may say both.
     const KINDS_PER_SLOT: usize = 2;
     /// ENTER.
@@ -303,6 +247,13 @@ impl Framed for Hybster {
 
     fn quorum(quorums: Quorums) -> usize {
         quorums.hybrid_quorum()
+    }
+    /// What is kept of each view change names so many: the own VIEW-CHANGE, what that rests on, two
+    /// NEW-VIEWs that were accepted and those that may be, VIEW-CHANGEs for three views, and what
+    /// each peer gives to leave one. Most of that names the same.
+    fn windows_held(quorums: Quorums) -> usize {
+        let (n, quorum) = (quorums.n, Self::quorum(quorums));
+        5 + quorum + 5 * n + n * quorum
     }
     fn vouching(quorums: Quorums) -> usize {
         quorums.weak()
@@ -318,5 +269,22 @@ impl Framed for Hybster {
     }
     fn frame_mut(&mut self) -> &mut Frame<Self> {
         &mut self.frame
+    }
+}
+
+impl Counted for Hybster {
+    type Entry = Entry;
+
+    fn order(order: Order) -> Message {
+        Message::Order(order)
+    }
+    fn as_order(message: &Message) -> Option<&Order> {
+        if let Message::Order(order) = message { Some(order) } else { None }
+    }
+    fn as_change(message: &Message) -> Option<&Arc<ViewChange>> {
+        if let Message::ViewChange(change) = message { Some(change) } else { None }
+    }
+    fn noted(record: Noted<Message>) -> Record {
+        Record::Noted(record)
     }
 }

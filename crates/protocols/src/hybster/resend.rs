@@ -4,7 +4,7 @@
 use super::message::{Message, Report, Steps};
 use super::replica::Hybster;
 use crate::common::frame::hooks::Repairs;
-use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
@@ -14,8 +14,14 @@ impl Repairs for Hybster {
         Steps { from: self.from(), left: self.left, enters: self.enters.voters() }
     }
 
-    /// Sends a peer what it lacks to leave the views that this replica has left, and to enter the
-    /// current one.
+    /// Also one that wants a higher view: it gets there from view to view only, and may lack for
+    /// that what this replica has of a lower one.
+    fn may_help(&self, report: &Report) -> bool {
+        report.view <= self.frame.view || !mutant!("hybster.who-wants-more-not-helped")
+    }
+
+    /// Sends a peer what it lacks to leave the views that this replica has left, to open the one
+    /// that it is to lead, and to enter the current one.
     fn answer_view(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let to = To::One(from);
         let accepted = self.accepted().filter(|_| report.more.from < self.from());
@@ -31,27 +37,53 @@ impl Repairs for Hybster {
                 out.send(to, Message::ViewChanges(basis.clone()));
             }
         }
-        let leads = self.frame.membership.primary(self.frame.view) == from;
-        if leads && !self.frame.is_entered() {
-            self.own.acknowledge.iter().for_each(|message| out.relay(to, message));
+        if report.view > self.frame.view {
+            self.repeat_leaving(from, report, out);
+        } else if self.frame.lacks(report, report.more.enters) {
+            self.own_enter.iter().for_each(|message| out.relay(to, message));
         }
-        if self.frame.lacks(report, report.more.enters) {
-            self.own.enter.iter().for_each(|message| out.relay(to, message));
+        if !self.frame.is_entered() {
+            self.answer_doubts(from, report, out);
         }
     }
 
     /// Sends a peer PREPAREs that it lacks and own COMMITs for slots that it has not committed.
     fn answer_slots(&mut self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
-        let first = report.executed.max(self.window.low()).next();
-        for slot in (first.0..=self.window.high().0).map(Slot) {
-            let Some(state) = self.window.get(slot) else { break };
-            let only_own = mutant!("hybster.only-authors-repeat");
-            let prepare = state.prepare.as_ref().filter(|_| slot > report.prepared);
-            let prepare = prepare.filter(|it| !only_own || it.author == self.frame.me);
-            for message in prepare.into_iter().chain(&state.own_commit) {
-                if !self.frame.repeat(from, message, slot > report.prepared, out) {
-                    return;
-                }
+        self.slots.answer(&mut self.frame, from, report, out);
+    }
+}
+
+impl Hybster {
+    /// Who wants more, and left for the same view as this replica, may lack its VIEW-CHANGE.
+    fn repeat_leaving(&self, to: ReplicaId, report: &Report, out: &mut Effects<Self>) {
+        if report.more.left == self.left && !self.frame.is_entered() {
+            let said = &self.frame.own.view_change;
+            said.iter().for_each(|message| out.relay(To::One(to), message));
+        }
+    }
+
+    /// A VIEW-CHANGE may come from a view of which others accepted a later one only. So who said it
+    /// shows them that view's NEW-VIEW until they acknowledge that, too; whoever is to open the
+    /// view gets these acknowledgements, and who said it those of which it cannot know.
+    fn answer_doubts(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
+        let to = To::One(from);
+        let said = self.said.as_ref().filter(|said| said.change.view == self.frame.view);
+        let shown = said.and_then(|said| said.origin.as_ref());
+        let origin = shown.and_then(|message| message.message.opens());
+        if let (Some(message), Some(origin)) = (shown, origin) {
+            let doubts = !self.acknowledged.contains_key(&(origin, from));
+            if doubts && report.more.from > origin && message.author != from {
+                mark!("hybster/origin_shown");
+                out.relay(to, message);
+            }
+        }
+        let leads = self.frame.membership.primary(self.frame.view) == from;
+        let theirs = self.heard.get(&(self.frame.view, from)).map(|heard| heard.change.from());
+        for ((view, author), message) in &self.acknowledged {
+            let mine = *author == self.frame.me;
+            let opens = leads && (mine || origin == Some(*view));
+            if *author != from && (opens || mine && theirs == Some(*view)) {
+                out.relay(to, message);
             }
         }
     }

@@ -7,7 +7,9 @@
 use super::certificate::{CertifiedViewChange, NewView, ViewChanges};
 use super::message::Message;
 use super::record::Record;
-use super::replica::{Hybster, Opening, Phase, SlotState};
+use super::replica::{Hybster, Opening, Phase};
+use crate::common::counters::certificate::Opened;
+use crate::common::counters::views::{holds_all, persist_bodies, usable_changes};
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::ChangesViews;
@@ -24,7 +26,7 @@ use pentarchy_core::votes::Votes;
 
 impl ChangesViews for Hybster {
     fn taken_over(&self) -> Slot {
-        self.entry().map_or(Slot(0), super::Entry::end)
+        self.opening.as_ref().map_or(Slot(0), |opening| opening.entry.end())
     }
 
     fn leave_for(&mut self, view: View, out: &mut Effects<Self>) {
@@ -46,27 +48,15 @@ impl ChangesViews for Hybster {
         if self.frame.view_changes.len() < self.frame.quorum() {
             return;
         }
-        let shown: Vec<_> = self.frame.view_changes.values().cloned().collect();
-        let mut usable: Vec<CertifiedViewChange> = Vec::new();
-        for verified in shown {
-            let (Message::ViewChange(change), Some(ui)) = (&*verified.message, verified.tag.ui())
-            else {
-                continue;
-            };
-            if self.holds_shown(change, out) {
-                let (author, ui, change) = (verified.author, *ui, change.clone());
-                usable.push(CertifiedViewChange { author, ui, change });
-            }
-        }
+        let usable = usable_changes(&mut self.frame, out);
         let Some(opening) = self.established(view, &usable) else { return };
         mark!("hybster/open");
         (self.phase, self.left, self.basis) = (Phase::Opening, view, None);
         let opening = Arc::new(opening);
-        let start = opening.start();
-        self.persist_bodies(start.base, &start.list, out);
+        persist_bodies(&mut self.frame, &opening.start(), out);
         out.persist(Record::Open(opening.clone()));
-        self.looping.insert((view, Slot(0)));
-        self.say(Message::NewView(opening), out);
+        self.slots.looping.insert((view, Slot(0)));
+        self.slots.say(&self.frame, Message::NewView(opening), out);
     }
 }
 
@@ -82,23 +72,16 @@ impl Hybster {
             if members.len() < self.frame.quorum() {
                 return None;
             }
-            let of_origin = self.acknowledged.iter().filter(|(_, (of, _))| *of == origin);
-            let acknowledgements: Vec<(ReplicaId, Signature)> = of_origin
+            let of_origin = (origin, ReplicaId(0))..=(origin, ReplicaId(u16::MAX));
+            let acknowledgements: Vec<(ReplicaId, Signature)> = self
+                .acknowledged
+                .range(of_origin)
                 .filter(|_| origin > View(0))
-                .map(|(author, (_, signature))| (*author, *signature))
+                .filter_map(|((_, id), it)| Some((*id, Signature(*it.tag.signature()?))))
                 .collect();
             let opening = NewView { changes: ViewChanges { view, members }, acknowledgements };
             opening.is_established(self.frame.weak()).then_some(opening)
         })
-    }
-
-    /// Keeps the batches that a view takes over.
-    pub(super) fn persist_bodies(&mut self, base: Slot, list: &[Digest], out: &mut Effects<Self>) {
-        for (slot, digest) in (base.0 + 1..).map(Slot).zip(list) {
-            if slot > self.frame.stable.slot {
-                self.frame.persist_body(slot, digest, out);
-            }
-        }
     }
 
     pub(super) fn on_new_view(
@@ -109,13 +92,13 @@ impl Hybster {
     ) {
         let view = opening.view();
         if verified.author == self.frame.me {
-            self.looping.remove(&(view, Slot(0)));
+            self.slots.looping.remove(&(view, Slot(0)));
         }
-        let known = self.candidates.get(&verified.author).is_some_and(|it| match &*it.message {
-            Message::NewView(known) => known.view() >= view,
-            _ => false,
-        });
-        if view <= self.from() || known {
+        if self.is_doubted(view) {
+            mark!("hybster/vouched");
+            out.send(To::All, Message::Acknowledge { view });
+        }
+        if !self.may_accept(view) || self.candidates.contains_key(&view) {
             self.leave(out);
             return;
         }
@@ -128,7 +111,7 @@ impl Hybster {
         if view == self.frame.view && self.frame.view_changes.len() < self.frame.quorum() {
             self.frame.time_new_primary(out);
         }
-        self.candidates.insert(verified.author, verified);
+        self.candidates.insert(view, verified);
         for member in &opening.changes.members {
             for (author, (view, signature)) in &member.change.requests {
                 self.frame.note_ask(*author, *view, *signature);
@@ -151,42 +134,28 @@ impl Hybster {
     /// Accepts the highest NEW-VIEW whose batches are all here: what is accepted can be executed
     /// and handed on.
     pub(super) fn try_accept(&mut self, out: &mut Effects<Self>) {
-        let mut candidates: Vec<Verified<Message>> = self.candidates.values().cloned().collect();
-        let view = |verified: &Verified<Message>| match &*verified.message {
-            Message::NewView(opening) => opening.view(),
-            _ => View(0),
-        };
-        candidates.sort_by_key(|verified| core::cmp::Reverse(view(verified)));
+        let candidates: Vec<Verified<Message>> = self.candidates.values().rev().cloned().collect();
         for verified in candidates {
             let message = verified.message.clone();
             let Message::NewView(opening) = &*message else { continue };
             // Its own was opened with what was here.
-            if self.holds_all(opening, out) || verified.author == self.frame.me {
+            if holds_all(&mut self.frame, &opening.start(), out) || verified.author == self.frame.me
+            {
                 self.accept(verified, opening, out);
                 return;
             }
         }
     }
 
-    fn holds_all(&mut self, opening: &NewView, out: &mut Effects<Self>) -> bool {
-        let (start, low) = (opening.start(), self.frame.stable.slot);
-        let mut complete = true;
-        for (slot, batch) in (start.base.0 + 1..).map(Slot).zip(start.list) {
-            complete &= slot <= low || self.holds(slot, batch, out);
-        }
-        complete
-    }
-
     fn accept(&mut self, verified: Verified<Message>, opening: &NewView, out: &mut Effects<Self>) {
         let Some(ui) = verified.tag.ui().copied() else { return };
         let domain = self.frame.membership.domain();
         let accepted = Opening::new(verified.clone(), opening, ui, &domain);
-        self.persist_bodies(accepted.entry.base, &accepted.entry.list, out);
+        persist_bodies(&mut self.frame, accepted.entry.start(), out);
         if opening.view() < self.frame.view {
             mark!("hybster/accept_late");
             out.persist(Record::Acknowledge(verified));
             self.later = Some(accepted);
-            self.own.acknowledge = None;
             self.forget_views();
             if !mutant!("hybster.never-acknowledges") {
                 out.send(To::All, Message::Acknowledge { view: opening.view() });
@@ -203,10 +172,10 @@ impl Hybster {
         // The log says from now on how far it may have come in this view.
         self.frame.spoken = Slot(0);
         if verified.author == self.frame.me {
-            self.frame.note_spoken(self.end_of_entry());
+            self.frame.note_spoken(self.taken_over());
         }
-        self.in_flight = 0;
-        self.looping.clear();
+        self.slots.in_flight = 0;
+        self.slots.looping.clear();
         self.frame.note_entered(out);
         if verified.author != self.frame.me {
             let (view, opening) = (self.frame.view, verified.digest);
@@ -224,35 +193,18 @@ impl Hybster {
     pub(super) fn enter(&mut self, accepted: Opening) {
         let (entry, primary) = (accepted.entry.clone(), accepted.message.author);
         let digest = accepted.message.digest;
-        self.take_over(&entry);
+        self.slots.take_over(&mut self.frame, entry.start());
         let reused = mutant!("hybster.slots-used-again");
-        let taken_over = if reused { entry.base } else { entry.end() };
+        let taken_over = if reused { entry.start().base } else { entry.end() };
         self.frame.next_slot = taken_over.max(self.frame.stable.slot).next();
-        (self.frame.view, self.frame.entered) = (entry.view.max(self.frame.view), entry.view);
-        (self.phase, self.left, self.basis) = (Phase::Entered, entry.view, None);
+        (self.frame.view, self.frame.entered) = (entry.view().max(self.frame.view), entry.view());
+        (self.phase, self.left, self.basis) = (Phase::Entered, entry.view(), None);
         (self.opening, self.later) = (Some(accepted), None);
-        (self.own.enter, self.own.acknowledge) = (None, None);
+        (self.own_enter, self.said) = (None, None);
         self.frame.own.view_change = None;
         self.enters = Votes::default();
         self.enters.cast(primary, digest);
         self.forget_views();
-    }
-
-    /// Slots that the view took over order what its list says; everything else begins anew. What
-    /// was decided stays decided.
-    fn take_over(&mut self, entry: &super::Entry) {
-        for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
-            let Some(state) = self.window.get_mut(slot) else { continue };
-            let batch = entry.batch(slot).filter(|_| !mutant!("hybster.nothing-taken-over"));
-            let decided = state.decided && batch.is_some() && state.batch == batch;
-            *state = SlotState { batch, decided, ..SlotState::default() };
-        }
-        self.frame.bodies.retain(self.frame.stable.slot, |digest| entry.list.contains(digest));
-        for (slot, batch) in (entry.base.0 + 1..).map(Slot).zip(&entry.list) {
-            if slot > self.frame.stable.slot {
-                self.frame.bodies.want(slot, *batch);
-            }
-        }
     }
 
     /// A backup commits to what its view took over.
@@ -272,8 +224,8 @@ impl Hybster {
             return;
         }
         if verified.author == self.frame.me {
-            self.own.enter = Some(verified.clone());
-            self.frame.note_spoken(self.end_of_entry());
+            self.own_enter = Some(verified.clone());
+            self.frame.note_spoken(self.taken_over());
         }
         self.enters.cast(verified.author, digest);
         self.try_decide(out);
@@ -288,29 +240,18 @@ impl Hybster {
             return;
         }
         mark!("hybster/taken_over");
-        for slot in (self.window.low().0 + 1..=self.end_of_entry().0).map(Slot) {
-            if let Some(state) = self.window.get_mut(slot) {
-                state.decided = state.batch.is_some();
-            }
-        }
+        self.slots.decide_taken_over(self.taken_over());
         self.advance(out);
     }
 
-    /// A replica accepted a NEW-VIEW late.
+    /// A replica accepted a NEW-VIEW late, or found it sound when it had accepted a later one.
     pub(super) fn on_acknowledge(
         &mut self,
         verified: Verified<Message>,
         view: View,
         out: &mut Effects<Self>,
     ) {
-        let Some(signature) = verified.tag.signature() else { return };
-        let known = self.acknowledged.get(&verified.author).map(|(view, _)| *view);
-        if known.is_none_or(|known| known < view) {
-            self.acknowledged.insert(verified.author, (view, Signature(*signature)));
-        }
-        if verified.author == self.frame.me && self.from() == view && self.later.is_some() {
-            self.own.acknowledge = Some(verified);
-        }
+        self.note_acknowledgement(verified, view);
         self.try_open(out);
     }
 }

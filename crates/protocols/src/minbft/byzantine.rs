@@ -5,15 +5,6 @@
 //!
 //! | lie | what it says |
 //! | --- | --- |
-//! | `prepare` | as primary: no request (`choice` 0) or the `choice`-th envelope that it knows |
-//! | `prepare-again` | another batch in the same slot, if its device lets it |
-//! | `prepare-skip` | the same, leaving out a slot |
-//! | `prepare-future` | a batch whose time has not come |
-//! | `prepare-oversize` | names so many envelopes that the batch is past the limits of one |
-//! | `prepare-names-small` | names an envelope that should travel inside |
-//! | `prepare-rewritten` | any primary's PREPARE, with its envelopes only named |
-//! | `commit` | to what the slot orders, whether it was asked to or has left the view |
-//! | `commit-other` | to another batch |
 //! | `view-change` | shows what its device says that it must |
 //! | `view-change-empty` | shows no PREPARE |
 //! | `view-change-more` | shows also what it did not commit to |
@@ -22,44 +13,40 @@
 //! | `new-view-stale` | VIEW-CHANGEs for a lower view |
 //! | `acknowledge`, `enter` | whatever NEW-VIEW it heard of |
 //!
-//! And what can be told in every protocol ([`crate::common::lies`]).
+//! And what can be told of slots ([`crate::common::counters::liar`]) and in every protocol
+//! ([`crate::common::lies`]).
 //!
 //! To whom a lie is sent, and how often, is up to who uses this. A core that runs beside the liar
 //! may share its device, if what that core says is heard here and it bears refusals.
 
-mod knowledge;
-
-use super::certificate::{CertifiedViewChange, NewView, Prepared, ViewChange};
-use super::message::{Message, STATEMENTS, position};
-use crate::common::lies::{Made, TOLD_MAX, Told, decode, encode};
+use super::certificate::{Entry, NewView, ViewChange};
+use super::message::{Message, Shared};
+use crate::common::counters::certificate::{CertifiedViewChange, Header, Opened, Prepared};
+use crate::common::counters::liar::{HeardOpening, Liar};
+use crate::common::lies::{decode, encode, keep};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
-use knowledge::{Knowledge, is_commitment_to_slot};
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
-use pentarchy_core::batch::{Item, Proposal};
-use pentarchy_core::counter::Position;
+use pentarchy_core::auth::AuthTag;
+use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, Lie};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
-use pentarchy_core::limits::WINDOW_SLOTS;
 use pentarchy_core::membership::Membership;
-use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
+
+/// Ways to leave a view.
+const CHANGES: [&str; 4] =
+    ["view-change", "view-change-empty", "view-change-more", "view-change-stale"];
 
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Byzantine {
-    me: ReplicaId,
-    membership: Membership,
-    knows: Knowledge,
-    told: Told,
-    /// Positions that its device has certified, of the last views.
-    used: BTreeSet<Position>,
+    liar: Liar<Entry>,
+    acknowledgements: BTreeMap<(View, ReplicaId), (Digest, Ui)>,
     /// What the device will name as the last commitment.
     committed: Position,
 }
@@ -69,11 +56,8 @@ impl Byzantine {
     #[must_use]
     pub fn new(me: ReplicaId, membership: &Membership) -> Self {
         Self {
-            me,
-            membership: membership.clone(),
-            knows: Knowledge::at(membership.base),
-            told: Told::default(),
-            used: BTreeSet::new(),
+            liar: Liar::new(me, membership),
+            acknowledgements: BTreeMap::new(),
             committed: Position::new(View(0), Position::COMMITMENT),
         }
     }
@@ -84,168 +68,103 @@ impl Byzantine {
         Box::new(Self::new(me, membership))
     }
 
-    fn leads(&self, view: View) -> bool {
-        self.membership.primary(view) == self.me
-    }
-
-    /// The last view in which its device certified something.
-    fn at(&self) -> View {
-        self.used.last().map_or(View(0), |position| position.view)
-    }
-
-    /// Views worth lying about: the one that others are in, the ones around it, and the own.
-    fn views(&self) -> BTreeSet<View> {
-        let high = self.knows.heard.highest.max(self.at());
-        let low = View(high.0.saturating_sub(1));
-        [View(0), low, high, high.next()].into_iter().collect()
-    }
-
-    fn add_prepares(&self, view: View, lies: &mut Vec<Lie>) {
-        let in_view = self.used.range(position(view, Slot(0))..position(view, Slot(u64::MAX)));
-        let last = in_view.last().filter(|position| is_commitment_to_slot(**position));
-        let last = last.map_or(Slot(0), |position| Slot(position.index - Position::COMMITMENT));
-        let slot =
-            last.max(self.knows.taken_over(view)).max(self.knows.heard.checkpoint.slot).next();
-        let choices = self.knows.heard.choices();
-        for choice in 0..=choices {
-            self.told.add(lies, "prepare", view, slot, choice);
+    fn note(&mut self, author: ReplicaId, tag: &AuthTag, message: &Message) {
+        if author != self.liar.me {
+            self.liar.heard.highest = self.liar.heard.highest.max(spoken_of(message));
         }
-        for choice in (1..=choices).filter(|_| last > Slot(0)) {
-            self.told.add(lies, "prepare-again", view, last, choice);
-        }
-        for choice in 1..=choices {
-            self.told.add(lies, "prepare-skip", view, slot.next(), choice);
-        }
-        let first = last.max(self.knows.heard.checkpoint.slot).next();
-        for choice in (0..=choices).filter(|_| first <= self.knows.taken_over(view)) {
-            self.told.add(lies, "prepare-taken-over", view, first, choice);
-        }
-        self.told.add(lies, "prepare-future", view, slot, 0);
-        self.told.add(lies, "prepare-unknown", view, slot, 0);
-        for choice in 1..=choices {
-            self.told.add(lies, "prepare-names-small", view, slot, choice);
-        }
-        if self.knows.heard.knows_too_much() {
-            self.told.add(lies, "prepare-oversize", view, slot, 0);
-        }
-    }
-
-    fn add_commits(&self, view: View, lies: &mut Vec<Lie>) {
-        let first = self.knows.heard.checkpoint.slot.next();
-        // Another liar may have proposed in a slot that nobody ever reaches.
-        let slots = (first.0..=self.knows.last_prepared(view).0).take(WINDOW_SLOTS as usize);
-        for slot in slots.map(Slot) {
-            if !self.used.contains(&position(view, slot)) {
-                self.told.add(lies, "commit", view, slot, 0);
-                self.told.add(lies, "commit-other", view, slot, 0);
+        match (message, tag) {
+            (Message::Order(order), AuthTag::Usig(ui)) => self.liar.note_order(author, ui, order),
+            (Message::ViewChange(change), AuthTag::Usig(ui)) => {
+                let certified = CertifiedViewChange { author, ui: *ui, change: change.clone() };
+                self.liar.note_change(certified, ui.committed.view);
             }
-        }
-    }
-
-    fn add_changes(&self, view: View, lies: &mut Vec<Lie>) {
-        let asked = self.knows.heard.others_asking(self.me, view);
-        if view == View(0) || self.used.contains(&Position::new(view, Position::LEAVE)) {
-            return;
-        }
-        if asked.count() + 1 >= self.membership.quorums().weak() {
-            for kind in
-                ["view-change", "view-change-empty", "view-change-more", "view-change-stale"]
-            {
-                self.told.add(lies, kind, view, Slot(0), 0);
+            (Message::NewView(opening), AuthTag::Usig(ui)) => self.note_opening(opening, *ui),
+            (Message::Acknowledge { view, opening }, AuthTag::Usig(ui)) => {
+                keep(&mut self.acknowledgements, (*view, author), (*opening, *ui));
             }
+            (Message::Shared(message), _) => self.liar.heard.note(author, tag, message),
+            _ => {}
         }
     }
 
-    /// Each set of a quorum of the VIEW-CHANGEs for a view, as a mask of their authors.
-    fn quorums(&self, view: View) -> Vec<u64> {
-        let known = self.knows.changes.range((view, ReplicaId(0))..=(view, ReplicaId(u16::MAX)));
-        let authors: u64 = known.fold(0, |mask, ((_, id), _)| mask | 1 << (id.0 % 64));
-        let quorum = self.membership.quorums().hybrid_quorum() as u32;
-        let n = self.membership.n().min(8) as u32;
-        (1..1u64 << n).filter(|set| set & !authors == 0 && set.count_ones() == quorum).collect()
+    fn note_opening(&mut self, opening: &NewView, ui: Ui) {
+        for member in &opening.members {
+            keep(&mut self.liar.changes, (opening.view, member.author), member.clone());
+        }
+        let domain = self.liar.membership.domain();
+        let heard = HeardOpening {
+            header: opening.header(ui, &domain),
+            members: opening.members.clone(),
+            digest: opening.statement(&domain),
+        };
+        keep(&mut self.liar.openings, opening.view, heard);
+    }
+
+    /// The entry of a view, if enough acknowledgements of it were heard.
+    fn entry(&self, view: View) -> Option<Entry> {
+        let (heard, membership) = (self.liar.openings.get(&view)?, &self.liar.membership);
+        let others = membership.quorums().hybrid_quorum() - 1;
+        let acknowledgements: Vec<(ReplicaId, Ui)> = membership
+            .ids()
+            .filter(|id| *id != membership.primary(view))
+            .filter_map(|id| self.acknowledgements.get(&(view, id)).map(|(of, ui)| (id, *of, *ui)))
+            .filter(|(_, of, _)| *of == heard.digest)
+            .map(|(id, _, ui)| (id, ui))
+            .take(others)
+            .collect();
+        let header: Header = heard.header.clone();
+        (acknowledgements.len() == others).then_some(Entry { header, acknowledgements })
     }
 
     fn add_openings(&self, view: View, lies: &mut Vec<Lie>) {
-        if self.used.contains(&Position::new(view, Position::OPEN)) || view == View(0) {
+        let Liar { told, used, openings, .. } = &self.liar;
+        if used.contains(&Position::new(view, Position::OPEN)) || view == View(0) {
             return;
         }
-        if !self.leads(view) {
-            if self.knows.openings.contains_key(&view) {
-                self.told.add(lies, "acknowledge", view, Slot(0), 0);
+        if !self.liar.leads(view) {
+            if openings.contains_key(&view) {
+                told.add(lies, "acknowledge", view, Slot(0), 0);
             }
             return;
         }
-        for set in self.quorums(view) {
-            self.told.add(lies, "new-view", view, Slot(0), set);
+        for set in self.liar.quorums(view) {
+            told.add(lies, "new-view", view, Slot(0), set);
         }
-        for set in self.quorums(View(view.0 - 1)) {
-            self.told.add(lies, "new-view-stale", view, Slot(0), set);
-        }
-    }
-
-    /// Its device certified something: for a lie, or for a core that shares it.
-    fn note_certified(&mut self, position: Position) {
-        self.used.insert(position);
-        if self.used.len() > TOLD_MAX {
-            self.used.pop_first();
-        }
-        if position.index >= Position::COMMITMENT {
-            self.committed = self.committed.max(position);
+        for set in self.liar.quorums(View(view.0 - 1)) {
+            told.add(lies, "new-view-stale", view, Slot(0), set);
         }
     }
 
     /// What a lie says, and how it must convince.
     fn compose(&self, lie: &Lie, hand: &dyn Hand) -> Option<Message> {
-        let Lie { kind, view, slot, choice } = *lie;
+        let Lie { kind, view, choice, .. } = *lie;
+        let opened = || self.liar.openings.get(&view).map(|heard| heard.digest);
         Some(match kind {
-            "prepare-unknown" => {
-                let items = vec![Item::Named(Digest::of(b"nobody has it"))];
-                let proposal = Arc::new(Proposal::new(self.knows.heard.time, items));
-                Message::Prepare { view, slot, proposal }
-            }
-            "prepare"
-            | "prepare-again"
-            | "prepare-skip"
-            | "prepare-taken-over"
-            | "prepare-future"
-            | "prepare-oversize"
-            | "prepare-names-small" => {
-                let proposal = Arc::new(self.knows.heard.proposal(kind, choice)?);
-                Message::Prepare { view, slot, proposal }
-            }
-            "commit" => Message::Commit { view, slot, batch: self.knows.batch_at(view, slot)? },
-            "commit-other" => {
-                let right = self.knows.batch_at(view, slot)?;
-                Message::Commit { view, slot, batch: self.knows.heard.other_batch(right)? }
-            }
             "new-view" => self.new_view(view, view, choice),
             "new-view-stale" => self.new_view(view, View(view.0 - 1), choice),
-            "acknowledge" => {
-                Message::Acknowledge { view, opening: self.knows.openings.get(&view)?.digest }
-            }
-            "enter" => Message::Enter { view, opening: self.knows.openings.get(&view)?.digest },
-            "view-change" | "view-change-empty" | "view-change-more" | "view-change-stale" => {
+            "acknowledge" => Message::Acknowledge { view, opening: opened()? },
+            "enter" => Message::Enter { view, opening: opened()? },
+            kind if CHANGES.contains(&kind) => {
                 Message::ViewChange(Arc::new(self.view_change(kind, view, hand)?))
             }
-            _ => Message::Shared(self.knows.heard.compose(lie)?),
+            kind if kind.starts_with("prepare") || kind.starts_with("commit") => {
+                Message::Order(self.liar.compose(lie)?)
+            }
+            _ => Message::Shared(self.liar.heard.compose(lie)?),
         })
     }
 
     fn view_change(&self, kind: &str, view: View, hand: &dyn Hand) -> Option<ViewChange> {
-        let statement = STATEMENTS.request_view_change(&self.membership.domain(), view);
-        let own = (self.me, (view, Signature(hand.sign(&statement))));
-        let others = self.knows.heard.others_asking(self.me, view);
-        let weak = self.membership.quorums().weak();
-        let requests = core::iter::once(own).chain(others).take(weak).collect();
-        let checkpoint = self.knows.heard.checkpoint.clone();
+        let requests = self.liar.requests(view, hand);
+        let checkpoint = self.liar.heard.checkpoint.clone();
         let committed = self.committed.view;
         let of =
             if kind == "view-change-stale" { View(committed.0.checked_sub(1)?) } else { committed };
         let entry = match of {
             View(0) => None,
-            of => Some(self.knows.entry(of, &self.membership)?),
+            of => Some(self.entry(of)?),
         };
-        let after = entry.as_ref().map_or(Slot(0), super::Entry::end).max(checkpoint.slot);
+        let after = entry.as_ref().map_or(Slot(0), Opened::end).max(checkpoint.slot);
         let prepares = self.shown(kind, of, after);
         Some(ViewChange { view, requests, checkpoint, entry, prepares })
     }
@@ -254,93 +173,74 @@ impl Byzantine {
         let named = Slot(self.committed.index.saturating_sub(Position::COMMITMENT));
         let end = match kind {
             "view-change-empty" => return Vec::new(),
-            "view-change-more" => self.knows.last_prepared(of),
+            "view-change-more" => self.liar.last_prepared(of),
             _ => named,
         };
-        self.knows.run_of_prepares(of, after, end)
+        self.liar.run_of_prepares(of, after, end)
     }
 
     fn new_view(&self, view: View, of: View, set: u64) -> Message {
-        let chosen = |id: &ReplicaId| set & (1 << (id.0 % 64)) != 0;
-        let ids = self.membership.ids().filter(chosen);
-        let members: Vec<CertifiedViewChange> =
-            ids.filter_map(|id| self.knows.changes.get(&(of, id)).cloned()).collect();
-        Message::NewView(Arc::new(NewView { view, members }))
+        Message::NewView(Arc::new(NewView { view, members: self.liar.members(of, set) }))
+    }
+}
+
+/// The view in which a message speaks, or asks for.
+fn spoken_of(message: &Message) -> View {
+    match message {
+        Message::Order(order) => order.place().0,
+        Message::Shared(Shared::RequestViewChange { view })
+        | Message::Acknowledge { view, .. }
+        | Message::Enter { view, .. } => *view,
+        Message::ViewChange(change) => change.view,
+        Message::NewView(opening) => opening.view,
+        Message::Shared(Shared::Report(report)) => report.view,
+        Message::Settle { .. } | Message::Shared(_) => View(0),
     }
 }
 
 impl Forger for Byzantine {
     fn hear(&mut self, wire: &Bytes) {
         let Ok((author, tag, message)) = decode::<Message>(wire) else { return };
-        if !self.membership.contains(author) {
+        if !self.liar.membership.contains(author) {
             return;
         }
-        if let (true, AuthTag::Usig(ui)) = (author == self.me, &tag) {
-            self.note_certified(ui.position);
+        if let (true, AuthTag::Usig(ui)) = (author == self.liar.me, &tag) {
+            self.liar.note_certified(ui.position);
+            if ui.position.index >= Position::COMMITMENT {
+                self.committed = self.committed.max(ui.position);
+            }
         }
-        if let (Message::NewView(opening), AuthTag::Usig(ui)) = (&message, &tag) {
-            self.knows.note_opening(opening, *ui, &self.membership.domain());
-        }
-        self.knows.note(self.me, author, &tag, &message);
+        self.note(author, &tag, &message);
     }
 
     fn hear_request(&mut self, envelope: &Arc<Envelope>) {
-        self.knows.heard.note_envelope(envelope);
+        self.liar.heard.note_envelope(envelope);
     }
 
     fn lies(&self) -> Vec<Lie> {
         let mut lies = Vec::new();
-        for view in self.views() {
-            if self.leads(view) && (view == View(0) || self.knows.openings.contains_key(&view)) {
-                self.add_prepares(view, &mut lies);
-            }
-            if !self.leads(view) {
-                self.add_commits(view, &mut lies);
-            }
-            for slot in self.knows.heard.rewritable(view) {
-                self.told.add(&mut lies, "prepare-rewritten", view, slot, 0);
-            }
-            self.add_changes(view, &mut lies);
+        for view in self.liar.views() {
+            self.liar.add_orders(view, &mut lies);
+            self.liar.add_changes(view, &CHANGES, &mut lies);
             self.add_openings(view, &mut lies);
-            let entered = self.used.contains(&Position::new(view, Position::COMMITMENT));
-            if self.knows.openings.contains_key(&view) && !entered {
-                self.told.add(&mut lies, "enter", view, Slot(0), 0);
+            let entered = self.liar.used.contains(&Position::new(view, Position::COMMITMENT));
+            if self.liar.openings.contains_key(&view) && !entered {
+                self.liar.told.add(&mut lies, "enter", view, Slot(0), 0);
             }
-            if view > View(0) && view >= self.knows.heard.highest {
-                self.told.add(&mut lies, "ask", view, Slot(0), 0);
-            }
+            self.liar.add_ask(view, &mut lies);
         }
-        let about_states = ["checkpoint", "checkpoint-false"];
-        self.told.add_shared(&mut lies, &self.knows.heard, &about_states, self.at());
+        self.liar.add_shared(&mut lies);
         lies
     }
 
     fn tell(&mut self, lie: &Lie, hand: &mut dyn Hand) -> Option<Bytes> {
         if lie.kind == "prepare-rewritten" {
-            let Made { author, tag, proposal } = self.knows.heard.rewrite(lie.view, lie.slot)?;
-            self.told.remember(lie);
-            let message = Message::Prepare { view: lie.view, slot: lie.slot, proposal };
-            return Some(encode(author, &tag, &message));
+            let (author, tag, order) = self.liar.rewrite(lie)?;
+            return Some(encode(author, &tag, &Message::Order(order)));
         }
         let message = self.compose(lie, hand)?;
-        let digest = message.statement(&self.membership.domain());
-        let tag = match message.auth() {
-            Auth::Channel => {
-                self.told.remember(lie);
-                AuthTag::Channel
-            }
-            Auth::Signature => {
-                self.told.remember(lie);
-                AuthTag::Signature(hand.sign(&digest))
-            }
-            // The position is used up, which is memory enough.
-            Auth::Usig(position) => {
-                let ui = hand.certify(position, &digest).ok()?;
-                self.note_certified(position);
-                AuthTag::Usig(ui)
-            }
-        };
-        let wire = encode(self.me, &tag, &message);
+        let tag = self.liar.authenticate(lie, &message, hand)?;
+        let wire = encode(self.liar.me, &tag, &message);
         self.hear(&wire);
         Some(wire)
     }

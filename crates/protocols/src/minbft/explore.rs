@@ -22,7 +22,7 @@ pub fn is_settled(status: &Status, wire: &Bytes) -> bool {
         Message::ViewChange(change) => past(change.view),
         Message::NewView(opening) => past(opening.view),
         Message::Acknowledge { view, .. } | Message::Enter { view, .. } => past(view),
-        Message::Prepare { view, .. } | Message::Commit { view, .. } => past(view) && !between,
+        Message::Order(order) => past(order.place().0) && !between,
         // While draining, an ask for this very view may yet travel in the VIEW-CHANGE.
         Message::Shared(Shared::RequestViewChange { view }) => {
             view <= status.view && status.phase != "draining"

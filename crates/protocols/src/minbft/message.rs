@@ -1,52 +1,26 @@
 //! What replicas say to each other, and what each statement covers.
 
 use super::certificate::{NewView, ViewChange};
+use crate::common::counters::certificate::Opened;
+use crate::common::counters::order::Order;
+use crate::common::counters::{Bug, Terms};
 use crate::common::message::{self, More, Statements, decode_flag};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use pentarchy_core::auth::Auth;
-use pentarchy_core::batch::Proposal;
 use pentarchy_core::counter::Position;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
-use pentarchy_core::protocol;
+use pentarchy_core::mutant;
+use pentarchy_core::protocol::{self, Topic};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
-
-/// The counter position at which a view's primary proposes a slot and its backups commit to it.
-/// Behind ENTER, which is the view's first commitment.
-#[must_use]
-pub const fn position(view: View, slot: Slot) -> Position {
-    Position::new(view, slot.0.saturating_add(Position::COMMITMENT))
-}
-
-/// The slot whose commitment stands at an index, if one does.
-#[must_use]
-pub const fn slot_at(index: u64) -> Option<Slot> {
-    if index > Position::COMMITMENT { Some(Slot(index - Position::COMMITMENT)) } else { None }
-}
 
 /// See the table in the [module page](super).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// The primary orders a batch; its own commitment to it.
-    Prepare {
-        /// The view.
-        view: View,
-        /// The slot.
-        slot: Slot,
-        /// What to order.
-        proposal: Arc<Proposal>,
-    },
-    /// A backup commits to a PREPARE.
-    Commit {
-        /// The view.
-        view: View,
-        /// The slot.
-        slot: Slot,
-        /// Digest of the proposal.
-        batch: Digest,
-    },
+    /// PREPARE or COMMIT.
+    Order(Order),
     /// A replica leaves all lower views and shows what it committed to.
     ViewChange(Arc<ViewChange>),
     /// The new primary opens its view with what a quorum showed.
@@ -64,6 +38,13 @@ pub enum Message {
         view: View,
         /// Digest of the NEW-VIEW's statement.
         opening: Digest,
+    },
+    /// A client: see to it that what you executed there becomes final.
+    Settle {
+        /// The view in which it was executed.
+        view: View,
+        /// The slot.
+        slot: Slot,
     },
     /// What every protocol says.
     Shared(Shared),
@@ -105,22 +86,50 @@ impl Wire for Steps {
     }
 }
 
-/// What replicas sign beside view changes.
-pub const STATEMENTS: Statements = Statements {
-    request_view_change: "minbft request-view-change",
-    checkpoint: "minbft checkpoint",
+/// Names and numbers of MinBFT. Its slots come behind ENTER, which is a view's first commitment.
+pub const TERMS: Terms = Terms {
+    prepare: "minbft prepare",
+    commit: "minbft commit",
+    view_change: "minbft view-change",
+    new_view: "minbft new-view",
+    members: "minbft members",
+    signed: Statements {
+        request_view_change: "minbft request-view-change",
+        checkpoint: "minbft checkpoint",
+    },
+    before_slots: Position::COMMITMENT,
+    has: is_on,
 };
+
+/// Whether a seeded bug is on that all protocols on counters have.
+fn is_on(bug: Bug) -> bool {
+    match bug {
+        Bug::DecideWithF => mutant!("minbft.decide-with-f"),
+        Bug::FlightLeaks => mutant!("minbft.flight-leaks"),
+        Bug::PrepareOfAnyView => mutant!("minbft.prepare-of-any-view"),
+        Bug::CommitOfAnyView => mutant!("minbft.commit-of-any-view"),
+        Bug::CommitSkipsGaps => mutant!("minbft.commit-skips-gaps"),
+        Bug::CommitNotKept => mutant!("minbft.commit-not-kept"),
+        Bug::CommitmentNotKeptAgain => mutant!("minbft.commitment-not-kept-again"),
+        Bug::OnlyAuthorsRepeat => mutant!("minbft.only-authors-repeat"),
+        Bug::HidesLastCommitment => mutant!("minbft.hides-last-commitment"),
+        Bug::OmissionNotChecked => mutant!("minbft.omission-not-checked"),
+        Bug::MembersNotChecked => mutant!("minbft.members-not-checked"),
+        Bug::NewViewOnLowestBase => mutant!("minbft.new-view-on-lowest-base"),
+        Bug::NewViewTakesShortest => mutant!("minbft.new-view-takes-shortest"),
+        Bug::NothingTakenOver => mutant!("minbft.nothing-taken-over"),
+        Bug::OwnPreparesForgotten => mutant!("minbft.own-prepares-forgotten"),
+        Bug::SaysNothingAgain => mutant!("minbft.says-nothing-again"),
+    }
+}
 
 /// One line for traces.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Prepare { view, slot, proposal } => {
-                write!(f, "Prepare {view} {slot} {:?}", proposal.items)
-            }
-            Self::Commit { view, slot, .. } => write!(f, "Commit {view} {slot}"),
+            Self::Order(order) => order.fmt(f),
             Self::ViewChange(change) => {
-                let entry = change.entry.as_ref().map(|entry| (entry.view, entry.end()));
+                let entry = change.entry.as_ref().map(|entry| (entry.view(), entry.end()));
                 let (low, shown) = (change.checkpoint.slot, change.shown());
                 write!(f, "ViewChange {} from {low} to {shown}", change.view)?;
                 entry.map_or(Ok(()), |(view, end)| write!(f, ", {view} took over to {end}"))
@@ -128,21 +137,15 @@ impl fmt::Debug for Message {
             Self::NewView(opening) => {
                 let start = opening.start();
                 let members: Vec<_> = opening.members.iter().map(|member| member.author).collect();
-                let end = Slot(start.base.0.saturating_add(start.list.len() as u64));
+                let end = start.end();
                 write!(f, "NewView {} of {members:?}, {} to {end}", opening.view, start.base)
             }
             Self::Acknowledge { view, .. } => write!(f, "Acknowledge {view}"),
             Self::Enter { view, .. } => write!(f, "Enter {view}"),
+            Self::Settle { view, slot } => write!(f, "Settle {view} {slot}"),
             Self::Shared(message) => message.fmt(f),
         }
     }
-}
-
-/// What a PREPARE's certificate covers. The batch enters by its digest, so that the header
-/// convinces without the body.
-#[must_use]
-pub fn prepare_statement(domain: &Domain, view: View, slot: Slot, batch: &Digest) -> Digest {
-    domain.statement("minbft prepare").u64(view.0).u64(slot.0).digest(batch).finish()
 }
 
 /// What an ACKNOWLEDGE's certificate covers.
@@ -154,44 +157,47 @@ pub fn acknowledge_statement(domain: &Domain, view: View, opening: &Digest) -> D
 impl protocol::Message for Message {
     fn auth(&self) -> Auth {
         match self {
-            Self::Prepare { view, slot, .. } | Self::Commit { view, slot, .. } => {
-                Auth::Usig(position(*view, *slot))
-            }
+            Self::Order(order) => order.auth(&TERMS),
             Self::ViewChange(change) => Auth::Usig(Position::new(change.view, Position::LEAVE)),
             Self::NewView(opening) => Auth::Usig(Position::new(opening.view, Position::OPEN)),
             Self::Acknowledge { view, .. } => Auth::Usig(Position::new(*view, Position::OPEN)),
             Self::Enter { view, .. } => Auth::Usig(Position::new(*view, Position::COMMITMENT)),
+            Self::Settle { .. } => Auth::Channel,
             Self::Shared(message) => message.auth(),
         }
     }
 
     fn kind(&self) -> &'static str {
         match self {
-            Self::Prepare { .. } => "prepare",
-            Self::Commit { .. } => "commit",
+            Self::Order(order) => order.kind(),
             Self::ViewChange(_) => "view_change",
             Self::NewView(_) => "new_view",
             Self::Acknowledge { .. } => "acknowledge",
             Self::Enter { .. } => "enter",
+            Self::Settle { .. } => "settle",
             Self::Shared(message) => message.kind(),
+        }
+    }
+
+    fn topic(&self) -> Option<Topic> {
+        match self {
+            Self::Shared(message) => message.topic(),
+            _ => None,
         }
     }
 
     fn statement(&self, domain: &Domain) -> Digest {
         match self {
-            Self::Prepare { view, slot, proposal } => {
-                prepare_statement(domain, *view, *slot, &proposal.digest())
-            }
-            Self::Commit { view, slot, batch } => {
-                domain.statement("minbft commit").u64(view.0).u64(slot.0).digest(batch).finish()
-            }
+            Self::Order(order) => order.statement(domain, &TERMS),
             Self::ViewChange(change) => change.statement(domain),
             Self::NewView(opening) => opening.statement(domain),
             Self::Acknowledge { view, opening } => acknowledge_statement(domain, *view, opening),
             Self::Enter { view, opening } => {
                 domain.statement("minbft enter").u64(view.0).digest(opening).finish()
             }
-            Self::Shared(message) => message.statement(domain, &STATEMENTS),
+            // The channel vouches for the sender.
+            Self::Settle { .. } => Digest::default(),
+            Self::Shared(message) => message.statement(domain, &TERMS.signed),
         }
     }
 }
@@ -199,18 +205,7 @@ impl protocol::Message for Message {
 impl Wire for Message {
     fn encode(&self, to: &mut Writer) {
         match self {
-            Self::Prepare { view, slot, proposal } => {
-                to.u8(0);
-                view.encode(to);
-                slot.encode(to);
-                proposal.encode(to);
-            }
-            Self::Commit { view, slot, batch } => {
-                to.u8(1);
-                view.encode(to);
-                slot.encode(to);
-                batch.encode(to);
-            }
+            Self::Order(order) => order.encode(to),
             Self::ViewChange(change) => {
                 to.u8(2);
                 change.encode(to);
@@ -224,26 +219,23 @@ impl Wire for Message {
                 view.encode(to);
                 opening.encode(to);
             }
+            Self::Settle { view, slot } => {
+                to.u8(6);
+                view.encode(to);
+                slot.encode(to);
+            }
             Self::Shared(message) => message.encode(to),
         }
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match from.u8()? {
-            0 => Self::Prepare {
-                view: View::decode(from)?,
-                slot: Slot::decode(from)?,
-                proposal: Arc::new(Proposal::decode(from)?),
-            },
-            1 => Self::Commit {
-                view: View::decode(from)?,
-                slot: Slot::decode(from)?,
-                batch: Digest::decode(from)?,
-            },
+            tag @ (0 | 1) => Self::Order(Order::decode(tag, from)?),
             2 => Self::ViewChange(Arc::new(ViewChange::decode(from)?)),
             3 => Self::NewView(Arc::new(NewView::decode(from)?)),
             4 => Self::Acknowledge { view: View::decode(from)?, opening: Digest::decode(from)? },
             5 => Self::Enter { view: View::decode(from)?, opening: Digest::decode(from)? },
+            6 => Self::Settle { view: View::decode(from)?, slot: Slot::decode(from)? },
             tag => Self::Shared(Shared::decode(tag, from)?),
         })
     }

@@ -7,6 +7,10 @@
 //! certifies another there. `docs/protocols/minbft.md` has the figure, the argument and the table
 //! of repairs.
 //!
+//! The same replica is one of MinZyzzyva (section 5) if it executes what is ordered at once:
+//! `speculation.rs`, with `client.rs`, and `docs/protocols/minzyzzyva.md`. As `minzyzzyva-2010` its
+//! views begin as printed, which is not safe: for the museum.
+//!
 //! # Messages
 //! | message | who | convinces by | says |
 //! | --- | --- | --- | --- |
@@ -16,6 +20,7 @@
 //! | `NewView` | primary | counter `v:1` | a quorum of VIEW-CHANGEs; what follows from them |
 //! | `Acknowledge` | backup | counter `v:1` | I checked that NEW-VIEW and hold its batches |
 //! | `Enter` | all | counter `v:2` | `f + 1` checked it; I commit to it |
+//! | `Settle` | client | channel | of MinZyzzyva: see to it that this slot becomes final |
 //! | `Shared` | | | what all protocols say: [`crate::common::message::Shared`] |
 //!
 //! # Normal case
@@ -39,6 +44,7 @@
 
 mod byzantine;
 mod certificate;
+mod client;
 mod explore;
 mod message;
 mod moot;
@@ -48,13 +54,16 @@ mod record;
 mod renew;
 mod replica;
 mod resend;
+mod speculation;
 #[cfg(test)]
 mod tests;
 mod view_change;
 
+pub use crate::common::counters::order::Order;
 pub use byzantine::Byzantine;
-pub use certificate::{CertifiedViewChange, Entry, NewView, Prepared, Start, ViewChange};
+pub use certificate::{Entry, NewView, ViewChange};
+pub use client::MinZyzzyvaClient;
 pub use explore::{STARTS, is_settled};
 pub use message::{Message, Steps};
 pub use record::Record;
-pub use replica::MinBft;
+pub use replica::{MinBft, MinZyzzyva, MinZyzzyva2010, OnUsig};

@@ -1,52 +1,26 @@
 //! What need not be checked any more (`common/frame/mooting.rs`).
-//!
-//! There are no streams of a sender's certificates to follow: each certificate names its view and
-//! slot, and a VIEW-CHANGE shows by itself what its sender committed to. So whatever changes
-//! nothing can be dropped.
 
 use super::message::Message;
-use super::replica::{MinBft, Phase, SlotState};
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, Slot, View};
+use super::replica::{OnUsig, Phase};
+use pentarchy_core::ids::{ReplicaId, View};
 
-impl MinBft {
+impl<const KIND: usize> OnUsig<KIND> {
     /// Whether nothing follows from a message, because of where this replica is. Of what it said
     /// itself everything counts.
     pub(super) fn says_nothing_new(&self, author: ReplicaId, message: &Message) -> bool {
         author != self.frame.me
             && match message {
-                Message::Prepare { view, slot, .. } => {
-                    self.is_elsewhere(*view, *slot) || self.is_prepare_known(*view, *slot)
-                }
-                Message::Commit { view, slot, batch } => {
-                    self.is_elsewhere(*view, *slot) || self.is_commit_known(*view, *slot, *batch)
-                }
+                Message::Order(order) => self.slots.is_moot(&self.frame, order),
                 Message::ViewChange(change) => self.frame.is_leaving_moot(author, change.view),
                 Message::NewView(opening) => self.is_opening_moot(opening.view),
                 Message::Acknowledge { view, .. } => {
                     *view != self.frame.view || self.frame.is_entered()
                 }
                 Message::Enter { view, .. } => *view != self.frame.view,
+                // Refused from replicas at the door.
+                Message::Settle { .. } => true,
                 Message::Shared(message) => self.frame.is_shared_moot(author, message),
             }
-    }
-
-    /// Another view than the one that orders here or is about to, or a slot outside the window.
-    fn is_elsewhere(&self, view: View, slot: Slot) -> bool {
-        let other_view = view != self.frame.view && view != self.frame.entered;
-        other_view || !self.window.contains(slot)
-    }
-
-    fn is_prepare_known(&self, view: View, slot: Slot) -> bool {
-        let known = |state: &SlotState| state.prepare.is_some();
-        view == self.frame.entered && self.window.get(slot).is_some_and(known)
-    }
-
-    fn is_commit_known(&self, view: View, slot: Slot, batch: Digest) -> bool {
-        let is_decided = |state: &SlotState| {
-            state.decided && state.prepare.is_some() && state.batch == Some(batch)
-        };
-        view == self.frame.entered && self.window.get(slot).is_some_and(is_decided)
     }
 
     fn is_opening_moot(&self, view: View) -> bool {

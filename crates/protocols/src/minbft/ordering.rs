@@ -1,43 +1,40 @@
 //! Normal case: propose, commit, decide (MinBFT section 4). What is decided is executed in order
-//! (`common/frame/execution.rs`).
+//! (`common/frame/execution.rs`). What executes before that: `speculation.rs`.
 
 use super::message::Message;
-use super::record::Record;
-use super::replica::{MinBft, Phase, SlotState};
+use super::replica::OnUsig;
+use crate::common::counters::certificate::Opened;
+use crate::common::counters::order::Order;
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::{ChangesViews, Orders, Settles};
+use crate::common::frame::hooks::{ChangesViews, Orders};
 use crate::common::frame::repair::Repair;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Slot, View};
-use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Effects, Finding, To};
-use pentarchy_core::votes::Cast;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::protocol::Effects;
 
-impl Orders for MinBft {
+impl<const KIND: usize> Orders for OnUsig<KIND> {
     fn ordered(&self, slot: Slot) -> Option<Digest> {
-        self.window.get(slot)?.batch
+        self.slots.ordered(slot)
     }
 
-    fn decided(&mut self, slot: Slot, _out: &mut Effects<Self>) -> Option<Digest> {
-        let may_tell = self.frame.may_tell(slot);
-        self.window.get(slot).filter(|state| state.decided && may_tell)?.batch
-    }
-
-    fn propose(&mut self, out: &mut Effects<Self>) {
-        while self.in_flight < self.frame.tuning.proposals_in_flight
-            && let Some((slot, proposal)) = self.frame.take_proposal(out)
-        {
-            self.in_flight += 1;
-            self.looping.insert((self.frame.view, slot));
-            let view = self.frame.view;
-            out.persist(Record::Prepare { view, slot, proposal: proposal.clone() });
-            self.say(Message::Prepare { view, slot, proposal }, out);
+    fn decided(&mut self, slot: Slot, out: &mut Effects<Self>) -> Option<Digest> {
+        if Self::SPECULATES {
+            self.executable(slot, out)
+        } else {
+            self.slots.decided(&self.frame, slot)
         }
     }
 
+    fn propose(&mut self, out: &mut Effects<Self>) {
+        self.slots.propose(&mut self.frame, out);
+    }
+
     fn vote(&mut self, out: &mut Effects<Self>) {
-        while !self.frame.is_primary() && self.commit_next(out) {}
+        // What speculates commits only when somebody needs that.
+        if !Self::SPECULATES {
+            self.slots.commit(&mut self.frame, out);
+        }
     }
 
     fn bodies_changed(&mut self, out: &mut Effects<Self>) {
@@ -47,146 +44,38 @@ impl Orders for MinBft {
     }
 
     fn window_moved(&mut self, low: Slot) {
-        self.advance_window(low);
-        self.recount_in_flight();
+        let decided = self.enters.voters().len() >= self.frame.quorum();
+        let taken_over = self.entry.as_ref().map(|entry| (entry.start(), decided));
+        self.slots.advance_window(&mut self.frame, low, taken_over);
+        self.speculation.asking.retain(|slot, _| *slot > low);
     }
 }
 
-/// What it executes is final.
-impl Settles for MinBft {
-    fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
-        Some(state)
-    }
-}
-
-impl MinBft {
-    /// MinBFT section 4, step 2 at the receivers.
-    pub(super) fn on_prepare(
+impl<const KIND: usize> OnUsig<KIND> {
+    /// MinBFT section 4, steps 2 and 3 at the receivers.
+    pub(super) fn on_order(
         &mut self,
         verified: Verified<Message>,
-        view: View,
-        slot: Slot,
+        order: &Order,
         out: &mut Effects<Self>,
     ) {
-        if verified.author == self.frame.me {
-            // Others may pass on earlier ones while this one waits for the disk.
-            self.looping.remove(&(view, slot));
-            if view == self.frame.entered {
-                self.frame.note_spoken(slot);
+        match order {
+            Order::Prepare { .. } => {
+                let taken_over = self.taken_over();
+                if self.slots.on_prepare(&mut self.frame, verified, taken_over, out) {
+                    self.bodies_changed(out);
+                }
+                self.leave(out);
             }
-        }
-        if view != self.frame.entered && !mutant!("minbft.prepare-of-any-view") {
-            self.frame.keep_early(verified, view, Some(slot));
-        } else if self.store_prepare(verified, slot, out) {
-            // It may be of the view that is being left, and bring what the next one waits for.
-            self.bodies_changed(out);
-        }
-        if self.phase == Phase::Draining {
-            self.leave(out);
-        }
-    }
-
-    fn store_prepare(
-        &mut self,
-        verified: Verified<Message>,
-        slot: Slot,
-        out: &mut Effects<Self>,
-    ) -> bool {
-        let taken_over = self.entry.as_ref().is_some_and(|entry| slot <= entry.end());
-        let Some(state) = self.window.get_mut(slot) else { return false };
-        if taken_over || state.prepare.is_some() {
-            return false;
-        }
-        let message = verified.message.clone();
-        let Message::Prepare { proposal, .. } = &*message else { return false };
-        let batch = proposal.digest();
-        state.batch = Some(batch);
-        state.commits.cast(verified.author, batch);
-        state.prepare = Some(verified.clone());
-        self.frame.on_proposal(verified.author, slot, proposal, out);
-        self.decide(slot);
-        self.frame.show_left_out(&verified, out);
-        true
-    }
-
-    /// MinBFT section 4, step 3 at the receivers.
-    pub(super) fn on_commit(
-        &mut self,
-        verified: Verified<Message>,
-        view: View,
-        slot: Slot,
-        batch: Digest,
-        out: &mut Effects<Self>,
-    ) {
-        if view != self.frame.entered && !mutant!("minbft.commit-of-any-view") {
-            self.frame.keep_early(verified, view, Some(slot));
-            return;
-        }
-        let Some(state) = self.window.get_mut(slot) else { return };
-        if verified.author == self.frame.me {
-            state.own_commit = Some(verified.clone());
-            self.frame.note_spoken(slot);
-        }
-        if state.commits.cast(verified.author, batch) == Cast::Counted {
-            if state.prepare.is_some() && state.batch != Some(batch) {
-                out.report(verified.author, Finding::MismatchedCommit { view, slot });
+            Order::Commit { view, slot, batch } => {
+                let vote = (*view, *slot, *batch);
+                let author = verified.author;
+                if self.slots.on_commit(&mut self.frame, verified, vote, out) {
+                    self.note_commit(author, *slot, out);
+                    self.advance(out);
+                    self.watch_gap(*slot, out);
+                }
             }
-            self.decide(slot);
-            self.advance(out);
-            self.watch_gap(slot, out);
-        }
-    }
-
-    /// `f + 1` commitments to what the PREPARE orders decide the slot.
-    fn decide(&mut self, slot: Slot) {
-        let quorum = self.frame.quorum();
-        let Some(state) = self.window.get_mut(slot) else { return };
-        let (Some(batch), Some(_), false) = (state.batch, &state.prepare, state.decided) else {
-            return;
-        };
-        let enough = if mutant!("minbft.decide-with-f") { quorum - 1 } else { quorum };
-        if state.commits.count(&batch) >= enough {
-            state.decided = true;
-            if self.frame.leads(self.frame.entered) && !mutant!("minbft.flight-leaks") {
-                self.in_flight = self.in_flight.saturating_sub(1);
-            }
-        }
-    }
-
-    /// Commits to the next slot, if its PREPARE is here with the whole batch and its time has come.
-    /// In slot order, because the counter cannot go back to a slot that was left out.
-    fn commit_next(&mut self, out: &mut Effects<Self>) -> bool {
-        let skip = mutant!("minbft.commit-skips-gaps")
-            && self.window.get(self.frame.next_slot).is_some_and(|state| state.prepare.is_none());
-        let slot = if skip { self.frame.next_slot.next() } else { self.frame.next_slot };
-        let Some(SlotState { prepare: Some(prepare), batch: Some(batch), .. }) =
-            self.window.get(slot).filter(|_| self.frame.has_vote_room(slot))
-        else {
-            return false;
-        };
-        let (batch, primary, record) = (*batch, prepare.author, Record::Commit(prepare.clone()));
-        let Some(body) = self.frame.bodies.get(&batch) else { return false };
-        let time = body.time;
-        if self.frame.is_future(time) {
-            self.frame.wait_for_clock(slot, time, Some(primary), out);
-            return false;
-        }
-        self.frame.persist_named(&batch, out);
-        if !mutant!("minbft.commit-not-kept") {
-            out.persist(record);
-        }
-        self.frame.note_vote(slot, &batch);
-        self.frame.next_slot = slot.next();
-        out.send(To::All, Message::Commit { view: self.frame.view, slot, batch });
-        true
-    }
-
-    /// Own proposals in the window that are not decided.
-    fn recount_in_flight(&mut self) {
-        if self.frame.leads(self.frame.entered) {
-            let open = |state: &SlotState| state.prepare.is_some() && !state.decided;
-            let count = self.window.iter().filter(|(_, state)| open(state)).count() as u64;
-            self.in_flight = count + self.looping.len() as u64;
         }
     }
 }

@@ -1,8 +1,7 @@
 //! What a replica keeps across a crash.
 //!
-//! Each record is persisted before the message that rests on it is sent: a commitment before the
-//! COMMIT, with the batch that it commits to. Slots are not logged as decided: whoever committed
-//! says so again, and `f + 1` commitments decide as before.
+//! Each record is persisted before the message that rests on it is sent
+//! ([`crate::common::counters::record`]).
 //!
 //! Signed messages need no record. A request for a view is made again if there is still a reason,
 //! and a checkpoint is signed again when execution gets there.
@@ -13,11 +12,11 @@
 
 use super::certificate::{Entry, NewView, ViewChange};
 use super::message::Message;
+use crate::common::counters::record::Noted;
 use crate::common::record::Kept;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
-use pentarchy_core::batch::Proposal;
-use pentarchy_core::ids::{Slot, View};
+use pentarchy_core::ids::View;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// One thing that a replica does not forget.
@@ -25,17 +24,8 @@ use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 pub enum Record {
     /// What every protocol keeps. A batch is one that the next NEW-VIEW takes over.
     Kept(Kept),
-    /// As primary, this replica proposes.
-    Prepare {
-        /// The view.
-        view: View,
-        /// The slot.
-        slot: Slot,
-        /// What to order.
-        proposal: Arc<Proposal>,
-    },
-    /// This replica commits to that PREPARE.
-    Commit(Verified<Message>),
+    /// What it said by its counter.
+    Noted(Noted<Message>),
     /// This replica leaves all lower views, showing this.
     Leave(Arc<ViewChange>),
     /// As primary, this replica opens its view with this.
@@ -44,8 +34,6 @@ pub enum Record {
     Acknowledge(Verified<Message>),
     /// This replica enters its view.
     Enter(Entry),
-    /// What this replica said, under the certificate that it was given.
-    Said(Verified<Message>),
     /// In this view this replica committed last. It has left it, or is about to.
     Entered(Entry),
     /// This replica gave up all lower views, and has said nothing in this one.
@@ -56,16 +44,7 @@ impl Wire for Record {
     fn encode(&self, to: &mut Writer) {
         match self {
             Self::Kept(record) => record.encode(to),
-            Self::Prepare { view, slot, proposal } => {
-                to.u8(0);
-                view.encode(to);
-                slot.encode(to);
-                proposal.encode(to);
-            }
-            Self::Commit(prepare) => {
-                to.u8(1);
-                prepare.encode(to);
-            }
+            Self::Noted(record) => record.encode(to),
             Self::Leave(change) => {
                 to.u8(2);
                 change.encode(to);
@@ -82,10 +61,6 @@ impl Wire for Record {
                 to.u8(5);
                 entry.encode(to);
             }
-            Self::Said(message) => {
-                to.u8(6);
-                message.encode(to);
-            }
             Self::Entered(entry) => {
                 to.u8(7);
                 entry.encode(to);
@@ -98,17 +73,13 @@ impl Wire for Record {
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match from.u8()? {
-            0 => Self::Prepare {
-                view: View::decode(from)?,
-                slot: Slot::decode(from)?,
-                proposal: Arc::new(Proposal::decode(from)?),
-            },
-            1 => Self::Commit(Verified::decode(from)?),
+            tag @ (0 | 1 | Noted::<Message>::SAID | Noted::<Message>::EXECUTED) => {
+                Self::Noted(Noted::decode(tag, from)?)
+            }
             2 => Self::Leave(Arc::new(ViewChange::decode(from)?)),
             3 => Self::Open(Arc::new(NewView::decode(from)?)),
             4 => Self::Acknowledge(Verified::decode(from)?),
             5 => Self::Enter(Entry::decode(from)?),
-            6 => Self::Said(Verified::decode(from)?),
             7 => Self::Entered(Entry::decode(from)?),
             8 => Self::Left(View::decode(from)?),
             tag => Self::Kept(Kept::decode(tag, from)?),

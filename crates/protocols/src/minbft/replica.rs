@@ -1,46 +1,33 @@
 //! The replica: its state, and where each event goes.
 
-use super::certificate::Entry;
-use super::message::{Message, STATEMENTS, Shared, Steps};
+use super::certificate::{Entry, ViewChange};
+use super::message::{Message, Shared, Steps, TERMS};
 use super::record::Record;
+use super::speculation::Speculation;
 use super::view_change::Opening;
 use crate::common::certificate::Check;
-use crate::common::checks::batch;
+use crate::common::counters::Counted;
+use crate::common::counters::certificate::Opened;
+use crate::common::counters::order::Order;
+use crate::common::counters::record::Noted;
+use crate::common::counters::slots::Slots;
 use crate::common::frame::Frame;
 use crate::common::frame::changing::Changing;
 use crate::common::frame::events::Events;
 use crate::common::frame::hooks::{Framed, Settles};
-use crate::common::message::{Statements, in_bounds};
+use crate::common::message::Statements;
 use crate::common::record::Kept;
 use crate::common::timer::Timer;
-use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, Slot, View};
-use pentarchy_core::limits::REPLICAS_MAX;
+use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Effects, Event, Protocol, Reject, Rules, Setup, Status};
 use pentarchy_core::quorum::Quorums;
 use pentarchy_core::votes::Votes;
-use pentarchy_core::window::Window;
-
-/// What is known of a slot, in the view that was entered last.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct SlotState {
-    /// The batch it orders: by PREPARE, or taken over by the view.
-    pub batch: Option<Digest>,
-    /// The PREPARE.
-    pub prepare: Option<Verified<Message>>,
-    /// Commitments, the primary's PREPARE among them.
-    pub commits: Votes<Digest>,
-    /// This replica's own COMMIT, to send again.
-    pub own_commit: Option<Verified<Message>>,
-    /// Whether a quorum committed.
-    pub decided: bool,
-}
 
 /// Where the replica stands in a view change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -57,9 +44,26 @@ pub(super) enum Phase {
     Acknowledged,
 }
 
-/// One MinBFT replica.
+/// [`OnUsig`]'s parameter: what is decided is executed, as in MinBFT.
+pub const DECIDED: usize = 0;
+/// The same: what is ordered is executed at once, as in MinZyzzyva.
+pub const ORDERED: usize = 1;
+/// The same, with the rules for views as they were printed in 2010, which are not safe. For the
+/// museum.
+pub const PRINTED: usize = 2010;
+
+/// One replica of MinBFT.
+pub type MinBft = OnUsig<DECIDED>;
+
+/// One replica of MinZyzzyva.
+pub type MinZyzzyva = OnUsig<ORDERED>;
+
+/// One replica of MinZyzzyva as it was printed.
+pub type MinZyzzyva2010 = OnUsig<PRINTED>;
+
+/// One replica, of MinZyzzyva if it executes before anything is final, and of MinBFT if not.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct MinBft {
+pub struct OnUsig<const KIND: usize> {
     pub(super) frame: Frame<Self>,
     pub(super) phase: Phase,
     /// How the view that it entered last was opened; none for view 0.
@@ -73,14 +77,10 @@ pub struct MinBft {
     /// What it had in the view that it is about to leave, while it waits for its own PREPAREs: if
     /// it crashes now, it is in there again, and others may need that.
     pub(super) behind: Option<Behind>,
-    /// Own PREPAREs, VIEW-CHANGEs and NEW-VIEWs that have not come back, if records are kept: until
-    /// then nothing else holds them.
-    pub(super) unheard: Vec<Message>,
-    pub(super) window: Window<SlotState>,
-    /// Proposals of this primary, in this view, that are not decided.
-    pub(super) in_flight: u64,
-    /// PREPAREs of this primary that have not come back by loopback.
-    pub(super) looping: BTreeSet<(View, Slot)>,
+    /// What is ordered in the view that was entered last.
+    pub(super) slots: Slots<Self>,
+    /// What of that was executed and is not final.
+    pub(super) speculation: Speculation,
 }
 
 /// Own messages about the current view.
@@ -99,7 +99,7 @@ pub(super) struct Behind {
     pub own: OwnMessages,
 }
 
-impl Protocol for MinBft {
+impl<const KIND: usize> Protocol for OnUsig<KIND> {
     type Message = Message;
     type Timer = Timer;
     type Record = Record;
@@ -107,11 +107,19 @@ impl Protocol for MinBft {
     type Output = Output;
 
     const RULES: Rules = Rules {
-        name: "minbft",
+        name: match KIND {
+            DECIDED => "minbft",
+            PRINTED => "minzyzzyva-2010",
+            _ => "minzyzzyva",
+        },
         replicas_factor: 2,
-        speculative: false,
-        counter: Counter::Usig,
-        source: "Efficient Byzantine fault tolerance, section 4",
+        speculative: Self::SPECULATES,
+        counter: if Self::PRINTED { Counter::Unbound } else { Counter::Usig },
+        source: if Self::SPECULATES {
+            "Efficient Byzantine fault tolerance, section 5"
+        } else {
+            "Efficient Byzantine fault tolerance, section 4"
+        },
     };
 
     fn validate(
@@ -123,15 +131,9 @@ impl Protocol for MinBft {
     ) -> Result<(), Reject> {
         let primary = |view: &View| membership.primary(*view) == author;
         let role = |good: bool| if good { Ok(()) } else { Err(Reject::WrongRole) };
-        let check = || Check::new(membership, verifier);
+        let check = || Check { opened_alone: Self::PRINTED, ..Check::new(membership, verifier) };
         match message {
-            Message::Prepare { view, slot, proposal } => {
-                role(primary(view)).and_then(|()| in_bounds(*slot))?;
-                batch(verifier, proposal)
-            }
-            Message::Commit { view, slot, .. } => {
-                role(!primary(view)).and_then(|()| in_bounds(*slot))
-            }
+            Message::Order(order) => order.validate(membership, verifier, author),
             Message::ViewChange(change) => {
                 let ui = tag.ui().ok_or(Reject::WrongTag)?;
                 change.validate(check(), ui)
@@ -142,10 +144,22 @@ impl Protocol for MinBft {
             }
             Message::Acknowledge { view, .. } => role(!primary(view)),
             Message::Enter { .. } => Ok(()),
+            Message::Settle { .. } => Err(Reject::WrongRole),
             Message::Shared(message) => {
                 let vouching = Self::vouching(membership.quorums());
-                message.validate(membership, verifier, &Self::STATEMENTS, vouching)
+                message.validate(membership, verifier, &TERMS.signed, vouching)
             }
+        }
+    }
+
+    fn validate_client(
+        _membership: &Membership,
+        _verifier: &dyn Verifier,
+        message: &Message,
+    ) -> Result<(), Reject> {
+        match message {
+            Message::Settle { .. } if Self::SPECULATES => Ok(()),
+            _ => Err(Reject::WrongRole),
         }
     }
 
@@ -158,11 +172,10 @@ impl Protocol for MinBft {
             opening: None,
             own: OwnMessages::default(),
             behind: None,
-            unheard: Vec::new(),
-            window: Window::new(setup.membership.base.slot, setup.tuning.window_slots),
-            in_flight: 0,
-            looping: BTreeSet::new(),
+            slots: Slots::new(setup.membership.base.slot, setup.tuning.window_slots),
+            speculation: Speculation::default(),
         };
+        replica.speculation.last_final = replica.frame.executed;
         replica.begin(&setup, log, out);
         replica
     }
@@ -172,8 +185,7 @@ impl Protocol for MinBft {
             Event::Message(message) => self.on_message(message, out),
             Event::Timeout(timer) => self.on_timeout(timer, out),
             Event::Input(input) => self.on_input(input, out),
-            // Refused at the door: clients of this protocol only ask.
-            Event::Client(..) => {}
+            Event::Client(client, message) => self.on_client(client, &message, out),
         }
     }
 
@@ -184,15 +196,11 @@ impl Protocol for MinBft {
     fn assert_invariants(&self) {
         self.frame.assert_invariants();
         assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
-        let entry = self.entry.as_ref().map(|entry| entry.view);
+        let entry = self.entry.as_ref().map(Opened::view);
         assert_eq!(entry.unwrap_or_default(), self.frame.entered);
-        assert_eq!(self.window.low(), self.frame.stable.slot);
+        self.slots.assert_invariants(&self.frame);
+        self.assert_speculation();
         assert!(self.behind.is_none() || self.phase == Phase::Draining);
-        assert!(self.unheard.len() <= self.frame.tuning.window_slots as usize + REPLICAS_MAX);
-        for (slot, state) in self.window.iter() {
-            assert!(!state.decided || state.batch.is_some(), "{slot} is decided without a batch");
-            assert!(state.own_commit.is_none() || slot < self.frame.next_slot);
-        }
     }
 
     fn status(&self) -> Status {
@@ -205,17 +213,19 @@ impl Protocol for MinBft {
     }
 }
 
-impl MinBft {
+impl<const KIND: usize> OnUsig<KIND> {
+    /// Whether it executes before anything is final.
+    pub(super) const SPECULATES: bool = KIND != DECIDED;
+    /// Whether a view begins as soon as its primary says so, and what it took over is final then.
+    pub(super) const PRINTED: bool = KIND == PRINTED;
+
     pub(super) fn on_message(&mut self, verified: Verified<Message>, out: &mut Effects<Self>) {
         let message = verified.message.clone();
         if verified.author == self.frame.me {
-            self.heard(&message);
+            self.slots.heard_own(&message);
         }
         match &*message {
-            Message::Prepare { view, slot, .. } => self.on_prepare(verified, *view, *slot, out),
-            Message::Commit { view, slot, batch } => {
-                self.on_commit(verified, *view, *slot, *batch, out);
-            }
+            Message::Order(order) => self.on_order(verified, order, out),
             Message::ViewChange(change) => {
                 self.on_leaving(verified, change.view, &change.requests, out);
             }
@@ -224,15 +234,17 @@ impl MinBft {
                 self.on_acknowledge(&verified, *view, opening, out);
             }
             Message::Enter { view, opening } => self.on_enter(verified, *view, *opening, out),
+            // Refused from replicas at the door.
+            Message::Settle { .. } => {}
             Message::Shared(message) => self.on_shared(&verified, message, out),
         }
     }
 }
 
-impl Framed for MinBft {
+impl<const KIND: usize> Framed for OnUsig<KIND> {
     type More = Steps;
 
-    const STATEMENTS: Statements = STATEMENTS;
+    const STATEMENTS: Statements = TERMS.signed;
     /// PREPARE or COMMIT; a lying primary may say both.
     const KINDS_PER_SLOT: usize = 2;
     /// Acknowledgement and ENTER.
@@ -256,5 +268,22 @@ impl Framed for MinBft {
     }
     fn frame_mut(&mut self) -> &mut Frame<Self> {
         &mut self.frame
+    }
+}
+
+impl<const KIND: usize> Counted for OnUsig<KIND> {
+    type Entry = Entry;
+
+    fn order(order: Order) -> Message {
+        Message::Order(order)
+    }
+    fn as_order(message: &Message) -> Option<&Order> {
+        if let Message::Order(order) = message { Some(order) } else { None }
+    }
+    fn as_change(message: &Message) -> Option<&Arc<ViewChange>> {
+        if let Message::ViewChange(change) = message { Some(change) } else { None }
+    }
+    fn noted(record: Noted<Message>) -> Record {
+        Record::Noted(record)
     }
 }

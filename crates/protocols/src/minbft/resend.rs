@@ -2,15 +2,15 @@
 //! and NEW-VIEWs of anyone (`common/frame/repair.rs`).
 
 use super::message::{Report, Steps};
-use super::replica::MinBft;
+use super::replica::OnUsig;
 use super::view_change::Opening;
 use crate::common::frame::hooks::Repairs;
-use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
 
-impl Repairs for MinBft {
+impl<const KIND: usize> Repairs for OnUsig<KIND> {
     fn more(&self) -> Steps {
         let opening = self.opening.as_ref();
         let mut acknowledged: ReplicaSet =
@@ -43,17 +43,9 @@ impl Repairs for MinBft {
 
     /// Sends a peer PREPAREs that it lacks and own COMMITs for slots that it has not committed.
     fn answer_slots(&mut self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
-        let first = report.executed.max(self.window.low()).next();
-        for slot in (first.0..=self.window.high().0).map(Slot) {
-            let Some(state) = self.window.get(slot) else { break };
-            let only_own = mutant!("minbft.only-authors-repeat");
-            let prepare = state.prepare.as_ref().filter(|_| slot > report.prepared);
-            let prepare = prepare.filter(|it| !only_own || it.author == self.frame.me);
-            for message in prepare.into_iter().chain(&state.own_commit) {
-                if !self.frame.repeat(from, message, slot > report.prepared, out) {
-                    return;
-                }
-            }
+        self.slots.answer(&mut self.frame, from, report, out);
+        if Self::SPECULATES {
+            self.repeat_commitment(from, report.executed, out);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::message::Shared;
 use super::record::Record;
-use super::{Message, MinBft};
+use super::{Message, MinBft, Order};
 use crate::common::frame::changing::Changing;
 use crate::common::timer::Timer;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -696,7 +696,8 @@ fn a_clock_that_was_not_looked_at_accuses_nobody_and_holds_nobody_up() {
         out.drain().for_each(drop);
         group.request(&[0], 1, 1, b"x");
         let prepare = group.queue.iter().find(|(_, to, wire)| {
-            *to == ReplicaId(1) && matches!(&*group.verified(wire).message, Message::Prepare { .. })
+            *to == ReplicaId(1)
+                && matches!(&*group.verified(wire).message, Message::Order(Order::Prepare { .. }))
         });
         let verified = group.verified(&prepare.expect("the primary proposes").2);
         late.step(Event::Message(verified), &mut out);
@@ -705,7 +706,7 @@ fn a_clock_that_was_not_looked_at_accuses_nobody_and_holds_nobody_up() {
         late.step(Event::Input(Input::Round { now: Millis(now) }), &mut out);
         let effects: Vec<_> = out.drain().collect();
         let commits = effects.iter().filter(|effect| {
-            matches!(effect, Effect::Send { message: Message::Commit { .. }, .. })
+            matches!(effect, Effect::Send { message: Message::Order(Order::Commit { .. }), .. })
         });
         let reports = effects.iter().filter(|effect| matches!(effect, Effect::Report(_)));
         (commits.count(), reports.count())

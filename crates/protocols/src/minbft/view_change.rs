@@ -5,12 +5,12 @@
 //! the NEW-VIEW valid. So a VIEW-CHANGE need not show what the views before its last commitment
 //! rested on, and what a view took over executes only once a quorum has committed to it.
 
-use super::certificate::{
-    CertifiedViewChange, Entry, NewView, Prepared, Start, ViewChange, batch_shown,
-};
+use super::certificate::{Entry, NewView, ViewChange};
 use super::message::Message;
 use super::record::Record;
-use super::replica::{Behind, MinBft, Phase, SlotState};
+use super::replica::{Behind, OnUsig, Phase};
+use crate::common::counters::certificate::{Opened, Start};
+use crate::common::counters::views::{holds_all, persist_bodies, usable_changes};
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::ChangesViews;
@@ -33,23 +33,29 @@ pub struct Opening {
     pub message: Verified<Message>,
     /// What follows from it.
     pub start: Start,
-    /// Digest of its members.
-    pub members: Digest,
     /// Who acknowledged it.
     pub acknowledgements: BTreeMap<ReplicaId, Ui>,
 }
 
 impl Opening {
     /// Of this NEW-VIEW, which nobody has acknowledged.
-    pub(super) fn new(message: Verified<Message>, opening: &NewView, domain: &Domain) -> Self {
-        let (start, members) = (opening.start(), opening.members_digest(domain));
-        Self { message, start, members, acknowledgements: BTreeMap::new() }
+    pub(super) fn new(message: Verified<Message>, opening: &NewView) -> Self {
+        Self { message, start: opening.start(), acknowledgements: BTreeMap::new() }
+    }
+
+    /// Proof of it, once these have acknowledged it; none if the message is no NEW-VIEW.
+    fn entry(&self, acknowledgements: Vec<(ReplicaId, Ui)>, domain: &Domain) -> Option<Entry> {
+        let (Message::NewView(opening), Some(ui)) = (&*self.message.message, self.message.tag.ui())
+        else {
+            return None;
+        };
+        Some(Entry { header: opening.header(*ui, domain), acknowledgements })
     }
 }
 
-impl ChangesViews for MinBft {
+impl<const KIND: usize> ChangesViews for OnUsig<KIND> {
     fn taken_over(&self) -> Slot {
-        self.entry.as_ref().map_or(Slot(0), Entry::end)
+        self.entry.as_ref().map_or(Slot(0), Opened::end)
     }
 
     fn leave_for(&mut self, view: View, out: &mut Effects<Self>) {
@@ -68,31 +74,20 @@ impl ChangesViews for MinBft {
         if self.phase != Phase::Changing || !mine || self.opening.is_some() {
             return;
         }
-        let shown: Vec<_> = self.frame.view_changes.values().cloned().collect();
-        let mut members: Vec<CertifiedViewChange> = Vec::new();
-        for verified in shown {
-            let (Message::ViewChange(change), Some(ui)) = (&*verified.message, verified.tag.ui())
-            else {
-                continue;
-            };
-            if self.holds_shown(change, out) && members.len() < self.frame.quorum() {
-                let (author, ui, change) = (verified.author, *ui, change.clone());
-                members.push(CertifiedViewChange { author, ui, change });
-            }
-        }
+        let mut members = usable_changes(&mut self.frame, out);
+        members.truncate(self.frame.quorum());
         if members.len() == self.frame.quorum() {
             mark!("minbft/open");
             self.phase = Phase::Opening;
             let opening = Arc::new(NewView { view: self.frame.view, members });
-            let start = opening.start();
-            self.persist_bodies(start.base, &start.list, out);
+            persist_bodies(&mut self.frame, &opening.start(), out);
             out.persist(Record::Open(opening.clone()));
-            self.say(Message::NewView(opening), out);
+            self.slots.say(&self.frame, Message::NewView(opening), out);
         }
     }
 }
 
-impl MinBft {
+impl<const KIND: usize> OnUsig<KIND> {
     /// Gives up every lower view.
     pub(super) fn move_to(&mut self, view: View, phase: Phase, out: &mut Effects<Self>) {
         let was_entered = self.frame.is_entered();
@@ -111,6 +106,7 @@ impl MinBft {
     /// Stops wanting batches that only VIEW-CHANGEs of an earlier attempt showed.
     fn drop_idle_wants(&mut self, list: &[Digest]) {
         let ordered: BTreeSet<Digest> = self
+            .slots
             .window
             .iter()
             .filter_map(|(_, state)| state.batch)
@@ -122,72 +118,27 @@ impl MinBft {
     /// Sends VIEW-CHANGE, once every own PREPARE has come back: it must be shown with its
     /// certificate, which only the loopback brings.
     pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
-        if self.phase != Phase::Draining || !self.looping.is_empty() {
+        if self.phase != Phase::Draining || !self.slots.looping.is_empty() {
             return;
         }
         (self.phase, self.behind) = (Phase::Changing, None);
+        let shown_before = self.frame.stable.slot.max(self.taken_over());
+        let mut prepares = self.slots.prepares_to_show(&self.frame, shown_before);
+        if mutant!("minzyzzyva.shows-commitments-only") {
+            prepares.retain(|prepared| prepared.slot <= self.speculation.certified);
+        }
         let change = ViewChange {
             view: self.frame.view,
             requests: self.frame.asks.proof(self.frame.view, self.frame.weak()),
             checkpoint: self.frame.stable.clone(),
             entry: self.entry.clone().filter(|_| !mutant!("minbft.hides-entry")),
-            prepares: self.prepares_to_show(),
+            prepares,
         };
         let change = Arc::new(change);
         if !mutant!("minbft.leaving-not-kept") {
             out.persist(Record::Leave(change.clone()));
         }
-        self.say(Message::ViewChange(change), out);
-    }
-
-    /// The PREPAREs of the entered view behind what it took over and the stable checkpoint, up to
-    /// the last that this replica committed to: those it holds the batches of, and none that a
-    /// lying primary made up with a batch that nobody can find or a time that has not come.
-    fn prepares_to_show(&self) -> Vec<Prepared> {
-        let taken_over = self.entry.as_ref().map_or(Slot(0), Entry::end);
-        let first = self.frame.stable.slot.max(taken_over).next();
-        let hidden = u64::from(mutant!("minbft.hides-last-commitment"));
-        let shown = (first.0..self.frame.next_slot.0 - hidden).map_while(|slot| {
-            let state = self.window.get(Slot(slot))?;
-            let ui = *state.prepare.as_ref()?.tag.ui()?;
-            Some(Prepared { slot: Slot(slot), batch: state.batch?, ui })
-        });
-        shown.collect()
-    }
-
-    /// Keeps the batches that a view takes over.
-    pub(super) fn persist_bodies(&mut self, base: Slot, list: &[Digest], out: &mut Effects<Self>) {
-        for (slot, digest) in (base.0 + 1..).map(Slot).zip(list) {
-            if slot > self.frame.stable.slot {
-                self.frame.persist_body(slot, digest, out);
-            }
-        }
-    }
-
-    /// Whether every batch that a VIEW-CHANGE shows is here; wants those that are not.
-    fn holds_shown(&mut self, change: &ViewChange, out: &mut Effects<Self>) -> bool {
-        let mut complete = true;
-        let low = self.frame.stable.slot.max(change.checkpoint.slot);
-        for slot in (low.0 + 1..=change.shown().0).map(Slot) {
-            if let Some(batch) = batch_shown(change, slot) {
-                complete &= self.holds(slot, batch, out);
-            }
-        }
-        complete
-    }
-
-    /// Whether a batch is here and its time has come: what correct replicas committed to passes
-    /// sooner or later, what a liar made up may never.
-    fn holds(&mut self, slot: Slot, batch: Digest, out: &mut Effects<Self>) -> bool {
-        self.frame.bodies.want(slot, batch);
-        let Some(time) = self.frame.bodies.get(&batch).map(|batch| batch.time) else {
-            return false;
-        };
-        let future = self.frame.is_future(time);
-        if future {
-            self.frame.wait_for_clock(slot, time, None, out);
-        }
-        !future
+        self.slots.say(&self.frame, Message::ViewChange(change), out);
     }
 
     pub(super) fn on_new_view(
@@ -213,7 +164,7 @@ impl MinBft {
         if let Some(proof) = opening.checkpoint() {
             self.adopt(proof.clone(), out);
         }
-        let opening = Opening::new(verified, opening, &self.frame.membership.domain());
+        let opening = Opening::new(verified, opening);
         self.drop_idle_wants(&opening.start.list);
         self.phase = Phase::Changing;
         self.opening = Some(opening);
@@ -231,13 +182,7 @@ impl MinBft {
     pub(super) fn try_acknowledge(&mut self, out: &mut Effects<Self>) {
         let (Phase::Changing, Some(opening)) = (self.phase, &self.opening) else { return };
         let digest = opening.message.digest;
-        let low = self.frame.stable.slot;
-        let slots = (opening.start.base.0 + 1..).map(Slot).zip(opening.start.list.clone());
-        let mut complete = true;
-        for (slot, batch) in slots.filter(|(slot, _)| *slot > low) {
-            complete &= self.holds(slot, batch, out);
-        }
-        if !complete {
+        if !holds_all(&mut self.frame, &opening.start, out) {
             return;
         }
         mark!("minbft/acknowledge");
@@ -245,7 +190,7 @@ impl MinBft {
         let mine = self.frame.leads(self.frame.view);
         if let Some(opening) = self.opening.clone() {
             if !mine {
-                self.persist_bodies(opening.start.base, &opening.start.list, out);
+                persist_bodies(&mut self.frame, &opening.start, out);
             }
             if !mutant!("minbft.acknowledged-not-kept") {
                 out.persist(Record::Acknowledge(opening.message));
@@ -286,77 +231,46 @@ impl MinBft {
 
     /// How many must have found a NEW-VIEW valid, and then have committed to it.
     fn agreed(&self) -> usize {
-        if mutant!("minbft.execute-on-new-view") { 1 } else { self.frame.quorum() }
+        let one = Self::PRINTED || mutant!("minbft.execute-on-new-view");
+        if one { 1 } else { self.frame.quorum() }
     }
 
     /// Enters with the NEW-VIEW's certificate and acknowledgements by `f` others.
     fn try_enter(&mut self, out: &mut Effects<Self>) {
         let (Phase::Acknowledged, Some(opening)) = (self.phase, &self.opening) else { return };
         let others = self.agreed() - 1;
-        let Some(ui) = opening.message.tag.ui() else { return };
         if opening.acknowledgements.len() < others {
             return;
         }
-        mark!("minbft/enter");
-        let acknowledgements = opening.acknowledgements.iter().map(|(id, ui)| (*id, *ui));
-        let entry = Entry {
-            view: self.frame.view,
-            base: opening.start.base,
-            list: opening.start.list.clone(),
-            members: opening.members,
-            opening: *ui,
-            acknowledgements: acknowledgements.take(others).collect(),
+        let acknowledged = opening.acknowledgements.iter().map(|(id, ui)| (*id, *ui));
+        let domain = self.frame.membership.domain();
+        let Some(entry) = opening.entry(acknowledged.take(others).collect(), &domain) else {
+            return;
         };
+        mark!("minbft/enter");
         let digest = opening.message.digest;
         if !mutant!("minbft.entry-not-kept") {
             out.persist(Record::Enter(entry.clone()));
         }
-        self.take_over(&entry);
-        let taken_over = if mutant!("minbft.slots-used-again") { entry.base } else { entry.end() };
+        let stays = if Self::SPECULATES { self.stays(entry.start()) } else { self.frame.executed };
+        self.slots.take_over(&mut self.frame, entry.start());
+        let reused = mutant!("minbft.slots-used-again");
+        let taken_over = if reused { entry.start().base } else { entry.end() };
         self.frame.next_slot = taken_over.max(self.frame.stable.slot).next();
         (self.phase, self.entry) = (Phase::Entered, Some(entry));
         self.frame.entered = self.frame.view;
         // The log says from now on how far it may have come in this view.
         self.frame.spoken = Slot(0);
-        (self.in_flight, self.enters) = (0, Votes::default());
-        self.looping.clear();
+        (self.slots.in_flight, self.enters) = (0, Votes::default());
+        self.slots.looping.clear();
+        if Self::SPECULATES {
+            self.take_back(stays, out);
+        }
         self.frame.note_entered(out);
         out.send(To::All, Message::Enter { view: self.frame.view, opening: digest });
         self.replay_early(out);
         self.advance(out);
         self.frame.object_to_liar(out);
-    }
-
-    /// Slots that the view took over order what its list says; everything else begins anew. What
-    /// was decided stays decided.
-    pub(super) fn take_over(&mut self, entry: &Entry) {
-        for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
-            let Some(state) = self.window.get_mut(slot) else { continue };
-            let batch = entry.batch(slot).filter(|_| !mutant!("minbft.nothing-taken-over"));
-            let decided = state.decided && batch.is_some() && state.batch == batch;
-            *state = SlotState { batch, decided, ..SlotState::default() };
-        }
-        self.frame.bodies.retain(self.frame.stable.slot, |digest| entry.list.contains(digest));
-        for (slot, batch) in (entry.base.0 + 1..).map(Slot).zip(&entry.list) {
-            if slot > self.frame.stable.slot {
-                self.frame.bodies.want(slot, *batch);
-            }
-        }
-    }
-
-    /// Moves the window. Slots that come into it may be among those that the view took over.
-    pub(super) fn advance_window(&mut self, low: Slot) {
-        let before = self.window.high();
-        self.window.advance(low);
-        let Some(entry) = &self.entry else { return };
-        let decided = self.enters.voters().len() >= self.frame.quorum();
-        for slot in (before.0 + 1..=self.window.high().0.min(entry.end().0)).map(Slot) {
-            if let (Some(state), Some(batch)) = (self.window.get_mut(slot), entry.batch(slot)) {
-                state.batch = Some(batch);
-                state.decided = decided;
-                self.frame.bodies.want(slot, batch);
-            }
-        }
     }
 
     /// `f + 1` commitments to the NEW-VIEW decide what it took over.
@@ -379,14 +293,13 @@ impl MinBft {
             self.own.enter = Some(verified.clone());
         }
         self.enters.cast(verified.author, digest);
-        let end = self.entry.as_ref().map_or(Slot(0), Entry::end);
+        let end = self.taken_over();
         if self.enters.count(&digest) == self.agreed() {
             mark!("minbft/taken_over");
-            for slot in (self.window.low().0 + 1..=end.0).map(Slot) {
-                if let Some(state) = self.window.get_mut(slot) {
-                    state.decided = state.batch.is_some();
-                }
-            }
+            self.slots.decide_taken_over(end);
+        }
+        if Self::SPECULATES {
+            self.check_final(out);
         }
         if verified.author == self.frame.me {
             self.frame.note_spoken(end);

@@ -9,7 +9,7 @@ use pentarchy_core::auth::Auth;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Slot, View};
-use pentarchy_core::protocol;
+use pentarchy_core::protocol::{self, Topic};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// See the table in the [module page](super).
@@ -134,6 +134,18 @@ impl protocol::Message for Message {
             Self::ViewChange(_) => "view_change",
             Self::NewView(_) => "new_view",
             Self::Shared(message) => message.kind(),
+        }
+    }
+
+    fn topic(&self) -> Option<Topic> {
+        match self {
+            Self::PrePrepare { view, slot, .. } | Self::Prepare { view, slot, .. } => {
+                Topic::of_slot("vote", *view, *slot)
+            }
+            Self::ViewChange(change) => Topic::of_view(self.kind(), change.claims.view),
+            Self::NewView(opening) => Topic::of_view(self.kind(), opening.view),
+            Self::Commit { .. } => None,
+            Self::Shared(message) => message.topic(),
         }
     }
 

@@ -34,8 +34,8 @@
 //! Votes are signed, so that certificates convince third parties; COMMITs are not. A replica leaves
 //! a view only when `f + 1` ask for it. A VIEW-CHANGE's signature covers what it claims, and its
 //! proofs stand beside that, so a NEW-VIEW needs proof of the claims that win and of no others.
-//! Bodies are fetched by digest. No tentative execution. Each has its reason on the protocol's
-//! page.
+//! Bodies are fetched by digest. Tentative execution (`tentative.rs`) is a protocol of its own by
+//! name. Each has its reason on the protocol's page.
 
 mod byzantine;
 mod certificate;
@@ -47,6 +47,7 @@ mod record;
 mod renew;
 mod replica;
 mod resend;
+mod tentative;
 mod view_change;
 
 pub use byzantine::Byzantine;

@@ -8,7 +8,7 @@ use super::replica::{Pbft, SlotState};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 
-impl Pbft {
+impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     /// Whether nothing follows from a message, because of where this replica is. Of what it said
     /// itself everything counts.
     pub(super) fn says_nothing_new(&self, author: ReplicaId, message: &Message) -> bool {

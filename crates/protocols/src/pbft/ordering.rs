@@ -6,7 +6,7 @@ use super::message::Message;
 use super::record::Record;
 use super::replica::{Pbft, SlotState};
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::{ChangesViews, Orders, Settles};
+use crate::common::frame::hooks::{ChangesViews, Orders};
 use crate::common::frame::repair::Repair;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,14 +19,18 @@ use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, Finding, To};
 use pentarchy_core::votes::Cast;
 
-impl Orders for Pbft {
+impl<const TENTATIVE: bool> Orders for Pbft<TENTATIVE> {
     fn ordered(&self, slot: Slot) -> Option<Digest> {
         self.window.get(slot)?.batch
     }
 
     fn decided(&mut self, slot: Slot, _out: &mut Effects<Self>) -> Option<Digest> {
-        let may_tell = self.frame.may_tell(slot);
-        self.window.get(slot).filter(|state| state.decided && may_tell)?.batch
+        if !self.frame.may_tell(slot) || self.tried.is_some() {
+            return None;
+        }
+        let state = self.window.get(slot)?;
+        let (batch, decided) = (state.batch?, state.decided);
+        (decided || (state.prepared && self.may_try(slot, batch))).then_some(batch)
     }
 
     fn propose(&mut self, out: &mut Effects<Self>) {
@@ -61,14 +65,7 @@ impl Orders for Pbft {
     }
 }
 
-/// What it executes is final.
-impl Settles for Pbft {
-    fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
-        Some(state)
-    }
-}
-
-impl Pbft {
+impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     /// Own proposals that are not decided.
     fn in_flight(&self) -> u64 {
         let first = self.frame.executed.max(self.start.end()).next();
@@ -220,7 +217,7 @@ impl Pbft {
             self.frame.note_spoken(slot);
         }
         if state.commits.cast(verified.author, batch) == Cast::Counted {
-            self.decide(slot);
+            self.decide(slot, out);
             self.advance(out);
             self.watch_gap(slot, out);
         }
@@ -255,11 +252,11 @@ impl Pbft {
             state.prepared = true;
         }
         out.send(To::All, Message::Commit { view, slot, batch });
-        self.decide(slot);
+        self.decide(slot, out);
     }
 
     /// A quorum of COMMITs to what is prepared here decides the slot.
-    fn decide(&mut self, slot: Slot) {
+    fn decide(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let quorum = self.frame.quorum();
         let Some(state) = self.window.get_mut(slot) else { return };
         let (Some(batch), true, false) = (state.batch, state.prepared, state.decided) else {
@@ -268,6 +265,7 @@ impl Pbft {
         let enough = if mutant!("pbft.decide-with-f") { self.frame.membership.f } else { quorum };
         if state.commits.count(&batch) >= enough {
             state.decided = true;
+            self.conclude(out);
         }
     }
 

@@ -143,7 +143,7 @@ impl Past {
     }
 }
 
-impl Resumes for Pbft {
+impl<const TENTATIVE: bool> Resumes for Pbft<TENTATIVE> {
     fn resume(
         &mut self,
         log: &mut dyn Iterator<Item = Record>,
@@ -162,7 +162,7 @@ impl Resumes for Pbft {
     }
 }
 
-impl Pbft {
+impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     /// What was executed was decided. Nobody commits to it again for this replica alone.
     fn recall_decisions(&mut self) {
         // A state that was fetched may lie far above the last one that the log proves.

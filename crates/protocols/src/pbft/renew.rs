@@ -10,7 +10,7 @@ use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl Renews for Pbft {
+impl<const TENTATIVE: bool> Renews for Pbft<TENTATIVE> {
     fn persist_again(&mut self, out: &mut Effects<Self>) {
         if let Some(opening) = &self.opening {
             out.persist(Record::Enter(opening.clone()));
@@ -32,7 +32,7 @@ impl Renews for Pbft {
     }
 }
 
-impl Pbft {
+impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     /// What this replica voted for in the view that it is in.
     fn persist_vote(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let view = self.frame.entered;

@@ -5,6 +5,7 @@ use super::message::{Certified, Message, STATEMENTS, Shared};
 use super::record::Record;
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
+use crate::common::extent::Extent;
 use crate::common::frame::Frame;
 use crate::common::frame::changing::Changing;
 use crate::common::frame::events::Events;
@@ -66,9 +67,9 @@ pub(super) enum Phase {
     Opening,
 }
 
-/// One PBFT replica.
+/// One PBFT replica; `TENTATIVE`: it executes what is prepared, and takes that back if it has to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Pbft {
+pub struct Pbft<const TENTATIVE: bool = false> {
     pub(super) frame: Frame<Self>,
     pub(super) phase: Phase,
     /// The NEW-VIEW by which the view that it entered last was opened, to pass on; none for view 0.
@@ -83,6 +84,19 @@ pub struct Pbft {
     pub(super) certificates: BTreeMap<Slot, Prepared>,
     /// Own proposals that have not come back, by slot.
     pub(super) unheard: BTreeMap<Slot, Arc<Proposal>>,
+    /// The last slot that was executed, if that may be taken back.
+    pub(super) tried: Option<Tried>,
+}
+
+/// A slot that was executed as it was prepared, and is not decided.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Tried {
+    /// Which.
+    pub slot: Slot,
+    /// What it ordered.
+    pub batch: Digest,
+    /// How far it was to the next checkpoint before.
+    pub extent: Extent,
 }
 
 /// Own messages about the current view.
@@ -94,7 +108,7 @@ pub(super) struct OwnMessages {
     pub opened: Option<Arc<NewView>>,
 }
 
-impl Protocol for Pbft {
+impl<const TENTATIVE: bool> Protocol for Pbft<TENTATIVE> {
     type Message = Message;
     type Timer = Timer;
     type Record = Record;
@@ -102,9 +116,9 @@ impl Protocol for Pbft {
     type Output = Output;
 
     const RULES: Rules = Rules {
-        name: "pbft",
+        name: if TENTATIVE { "pbft-tentative" } else { "pbft" },
         replicas_factor: 3,
-        speculative: false,
+        speculative: TENTATIVE,
         counter: Counter::Usig,
         source: "Practical Byzantine Fault Tolerance and Proactive Recovery, sections 4 and 5",
     };
@@ -147,6 +161,7 @@ impl Protocol for Pbft {
             window: Window::new(setup.membership.base.slot, setup.tuning.window_slots),
             certificates: BTreeMap::new(),
             unheard: BTreeMap::new(),
+            tried: None,
         };
         replica.begin(&setup, log, out);
         replica
@@ -171,6 +186,7 @@ impl Protocol for Pbft {
         assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
         assert_eq!(self.opening.is_some(), self.frame.entered > View(0));
         assert_eq!(self.window.low(), self.frame.stable.slot);
+        assert!(self.tried.as_ref().is_none_or(|tried| tried.slot == self.frame.executed));
         let window = self.frame.tuning.window_slots as usize;
         assert!(self.certificates.len() <= window && self.unheard.len() <= window);
         for (slot, state) in self.window.iter() {
@@ -187,7 +203,7 @@ impl Protocol for Pbft {
     }
 }
 
-impl Pbft {
+impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     pub(super) fn on_message(&mut self, verified: Verified<Message>, out: &mut Effects<Self>) {
         let message = verified.message.clone();
         match &*message {
@@ -209,7 +225,7 @@ impl Pbft {
     }
 }
 
-impl Framed for Pbft {
+impl<const TENTATIVE: bool> Framed for Pbft<TENTATIVE> {
     type More = Certified;
 
     const STATEMENTS: Statements = STATEMENTS;

@@ -13,7 +13,7 @@ use pentarchy_core::protocol::{Effects, To};
 /// What a COMMIT takes in a queue, with its frame.
 const COMMIT_BYTES: usize = 64;
 
-impl Repairs for Pbft {
+impl<const TENTATIVE: bool> Repairs for Pbft<TENTATIVE> {
     fn more(&self) -> Certified {
         let mut slot = self.frame.stable.slot;
         while self.window.get(slot.next()).is_some_and(|state| state.prepared) {
@@ -39,10 +39,12 @@ impl Repairs for Pbft {
     /// committed.
     fn answer_slots(&mut self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let certified = report.more.0;
-        let first = report.executed.min(certified).max(self.window.low()).next();
+        // The last one may not be decided there.
+        let executed = Slot(report.executed.0.saturating_sub(u64::from(TENTATIVE)));
+        let first = executed.min(certified).max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
-            let commit = state.batch.filter(|_| state.prepared && slot > report.executed);
+            let commit = state.batch.filter(|_| state.prepared && slot > executed);
             // The peer may know what the slot orders, and know something else than everybody else:
             // only a certificate shows that it does not.
             let shown = [&state.proposed, &state.own_vote].map(Clone::clone);

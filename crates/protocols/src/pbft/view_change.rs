@@ -20,7 +20,7 @@ use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
 
-impl ChangesViews for Pbft {
+impl<const TENTATIVE: bool> ChangesViews for Pbft<TENTATIVE> {
     fn taken_over(&self) -> Slot {
         self.start.end()
     }
@@ -71,7 +71,7 @@ impl ChangesViews for Pbft {
     }
 }
 
-impl Pbft {
+impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     /// Gives up every lower view.
     pub(super) fn move_to(&mut self, view: View, out: &mut Effects<Self>) {
         self.frame.move_to(view, out);
@@ -166,6 +166,7 @@ impl Pbft {
             out.persist(Record::Enter(verified.clone()));
         }
         self.enter(verified, opening);
+        self.try_again(out);
         self.frame.note_entered(out);
         for verified in core::mem::take(&mut self.frame.early).into_values() {
             self.on_message(verified, out);

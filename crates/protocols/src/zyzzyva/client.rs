@@ -10,9 +10,14 @@
 //! Everything else is as for other protocols, so the core of those is inside.
 //!
 //! How long to wait for the slowest replicas is learned (section 4): as long as they took when they
-//! came too late, and not at all once they did not come, or much too late.
+//! came too late, and not at all once they did not come, or much too late. Where replicas, once
+//! asked, keep certificates by themselves, a client gives them a moment before it asks again.
 //!
-//! Memory: for each outstanding number one vote per replica, and the result once a quorum agrees.
+//! Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]). A
+//! client that can rely on a digest and lacks the result asks everyone for it.
+//!
+//! Memory: for each outstanding number one vote per replica, and of results what the core inside
+//! holds.
 
 use super::certificate::Committed;
 use super::message::Message;
@@ -28,10 +33,14 @@ use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, Reply, ToClient};
 use pentarchy_core::quorum::Quorums;
+use pentarchy_core::telling::ResultDigest;
 use pentarchy_core::wire::Wire;
 
 /// The longest wait for the slowest replicas.
 const PATIENCE_MAX_MS: u64 = 50;
+
+/// The wait for replicas that keep certificates without being shown any.
+const COMMITTING_MS: u64 = 5;
 
 /// After which a client says again what it needs for a slot.
 const AGAIN_MS: u64 = 25;
@@ -41,8 +50,8 @@ type Answers = Vec<(ReplicaId, Place, Fingerprint)>;
 
 /// A slot in which a quorum answered alike, and not all.
 struct Proving {
-    /// The numbers that complete with it, and their results.
-    results: BTreeMap<u64, Outcome>,
+    /// The numbers that complete with it, and what came of them.
+    results: BTreeMap<u64, Fingerprint>,
     /// When a quorum had answered.
     since: Millis,
     /// When to say again what is needed; none if that was not said yet.
@@ -95,7 +104,27 @@ impl ZyzzyvaClient {
         self.inner.note_view(from, place.view);
         for reply in replies.into_iter().filter(|it| it.outcome != Outcome::Refused) {
             if self.inner.awaits(reply.number) {
-                self.on_answer(from, place, reply, out);
+                let told = (reply.number, Fingerprint::of(&reply.outcome));
+                self.on_answer(from, place, told, Some(reply), out);
+            }
+        }
+    }
+
+    /// Another replica tells the results.
+    fn on_digests(
+        &mut self,
+        from: ReplicaId,
+        place: Place,
+        digests: Vec<ResultDigest>,
+        out: &mut Vec<Effect>,
+    ) {
+        if !self.replicas.contains(from) {
+            return;
+        }
+        self.inner.note_view(from, place.view);
+        for ResultDigest { number, digest } in digests {
+            if self.inner.awaits(number) {
+                self.on_answer(from, place, (number, Fingerprint::Long(digest)), None, out);
             }
         }
     }
@@ -104,11 +133,16 @@ impl ZyzzyvaClient {
         &mut self,
         from: ReplicaId,
         place: Place,
-        Reply { number, outcome }: Reply,
+        (number, print): (u64, Fingerprint),
+        told: Option<Reply>,
         out: &mut Vec<Effect>,
     ) {
+        if self.inner.is_established(number) {
+            told.into_iter().for_each(|reply| self.inner.offer(print, reply, out));
+            return;
+        }
         let answers = self.answers.entry(number).or_default();
-        let answer = (from, place, Fingerprint::of(&outcome));
+        let answer = (from, place, print);
         match answers.iter_mut().find(|(who, ..)| *who == from) {
             Some(known) => *known = answer,
             None => answers.push(answer),
@@ -125,8 +159,15 @@ impl ZyzzyvaClient {
         if equal >= fast {
             mark!("zyzzyva/client_fast");
             self.learn(place);
-            self.complete(number, outcome, out);
-        } else if equal >= self.table.quorum {
+            match told {
+                Some(reply) => self.complete(number, reply.outcome, out),
+                None => self.establish(number, print, out),
+            }
+            return;
+        }
+        let is_confirmed = equal >= self.table.quorum;
+        told.iter().for_each(|reply| self.inner.note_result(from, reply, print, is_confirmed));
+        if is_confirmed {
             let since = self.now;
             let proving = self.proving.entry(place).or_insert_with(|| Proving {
                 results: BTreeMap::new(),
@@ -136,7 +177,7 @@ impl ZyzzyvaClient {
                 signatures: BTreeMap::new(),
                 kept: ReplicaSet::EMPTY,
             });
-            proving.results.insert(number, outcome);
+            proving.results.insert(number, print);
         }
     }
 
@@ -151,6 +192,12 @@ impl ZyzzyvaClient {
 
     fn complete(&mut self, number: u64, outcome: Outcome, out: &mut Vec<Effect>) {
         self.inner.complete(number, outcome, out);
+        self.forget(number);
+    }
+
+    /// What came of a number can be relied on, whether the result is here or not.
+    fn establish(&mut self, number: u64, print: Fingerprint, out: &mut Vec<Effect>) {
+        self.inner.establish(number, print, out);
         self.forget(number);
     }
 
@@ -192,9 +239,10 @@ impl ZyzzyvaClient {
         let enough = if mutant!("zyzzyva.client-trusts-one-keeper") { 1 } else { quorum };
         if proving.kept.len() >= enough {
             mark!("zyzzyva/client_committed");
-            self.patience_ms = 0;
+            // Having been asked once, they do so for a while by themselves.
+            self.patience_ms = if self.table.commits { COMMITTING_MS } else { 0 };
             let results = core::mem::take(&mut proving.results);
-            results.into_iter().for_each(|(number, outcome)| self.complete(number, outcome, out));
+            results.into_iter().for_each(|(number, print)| self.establish(number, print, out));
         }
     }
 
@@ -246,6 +294,9 @@ impl ClientCore for ZyzzyvaClient {
         match event {
             Event::Message { from, message: ToClient::Speculative { place, replies } } => {
                 self.on_speculative(from, place, replies, out);
+            }
+            Event::Message { from, message: ToClient::SpeculativeDigests { place, digests } } => {
+                self.on_digests(from, place, digests, out);
             }
             Event::Message { from, message: ToClient::Vouched { place, signature } } => {
                 self.on_vouched(from, place, signature, out);

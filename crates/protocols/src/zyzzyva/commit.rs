@@ -10,6 +10,7 @@ use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::Settles;
 use crate::common::frame::repair::Repair;
 use crate::common::timer::Timer;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
@@ -23,6 +24,10 @@ use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Effects, To};
 use pentarchy_core::votes::Cast;
 
+/// Ticks for which replicas vote for everything, behind a client that found that not all answer: a
+/// second. Then it is tried without.
+const COMMITTING_TICKS: u8 = 20;
+
 impl<const KIND: usize> Settles for Zyzzyva<KIND> {
     fn vouched(&self, slot: Slot, state: Digest) -> Option<Reached> {
         Some(Reached { history: self.history(slot)?, state })
@@ -33,7 +38,8 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
     }
 
     /// Keeps the order, executes, and tells each client what came of it. If a checkpoint is due
-    /// behind the slot, if somebody waits for it, or if others vote for it, it is to be final soon.
+    /// behind the slot, if somebody waits for it, if others vote for it or not all answer clients,
+    /// it is to be final soon.
     fn execute(
         &mut self,
         slot: Slot,
@@ -61,7 +67,7 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
             mark!("zyzzyva/halt");
             self.halted = Some(slot);
         }
-        if is_checkpoint || voted_for || self.wanted == slot {
+        if is_checkpoint || voted_for || self.wanted == slot || self.committing > 0 {
             self.vote_for(slot, out);
         }
         self.check_certificate(slot, out);
@@ -99,6 +105,7 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
     /// the next checkpoint.
     fn on_tick(&mut self, out: &mut Effects<Self>) {
         self.disputed = ReplicaSet::EMPTY;
+        self.committing = self.committing.saturating_sub(1);
         let executed = self.frame.executed;
         let rests = self.at_tick == executed;
         self.at_tick = executed;
@@ -163,7 +170,8 @@ impl<const KIND: usize> Zyzzyva<KIND> {
     }
 
     /// A replica says what it executed. Whoever executed that slot too says so as well, whatever is
-    /// final here already: the other may need it.
+    /// final here already: the other may need it. An own signature for a client alone calls for
+    /// nobody else's.
     pub(super) fn on_vote(
         &mut self,
         verified: Verified<Message>,
@@ -182,7 +190,9 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             state.own_vote = Some(verified);
             self.vouch(place, signature, out);
         }
-        self.vote_for(place.slot, out);
+        if author != self.frame.me {
+            self.vote_for(place.slot, out);
+        }
         let mine = self.place(place.slot);
         if mine.is_some_and(|mine| mine.history != place.history) {
             self.dispute(author, place.slot, out);
@@ -226,6 +236,22 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             state.committed = true;
         }
         out.send(To::All, Message::Commit(place));
+        if self.committing > 0 {
+            self.tell_kept(place, out);
+        }
+    }
+
+    /// Tells the clients of a slot that this replica keeps a certificate for it, although nobody
+    /// showed it one (section 4, the commit optimisation for faulty backups).
+    fn tell_kept(&self, place: Place, out: &mut Effects<Self>) {
+        let batch = self.window.get(place.slot).and_then(|state| state.batch);
+        let batch = batch.and_then(|batch| self.frame.bodies.get(&batch));
+        let envelopes = batch.iter().flat_map(|batch| &batch.envelopes);
+        let clients: BTreeSet<ClientId> = envelopes.map(|envelope| envelope.client).collect();
+        mark!("zyzzyva/told_kept");
+        for client in clients {
+            out.output(Output::Tell { client, message: ToClient::Committed(place) });
+        }
     }
 
     /// Keeps the certificate of the highest slot.
@@ -306,10 +332,20 @@ impl<const KIND: usize> Zyzzyva<KIND> {
     /// A client wants under this replica's signature what it answered: not all have answered alike,
     /// and others must believe that enough have. If there is a certificate already, that will do.
     fn on_vouch(&mut self, client: ClientId, view: View, slot: Slot, out: &mut Effects<Self>) {
-        let here = view == self.frame.entered && self.phase == Phase::Entered;
-        let Some(place) = self.place(slot).filter(|_| here && self.window.contains(slot)) else {
+        if view != self.frame.entered || self.phase != Phase::Entered {
             return;
-        };
+        }
+        if self.table.commits {
+            self.committing = COMMITTING_TICKS;
+        }
+        if let Some(history) = self.past.get(&slot).copied() {
+            // A stable checkpoint has it, and that is better than a certificate.
+            mark!("zyzzyva/vouch_late");
+            let place = Place { view, slot, history };
+            out.output(Output::Tell { client, message: ToClient::Committed(place) });
+            return;
+        }
+        let Some(place) = self.place(slot).filter(|_| self.window.contains(slot)) else { return };
         let covered = |it: &Arc<Committed>| it.place.slot >= slot;
         if self.certificate.as_ref().is_some_and(covered) {
             out.output(Output::Tell { client, message: ToClient::Committed(place) });

@@ -10,7 +10,7 @@ use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
 use pentarchy_core::ports::client::Place;
-use pentarchy_core::protocol;
+use pentarchy_core::protocol::{self, Topic};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// See the table in the [module page](super).
@@ -196,6 +196,22 @@ impl protocol::Message for Message {
             Self::Vouch { .. } => "vouch",
             Self::Certificate(_) => "certificate",
             Self::Shared(message) => message.kind(),
+        }
+    }
+
+    fn topic(&self) -> Option<Topic> {
+        match self {
+            Self::Order { view, slot, .. } => Topic::of_slot(self.kind(), *view, *slot),
+            Self::Vote(place) => Topic::of_slot(self.kind(), place.view, place.slot),
+            Self::ViewChange(change) => Topic::of_view(self.kind(), change.view),
+            Self::NewView(opening) => Topic::of_view(self.kind(), opening.view),
+            Self::Confirm(place) => Topic::of_view(self.kind(), place.view),
+            Self::Commit(_)
+            | Self::Confirmed(_)
+            | Self::Misbehaviour(_)
+            | Self::Vouch { .. }
+            | Self::Certificate(_) => None,
+            Self::Shared(message) => message.topic(),
         }
     }
 

@@ -70,6 +70,11 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
         if self.frame.executed < low {
             self.forget_histories();
         }
+        let left = self.window.iter().take_while(|(slot, _)| *slot <= low);
+        let left = left.filter_map(|(slot, state)| Some((slot, state.history?)));
+        self.past.extend(left);
+        let window = self.frame.tuning.window_slots;
+        self.past.retain(|slot, _| slot.0 + window > low.0);
         self.landed = None;
         self.window.advance(low);
         self.unheard.retain(|at, _| *at > low);

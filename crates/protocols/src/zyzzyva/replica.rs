@@ -4,7 +4,7 @@ use super::certificate::{Committed, Confirmed, NewView, ViewChange, extended};
 use super::message::{Message, STATEMENTS, Shared, Standing};
 use super::record::Record;
 use super::start::Start;
-use super::table::{FIVE, THREE, Table, factor};
+use super::table::{FIVE, PLAIN, THREE, Table, factor};
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
 use crate::common::frame::Frame;
@@ -62,7 +62,7 @@ pub(super) enum Phase {
     Confirming,
 }
 
-/// One replica of Zyzzyva, `KIND` being [`THREE`], of Zyzzyva5, or of what was printed in 2009.
+/// One replica of Zyzzyva, `KIND` being [`THREE`], or of another kind in [`super::table`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Zyzzyva<const KIND: usize> {
     pub(super) frame: Frame<Self>,
@@ -89,6 +89,11 @@ pub struct Zyzzyva<const KIND: usize> {
     pub(super) shown: Slot,
     /// The last slot that is final; nothing up to there is taken back.
     pub(super) last_final: Slot,
+    /// Histories of slots that left the window, for clients that ask late: one window of them.
+    pub(super) past: BTreeMap<Slot, Digest>,
+    /// Ticks for which this replica votes for everything that it executes, as clients found that
+    /// not all answer.
+    pub(super) committing: u8,
     /// The slot behind which a state above the window was installed, with the history up to there.
     pub(super) landed: Option<(Slot, Digest)>,
     /// Whether execution is at a state whose history is not known; another one is to be fetched.
@@ -135,6 +140,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
         name: match KIND {
             THREE => "zyzzyva",
             FIVE => "zyzzyva5",
+            PLAIN => "zyzzyva-plain",
             _ => "zyzzyva-2009",
         },
         replicas_factor: factor(KIND),
@@ -207,6 +213,8 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             certificate: None,
             shown: Slot(0),
             last_final: frame.executed,
+            past: BTreeMap::new(),
+            committing: 0,
             landed: None,
             is_stranded: false,
             halted: None,
@@ -247,6 +255,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
         assert!(self.halted.is_none_or(|slot| slot == executed && slot > self.last_final));
         let window = self.frame.tuning.window_slots as usize;
         assert!(self.unheard.len() <= window && self.vouching.len() <= window);
+        assert!(self.past.len() <= window && self.past.keys().all(|slot| *slot <= low));
         let mut history = self.frame.stable.state.history;
         for (slot, state) in self.window.iter().take_while(|(slot, _)| *slot <= executed) {
             let batch = state.batch.expect("what is executed is known");

@@ -17,6 +17,10 @@ use pentarchy_core::quorum::Quorums;
 pub const THREE: usize = 3;
 /// The same: `5f + 1`.
 pub const FIVE: usize = 5;
+/// The same: `3f + 1`, where only clients have replicas keep certificates. To measure against.
+pub const PLAIN: usize = 1003;
+/// What clients of PBFT with tentative execution rely on: equal answers of a quorum.
+pub const AGREED: usize = 1999;
 /// The same: `3f + 1`, with the view change as it was printed in 2009, which is not safe. For the
 /// museum.
 pub const PRINTED: usize = 2009;
@@ -40,6 +44,8 @@ pub struct Table {
     pub support: usize,
     /// One of these is correct.
     pub weak: usize,
+    /// While clients find that not all answer, replicas keep certificates without being shown any.
+    pub commits: bool,
     /// A view begins as soon as its primary says so, and certificates of all views count alike.
     pub printed: bool,
 }
@@ -49,7 +55,11 @@ impl Table {
     #[must_use]
     pub const fn new(kind: usize, Quorums { n, f }: Quorums) -> Self {
         let quorums = Quorums { n, f };
-        let fast = if kind == FIVE { n - f } else { n };
+        let fast = match kind {
+            FIVE => n - f,
+            AGREED => quorums.byzantine_quorum(),
+            _ => n,
+        };
         Self {
             fast,
             quorum: quorums.byzantine_quorum(),
@@ -57,6 +67,7 @@ impl Table {
             // Of those who answered, `f` may lie and `f` may not be members.
             support: fast - 2 * f,
             weak: quorums.weak(),
+            commits: kind == THREE || kind == FIVE,
             printed: kind == PRINTED,
         }
     }

@@ -11,7 +11,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Finding, Memory, Protocol, Reject, Setup, Tuning};
 use pentarchy_protocols::common::message::{Report, Shared};
-use pentarchy_protocols::minbft::{self, MinBft};
+use pentarchy_protocols::minbft::{self, MinBft, Order};
 use pentarchy_protocols::pbft::{self, Certified, Pbft};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,11 +48,11 @@ fn nobody_is_told_by_others_what_it_said_itself() {
     });
     let prepared = prepared.expect("it proposes at the end of the round");
     let mut net = Net::<MinBft>::new(3, &[0, 1, 2], Tuning::default());
-    let message = minbft::Message::Prepare {
+    let message = minbft::Message::Order(Order::Prepare {
         view: View(0),
         slot: Slot(1),
         proposal: Arc::new(Proposal::new(Millis(1), vec![Item::Whole(envelope(1, 1, 8))])),
-    };
+    });
     let AuthTag::Usig(ui) = net.authentic(0, message).tag else { panic!("it is certified") };
     let (wire, _) = primary.seal(&prepared, AuthTag::Usig(ui));
     let [me, peer, liar] = [0, 1, 2].map(ReplicaId);
@@ -69,11 +69,11 @@ fn nobody_is_told_by_others_what_it_said_itself() {
 #[test]
 fn nobody_is_sent_what_it_said_itself() {
     let mut net = Net::<MinBft>::new(3, &[0], Tuning::default());
-    let message = minbft::Message::Prepare {
+    let message = minbft::Message::Order(Order::Prepare {
         view: View(0),
         slot: Slot(1),
         proposal: proposal(net.now, 1, 1),
-    };
+    });
     net.say(0, &[1, 2], message);
     net.settle();
     let report = Report { entered: true, ..Report::default() };
@@ -238,7 +238,7 @@ fn what_was_lost_once_comes_again_under_load() {
         to == 3 && matches!(message, pbft::Message::Commit { slot: Slot(5), .. })
     };
     let minbft = |to, message: &minbft::Message| {
-        to == 2 && matches!(message, minbft::Message::Prepare { slot: Slot(5), .. })
+        to == 2 && matches!(message, minbft::Message::Order(Order::Prepare { slot: Slot(5), .. }))
     };
     assert!(lost_once::<Pbft>(4, pbft) >= Slot(45));
     assert!(lost_once::<MinBft>(3, minbft) >= Slot(45));

@@ -4,6 +4,7 @@
 
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::mutant;
+use pentarchy_core::protocol::Tuning;
 use pentarchy_sim::explorer::{Explored, Plan, Report, explore};
 
 /// MinBFT, to be explored.
@@ -11,7 +12,7 @@ pub fn explored() -> Explored<'static> {
     explored_as("minbft")
 }
 
-fn explored_as(protocol: &str) -> Explored<'static> {
+pub fn explored_as(protocol: &str) -> Explored<'static> {
     let entry = pentarchy_protocols::find(protocol).expect("a registered protocol");
     Explored {
         rules: entry.rules,
@@ -77,15 +78,45 @@ fn no_liar_breaks_anything() {
     }
 }
 
-/// The same of PBFT. Four replicas have more orders of events, so less of them is seen.
+/// Explores PBFT, in which nothing breaks.
+fn pbft(plan: &Plan) -> Report {
+    let report = explore(plan, &explored_as("pbft"), |_| true).expect("a plan");
+    let Plan { liar, deep, .. } = plan;
+    eprintln!("liar {liar:?}, deep {deep}: {report}");
+    assert!(report.found.is_none() && report.states > 1_000, "{report}");
+    report
+}
+
+/// The same of PBFT. Four replicas have more orders of events, so less of them is seen: breadth
+/// first, hardly any run in which something is executed, and so some long runs too.
 #[test]
 fn no_liar_breaks_pbft() {
     for liar in [None, Some(0), Some(1)] {
         let plan = Plan { liar: liar.map(ReplicaId), states_max: states(8_000), ..Plan::default() };
-        let report = explore(&plan, &explored_as("pbft"), |_| true).expect("a plan");
-        eprintln!("liar {liar:?}: {report}");
-        assert!(report.found.is_none() && report.states > 1_000, "{report}");
+        pbft(&plan);
+        let deep = pbft(&Plan { deep: true, ..plan });
+        assert!(deep.outcomes >= 10 && deep.slots >= 2, "two logs to compare: {deep}");
     }
+}
+
+/// A primary that orders two things in one slot and votes for both, and one request: long runs, in
+/// which correct replicas execute while others have another proposal.
+#[test]
+fn a_primary_that_equivocates_does_not_break_pbft() {
+    let kinds = ["pre-prepare", "pre-prepare-again", "prepare", "prepare-other", "commit"];
+    let plan = Plan {
+        liar: Some(ReplicaId(0)),
+        lies: 4,
+        requests: 1,
+        timeouts: 0,
+        alphabet: kinds.map(str::to_owned).to_vec(),
+        states_max: states(30_000),
+        deep: true,
+        ..Plan::default()
+    };
+    let report = pbft(&plan);
+    assert!(report.lies.contains_key("pre-prepare-again"), "{report} {:?}", report.lies);
+    assert!(report.outcomes >= 4 && report.slots >= 1, "nothing was executed: {report}");
 }
 
 /// The same of Hybster, and with views that nobody opens in time.
@@ -98,6 +129,78 @@ fn no_liar_breaks_hybster() {
         eprintln!("liar {liar:?}: {report}");
         assert!(report.found.is_none() && report.states > 1_000, "{report}");
     }
+}
+
+/// The same of Zyzzyva: a checkpoint behind each slot, so that what is executed becomes final.
+#[test]
+fn no_liar_breaks_zyzzyva() {
+    for (liar, checkpoint_slots) in [(None, 1), (Some(0), 4), (Some(1), 1)] {
+        let liar = liar.map(ReplicaId);
+        let tuning = Tuning { checkpoint_slots, ..Plan::default().tuning };
+        let plan = Plan { liar, tuning, states_max: states(8_000), ..Plan::default() };
+        let report = explore(&plan, &explored_as("zyzzyva"), |_| true).expect("a plan");
+        eprintln!("liar {liar:?}: {report}");
+        assert!(report.found.is_none() && report.states > 1_000, "{report}");
+    }
+}
+
+/// MinZyzzyva, with a checkpoint behind each slot or far away, and views that nobody opens in time:
+/// what is final is the same everywhere, and begins with whatever all replicas told a client.
+#[test]
+fn no_liar_breaks_minzyzzyva() {
+    let plans = [(None, 2, 4), (Some(0), 1, 1), (Some(1), 1, 4), (Some(2), 2, 1)];
+    for (liar, timeouts, checkpoint_slots) in plans {
+        let liar = liar.map(ReplicaId);
+        let tuning = Tuning { checkpoint_slots, ..Plan::default().tuning };
+        let states_max = states(25_000);
+        for deep in [false, true] {
+            let plan = Plan { liar, timeouts, tuning, states_max, deep, ..Plan::default() };
+            let report = explore(&plan, &explored_as("minzyzzyva"), |_| true).expect("a plan");
+            eprintln!("liar {liar:?}, deep {deep}: {report}");
+            assert!(report.found.is_none() && report.states >= states_max, "{report}");
+            let least = if deep { 5 } else { 15 };
+            assert!(report.outcomes >= least && report.slots >= 2, "two logs to compare: {report}");
+        }
+    }
+}
+
+/// What a client acts on because all told it the same is followed: if VIEW-CHANGEs show only what
+/// was committed to, a later view loses it, and what becomes final there contradicts the client.
+#[test]
+fn what_a_client_acts_on_is_followed() {
+    let run = |variant| {
+        let plan = Plan { states_max: 400_000, ..trickster() };
+        let search = || explore(&plan, &explored_as("minzyzzyva"), |_| true).expect("a plan");
+        mutant::with(variant, search)
+    };
+    let broken = run(Some("minzyzzyva.shows-commitments-only"));
+    assert_eq!(property(&broken), "speculation", "{broken}");
+    let sound = run(None);
+    assert!(sound.found.is_none(), "{sound}");
+}
+
+/// What is taken back and what becomes final is followed too: with too few votes, two replicas
+/// hold different things for final.
+#[test]
+fn a_search_follows_what_is_taken_back() {
+    let plan = |states_max| Plan {
+        liar: Some(ReplicaId(0)),
+        lies: 4,
+        requests: 1,
+        timeouts: 0,
+        alphabet: ["order", "order-again", "commit", "commit-other"].map(str::to_owned).to_vec(),
+        states_max,
+        ..Plan::default()
+    };
+    let search = |variant, states_max| {
+        let plan = plan(states_max);
+        let run = || explore(&plan, &explored_as("zyzzyva"), |_| true).expect("a plan");
+        mutant::with(variant, run)
+    };
+    let broken = search(Some("zyzzyva.final-with-f"), 1_000_000);
+    assert_eq!(property(&broken), "agreement", "{broken}");
+    let sound = search(None, broken.states / 4);
+    assert!(sound.found.is_none() && sound.states > 1_000, "{sound}");
 }
 
 #[test]

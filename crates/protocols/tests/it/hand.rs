@@ -40,7 +40,8 @@ pub trait Spoken: Protocol<Input = Input, Output = Output> {
 impl Spoken for minbft::MinBft {
     const N: usize = 3;
     fn propose(slot: Slot, proposal: &Arc<Proposal>) -> Self::Message {
-        minbft::Message::Prepare { view: View(0), slot, proposal: proposal.clone() }
+        let proposal = proposal.clone();
+        minbft::Message::Order(minbft::Order::Prepare { view: View(0), slot, proposal })
     }
     fn commit(_: Slot, _: Digest) -> Option<Self::Message> {
         None

@@ -12,7 +12,7 @@ use pentarchy_core::request::Envelope;
 use pentarchy_protocols::common::certificate::CheckpointProof;
 use pentarchy_protocols::common::message::Shared;
 use pentarchy_protocols::hybster::{
-    Entry, Hybster, Message, NewView, Prepared, ViewChange, ViewChanges,
+    Entry, Hybster, Message, NewView, Order, Prepared, ViewChange, ViewChanges,
 };
 use std::sync::Arc;
 
@@ -98,7 +98,8 @@ fn missed_new_view() -> bool {
     net.order(0, &envelope(1, 1, 8));
     ask_for(&mut net, 1);
     run(&mut net, 10, |(_, to, it)| {
-        to.0 == 1 || !matches!(&*it.message, Message::NewView(_) | Message::Prepare { .. })
+        to.0 == 1
+            || !matches!(&*it.message, Message::NewView(_) | Message::Order(Order::Prepare { .. }))
     });
     assert!((0..3).all(|id| net.status(id).view == View(1)));
     assert_eq!(net.status(1).phase, "normal");
@@ -135,11 +136,11 @@ fn origin_that_never_was() -> [Vec<Arc<Envelope>>; 2] {
     net.request(0, &envelope(1, 1, 8));
     net.round(0);
     let proposal = net.queue.iter().find_map(|(.., it)| match &*it.message {
-        Message::Prepare { proposal, .. } => Some(proposal.clone()),
+        Message::Order(Order::Prepare { proposal, .. }) => Some(proposal.clone()),
         _ => None,
     });
     let (view, batch) = (View(0), proposal.expect("it proposes").digest());
-    net.say(1, &[0], Message::Commit { view, slot: Slot(1), batch });
+    net.say(1, &[0], Message::Order(Order::Commit { view, slot: Slot(1), batch }));
     run(&mut net, 10, |(_, to, _)| to.0 != 2);
     ask_for(&mut net, 1);
     run(&mut net, 200, |_| true);
@@ -174,9 +175,9 @@ fn go_along(net: &mut Net<Hybster>) {
                 let (view, opening) = (opening.view(), verified.digest);
                 net.say(1, &[2], Message::Enter { view, opening });
             }
-            Message::Prepare { view, slot, proposal } if *view > View(0) => {
+            Message::Order(Order::Prepare { view, slot, proposal }) if *view > View(0) => {
                 let (view, slot, batch) = (*view, *slot, proposal.digest());
-                net.say(1, &[2], Message::Commit { view, slot, batch });
+                net.say(1, &[2], Message::Order(Order::Commit { view, slot, batch }));
             }
             _ => {}
         }
@@ -209,8 +210,8 @@ fn committed() -> (Net<Hybster>, Prepared) {
     let items = vec![Item::Whole(envelope(1, 1, 8))];
     let proposal = Arc::new(Proposal::new(Millis(1), items));
     let (view, slot, batch) = (View(0), Slot(1), proposal.digest());
-    let proposed = net.authentic(0, Message::Prepare { view, slot, proposal });
-    net.authentic(1, Message::Commit { view, slot, batch });
+    let proposed = net.authentic(0, Message::Order(Order::Prepare { view, slot, proposal }));
+    net.authentic(1, Message::Order(Order::Commit { view, slot, batch }));
     let ui = *proposed.tag.ui().expect("a certificate");
     (net, Prepared { slot, batch, ui })
 }
@@ -248,11 +249,12 @@ fn who_spoke_in_a_view_comes_from_there() {
     assert!(is_taken(&mut net, view_change(2, Some(entry))));
     let (mut net, _) = opened();
     assert!(!is_taken(&mut net, view_change(2, None)), "it spoke in view 1");
-    let (mut net, entry) = opened();
-    let list = vec![Digest::of(b"another")];
-    let other = view_change(2, Some(Entry { list, ..entry }));
+    let (mut net, mut entry) = opened();
+    entry.header.start.list = vec![Digest::of(b"another")];
+    let other = view_change(2, Some(entry));
     assert!(!is_taken(&mut net, other), "another list than it certified");
-    let (mut net, entry) = opened();
-    let later = view_change(2, Some(Entry { view: View(2), ..entry }));
+    let (mut net, mut entry) = opened();
+    entry.header.view = View(2);
+    let later = view_change(2, Some(entry));
     assert!(!is_taken(&mut net, later), "it comes from where it goes");
 }

@@ -193,12 +193,13 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
     fn output(&mut self, id: u16, output: Output) {
         let node = &mut self.nodes[usize::from(id)];
         match output {
-            Output::Execute { slot, batch } => {
+            Output::Execute { slot, batch } | Output::Speculate { slot, batch, .. } => {
                 let ran = batch.envelopes.iter();
                 let ran = ran.flat_map(|it| it.requests.iter().map(|r| (it.client, r.number)));
                 node.settled.extend(ran);
                 node.executed.push((slot, batch));
             }
+            Output::Rollback { after } => node.executed.retain(|(slot, _)| *slot <= after),
             Output::Checkpoint { slot } => {
                 let state = Digest::of(&slot.0.to_le_bytes());
                 self.step(id, Event::Input(Input::Checkpointed { slot, state }));
@@ -241,6 +242,11 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
             Auth::Usig(at) => AuthTag::Usig(self.nodes[usize::from(id)].device.create(at, &digest)),
         };
         Verified::recalled(ReplicaId(id), tag, &domain, message)
+    }
+
+    /// What a liar's device certifies, whatever it is.
+    pub fn certify(&mut self, liar: u16, at: Position, digest: &Digest) -> Ui {
+        self.nodes[usize::from(liar)].device.create(at, digest)
     }
 
     /// A liar says something to some.
@@ -304,6 +310,11 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
 
     pub fn round(&mut self, id: u16) {
         self.step(id, Event::Input(Input::Round { now: Millis(self.now) }));
+    }
+
+    /// The state after a slot came from elsewhere.
+    pub fn installed(&mut self, id: u16, slot: Slot) {
+        self.step(id, Event::Input(Input::Installed { slot }));
     }
 
     fn rounds(&mut self) {

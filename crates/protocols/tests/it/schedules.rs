@@ -9,7 +9,7 @@ use pentarchy_core::protocol::{Protocol as _, Tuning};
 use pentarchy_core::quorum::Quorums;
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire as _;
-use pentarchy_protocols::minbft::MinBft;
+use pentarchy_protocols::minbft::{self, MinBft, Order};
 use pentarchy_protocols::pbft::Pbft;
 use std::sync::Arc;
 
@@ -278,7 +278,7 @@ fn what_a_client_was_told_is_not_denied_after_a_crash<P: Spoken>(
 #[test]
 fn minbft_what_a_client_was_told_is_not_denied_after_a_crash() {
     what_a_client_was_told_is_not_denied_after_a_crash::<MinBft>(&|slot, batch| {
-        let commit = pentarchy_protocols::minbft::Message::Commit { view: View(0), slot, batch };
+        let commit = minbft::Message::Order(Order::Commit { view: View(0), slot, batch });
         vec![(&[2], commit)]
     });
 }

@@ -4,7 +4,7 @@
 
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::quorum::Quorums;
-use pentarchy_protocols::ClientStart;
+use pentarchy_protocols::{ClientStart, PROTOCOLS};
 use pentarchy_sim::adversary::Behaviour;
 use pentarchy_sim::crypto::Means;
 use pentarchy_sim::device::DeviceFault;
@@ -14,7 +14,7 @@ use pentarchy_sim::run::{
     run_seed, watch_seed,
 };
 use pentarchy_sim::swarm::{Disturbance, Options, SimConfig, Target};
-use pentarchy_sim::twins::{run_schedules, schedules};
+use pentarchy_sim::twins::{group, rounds_max, run_schedules, schedules};
 use pentarchy_sim::world::log::{Event, What};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -115,6 +115,16 @@ fn hybster_survives_faults() {
 }
 
 #[test]
+fn minzyzzyva_in_a_perfect_network() {
+    in_a_perfect_network("minzyzzyva");
+}
+
+#[test]
+fn minzyzzyva_survives_faults() {
+    survives_faults("minzyzzyva", 30);
+}
+
+#[test]
 fn zyzzyva_in_a_perfect_network() {
     in_a_perfect_network("zyzzyva");
 }
@@ -144,7 +154,18 @@ fn pbft_survives_faults() {
     survives_faults("pbft", 30);
 }
 
-fn survives_faults(protocol: &str, seeds: u64) {
+#[test]
+fn tentative_pbft_in_a_perfect_network() {
+    in_a_perfect_network("pbft-tentative");
+}
+
+#[test]
+fn tentative_pbft_survives_faults() {
+    let summaries = survives_faults("pbft-tentative", 30);
+    assert!(summaries.iter().any(|summary| summary.rollbacks > 0), "something is taken back");
+}
+
+fn survives_faults(protocol: &str, seeds: u64) -> Vec<Summary> {
     let summaries = sweep(protocol, &SimConfig::default(), seeds);
     let changed = summaries.iter().filter(|summary| summary.view.0 > 0).count();
     let larger = summaries.iter().filter(|summary| summary.f > 1).count();
@@ -167,6 +188,7 @@ fn survives_faults(protocol: &str, seeds: u64) {
         // Rare: a client that acknowledges nothing for long.
         assert!(missed > 0 || summaries.len() < 60, "{told} events told, none missed");
     }
+    summaries
 }
 
 #[test]
@@ -260,7 +282,7 @@ fn seeded_bugs_in_the_change_of_epochs_are_named() {
 #[test]
 fn twins_break_nothing_unless_their_device_is_copied() {
     let (config, factories) = (SimConfig::default(), factories("minbft"));
-    let all = schedules(2);
+    let all = schedules(2, 3);
     run_schedules(&all, 0..all.len() as u64, jobs(), &config, &factories, |outcome| {
         outcome.as_ref().unwrap_or_else(|violation| panic!("{violation}"));
         true
@@ -278,7 +300,7 @@ fn twins_break_nothing_unless_their_device_is_copied() {
 #[test]
 fn twins_break_nothing_of_hybster_unless_their_device_is_copied() {
     let (config, factories) = (SimConfig::default(), factories("hybster"));
-    let all = schedules(2);
+    let all = schedules(2, 3);
     run_schedules(&all, 0..all.len() as u64, jobs(), &config, &factories, |outcome| {
         outcome.as_ref().unwrap_or_else(|violation| panic!("{violation}"));
         true
@@ -290,6 +312,34 @@ fn twins_break_nothing_of_hybster_unless_their_device_is_copied() {
         !broken.contains("agreement")
     });
     assert!(broken.contains("agreement"), "{broken:?}");
+}
+
+/// Some schedules of one round, in every protocol that tolerates a fault: without a device, too,
+/// where the copies can really say two things. What is known to be unsafe may break, but runs.
+#[test]
+fn twins_break_nothing_in_any_protocol() {
+    for entry in &PROTOCOLS {
+        let name = entry.rules.name;
+        let Some(n) = group(&entry.rules) else {
+            assert_eq!(name, "unreplicated");
+            continue;
+        };
+        assert!(rounds_max(n) >= 2, "{name}");
+        let all = schedules(1, n);
+        let some: Vec<_> = all.iter().step_by(all.len().div_ceil(30)).cloned().collect();
+        let (config, mut slots) = (SimConfig::default(), 0);
+        run_schedules(&some, 0..30, jobs(), &config, &factories(name), |outcome| {
+            match outcome {
+                Ok(summary) => {
+                    assert_eq!((summary.n, &summary.adversaries[..]), (n.into(), &["twin"][..]));
+                    slots += summary.slots;
+                }
+                Err(violation) => assert!(entry.in_museum, "{name}: {violation}"),
+            }
+            true
+        });
+        assert!(slots > 0, "{name}");
+    }
 }
 
 /// Lies that replicas report are told, and found, in the first few hundred seeds at the latest.

@@ -40,3 +40,8 @@ fn pbft() {
 fn zyzzyva() {
     traces_of("zyzzyva", 5);
 }
+
+#[test]
+fn minzyzzyva() {
+    traces_of("minzyzzyva", 6);
+}

@@ -48,6 +48,14 @@ fn lie(truth: ToClient, rng: &mut Rng) -> ToClient {
                 ToClient::Speculative { place, replies }
             }
         }
+        ToClient::SpeculativeDigests { mut place, mut digests } => {
+            match rng.below(3) {
+                0 => place.view = View(rng.below(10)),
+                1 => place.history.0[0] ^= 1,
+                _ => digests.iter_mut().for_each(|told| told.digest.0[0] ^= 1),
+            }
+            ToClient::SpeculativeDigests { place, digests }
+        }
         ToClient::Vouched { mut place, mut signature } => {
             match rng.below(3) {
                 0 => place.slot = place.slot.next(),

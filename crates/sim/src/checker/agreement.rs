@@ -59,6 +59,12 @@ impl Agreement {
         self.executed.insert(replica, slot);
     }
 
+    /// The last slot that was executed anywhere; 0 if none was.
+    #[must_use]
+    pub fn highest(&self) -> Slot {
+        self.slots.last_key_value().map_or(Slot(0), |(slot, _)| *slot)
+    }
+
     /// Slots that were executed anywhere.
     #[must_use]
     pub fn slots(&self) -> u64 {
@@ -90,6 +96,10 @@ mod tests {
         assert!(checker.executed(ReplicaId(0), Slot(1), A).is_err());
         assert!(checker.executed(ReplicaId(0), Slot(3), A).is_err());
         checker.installed(ReplicaId(0), Slot(7));
+        assert_eq!(checker.highest(), Slot(1), "an installed state was executed by others");
         assert_eq!(checker.executed(ReplicaId(0), Slot(8), A), Ok(true));
+        assert_eq!(checker.highest(), Slot(8));
+        checker.resumed(ReplicaId(0), Slot(1));
+        assert_eq!(checker.highest(), Slot(8), "what a crash took is still missed");
     }
 }

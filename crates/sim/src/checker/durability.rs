@@ -50,11 +50,14 @@ fn rests(replica: ReplicaId, slot: Slot, saved: Option<Slot>) -> Verdict {
 /// # Errors
 /// If its disk works, and something is not there on which others may rely.
 fn found(replica: ReplicaId, it: &Recovered) -> Verdict {
-    if it.rots || it.relied <= it.found {
+    if it.rots || (it.relied <= it.found && it.vouched <= it.has) {
         return Ok(());
     }
-    let detail =
-        format!("{replica} had said something behind {}, and finds {}", it.relied, it.found);
+    let detail = if it.relied > it.found {
+        format!("{replica} had said something behind {}, and finds {}", it.relied, it.found)
+    } else {
+        format!("{replica} had vouched for {}, and finds the state of {}", it.vouched, it.has)
+    };
     Err(Broken::new(PROPERTY, detail))
 }
 
@@ -70,9 +73,13 @@ mod tests {
         rests(me, Slot(4), Some(Slot(4))).unwrap();
         assert!(rests(me, Slot(5), Some(Slot(4))).is_err());
         assert!(rests(me, Slot(1), None).is_err());
-        let whole = Recovered { had: Slot(0), relied: 7, found: 7, rots: false };
+        let none = Slot(0);
+        let whole =
+            Recovered { had: none, relied: 7, found: 7, vouched: none, has: none, rots: false };
         found(me, &whole).unwrap();
         assert!(found(me, &Recovered { found: 6, ..whole }).is_err());
         found(me, &Recovered { found: 6, rots: true, ..whole }).unwrap();
+        assert!(found(me, &Recovered { vouched: Slot(8), has: Slot(7), ..whole }).is_err());
+        found(me, &Recovered { vouched: Slot(8), has: Slot(8), ..whole }).unwrap();
     }
 }

@@ -104,7 +104,11 @@ impl Liveness {
         if now <= since.max(self.healed) + self.allowed {
             return Ok(());
         }
-        let what = if events_missing { "clients miss events" } else { "replicas are not level" };
+        let what = if events_missing {
+            "clients miss events"
+        } else {
+            "replicas are not level, or not as far as one of them was"
+        };
         Err(self.broken(now, &format!("all is done but {what}"), &stand()))
     }
 

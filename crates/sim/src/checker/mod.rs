@@ -15,6 +15,7 @@ pub mod evidence;
 pub mod linearizability;
 pub mod liveness;
 pub mod promptness;
+pub mod self_contradiction;
 pub mod speculation;
 pub mod stability;
 pub mod validity;

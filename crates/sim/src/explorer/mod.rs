@@ -30,7 +30,8 @@
 //!   each event, and a batch holds what [`Plan::tuning`] lets it hold.
 //! - Retransmission beyond [`Plan::resends`]; by default none, since nothing has to be lost.
 //! - Chunks of state transfer: a wished state comes whole, from a correct replica that has it.
-//! - Liveness, and clients that vote: the simulator asks for these.
+//! - Liveness, and clients that decide: the simulator asks for these. Where replicas execute what
+//!   is not final, a client may ask each replica once more; what is judged is what becomes final.
 
 mod liar;
 mod plan;

@@ -13,8 +13,10 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::Membership;
+use pentarchy_core::ports::client::{Outcome as Result, Place, Reply, ToClient};
 use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::wire::Wire as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,6 +48,20 @@ pub enum Kind {
     Clock,
 }
 
+/// What a client was told of a request, though it may be taken back: two replicas told it the same
+/// if all of this is equal.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Answer {
+    /// On what it rests.
+    pub place: Place,
+    /// Which client.
+    pub client: u16,
+    /// Which of its requests.
+    pub number: u64,
+    /// Digest of the result; none if there is none.
+    pub result: Option<Digest>,
+}
+
 /// See the [module](self).
 pub struct Replica {
     /// Which replica.
@@ -56,12 +72,19 @@ pub struct Replica {
     stands: Option<(Position, Position)>,
     /// Armed timers.
     pub timers: BTreeMap<TimerKey, Kind>,
-    /// What it executed, from slot 1 on.
+    /// What it executed and does not take back, from slot 1 on.
     pub log: Vec<Arc<Batch>>,
+    /// What it executed behind that.
+    open: Vec<Arc<Batch>>,
+    /// What it ever told clients of what was open, with a name for all that it had executed up to
+    /// there.
+    pub told: BTreeMap<Answer, Digest>,
     /// The state that its core asked its host to fetch.
     pub wish: Option<(Slot, Digest)>,
     /// Requests that clients sent it, as a mask.
     pub asked: u8,
+    /// Requests that clients sent it again, as a mask.
+    pub asked_again: u8,
     /// What is left of [`super::Plan::timeouts`].
     pub timeouts: u8,
     /// What is left of [`super::Plan::resends`].
@@ -94,10 +117,13 @@ impl Clone for Replica {
             device: self.device.clone(),
             timers: self.timers.clone(),
             log: self.log.clone(),
+            open: self.open.clone(),
+            told: self.told.clone(),
             id: self.id,
             stands: self.stands,
             wish: self.wish,
             asked: self.asked,
+            asked_again: self.asked_again,
             timeouts: self.timeouts,
             resends: self.resends,
         }
@@ -121,8 +147,11 @@ impl Replica {
             stands: None,
             timers: BTreeMap::new(),
             log: Vec::new(),
+            open: Vec::new(),
+            told: BTreeMap::new(),
             wish: None,
             asked: 0,
+            asked_again: 0,
             timeouts: budgets.0,
             resends: budgets.1,
         };
@@ -136,14 +165,22 @@ impl Replica {
         &*self.core
     }
 
+    /// Whether it executed what it may take back: then a client that asks again is waiting for
+    /// something.
+    pub fn is_speculative(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// All of it.
     pub fn fingerprint(&self) -> u128 {
         let mut sink = Sink::default();
         self.core.fingerprint(&mut sink);
         self.device.fingerprint(&mut sink);
-        let log: Vec<Digest> = self.log.iter().map(|batch| batch.digest).collect();
+        let digests = |log: &[Arc<Batch>]| log.iter().map(|it| it.digest).collect::<Vec<_>>();
+        let (log, open) = (digests(&self.log), digests(&self.open));
         let host = (self.id, self.stands, &self.timers, log, self.wish);
         (host, self.asked, self.timeouts, self.resends).hash(&mut sink);
+        (open, self.asked_again, &self.told).hash(&mut sink);
         sink.finish_128()
     }
 
@@ -216,6 +253,7 @@ impl Replica {
         let mut acts = Vec::new();
         let (mut node, _) = self.node(common, first, &mut acts);
         node.replay(&self.log);
+        node.replay_open(self.log.len(), &self.open);
         node.drain_journal();
         act(&mut node, &mut acts);
         node.on_round(NOW, &mut acts);
@@ -234,7 +272,10 @@ impl Replica {
             Act::Send { to: Address::Replica(to), packet: Packet::Protocol(_, wire) } => {
                 outcome.sent.push((ReplicaSet::from_iter([to]), wire));
             }
-            // Replies decide nothing here; states are handed over in one step.
+            Act::Send { to: Address::Client(client), packet: Packet::ToClient(wire) } => {
+                self.tell(client, &wire);
+            }
+            // States are handed over in one step.
             Act::Send { .. } => {}
             Act::Arm { timer, after } => {
                 let kind = match after {
@@ -252,12 +293,61 @@ impl Replica {
         }
     }
 
+    /// A client is told something. What is final it is told by whoever has it in its log.
+    fn tell(&mut self, client: u16, wire: &Bytes) {
+        let result = |reply: Reply| match reply.outcome {
+            Result::Done(result) => (reply.number, Some(Digest::of(&result))),
+            Result::Forgotten | Result::Refused => (reply.number, None),
+        };
+        let (place, results): (Place, Vec<_>) = match ToClient::from_bytes(wire) {
+            Ok(ToClient::Speculative { place, replies }) => {
+                (place, replies.into_iter().map(result).collect())
+            }
+            Ok(ToClient::SpeculativeDigests { place, digests }) => {
+                (place, digests.into_iter().map(|it| (it.number, Some(it.digest))).collect())
+            }
+            _ => return,
+        };
+        let Some(executed) = self.executed(place.slot) else { return };
+        for (number, result) in results {
+            self.told.insert(Answer { place, client, number, result }, executed);
+        }
+    }
+
+    /// A name for all that was executed up to a slot; none if the replica is not as far.
+    fn executed(&self, slot: Slot) -> Option<Digest> {
+        let all = self.log.iter().chain(&self.open).map(|batch| batch.digest);
+        let upto = usize::try_from(slot.0).ok()?;
+        (upto <= self.log.len() + self.open.len()).then(|| name(all.take(upto)))
+    }
+
+    /// A name for what is final up to a slot; none if not all of that is.
+    pub fn sure(&self, slot: Slot) -> Option<Digest> {
+        let log = self.log.get(..usize::try_from(slot.0).ok()?)?;
+        Some(name(log.iter().map(|batch| batch.digest)))
+    }
+
     fn saw(&mut self, seen: Observation, outcome: &mut Outcome) {
         match seen {
             Observation::Executed { slot, batch } => {
                 assert_eq!(slot.0, self.log.len() as u64 + 1, "slots are executed in order");
                 self.log.push(batch);
             }
+            Observation::Speculated { slot, batch, .. } => {
+                let next = (self.log.len() + self.open.len()) as u64 + 1;
+                assert_eq!(slot.0, next, "slots are executed in order");
+                self.open.push(batch);
+            }
+            Observation::RolledBack { after } => {
+                let stays = after.0.checked_sub(self.log.len() as u64);
+                self.open.truncate(stays.expect("what is final stays") as usize);
+            }
+            Observation::Committed { upto } => {
+                let sure = (upto.0 as usize).saturating_sub(self.log.len());
+                self.log.extend(self.open.drain(..sure));
+            }
+            // What was open behind the state that it had is not behind the one that it got.
+            Observation::Installed { .. } => self.open.clear(),
             Observation::Fetching { slot, state } => self.wish = Some((slot, state)),
             Observation::Certified { ui, .. } => self.judge_certificate(&ui, outcome),
             Observation::Diverged { slot } => {
@@ -306,6 +396,15 @@ impl Replica {
             }
         }
     }
+}
+
+/// A name for batches in their order.
+fn name(batches: impl Iterator<Item = Digest>) -> Digest {
+    let mut hasher = pentarchy_core::digest::Hasher::new("explored batches");
+    batches.for_each(|digest| {
+        hasher.digest(&digest);
+    });
+    hasher.finish()
 }
 
 /// Collects what is hashed, so that a good hash can be taken of it.

@@ -19,6 +19,8 @@ pub struct Report {
     pub replica_states: usize,
     /// Different views and logs of the group, of the states that were followed.
     pub outcomes: usize,
+    /// Slots that a replica had executed in some state, at most.
+    pub slots: usize,
     /// Different messages.
     pub messages: usize,
     /// Lies that correct replicas accept, by kind, each counted once for each state of the liar in
@@ -71,9 +73,9 @@ impl fmt::Display for Report {
         )?;
         write!(
             out,
-            "  {} outcomes (views and logs), {} states of single replicas, {} messages, at most {} \
-             states waiting",
-            self.outcomes, self.replica_states, self.messages, self.waiting_max
+            "  {} outcomes (views and logs), up to {} slots executed, {} states of single \
+             replicas, {} messages, at most {} states waiting",
+            self.outcomes, self.slots, self.replica_states, self.messages, self.waiting_max
         )?;
         let Some(found) = &self.found else { return Ok(()) };
         write!(out, "\n{} after {} steps:", found.broken, found.steps)?;
@@ -100,6 +102,7 @@ pub fn report(mut search: Search<'_>, outcome: Result<bool, Found>, took: Durati
         depth,
         replica_states: search.space.locals.len(),
         outcomes: search.outcomes(),
+        slots: search.space.locals.iter().map(|local| local.log.len()).max().unwrap_or(0),
         messages: search.space.messages.len(),
         lies,
         waiting_max: search.waiting_max,

@@ -236,7 +236,9 @@ impl<'a> Search<'a> {
             for request in 0..self.space.plan.requests {
                 // Clients are alike: whose request is first to arrive does not matter.
                 let first = asked != 0 || request == 0;
-                if first && replica.asked & (1 << request) == 0 {
+                let is_new = first && replica.asked & (1 << request) == 0;
+                let again = replica.is_speculative() && replica.asked_again & (1 << request) == 0;
+                if is_new || again {
                     actions.push(Action::Request(request, id));
                 }
             }
@@ -299,7 +301,7 @@ impl<'a> Search<'a> {
         next.flights
             .retain(|flight| flight.to() != id || !space.is_settled(step.next, flight.message()));
         self.send(&mut next, &step);
-        if step.executed {
+        if step.spoke {
             self.judge(&next)?;
         }
         Ok(Some(next))
@@ -337,7 +339,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Two correct replicas never execute different batches in one slot.
+    /// Two correct replicas never hold different batches for final in one slot, nor anything else
+    /// than what a client may act on.
     fn judge(&self, state: &State) -> Result<(), Broken> {
         let logs: Vec<_> =
             self.correct(state).map(|(_, l)| &self.space.locals[l as usize]).collect();
@@ -345,7 +348,7 @@ impl<'a> Search<'a> {
             let others = &logs[index + 1..];
             others.iter().try_for_each(|other| differs(one, other).map_or(Ok(()), Err))?;
         }
-        Ok(())
+        relied_upon(&logs)
     }
 }
 
@@ -358,6 +361,28 @@ fn differs(one: &Replica, other: &Replica) -> Option<Broken> {
         one.id, a.envelopes, a.digest, other.id, b.envelopes, b.digest
     );
     Some(Broken::new("agreement", detail))
+}
+
+/// What all told a client alike it acts on, under any rule that a protocol here has; a liar may
+/// have said the same. What is final behind that has to begin with it.
+fn relied_upon(replicas: &[&Replica]) -> Result<(), Broken> {
+    let Some((first, others)) = replicas.split_first() else { return Ok(()) };
+    for (answer, executed) in &first.told {
+        let slot = answer.place.slot;
+        if !others.iter().all(|other| other.told.contains_key(answer)) {
+            continue;
+        }
+        let parted = others.iter().find(|other| other.told.get(answer) != Some(executed));
+        let lost = replicas.iter().find(|it| it.sure(slot).is_some_and(|sure| sure != *executed));
+        let Some(other) = parted.or(lost) else { continue };
+        let detail = format!(
+            "a client acts on #{} in {:?}, as all told it the same; {} has something else up to \
+             there",
+            answer.number, answer.place, other.id
+        );
+        return Err(Broken::new("speculation", detail));
+    }
+    Ok(())
 }
 
 /// Fingerprints are hashes already.

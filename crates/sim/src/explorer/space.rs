@@ -50,8 +50,8 @@ pub struct Step {
     pub next: LocalId,
     /// What it sent.
     pub sent: Arc<[(MessageId, ReplicaSet)]>,
-    /// Whether it executed something, or got a state.
-    pub executed: bool,
+    /// Whether it executed something, got a state, or told a client what may be taken back.
+    pub spoke: bool,
 }
 
 /// A message, opened once for all receivers.
@@ -146,7 +146,7 @@ impl<'a> Space<'a> {
         );
         let budgets = (self.plan.timeouts, self.plan.resends);
         let (replica, outcome) = Replica::start(id, core, first, &self.common, budgets);
-        let step = self.keep_step(replica, outcome, 0).expect("a start breaks nothing");
+        let step = self.keep_step(replica, outcome, (0, 0)).expect("a start breaks nothing");
         (step.next, step)
     }
 
@@ -172,9 +172,10 @@ impl<'a> Space<'a> {
 
     fn compute(&mut self, local: LocalId, event: Event) -> Result<Step, Broken> {
         let mut replica = self.locals[local as usize].clone();
-        let before = replica.log.len();
+        let before = (replica.log.len(), replica.told.len());
         let outcome = match event {
             Event::Request(index) => {
+                replica.asked_again |= replica.asked & 1 << index;
                 replica.asked |= 1 << index;
                 let packet = &self.requests[usize::from(index)].0;
                 let from = Address::Client(u16::from(index));
@@ -213,15 +214,15 @@ impl<'a> Space<'a> {
         &mut self,
         replica: Replica,
         outcome: Outcome,
-        before: usize,
+        before: (usize, usize),
     ) -> Result<Step, Broken> {
         if let Some(broken) = outcome.broken {
             return Err(broken);
         }
-        let executed = replica.log.len() != before;
+        let spoke = (replica.log.len(), replica.told.len()) != before;
         let next = self.keep_local(replica);
         let sent = outcome.sent.into_iter().map(|(to, wire)| (self.keep_message(wire), to));
-        Ok(Step { next, sent: sent.collect(), executed })
+        Ok(Step { next, sent: sent.collect(), spoke })
     }
 
     fn keep_local(&mut self, replica: Replica) -> LocalId {

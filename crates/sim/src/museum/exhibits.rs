@@ -19,6 +19,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "hyperledger-labs/minbft, pull request 212; Veronese et al., section 4",
         about: "a primary executes what its NEW-VIEW takes over, is cut off, and a later view that \
                 knows nothing of it orders something else in that slot",
+        protocol: "minbft",
         flaw: Flaw::Mutant("minbft.execute-on-new-view"),
         scene: Scene::Explorer {
             liar: None,
@@ -33,6 +34,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         name: "commit-after-leaving",
         source: "hyperledger-labs/minbft, pull request 189; Veronese et al., section 4",
         about: "a liar shows an empty VIEW-CHANGE, and then commits in the view that it left",
+        protocol: "minbft",
         flaw: Flaw::Mutant("device.not-bound-to-views"),
         scene: Scene::Explorer {
             liar: Some(2),
@@ -48,6 +50,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Veronese et al., section 4: a VIEW-CHANGE shows commitments without holes",
         about: "a liar's VIEW-CHANGE leaves out what it committed to, and the next view orders \
                 something else there",
+        protocol: "minbft",
         flaw: Flaw::Mutant("minbft.omission-not-checked"),
         scene: Scene::Explorer {
             liar: Some(2),
@@ -62,6 +65,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         name: "device-cloned",
         source: "hyperledger-labs/minbft, pull request 14; Bano et al., Twins, 2021",
         about: "two copies of a replica, each with a device of its own and one key, equivocate",
+        protocol: "minbft",
         flaw: Flaw::Device(DeviceFault::Clone),
         scene: Scene::Twins { rounds: 2 },
         breaks: &["agreement"],
@@ -70,6 +74,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         name: "device-set-back",
         source: "Gupta et al., Dissecting BFT Consensus, EuroSys 2023",
         about: "a device is set back to before a message that it certified",
+        protocol: "minbft",
         flaw: Flaw::Device(DeviceFault::RollBack),
         scene: Scene::Twins { rounds: 2 },
         breaks: &["agreement"],
@@ -79,6 +84,25 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Clement et al., Making BFT Systems Tolerate Byzantine Faults, NSDI 2009",
         about: "a client's MACs convince the primary and not the backups, which cannot commit and \
                 depose one primary after the other",
+        protocol: "minbft",
+        flaw: Flaw::Macs,
+        scene: Scene::Swarm { seeds: 40, shape: partial_macs },
+        breaks: &["liveness", "stability"],
+    },
+    Exhibit {
+        name: "big-mac-pbft",
+        source: "Clement et al., Making BFT Systems Tolerate Byzantine Faults, NSDI 2009",
+        about: "the same in PBFT, on which it was published",
+        protocol: "pbft",
+        flaw: Flaw::Macs,
+        scene: Scene::Swarm { seeds: 40, shape: partial_macs },
+        breaks: &["liveness", "stability"],
+    },
+    Exhibit {
+        name: "big-mac-zyzzyva",
+        source: "Clement et al., Making BFT Systems Tolerate Byzantine Faults, NSDI 2009",
+        about: "the same in Zyzzyva, on which it was published too",
+        protocol: "zyzzyva",
         flaw: Flaw::Macs,
         scene: Scene::Swarm { seeds: 40, shape: partial_macs },
         breaks: &["liveness", "stability"],
@@ -88,6 +112,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "found here: Veronese et al., section 4, read as one timer for each request",
         about: "a client gives one number to different requests; backups wait for theirs for ever \
                 and depose a correct primary",
+        protocol: "minbft",
         flaw: Flaw::Mutant("pending.waits-for-digest"),
         scene: Scene::Swarm { seeds: 40, shape: reuse },
         breaks: &["stability", "liveness"],
@@ -97,6 +122,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Castro and Liskov, Practical BFT, OSDI 1999: why backups relay requests",
         about: "a client sends to backups only; if they do not pass it on they depose a primary \
                 that never saw the request",
+        protocol: "minbft",
         flaw: Flaw::Mutant("frame.never-forwards"),
         scene: Scene::Swarm { seeds: 40, shape: partial },
         breaks: &["stability", "liveness"],
@@ -106,6 +132,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Castro and Liskov, Practical BFT, OSDI 1999: how many must answer a read",
         about: "a read that is not ordered and asks fewer replicas than intersect with every write \
                 returns what was overwritten",
+        protocol: "minbft",
         flaw: Flaw::Mutant("client.reads-from-a-quorum"),
         scene: Scene::Swarm { seeds: 40, shape: reads },
         breaks: &["linearizability"],
@@ -115,6 +142,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Behl, Distler and Kapitza, Hybrids on Steroids, EuroSys 2017, section 5.2.2",
         about: "a replica that fetched a state cannot answer requests that it skipped, and their \
                 client never has enough answers",
+        protocol: "minbft",
         flaw: Flaw::Mutant("sessions.replies-left-out"),
         scene: Scene::Swarm { seeds: 40, shape: skipped },
         breaks: &["liveness"],
@@ -124,6 +152,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Castro and Liskov, Practical BFT, OSDI 1999: the last reply is part of the state",
         about: "a transfer brings the service and not the client table, so requests run twice or \
                 states differ",
+        protocol: "minbft",
         flaw: Flaw::Mutant("executor.clients-not-restored"),
         scene: Scene::Swarm { seeds: 100, shape: |_| {} },
         breaks: &["at_most_once", "checkpoint", "events"],
@@ -132,6 +161,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         name: "new-view-said-once",
         source: "hyperledger-archives/fabric, issue 1917",
         about: "view-change messages that are lost are not sent again, and the group stands still",
+        protocol: "minbft",
         flaw: Flaw::Mutant("minbft.new-view-not-passed-on"),
         scene: Scene::Swarm { seeds: 100, shape: |_| {} },
         breaks: &["liveness"],
@@ -141,6 +171,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Veronese et al., section 4: messages count in counter order, without holes",
         about: "a message is lost and nobody sends it again: counters have no holes, so a backup \
                 stands still for ever",
+        protocol: "minbft",
         flaw: Flaw::Mutant("frame.slots-not-passed-on"),
         scene: Scene::Swarm { seeds: 40, shape: lossy },
         breaks: &["liveness"],
@@ -150,6 +181,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "found here: Veronese et al., section 4, read as authors who send again",
         about: "a faulty primary leaves one backup out, and answers clients, so nobody else misses \
                 anything; only if others pass on what they have is that backup ever level",
+        protocol: "minbft",
         flaw: Flaw::Mutant("minbft.only-authors-repeat"),
         scene: Scene::Swarm { seeds: 40, shape: left_out },
         breaks: &["liveness"],
@@ -159,6 +191,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Veronese et al., section 4: a stable checkpoint takes f + 1 equal messages",
         about: "a checkpoint counts as stable with f signatures: a liar alone makes up a state, \
                 and a correct replica convinces nobody with what it believes itself",
+        protocol: "minbft",
         flaw: Flaw::Mutant("frame.stable-by-f"),
         scene: Scene::Swarm { seeds: 40, shape: forging_backup },
         breaks: &["acceptance", "checkpoint", "liveness"],
@@ -167,6 +200,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         name: "time-from-the-future",
         source: "Castro and Liskov, Practical BFT, OSDI 1999: non-determinism",
         about: "a lying primary proposes a time far ahead, and the group's clock never moves again",
+        protocol: "minbft",
         flaw: Flaw::Mutant("frame.any-time-is-good"),
         scene: Scene::Swarm { seeds: 60, shape: forging_primary },
         breaks: &["agreed_time"],
@@ -175,15 +209,72 @@ pub const EXHIBITS: &[Exhibit] = &[
         name: "poisoned-transfer",
         source: "Castro and Liskov, Practical BFT and Proactive Recovery, 2002: state transfer",
         about: "a liar answers a state transfer with chunks of its own",
+        protocol: "minbft",
         flaw: Flaw::Mutant("transfer.chunk-not-checked"),
         scene: Scene::Swarm { seeds: 200, shape: poison },
         breaks: &["checkpoint", "panic"],
+    },
+    Exhibit {
+        name: "reads-block",
+        source: "Berger, Reiser and Bessani, Making Reads in BFT SMR Fast, Linearizable, and Live, \
+                 SRDS 2021",
+        about: "clients wait for 2f + 1 results, so that reads need not be ordered; a primary \
+                leaves out f correct backups and answers nobody, and those left out are too few \
+                to depose it",
+        protocol: "pbft",
+        flaw: Flaw::Mutant("frame.slots-not-passed-on"),
+        scene: Scene::Swarm { seeds: 20, shape: left_out_of_writes },
+        breaks: &["liveness"],
+    },
+    Exhibit {
+        name: "first-slot",
+        source: "Abraham et al., Revisiting Fast Practical Byzantine Fault Tolerance, 2017",
+        about: "a liar gives two orders for the first slot and keeps a certificate for one; all \
+                execute the other in view 1, clients act on it, and in view 2 the certificate \
+                counts",
+        protocol: "zyzzyva",
+        flaw: Flaw::Printed("zyzzyva-2009"),
+        scene: Scene::Swarm { seeds: 40, shape: first_slot },
+        breaks: &["speculation", "panic"],
+    },
+    Exhibit {
+        name: "certified-after-leaving",
+        source: "found here: Veronese et al., section 5, taken at its word",
+        about: "a liar leaves a view and shows nothing, then certifies what that view ordered; the \
+                primary that was cut off holds it for final, and the next view knows nothing of it",
+        protocol: "minzyzzyva",
+        flaw: Flaw::Printed("minzyzzyva-2010"),
+        scene: Scene::Explorer {
+            liar: Some(2),
+            alphabet: &["commit", "view-change", "acknowledge"],
+            timeouts: 1,
+            start: None,
+            states: 200_000,
+        },
+        breaks: &["agreement", "invariants"],
+    },
+    Exhibit {
+        name: "new-view-final",
+        source: "found here: Veronese et al., section 5, taken at its word",
+        about: "nobody lies; a primary takes its own NEW-VIEW for a commit certificate, is cut \
+                off, and the next view knows nothing of what that took over",
+        protocol: "minzyzzyva",
+        flaw: Flaw::Printed("minzyzzyva-2010"),
+        scene: Scene::Explorer {
+            liar: None,
+            alphabet: &[],
+            timeouts: 2,
+            start: Some("view-2"),
+            states: 400_000,
+        },
+        breaks: &["agreement", "invariants"],
     },
     Exhibit {
         name: "slow-primary",
         source: "Amir et al., Prime, 2011; Clement et al., NSDI 2009",
         about: "a primary that is just fast enough not to run into the timeout is never deposed, \
                 and slows the group down",
+        protocol: "minbft",
         flaw: Flaw::Mutant("minbft.slow-primary-kept"),
         scene: Scene::Swarm { seeds: 10, shape: slow_primary },
         breaks: &["promptness"],
@@ -193,6 +284,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "Clement et al., NSDI 2009, section 4: what a primary may still do",
         about: "a primary that is as slow as is tolerated stays; no replica can tell it from one \
                 in a slow network",
+        protocol: "minbft",
         flaw: Flaw::Known,
         scene: Scene::Swarm { seeds: 10, shape: tolerated_primary },
         breaks: &[],
@@ -280,6 +372,38 @@ fn poison(options: &mut Options) {
 fn forging_primary(options: &mut Options) {
     let forge = Behaviour::Forge { alone: true, rate_ppm: 300_000 };
     options.byzantine = vec![(ReplicaId(0), vec![forge])];
+}
+
+/// A primary that speaks to a quorum of itself and `f + 1` others, and answers no client.
+fn left_out_of_writes(options: &mut Options) {
+    calm(options);
+    let friends = ReplicaSet::from_iter([ReplicaId(1), ReplicaId(2)]);
+    let selective = Behaviour::Selective { friends, answers_clients: false };
+    options.byzantine = vec![(ReplicaId(0), vec![selective])];
+    // With more at a time a checkpoint may become stable, and bring the results with it.
+    (options.clients, options.outstanding) = (1, 1);
+    (options.workload.reads_percent, options.workload.queries_percent) = (50, 100);
+}
+
+/// The attack in the words of `sim replay --with`. The liar is r0, in two copies: r0 and r4.
+///
+/// Until 30 ms r0 orders for r1, and r4 for r2 and r3, whose answers get lost. Then what they vote
+/// reaches only r4, which keeps a certificate. From 110 ms on it is alone; the others find the two
+/// orders and open view 1 with what r0, r1 and r2 show, so that it begins as r0 says. There the
+/// clients ask again, have equal answers of all four, and nobody can say to another what it
+/// executed. From 225 ms on nothing is ordered; at 1.3 s r2 and r3 leave for view 2, and r4 with
+/// them, which has heard of no view but the first.
+const FIRST_SLOT: &str = "n=4 f=1 clients=2 requests_each=20 think_us=300000 checkpoint=128 \
+    window=256 in_flight=6 latency_us=50 jitter_us=100 skew_ms=400 heal_at_us=3000000 \
+    faulty=r0:twin at=0:partition(00111,30000) at=0:isolate(r3,1,1,30000) \
+    at=0:isolate(r0,1,1,5000) at=30000:split(r2+r4,1,80000) at=30000:split(r3+r4,1,80000) \
+    at=30000:split(r0+r1,1,80000) at=110000:split(r4,0,1190000) at=110000:split(r3,1,90550) \
+    at=203000:partition(01234,22000) at=225000:partition(01222,2000000) \
+    at=225000:isolate(r0,0,1,2000000)";
+
+/// Two requests that reach the two copies of the first primary in different orders.
+fn first_slot(options: &mut Options) {
+    *options = FIRST_SLOT.parse().expect("words that `sim replay` knows");
 }
 
 /// Each message of the primary is late by a third of the request timeout.

@@ -11,7 +11,7 @@ use pentarchy_core::forge::Lie;
 use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::Reply;
-use pentarchy_core::protocol::{Delay, Evidence, Reject, TimerKey, To};
+use pentarchy_core::protocol::{Delay, Evidence, Reject, TimerKey, To, Topic};
 use std::sync::Arc;
 
 /// Who sends or gets a packet.
@@ -108,6 +108,8 @@ pub enum Observation {
         to: To,
         /// What.
         incoming: Incoming,
+        /// Of what that speaks, and the digest of what it says; none if it binds nobody.
+        topic: Option<Box<(Topic, Digest)>>,
     },
     /// It passed on what another replica, or itself, had authenticated.
     Relayed {

@@ -15,6 +15,9 @@ impl ReplicaNode {
         if !self.kept.as_mut().is_some_and(Kept::look) {
             return;
         }
+        if let Some(kept) = &mut self.kept {
+            kept.mend(&mut self.executor);
+        }
         while let Some(effect) = self.kept.as_mut().and_then(Kept::next_message) {
             self.carry(effect, out);
             self.run(out);

@@ -16,6 +16,7 @@ use pentarchy_core::counter::{Memory as DeviceMemory, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Epochs, Proof};
 use pentarchy_core::erased::{CoreEffect, Outgoing};
+use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::ports::client::ToClient;
@@ -72,6 +73,10 @@ pub struct Recovered {
     pub relied: u64,
     /// ... and all below this are there.
     pub found: u64,
+    /// Others may rely on its having the state of this slot, or of a later one, ...
+    pub vouched: Slot,
+    /// ... and it has this one.
+    pub has: Slot,
     /// Something was damaged meanwhile.
     pub rots: bool,
 }
@@ -101,10 +106,16 @@ pub struct Kept {
     relied: u64,
     /// All entries below this are on the disk.
     durable: u64,
+    /// The state that was handed over last, and the slot of the last one that the replica was told
+    /// it may vouch for.
+    last_state: Option<Base>,
+    vouched: Slot,
     /// Entries, sends and jobs of the disk until something fails, and what.
     fuse: Option<(u64, Failure)>,
     /// What has failed, or is about to.
     failing: Option<Failure>,
+    /// Something that rotted was found at the last start.
+    has_rot: bool,
     /// The replica has ended, before or in the middle of this.
     dead: Option<&'static str>,
 }
@@ -117,7 +128,10 @@ impl Kept {
         let disk = SimDisk::new(rng.next_u64(), FAULTS);
         let segment_bytes = if large { LARGE_SEGMENT_BYTES } else { SEGMENT_BYTES };
         let growth_bytes_max = GROWTH_SEGMENTS * segment_bytes;
-        let options = Options { segment_bytes, growth_bytes_max, ..Options::new([7; 32]) };
+        // Where states are is seen nowhere else: so it is not drawn as other things are.
+        let cold_states = rng.clone().percent(50);
+        let options =
+            Options { segment_bytes, growth_bytes_max, cold_states, ..Options::new([7; 32]) };
         let kept = kept::Kept::create(&mut *disk.root(), identity, first.clone(), options);
         let kept = kept.expect("a disk that works");
         let durable = kept.durable();
@@ -137,8 +151,11 @@ impl Kept {
             answers_behind: VecDeque::new(),
             relied: durable,
             durable,
+            last_state: None,
+            vouched: Slot(0),
             fuse: None,
             failing: None,
+            has_rot: false,
             dead: None,
         }
     }
@@ -325,6 +342,22 @@ impl Kept {
         self.tries(Keeper::look).is_some()
     }
 
+    /// Takes what the disk has of states into the executor's, and mends what it could not read.
+    pub fn mend(&mut self, executor: &mut Executor) {
+        let backing = self.keeper.backing_mut();
+        // First: what is mended must not be left to files again that have rotted.
+        if let Some(cooled) = backing.cooled() {
+            executor.cool(&cooled.tree);
+        }
+        let scrubs = backing.scrubs();
+        for (first, last) in scrubs.sections {
+            executor.mend(first..=last);
+        }
+        if !scrubs.problems.is_empty() {
+            backing.repair(executor.kept().cloned());
+        }
+    }
+
     /// See [`Keeper::next_message`].
     pub fn next_message(&mut self) -> Option<CoreEffect> {
         if self.is_dead() { None } else { self.keeper.next_message() }
@@ -337,7 +370,14 @@ impl Kept {
 
     /// See [`Keeper::next_saved`].
     pub fn next_saved(&mut self) -> Option<Then> {
-        self.tries(Keeper::next_saved).flatten()
+        let then = self.tries(Keeper::next_saved).flatten();
+        let slot = match &then {
+            Some(Then::Checkpointed { slot, .. } | Then::Installed { slot }) => *slot,
+            Some(Then::Ended(handover)) => handover.base.slot,
+            None => Slot(0),
+        };
+        self.vouched = self.vouched.max(slot);
+        then
     }
 
     /// What is done now because the state of a slot is durable.
@@ -361,6 +401,11 @@ impl Kept {
     /// See [`Keeper::save`].
     pub fn save(&mut self, snapshot: &Snapshot, then: Then) {
         if self.survives("save") {
+            let state = Base { slot: snapshot.slot, state: snapshot.digest };
+            if self.last_state.replace(state) != Some(state) && state.slot <= self.vouched {
+                // Those from there on were wrong.
+                self.vouched = Slot(state.slot.0.saturating_sub(1));
+            }
             self.hands(|keeper| keeper.save(snapshot, then));
         }
     }
@@ -421,7 +466,14 @@ impl Kept {
             kept::Kept::open(&mut *self.disk.root(), self.identity, &self.first, self.options);
         match opened {
             Ok((kept, past)) if past.is_whole() || !rots => {
+                // What rotted before stays on the disk until a newer state is in files.
+                let damaged = past.damaged.first().filter(|_| !rots && !self.has_rot);
+                assert!(damaged.is_none(), "{}: {damaged:?}", self.identity.replica);
+                self.has_rot = !past.damaged.is_empty();
                 let (relied, found) = (self.relied, kept.next());
+                let has = past.snapshot().map_or(Slot(0), |newest| newest.slot);
+                let vouched = std::mem::replace(&mut self.vouched, has);
+                self.last_state = past.snapshot().map(|_| past.executed());
                 (self.handed, self.relied, self.durable) = (found, found, found);
                 self.executed_behind = found;
                 self.behind.clear();
@@ -429,7 +481,7 @@ impl Kept {
                 self.membership = past.membership.clone();
                 (self.opened, self.past) = (Some(kept), Some(past));
                 (self.fuse, self.dead) = (None, None);
-                Some(Recovered { had, relied, found, rots })
+                Some(Recovered { had, relied, found, vouched, has, rots })
             }
             Err(error) if !rots => {
                 panic!("{} cannot read its disk: {error}", self.identity.replica)

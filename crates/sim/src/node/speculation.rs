@@ -26,8 +26,15 @@ impl ReplicaNode {
         let (ran, slot) = (ran.collect(), place.slot);
         let told = answers.clone();
         out.push(Act::Saw(Observation::Speculated { slot, batch, ran, told }));
+        let telling = self.telling();
         for (client, replies) in answers {
-            self.tell(client, ToClient::Speculative { place, replies }, out);
+            let (replies, digests) = telling.split(&client, replies);
+            if !replies.is_empty() {
+                self.tell(client, ToClient::Speculative { place, replies }, out);
+            }
+            if !digests.is_empty() {
+                self.tell(client, ToClient::SpeculativeDigests { place, digests }, out);
+            }
         }
         if wanted {
             self.queue(CoreEvent::Input(Input::Wanted { slot }));

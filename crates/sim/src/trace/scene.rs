@@ -300,7 +300,7 @@ impl Scene {
     fn print(&mut self, id: ReplicaId, seen: &Observation) {
         let node = &self.nodes[usize::from(id.0)];
         let text = match seen {
-            Observation::Said { to, incoming } => {
+            Observation::Said { to, incoming, .. } => {
                 let said = node.core().describe(incoming);
                 let said = said.strip_prefix(&format!("{id} ")).unwrap_or(&said);
                 format!("-> {}   {said}", target(*to))

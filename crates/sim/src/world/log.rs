@@ -134,7 +134,7 @@ impl World<'_> {
     pub(super) fn describe(&self, index: usize, seen: &Observation) -> What {
         let node = &self.replicas[index].node;
         let text = match seen {
-            Observation::Said { to, incoming } => {
+            Observation::Said { to, incoming, .. } => {
                 format!("-> {to:?} {}", node.core().describe(incoming))
             }
             Observation::Relayed { to, wire } => {
@@ -238,6 +238,11 @@ fn describe_answer(wire: &Bytes) -> String {
             let numbers = replies.iter().map(|reply| format!("#{}", reply.number));
             let numbers = numbers.collect::<Vec<_>>().join(" ");
             format!("Speculative {} {} {numbers}", place.view, place.slot)
+        }
+        Ok(ToClient::SpeculativeDigests { place, digests }) => {
+            let numbers = digests.iter().map(|told| format!("#{}", told.number));
+            let numbers = numbers.collect::<Vec<_>>().join(" ");
+            format!("SpeculativeDigests {} {} {numbers}", place.view, place.slot)
         }
         Ok(ToClient::Vouched { place, .. }) => format!("Vouched {} {}", place.view, place.slot),
         Ok(ToClient::Committed(place)) => format!("Committed {} {}", place.view, place.slot),

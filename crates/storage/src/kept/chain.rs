@@ -4,6 +4,7 @@
 use super::delta::{self, Delta, base_of};
 use bytes::Bytes;
 use pentarchy_core::ids::Slot;
+use pentarchy_core::mutant;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::wire::Wire as _;
 use std::collections::VecDeque;
@@ -82,7 +83,8 @@ pub fn assemble(mut files: Vec<(u64, Snapshot)>, deltas: &[Read]) -> Vec<Snapsho
     let mut files = files.into_iter().peekable();
     let mut states: Vec<Snapshot> = Vec::new();
     let put = |states: &mut Vec<Snapshot>, state: Snapshot| {
-        states.retain(|other| other.slot < state.slot);
+        let stay = mutant!("kept.wrong-states-come-back");
+        states.retain(|other| stay || other.slot < state.slot);
         states.push(state);
     };
     for (number, encoded) in deltas {
@@ -90,6 +92,9 @@ pub fn assemble(mut files: Vec<(u64, Snapshot)>, deltas: &[Read]) -> Vec<Snapsho
             put(&mut states, file);
         }
         let Ok((base, _)) = delta::heads(encoded) else { continue };
+        if mutant!("kept.log-states-not-read") {
+            continue;
+        }
         let Some(old) = states.iter().rfind(|state| base_of(state) == base) else { continue };
         let new = Delta::from_bytes(encoded).ok().and_then(|delta| delta.apply(old));
         if let Some(new) = new {

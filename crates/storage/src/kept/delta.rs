@@ -24,7 +24,8 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// What changed from one state to a later one; none if that takes more bytes than this.
+    /// What changed from one state to a later one, in memory; none if that takes more bytes than
+    /// this, or some of it cannot be read.
     pub fn between(old: &Snapshot, new: &Snapshot, bytes_max: usize) -> Option<Self> {
         if new.slot <= old.slot || new.tree.sections() != old.tree.sections() {
             return None;
@@ -32,13 +33,25 @@ impl Delta {
         let changes = new.tree.changes_since(&old.tree);
         let content = |(_, leaf): &Change| leaf.as_ref().map_or(0, |leaf| leaf.len());
         let bytes = changes.iter().map(|change| SECTION_HEAD_BYTES + content(change)).sum();
-        let (base, state) = (base_of(old), base_of(new));
-        (bytes <= bytes_max).then_some(Self { base, state, changes, bytes })
+        if bytes > bytes_max {
+            return None;
+        }
+        let warm = |(section, leaf): Change| match leaf {
+            Some(leaf) if leaf.is_cold() => Some((section, Some(Arc::new(leaf.warmed()?)))),
+            leaf => Some((section, leaf)),
+        };
+        let changes = changes.into_iter().map(warm).collect::<Option<_>>()?;
+        Some(Self { base: base_of(old), state: base_of(new), changes, bytes })
     }
 
     /// About how many bytes it takes.
     pub const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The sections that changed.
+    pub fn into_changes(self) -> Vec<Change> {
+        self.changes
     }
 
     /// The state, made of the earlier one; none if that is another one.
@@ -66,7 +79,8 @@ impl Wire for Delta {
         for (section, leaf) in &self.changes {
             to.u32(*section);
             // A section that is empty has no leaf, and no leaf is empty.
-            to.bytes(&leaf.as_ref().map(|leaf| leaf.joined()).unwrap_or_default());
+            let content = |leaf: &Arc<Leaf>| leaf.joined().expect("it is in memory");
+            to.bytes(&leaf.as_ref().map(content).unwrap_or_default());
         }
     }
 

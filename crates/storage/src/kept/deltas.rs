@@ -10,8 +10,11 @@ use super::Mark;
 use super::delta::Delta;
 use crate::log::Log;
 use pentarchy_core::ids::Slot;
+use pentarchy_core::mutant;
 use pentarchy_core::snapshot::Snapshot;
-use std::collections::VecDeque;
+use pentarchy_core::tree::{Leaf, Tree};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// A state that was handed over for the log, and is not known to be durable.
 #[derive(Clone, Copy)]
@@ -70,8 +73,27 @@ impl Deltas {
         if delta.is_some() {
             self.logged.push_back(Logged { number, slot: snapshot.slot, entry });
             self.recent.push_back((entry, snapshot.clone()));
+        } else {
+            // It goes into files. An earlier one that followed it there would take its place.
+            self.recent.clear();
         }
         delta
+    }
+
+    /// The content of this state is in files: it need not be in memory.
+    pub fn cool(&mut self, tree: &Tree) {
+        self.each(|state| state.with_content_of(tree));
+    }
+
+    /// These are in memory, and what has their digests need not be anywhere else.
+    pub fn mend(&mut self, leaves: &BTreeMap<u32, Arc<Leaf>>) {
+        self.each(|state| state.replaced_with(leaves));
+    }
+
+    fn each(&mut self, change: impl Fn(&Tree) -> Tree) {
+        for state in self.recent.iter_mut().map(|(_, state)| state).chain(&mut self.tip) {
+            state.tree = change(&state.tree);
+        }
     }
 
     /// The log is that far.
@@ -82,7 +104,8 @@ impl Deltas {
     /// The oldest state that has become durable: all entries below `durable` are, and a state in
     /// files with the number `waits_for` is not.
     pub fn next_durable(&mut self, durable: u64, waits_for: Option<u64>) -> Option<Logged> {
-        let rests = |it: &Logged| waits_for.is_none_or(|number| it.number < number);
+        let early = mutant!("kept.rests-on-unsaved");
+        let rests = |it: &Logged| early || waits_for.is_none_or(|number| it.number < number);
         let next = self.logged.front().filter(|it| it.entry < durable && rests(it))?;
         let next = *next;
         self.logged.pop_front();

@@ -422,9 +422,12 @@ impl<B: Backing> Keeper<B> {
         let issued =
             |(_, ui, digest): &(u64, Ui, Digest)| Entry::Issued { ui: *ui, digest: *digest };
         let waiting = self.messages.iter().filter_map(|waiting| self.announced(&waiting.what));
+        let device = device.filter(|_| !mutant!("kept.device-memory-not-kept-again"));
+        let unheard = if mutant!("kept.unheard-not-kept-again") { 0 } else { usize::MAX };
+        let unheard = self.unheard.iter().take(unheard).map(issued);
+        let waiting = waiting.filter(|_| !mutant!("kept.waiting-not-kept-again"));
         let entries = device.map(Entry::Memory).into_iter();
-        let entries: Vec<Entry> =
-            entries.chain(self.unheard.iter().map(issued)).chain(waiting).collect();
+        let entries: Vec<Entry> = entries.chain(unheard).chain(waiting).collect();
         entries.into_iter().try_for_each(|entry| self.append(entry, 0))
     }
 

@@ -5,6 +5,7 @@
 //! replica goes on while the disk writes; and a [`Keeper`] releases what depends on an entry when
 //! that is durable. What has to be kept, and why: `docs/decisions/0005-durability.md`.
 
+mod absent;
 mod certificates;
 mod chain;
 mod delta;
@@ -21,7 +22,7 @@ pub use certificates::Certificates;
 pub use describe::{Described, describe};
 pub use entry::{Entry, Mark};
 pub use keeper::{Backing, Keeper, Then};
-pub use look::newest_state;
+pub use look::{Newest, newest_state};
 pub use queue::Scrubs;
 pub use stepped::{Job, Stepped};
 pub use writer::{Group, Measured, Writer};
@@ -37,6 +38,7 @@ use entry::Opened;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::Memory;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::wire::Malformed;
@@ -193,7 +195,9 @@ impl Entries {
         if let Some(before) = before
             && let Some((slot, floor)) = self.chain.forget(mark.slot, before.slot)
         {
-            self.log.truncate_below(before.needed.min(floor))?;
+            let early = mutant!("kept.cut-above-states");
+            let floor = if early { before.needed } else { before.needed.min(floor) };
+            self.log.truncate_below(floor)?;
             below = Some(slot);
         }
         if self.log.is_full()
@@ -271,7 +275,7 @@ impl Kept {
         membership: Arc<Membership>,
         options: Options,
     ) -> Result<Self, StorageError> {
-        let (snapshots, damaged) = Snapshots::open(data.folder(SNAPSHOTS)?, identity)?;
+        let (snapshots, damaged) = open_snapshots(data, identity, &options)?;
         if let Some(there) = snapshots.list().next() {
             return Err(StorageError::Unexpected { file: format!("snapshot {}", there.slot) });
         }
@@ -296,7 +300,7 @@ impl Kept {
         first: &Arc<Membership>,
         options: Options,
     ) -> Result<(Self, Past), StorageError> {
-        let (snapshots, mut damaged) = Snapshots::open(data.folder(SNAPSHOTS)?, identity)?;
+        let (snapshots, mut damaged) = open_snapshots(data, identity, &options)?;
         let mut states = States(snapshots);
         let behind = states.behind();
         let mut found = Found::default();
@@ -338,7 +342,8 @@ impl Kept {
 
     /// What waits to be written, at the start: nothing.
     fn queue(&self) -> Queue {
-        Queue::new(self.newest, self.tip.clone(), &self.entries.log)
+        let stable = self.mark().map(|mark| mark.slot);
+        Queue::new(self.newest, stable, self.tip.clone(), &self.entries.log)
     }
 
     /// Keeps an entry of the present epoch and gives its number. Durable with the next
@@ -390,7 +395,8 @@ impl Kept {
         let behind = self.commit()?;
         self.states.save(snapshot, behind)?;
         self.entries.chain.add_root(Root { slot: snapshot.slot, behind });
-        (self.newest, self.tip) = (Some(snapshot.slot), Some(snapshot.clone()));
+        let cooled = self.states.0.cooled(snapshot);
+        (self.newest, self.tip) = (Some(snapshot.slot), cooled.or_else(|| Some(snapshot.clone())));
         Ok(())
     }
 
@@ -440,6 +446,16 @@ impl Kept {
     pub const fn durable(&self) -> u64 {
         self.entries.log.durable()
     }
+}
+
+fn open_snapshots(
+    data: &mut dyn Folder,
+    identity: Identity,
+    options: &Options,
+) -> Result<(Snapshots, Vec<StorageError>), StorageError> {
+    let (snapshots, damaged) = Snapshots::open(data.folder(SNAPSHOTS)?, identity)?;
+    let snapshots = if options.cold_states { snapshots.keep_cold() } else { snapshots };
+    Ok((snapshots, damaged))
 }
 
 /// What stands in a log.

@@ -11,18 +11,20 @@
 //! When the log has reached its bound, entries wait, until a checkpoint is under way: that may use
 //! the log's reserve, with all that waited, and makes room.
 
+use super::absent::Absences;
 use super::chain::Root;
 use super::delta::Delta;
 use super::deltas::Deltas;
 use super::{Entries, Entry, Mark, States};
 use crate::error::StorageError;
 use crate::log::Log;
-use crate::snapshots::Scrubbed;
+use crate::snapshots::{ABSENT_MAX, Scrubbed};
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
-use std::collections::VecDeque;
+use pentarchy_core::tree::Leaf;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Marks that wait for their states. Of more, the last takes the place of the one before it.
@@ -97,45 +99,72 @@ pub(super) enum Chore {
     RemoveBelow(Slot),
     /// Writes damaged pieces anew, from a state that may have them.
     Repair(Snapshot),
+    /// Removes the states before the newest whole one that is not newer than this stable one.
+    RemoveBeforeWhole(Slot),
     /// Reads one more piece, to see whether it is what it was.
     Scrub,
 }
 
 /// What came of a chore.
 pub(super) enum Done {
-    /// The state of this number is durable, in files.
-    Saved(u64, Root),
+    /// The state of this number is durable, in files; and the same with its content there, if it is
+    /// not to be in memory.
+    Saved(u64, Root, Option<Snapshot>),
     /// A state that is in the log is in files too.
-    Copied(Root),
+    Copied(Root, Option<Snapshot>),
+    /// Sections of a state that was to be saved are in files only, and cannot be read there.
+    Unread(Save, Vec<u32>),
+    /// The same of a state that is in the log.
+    Uncopied(Slot, Vec<u32>),
     /// Some are gone; so many damaged pieces are left.
     Removed(usize),
-    /// So many pieces were written anew, and so many damaged ones are left.
-    Repaired(usize, usize),
-    /// None if there is nothing to read.
-    Scrubbed(Option<Scrubbed>),
+    /// So many pieces were written anew, and so many damaged ones are left; and the state with its
+    /// content where it is now, if it is not to be in memory.
+    Repaired(usize, usize, Option<Snapshot>),
+    /// None if there is nothing to read; and the lists of states that were written anew.
+    Scrubbed(Option<Scrubbed>, Vec<StorageError>),
 }
 
 impl Chore {
     /// Does it.
     pub(super) fn carry_out(self, states: &mut States) -> Result<Done, StorageError> {
         Ok(match self {
-            Self::Save(save) => {
-                states.save(&save.snapshot, save.behind)?;
-                Done::Saved(save.number, save.root())
-            }
-            Self::Copy(save) => {
-                states.save(&save.snapshot, save.behind)?;
-                Done::Copied(save.root())
-            }
+            Self::Save(save) => match states.save(&save.snapshot, save.behind) {
+                Err(StorageError::Absent { sections }) => Done::Unread(save, sections),
+                saved => {
+                    saved?;
+                    let cooled = states.0.cooled(&save.snapshot);
+                    Done::Saved(save.number, save.root(), cooled)
+                }
+            },
+            Self::Copy(save) => match states.save(&save.snapshot, save.behind) {
+                Err(StorageError::Absent { sections }) => {
+                    Done::Uncopied(save.snapshot.slot, sections)
+                }
+                saved => {
+                    saved?;
+                    Done::Copied(save.root(), states.0.cooled(&save.snapshot))
+                }
+            },
             Self::RemoveBelow(slot) => {
                 states.0.remove_below(slot)?;
                 Done::Removed(states.0.spoiled())
             }
             Self::Repair(snapshot) => {
                 let repaired = states.0.repair(&snapshot)?;
-                Done::Repaired(repaired, states.0.spoiled())
+                let cooled = (repaired > 0).then(|| states.0.cooled(&snapshot)).flatten();
+                Done::Repaired(repaired, states.0.spoiled(), cooled)
             }
-            Self::Scrub => Done::Scrubbed(states.0.scrub_next()),
+            Self::RemoveBeforeWhole(slot) => {
+                states.0.remove_before_whole(slot)?;
+                Done::Removed(states.0.spoiled())
+            }
+            Self::Scrub => {
+                let scrubbed = states.0.scrub_next();
+                let ends_round = scrubbed.as_ref().is_some_and(|scrubbed| scrubbed.ends_round);
+                let lists = if ends_round { states.0.mend_lists()? } else { Vec::new() };
+                Done::Scrubbed(scrubbed, lists)
+            }
         })
     }
 }
@@ -147,27 +176,51 @@ pub struct Scrubs {
     pub pieces: u64,
     /// Rounds through all of them.
     pub rounds: u64,
-    /// Pieces that were found to be damaged.
+    /// Pieces, and lists of them, that were found to be damaged.
     pub damaged: u64,
     /// Pieces that were written anew, or gave way to those of a newer state.
     pub repaired: u64,
     /// What was found since the last look, oldest first.
     pub problems: Vec<StorageError>,
+    /// The first and the last of the sections that may have been in each of those.
+    pub sections: Vec<(u32, u32)>,
 }
 
 impl Scrubs {
-    fn note(&mut self, scrubbed: Scrubbed) {
+    fn note(&mut self, scrubbed: Scrubbed, lists: Vec<StorageError>) {
         self.pieces += 1;
         self.rounds += u64::from(scrubbed.ends_round);
-        self.damaged += u64::from(scrubbed.problem.is_some());
-        if self.problems.len() < PROBLEMS_MAX {
-            self.problems.extend(scrubbed.problem);
+        self.damaged += u64::from(scrubbed.problem.is_some()) + lists.len() as u64;
+        self.repaired += lists.len() as u64;
+        let room = PROBLEMS_MAX.saturating_sub(self.problems.len());
+        self.problems.extend(scrubbed.problem.into_iter().chain(lists).take(room));
+        self.note_sections(scrubbed.sections);
+    }
+
+    fn note_sections(&mut self, sections: Option<(u32, u32)>) {
+        if self.sections.len() < SECTIONS_MAX {
+            self.sections.extend(sections);
         }
+    }
+
+    /// A state cannot be saved because of these sections. Gives those that there was room for.
+    fn note_unread(&mut self, sections: &[u32]) -> Vec<u32> {
+        self.damaged += sections.len() as u64;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(StorageError::Absent { sections: sections.to_vec() });
+        }
+        let room = SECTIONS_MAX.saturating_sub(self.sections.len());
+        let noted: Vec<u32> = sections.iter().take(room).copied().collect();
+        self.sections.extend(noted.iter().map(|section| (*section, *section)));
+        noted
     }
 }
 
 /// Damaged pieces that wait to be told of; further ones are counted.
 const PROBLEMS_MAX: usize = 64;
+
+/// Sections that wait to be told of; of further ones it is told when they are found again.
+const SECTIONS_MAX: usize = PROBLEMS_MAX + ABSENT_MAX;
 
 impl Entries {
     /// Writes tasks and makes them durable, as far as there is room.
@@ -231,10 +284,22 @@ pub(super) struct Queue {
     is_nearly_full: bool,
     /// States below this slot may go.
     superfluous: Option<Slot>,
+    /// The last state that a quorum vouches for and that is durable.
+    stable: Option<Slot>,
     /// States in memory that may have what is damaged on the disk.
     repairs: Vec<Snapshot>,
+    /// None of those had all of it.
+    is_beyond_repair: bool,
     /// Damaged pieces that none of those had.
     spoiled: usize,
+    /// Whether the oldest of the states that wait to be saved lacks sections until they are mended,
+    /// and which that are.
+    is_stuck: bool,
+    absent: Absences,
+    /// The last state in the log that could not be written into files too, and what it lacked.
+    uncopied: Option<(Slot, Vec<u32>)>,
+    /// The last state of which the content is in files now, for whoever has it in memory.
+    cooled: Option<Snapshot>,
     pub scrubs: Scrubs,
     /// Number of the next entry.
     next: u64,
@@ -245,9 +310,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Nothing waits; `newest` is the newest state that is there, `tip` the one on which others may
-    /// rest.
-    pub(super) fn new(newest: Option<Slot>, tip: Option<Snapshot>, log: &Log) -> Self {
+    /// Nothing waits; `newest` is the newest state that is there, `stable` the last one that a
+    /// quorum vouches for, `tip` the one on which others may rest.
+    pub(super) fn new(
+        newest: Option<Slot>,
+        stable: Option<Slot>,
+        tip: Option<Snapshot>,
+        log: &Log,
+    ) -> Self {
         Self {
             tasks: Vec::new(),
             waiting_bytes: 0,
@@ -265,8 +335,14 @@ impl Queue {
             is_full: false,
             is_nearly_full: log.is_nearly_full(),
             superfluous: None,
+            stable,
             repairs: Vec::new(),
+            is_beyond_repair: false,
             spoiled: 0,
+            is_stuck: false,
+            absent: Absences::default(),
+            uncopied: None,
+            cooled: None,
             scrubs: Scrubs::default(),
             next: log.next(),
             durable: log.durable(),
@@ -286,6 +362,7 @@ impl Queue {
         self.tasks.clear();
         self.saves.clear();
         self.repairs.clear();
+        (self.is_beyond_repair, self.is_stuck) = (false, false);
         self.marks.clear();
         self.deltas.clear();
         (self.superfluous, self.copy, self.saving, self.busy) = (None, None, None, false);
@@ -312,6 +389,10 @@ impl Queue {
     pub(super) fn save(&mut self, snapshot: Snapshot) -> u64 {
         let slot = snapshot.slot;
         self.saves.retain(|save| save.snapshot.slot < slot);
+        if self.saves.is_empty() {
+            self.unstick();
+        }
+        self.uncopied = self.uncopied.take().filter(|(uncopied, _)| *uncopied < slot);
         self.copy = self.copy.take().filter(|copy| copy.snapshot.slot < slot);
         self.deltas.give_up(slot);
         self.newest = self.newest.filter(|newest| *newest < slot);
@@ -345,9 +426,7 @@ impl Queue {
     /// ones are not needed any more.
     pub(super) fn stable(&mut self, mark: Mark) {
         self.is_cutting = false;
-        let reached = self.saves.iter().rposition(|save| save.snapshot.slot <= mark.slot);
-        let base = self.saves.iter().position(|save| save.is_base).unwrap_or(usize::MAX);
-        self.saves.drain(..reached.unwrap_or(0).min(base));
+        self.drop_saves_before(mark.slot);
         if self.newest >= Some(mark.slot) {
             self.marks.clear();
             self.say_stable(mark);
@@ -358,8 +437,24 @@ impl Queue {
         self.marks.push_back(mark);
     }
 
+    /// Of the states that wait to be saved, only the newest of those up to a slot is needed, and
+    /// those on which states in the log rest.
+    fn drop_saves_before(&mut self, stable: Slot) {
+        let reached = self.saves.iter().rposition(|save| save.snapshot.slot <= stable);
+        let base = self.saves.iter().position(|save| save.is_base).unwrap_or(usize::MAX);
+        if self.saves.drain(..reached.unwrap_or(0).min(base)).next().is_some() {
+            self.unstick();
+        }
+    }
+
+    /// The oldest of the states that wait to be saved is another one now.
+    fn unstick(&mut self) {
+        (self.is_stuck, self.absent) = (false, Absences::default());
+    }
+
     /// Has the log say that a state is stable, which is durable; it may have to go into files.
     fn say_stable(&mut self, mark: Mark) {
+        self.stable = self.stable.max(Some(mark.slot));
         self.push(Task::Stable(mark));
         let copy = self.deltas.stable(mark);
         self.copy_soon(copy);
@@ -415,7 +510,10 @@ impl Queue {
     /// What to do next for the states, if there is anything. Removing comes first: where states
     /// always wait to be saved, the disk would fill up.
     pub(super) fn take_chore(&mut self) -> Option<Chore> {
-        let ready = self.saves.front().is_some_and(|save| save.behind <= self.durable);
+        let is_due = |save: &Save| save.behind <= self.durable;
+        // At the end nobody mends anything any more.
+        let waits = self.is_stuck && !self.ending;
+        let ready = !waits && self.saves.front().is_some_and(is_due);
         let chore = match self.superfluous.take() {
             Some(slot) => Some(Chore::RemoveBelow(slot)),
             None if ready => self.saves.pop_front().map(Chore::Save),
@@ -426,8 +524,29 @@ impl Queue {
         }
         let chore = chore.or_else(|| self.copy.take().map(Chore::Copy));
         let chore = chore.or_else(|| self.repairs.pop().map(Chore::Repair));
+        let chore = chore.or_else(|| self.give_up_what_no_state_has());
         self.busy |= chore.is_some();
         chore
+    }
+
+    /// No state in memory has what is damaged: a newer one takes the place of those that need it.
+    /// It is written into files if it is in the log only.
+    fn give_up_what_no_state_has(&mut self) -> Option<Chore> {
+        if !self.is_beyond_repair || !self.saves.is_empty() {
+            return None;
+        }
+        let newer = self.deltas.newer(self.durable);
+        let is_newer = |slot| self.uncopied.as_ref().is_none_or(|(uncopied, _)| *uncopied < slot);
+        if newer.as_ref().is_some_and(|(_, state)| !is_newer(state.slot)) {
+            // It needs what is damaged too: the next stable one may not.
+            return None;
+        }
+        self.is_beyond_repair = false;
+        if newer.is_none() {
+            return self.stable.map(Chore::RemoveBeforeWhole);
+        }
+        self.copy_soon(newer);
+        self.copy.take().map(Chore::Copy)
     }
 
     /// The chore that was taken is done.
@@ -435,40 +554,110 @@ impl Queue {
         (self.busy, self.saving) = (false, None);
         match done {
             Ok(_) if self.failed.is_some() => {}
-            Ok(Done::Saved(number, root)) => {
+            Ok(Done::Saved(number, root, cooled)) => {
+                self.unstick();
+                self.cool(cooled);
                 self.roots.push(root);
                 self.saved(number, root.slot);
                 self.settle();
             }
-            Ok(Done::Copied(root)) => {
+            Ok(Done::Unread(save, sections)) => self.unread(save, &sections),
+            Ok(Done::Uncopied(slot, sections)) => {
+                self.scrubs.note_unread(&sections);
+                self.uncopied = Some((slot, sections));
+                self.is_beyond_repair = self.spoiled > 0;
+            }
+            Ok(Done::Copied(root, cooled)) => {
+                self.cool(cooled);
                 self.roots.push(root);
+                self.is_beyond_repair = false;
                 if self.spoiled > 0 {
                     // What is damaged in older ones is of no use any more.
                     self.superfluous = self.superfluous.max(Some(root.slot));
                 }
             }
-            Ok(Done::Scrubbed(None)) => {}
+            Ok(Done::Scrubbed(None, _)) => {}
             Ok(Done::Removed(left)) => {
                 self.scrubs.repaired += self.spoiled.saturating_sub(left) as u64;
                 self.spoiled = left;
             }
-            Ok(Done::Repaired(pieces, left)) => {
+            Ok(Done::Repaired(pieces, left, cooled)) => {
+                self.cool(cooled);
                 self.scrubs.repaired += pieces as u64;
                 self.spoiled = left;
-                // No state in memory has them: a newer one takes the place of those that need them.
-                let newer = self.deltas.newer(self.durable).filter(|_| left > 0);
-                self.copy_soon(newer);
+                self.is_beyond_repair = left > 0 && self.repairs.is_empty();
             }
-            Ok(Done::Scrubbed(Some(scrubbed))) => self.scrubs.note(scrubbed),
+            Ok(Done::Scrubbed(Some(scrubbed), lists)) => self.scrubs.note(scrubbed, lists),
             Err(error) => self.fail(error),
         }
     }
 
-    /// Has damaged pieces written anew from these states.
-    pub(super) fn repair(&mut self, states: impl Iterator<Item = Snapshot>) {
-        if self.failed.is_none() && self.repairs.is_empty() {
-            self.repairs.extend(states);
+    /// A state that was to be saved lacks these sections.
+    fn unread(&mut self, save: Save, sections: &[u32]) {
+        let number = save.number;
+        // Unless it turned out to be wrong meanwhile, or not to be needed.
+        if self.saves.front().is_none_or(|next| next.snapshot.slot > save.snapshot.slot) {
+            self.saves.push_front(save);
         }
+        if let Some(mark) = self.marks.back() {
+            self.drop_saves_before(mark.slot);
+        }
+        let noted = self.scrubs.note_unread(sections);
+        if self.saves.front().is_none_or(|next| next.number != number) {
+            return;
+        }
+        self.is_stuck = true;
+        let nowhere = self.absent.find(&noted);
+        if self.ending || !nowhere.is_empty() {
+            let sections = if nowhere.is_empty() { sections.to_vec() } else { nowhere };
+            self.fail(StorageError::Absent { sections });
+        }
+    }
+
+    /// What scrubbing, and reading for saving, came to is being told.
+    pub(super) fn tell(&mut self) -> Scrubs {
+        self.absent.tell();
+        let problems = std::mem::take(&mut self.scrubs.problems);
+        let sections = std::mem::take(&mut self.scrubs.sections);
+        Scrubs { problems, sections, ..self.scrubs }
+    }
+
+    /// Has damaged pieces written anew from these states. What can be mended of what was told so
+    /// far is in memory in them.
+    pub(super) fn repair(&mut self, states: impl Iterator<Item = Snapshot>) {
+        let states: Vec<Snapshot> = states.collect();
+        let (mut sections, is_all) = self.absent.mend();
+        self.is_stuck &= !is_all;
+        sections.extend(self.uncopied.iter().flat_map(|(_, sections)| sections));
+        for state in &states {
+            let warm = |section: &u32| {
+                let leaf = state.tree.within(*section..=*section).next()?;
+                (!leaf.is_cold()).then(|| (*section, leaf.clone()))
+            };
+            let warm: BTreeMap<u32, Arc<Leaf>> = sections.iter().filter_map(warm).collect();
+            for save in self.saves.iter_mut().chain(&mut self.copy) {
+                save.snapshot.tree = save.snapshot.tree.replaced_with(&warm);
+            }
+            self.deltas.mend(&warm);
+        }
+        if self.failed.is_none() && self.repairs.is_empty() {
+            self.repairs = states;
+        }
+    }
+
+    /// The content of a state is in files: those that wait need not have it in memory.
+    fn cool(&mut self, cooled: Option<Snapshot>) {
+        let Some(cooled) = cooled else { return };
+        for save in self.saves.iter_mut().chain(&mut self.copy) {
+            save.snapshot.tree = save.snapshot.tree.with_content_of(&cooled.tree);
+        }
+        self.deltas.cool(&cooled.tree);
+        self.cooled = Some(cooled);
+    }
+
+    /// The last state of which the content is in files now; told once.
+    pub(super) const fn take_cooled(&mut self) -> Option<Snapshot> {
+        self.cooled.take()
     }
 
     /// Looks which states in the log are durable, with what they rest on.

@@ -1,9 +1,10 @@
 //! The same two jobs as those of the [`Writer`](super::Writer), without threads: whoever has it
 //! says when a job begins and when it ends. A job touches the disk at its end, all at once.
 
-use super::queue::{Chore, Done, Queue, Task, Tasks};
+use super::queue::{Chore, Done, Queue, Scrubs, Task, Tasks};
 use super::{Backing, Entries, Entry, Kept, Mark, States};
 use crate::error::StorageError;
+use crate::snapshots::Scrubbed;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::membership::Membership;
@@ -90,15 +91,29 @@ impl Stepped {
     pub fn scrub(&mut self) {
         let mut over = false;
         while !over {
-            let scrubbed = self.states.0.scrub_next();
-            over = scrubbed.as_ref().is_none_or(|scrubbed| scrubbed.ends_round);
-            self.queue.tended(Ok(Done::Scrubbed(scrubbed)));
+            let done = Chore::Scrub.carry_out(&mut self.states);
+            let ended = |scrubbed: &Scrubbed| scrubbed.ends_round;
+            over = !matches!(&done, Ok(Done::Scrubbed(Some(scrubbed), _)) if !ended(scrubbed));
+            self.queue.tended(done);
         }
     }
 
     /// Has damaged pieces in files written anew from these states, as far as they have them.
     pub fn repair(&mut self, states: impl Iterator<Item = Snapshot>) {
         self.queue.repair(states);
+    }
+
+    /// What scrubbing, and reading for saving, came to; problems are told once.
+    pub fn scrubs(&mut self) -> Scrubs {
+        let told = self.queue.tell();
+        self.queue.scrubs = Scrubs::default();
+        told
+    }
+
+    /// The last state of which the content is in files now, if it is not to be in memory; told
+    /// once.
+    pub const fn cooled(&mut self) -> Option<Snapshot> {
+        self.queue.take_cooled()
     }
 
     /// The slot of the newest state that is on the disk.

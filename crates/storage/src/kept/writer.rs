@@ -232,9 +232,14 @@ impl Writer {
     /// What scrubbing came to; problems are told once.
     #[must_use]
     pub fn scrubs(&self) -> Scrubs {
-        let scrubs = &mut self.shared.state().queue.scrubs;
-        let problems = std::mem::take(&mut scrubs.problems);
-        Scrubs { problems, ..*scrubs }
+        self.shared.state().queue.tell()
+    }
+
+    /// The last state of which the content is in files now, if it is not to be in memory; told
+    /// once.
+    #[must_use]
+    pub fn cooled(&self) -> Option<Snapshot> {
+        self.shared.state().queue.take_cooled()
     }
 
     /// Has damaged pieces on the disk written anew from these states, as far as they have them.

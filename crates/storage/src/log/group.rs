@@ -69,9 +69,9 @@ impl Draft {
         let (start, cut) = (out.len(), self.bytes.len().min(PAYLOAD_BYTES - HEADER_BYTES));
         let (beside, behind) = self.bytes.split_at(cut);
         first.array(beside);
-        block::put(&header.salt, place, Mark::First, first.as_slice(), out);
+        block::put(header.of(), place, Mark::First, first.as_slice(), out);
         for (place, payload) in (place + 1..).zip(behind.chunks(PAYLOAD_BYTES)) {
-            block::put(&header.salt, place, Mark::More, payload, out);
+            block::put(header.of(), place, Mark::More, payload, out);
         }
         tip.behind(self.records(), &out[start..])
     }
@@ -81,12 +81,18 @@ impl Tip {
     /// Of a log without records.
     pub const START: Self = Self { group: 1, record: 1, chain: Digest([0; 32]) };
 
-    /// Behind a group of so many records, made of these blocks.
+    /// Behind a group of so many records, made of these blocks. The check of a block stands for it
+    /// here: it is there to find accidents too. They are put side by side first, as many bytes are
+    /// hashed faster at once than one by one.
     #[must_use]
     pub fn behind(&self, records: u64, blocks: &[u8]) -> Self {
+        let count = blocks.len() / BLOCK_BYTES;
+        let mut checks = Vec::with_capacity(count * (BLOCK_BYTES - PAYLOAD_BYTES));
+        for block in blocks.chunks_exact(BLOCK_BYTES) {
+            checks.extend_from_slice(&block[PAYLOAD_BYTES..]);
+        }
         let mut hasher = Hasher::new("log group");
-        hasher.digest(&self.chain).u64(self.group);
-        hasher.bytes(blocks);
+        hasher.digest(&self.chain).u64(self.group).bytes(&checks);
         let (group, record) = (self.group + 1, self.record + records);
         Self { group, record, chain: hasher.finish() }
     }

@@ -25,11 +25,11 @@ use pentarchy_core::limits::{
 };
 use pentarchy_core::mutant;
 use recovery::{End, Scan, Segment, scan};
-use segment::{Header, Tip};
+use segment::{Header, Listed, Spare, Tip};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Sizes of a log.
+/// Sizes of a log, and how the states beside it are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Bytes of one segment: a multiple of 512 from [`SEGMENT_BYTES_MIN`] to
@@ -47,6 +47,8 @@ pub struct Options {
     /// When the log has grown by so much since the last state in files, another one goes there, as
     /// recovery reads the log from there on. At most an eighth of the bound.
     pub growth_bytes_max: u64,
+    /// Whether the states beside the log have their content in files only, and not in memory.
+    pub cold_states: bool,
     /// Random, new each time: see `block.rs` for what it keeps apart.
     pub seed: [u8; 32],
 }
@@ -62,6 +64,10 @@ const _: () = assert!(
         < RESERVE_BYTES as usize * 3 / 4
 );
 
+/// Files of segments that went which are kept for the next ones: as many as go at once when states
+/// are in files every [`GROWTH_BYTES_MAX`].
+const SPARES_MAX: usize = 4;
+
 /// What [`Options::state_bytes_max`] is by default.
 const STATE_BYTES_MAX: usize = 1 << 20;
 
@@ -75,7 +81,15 @@ impl Options {
     pub const fn new(seed: [u8; 32]) -> Self {
         let (segment_bytes, bytes_max, reserve_bytes) = (32 << 20, 1 << 30, RESERVE_BYTES);
         let (state_bytes_max, growth_bytes_max) = (STATE_BYTES_MAX, GROWTH_BYTES_MAX);
-        Self { segment_bytes, bytes_max, reserve_bytes, state_bytes_max, growth_bytes_max, seed }
+        Self {
+            segment_bytes,
+            bytes_max,
+            reserve_bytes,
+            state_bytes_max,
+            growth_bytes_max,
+            cold_states: false,
+            seed,
+        }
     }
 
     fn blocks(&self) -> u64 {
@@ -111,7 +125,7 @@ pub struct Recovered {
 impl Recovered {
     fn of(scan: &Scan) -> Self {
         Self {
-            first: scan.segments[0].1,
+            first: scan.segments[0].first,
             next: scan.last.tip.record,
             groups: scan.groups - 1,
             segments: scan.segments.len(),
@@ -150,8 +164,12 @@ pub fn remove(folder: &mut dyn Folder) -> Result<(), DiskError> {
 pub struct Log {
     folder: Box<dyn Folder>,
     options: Options,
-    /// Number and first record of each segment, oldest first.
-    segments: VecDeque<(u64, u64)>,
+    /// Oldest first.
+    segments: VecDeque<Listed>,
+    /// Files for the next ones; at most [`SPARES_MAX`].
+    spares: VecDeque<Spare>,
+    /// The segment that a new file was last prepared for.
+    expected: u64,
     header: Header,
     file: Box<dyn File>,
     /// The block of the present segment at which the next group begins.
@@ -180,20 +198,32 @@ impl Log {
         }
         let header = Header::new(1, identity, options.blocks(), Tip::START, &options.seed);
         let file = header.create(&mut *folder)?;
-        let segments = VecDeque::from([(header.number, header.start.record)]);
+        let segments = VecDeque::from([header.listed()]);
         Ok(Self::at(folder, options, segments, (header, file), 1, Tip::START))
     }
 
     fn at(
         folder: Box<dyn Folder>,
         options: Options,
-        segments: VecDeque<(u64, u64)>,
+        segments: VecDeque<Listed>,
         (header, file): (Header, Box<dyn File>),
         place: u64,
         tip: Tip,
     ) -> Self {
-        let (draft, buffer, failed) = (Draft::default(), Vec::new(), None);
-        Self { folder, options, segments, header, file, place, tip, draft, buffer, failed }
+        Self {
+            folder,
+            options,
+            segments,
+            spares: VecDeque::new(),
+            expected: 0,
+            header,
+            file,
+            place,
+            tip,
+            draft: Draft::default(),
+            buffer: Vec::new(),
+            failed: None,
+        }
     }
 
     /// Opens a log that was made before, and shows each record that is there. All of them are
@@ -215,9 +245,7 @@ impl Log {
         folder.sync()?;
         if let Some(before) = &scan.before {
             let mut file = settle(&*folder, before)?;
-            let place = before.last.end;
-            file.write_at(&before.header.seal(place, &before.tip), place * BLOCK_BYTES as u64)?;
-            file.sync()?;
+            before.header.seal(&mut *file, before.last.end, &before.tip)?;
         }
         let file = settle(&*folder, &scan.last)?;
         let Segment { header, tip, last, .. } = scan.last;
@@ -301,8 +329,9 @@ impl Log {
         let early = self.header.blocks / 8;
         let was_below = self.place < early;
         self.place += (self.buffer.len() / BLOCK_BYTES) as u64;
-        if was_below && self.place >= early {
-            Header::expect(&mut *self.folder, self.header.number + 1, self.options.blocks());
+        if was_below && self.place >= early && self.spares.is_empty() {
+            self.expected = self.header.number + 1;
+            Header::expect(&mut *self.folder, self.expected, self.options.blocks());
         }
         self.tip = tip;
         self.draft.clear();
@@ -313,12 +342,19 @@ impl Log {
     fn begin_segment(&mut self) -> Result<(), DiskError> {
         let (number, identity) = (self.header.number + 1, self.header.identity);
         let blocks = self.options.blocks();
-        let header = Header::new(number, identity, blocks, self.tip, &self.options.seed);
-        let file = header.create(&mut *self.folder)?;
-        let seal = self.header.seal(self.place, &self.tip);
-        self.file.write_at(&seal, self.place * BLOCK_BYTES as u64)?;
-        self.file.sync()?;
-        self.segments.push_back((number, self.tip.record));
+        let mut header = Header::new(number, identity, blocks, self.tip, &self.options.seed);
+        if mutant!("log.sealed-too-early") {
+            self.header.seal(&mut *self.file, self.place, &self.tip)?;
+        }
+        // What was prepared meanwhile is to be used, and not to lie about.
+        let is_prepared = self.expected == number;
+        let spare = if is_prepared { None } else { self.spares.pop_front() };
+        let file = match spare {
+            Some(spare) => header.create_over(&mut *self.folder, &spare)?,
+            None => header.create(&mut *self.folder)?,
+        };
+        self.header.seal(&mut *self.file, self.place, &self.tip)?;
+        self.segments.push_back(header.listed());
         (self.header, self.file, self.place) = (header, file, 1);
         Ok(())
     }
@@ -330,14 +366,28 @@ impl Log {
     /// [`StorageError`]; from then on every operation fails.
     pub fn truncate_below(&mut self, record: u64) -> Result<(), StorageError> {
         self.check()?;
-        while self.segments.get(1).is_some_and(|(_, first)| *first <= record) {
-            let (number, _) = self.segments[0];
+        while self.segments.get(1).is_some_and(|next| next.first <= record) {
             // Durable one by one, so that a crash leaves no hole between those that are left.
-            let removed =
-                self.folder.remove(&segment::name(number)).and_then(|()| self.folder.sync());
+            let removed = self.remove_first();
             self.latch(removed)?;
-            self.segments.pop_front();
         }
+        Ok(())
+    }
+
+    fn remove_first(&mut self) -> Result<(), DiskError> {
+        let Listed { number, blocks, life, .. } = self.segments[0];
+        let spare = Spare { number, life };
+        let is_kept = self.spares.len() < SPARES_MAX && blocks == self.options.blocks();
+        if is_kept {
+            spare.keep(&mut *self.folder)?;
+        } else {
+            self.folder.remove(&segment::name(number))?;
+        }
+        if !mutant!("log.segments-removed-at-once") {
+            self.folder.sync()?;
+        }
+        self.segments.pop_front();
+        self.spares.extend(is_kept.then_some(spare));
         Ok(())
     }
 
@@ -356,7 +406,7 @@ impl Log {
     /// The lowest record that is there.
     #[must_use]
     pub fn first(&self) -> u64 {
-        self.segments[0].1
+        self.segments[0].first
     }
 
     /// Bytes of the segments that there are.

@@ -5,7 +5,7 @@
 //! everything else is reported, with the place. Nothing here writes.
 
 use super::group::{Opening, Record};
-use super::segment::{self, Header, SEGMENT_BYTES_MAX, Tip};
+use super::segment::{self, Header, Listed, SEGMENT_BYTES_MAX, Tip};
 use crate::block::{self, BLOCK_BYTES, Found, Mark, PAYLOAD_BYTES};
 use crate::disk::{Folder, read_all};
 use crate::error::StorageError;
@@ -38,8 +38,8 @@ pub enum End {
 
 /// A whole log that was read.
 pub struct Scan {
-    /// Number and first record of each segment, oldest first; not empty.
-    pub segments: Vec<(u64, u64)>,
+    /// Every segment, oldest first; not empty.
+    pub segments: Vec<Listed>,
     /// The last one.
     pub last: Segment,
     /// The one before, if the last one has no group yet: its end may not be durable either.
@@ -76,7 +76,7 @@ pub fn scan(
             let what = format!("the part of the log with records {first} to {}", start - 1);
             return Err(StorageError::Missing { what });
         }
-        segments.push((*number, start));
+        segments.push(read.header.listed());
         bytes += read.header.blocks * BLOCK_BYTES as u64;
         if let End::Open { torn, .. } = read.end {
             torn_bytes += torn * BLOCK_BYTES as u64;
@@ -160,7 +160,7 @@ impl Walk {
     }
 
     fn look(&self, place: u64) -> Found {
-        block::look(&self.header.salt, place, &self.slice(place..place + 1))
+        block::look(self.header.of(), place, &self.slice(place..place + 1))
     }
 
     fn corrupt<T>(&self, place: u64, what: &str) -> Result<T, StorageError> {
@@ -214,6 +214,7 @@ impl Walk {
         for place in self.place + u64::from(sealed)..self.header.blocks {
             match self.look(place) {
                 Found::Empty => {}
+                Found::Former if !sealed => {}
                 Found::Broken if mutant!("log.corrupt-taken-for-torn") => {
                     (torn, upto) = (torn + 1, place + 1);
                 }
@@ -223,7 +224,9 @@ impl Walk {
                 Found::Whole(Mark::First) if place == self.place => {
                     (torn, upto) = (torn + 1, place + 1);
                 }
-                Found::Torn | Found::Whole(Mark::More) => (torn, upto) = (torn + 1, place + 1),
+                Found::Torn | Found::Former | Found::Whole(Mark::More) => {
+                    (torn, upto) = (torn + 1, place + 1)
+                }
                 Found::Whole(_) if mutant!("log.gap-taken-for-end") => {
                     (torn, upto) = (torn + 1, place + 1);
                 }

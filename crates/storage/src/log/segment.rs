@@ -1,17 +1,18 @@
 //! A segment: one file of the log, of a fixed size, beginning with a header.
 
-use crate::block::{self, BLOCK_BYTES, Found, Mark, PAYLOAD_BYTES};
-use crate::disk::{DiskError, File, Folder, expect_whole, write_whole};
+use crate::block::{self, BLOCK_BYTES, Found, Life, Mark, PAYLOAD_BYTES};
+use crate::disk::{DiskError, File, Folder, UNFINISHED, expect_whole, write_whole};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use bytes::Bytes;
 use pentarchy_core::digest::{Digest, Hasher};
+use pentarchy_core::mutant;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// The first bytes of each segment. Never changes.
 const MAGIC: &[u8; 8] = b"PENTALOG";
 /// The version of the format, behind the magic.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The largest segment: one is read into memory as a whole.
 pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 /// The smallest one: a header, a group of a block, a seal.
@@ -38,6 +39,44 @@ pub struct Header {
     pub start: Tip,
     /// What the checks of its blocks cover, so that nobody can foretell them.
     pub salt: Digest,
+    /// How often its file was a segment before.
+    pub life: Life,
+}
+
+/// What the log knows of each of its segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Its number.
+    pub number: u64,
+    /// The number of its first record.
+    pub first: u64,
+    /// Its size in blocks.
+    pub blocks: u64,
+    /// How often its file was a segment before.
+    pub life: Life,
+}
+
+/// A segment that went, whose file is there for the next one: to write over it costs a tenth of
+/// what it costs to give its room back and to fill another file with zeros.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spare {
+    /// The number that it had.
+    pub number: u64,
+    /// How often it has been a segment.
+    pub life: Life,
+}
+
+impl Spare {
+    /// The file's name now: it goes when the log is opened the next time.
+    fn name(&self) -> String {
+        format!("spare-{:016x}{UNFINISHED}", self.number)
+    }
+
+    /// Takes a segment away. The caller syncs the folder before anything else: until then its name
+    /// may come back, and must be of what it was.
+    pub fn keep(&self, folder: &mut dyn Folder) -> Result<(), DiskError> {
+        folder.rename(&name(self.number), &self.name())
+    }
 }
 
 /// Where the log stands: what the next group of records continues.
@@ -82,7 +121,24 @@ impl Header {
     pub fn new(number: u64, identity: Identity, blocks: u64, start: Tip, seed: &[u8; 32]) -> Self {
         let mut hasher = Hasher::new("log salt");
         hasher.bytes(seed).u64(number).digest(&start.chain);
-        Self { number, identity, blocks, start, salt: hasher.finish() }
+        Self { number, identity, blocks, start, salt: hasher.finish(), life: Life(0) }
+    }
+
+    /// What the log keeps in mind of it.
+    #[must_use]
+    pub const fn listed(&self) -> Listed {
+        Listed {
+            number: self.number,
+            first: self.start.record,
+            blocks: self.blocks,
+            life: self.life,
+        }
+    }
+
+    /// What the checks of this segment's blocks rest on.
+    #[must_use]
+    pub const fn of(&self) -> (&Digest, Life) {
+        (&self.salt, self.life)
     }
 
     fn block(&self) -> Vec<u8> {
@@ -94,8 +150,9 @@ impl Header {
         payload.u64(self.blocks);
         self.start.encode(&mut payload);
         self.salt.encode(&mut payload);
+        payload.u64(self.life.0);
         let mut block = Vec::with_capacity(BLOCK_BYTES);
-        block::put(&open_salt(), 0, Mark::Header, payload.as_slice(), &mut block);
+        block::put((&open_salt(), self.life), 0, Mark::Header, payload.as_slice(), &mut block);
         block
     }
 
@@ -105,6 +162,24 @@ impl Header {
             file.preallocate(self.blocks * BLOCK_BYTES as u64)?;
             file.write_at(&self.block(), 0)
         })
+    }
+
+    /// Makes the segment in the file of one that went, as [`Self::create`] does in a new one. Of
+    /// that one every block was written, or is zeros.
+    pub fn create_over(
+        &mut self,
+        folder: &mut dyn Folder,
+        spare: &Spare,
+    ) -> Result<Box<dyn File>, DiskError> {
+        self.life = if mutant!("log.life-not-counted") { spare.life } else { spare.life.next() };
+        let mut file = folder.open(&spare.name())?;
+        file.write_at(&self.block(), 0)?;
+        if !mutant!("log.reused-before-whole") {
+            file.sync()?;
+        }
+        folder.rename(&spare.name(), &name(self.number))?;
+        folder.sync()?;
+        Ok(file)
     }
 
     /// Says that a segment of this size and number will be made.
@@ -134,20 +209,22 @@ impl Header {
             let identity = Identity::decode(&mut from)?;
             let (number, blocks) = (from.u64()?, from.u64()?);
             let (start, salt) = (Tip::decode(&mut from)?, Digest::decode(&mut from)?);
-            Ok((version, Self { number, identity, blocks, start, salt }))
+            let life = Life(from.u64()?);
+            Ok((version, Self { number, identity, blocks, start, salt, life }))
         })();
         let (version, header) = decoded.map_err(|Malformed| corrupt(0, "its header is cut"))?;
         if version != VERSION {
             let (file, found, known) = (file.to_owned(), version, VERSION);
             return Err(StorageError::Version { file, found, known });
         }
-        if block::look(&open_salt(), 0, &bytes[..BLOCK_BYTES]) != Found::Whole(Mark::Header) {
+        let found = block::look((&open_salt(), header.life), 0, &bytes[..BLOCK_BYTES]);
+        if found != Found::Whole(Mark::Header) {
             return Err(corrupt(0, "its header has a wrong check"));
         }
         if let Some(what) = owner.and_then(|owner| header.identity.difference(owner)) {
             return Err(StorageError::Foreign { file: file.to_owned(), what });
         }
-        if header.start.group.max(header.start.record) > COUNT_MAX {
+        if header.start.group.max(header.start.record).max(header.life.0) > COUNT_MAX {
             return Err(corrupt(0, "its header counts too far"));
         }
         if name(header.number) != file {
@@ -161,14 +238,21 @@ impl Header {
         Ok(header)
     }
 
-    /// The block that ends this segment at a place, for another one to go on.
-    #[must_use]
-    pub fn seal(&self, place: u64, tip: &Tip) -> Vec<u8> {
+    /// Ends this segment at a place, for another one to go on, durably. Behind that nothing is left
+    /// of its file's life before: the life after could not tell it from its own.
+    pub fn seal(&self, file: &mut dyn File, place: u64, tip: &Tip) -> Result<(), DiskError> {
+        let behind = (place + 1) * BLOCK_BYTES as u64;
+        if self.life != Life(0) {
+            let zeros = vec![0; (self.blocks * BLOCK_BYTES as u64 - behind) as usize];
+            file.write_at(&zeros, behind)?;
+            file.sync()?;
+        }
         let mut payload = Writer::default();
         tip.encode(&mut payload);
         let mut block = Vec::with_capacity(BLOCK_BYTES);
-        block::put(&self.salt, place, Mark::Seal, payload.as_slice(), &mut block);
-        block
+        block::put(self.of(), place, Mark::Seal, payload.as_slice(), &mut block);
+        file.write_at(&block, place * BLOCK_BYTES as u64)?;
+        file.sync()
     }
 
     /// Bytes of a group's encoding that the segment can take from this block on: the last block is

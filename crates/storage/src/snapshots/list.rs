@@ -86,10 +86,28 @@ impl Entry {
     }
 
     /// Digests and where they are found.
-    pub fn places(&self) -> Vec<(Digest, Place)> {
-        match self {
-            Self::Small(_, digest, place) => vec![(*digest, *place)],
-            Self::Large(_, chunks) => chunks.clone(),
+    pub fn places(&self) -> impl Iterator<Item = (Digest, Place)> + '_ {
+        let (small, large) = match self {
+            Self::Small(_, digest, place) => (Some((*digest, *place)), &[][..]),
+            Self::Large(_, chunks) => (None, &chunks[..]),
+        };
+        small.into_iter().chain(large.iter().copied())
+    }
+
+    /// The first and the last section of which it may be, of so many.
+    pub fn sections(&self, sections: u32) -> (u32, u32) {
+        let (first, last) = match self {
+            Self::Large(section, _) => (*section, *section),
+            Self::Small(top, ..) => top.sections(),
+        };
+        (first, last.min(sections.saturating_sub(1)))
+    }
+
+    /// The same, for people.
+    pub fn name(&self, sections: u32) -> String {
+        match self.sections(sections) {
+            (first, last) if first == last => format!("section {first}"),
+            (first, last) => format!("sections {first} to {last}"),
         }
     }
 }

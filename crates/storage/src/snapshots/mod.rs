@@ -16,22 +16,29 @@ mod list;
 mod pack;
 mod piece;
 mod scrub;
+mod shelf;
 mod trusted;
+mod walk;
 
 pub use list::{NOTE_BYTES_MAX, VERSION};
+pub(crate) use pack::ABSENT_MAX;
 pub use scrub::Scrubbed;
+pub(crate) use walk::not_the_state;
+pub use walk::{Overlay, Sections, Walked};
 
 use crate::disk::{DiskError, Folder, remove_unfinished};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use bytes::Bytes;
 use list::{Entry, List, Place};
-use pack::{Packs, Source};
+use pack::{Packs, Source, Unwritten};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
+use pentarchy_core::mutant;
 use pentarchy_core::snapshot::Snapshot;
-use pentarchy_core::tree::{Leaf, Node, Place as Top, Tree};
-use piece::Piece;
+use pentarchy_core::tree::{Chunk, Leaf, Node, Place as Top, Tree};
+use piece::{Absent, Piece};
+use shelf::Shelves;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use trusted::Trusted;
@@ -71,6 +78,8 @@ pub struct Snapshots {
     /// Files of damaged lists; the next save removes them.
     damaged: Vec<String>,
     scrub: scrub::Scrub,
+    /// Where states have their content that is not to be in memory.
+    shelves: Option<Shelves>,
     failed: Option<Arc<DiskError>>,
 }
 
@@ -122,23 +131,60 @@ impl Snapshots {
             }
         }
         let identity = identity.unwrap_or(Identity::NOBODY);
-        let (trusted, scrub, failed) = (Trusted::default(), scrub::Scrub::default(), None);
-        Ok((Self { folder, identity, lists, packs, trusted, damaged, scrub, failed }, problems))
+        let (trusted, scrub) = (Trusted::default(), scrub::Scrub::default());
+        let (shelves, failed) = (None, None);
+        let snapshots =
+            Self { folder, identity, lists, packs, trusted, damaged, scrub, shelves, failed };
+        Ok((snapshots, problems))
+    }
+
+    /// Has what is loaded from now on have its content in the files, and not in memory.
+    #[must_use]
+    pub fn keep_cold(self) -> Self {
+        Self { shelves: Some(Shelves::default()), ..self }
+    }
+
+    /// A state that is in files, with its content there; none if states are to be in memory, or it
+    /// is not there.
+    #[must_use]
+    pub fn cooled(&self, snapshot: &Snapshot) -> Option<Snapshot> {
+        let list = self.lists.get(&snapshot.slot).filter(|list| list.digest == snapshot.digest)?;
+        let shelves = self.shelves.as_ref()?;
+        let mut moved: BTreeMap<u32, Leaf> = BTreeMap::new();
+        for entry in &list.entries {
+            let leaves = entry.find(&snapshot.tree)?.iter();
+            // What cannot be opened now stays where it is.
+            let shelved = shelves.shelved(&*self.folder, entry, leaves).unwrap_or_default();
+            moved.extend(shelved.into_iter().map(|leaf| (leaf.section(), leaf)));
+        }
+        let tree = snapshot.tree.replaced(&mut |leaf| moved.remove(&leaf.section()));
+        Some(Snapshot { tree, ..*snapshot })
     }
 
     /// Saves a snapshot durably, with a note of the caller's. Later ones that were there are
     /// removed before: whoever goes back says that they were wrong.
     ///
     /// # Errors
-    /// [`StorageError`]; from then on every operation that writes fails.
+    /// [`StorageError`]; from then on every operation that writes fails, unless it is
+    /// [`StorageError::Absent`], which is of the state and not of the disk.
     ///
     /// # Panics
     /// If the note is larger than [`NOTE_BYTES_MAX`].
     pub fn save(&mut self, snapshot: &Snapshot, note: &[u8]) -> Result<Saved, StorageError> {
         assert!(note.len() <= NOTE_BYTES_MAX, "a note keeps to its limit");
         self.check()?;
-        let saved = self.remove_above(snapshot.slot).and_then(|()| self.write(snapshot, note));
-        self.latch(saved)
+        let stays = mutant!("snapshots.wrong-states-stay");
+        let removed = if stays { Ok(()) } else { self.remove_above(snapshot.slot) };
+        let saved = removed.map_err(Unwritten::Disk).and_then(|()| self.write(snapshot, note));
+        self.latch_unwritten(saved)
+    }
+
+    fn latch_unwritten<T>(&mut self, outcome: Result<T, Unwritten>) -> Result<T, StorageError> {
+        match outcome {
+            Ok(done) => Ok(done),
+            Err(Unwritten::Disk(error)) => self.latch(Err(error)),
+            Err(Unwritten::Absent(Absent { sections })) => Err(StorageError::Absent { sections }),
+        }
     }
 
     /// Removes the snapshots below a slot, and damaged ones.
@@ -174,7 +220,7 @@ impl Snapshots {
         if above.is_empty() { Ok(()) } else { self.folder.sync() }
     }
 
-    fn write(&mut self, snapshot: &Snapshot, note: &[u8]) -> Result<Saved, DiskError> {
+    fn write(&mut self, snapshot: &Snapshot, note: &[u8]) -> Result<Saved, Unwritten> {
         let pieces = piece::pieces(&snapshot.tree);
         let sources = sources(&pieces);
         let known = self.intact(&sources);
@@ -215,7 +261,9 @@ impl Snapshots {
         places.retain(|digest, place| {
             let is_spoiled = scrub.spoiled.contains_key(digest);
             sources.get(digest).filter(|_| !is_spoiled).is_some_and(|source| {
-                trusted.contains(place) || pack::holds(&**folder, place, source)
+                trusted.contains(place)
+                    || mutant!("snapshots.rot-carried-on")
+                    || pack::holds(&**folder, place, digest, source)
             })
         });
         places.values().for_each(|place| trusted.read(place));
@@ -233,12 +281,12 @@ impl Snapshots {
             oldest.remove();
             removed = true;
         }
-        if removed {
+        if removed && !mutant!("snapshots.packs-go-with-lists") {
             self.folder.sync()?;
         }
         let places = self.lists.values().flat_map(List::places);
         let used: BTreeSet<u64> = places.map(|(_, place)| place.pack).collect();
-        self.scrub.spoiled.retain(|_, place| used.contains(&place.pack));
+        self.scrub.keep_only(&used, &self.lists);
         self.trusted.keep_only(&used);
         self.packs.keep_only(&mut *self.folder, &used)
     }
@@ -299,7 +347,7 @@ impl Snapshots {
                 Some(node) => leaves.extend(node.iter().cloned()),
                 None => {
                     leaves.extend(self.leaves(entry, slot)?);
-                    read.extend(entry.places().into_iter().map(|(_, place)| place));
+                    read.extend(entry.places().map(|(_, place)| place));
                 }
             }
         }
@@ -315,21 +363,27 @@ impl Snapshots {
                 return Ok(Snapshot { slot, digest: list.digest, tree });
             }
         }
-        let what = "its pieces are not the state that it is the list of".to_owned();
-        Err(StorageError::Corrupt { file: list::name(slot), offset: 0, what })
+        Err(walk::not_the_state(slot))
     }
 
     /// Reads what an entry of a list stands for.
     fn leaves(&self, entry: &Entry, slot: Slot) -> Result<Vec<Arc<Leaf>>, StorageError> {
         match entry {
             Entry::Small(top, digest, place) => {
-                pack::piece(&*self.folder, place, (*top, digest), slot)
+                let leaves = pack::piece(&*self.folder, place, (*top, digest), slot)?;
+                let Some(shelves) = &self.shelves else { return Ok(leaves) };
+                let shelved = shelves.shelved(&*self.folder, entry, leaves.iter())?;
+                Ok(shelved.into_iter().map(Arc::new).collect())
             }
             Entry::Large(section, chunks) => {
                 let read = |(digest, place): &(Digest, Place)| {
-                    pack::chunk(&*self.folder, place, digest).map(|bytes| (*digest, bytes))
+                    let bytes = pack::chunk(&*self.folder, place, digest)?;
+                    let Some(shelves) = &self.shelves else {
+                        return Ok(Chunk::new(*digest, bytes));
+                    };
+                    Ok(Chunk::at(*digest, shelves.chunk(&*self.folder, place)?))
                 };
-                let chunks = chunks.iter().map(read).collect::<Result<_, _>>()?;
+                let chunks = chunks.iter().map(read).collect::<Result<_, StorageError>>()?;
                 Ok(vec![Arc::new(Leaf::of_chunks(*section, chunks, slot))])
             }
         }
@@ -342,9 +396,8 @@ impl Snapshots {
         let mut problems = Vec::new();
         for (slot, list) in &self.lists {
             for entry in &list.entries {
-                let at = |(_, place): &(Digest, Place)| (place.pack, place.offset);
-                let places: Vec<_> = entry.places().iter().map(at).collect();
-                if places.into_iter().filter(|at| read.insert(*at)).count() > 0 {
+                let at = |(_, place): (Digest, Place)| (place.pack, place.offset);
+                if entry.places().filter(|it| read.insert(at(*it))).count() > 0 {
                     problems.extend(self.leaves(entry, *slot).err());
                 }
             }
@@ -366,10 +419,12 @@ fn sources<'a>(pieces: &[Piece<'a>]) -> BTreeMap<Digest, Source<'a>> {
     let mut sources = BTreeMap::new();
     for piece in pieces {
         match piece {
-            Piece::Small(_, node) => drop(sources.insert(node.digest(), Source::Small(node))),
+            Piece::Small(top, node) => {
+                sources.insert(node.digest(), Source::Small(*top, node));
+            }
             Piece::Large(leaf) => {
-                let chunks = leaf.chunks().iter();
-                sources.extend(chunks.map(|(digest, chunk)| (*digest, Source::Chunk(chunk))));
+                let source = |chunk| Source::Chunk(leaf.section(), chunk);
+                sources.extend(leaf.chunks().iter().map(|it| (it.digest(), source(it))));
             }
         }
     }
@@ -381,7 +436,7 @@ fn entry(piece: &Piece<'_>, places: &BTreeMap<Digest, Place>) -> Entry {
     match piece {
         Piece::Small(top, node) => Entry::Small(*top, node.digest(), places[&node.digest()]),
         Piece::Large(leaf) => {
-            let chunk = |(digest, _): &(Digest, Bytes)| (*digest, places[digest]);
+            let chunk = |chunk: &Chunk| (chunk.digest(), places[&chunk.digest()]);
             Entry::Large(leaf.section(), leaf.chunks().iter().map(chunk).collect())
         }
     }

@@ -1,14 +1,14 @@
 //! Packs: files of chunks. A pack is written once.
 
 use super::list::{HEAD_BYTES, Place, head};
-use super::piece;
-use crate::disk::{DiskError, Folder, write_whole};
+use super::piece::{self, Absent};
+use crate::disk::{DiskError, Folder, remove_unfinished, write_whole};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use bytes::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
-use pentarchy_core::tree::{Leaf, Node, Place as Top};
+use pentarchy_core::tree::{Chunk, Leaf, Node, Place as Top};
 use pentarchy_core::wire::{Malformed, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ const MAGIC: &[u8; 8] = b"PENTAPCK";
 const PACKS_MAX: usize = 64;
 /// What is collected for one write.
 const WRITE_BYTES: usize = 1 << 20;
+/// Absent sections after which no more are looked for, but for those of the same piece.
+pub const ABSENT_MAX: usize = 1024;
 
 /// The file name of a pack.
 #[must_use]
@@ -33,26 +35,62 @@ fn number(name: &str) -> Option<u64> {
 
 /// What is written into a pack.
 pub enum Source<'a> {
-    /// A small piece.
-    Small(&'a Node),
+    /// A small piece, and its place in the tree.
+    Small(Top, &'a Node),
     /// A chunk of a section that has several.
-    Chunk(&'a Bytes),
+    Chunk(u32, &'a Chunk),
 }
 
 impl Source<'_> {
-    fn write(&self, to: &mut Vec<u8>) {
+    fn write(&self, to: &mut Vec<u8>) -> Result<(), Absent> {
         match self {
-            Self::Small(node) => to.extend_from_slice(&piece::encode(node)),
-            Self::Chunk(bytes) => to.extend_from_slice(bytes),
+            Self::Small(_, node) => to.extend_from_slice(&piece::encode(node)?),
+            Self::Chunk(section, chunk) => {
+                let absent = || Absent { sections: vec![*section] };
+                to.extend_from_slice(&chunk.read().ok_or_else(absent)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it has the digest under which it is known, in memory or wherever it is now.
+    pub fn has(&self, digest: &Digest) -> bool {
+        match self {
+            Self::Small(top, node) => piece::encode(node).is_ok_and(|bytes| {
+                piece::decode(*top, digest, &bytes.into(), node.changed()).is_ok()
+            }),
+            Self::Chunk(_, chunk) => {
+                chunk.read().is_some_and(|bytes| Digest::of(&bytes) == *digest)
+            }
         }
     }
 
     /// How many bytes that is, without those that stand between sections.
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Small(node) => node.bytes(),
-            Self::Chunk(bytes) => bytes.len() as u64,
+            Self::Small(_, node) => node.bytes(),
+            Self::Chunk(_, chunk) => chunk.len() as u64,
         }
+    }
+}
+
+/// Why chunks were not written.
+pub enum Unwritten {
+    /// The disk failed.
+    Disk(DiskError),
+    /// Some of what was to be written is in a file, and not to be had there.
+    Absent(Absent),
+}
+
+impl From<DiskError> for Unwritten {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl From<Absent> for Unwritten {
+    fn from(absent: Absent) -> Self {
+        Self::Absent(absent)
     }
 }
 
@@ -95,24 +133,33 @@ impl Packs {
         empty
     }
 
-    /// Writes chunks into a new pack, durably, and says where they are.
+    /// Writes chunks into a new pack, durably, and says where they are. Where some are absent, says
+    /// which, and writes none.
     pub fn write(
         &mut self,
         folder: &mut dyn Folder,
         identity: &Identity,
         chunks: &[(Digest, Source<'_>)],
-    ) -> Result<Vec<(Digest, Place)>, DiskError> {
+    ) -> Result<Vec<(Digest, Place)>, Unwritten> {
         let pack = self.0.last_key_value().map_or(1, |(number, _)| number + 1);
         let mut places = Vec::with_capacity(chunks.len());
-        let mut size = 0;
-        write_whole(folder, &name(pack), |file| {
+        let (mut size, mut absent) = (0, BTreeSet::new());
+        let written = write_whole(folder, &name(pack), |file| {
             let mut buffer = Writer::default();
             head(MAGIC, identity, &mut buffer);
             debug_assert_eq!(buffer.len(), HEAD_BYTES);
             let mut buffer = buffer.into_vec();
             for (digest, chunk) in chunks {
                 let offset = size + buffer.len() as u64;
-                chunk.write(&mut buffer);
+                if let Err(Absent { sections }) = chunk.write(&mut buffer) {
+                    absent.extend(sections);
+                }
+                if absent.len() >= ABSENT_MAX {
+                    break;
+                } else if !absent.is_empty() {
+                    buffer.clear();
+                    continue;
+                }
                 let bytes = size + buffer.len() as u64 - offset;
                 let bytes = u32::try_from(bytes).expect("a piece keeps to its limit");
                 places.push((*digest, Place { pack, offset, bytes }));
@@ -122,10 +169,17 @@ impl Packs {
                     buffer.clear();
                 }
             }
+            if !absent.is_empty() {
+                return Err(Absent { sections: absent.into_iter().collect() }.into());
+            }
             file.write_at(&buffer, size)?;
             size += buffer.len() as u64;
             Ok(())
-        })?;
+        });
+        if let Err(Unwritten::Absent(_)) = written {
+            remove_unfinished(folder)?;
+        }
+        written?;
         self.0.insert(pack, size);
         Ok(places)
     }
@@ -163,12 +217,13 @@ pub fn piece(
     piece::decode(top, digest, &bytes, slot).map_err(|Malformed| other_digest(place))
 }
 
-/// Whether this is what stands here.
-pub fn holds(folder: &dyn Folder, place: &Place, wanted: &Source<'_>) -> bool {
-    let mut bytes = Vec::new();
-    wanted.write(&mut bytes);
-    // What cannot be read is as bad as what is wrong: it is written once more.
-    read(folder, place).is_ok_and(|found| found == bytes)
+/// Whether this is what stands here, wherever else it is or was. What cannot be read is as bad as
+/// what is wrong: it is written once more.
+pub fn holds(folder: &dyn Folder, place: &Place, digest: &Digest, wanted: &Source<'_>) -> bool {
+    match wanted {
+        Source::Small(top, _) => piece(folder, place, (*top, digest), Slot(0)).is_ok(),
+        Source::Chunk(..) => chunk(folder, place, digest).is_ok(),
+    }
 }
 
 fn read(folder: &dyn Folder, place: &Place) -> Result<Bytes, StorageError> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SMALL_BYTES: u64 = 64 << 10;
 
 /// The number and the length of a section.
-const SECTION_HEAD_BYTES: usize = 8;
+pub const SECTION_HEAD_BYTES: usize = 8;
 
 /// The largest piece: a section of one chunk.
 pub const PIECE_BYTES_MAX: usize = CHUNK_BYTES_MAX + SECTION_HEAD_BYTES;
@@ -48,14 +48,24 @@ fn cut<'a>(place: Place, node: &'a Node, pieces: &mut Vec<Piece<'a>>) {
     }
 }
 
+/// The bytes of these sections are in files, and cannot be read there or are not what they were.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Absent {
+    pub sections: Vec<u32>,
+}
+
 /// The bytes of a small piece.
-pub fn encode(node: &Node) -> Vec<u8> {
-    let mut to = Writer::default();
+pub fn encode(node: &Node) -> Result<Vec<u8>, Absent> {
+    let (mut to, mut sections) = (Writer::default(), Vec::new());
     for leaf in node.iter() {
+        let Some(bytes) = leaf.joined() else {
+            sections.push(leaf.section());
+            continue;
+        };
         to.u32(leaf.section());
-        to.bytes(&leaf.joined());
+        to.bytes(&bytes);
     }
-    to.into_vec()
+    if sections.is_empty() { Ok(to.into_vec()) } else { Err(Absent { sections }) }
 }
 
 /// The leaves of a small piece, whose subtree is at this place and has this digest.

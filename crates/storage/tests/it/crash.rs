@@ -144,6 +144,35 @@ fn the_bound_holds_and_a_checkpoint_makes_room() {
     log.commit().expect("nothing fails");
 }
 
+/// Every block of a segment that went is told from those of the next one in its file, whatever a
+/// crash leaves; so they need not be taken away.
+#[test]
+fn segments_that_went_are_written_over_and_nothing_of_them_comes_back() {
+    let spares = |disk: &SimDisk| disk.paths().iter().filter(|path| path.contains("spare")).count();
+    let mut most = 0;
+    for seed in 0..300 {
+        let disk = SimDisk::new(seed, tearing());
+        let (mut model, mut rng) = (Model::new(seed), Rng::new(seed));
+        let mut log = model.open(&disk).expect("nothing fails");
+        for _ in 0..3 {
+            model.work(&mut log, &mut rng, 20).expect("nothing fails");
+            model.durable = log.commit().expect("nothing fails");
+            model.needed = model.durable;
+            log.truncate_below(model.needed).expect("nothing fails");
+            most = most.max(spares(&disk));
+            assert!(spares(&disk) <= 4);
+        }
+        // Long enough for one group to fill a file that was used before.
+        let files = disk.paths().len();
+        model.work(&mut log, &mut rng, 2).expect("nothing fails");
+        assert!(disk.paths().len() <= files.max(5), "a new file beside spare ones");
+        disk.lose_power();
+        drop(model.open(&disk).expect("a crash is no corruption"));
+        assert_eq!(spares(&disk), 0, "they go when the log is opened");
+    }
+    assert_eq!(most, 4);
+}
+
 /// The checks above would see it if syncs were left out: on a disk that skips all of one kind, some
 /// crash loses something.
 #[test]

@@ -10,10 +10,11 @@ use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Fate, Faults, SimDisk};
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::world::membership;
+use pentarchy_storage::backup::{self, Backup};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::kept::{
-    Backing as _, Certificates, Job, Keeper, Kept, LOG, Past, SNAPSHOTS, Stepped, Then, Writer,
-    newest_state,
+    Backing as _, Certificates, Job, Keeper, Kept, LOG, Newest, Past, SNAPSHOTS, Stepped, Then,
+    Writer, newest_state,
 };
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
@@ -175,6 +176,29 @@ fn a_log_that_grows_is_cut_and_one_state_in_many_goes_into_files() {
     assert_eq!(past.entries.len(), 1, "only what was kept again for the last one");
 }
 
+/// A state whose turn comes to go into files when a later one is there already.
+#[test]
+fn a_stable_state_does_not_take_the_place_of_a_later_one_in_files() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut keeper = grown(&disk, 1..=2);
+    save(&mut keeper, &state(3, 3, 0));
+    run_all(&mut keeper);
+    let later = state(4, 4, 6);
+    save(&mut keeper, &later);
+    run_all(&mut keeper);
+    assert_eq!(told(&mut keeper).last(), Some(&4));
+    // Long before a quorum vouches for the first of them.
+    for _ in 0..150 {
+        keep(&mut keeper, 1).expect("room");
+        run(&mut keeper, Job::Log);
+    }
+    for slot in [3, 4] {
+        vouch(&mut keeper, slot).expect("room");
+        run_all(&mut keeper);
+    }
+    assert_eq!(open(&disk).1.snapshot(), Some(&later));
+}
+
 #[test]
 fn damaged_files_are_passed_over_and_what_rests_on_them_rests_on_those_before() {
     let disk = SimDisk::new(1, Faults::default());
@@ -214,6 +238,30 @@ fn rotten_files_of_an_older_state_are_replaced_by_newer_ones() {
     run_all(&mut keeper);
     assert!(!files(&disk, ".pack").contains(&pack), "{:?}", files(&disk, ".pack"));
     assert!(newest_state(disk.root().folder(SNAPSHOTS).expect("it is there"), None).is_ok());
+    let (_, past) = open(&disk);
+    assert_eq!((past.snapshot(), past.damaged.len()), (Some(&newer), 0));
+}
+
+/// The same where the newer state is in files already: those before it go.
+#[test]
+fn rotten_files_that_are_only_in_reserve_go() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut keeper = grown(&disk, 1..=2);
+    let pack = files(&disk, ".pack").pop().expect("it is there");
+    let newer = state(3, 3, 6);
+    save(&mut keeper, &newer);
+    run_all(&mut keeper);
+    vouch(&mut keeper, 3).expect("room");
+    run_all(&mut keeper);
+    assert_eq!(files(&disk, ".snapshot").len(), 2, "the one before stays in reserve");
+    let mut rotten = disk.content(&pack);
+    rotten[60] ^= 1;
+    disk.tamper(&pack, Some(rotten));
+    keeper.backing_mut().scrub();
+    keeper.backing_mut().repair(std::iter::once(newer.clone()));
+    run_all(&mut keeper);
+    assert!(!files(&disk, ".pack").contains(&pack), "{:?}", files(&disk, ".pack"));
+    assert_eq!(files(&disk, ".snapshot").len(), 1);
     let (_, past) = open(&disk);
     assert_eq!((past.snapshot(), past.damaged.len()), (Some(&newer), 0));
 }
@@ -395,6 +443,14 @@ fn who_only_looks_finds_the_newest_state_too() {
     assert_eq!(found, Some((identity(), state(100, 100, 0))));
     let (_, older) = newest_state(snapshots(), None).expect("intact").expect("it is in files");
     assert!((1..100).contains(&older.slot.0), "{}", older.slot);
+    // The same piece by piece, into a backup.
+    let newest = Newest::find(snapshots(), Some(&*log)).expect("intact").expect("it is there");
+    let mut written = Vec::new();
+    let described = backup::write(&newest, &mut written).expect("room");
+    let (identity, snapshot) = found.expect("just seen");
+    assert_eq!(written, Backup { identity, snapshot }.to_bytes());
+    let checked = backup::check(&mut &written[..], written.len() as u64);
+    assert_eq!(checked.expect("it can be read"), Ok(described));
     assert!(disk.paths().iter().all(|path| disk.content(path) == before.content(path)));
 }
 

@@ -1,11 +1,13 @@
 //! The log and the snapshots on the simulator's disk, and on a real one.
 
+mod cold;
 mod crash;
 mod damage;
 mod deltas;
 mod keeper;
 mod kept;
 mod real;
+mod rot;
 mod slow;
 mod snapshots;
 mod workload;

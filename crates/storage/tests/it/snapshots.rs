@@ -10,15 +10,15 @@ use pentarchy_sim::rng::Rng;
 use pentarchy_storage::disk::Folder;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::snapshots::Snapshots;
+use pentarchy_storage::snapshots::{Sections, Snapshots};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-fn folder(disk: &SimDisk) -> Box<dyn Folder> {
+pub fn folder(disk: &SimDisk) -> Box<dyn Folder> {
     disk.root().folder("snapshots").expect("no folder needs to be made")
 }
 
-fn open(disk: &SimDisk) -> Snapshots {
+pub fn open(disk: &SimDisk) -> Snapshots {
     let (snapshots, damaged) = Snapshots::open(folder(disk), identity()).expect("its own");
     assert!(damaged.is_empty(), "{damaged:?}");
     snapshots
@@ -39,10 +39,14 @@ fn state(rng: &mut Rng, before: Option<&Snapshot>, slot: u64) -> Snapshot {
 }
 
 fn bytes(snapshot: &Snapshot, section: u32) -> Vec<u8> {
-    snapshot.tree.section(section).map(|leaf| leaf.joined().to_vec()).unwrap_or_default()
+    snapshot
+        .tree
+        .section(section)
+        .map(|leaf| leaf.joined().expect("it is there").to_vec())
+        .unwrap_or_default()
 }
 
-fn slots(snapshots: &Snapshots) -> Vec<u64> {
+pub fn slots(snapshots: &Snapshots) -> Vec<u64> {
     snapshots.list().map(|stored| stored.slot.0).collect()
 }
 
@@ -66,6 +70,9 @@ fn what_was_saved_is_read_back() {
         snapshots = open(&disk);
         let last = snapshots.list().last().expect("just saved");
         assert_eq!((last.slot, last.digest), (now.slot, now.digest));
+        let walked = snapshots.check_whole(now.slot).expect("intact");
+        let bytes_of = |at| bytes(&now, at).len() as u64;
+        assert_eq!(walked.bytes, (0..now.tree.sections()).map(bytes_of).sum());
         for known in [before.as_ref(), None] {
             let loaded = snapshots.load(now.slot, known).expect("intact");
             assert_eq!(loaded, now);
@@ -77,6 +84,54 @@ fn what_was_saved_is_read_back() {
     }
     assert_eq!(slots(&snapshots), [9 * 64, 10 * 64]);
     assert!(snapshots.scrub().is_empty());
+}
+
+/// What a walk shows.
+#[derive(Default)]
+struct Shown(Vec<(u32, u64, Vec<u8>)>);
+
+impl Sections for Shown {
+    fn begin(&mut self, section: u32, bytes: u64) -> Result<(), StorageError> {
+        self.0.push((section, bytes, Vec::new()));
+        Ok(())
+    }
+    fn take(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.0.last_mut().expect("it began").2.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_walk_shows_each_section_once_with_what_changed_in_its_place() {
+    for seed in 0..20 {
+        let (disk, mut rng) = (SimDisk::new(seed, Faults::default()), Rng::new(seed));
+        let mut snapshots = open(&disk);
+        let first = state(&mut rng, None, 64);
+        snapshots.save(&first, b"").expect("room");
+        let mut changes = Vec::new();
+        for section in 0..40 {
+            if rng.percent(60) {
+                continue;
+            }
+            let size = if rng.percent(20) { 300 << 10 } else { rng.below(9) as usize };
+            let leaf = Leaf::new(section, vec![seed as u8; size], Slot(65));
+            changes.push((section, (size > 0).then(|| Arc::new(leaf))));
+        }
+        let second = first.tree.changed(&changes, Slot(65));
+        let mut shown = Shown::default();
+        let overlay = changes.into_iter().collect();
+        let walked = snapshots.walk(Slot(64), &overlay, &mut shown).expect("intact");
+        assert_eq!((walked.digest, walked.sections), (second.digest(), second.leaves()));
+        let expected: Vec<_> = second
+            .iter()
+            .map(|leaf| {
+                (leaf.section(), leaf.len() as u64, leaf.joined().expect("it is there").to_vec())
+            })
+            .collect();
+        assert_eq!(shown.0, expected, "seed {seed}");
+        rot(&disk);
+        assert!(snapshots.check_whole(Slot(64)).is_err());
+    }
 }
 
 #[test]
@@ -214,7 +269,7 @@ fn rot(disk: &SimDisk) {
 }
 
 /// Scrubs one round, and gives the problems that are new.
-fn scrub_round(snapshots: &mut Snapshots) -> Vec<StorageError> {
+pub fn scrub_round(snapshots: &mut Snapshots) -> Vec<StorageError> {
     let mut problems = Vec::new();
     while let Some(scrubbed) = snapshots.scrub_next() {
         problems.extend(scrubbed.problem);

@@ -29,13 +29,19 @@ fn steps(figure: &Figure, protocol: &str) -> Vec<f64> {
 #[test]
 fn without_deviation_latency_is_communication_steps() {
     let figure = figure(&["--deviation", "0", "--requests", "150", "--links", "1,50"]);
-    let expected = [("minbft", 3.0), ("pbft", 5.0), ("zyzzyva", 3.0), ("zyzzyva5", 3.0)];
+    let expected =
+        [("minbft", 3.0), ("pbft", 5.0), ("zyzzyva", 3.0), ("zyzzyva5", 3.0), ("minzyzzyva", 3.0)];
     for (protocol, count) in expected {
         let line = figure.lines.iter().find(|line| line.protocol == protocol).unwrap();
         for point in &line.points {
             assert_eq!(point.p50_ms / point.link_ms, count, "{protocol}: {point:?}");
             assert_eq!((point.mean_ms, point.p99_ms), (point.p50_ms, point.p50_ms), "{protocol}");
         }
+    }
+    // What a checkpoint is due behind waits until it is decided, one request in a period.
+    for point in &figure.lines.iter().find(|it| it.protocol == "pbft-tentative").unwrap().points {
+        assert_eq!((point.p50_ms, point.p99_ms), (4.0 * point.link_ms, 5.0 * point.link_ms));
+        assert!(point.mean_ms <= (4.0 + 2.0 / 150.0) * point.link_ms, "{point:?}");
     }
     let two = self::figure(&[
         "--deviation",

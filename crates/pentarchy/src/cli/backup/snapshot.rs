@@ -6,22 +6,29 @@ use super::args::{SnapshotArgs, SnapshotCommand};
 use super::{look_into, print};
 use pentarchy::config::ClusterConfig;
 use pentarchy::data::{DATA_FOLDER, DataFolder};
-use pentarchy::files::write_whole;
+use pentarchy::files::write_whole_with;
 use pentarchy_core::Bytes;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::{Node, Tree};
-use pentarchy_storage::backup::Backup;
+use pentarchy_storage::backup::{self, Backup, BackupError, Described};
+use pentarchy_storage::disk::Folder;
+use pentarchy_storage::error::StorageError;
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::{LOG, SNAPSHOTS, newest_state};
-use pentarchy_storage::snapshots::Snapshots;
+use pentarchy_storage::kept::{LOG, Newest, SNAPSHOTS, newest_state};
+use pentarchy_storage::snapshots::{Snapshots, Walked};
 use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Times that a folder is read whose replica removes what is being read.
 const TRIES: usize = 20;
+
+/// What is read or written of a backup at a time.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// Differing sections that are named.
 const NAMED_MAX: usize = 20;
@@ -50,6 +57,19 @@ impl State {
         }
     }
 
+    /// The same of what was read piece by piece.
+    fn of_described(described: &Described) -> Self {
+        let Described { identity, slot, digest, sections, bytes } = described;
+        Self {
+            slot: slot.0,
+            state: hex::encode(digest.0),
+            group: hex::encode(identity.group.0),
+            replica: identity.replica.0,
+            sections: *sections,
+            bytes: *bytes,
+        }
+    }
+
     fn text(&self) -> String {
         let Self { slot, state, group, replica, sections, bytes } = self;
         format!(
@@ -72,28 +92,37 @@ pub fn run(args: &SnapshotArgs) -> Outcome {
     }
 }
 
-/// The newest state in a data folder that can be read. A replica that runs may remove files while
-/// they are read: then it has newer ones.
-fn newest(data: &Path) -> Outcome<Backup> {
+/// Does something with the snapshots and the log of a data folder, which gives nothing if there is
+/// no state yet. A replica that runs may remove files while they are read: then it has newer ones.
+fn retried<T>(
+    data: &Path,
+    act: impl Fn(Box<dyn Folder>, Option<&dyn Folder>) -> Outcome<Result<Option<T>, StorageError>>,
+) -> Outcome<T> {
     let mut problem = format!("{}: there is no state yet", data.display());
     for attempt in 1..=TRIES {
         let log = look_into(data, LOG).ok();
         // Without a log that can be read, what is in files is the newest.
         let log = log.as_deref().filter(|_| attempt < TRIES);
-        match newest_state(look_into(data, SNAPSHOTS)?, log) {
-            Ok(Some((identity, snapshot))) => {
+        match act(look_into(data, SNAPSHOTS)?, log)? {
+            Ok(Some(done)) => {
                 if attempt == TRIES {
                     complain(&format!(
                         "the log cannot be read ({problem}): this is an older state"
                     ));
                 }
-                return Ok(Backup { identity, snapshot });
+                return Ok(done);
             }
             Ok(None) => break,
             Err(error) => problem = error.to_string(),
         }
     }
     Err(Failure::Unwell(problem))
+}
+
+/// The newest state in a data folder that can be read.
+fn newest(data: &Path) -> Outcome<Backup> {
+    let (identity, snapshot) = retried(data, |files, log| Ok(newest_state(files, log)))?;
+    Ok(Backup { identity, snapshot })
 }
 
 /// What is in a backup, or newest in a data folder.
@@ -107,13 +136,42 @@ fn load(path: &Path) -> Outcome<Backup> {
         .map_err(|error| Failure::Unwell(format!("{}: {error}", path.display())))
 }
 
+/// Reads all of a backup, and says whether it is intact.
+fn check(path: &Path) -> Outcome<Result<Described, BackupError>> {
+    let checked = File::open(path).and_then(|file| {
+        let size = file.metadata()?.len();
+        backup::check(&mut BufReader::with_capacity(WRITE_BYTES, file), size)
+    });
+    checked.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
+}
+
 fn save(data: &Path, out: &Path, json: bool) -> Outcome {
     if out.exists() {
         return Err(Failure::Usage(format!("{} exists; name another file", out.display())));
     }
-    let backup = newest(data)?;
-    write_whole(out, 0o600, &backup.to_bytes())?;
-    let state = State::of(&backup.identity, &backup.snapshot);
+    let described = retried(data, |files, log| {
+        let newest = match Newest::find(files, log) {
+            Ok(Some(newest)) => newest,
+            Ok(None) => return Ok(Ok(None)),
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut written = None;
+        let whole = write_whole_with(out, 0o600, |file| {
+            let mut file = BufWriter::with_capacity(WRITE_BYTES, file);
+            written = Some(backup::write(&newest, &mut file));
+            let done = matches!(written, Some(Ok(_)));
+            if done { file.flush() } else { Err(io::Error::other("see what is wrong with it")) }
+        });
+        match written {
+            Some(Err(StorageError::Disk(error))) if error.operation == "write" => {
+                Err(Failure::Usage(format!("{}: {error}", out.display())))
+            }
+            // It cannot be read any more.
+            Some(Err(error)) => Ok(Err(error)),
+            written => Ok(whole.map(|()| written.transpose())?),
+        }
+    })?;
+    let state = State::of_described(&described);
     print(json, &state, || format!("{}: {}", out.display(), state.text()));
     Ok(())
 }
@@ -130,24 +188,23 @@ fn verify(path: &Path, json: bool) -> Outcome {
     let (mut states, mut problems) = (Vec::new(), Vec::new());
     if path.is_dir() {
         let read = Snapshots::read(look_into(path, SNAPSHOTS)?, None);
-        let (mut snapshots, damaged) = read.map_err(|error| Failure::Unwell(error.to_string()))?;
+        let (snapshots, damaged) = read.map_err(|error| Failure::Unwell(error.to_string()))?;
         problems.extend(damaged.iter().map(ToString::to_string));
-        let slots: Vec<_> = snapshots.list().map(|stored| stored.slot).collect();
-        let mut known = None;
-        for slot in slots {
-            match snapshots.load(slot, known.as_ref()) {
-                Ok(snapshot) => {
-                    states.push(State::of(snapshots.identity(), &snapshot));
-                    known = Some(snapshot);
+        let identity = *snapshots.identity();
+        for stored in snapshots.list() {
+            match snapshots.check_whole(stored.slot) {
+                Ok(Walked { sections, bytes, digest }) => {
+                    let slot = stored.slot;
+                    let described = Described { identity, slot, digest, sections, bytes };
+                    states.push(State::of_described(&described));
                 }
                 Err(problem) => problems.push(problem.to_string()),
             }
         }
     } else {
-        match load(path) {
-            Ok(backup) => states.push(State::of(&backup.identity, &backup.snapshot)),
-            Err(Failure::Unwell(problem)) => problems.push(problem),
-            Err(other) => return Err(other),
+        match check(path)? {
+            Ok(described) => states.push(State::of_described(&described)),
+            Err(problem) => problems.push(format!("{}: {problem}", path.display())),
         }
     }
     let verified = Verified { whole: problems.is_empty(), states, problems };
@@ -180,7 +237,7 @@ fn diff(left: &Path, right: &Path, json: bool) -> Outcome {
     }
     let changes = new.changes_since(old);
     let name = |section: u32| {
-        let bytes = |tree: &Tree| tree.section(section).map_or(0, |leaf| leaf.joined().len());
+        let bytes = |tree: &Tree| tree.section(section).map_or(0, |leaf| leaf.len());
         format!("{}: {} and {} bytes", Executor::section_name(section), bytes(old), bytes(new))
     };
     let named = changes.iter().take(NAMED_MAX).map(|(section, _)| name(*section)).collect();

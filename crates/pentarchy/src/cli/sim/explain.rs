@@ -1,6 +1,6 @@
 //! A failure explained: made smaller, drawn, and with the line that shows it again.
 
-use super::{factories, replay_line, schedule};
+use super::{factories, program, replay_line, schedule};
 use crate::cli::args::SimArgs;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::say;
@@ -70,7 +70,7 @@ pub fn explain(
 ) -> Outcome {
     let factories = factories(entry);
     let subject = match args.twins {
-        Some(rounds) => schedule(rounds, violation.seed, config)?,
+        Some(rounds) => schedule(entry, rounds, violation.seed, config)?,
         None => Subject::Drawn(violation.seed, Box::new(config.clone())),
     };
     let options = subject.options(&factories.rules);
@@ -86,9 +86,9 @@ pub fn explain(
     let (smallest, replay) = match &shrunk {
         Some(shrunk) => {
             say(&told(shrunk, &before, started.elapsed()));
-            (Subject::Given(Box::new(shrunk.case.clone())), shrunk_line(args, shrunk))
+            (Subject::Given(Box::new(shrunk.case.clone())), shrunk_line(args, entry, shrunk))
         }
-        None => (subject, replay_line(args, violation.seed)),
+        None => (subject, replay_line(args, entry, violation.seed)),
     };
     let default = || PathBuf::from(format!("pentarchy-sim-{:#x}.svg", violation.seed));
     let file = args.picture.clone().unwrap_or_else(default);
@@ -118,9 +118,10 @@ fn told(shrunk: &Shrunk, before: &str, took: Duration) -> String {
     )
 }
 
-fn shrunk_line(args: &SimArgs, shrunk: &Shrunk) -> String {
+fn shrunk_line(args: &SimArgs, entry: &Entry, shrunk: &Shrunk) -> String {
     let Case { seed, options } = &shrunk.case;
     let variant = args.variant.as_ref().map(|name| format!(" --variant {name}"));
-    let (protocol, variant) = (&args.protocol, variant.unwrap_or_default());
-    format!("pentarchy sim replay {seed:#x} --protocol {protocol}{variant} --with '{options}'")
+    let (protocol, variant) = (entry.rules.name, variant.unwrap_or_default());
+    let world = format!("--protocol {protocol}{variant} --with '{options}'");
+    format!("{} sim replay {seed:#x} {world}", program())
 }

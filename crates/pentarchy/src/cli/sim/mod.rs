@@ -16,12 +16,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pentarchy::protocols;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::quorum::Quorums;
-use pentarchy_protocols::ClientStart;
+use pentarchy_protocols::{ClientStart, Entry, PROTOCOLS};
 use pentarchy_sim::replay::Subject;
 use pentarchy_sim::run::{ClientSetup, Factories, StartClient, Summary, Violation, run_many};
 use pentarchy_sim::shrink::Case;
 use pentarchy_sim::swarm::SimConfig;
-use pentarchy_sim::twins::{run_schedules, schedules};
+use pentarchy_sim::twins::{self, Schedule, run_schedules};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::IsTerminal as _;
@@ -40,6 +40,9 @@ const FAILURES_MAX: usize = 10;
 
 /// How long more of them are looked for, in the hope of a plainer one.
 const PLAINER: Duration = Duration::from_secs(5);
+
+/// What this program was built from, where that is known.
+const COMMIT: Option<&str> = option_env!("PENTARCHY_COMMIT");
 
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Outcome {
@@ -60,24 +63,55 @@ pub fn run(args: &SimArgs) -> Outcome {
     }
 }
 
+/// Instead of a protocol's name: each that tolerates a fault, but for those that are here to be
+/// broken.
+const ALL: &str = "all";
+
 fn sweep(args: &SimArgs) -> Outcome {
-    let entry = protocol(&args.protocol)?;
+    let entries: Vec<&Entry> = match args.protocol.as_str() {
+        ALL => PROTOCOLS.iter().filter(|it| !it.in_museum && it.rules.replicas(1) > 1).collect(),
+        name => vec![protocol(name)?],
+    };
     explore::choose(args.variant.as_deref())?;
+    let interrupted = interrupted()?;
+    let mut tallies = Vec::new();
+    let mut outcome = Ok(());
+    for entry in entries {
+        let (tally, ended) = sweep_one(args, entry, &interrupted)?;
+        tallies.push(tally);
+        outcome = ended;
+        if outcome.is_err() {
+            break;
+        }
+    }
+    match tallies.as_slice() {
+        _ if !args.json => {}
+        [tally] if args.protocol != ALL => say(&tally::to_json(tally)),
+        all => say(&tally::to_json(&all)),
+    }
+    outcome
+}
+
+/// What came of the seeds of one protocol, and whether all is well.
+fn sweep_one(
+    args: &SimArgs,
+    entry: &'static Entry,
+    interrupted: &AtomicBool,
+) -> Outcome<(Tally, Outcome)> {
     let config = args.worlds.config();
     let factories = factories(entry);
-    let schedules = args.twins.map(schedules);
+    let schedules = args.twins.map(|rounds| schedules(entry, rounds)).transpose()?;
     let seeds = seeds(args, schedules.as_ref().map(|all| all.len() as u64))?;
-    let interrupted = interrupted()?;
     let progress = progress(&seeds, args.json);
     let single = seeds.end - seeds.start == 1;
-    let mut tally = Tally::new(&args.protocol, seeds.start, args.twins);
+    let mut tally = Tally::new(entry.rules.name, seeds.start, args.twins);
     let started = Instant::now();
     let mut plainest: Option<Violation> = None;
     let mut first_failure: Option<Instant> = None;
     let told = |outcome: &Result<Summary, Violation>| {
         progress.inc(1);
-        report(args, outcome, single, &progress);
-        tally.add(outcome, |seed| replay_line(args, seed));
+        report(args, entry, outcome, single, &progress);
+        tally.add(outcome, |seed| replay_line(args, entry, seed));
         if let Err(violation) = outcome
             && plainest.as_ref().is_none_or(|known| explain::is_plainer(violation, known))
         {
@@ -95,35 +129,34 @@ fn sweep(args: &SimArgs) -> Outcome {
     }
     progress.finish_and_clear();
     tally.finish(started.elapsed());
-    if args.json {
-        say(&tally.to_json());
-    } else if !single {
+    if !args.json && !single {
         say(&tally.to_string());
     }
     if let Some(violation) = plainest.filter(|_| !args.json) {
-        let explained = explain::explain(args, entry, &config, &violation, &interrupted);
+        let explained = explain::explain(args, entry, &config, &violation, interrupted);
         if let Err(failure) = explained {
             // What broke matters more than a picture that cannot be written.
             complain(&failure.to_string());
         }
     }
-    if tally.failures() > 0 {
+    let ended = if tally.failures() > 0 {
         Err(Failure::NotWell)
     } else if interrupted.load(Ordering::Relaxed) {
         Err(Failure::Unwell("interrupted before all seeds were run".to_owned()))
     } else {
         Ok(())
-    }
+    };
+    Ok((tally, ended))
 }
 
 /// What is put to the test, with the clients and liars of a protocol.
-fn factories(entry: &'static pentarchy_protocols::Entry) -> Factories<'static> {
+fn factories(entry: &'static Entry) -> Factories<'static> {
     with_clients(entry, |client| Some(u64::from(client.0[0])))
 }
 
 /// The same, with clients whose seeds are these: see [`ClientStart::seed`].
 pub fn with_clients(
-    entry: &'static pentarchy_protocols::Entry,
+    entry: &'static Entry,
     seed: fn(&ClientId) -> Option<u64>,
 ) -> Factories<'static> {
     // There are few protocols, and a process has few of these.
@@ -135,9 +168,23 @@ pub fn with_clients(
     Factories::new(entry.rules, &entry.start, client).with_forger(entry.forger)
 }
 
+/// All schedules of so many rounds around twins.
+fn schedules(entry: &Entry, rounds: u32) -> Outcome<Vec<Schedule>> {
+    let name = entry.rules.name;
+    let n = twins::group(&entry.rules).ok_or_else(|| {
+        Failure::Usage(format!("--twins: {name} tolerates no replica that exists twice"))
+    })?;
+    let most = twins::rounds_max(n);
+    if rounds > most {
+        let why = format!("--twins {rounds}: of {name}, with {n} replicas, there are too many");
+        return Err(Failure::Usage(format!("{why} schedules; at most {most} rounds can be run")));
+    }
+    Ok(twins::schedules(rounds, n))
+}
+
 /// The schedule of this number around twins.
-fn schedule(rounds: u32, number: u64, config: &SimConfig) -> Outcome<Subject> {
-    let all = schedules(rounds);
+fn schedule(entry: &Entry, rounds: u32, number: u64, config: &SimConfig) -> Outcome<Subject> {
+    let all = schedules(entry, rounds)?;
     let schedule = usize::try_from(number).ok().and_then(|number| all.get(number));
     let schedule = schedule.ok_or_else(|| beyond(all.len() as u64))?;
     let case = Case { seed: number, options: schedule.options(config) };
@@ -149,7 +196,7 @@ fn beyond(all: u64) -> Failure {
 }
 
 /// The protocol of this name.
-pub(super) fn protocol(name: &str) -> Outcome<&'static pentarchy_protocols::Entry> {
+pub(super) fn protocol(name: &str) -> Outcome<&'static Entry> {
     pentarchy_protocols::find(name).ok_or_else(|| {
         let known: Vec<_> = protocols::names().collect();
         Failure::Usage(format!("no protocol {name:?}; there is: {}", known.join(", ")))
@@ -197,6 +244,7 @@ fn progress(seeds: &Range<u64>, json: bool) -> ProgressBar {
 /// Says what came of one seed, if it failed or was the only one.
 fn report(
     args: &SimArgs,
+    entry: &Entry,
     outcome: &Result<Summary, Violation>,
     single: bool,
     progress: &ProgressBar,
@@ -208,14 +256,25 @@ fn report(
         Ok(summary) if single => say(&summary.to_string()),
         Ok(_) => {}
         Err(violation) => {
-            say(&format!("FAILED: {violation}\n  {}", replay_line(args, violation.seed)));
+            let at = COMMIT.map_or_else(String::new, |commit| format!(" at {commit}"));
+            let replay = replay_line(args, entry, violation.seed);
+            say(&format!("FAILED{at}: {violation}\n  {replay}"));
         }
     });
 }
 
+/// This program as it was started: another one of its name may be another version.
+fn program() -> String {
+    let name = std::env::args_os().next().map(|name| name.to_string_lossy().into_owned());
+    let name = name.unwrap_or_else(|| "pentarchy".to_owned());
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:=,".contains(c);
+    if name.chars().all(is_plain) { name } else { format!("'{}'", name.replace('\'', r"'\''")) }
+}
+
 /// What to paste in order to see a seed again.
-fn replay_line(args: &SimArgs, seed: u64) -> String {
-    let mut line = format!("pentarchy sim --protocol {} --seed {seed:#x}", args.protocol);
+fn replay_line(args: &SimArgs, entry: &Entry, seed: u64) -> String {
+    let (program, protocol) = (program(), entry.rules.name);
+    let mut line = format!("{program} sim --protocol {protocol} --seed {seed:#x}");
     line.push_str(&args.worlds.typed());
     if let Some(rounds) = args.twins {
         line = format!("{line} --twins {rounds}");
@@ -223,9 +282,5 @@ fn replay_line(args: &SimArgs, seed: u64) -> String {
     if let Some(variant) = &args.variant {
         line = format!("{line} --variant {variant}");
     }
-    // As a comment, so that the whole line can be pasted.
-    match option_env!("PENTARCHY_COMMIT") {
-        Some(commit) => format!("{line}  # at {commit}"),
-        None => line,
-    }
+    line
 }

@@ -4,8 +4,7 @@
 use super::super::args::MuseumArgs;
 use super::super::failure::{Failure, Outcome};
 use super::super::{say, table};
-use super::{factories, jobs, protocol};
-use pentarchy_protocols::Entry;
+use super::{factories, jobs};
 use pentarchy_sim::explorer::Explored;
 use pentarchy_sim::museum::{EXHIBITS, Exhibit, Flaw, Shown, Subject, show};
 use serde::Serialize;
@@ -13,31 +12,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs the command.
 pub fn run(args: &MuseumArgs) -> Outcome {
-    let lines = show_all(&chosen(args.only.as_deref())?, protocol("minbft")?)?;
+    let lines = show_all(&chosen(args.only.as_deref())?)?;
     let well = lines.iter().all(|line| line.as_expected);
     say(&if args.json { to_json(&lines) } else { to_text(&lines, args.only.is_some()) });
     if well { Ok(()) } else { Err(Failure::NotWell) }
 }
 
-fn subject(entry: &'static Entry) -> Subject<'static> {
+fn subject(name: &str) -> Option<Subject<'static>> {
+    let entry = pentarchy_protocols::find(name)?;
     let explored = Explored {
         rules: entry.rules,
         start: &entry.start,
         forger: entry.forger,
         is_settled: entry.is_settled,
     };
-    Subject { factories: factories(entry), explored, starts: entry.starts }
+    Some(Subject { factories: factories(entry), explored, starts: entry.starts })
 }
 
 /// Shows them side by side, one per processor at a time.
-fn show_all(exhibits: &[&'static Exhibit], entry: &'static Entry) -> Outcome<Vec<Line>> {
+fn show_all(exhibits: &[&'static Exhibit]) -> Outcome<Vec<Line>> {
     let next = AtomicUsize::new(0);
     let take = || {
         let index = next.fetch_add(1, Ordering::Relaxed);
         exhibits.get(index).map(|exhibit| (index, *exhibit))
     };
     let line = |(index, exhibit): (usize, &'static Exhibit)| {
-        (index, show(exhibit, &subject(entry), 1).map(|shown| Line::new(exhibit, shown)))
+        (index, show(exhibit, &subject, 1).map(|shown| Line::new(exhibit, shown)))
     };
     let work = || std::iter::from_fn(take).map(line).collect::<Vec<_>>();
     let mut all: Vec<_> = std::thread::scope(|scope| {
@@ -64,9 +64,14 @@ struct Line {
     name: &'static str,
     source: &'static str,
     about: &'static str,
+    /// The protocol that is here.
+    protocol: &'static str,
     /// The seeded bug, if that is the flaw.
     #[serde(skip_serializing_if = "Option::is_none")]
     mutant: Option<&'static str>,
+    /// The rules as they were printed, if these are the flaw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    printed: Option<&'static str>,
     /// The property that the flawed variant breaks.
     flawed_breaks: Option<&'static str>,
     flawed_detail: Option<String>,
@@ -88,9 +93,10 @@ impl Line {
     fn new(exhibit: &Exhibit, shown: Shown) -> Self {
         let as_expected = shown.is_as_expected(exhibit);
         let Shown { flawed, ours, tries, survived, slowed, took } = shown;
-        let mutant = match exhibit.flaw {
-            Flaw::Mutant(name) => Some(name),
-            Flaw::Device(_) | Flaw::Macs | Flaw::Known => None,
+        let (mutant, printed) = match exhibit.flaw {
+            Flaw::Mutant(name) => (Some(name), None),
+            Flaw::Printed(name) => (None, Some(name)),
+            Flaw::Device(_) | Flaw::Macs | Flaw::Known => (None, None),
         };
         let (flawed_breaks, flawed_detail) = flawed.unzip();
         let (ours_breaks, ours_detail) = ours.unzip();
@@ -98,7 +104,9 @@ impl Line {
             name: exhibit.name,
             source: exhibit.source,
             about: exhibit.about,
+            protocol: exhibit.protocol,
             mutant,
+            printed,
             flawed_breaks,
             flawed_detail,
             tries,

@@ -39,7 +39,8 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Unwell("interrupted before all hunts had ended".to_owned()));
     }
-    let report = Report::new(&plan, &hunted, begun.elapsed().as_secs_f64());
+    let named = args.only.is_some();
+    let report = Report::new(&plan, &hunted, named, begun.elapsed().as_secs_f64());
     say(&if args.json { report.to_json() } else { report.to_text() });
     if report.missed.is_empty() && report.broken.is_empty() {
         Ok(())
@@ -50,7 +51,8 @@ pub fn run(args: &MutantsArgs) -> Outcome {
 
 fn chosen(only: Option<&str>) -> Outcome<Vec<&'static Mutant>> {
     // By its name, one can be hunted of which nothing is claimed yet.
-    let known = || MUTANTS.iter().filter(|it| it.is_real() && it.finder != Finder::Explorer);
+    let is_hunted = |it: &Mutant| matches!(it.finder, Finder::Swarm | Finder::Nobody);
+    let known = || MUTANTS.iter().filter(|it| it.is_real() && is_hunted(it));
     let chosen: Vec<_> = match only {
         None => swarm_mutants().collect(),
         Some(name) => known().filter(|it| it.name == name).collect(),
@@ -73,13 +75,21 @@ struct Report<'a> {
     seeds_max: u64,
     requests: u64,
     seconds: f64,
+    /// Those that are in the code; with `--only`, the one that was asked for.
+    known: usize,
+    /// Those that a hunt found.
+    caught: usize,
     mutants: Vec<Line<'a>>,
     /// Those that no hunt found.
     missed: Vec<&'a str>,
     /// Seeds that break a property without any bug, and which.
     broken: BTreeMap<u64, &'a str>,
-    /// Those that a search or a schedule finds.
+    /// Not hunted: of these nothing is claimed.
+    unclaimed: Vec<&'a str>,
+    /// Not hunted: `explore` finds them.
     explored: Vec<&'a str>,
+    /// Not hunted: tests that were written for them find them.
+    scheduled: Vec<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -100,7 +110,7 @@ struct Line<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn new(plan: &Hunt, hunted: &'a [Hunted], seconds: f64) -> Self {
+    fn new(plan: &Hunt, hunted: &'a [Hunted], named: bool, seconds: f64) -> Self {
         let line = |it: &'a Hunted| Line {
             name: it.mutant.name,
             protocol: of_mutant(it.mutant.name).rules.name,
@@ -112,18 +122,28 @@ impl<'a> Report<'a> {
             seeds: it.trails.iter().map(|trail| trail.seeds).collect(),
             seconds: it.took().as_secs_f64(),
         };
-        let missed = hunted.iter().filter(|it| !it.is_caught()).map(|it| it.mutant.name);
+        let missed: Vec<_> =
+            hunted.iter().filter(|it| !it.is_caught()).map(|it| it.mutant.name).collect();
         let broken = hunted.iter().flat_map(|it| &it.trails).flat_map(|trail| &trail.broken);
-        let explored = MUTANTS.iter().filter(|it| it.finder == Finder::Explorer);
+        let by = |finder| {
+            let all = MUTANTS.iter().filter(move |it| it.is_real() && it.finder == finder);
+            if named { Vec::new() } else { all.map(|it| it.name).collect() }
+        };
+        let (unclaimed, explored, scheduled) =
+            (by(Finder::Nobody), by(Finder::Explorer), by(Finder::Schedule));
         Self {
             starts: plan.starts,
             seeds_max: plan.seeds_max,
             requests: plan.requests,
             seconds,
+            known: hunted.len() + unclaimed.len() + explored.len() + scheduled.len(),
+            caught: hunted.len() - missed.len(),
             mutants: hunted.iter().map(line).collect(),
-            missed: missed.collect(),
+            missed,
             broken: broken.map(|(property, seed)| (*seed, *property)).collect(),
-            explored: explored.map(|it| it.name).collect(),
+            unclaimed,
+            explored,
+            scheduled,
         }
     }
 
@@ -145,14 +165,33 @@ impl<'a> Report<'a> {
         });
         format!(
             "{}\n{}{} of {} caught in {:.0} s; seeds are the median of {} hunts, time is that of \
-             all of them.\nFor `explore`: {}",
+             all of them.{}",
             table::text(&table),
             broken.collect::<String>(),
-            self.mutants.len() - self.missed.len(),
-            self.mutants.len(),
+            self.caught,
+            self.known,
             self.seconds,
             self.starts,
-            self.explored.join(", ")
+            self.not_hunted()
         )
+    }
+
+    /// Those that random worlds do not look for, by name and with the reason.
+    fn not_hunted(&self) -> String {
+        let groups = [
+            ("nothing is claimed of what finds these", &self.unclaimed),
+            ("`explore` finds these", &self.explored),
+            ("tests written for them find these", &self.scheduled),
+        ];
+        let count = self.known - self.mutants.len();
+        let named = groups
+            .iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(why, names)| format!("\n  {why} ({}): {}", names.len(), names.join(", ")));
+        let named: String = named.collect();
+        if count == 0 {
+            return named;
+        }
+        format!("\n{count} are not hunted by random worlds:{named}")
     }
 }

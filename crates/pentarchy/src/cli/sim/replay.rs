@@ -7,6 +7,7 @@ use crate::cli::args::parse_seed;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::{explore, say};
 use clap::Args;
+use pentarchy_protocols::Entry;
 use pentarchy_sim::replay::chart::ChartOptions;
 use pentarchy_sim::replay::{Recording, Subject, Told, Until, Wanted, record};
 use pentarchy_sim::shrink::Case;
@@ -74,7 +75,7 @@ pub struct ReplayArgs {
 pub fn run(args: &ReplayArgs) -> Outcome {
     let entry = protocol(&args.protocol)?;
     explore::choose(args.variant.as_deref())?;
-    let (factories, subject) = (factories(entry), subject(args)?);
+    let (factories, subject) = (factories(entry), subject(args, entry)?);
     let options = subject.options(&factories.rules);
     check_names(args, &options)?;
     let wanted = Wanted {
@@ -100,14 +101,14 @@ pub fn run(args: &ReplayArgs) -> Outcome {
     if recording.outcome.is_err() { Err(Failure::NotWell) } else { Ok(()) }
 }
 
-fn subject(args: &ReplayArgs) -> Outcome<Subject> {
+fn subject(args: &ReplayArgs, entry: &Entry) -> Outcome<Subject> {
     let seed = args.seed;
     if let Some(options) = &args.with {
         return Ok(Subject::Given(Box::new(Case { seed, options: options.clone() })));
     }
     let config = args.worlds.config();
     match args.twins {
-        Some(rounds) => schedule(rounds, seed, &config),
+        Some(rounds) => schedule(entry, rounds, seed, &config),
         None => Ok(Subject::Drawn(seed, Box::new(config))),
     }
 }

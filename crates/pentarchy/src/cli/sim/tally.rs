@@ -11,6 +11,9 @@ use std::time::Duration;
 #[derive(Serialize, Default)]
 pub struct Tally {
     protocol: String,
+    /// What was run, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<&'static str>,
     /// Rounds of the schedules that were run instead of seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     twins: Option<u32>,
@@ -74,7 +77,8 @@ fn count(into: &mut BTreeMap<&'static str, u64>, names: &[&'static str]) {
 impl Tally {
     /// Nothing yet.
     pub fn new(protocol: &str, first_seed: u64, twins: Option<u32>) -> Self {
-        Self { protocol: protocol.to_owned(), twins, first_seed, ..Self::default() }
+        let (protocol, commit) = (protocol.to_owned(), super::COMMIT);
+        Self { protocol, commit, twins, first_seed, ..Self::default() }
     }
 
     /// How many seeds failed.
@@ -93,12 +97,15 @@ impl Tally {
         self.seeds += 1;
         match outcome {
             Ok(summary) => self.add_summary(summary),
-            Err(violation) => self.failed.push(Failed {
-                seed: format!("{:#x}", violation.seed),
-                property: violation.broken.property,
-                detail: violation.broken.detail.clone(),
-                replay: replay(violation.seed),
-            }),
+            Err(violation) => {
+                self.fingerprint = self.fingerprint.and(violation.audit);
+                self.failed.push(Failed {
+                    seed: format!("{:#x}", violation.seed),
+                    property: violation.broken.property,
+                    detail: violation.broken.detail.clone(),
+                    replay: replay(violation.seed),
+                });
+            }
         }
     }
 
@@ -142,11 +149,6 @@ impl Tally {
         self.marks.extend(pentarchy_core::mark::table());
     }
 
-    /// For programs.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default()
-    }
-
     fn one_seed(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let each = |sum: u64| sum / self.seeds.max(1);
         let seconds = self.simulated_hours * 3_600.0 / self.seeds.max(1) as f64;
@@ -170,6 +172,11 @@ impl Tally {
             self.undecided_keys
         )
     }
+}
+
+/// For programs: a tally, or those of several protocols.
+pub fn to_json(tallies: &impl Serialize) -> String {
+    serde_json::to_string_pretty(tallies).unwrap_or_default()
 }
 
 /// `name count, name count`, or that there is none.

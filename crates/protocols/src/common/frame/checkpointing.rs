@@ -66,30 +66,30 @@ pub trait Checkpointing: Core {
     /// meanwhile are executed as soon as it is here, and no more of them are voted for and logged
     /// than a window holds. The host hears of the newer one in case the other cannot be had.
     fn on_stable(&mut self, proof: CheckpointProof<StateOf<Self>>, out: &mut Effects<Self>) {
+        let comparable = self.comparable();
         let frame = self.frame_mut();
         if proof.slot <= frame.stable.slot {
             return;
         }
-        if proof.slot <= frame.executed {
+        if proof.slot <= comparable {
             self.adopt(proof, out);
         } else if frame.checkpoints.await_slots(proof) {
             mark!("frame/behind");
             frame.arm_resend(out);
-            if frame.is_fetching()
-                && let Some(proof) = frame.checkpoints.ahead()
-            {
-                frame.fetch(proof, out);
+            if frame.is_fetching() {
+                frame.fetch_ahead(out);
             }
         }
     }
 
     /// A tick passed: if a proven checkpoint is still out of reach, stop waiting for its slots.
     fn check_behind(&mut self, out: &mut Effects<Self>) {
+        let comparable = self.comparable();
         let frame = self.frame_mut();
         if frame.is_fetching() {
             return;
         }
-        match frame.checkpoints.overdue(frame.executed, frame.high()) {
+        match frame.checkpoints.overdue(comparable, frame.high()) {
             Overdue::No => {}
             Overdue::Reached(proof) => self.on_stable(proof, out),
             Overdue::Missed(proof) => self.adopt(proof, out),
@@ -163,7 +163,7 @@ pub trait Checkpointing: Core {
     fn on_installed(&mut self, slot: Slot, out: &mut Effects<Self>) {
         if !self.stands_on(slot) {
             // A host fetches to the end what it has begun to; by now another one is wanted.
-            self.frame().fetch_stable(out);
+            self.frame_mut().fetch_stable(out);
             return;
         }
         mark!("frame/installed");
@@ -172,6 +172,22 @@ pub trait Checkpointing: Core {
         frame.pledges.settle(slot);
         frame.checkpoints.installed(slot);
         frame.pending.clear();
+        let proof = frame.checkpoints.fetched(slot).cloned();
+        if let Some(proof) = proof.filter(|_| !mutant!("frame.installed-without-proof")) {
+            // Before anything is executed behind it: what is above the last proven state has to be
+            // shown when a view changes, and what led to this one was never here.
+            mark!("frame/installed_newer");
+            self.adopt(proof, out);
+        } else {
+            self.resume_behind(slot, out);
+        }
+        self.advance(out);
+        self.check_behind(out);
+    }
+
+    /// The state is that of the stable checkpoint, or of another one whose proof is elsewhere.
+    fn resume_behind(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        let frame = self.frame_mut();
         match slot.cmp(&frame.stable.slot) {
             // The window moved on while this was fetched or saved.
             Ordering::Less => {
@@ -186,8 +202,6 @@ pub trait Checkpointing: Core {
             // A newer one than that behind which the window begins: its proof waits.
             Ordering::Equal | Ordering::Greater => {}
         }
-        self.advance(out);
-        self.check_behind(out);
     }
 }
 
@@ -202,7 +216,7 @@ impl<C: Framed> Frame<C> {
 
     /// This replica's state is not the group's: a bug or a broken disk here. Raise the alarm and
     /// take the group's state.
-    fn diverged(&self, slot: Slot, mine: Digest, out: &mut Effects<C>) {
+    fn diverged(&mut self, slot: Slot, mine: Digest, out: &mut Effects<C>) {
         mark!("frame/diverged");
         let theirs = self.stable.state.state();
         out.report(self.me, Finding::DivergedState { slot });
@@ -212,10 +226,15 @@ impl<C: Framed> Frame<C> {
 
     /// Asks for the state of the stable checkpoint. Nobody may have that any more: if a newer one
     /// is proven already, the host hears of it too.
-    fn fetch_stable(&self, out: &mut Effects<C>) {
+    fn fetch_stable(&mut self, out: &mut Effects<C>) {
         self.fetch(&self.stable, out);
-        if let Some(newer) = self.checkpoints.ahead() {
-            self.fetch(newer, out);
+        self.fetch_ahead(out);
+    }
+
+    fn fetch_ahead(&mut self, out: &mut Effects<C>) {
+        if let Some(newer) = self.checkpoints.ahead().cloned() {
+            self.fetch(&newer, out);
+            self.checkpoints.fetches(newer);
         }
     }
 

@@ -37,6 +37,12 @@ pub trait Framed: Protocol<Timer = Timer, Input = Input, Output = Output> {
     /// How many leave for a view, and open it.
     fn quorum(quorums: Quorums) -> usize;
 
+    /// Of how many windows a replica may hold the batches at a time: of its own, of what its view
+    /// took over, and of what each may have shown for the next one.
+    fn windows_held(quorums: Quorums) -> usize {
+        quorums.n + 2
+    }
+
     /// How many vouch for a stable state.
     fn vouching(quorums: Quorums) -> usize;
 
@@ -98,7 +104,13 @@ pub trait Repairs: Framed {
     /// What its reports say beside what all say.
     fn more(&self) -> Self::More;
 
-    /// Sends a peer, who is in the same view or a lower one, what it lacks to enter this one.
+    /// Whether this replica may have something that a peer lacks to get from view to view. Of most
+    /// protocols a peer in a higher view needs nothing from below.
+    fn may_help(&self, report: &Report<Self::More>) -> bool {
+        report.view <= self.frame().view
+    }
+
+    /// Sends a peer, whom it may help, what it lacks to enter the view.
     fn answer_view(&self, from: ReplicaId, report: &Report<Self::More>, out: &mut Effects<Self>);
 
     /// Sends a peer of the same view what it lacks of its slots.
@@ -149,6 +161,12 @@ pub trait Settles: Framed {
         if is_checkpoint {
             self.frame().take_checkpoint(slot, out);
         }
+    }
+
+    /// The last slot of which this replica can tell whether what it executed up to there is what a
+    /// quorum vouches for.
+    fn comparable(&self) -> Slot {
+        self.frame().executed
     }
 
     /// A quorum vouches for a state. Whether what was executed here led to it; what leads elsewhere

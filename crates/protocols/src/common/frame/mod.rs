@@ -273,7 +273,8 @@ impl<C: Framed> Frame<C> {
         assert!(self.next_slot > self.stable.slot);
         let of_author = C::KINDS_PER_SLOT * self.tuning.window_slots as usize + C::KINDS_OF_NO_SLOT;
         assert!(self.early.len() <= self.membership.n() * of_author);
-        assert!(self.bodies.len() <= (self.membership.n() + 2) * WINDOW_SLOTS as usize);
+        let windows = C::windows_held(self.membership.quorums());
+        assert!(self.bodies.len() <= windows * WINDOW_SLOTS as usize);
         self.pending.assert_invariants();
         self.pace.assert_invariants();
     }

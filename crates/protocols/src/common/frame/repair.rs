@@ -113,7 +113,7 @@ pub trait Repair: Core {
         let stuck = frame.note_report(from, report);
         if frame.answered.insert(from) {
             frame.repeat_own(from, &report, out);
-            if report.view <= frame.view {
+            if self.may_help(&report) {
                 self.answer_view(from, &report, out);
             }
         }

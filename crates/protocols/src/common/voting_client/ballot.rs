@@ -30,6 +30,19 @@ impl Fingerprint {
         }
     }
 
+    /// The outcome, if that is all that it takes.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Short(len, bytes) => {
+                let result = bytes.get(..usize::from(*len))?;
+                Some(Outcome::Done(Bytes::copy_from_slice(result)))
+            }
+            Self::Long(_) => None,
+            Self::Forgotten => Some(Outcome::Forgotten),
+            Self::Refused => Some(Outcome::Refused),
+        }
+    }
+
     fn of_result(result: &Bytes) -> Self {
         let mut short = [0; INLINE_BYTES];
         match short.get_mut(..result.len()) {

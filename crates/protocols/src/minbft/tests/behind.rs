@@ -1,6 +1,7 @@
 //! A replica that fetches a state while the group goes on.
 
 use super::*;
+use crate::common::counters::record::Noted;
 use crate::common::frame::checkpointing::Checkpointing as _;
 
 /// The last of three replicas missed so much that it has to fetch the state of slot 40.
@@ -70,8 +71,8 @@ fn who_fetches_votes_for_no_more_than_a_window() {
     order(&mut group, 40..100);
     group.repair();
     let committed = group.replicas[2].log.iter().filter_map(|record| match record {
-        Record::Commit(prepare) => match &*prepare.message {
-            Message::Prepare { slot, .. } => Some(*slot),
+        Record::Noted(Noted::Commit(prepare)) => match &*prepare.message {
+            Message::Order(order) => Some(order.place().1),
             _ => None,
         },
         _ => None,
@@ -137,7 +138,7 @@ fn who_stopped_while_it_fetched_goes_on() {
         let (_, (_, Body(message))) =
             <(ReplicaId, (Tagged, Body))>::from_bytes(wire).expect("our own encoding");
         said.extend(match message {
-            Message::Commit { slot, .. } => Some(slot.0),
+            Message::Order(Order::Commit { slot, .. }) => Some(slot.0),
             _ => None,
         });
     }

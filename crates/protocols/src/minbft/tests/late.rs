@@ -9,7 +9,8 @@ fn a_late_prepare_brings_what_a_new_view_waits_for() {
     let mut group = Group::new(1);
     group.request(&[0], 1, 0, b"x");
     let late = group.queue.iter().find(|(_, to, wire)| {
-        *to == ReplicaId(2) && matches!(&*group.verified(wire).message, Message::Prepare { .. })
+        *to == ReplicaId(2)
+            && matches!(&*group.verified(wire).message, Message::Order(Order::Prepare { .. }))
     });
     let late = late.expect("the primary proposes").2.clone();
     group.cut.insert((0, 2));

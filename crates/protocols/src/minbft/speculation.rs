@@ -1,0 +1,413 @@
+//! MinZyzzyva: executing what the primary orders at once, and making it final (section 5 of the
+//! paper, with the repairs that `docs/protocols/minzyzzyva.md` argues for).
+//!
+//! In a view there is one PREPARE at each slot, so the view and the slot name all that was executed
+//! up to there. Commitments are those of MinBFT, but are made only when somebody needs them, and a
+//! commitment to a slot is one to all before it: whoever made it has to show them when it leaves.
+//! What `f + 1` replicas committed to is final.
+
+use super::message::Message;
+use super::replica::{OnUsig, Phase};
+use crate::common::certificate::CheckpointProof;
+use crate::common::counters::Counted;
+use crate::common::counters::certificate::Start;
+use crate::common::counters::order::Order;
+use crate::common::counters::past::Past;
+use crate::common::counters::record::Noted;
+use crate::common::frame::hooks::{ChangesViews, Settles};
+use crate::common::timer::Timer;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::mark;
+use pentarchy_core::mutant;
+use pentarchy_core::ports::client::{Place, ToClient};
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::{Delay, Effects, To};
+
+/// What is executed and not final. Of use to MinZyzzyva only.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Speculation {
+    /// The last slot that is final; nothing up to there is taken back.
+    pub last_final: Slot,
+    /// The slot of the last state that came from elsewhere, or from the log. It is final, and this
+    /// replica need not know what the slots up to there ordered.
+    pub stands: Slot,
+    /// The last slot of the view that it entered last to which this backup committed.
+    pub certified: Slot,
+    /// A checkpoint is due behind this slot, and waits until it is final. Nothing is executed
+    /// meanwhile.
+    pub halted: Option<Slot>,
+    /// Somebody waits until this slot is final.
+    pub wanted: Slot,
+    /// The slot for which the timer runs.
+    pub final_timer: Option<Slot>,
+    /// What was executed at the last tick.
+    pub at_tick: Slot,
+    /// Clients that wait until a slot is final, of the window.
+    pub asking: BTreeMap<Slot, BTreeSet<ClientId>>,
+}
+
+/// What MinBFT executes is final.
+impl<const KIND: usize> Settles for OnUsig<KIND> {
+    fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
+        Some(state)
+    }
+
+    fn last_final(&self) -> Slot {
+        if Self::SPECULATES { self.speculation.last_final } else { self.frame.executed }
+    }
+
+    /// Keeps what the primary ordered, executes, and tells each client what came of it. If a
+    /// checkpoint is due behind the slot, if somebody waits for it, or if others commit to it, it
+    /// is to be final soon.
+    fn execute(
+        &mut self,
+        slot: Slot,
+        batch: Arc<Batch>,
+        is_checkpoint: bool,
+        out: &mut Effects<Self>,
+    ) {
+        if !Self::SPECULATES {
+            out.output(Output::Execute { slot, batch });
+            if is_checkpoint {
+                self.frame.take_checkpoint(slot, out);
+            }
+            return;
+        }
+        let Some(Place { view, history, .. }) = self.place(slot) else { return };
+        let state = self.slots.window.get(slot);
+        let others_commit = state.is_some_and(|state| state.commits.voters().len() > 1);
+        let prepare = state.and_then(|state| state.prepare.clone());
+        // Its own is in its log as it proposed it.
+        if let Some(prepare) = prepare.filter(|prepare| prepare.author != self.frame.me) {
+            self.frame.persist_named(&history, out);
+            if !mutant!("minzyzzyva.executed-not-kept") {
+                out.persist(Self::noted(Noted::Executed(prepare)));
+            }
+        }
+        self.frame.next_slot = self.frame.next_slot.max(slot.next());
+        out.output(Output::Speculate { slot, batch, view, history });
+        let speculation = &mut self.speculation;
+        if is_checkpoint && slot > speculation.last_final {
+            mark!("minzyzzyva/halt");
+            speculation.halted = Some(slot);
+        }
+        if is_checkpoint || others_commit || speculation.wanted == slot {
+            self.commit_to(slot, out);
+        }
+        self.check_final(out);
+    }
+
+    fn comparable(&self) -> Slot {
+        self.last_final()
+    }
+
+    /// A state that a quorum vouches for is what all have whose last final slot is that or a later
+    /// one. Who does not get to know whether what it executed is final cannot tell, and fetches it.
+    fn settle(&mut self, proof: &CheckpointProof, out: &mut Effects<Self>) -> bool {
+        if !Self::SPECULATES || mutant!("minzyzzyva.own-state-taken-for-stable") {
+            return self.frame.executed >= proof.slot;
+        }
+        let last_final = self.speculation.last_final;
+        if last_final >= proof.slot {
+            return true;
+        }
+        self.speculation.halted = None;
+        if last_final < self.frame.executed {
+            mark!("minzyzzyva/stable_first");
+            self.frame.executed = last_final;
+            out.output(Output::Rollback { after: last_final });
+        }
+        false
+    }
+
+    fn stands_on(&mut self, slot: Slot) -> bool {
+        (self.speculation.last_final, self.speculation.halted) = (slot, None);
+        self.speculation.stands = slot;
+        true
+    }
+
+    /// Nothing was executed since the last tick: what was is to become final now, and not only at
+    /// the next checkpoint.
+    fn on_tick(&mut self, out: &mut Effects<Self>) {
+        let executed = self.frame.executed;
+        let rests = self.speculation.at_tick == executed;
+        self.speculation.at_tick = executed;
+        if Self::SPECULATES && rests && !mutant!("minzyzzyva.rests-unsettled") {
+            self.commit_to(executed, out);
+        }
+    }
+
+    fn on_wanted(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if Self::SPECULATES && slot > self.speculation.last_final && slot <= self.frame.executed {
+            mark!("minzyzzyva/wanted");
+            self.speculation.wanted = self.speculation.wanted.max(slot);
+            self.commit_to(slot, out);
+            self.arm_final_timer(out);
+            self.frame.arm_resend(out);
+        }
+    }
+
+    fn on_final_timeout(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if self.speculation.final_timer != Some(slot) {
+            return;
+        }
+        self.speculation.final_timer = None;
+        let judges = self.phase == Phase::Entered && !self.frame.is_primary();
+        if judges && slot > self.speculation.last_final {
+            mark!("minzyzzyva/final_timeout");
+            self.frame.is_overdue = true;
+            let next = self.frame.view.next();
+            self.frame.ask(next, "what was executed did not become final", out);
+        }
+    }
+}
+
+/// What only MinZyzzyva does.
+impl<const KIND: usize> OnUsig<KIND> {
+    /// What the next slot orders, if all of it is here and its time has come. As what says so is
+    /// kept before the slot is executed, nothing has to come back first; but what this primary
+    /// ordered itself has to have its certificate. Behind a checkpoint nothing is executed before
+    /// that is final.
+    pub(super) fn executable(&mut self, slot: Slot, out: &mut Effects<Self>) -> Option<Digest> {
+        let entered = self.phase == Phase::Entered || mutant!("minzyzzyva.executes-while-leaving");
+        let state = self.slots.window.get(slot)?;
+        let (batch, author) = (state.batch?, state.prepare.as_ref().map(|it| it.author));
+        let is_ordered = author.is_some() || slot <= self.taken_over();
+        if !entered || !is_ordered || self.speculation.halted.is_some() || self.has_hole() {
+            return None;
+        }
+        let time = self.frame.bodies.get(&batch)?.time;
+        if self.frame.is_future(time) {
+            self.frame.wait_for_clock(slot, time, author, out);
+            return None;
+        }
+        Some(batch)
+    }
+
+    /// Whether it stands on a state that nobody proved to it, and has not heard all that led there.
+    /// Then a VIEW-CHANGE of its own would show nothing of what it executes or commits to behind
+    /// that state, so it does neither until the proof comes.
+    fn has_hole(&self) -> bool {
+        let known = self.frame.stable.slot.max(self.taken_over());
+        let lacks = |slot| self.slots.window.get(Slot(slot)).is_none_or(|it| it.prepare.is_none());
+        let any = (known.0 + 1..=self.speculation.stands.0).any(lacks);
+        any && !mutant!("minzyzzyva.executes-behind-a-hole")
+    }
+
+    /// Where a slot stands in the view that was entered last.
+    fn place(&self, slot: Slot) -> Option<Place> {
+        Some(Place { view: self.frame.entered, slot, history: self.slots.ordered(slot)? })
+    }
+
+    /// A backup commits to what it executed up to a slot, unless it has. The primary committed as
+    /// it proposed, and all did to what the view took over as they entered it.
+    fn commit_to(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        let done = self.taken_over().max(self.speculation.certified);
+        let may = self.phase == Phase::Entered && !self.frame.is_primary();
+        if !may || slot <= done || slot > self.frame.executed || self.has_hole() {
+            return;
+        }
+        let Some(state) = self.slots.window.get(slot) else { return };
+        let (Some(prepare), Some(batch)) = (state.prepare.clone(), state.batch) else { return };
+        mark!("minzyzzyva/commit");
+        if !mutant!("minzyzzyva.commit-not-kept") {
+            out.persist(Self::noted(Noted::Commit(prepare)));
+        }
+        self.speculation.certified = slot;
+        out.send(To::All, Self::order(Order::Commit { view: self.frame.view, slot, batch }));
+    }
+
+    /// A replica committed. Whoever executed that slot too does so as well: the other may need it.
+    pub(super) fn note_commit(&mut self, author: ReplicaId, slot: Slot, out: &mut Effects<Self>) {
+        if Self::SPECULATES {
+            self.check_final(out);
+            if author != self.frame.me && !mutant!("minzyzzyva.commits-alone") {
+                self.commit_to(slot, out);
+            }
+        }
+    }
+
+    /// The last slot of the view that was entered last to which, or to a later one, a quorum
+    /// committed.
+    fn proven(&self) -> Slot {
+        let fewer = usize::from(mutant!("minzyzzyva.final-with-f"));
+        let quorum = self.frame.quorum() - fewer;
+        let (low, end) = (self.slots.window.low(), self.taken_over());
+        let mut committed = ReplicaSet::EMPTY;
+        for slot in (end.max(low).0 + 1..=self.slots.window.high().0).rev().map(Slot) {
+            let Some(state) = self.slots.window.get(slot) else { continue };
+            let (Some(batch), Some(_)) = (state.batch, &state.prepare) else { continue };
+            let any = mutant!("minzyzzyva.commitments-to-anything-count");
+            let who = if any { state.commits.voters() } else { state.commits.who(&batch) };
+            committed = committed.iter().chain(who.iter()).collect();
+            if committed.len() >= quorum {
+                return slot;
+            }
+            if mutant!("minzyzzyva.commitment-to-its-slot-only") {
+                committed = ReplicaSet::EMPTY;
+            }
+        }
+        // Who committed in the view has entered it, and so committed to what that took over.
+        let entered: ReplicaSet = committed.iter().chain(self.enters.voters().iter()).collect();
+        let at_once = Self::PRINTED || mutant!("minzyzzyva.taken-over-is-final");
+        if entered.len() >= quorum || at_once { end } else { Slot(0) }
+    }
+
+    /// Whether more of what was executed is final by now.
+    pub(super) fn check_final(&mut self, out: &mut Effects<Self>) {
+        let upto = self.proven().min(self.frame.executed);
+        if upto > self.speculation.last_final {
+            self.finalize(upto, out);
+        }
+    }
+
+    fn finalize(&mut self, upto: Slot, out: &mut Effects<Self>) {
+        mark!("minzyzzyva/final");
+        self.speculation.last_final = upto;
+        self.frame.is_overdue &= self.speculation.wanted > upto;
+        out.output(Output::Commit { upto });
+        let later = self.speculation.asking.split_off(&upto.next());
+        for (slot, clients) in core::mem::replace(&mut self.speculation.asking, later) {
+            let Some(place) = self.place(slot) else { continue };
+            for client in clients {
+                out.output(Output::Tell { client, message: ToClient::Committed(place) });
+            }
+        }
+        if self.speculation.halted.is_some_and(|halted| halted <= upto) {
+            self.speculation.halted = None;
+            self.frame.take_checkpoint(upto, out);
+        }
+        self.arm_final_timer(out);
+    }
+
+    /// Runs the timer for what somebody waits for, in an entered view.
+    fn arm_final_timer(&mut self, out: &mut Effects<Self>) {
+        let (wanted, last_final) = (self.speculation.wanted, self.speculation.last_final);
+        let waits = self.phase == Phase::Entered && wanted > last_final;
+        let running = self.speculation.final_timer;
+        if let Some(slot) = running.filter(|slot| !waits || *slot <= last_final) {
+            out.disarm(Timer::Final(slot));
+            self.speculation.final_timer = None;
+        }
+        if waits && self.speculation.final_timer.is_none() && !self.frame.is_overdue {
+            let after = Delay::Request { doublings: self.frame.doublings };
+            out.arm(Timer::Final(wanted), after);
+            self.speculation.final_timer = Some(wanted);
+        }
+    }
+
+    /// A client was answered alike by some, and not by all: it waits until that is final.
+    pub(super) fn on_client(
+        &mut self,
+        client: ClientId,
+        message: &Message,
+        out: &mut Effects<Self>,
+    ) {
+        // Anything else is refused at the door.
+        let Message::Settle { view, slot } = *message else { return };
+        let here = view == self.frame.entered && self.phase == Phase::Entered && !self.has_hole();
+        let Some(place) = self.place(slot).filter(|_| here && slot <= self.frame.executed) else {
+            return;
+        };
+        if slot <= self.speculation.last_final {
+            out.output(Output::Tell { client, message: ToClient::Committed(place) });
+        } else {
+            self.speculation.asking.entry(slot).or_default().insert(client);
+            self.on_wanted(slot, out);
+        }
+    }
+
+    /// How much of what was executed a view that is entered takes over; always what came with a
+    /// state, of which this replica may have heard no order.
+    pub(super) fn stays(&self, start: &Start) -> Slot {
+        let low = self.frame.stable.slot.max(self.speculation.stands);
+        let executed = self.frame.executed;
+        if executed <= low || mutant!("minzyzzyva.nothing-taken-back") {
+            return executed;
+        }
+        let same = |slot: &Slot| {
+            let batch = self.slots.ordered(*slot);
+            batch.is_some() && start.batch(*slot) == batch
+        };
+        let slots = (low.0 + 1..=executed.0).map(Slot);
+        Slot(low.0 + slots.take_while(same).count() as u64)
+    }
+
+    /// The view is entered: what it did not take over is taken back, and what stays stands in it.
+    pub(super) fn take_back(&mut self, stays: Slot, out: &mut Effects<Self>) {
+        let before = core::mem::replace(&mut self.frame.executed, stays);
+        self.speculation.certified = Slot(0);
+        self.speculation.asking.clear();
+        self.speculation.wanted = self.speculation.wanted.min(stays);
+        self.recount();
+        if stays < before {
+            mark!("minzyzzyva/rollback");
+            out.output(Output::Rollback { after: stays });
+        }
+        out.output(Output::Restate { view: self.frame.view });
+        self.arm_final_timer(out);
+    }
+
+    /// Counts anew where checkpoints are due, from the stable one to what is executed.
+    fn recount(&mut self) {
+        self.frame.checkpoints.extent = Default::default();
+        let mut due = None;
+        for slot in (self.slots.window.low().0 + 1..=self.frame.executed.0).map(Slot) {
+            let body = self.slots.ordered(slot).and_then(|batch| self.frame.bodies.get(&batch));
+            let bytes = body.map_or(0, |body| body.bytes());
+            let is_due = self.frame.checkpoints.extent.executed(slot, bytes, &self.frame.tuning);
+            due = if is_due { Some(slot) } else { due };
+        }
+        let (executed, last_final) = (self.frame.executed, self.speculation.last_final);
+        self.speculation.halted = due.filter(|slot| *slot == executed && *slot > last_final);
+    }
+
+    /// Sends a peer that executed so much the last commitment again: it is one to all before.
+    pub(super) fn repeat_commitment(
+        &mut self,
+        to: ReplicaId,
+        executed: Slot,
+        out: &mut Effects<Self>,
+    ) {
+        let slot = self.speculation.certified;
+        let own = self.slots.window.get(slot).and_then(|state| state.own_commit.clone());
+        if let Some(own) = own.filter(|_| slot <= executed)
+            && !mutant!("minzyzzyva.commitments-not-repeated")
+        {
+            self.frame.repeat(to, &own, false, out);
+        }
+    }
+
+    /// The log is read: it begins from a state that was final. Its device may refuse to certify
+    /// what comes before that to which it committed last.
+    pub(super) fn recall_speculation(&mut self, past: &Past<Self>) {
+        let committed = |message: &Message| match message {
+            Message::Order(Order::Commit { view, slot, .. }) => Some((*view, *slot)),
+            _ => None,
+        };
+        let said = past.said.iter().filter_map(|again| committed(again.message()));
+        let here = said.filter(|(view, _)| *view == self.frame.entered).map(|(_, slot)| slot);
+        let certified = here.max().filter(|_| !mutant!("minzyzzyva.certified-forgotten"));
+        self.speculation.certified = certified.unwrap_or_default();
+        self.speculation.last_final = self.frame.executed;
+        self.speculation.stands = self.frame.executed;
+    }
+
+    /// Asserts what holds between events.
+    pub(super) fn assert_speculation(&self) {
+        let Speculation { last_final, halted, certified, asking, .. } = &self.speculation;
+        if Self::SPECULATES {
+            let executed = self.frame.executed;
+            // What came with a state is final, though no order of it was heard.
+            let was_ordered = executed < self.frame.next_slot || executed == *last_final;
+            assert!(*last_final <= executed && was_ordered);
+            assert!(*certified < self.frame.next_slot);
+            assert!(halted.is_none_or(|slot| slot == executed && slot > *last_final));
+            assert!(asking.len() <= self.frame.tuning.window_slots as usize);
+        }
+    }
+}

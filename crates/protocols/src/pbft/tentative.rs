@@ -1,0 +1,112 @@
+//! Tentative execution (section 5.1): a slot is executed as soon as it is prepared, if everything
+//! before it is decided. A client that hears the same of a quorum relies on it: so many hold a
+//! certificate for the slot and everything before it, so no later view orders anything else there.
+//! What a view does not take over is taken back; nobody relied on it.
+
+use super::replica::{Pbft, Tried};
+use crate::common::certificate::CheckpointProof;
+use crate::common::frame::hooks::Settles;
+use alloc::sync::Arc;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::mark;
+use pentarchy_core::mutant;
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::Effects;
+
+impl<const TENTATIVE: bool> Settles for Pbft<TENTATIVE> {
+    fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
+        Some(state)
+    }
+
+    fn last_final(&self) -> Slot {
+        let tried = self.tried.as_ref();
+        tried.map_or(self.frame.executed, |tried| Slot(tried.slot.0 - 1))
+    }
+
+    fn execute(
+        &mut self,
+        slot: Slot,
+        batch: Arc<Batch>,
+        is_checkpoint: bool,
+        out: &mut Effects<Self>,
+    ) {
+        if TENTATIVE {
+            let (view, history) = (self.frame.entered, batch.digest);
+            out.output(Output::Speculate { slot, batch, view, history });
+            if self.window.get(slot).is_some_and(|state| !state.decided) {
+                mark!("pbft/tentative");
+                return;
+            }
+            self.tried = None;
+            out.output(Output::Commit { upto: slot });
+        } else {
+            out.output(Output::Execute { slot, batch });
+        }
+        if is_checkpoint {
+            self.frame.take_checkpoint(slot, out);
+        }
+    }
+
+    fn settle(&mut self, proof: &CheckpointProof, out: &mut Effects<Self>) -> bool {
+        // Others have decided it, or something else.
+        if self.tried.as_ref().is_some_and(|tried| tried.slot <= proof.slot) {
+            self.take_back(out);
+        }
+        self.frame.executed >= proof.slot
+    }
+
+    fn stands_on(&mut self, _slot: Slot) -> bool {
+        self.tried = None;
+        true
+    }
+}
+
+impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
+    /// Whether to execute a slot that is prepared. Not if a checkpoint is due behind it: states are
+    /// taken of what is decided. Notes how to take it back.
+    pub(super) fn may_try(&mut self, slot: Slot, batch: Digest) -> bool {
+        if !TENTATIVE || !self.frame.is_entered() {
+            return false;
+        }
+        let Some(body) = self.frame.bodies.get(&batch) else { return false };
+        let extent = self.frame.checkpoints.extent.clone();
+        let is_due = extent.clone().executed(slot, body.bytes(), &self.frame.tuning);
+        if !is_due {
+            self.tried = Some(Tried { slot, batch, extent });
+        }
+        self.tried.is_some()
+    }
+
+    /// What was executed before it was decided may be decided by now.
+    pub(super) fn conclude(&mut self, out: &mut Effects<Self>) {
+        let decided = |tried: &Tried| {
+            let state = self.window.get(tried.slot);
+            state.is_some_and(|state| state.decided && state.batch == Some(tried.batch))
+        };
+        if let Some(upto) = self.tried.as_ref().filter(|it| decided(it)).map(|it| it.slot) {
+            mark!("pbft/concluded");
+            self.tried = None;
+            out.output(Output::Commit { upto });
+        }
+    }
+
+    /// A view begins. What was executed before it was decided stays if the view takes it over.
+    pub(super) fn try_again(&mut self, out: &mut Effects<Self>) {
+        let Some(Tried { slot, batch, .. }) = self.tried else { return };
+        let ordered = self.window.get(slot).and_then(|state| state.batch);
+        if ordered != Some(batch) && !mutant!("pbft-tentative.keeps") {
+            mark!("pbft/taken_back");
+            self.take_back(out);
+        }
+    }
+
+    fn take_back(&mut self, out: &mut Effects<Self>) {
+        let Some(Tried { slot, extent, .. }) = self.tried.take() else { return };
+        let after = Slot(slot.0 - 1);
+        self.frame.executed = after;
+        self.frame.checkpoints.extent = extent;
+        out.output(Output::Rollback { after });
+    }
+}

@@ -1,0 +1,333 @@
+//! Hybster by hand: what a liar and a link that loses for a moment must not be able to stop. In
+//! each of these schedules the group once stood still, for good or for long.
+
+use crate::net::{Net, envelope};
+use pentarchy_core::auth::{Signature, Verified};
+use pentarchy_core::batch::{Item, Proposal};
+use pentarchy_core::counter::Position;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot, View};
+use pentarchy_core::limits::WINDOW_SLOTS;
+use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
+use pentarchy_core::protocol::Tuning;
+use pentarchy_core::request::{Draft, Request, RequestAuth};
+use pentarchy_protocols::common::certificate::CheckpointProof;
+use pentarchy_protocols::common::counters::certificate::{Header, Opened as _, Start};
+use pentarchy_protocols::common::message::Shared;
+use pentarchy_protocols::hybster::{
+    CertifiedViewChange, Entry, Hybster, Message, NewView, Order, Prepared, ViewChange, ViewChanges,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Three replicas of which r1 lies.
+const LIAR: u16 = 1;
+
+struct Group {
+    net: Net<Hybster>,
+    /// What the liar was sent.
+    heard: Vec<Verified<Message>>,
+}
+
+/// Everything that r0 says to r2 is lost.
+fn from_r0_to_r2(from: u16, to: u16, _: &Message) -> bool {
+    (from, to) == (0, 2)
+}
+
+fn nothing(_: u16, _: u16, _: &Message) -> bool {
+    false
+}
+
+/// The next view's primary does not hear that the other one left for it.
+fn primaries(_: u16, to: u16, message: &Message) -> bool {
+    matches!(message, Message::ViewChange(change) if change.view.0 % 3 == u64::from(to))
+        && to != LIAR
+}
+
+impl Group {
+    fn new() -> Self {
+        Self { net: Net::new(3, &[LIAR], Tuning::default()), heard: Vec::new() }
+    }
+
+    /// Time passes; links lose this.
+    fn run(&mut self, millis: u64, loses: fn(u16, u16, &Message) -> bool) {
+        for _ in 0..millis {
+            let to_liar = self.net.queue.iter().filter(|(_, to, _)| to.0 == LIAR);
+            self.heard.extend(to_liar.map(|(.., it)| it.clone()));
+            self.net.queue.retain(|(from, to, it)| !loses(from.0, to.0, &it.message));
+            self.net.millisecond();
+        }
+    }
+
+    /// Some ask for a view, and these hear of it.
+    fn ask(&mut self, who: &[u16], view: u64, to: &[u16]) {
+        for id in who {
+            let ask = Message::Shared(Shared::RequestViewChange { view: View(view) });
+            let ask = self.net.authentic(*id, ask);
+            self.net.pass_on(*id, to, &ask);
+        }
+    }
+
+    /// Everybody leaves for one view after the other, none of which opens.
+    fn leave_for(&mut self, views: std::ops::RangeInclusive<u64>) {
+        for view in views {
+            self.ask(&[0, 1, 2], view, &[0, 2]);
+            self.run(150, primaries);
+            for id in [0, 2] {
+                let status = self.net.status(id);
+                assert!(status.view == View(view) && status.phase != "normal", "{status:?}");
+            }
+        }
+    }
+
+    /// The VIEW-CHANGE of a replica for a view, as the liar heard it.
+    fn change(&self, author: u16, view: u64) -> CertifiedViewChange {
+        let found = self.heard.iter().find_map(|it| match (&*it.message, it.tag.ui()) {
+            (Message::ViewChange(change), Some(ui))
+                if it.author.0 == author && change.view == View(view) =>
+            {
+                Some((*ui, change.clone()))
+            }
+            _ => None,
+        });
+        let (ui, change) = found.expect("it left");
+        CertifiedViewChange { author: ReplicaId(author), ui, change }
+    }
+
+    /// A NEW-VIEW of the liar, from the VIEW-CHANGEs of the two others.
+    fn sound(&mut self, view: u64) -> Verified<Message> {
+        let members = vec![self.change(0, view), self.change(2, view)];
+        self.opening(members, Vec::new())
+    }
+
+    fn opening(
+        &mut self,
+        members: Vec<CertifiedViewChange>,
+        acknowledgements: Vec<(ReplicaId, Signature)>,
+    ) -> Verified<Message> {
+        let changes = ViewChanges { view: members[0].change.view, members };
+        let opening = NewView { changes, acknowledgements };
+        self.net.authentic(LIAR, Message::NewView(Arc::new(opening)))
+    }
+
+    /// Both are asked for something and have so much time. Whether both did it.
+    fn goes_on(&mut self, seconds: u64) -> bool {
+        let request = envelope(9, 1, 8);
+        [0, 2].into_iter().for_each(|id: u16| self.net.request(id, &request));
+        self.run(1_000 * seconds, nothing);
+        [0, 2].into_iter().all(|id: u16| {
+            let batches = self.net.nodes[usize::from(id)].executed.iter();
+            batches.flat_map(|(_, batch)| &batch.envelopes).any(|it| it.digest == request.digest)
+        })
+    }
+
+    /// The liar tells r2 that r0 asks for view 2, and asks for that, too.
+    fn tell_r2_alone(&mut self) {
+        let asked = |it: &&Verified<Message>| {
+            matches!(&*it.message, Message::Shared(Shared::RequestViewChange { view })
+                if it.author.0 == 0 && *view == View(2))
+        };
+        let asked = self.heard.iter().find(asked).expect("r0 gave view 1 up").clone();
+        self.net.pass_on(LIAR, &[2], &asked);
+        self.ask(&[LIAR], 2, &[2]);
+        self.run(20, from_r0_to_r2);
+        assert_eq!((self.net.status(0).view, self.net.status(2).view), (View(1), View(2)));
+    }
+}
+
+/// r2 wants view 2 and has nothing by which it could leave view 1, which r0 entered.
+fn wants_more_than_who_entered() -> bool {
+    let mut group = Group::new();
+    group.ask(&[1, 2], 1, &[0, 2]);
+    group.run(20, from_r0_to_r2);
+    let opening = group.sound(1);
+    group.net.pass_on(LIAR, &[0], &opening);
+    group.run(20, from_r0_to_r2);
+    assert_eq!((group.net.status(0).view, group.net.status(0).phase), (View(1), "normal"));
+    group.net.request(0, &envelope(1, 1, 8));
+    group.run(3_000, from_r0_to_r2);
+    group.tell_r2_alone();
+    group.goes_on(10)
+}
+
+/// r2 wants view 2 and lacks the VIEW-CHANGE of r0, which waits for view 1.
+fn wants_more_than_who_left() -> bool {
+    let mut group = Group::new();
+    group.ask(&[1, 2], 1, &[0, 2]);
+    group.run(3_000, from_r0_to_r2);
+    group.tell_r2_alone();
+    group.goes_on(10)
+}
+
+#[test]
+fn who_wants_a_higher_view_is_given_the_opening_of_a_lower_one() {
+    assert!(wants_more_than_who_entered());
+    let alone =
+        mutant::with(Some("hybster.who-wants-more-not-helped"), wants_more_than_who_entered);
+    assert!(!alone);
+}
+
+#[test]
+fn who_wants_a_higher_view_is_told_again_who_left_a_lower_one() {
+    assert!(wants_more_than_who_left());
+    let alone = mutant::with(Some("hybster.who-wants-more-not-helped"), wants_more_than_who_left);
+    assert!(!alone);
+}
+
+fn nobody_has() -> Arc<Proposal> {
+    Arc::new(Proposal::new(Millis(1), vec![Item::Named(Digest::of(b"nobody has it"))]))
+}
+
+fn view_change(view: u64, entry: Entry, prepares: Vec<Prepared>) -> ViewChange {
+    let signed = |id: u16| (ReplicaId(id), (View(view), Signature([id as u8; 64])));
+    let checkpoint = CheckpointProof::initial(Base::default());
+    let requests = vec![signed(1), signed(2)];
+    ViewChange { view: View(view), requests, checkpoint, entry: Some(entry), prepares }
+}
+
+/// The liar opened view 1 and kept that back until both were on their way to view 4. Now it shows
+/// it to r0, and to r2, with r0's word for it, how it opens view 4: with a batch that nobody has.
+fn useless_later_opening() -> bool {
+    let mut group = Group::new();
+    group.leave_for(1..=4);
+    let opening = group.sound(1);
+    let ui = |it: &Verified<Message>| *it.tag.ui().expect("a certificate");
+    let Message::NewView(first) = &*opening.message else { panic!("it is one") };
+    let entry = first.entry(ui(&opening), &group.net.membership.domain());
+    let (view, slot, proposal) = (View(1), Slot(1), nobody_has());
+    let batch = proposal.digest();
+    let prepare = Message::Order(Order::Prepare { view, slot, proposal });
+    let prepared = Prepared { slot, batch, ui: ui(&group.net.authentic(LIAR, prepare)) };
+    let change = Arc::new(view_change(4, entry, vec![prepared]));
+    let said = group.net.authentic(LIAR, Message::ViewChange(change.clone()));
+    let own = CertifiedViewChange { author: ReplicaId(LIAR), ui: ui(&said), change };
+    group.net.pass_on(LIAR, &[0], &opening);
+    group.run(10, from_r0_to_r2);
+    let acknowledged = group.heard.iter().find_map(|it| match (&*it.message, &it.tag) {
+        (Message::Acknowledge { view: View(1) }, tag) => tag.signature().copied(),
+        _ => None,
+    });
+    let word = (ReplicaId(0), Signature(acknowledged.expect("r0 accepted it")));
+    let useless = group.opening(vec![own, group.change(2, 4)], vec![word]);
+    group.net.pass_on(LIAR, &[2], &useless);
+    group.run(10, from_r0_to_r2);
+    group.goes_on(60)
+}
+
+#[test]
+fn a_useless_new_view_does_not_shut_out_a_sound_one() {
+    assert!(useless_later_opening());
+    assert!(!mutant::with(Some("hybster.last-of-primary-only"), useless_later_opening));
+}
+
+/// The liar opened views 1 and 4 and kept that back. It shows one to each, so that they come to
+/// view 5 from different views, and r2, its primary, has then accepted a later one than r0. Gives
+/// the view in which they meet.
+fn openings_one_by_one() -> View {
+    fn openings(from: u16, to: u16, message: &Message) -> bool {
+        let about = matches!(message, Message::NewView(_) | Message::Acknowledge { .. });
+        about && (from, to) == (0, 2)
+    }
+    let mut group = Group::new();
+    group.leave_for(1..=4);
+    let (first, fourth) = (group.sound(1), group.sound(4));
+    group.net.pass_on(LIAR, &[0], &first);
+    group.run(10, openings);
+    group.ask(&[0, 1, 2], 5, &[0, 2]);
+    group.run(30, openings);
+    assert_eq!(group.change(0, 5).change.from(), View(1));
+    assert_eq!(group.change(2, 5).change.from(), View(0));
+    group.net.pass_on(LIAR, &[2], &fourth);
+    group.run(10, openings);
+    assert!(group.goes_on(60));
+    assert_eq!(group.net.status(0).view, group.net.status(2).view);
+    group.net.status(0).view
+}
+
+#[test]
+fn who_accepted_a_later_new_view_vouches_for_an_earlier_one() {
+    assert_eq!(openings_one_by_one(), View(5));
+    let without = mutant::with(Some("hybster.last-acknowledgement-only"), openings_one_by_one);
+    assert_eq!(without, View(6), "each NEW-VIEW that was kept back costs a view");
+}
+
+/// As many as a window holds, each of which is another one.
+fn junk(view: u64) -> Vec<Arc<Proposal>> {
+    let times = 1_000_000 * view..1_000_000 * view + WINDOW_SLOTS;
+    times.map(|time| Arc::new(Proposal::new(Millis(time % 1_000), vec![junk_item(time)]))).collect()
+}
+
+/// What only its number tells from another one.
+fn junk_item(number: u64) -> Item {
+    let operation = number.to_be_bytes().to_vec().into();
+    let requests = vec![Request { number: 1, operation }];
+    let draft = Draft { client: ClientId([8; 32]), floor: 1, events: None, requests };
+    Item::Whole(Arc::new(draft.seal(RequestAuth::Signature([0; 64]))))
+}
+
+/// While views fail, the liar says that it comes from views that it never opened, with batches that
+/// it made up, and gives them to r2, who could open the next view if they were any good. Gives how
+/// many of those of the first such view r2 had then, and how many it has in the end.
+fn junk_in_failed_views() -> [usize; 2] {
+    let mut group = Group::new();
+    let (mut known, mut first) = (BTreeMap::new(), 0);
+    for view in 1..=12 {
+        if view % 3 == 2 {
+            let from = View(view - 1);
+            let made = junk(view);
+            let start = Start { base: Slot(0), list: made.iter().map(|it| it.digest()).collect() };
+            known.extend(made.into_iter().map(|it| (it.digest(), it)));
+            let (members, domain) = (Digest::default(), group.net.membership.domain());
+            let statement = Entry::TERMS.opening_statement(&domain, from, &start, &members);
+            let at = Position::new(from, Position::OPEN);
+            let opening = group.net.certify(LIAR, at, &statement);
+            let header = Header { view: from, start, members, opening };
+            let change = view_change(view, Entry { header }, Vec::new());
+            group.ask(&[0, 1, 2], view, &[0, 2]);
+            group.net.say(LIAR, &[2], Message::ViewChange(Arc::new(change)));
+        } else {
+            group.ask(&[0, 1, 2], view, &[0, 2]);
+        }
+        for _ in 0..150 {
+            group.run(1, |from, to, it| from != LIAR && primaries(from, to, it));
+            for asked in std::mem::take(&mut group.heard) {
+                let Message::Shared(Shared::AskBody { batch }) = &*asked.message else { continue };
+                if let Some(made) = known.get(batch) {
+                    let body = Message::Shared(Shared::Body(made.clone()));
+                    group.net.say(LIAR, &[asked.author.0], body);
+                }
+            }
+        }
+        assert!([0, 2].iter().all(|id| group.net.status(*id).view == View(view)));
+        first = if view == 2 { held(&mut group, &junk(2)) } else { first };
+    }
+    let last = held(&mut group, &junk(2));
+    assert!(group.goes_on(60));
+    [first, last]
+}
+
+/// How many of these batches r2 gives to whoever asks.
+fn held(group: &mut Group, batches: &[Arc<Proposal>]) -> usize {
+    let mut held = 0;
+    for some in batches.chunks(32) {
+        for batch in some.iter().map(|it| it.digest()) {
+            group.net.say(LIAR, &[2], Message::Shared(Shared::AskBody { batch }));
+        }
+        // A tick, behind which it gives more.
+        group.run(60, |from, to, it| from != LIAR && primaries(from, to, it));
+        let body =
+            |it: &&Verified<Message>| matches!(&*it.message, Message::Shared(Shared::Body(_)));
+        held += group.heard.iter().filter(body).count();
+        group.heard.retain(|it| !body(&it));
+    }
+    held
+}
+
+#[test]
+fn junk_goes_with_the_view_for_which_it_was_shown() {
+    let [first, last] = junk_in_failed_views();
+    assert!(first > 20 && last == 0, "{last} of {first}");
+    let [first, last] = mutant::with(Some("hybster.junk-stays"), junk_in_failed_views);
+    assert!(last >= first, "{last} of {first}");
+}

@@ -1,0 +1,5 @@
+//! The store as a service.
+
+mod failing;
+mod model;
+mod support;
