@@ -11,6 +11,7 @@
 
 use crate::backend::Trinx;
 use crate::backend::in_process::BadDevice;
+use crate::backend::process::{CounterProcess, TrinxProcess};
 use crate::backend::trinx_in_process::TrinxInProcess;
 use crate::identity::DeviceIdentity;
 use crate::trinx::{
@@ -90,7 +91,14 @@ fn certificate(ui: &Ui) -> Option<trinx::Certificate> {
 #[derive(Clone)]
 pub struct OrderCheck {
     context: Digest,
-    key: GroupKey,
+    key: Key,
+}
+
+/// The group's key, in this process or in another one.
+#[derive(Clone)]
+enum Key {
+    Here(GroupKey),
+    Apart(Arc<CounterProcess>),
 }
 
 impl OrderCheck {
@@ -98,7 +106,14 @@ impl OrderCheck {
     #[must_use]
     pub fn new(group_secret: &[u8; 32], membership: &Membership) -> Self {
         let context = trinx::context(&membership.group, membership.epoch);
-        Self { context, key: GroupKey::new(group_secret) }
+        Self { context, key: Key::Here(GroupKey::new(group_secret)) }
+    }
+
+    /// Has a device in another process check.
+    #[must_use]
+    pub fn apart(process: Arc<CounterProcess>, membership: &Membership) -> Self {
+        let context = trinx::context(&membership.group, membership.epoch);
+        Self { context, key: Key::Apart(process) }
     }
 
     /// The same for a later epoch of the group.
@@ -112,8 +127,10 @@ impl OrderCheck {
 impl UsigCheck for OrderCheck {
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         let by = InstanceId { replica, number: INSTANCE };
-        certificate(ui)
-            .is_some_and(|it| trinx::is_certified(&self.key, &self.context, by, &it, digest))
+        certificate(ui).is_some_and(|it| match &self.key {
+            Key::Here(key) => trinx::is_certified(key, &self.context, by, &it, digest),
+            Key::Apart(process) => process.check_trinx(&self.context, by, it, digest),
+        })
     }
 }
 
@@ -145,6 +162,15 @@ impl OrderCounter<TrinxInProcess> {
         let device = TrinxInProcess::initialise(secret, epoch, me, identity, 1);
         let device = device.ok_or(BadDevice::WrongKind)?;
         Ok(Self { device, check: Arc::new(OrderCheck::new(secret, membership)) })
+    }
+}
+
+impl OrderCounter<TrinxProcess> {
+    /// The device in a process that was started for it, in the epoch of this membership.
+    #[must_use]
+    pub fn apart(process: Arc<CounterProcess>, membership: &Membership) -> Self {
+        let check = OrderCheck::apart(process.clone(), membership);
+        Self::over(TrinxProcess::new(process), check)
     }
 }
 
