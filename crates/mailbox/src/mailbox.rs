@@ -27,9 +27,11 @@ const TEXT_WORDS: usize = (MAILBOX_WORDS - HEAD_WORDS) / 2;
 /// The longest question and the longest answer.
 pub const BYTES_MAX: usize = 4 * (TEXT_WORDS - 1);
 
-/// How often a side looks at the turn before it sleeps. An answer that takes microseconds comes
-/// sooner than a sleeper can be woken.
-const SPINS: u32 = 500;
+/// How often a side looks at the turn before it sleeps: an answer that takes microseconds comes
+/// sooner than a sleeper can be woken. First without pause, then it lets others run in between, as
+/// the other side may be waiting for this very processor.
+const LOOKS: u32 = 200;
+const LOOKS_BETWEEN_OTHERS: u32 = 30;
 
 /// How often who asks looks whether the other side is still there.
 const LOOK: Duration = Duration::from_millis(20);
@@ -87,12 +89,16 @@ impl Place {
 
     /// Looks at the turn for a while, and what it is at last.
     fn spin(&self, while_it_is: u32) -> u32 {
-        for _ in 0..SPINS {
+        for look in 0..LOOKS + LOOKS_BETWEEN_OTHERS {
             let turn = self.turn().load(Ordering::Acquire);
             if turn != while_it_is {
                 return turn;
             }
-            std::hint::spin_loop();
+            if look < LOOKS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
         }
         while_it_is
     }

@@ -57,6 +57,9 @@ const INNER: [&str; 11] = [
 /// Crates without clock, thread, socket, file or randomness.
 const PURE: [&str; 3] = ["core", "protocols", "services"];
 
+/// The files that may switch the compiler's check for unsafe code off, for single functions.
+const UNSAFE: [&str; 1] = ["crates/mailbox/src/memory.rs"];
+
 /// Dependencies between our crates, and reasons for those on others.
 pub fn arrows(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -97,6 +100,21 @@ pub fn purity(tree: &Tree) -> Vec<Finding> {
         for line in ["#![no_std]", "#![forbid(unsafe_code)]"] {
             if !text.lines().any(|found| found == line) {
                 findings.push(Finding::new(&path, 0, format!("lacks {line}")));
+            }
+        }
+    }
+    findings
+}
+
+/// Unsafe code where it is known to be, and nowhere else.
+pub fn safety(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in tree.with_ending("rs") {
+        for (number, line) in (1..).zip(text.lines()) {
+            let switch =
+                ["allow", "expect"].iter().any(|it| line.contains(&format!("{it}(unsafe_")));
+            if switch && path.starts_with("crates/") && !UNSAFE.contains(&path) {
+                findings.push(Finding::new(path, number, "unsafe code; see UNSAFE in xtask"));
             }
         }
     }
@@ -167,5 +185,13 @@ mod tests {
             ("crates/services/src/lib.rs", pure),
         ]);
         assert_eq!(shown(&purity(&tree)), ["crates/protocols/src/lib.rs: lacks #![no_std]"]);
+    }
+
+    #[test]
+    fn unsafe_code_elsewhere_is_found() {
+        let switch = "//! Doc.\n#[expect(unsafe_code, reason = \"fast\")]\n";
+        let tree = Tree::of(&[(UNSAFE[0], switch), ("crates/core/src/wire.rs", switch)]);
+        let expected = ["crates/core/src/wire.rs:2: unsafe code; see UNSAFE in xtask"];
+        assert_eq!(shown(&safety(&tree)), expected);
     }
 }

@@ -109,7 +109,8 @@ fn answers_that_are_none_are_not_taken() {
 
 #[test]
 fn questions_that_are_none_close_the_mailbox() {
-    for (turn, length) in [(1, BYTES_MAX as u32 + 1), (1, u32::MAX), (2, 1), (3, 1), (u32::MAX, 1)] {
+    for (turn, length) in [(1, BYTES_MAX as u32 + 1), (1, u32::MAX), (2, 1), (3, 1), (u32::MAX, 1)]
+    {
         let memory = memory();
         let (_asker, mut answerer) = sides(&memory);
         memory.words()[16].store(length, Ordering::Relaxed);
@@ -126,7 +127,9 @@ fn memory_whose_size_may_change_is_refused() {
     assert!(Memory::open(&file).is_err());
     assert!(Memory::open(std::fs::File::open("/dev/null").unwrap()).is_err());
     let (_, file) = Memory::create(MAILBOX_WORDS).unwrap();
-    assert!(rustix::fs::ftruncate(&file, 0).is_err() && rustix::fs::ftruncate(&file, 8192).is_err());
+    assert!(
+        rustix::fs::ftruncate(&file, 0).is_err() && rustix::fs::ftruncate(&file, 8192).is_err()
+    );
     assert_eq!(Memory::open(&file).unwrap().words().len(), MAILBOX_WORDS);
 }
 

@@ -6,7 +6,7 @@ use super::sim::replay::ReplayArgs;
 use crate::bench::{BenchArgs, at_least_one};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use pentarchy::config::{Durability, LOG_MIB_MAX, LOG_MIB_MIN};
+use pentarchy::config::{CounterPlace, Durability, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy::limits::BATCH_REQUESTS_MAX;
 use pentarchy::{Fault, RequestMode, logging};
 use pentarchy_sim::device::DeviceFault;
@@ -46,6 +46,9 @@ pub enum Command {
     Init(InitArgs),
     /// Run one replica in the foreground
     Replica(ReplicaArgs),
+    /// Be a replica's trusted counter; replicas start this by themselves
+    #[command(hide = true)]
+    Counter(CounterArgs),
     /// Run a voting Redis gateway in the foreground
     Gateway(GatewayArgs),
     /// Ask every replica how it is
@@ -118,6 +121,31 @@ impl From<DurabilityChoice> for Durability {
             DurabilityChoice::Sync => Self::Sync,
         }
     }
+}
+
+/// `--counter`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CounterChoice {
+    /// In the replica's process
+    InProcess,
+    /// In a process of its own, so that what shows the replica's memory does not show its secret
+    Process,
+}
+
+impl From<CounterChoice> for CounterPlace {
+    fn from(choice: CounterChoice) -> Self {
+        match choice {
+            CounterChoice::InProcess => Self::InProcess,
+            CounterChoice::Process => Self::Process,
+        }
+    }
+}
+
+/// `counter`.
+#[derive(Args)]
+pub struct CounterArgs {
+    /// File with the group's secret
+    pub secret: PathBuf,
 }
 
 /// `--disk`, to try out power failures.
@@ -215,6 +243,9 @@ pub struct UpArgs {
     /// What outlives the replicas' processes
     #[arg(long, value_enum, default_value = "memory", value_name = "MODE")]
     pub durability: DurabilityChoice,
+    /// Where the trusted counters are
+    #[arg(long, value_enum, default_value = "in-process", value_name = "PLACE")]
+    pub counter: CounterChoice,
     /// Folder for keys and logs; made if absent
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
     pub data: PathBuf,
@@ -260,6 +291,9 @@ pub struct InitArgs {
     /// What outlives a replica's process
     #[arg(long, value_enum, default_value = "sync", value_name = "MODE")]
     pub durability: DurabilityChoice,
+    /// Where the trusted counters are
+    #[arg(long, value_enum, default_value = "in-process", value_name = "PLACE")]
+    pub counter: CounterChoice,
     /// Serve every client that can reach a replica, not only those whose keys are made here
     #[arg(long)]
     pub open: bool,
@@ -295,6 +329,9 @@ pub struct ReplicaArgs {
     /// What outlives the process, if it is not to be what the configuration says
     #[arg(long, value_enum, value_name = "MODE")]
     pub durability: Option<DurabilityChoice>,
+    /// Where the trusted counter is, if it is not to be where the configuration says
+    #[arg(long, value_enum, value_name = "PLACE")]
+    pub counter: Option<CounterChoice>,
     /// MiB that the log in that folder may have between checkpoints, if it is not to be what the
     /// configuration says
     #[arg(long, value_name = "MIB",

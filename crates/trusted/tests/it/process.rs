@@ -284,7 +284,10 @@ fn no_question_brings_a_device_down() {
     // Whose it is was said, and is not said again.
     let again = Question::from_bytes(&whose());
     assert_eq!(asked(&mut mailbox, &again.unwrap().to_bytes()), unavailable);
-    assert_ne!(asked(&mut mailbox, &Question::Certify(order(7), digest(2)).to_bytes()), certificate);
+    assert_ne!(
+        asked(&mut mailbox, &Question::Certify(order(7), digest(2)).to_bytes()),
+        certificate
+    );
     assert!(matches!(certificate, Answer::Certificate(_)));
     drop(mailbox);
     server.join().unwrap();
@@ -443,10 +446,8 @@ fn the_process_ends_with_the_pipe() {
     let mut mailbox = Asker::new(Arc::new(memory), 0).unwrap();
     let whose = Question::from_bytes(&whose()).unwrap();
     let Question::Initialise(whose) = whose else { unreachable!("it is the first question") };
-    let whose = pentarchy_trusted::backend::process::question::Initialise {
-        device: Device::Usig,
-        ..whose
-    };
+    let whose =
+        pentarchy_trusted::backend::process::question::Initialise { device: Device::Usig, ..whose };
     assert_eq!(asked(&mut mailbox, &Question::Initialise(whose).to_bytes()), Answer::Done);
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());

@@ -18,7 +18,7 @@ use pentarchy_crypto::secret_file::to_hex;
 use pentarchy_crypto::session::Tag;
 use pentarchy_crypto::verifier::{SessionCheck, TaggedRequest};
 use pentarchy_trusted::usig::{Claim, context, statement};
-use pentarchy_trusted::{CounterProcess, Check, DeviceIdentity, InProcess, session};
+use pentarchy_trusted::{Check, CounterProcess, DeviceIdentity, InProcess, session};
 use sha2::Sha256;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
