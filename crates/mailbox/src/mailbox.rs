@@ -40,7 +40,8 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Silent;
 
-/// There will be no question, or there was none that could be one. The mailbox must not be used any more.
+/// There will be no question, or there was none that could be one. The mailbox must not be used any
+/// more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Closed;
 

@@ -1,12 +1,13 @@
 //! Every command and option, with its help text.
 
 use super::backup::args::{LogArgs, SnapshotArgs};
+use super::counter::{CounterArgs, CounterChoice};
 use super::faults::Harm;
 use super::sim::replay::ReplayArgs;
 use crate::bench::{BenchArgs, at_least_one};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use pentarchy::config::{CounterPlace, Durability, LOG_MIB_MAX, LOG_MIB_MIN};
+use pentarchy::config::{Durability, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy::limits::BATCH_REQUESTS_MAX;
 use pentarchy::{Fault, RequestMode, logging};
 use pentarchy_sim::device::DeviceFault;
@@ -121,31 +122,6 @@ impl From<DurabilityChoice> for Durability {
             DurabilityChoice::Sync => Self::Sync,
         }
     }
-}
-
-/// `--counter`.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CounterChoice {
-    /// In the replica's process
-    InProcess,
-    /// In a process of its own, so that what shows the replica's memory does not show its secret
-    Process,
-}
-
-impl From<CounterChoice> for CounterPlace {
-    fn from(choice: CounterChoice) -> Self {
-        match choice {
-            CounterChoice::InProcess => Self::InProcess,
-            CounterChoice::Process => Self::Process,
-        }
-    }
-}
-
-/// `counter`.
-#[derive(Args)]
-pub struct CounterArgs {
-    /// File with the group's secret
-    pub secret: PathBuf,
 }
 
 /// `--disk`, to try out power failures.

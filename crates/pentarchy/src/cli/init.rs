@@ -1,6 +1,7 @@
 //! `init`: keys and configuration for a cluster over several hosts.
 
-use super::args::{AuthChoice, CounterChoice, GroupArgs, InitArgs};
+use super::args::{AuthChoice, GroupArgs, InitArgs};
+use super::counter::CounterChoice;
 use super::failure::{Failure, Outcome};
 use super::say;
 use pentarchy::config::check_address;

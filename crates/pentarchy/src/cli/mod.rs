@@ -5,6 +5,7 @@ mod approach;
 pub mod args;
 mod backup;
 mod child_log;
+mod counter;
 mod demo;
 pub mod descriptors;
 mod down;
@@ -26,11 +27,10 @@ pub mod up;
 
 pub use args::Cli;
 
-use args::{Command, CounterArgs, GatewayArgs, ReplicaArgs};
+use args::{Command, GatewayArgs, ReplicaArgs};
 use clap::CommandFactory as _;
 use failure::{Failure, Outcome};
 use pentarchy::logging;
-use pentarchy_trusted::backend::process::serve::serve;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,7 +50,7 @@ fn run_command(cli: Cli) -> Outcome {
         Command::Down(args) => down::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Replica(args) => replica::run(&args),
-        Command::Counter(args) => counter(&args),
+        Command::Counter(args) => counter::run(&args),
         Command::Gateway(args) => gateway::run(&args),
         Command::Break(args) => faults::break_replica(&args),
         Command::Heal(args) => faults::heal_replicas(&args),
@@ -68,11 +68,6 @@ fn run_command(cli: Cli) -> Outcome {
             Ok(())
         }
     }
-}
-
-/// Is a trusted counter until the replica that started this ends.
-fn counter(args: &CounterArgs) -> Outcome {
-    serve(&args.secret).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// Starts the program's log. What runs for long says more than what ends soon.

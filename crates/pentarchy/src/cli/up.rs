@@ -1,7 +1,8 @@
 //! `up`: a cluster on this machine. A convenience over `init`, `replica` and `gateway`: it writes
 //! the same files and starts the same processes.
 
-use super::args::{CounterChoice, DATA_DEFAULT, DurabilityChoice, GroupArgs, LogFormat, UpArgs};
+use super::args::{DATA_DEFAULT, DurabilityChoice, GroupArgs, LogFormat, UpArgs};
+use super::counter::CounterChoice;
 use super::failure::{Failure, Outcome};
 use super::faults::fault_file;
 use super::folder::{Held, Part, Running};

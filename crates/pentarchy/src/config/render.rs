@@ -48,9 +48,9 @@ durability = \"{durability}\"
 # MiB of disk that the log of that may have between checkpoints; each replica may have another.
 log_mib = {log_mib}
 
-# Where the trusted counters are: \"in-process\", in their replicas; or \"process\", each in a process
-# of its own that its replica starts, so that what shows a replica's memory does not show the secret
-# that the counters share.
+# Where the trusted counters are: \"in-process\", in their replicas; or \"process\", each in a
+# process of its own that its replica starts, so that what shows a replica's memory does not show
+# the secret that the counters share.
 counter = \"{counter}\"
 
 [timeouts]

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | [`in_process`] | bugs in the protocol, malicious messages | anyone who controls the process |
 //! | [`trinx_in_process`] | the same | the same |
-//! | [`process`], of either kind | also whatever shows or spoils the replica's memory | whoever acts as its user |
+//! | [`process`], of either kind | also what shows or spoils its memory | who acts as its user |
 
 pub mod in_process;
 pub mod process;

@@ -1,5 +1,5 @@
-//! A trusted counter as a program of its own: `pentarchy-counter FILE`, with the file of the group's
-//! secret. Started by a replica; see [`pentarchy_trusted::backend::process`].
+//! A trusted counter as a program of its own: `pentarchy-counter FILE`, with the file of the
+//! group's secret. Started by a replica; see [`pentarchy_trusted::backend::process`].
 
 #![forbid(unsafe_code)]
 

@@ -5,8 +5,8 @@
 //! thread, so instances do not wait for each other; checks go through mailboxes beside those. The
 //! process reads the secret from its file, and ends when the replica does ([`serve`]).
 //!
-//! It withstands what shows or spoils the replica's memory. It does not withstand whoever may act as
-//! the replica's user: they can read the file and start another process (`docs/trust.md`).
+//! It withstands what shows or spoils the replica's memory. It does not withstand whoever may act
+//! as the replica's user: they can read the file and start another process (`docs/trust.md`).
 //!
 //! A process that ends, does not answer in time, or answers what nobody asked has failed for good:
 //! everything is [`Refused::Unavailable`] from then on, and every check is negative. The replica

@@ -20,7 +20,7 @@ pub enum Question {
     /// [`super::super::Trinx::memory`].
     Recall,
     /// [`super::super::Trinx::restore`].
-    Restore(trinx::Memory),
+    Restore(Box<trinx::Memory>),
     /// [`super::super::Trinx::verify`].
     Verify(InstanceId, trinx::Certificate, Digest),
     /// [`pentarchy_core::counter::Usig::create`].
@@ -75,7 +75,7 @@ pub enum Answer {
     /// To [`Question::Certify`].
     Certificate(trinx::Certificate),
     /// To [`Question::Recall`].
-    Memory(Option<trinx::Memory>),
+    Memory(Option<Box<trinx::Memory>>),
     /// To [`Question::Create`].
     Ui(Ui),
     /// To [`Question::RecallUsig`].
@@ -94,7 +94,7 @@ impl Wire for Question {
                 digest.encode(to);
             }
             Self::Recall => to.u8(3),
-            Self::Restore(memory) => tagged(to, 4, memory),
+            Self::Restore(memory) => tagged(to, 4, &**memory),
             Self::Verify(by, certificate, digest) => {
                 tagged(to, 5, by);
                 certificate.encode(to);
@@ -133,7 +133,7 @@ impl Wire for Question {
             1 => Self::BeginEpoch(Epoch::decode(from)?),
             2 => Self::Certify(Ask::decode(from)?, Digest::decode(from)?),
             3 => Self::Recall,
-            4 => Self::Restore(trinx::Memory::decode(from)?),
+            4 => Self::Restore(Box::new(trinx::Memory::decode(from)?)),
             5 => {
                 let by = InstanceId::decode(from)?;
                 Self::Verify(by, trinx::Certificate::decode(from)?, Digest::decode(from)?)
@@ -171,7 +171,7 @@ impl Wire for Answer {
             Self::Certificate(certificate) => tagged(to, 5, certificate),
             Self::Memory(memory) => {
                 to.u8(6);
-                to.option(memory.as_ref());
+                to.option(memory.as_deref());
             }
             Self::Ui(ui) => tagged(to, 7, ui),
             Self::UsigMemory(memory) => tagged(to, 8, memory),
@@ -190,7 +190,7 @@ impl Wire for Answer {
             3 => Self::Is(false),
             4 => Self::Is(true),
             5 => Self::Certificate(trinx::Certificate::decode(from)?),
-            6 => Self::Memory(from.option()?),
+            6 => Self::Memory(from.option()?.map(Box::new)),
             7 => Self::Ui(Ui::decode(from)?),
             8 => Self::UsigMemory(Memory::decode(from)?),
             9 => Self::Key(from.array()?),

@@ -122,13 +122,13 @@ fn desks(secret: &GroupSecret, whose: &Initialise) -> Vec<Desk> {
     let sessions = Sessions::new(&key, Domain::of_group(&whose.group));
     let checks = Checks { key: key.clone(), sessions: Arc::new(sessions) };
     let instance = |number| match whose.device {
-        Device::Usig => Serving::Usig(usig::Device::new(
+        Device::Usig => Serving::Usig(Box::new(usig::Device::new(
             whose.group,
             whose.epoch,
             whose.replica,
             whose.incarnation,
             usig::Key::Group(key.clone()),
-        )),
+        ))),
         Device::Trinx(_) => {
             let epoch = (whose.group, whose.epoch);
             let one = TrinxInProcess::one(&key, epoch, whose.replica, whose.incarnation, number);
@@ -150,7 +150,7 @@ pub struct Desk {
 /// A device, if there is one here.
 enum Serving {
     Nothing,
-    Usig(usig::Device),
+    Usig(Box<usig::Device>),
     /// And which instance of it.
     Trinx(Box<dyn Trinx>, u16),
 }
@@ -205,7 +205,7 @@ fn answer_trinx(device: &mut dyn Trinx, number: u16, question: &Question) -> Opt
         Question::Certify(ask, digest) => {
             device.certify(number, ask, digest).map_or_else(Answer::Refused, Answer::Certificate)
         }
-        Question::Recall => Answer::Memory(device.memory(number)),
+        Question::Recall => Answer::Memory(device.memory(number).map(Box::new)),
         Question::Restore(memory) => done(device.restore(number, memory)),
         Question::Verify(by, certificate, digest) => {
             Answer::Is(device.verify(*by, certificate, digest))

@@ -69,10 +69,10 @@ impl Trinx for TrinxProcess {
             Answer::Memory(memory) => Some(memory),
             _ => None,
         });
-        memory.ok().flatten()
+        memory.ok().flatten().map(|memory| *memory)
     }
     fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused> {
-        self.0.instance(instance, &Question::Restore(*memory), done)
+        self.0.instance(instance, &Question::Restore(Box::new(*memory)), done)
     }
     fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool {
         let question = Question::Verify(by, *certificate, *digest);
