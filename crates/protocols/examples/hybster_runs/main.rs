@@ -9,9 +9,10 @@ mod record;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Setup, Tuning};
+use pentarchy_core::protocol::{Setup, Timeouts, Tuning};
 use pentarchy_core::quorum::Quorums;
 use pentarchy_protocols::{ClientStart, find};
+use pentarchy_sim::network::NetworkOptions;
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::{ClientSetup, Factories, run_options};
 use pentarchy_sim::swarm::{Options, SimConfig};
@@ -78,6 +79,7 @@ fn record(seed: u64, groups: &mut Groups) {
         return;
     }
     let options = Options { tuning: Tuning { batch_requests: 4, ..Tuning::default() }, ..options };
+    let options = if seed % 2 == 0 { options } else { rough(options, &mut rng) };
     let (n, faulty) = (options.n, options.byzantine.iter().map(|(id, _)| *id).collect());
     // What the checkers say of it is for those who look for that.
     let _ = run_options(seed, options, &factories, rng, None);
@@ -87,6 +89,23 @@ fn record(seed: u64, groups: &mut Groups) {
         let name = format!("seed {seed}, slot {}", slot.0);
         groups.entry((n, faulty.clone())).or_default().push((name, run.project(slot)));
     }
+}
+
+/// Slow, lossy, and with little patience: a view fails before it has begun, and another one.
+fn rough(options: Options, rng: &mut Rng) -> Options {
+    let network = NetworkOptions {
+        latency_us: rng.range(1_000, 15_000),
+        jitter_us: rng.range(1_000, 20_000),
+        loss_ppm: rng.range(50_000, 600_000) as u32,
+        ..options.network
+    };
+    let timeouts = Timeouts {
+        request_ms: rng.range(20, 100),
+        view_change_ms: rng.range(5, 40),
+        resend_ms: rng.range(10, 40),
+        client_retry_ms: 50,
+    };
+    Options { network, timeouts, ..options }
 }
 
 /// A module of TLA+ with these runs.
