@@ -33,7 +33,8 @@ usage: cargo xtask <command>
   spec                              checks the specification of Hybster with TLC; needs Java and
                                     Python
   spec --runs N [--mutant NAME]     has TLC follow what replicas did in simulated worlds of N
-                                    seeds; with a seeded bug it is to refuse some
+                                    seeds; with a seeded bug it is to refuse some. NAME may be
+                                    `all`: those of which that is claimed
   tidy                              the rules that no other tool knows
   tcb                               counts the lines of the trusted devices";
 

@@ -39,9 +39,32 @@ impl Group {
     }
 }
 
-/// Records runs in the worlds of so many seeds, and prints a line for each group of them. With a
-/// seeded bug they are expected to be refused.
+/// Where seeded bugs are listed, each with what is to find it.
+const MUTANTS: &str = "crates/core/src/mutant.rs";
+
+/// Records runs in the worlds of so many seeds, and has TLC follow them. With a seeded bug, or with
+/// each that is claimed to be found so, they are expected to be refused.
 pub fn runs(root: &Path, seeds: u64, mutant: Option<&str>) -> Result<(), Failure> {
+    if mutant != Some("all") {
+        return runs_of(root, seeds, mutant);
+    }
+    let list = fs::read_to_string(root.join(MUTANTS)).map_err(|error| error.to_string())?;
+    for mutant in specified(&list) {
+        println!("{mutant}");
+        runs_of(root, seeds, Some(mutant))?;
+    }
+    Ok(())
+}
+
+/// The mutants of the list that the specification is to find.
+fn specified(list: &str) -> Vec<&str> {
+    let entries = list.split("    mutant(").skip(1);
+    let entries = entries.filter(|entry| entry.contains(".specified()"));
+    entries.filter_map(|entry| entry.split('"').nth(1)).collect()
+}
+
+/// Prints a line for each group of runs.
+fn runs_of(root: &Path, seeds: u64, mutant: Option<&str>) -> Result<(), Failure> {
     let jar = tlc(root)?;
     let folder = root.join("target/spec/runs");
     let io = |error: std::io::Error| format!("{}: {error}", folder.display());
@@ -169,6 +192,14 @@ mod tests {
         assert!(why(violated).starts_with("\"seed 2, slot 4\": before step 2"));
         assert_eq!(why_not("No error has been found.", RUNS), Ok(None));
         assert!(why_not("Parse error", RUNS).is_err());
+    }
+
+    #[test]
+    fn mutants_are_those_of_which_it_is_claimed() {
+        let list = "    mutant(\"a.b\", \"c\"),\n    mutant(\n        \"a.d\",\n        \"e\",\n    )\n    \
+            .specified(),\n    mutant(\"a.f\", \"g\").unclaimed(),\n    mutant(\"a.h\", \"i\").specified(),\n";
+        assert_eq!(specified(list), ["a.d", "a.h"]);
+        assert!(specified(include_str!("../../crates/core/src/mutant.rs")).len() > 1);
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub enum Finder {
     Explorer,
     /// A schedule by hand, which is a test written for it: nothing that nobody arranged finds it.
     Schedule,
+    /// The specification, which refuses what replicas do in worlds recorded for it (`cargo xtask spec
+    /// --runs`). Nothing need have gone wrong in them.
+    Specification,
     /// Nobody for certain: its protocol is young, or random worlds hit it too seldom. It is hunted
     /// by name only, and nothing is claimed of what finds it.
     Nobody,
@@ -59,6 +62,10 @@ impl Mutant {
 
     const fn scheduled(self) -> Self {
         Self { finder: Finder::Schedule, ..self }
+    }
+
+    const fn specified(self) -> Self {
+        Self { finder: Finder::Specification, ..self }
     }
 
     const fn unclaimed(self) -> Self {
