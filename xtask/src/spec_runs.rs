@@ -181,9 +181,8 @@ mod tests {
     #[test]
     fn a_step_that_is_not_allowed_is_named() {
         let stuck = |run: usize, at: usize| {
-            format!(
-                "Error: Deadlock reached.\n/\\ at = 1\n/\\ run = 9\n/\\ at = {at}\n/\\ run = {run}\n"
-            )
+            let before = "Error: Deadlock reached.\n/\\ at = 1\n/\\ run = 9\n";
+            format!("{before}/\\ at = {at}\n/\\ run = {run}\n")
         };
         let why = |said: &str| why_not(said, RUNS).unwrap().unwrap();
         assert_eq!(why(&stuck(1, 2)), "\"seed 1, slot 1\": step 2, [act |-> \"b\"]");
@@ -196,9 +195,14 @@ mod tests {
 
     #[test]
     fn mutants_are_those_of_which_it_is_claimed() {
-        let list = "    mutant(\"a.b\", \"c\"),\n    mutant(\n        \"a.d\",\n        \"e\",\n    )\n    \
-            .specified(),\n    mutant(\"a.f\", \"g\").unclaimed(),\n    mutant(\"a.h\", \"i\").specified(),\n";
-        assert_eq!(specified(list), ["a.d", "a.h"]);
+        let entries = [
+            "    mutant(\"a.b\", \"c\"),\n",
+            "    mutant(\n        \"a.d\",\n        \"e\",\n    )\n    .specified(),\n",
+            "    mutant(\"a.f\", \"g\").unclaimed(),\n",
+            "    mutant(\"a.h\", \"i\").specified(),\n",
+        ];
+        let list = entries.concat();
+        assert_eq!(specified(&list), ["a.d", "a.h"]);
         assert!(specified(include_str!("../../crates/core/src/mutant.rs")).len() > 1);
     }
 

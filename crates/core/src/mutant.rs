@@ -43,8 +43,8 @@ pub enum Finder {
     Explorer,
     /// A schedule by hand, which is a test written for it: nothing that nobody arranged finds it.
     Schedule,
-    /// The specification, which refuses what replicas do in worlds recorded for it (`cargo xtask spec
-    /// --runs`). Nothing need have gone wrong in them.
+    /// The specification, which refuses what replicas do in worlds that were recorded for it:
+    /// `cargo xtask spec --runs`. Nothing need have gone wrong in them.
     Specification,
     /// Nobody for certain: its protocol is young, or random worlds hit it too seldom. It is hunted
     /// by name only, and nothing is claimed of what finds it.
@@ -290,22 +290,22 @@ pub const MUTANTS: &[Mutant] = &[
     .scheduled(),
     mutant("hybster.junk-stays", "batches stay that were shown for views that failed").scheduled(),
     mutant("hybster.never-acknowledges", "a NEW-VIEW that is accepted late is not acknowledged")
-        .unclaimed(),
+        .specified(),
     mutant(
         "hybster.leaves-without-certificate",
         "a view is left though nobody showed what it may have ordered",
     )
-    .unclaimed(),
+    .specified(),
     mutant(
         "hybster.certificate-unresolved",
         "a view is left though a member comes from a later one",
     )
-    .unclaimed(),
+    .specified(),
     mutant(
         "hybster.certificate-not-shown",
         "what others showed when a view was left is not shown on",
     )
-    .unclaimed(),
+    .specified(),
     mutant("hybster.hides-last-commitment", "a VIEW-CHANGE shows all but the last commitment"),
     mutant("hybster.omission-not-checked", "a VIEW-CHANGE may leave out commitments"),
     mutant("hybster.from-not-checked", "a VIEW-CHANGE may come from a view below its last word")
@@ -313,18 +313,18 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.members-not-checked", "a NEW-VIEW is believed whatever its members show")
         .unclaimed(),
     mutant("hybster.lowest-origin", "a view follows from the lowest view that members come from")
-        .unclaimed(),
+        .specified(),
     mutant(
         "hybster.acknowledged-by-none",
         "a view follows from one that nobody correct may have accepted",
     )
-    .unclaimed(),
+    .specified(),
     mutant("hybster.new-view-on-lowest-base", "a view begins on the lowest checkpoint shown"),
     mutant("hybster.new-view-takes-shortest", "a view takes over the shortest list shown"),
     mutant("hybster.nothing-taken-over", "what a view took over is forgotten as it is entered"),
     mutant("hybster.slots-used-again", "a view orders in slots that it took over"),
     mutant("hybster.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
-        .unclaimed(),
+        .specified(),
     mutant("hybster.commit-not-kept", "a commitment is not in the log"),
     mutant("hybster.leaving-not-kept", "that a view was left is not in the log"),
     mutant("hybster.entry-not-kept", "how a view was entered is not in the log"),

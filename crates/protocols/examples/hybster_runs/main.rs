@@ -51,8 +51,8 @@ fn main() {
     let views = runs.iter().filter(|(_, it)| it.view > 0).count();
     let silent: usize = runs.iter().map(|(_, it)| it.silent).sum();
     println!(
-        "{} slots of runs, {steps} steps, {views} with a view change, {silent} silent moves of faulty \
-         counters",
+        "{} slots of runs, {steps} steps, {views} with a view change, {silent} silent moves of \
+         faulty counters",
         runs.len()
     );
 }
@@ -79,7 +79,7 @@ fn record(seed: u64, groups: &mut Groups) {
         return;
     }
     let options = Options { tuning: Tuning { batch_requests: 4, ..Tuning::default() }, ..options };
-    let options = if seed % 2 == 0 { options } else { rough(options, &mut rng) };
+    let options = if seed.is_multiple_of(2) { options } else { rough(options, &mut rng) };
     let (n, faulty) = (options.n, options.byzantine.iter().map(|(id, _)| *id).collect());
     // What the checkers say of it is for those who look for that.
     let _ = run_options(seed, options, &factories, rng, None);
@@ -114,7 +114,8 @@ fn module(n: usize, faulty: &BTreeSet<ReplicaId>, runs: &[(String, project::Step
     let views = runs.iter().map(|(_, it)| it.view).max().unwrap_or(0);
     let batches = runs.iter().map(|(_, it)| it.batches).max().unwrap_or(0);
     let mut text = format!(
-        "---- MODULE Runs ----\n\\* N = {n}\n\\* Faulty = {{{}}}\n\\* MaxView = {views}\n\\* Values = {{{}}}\n",
+        "---- MODULE Runs ----\n\\* N = {n}\n\\* Faulty = {{{}}}\n\\* MaxView = {views}\n\
+         \\* Values = {{{}}}\n",
         faulty.join(", "),
         (0..batches.max(1)).map(|it| format!("\"b{it}\"")).collect::<Vec<_>>().join(", ")
     );

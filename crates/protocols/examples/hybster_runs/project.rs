@@ -295,7 +295,7 @@ impl OneSlot<'_> {
         self.counters.insert(by, value);
     }
 
-    /// A position, as the specification counts: leaving a view's predecessors, opening it, the slot.
+    /// A position, as the specification counts: leaving what was before, opening, the slot.
     fn abstracted(&self, by: ReplicaId, at: Position) -> u64 {
         let Position { view, index } = at;
         let opened = if view == View(0) { 0 } else { 1 };
