@@ -9,7 +9,7 @@
 //! A side writes its text first and then the turn, with release, and the other one reads the turn
 //! with acquire. Before it sleeps, a side says so and looks at the turn once more; the other one
 //! changes the turn before it looks whether anybody sleeps. So of the two at least one notices. The
-//! waking is a courtesy even then: who asks looks up every [`LOOK`] by itself.
+//! waking is a courtesy even then: who asks looks up every 20 ms by itself.
 
 use crate::memory::Memory;
 use rustix::io::Errno;

@@ -173,7 +173,7 @@ fn a_process_that_hangs_is_unavailable_in_time() {
     let begun = Instant::now();
     assert_eq!(device.certify(0, &order(1), &digest(1)), Err(Refused::Unavailable));
     let took = begun.elapsed();
-    assert!(took >= Duration::from_secs(4) && took < Duration::from_secs(9), "{took:?}");
+    assert!(took >= Duration::from_secs(4) && took < Duration::from_secs(30), "{took:?}");
     assert!(!process.is_well());
 }
 
