@@ -1,8 +1,9 @@
 //! What the formulas of several protocols share.
 
-use crate::real::{Spent, group};
+use crate::ledger::Spent;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_costs::group::{Group, Sum, Traffic};
+use pentarchy_costs::real::group;
 use pentarchy_costs::{Node, Unwatched};
 use pentarchy_protocols::find;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -2,8 +2,8 @@
 //! paper's; whoever adds a message or a check has to change both.
 
 use crate::formulas::{Batch, OPERATION, PRIMARY, alone, backups, begun, sum, traffic};
+use crate::ledger::{Ledger, Spent};
 use crate::minbft::COMMIT;
-use crate::real::{Ledger, Spent};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_costs::{Node, Unwatched};
 
