@@ -261,6 +261,19 @@ pub const MUTANTS: &[Mutant] = &[
         "a client believes one replica that a result is final",
     )
     .unclaimed(),
+    mutant("frame.places-of-any-epoch", "clients are told places that do not name the epoch")
+        .scheduled(),
+    mutant("frame.objection-outlives-reason", "what became final late is objected to for ever")
+        .scheduled(),
+    mutant("frame.waits-on-over-views", "the time of a view in which to make final is that before")
+        .scheduled(),
+    mutant("frame.anybody-may-wait", "replicas certify slots for clients with nothing there")
+        .scheduled(),
+    mutant(
+        "frame.answers-having-gone-back",
+        "queries are answered from before what was taken back",
+    )
+    .scheduled(),
     mutant("hybster.decide-with-f", "f commitments decide a slot"),
     mutant("hybster.flight-leaks", "a decided proposal stays counted as under way"),
     mutant("hybster.prepare-of-any-view", "a PREPARE of another view counts in this one"),

@@ -64,8 +64,8 @@ pub mod replica {
             /// What was not taken.
             envelope: Arc<Envelope>,
         },
-        /// This replica may have executed up to there before it stopped, and may have told clients
-        /// so. Until it has done so again, its state is no answer to a query.
+        /// This replica may have executed up to there before it stopped, or took that back, and may
+        /// have told clients so. Until it has done so again, its state is no answer to a query.
         Resumed {
             /// The highest slot that it may have executed.
             upto: Slot,
@@ -354,6 +354,8 @@ pub mod client {
         },
         /// Results that may still be taken back.
         Speculative {
+            /// A hint to who is primary, not a claim.
+            primary: ReplicaId,
             /// Where they stand.
             place: Place,
             /// Results of requests that this slot orders.
@@ -362,6 +364,8 @@ pub mod client {
         /// Results that may still be taken back, by their digests: another replica tells the
         /// results.
         SpeculativeDigests {
+            /// As in [`Self::Speculative`].
+            primary: ReplicaId,
             /// Where they stand.
             place: Place,
             /// Of requests that this slot orders.
@@ -452,13 +456,15 @@ pub mod client {
                     to.u64(*first);
                     to.sequence(events);
                 }
-                Self::Speculative { place, replies } => {
+                Self::Speculative { primary, place, replies } => {
                     to.u8(5);
+                    primary.encode(to);
                     place.encode(to);
                     to.sequence(replies);
                 }
-                Self::SpeculativeDigests { place, digests } => {
+                Self::SpeculativeDigests { primary, place, digests } => {
                     to.u8(9);
+                    primary.encode(to);
                     place.encode(to);
                     to.sequence(digests);
                 }
@@ -492,10 +498,12 @@ pub mod client {
                     events: from.sequence(CLIENT_EVENTS_MAX)?,
                 }),
                 5 => Ok(Self::Speculative {
+                    primary: ReplicaId::decode(from)?,
                     place: Place::decode(from)?,
                     replies: from.sequence(BATCH_REQUESTS_MAX)?,
                 }),
                 9 => Ok(Self::SpeculativeDigests {
+                    primary: ReplicaId::decode(from)?,
                     place: Place::decode(from)?,
                     digests: from.sequence(BATCH_REQUESTS_MAX)?,
                 }),

@@ -74,11 +74,14 @@ impl Unit {
                 Some(telling) => telling.split(&client, replies),
                 None => (replies, Vec::new()),
             };
+            let primary = self.succession.epochs.membership().primary(place.view);
             if !replies.is_empty() {
-                self.tell_client(client, ToClient::Speculative { place, replies }, network);
+                let told = ToClient::Speculative { primary, place, replies };
+                self.tell_client(client, told, network);
             }
             if !digests.is_empty() {
-                self.tell_client(client, ToClient::SpeculativeDigests { place, digests }, network);
+                let told = ToClient::SpeculativeDigests { primary, place, digests };
+                self.tell_client(client, told, network);
             }
         }
     }

@@ -409,7 +409,7 @@ impl Unit {
             | Output::Rollback { .. }
                 if self.ended.is_some() => {}
             output if self.keeper.as_ref().is_some_and(|keeper| keeper.drops(&output)) => {}
-            Output::Resumed { upto } => self.answers_from = upto,
+            Output::Resumed { upto } => self.answers_from = self.answers_from.max(upto),
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();
                 let (me, n) = (self.me, self.executor.members());

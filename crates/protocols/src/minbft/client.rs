@@ -87,7 +87,6 @@ impl MinZyzzyvaClient {
         replies: Vec<Reply>,
         out: &mut Vec<Effect>,
     ) {
-        self.inner.note_view(from, place.view);
         for reply in replies.into_iter().filter(|it| it.outcome != Outcome::Refused) {
             if self.inner.awaits(reply.number) {
                 let told = (reply.number, Fingerprint::of(&reply.outcome));
@@ -104,7 +103,6 @@ impl MinZyzzyvaClient {
         digests: Vec<ResultDigest>,
         out: &mut Vec<Effect>,
     ) {
-        self.inner.note_view(from, place.view);
         for ResultDigest { number, digest } in digests {
             if self.inner.awaits(number) {
                 self.on_answer(from, place, (number, Fingerprint::Long(digest)), None, out);
@@ -218,10 +216,15 @@ impl ClientCore for MinZyzzyvaClient {
         let before = out.len();
         match event {
             Event::Message { from, .. } if !self.replicas.contains(from) => {}
-            Event::Message { from, message: ToClient::Speculative { place, replies } } => {
+            Event::Message { from, message: ToClient::Speculative { primary, place, replies } } => {
+                self.inner.note_hint(from, u64::from(primary.0));
                 self.on_speculative(from, place, replies, out);
             }
-            Event::Message { from, message: ToClient::SpeculativeDigests { place, digests } } => {
+            Event::Message {
+                from,
+                message: ToClient::SpeculativeDigests { primary, place, digests },
+            } => {
+                self.inner.note_hint(from, u64::from(primary.0));
                 self.on_digests(from, place, digests, out);
             }
             Event::Message { from, message: ToClient::Committed(place) } => {

@@ -13,7 +13,7 @@ use crate::common::counters::certificate::{Opened, Start};
 use crate::common::counters::views::{holds_all, persist_bodies, usable_changes};
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::ChangesViews;
+use crate::common::frame::hooks::{ChangesViews, Settles};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -267,6 +267,7 @@ impl<const KIND: usize> OnUsig<KIND> {
             self.take_back(stays, out);
         }
         self.frame.note_entered(out);
+        self.frame.await_final(self.last_final(), out);
         out.send(To::All, Message::Enter { view: self.frame.view, opening: digest });
         self.replay_early(out);
         self.advance(out);

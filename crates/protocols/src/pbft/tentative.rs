@@ -33,7 +33,7 @@ impl<const TENTATIVE: bool> Settles for Pbft<TENTATIVE> {
         out: &mut Effects<Self>,
     ) {
         if TENTATIVE {
-            let (view, history) = (self.frame.entered, batch.digest);
+            let (view, history) = (self.frame.entered, self.frame.named(&batch.digest));
             out.output(Output::Speculate { slot, batch, view, history });
             if self.window.get(slot).is_some_and(|state| !state.decided) {
                 mark!("pbft/tentative");
@@ -104,9 +104,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
 
     fn take_back(&mut self, out: &mut Effects<Self>) {
         let Some(Tried { slot, extent, .. }) = self.tried.take() else { return };
-        let after = Slot(slot.0 - 1);
-        self.frame.executed = after;
         self.frame.checkpoints.extent = extent;
-        out.output(Output::Rollback { after });
+        self.frame.go_back(Slot(slot.0 - 1), out);
     }
 }

@@ -101,7 +101,6 @@ impl ZyzzyvaClient {
         if !self.replicas.contains(from) {
             return;
         }
-        self.inner.note_view(from, place.view);
         for reply in replies.into_iter().filter(|it| it.outcome != Outcome::Refused) {
             if self.inner.awaits(reply.number) {
                 let told = (reply.number, Fingerprint::of(&reply.outcome));
@@ -121,7 +120,6 @@ impl ZyzzyvaClient {
         if !self.replicas.contains(from) {
             return;
         }
-        self.inner.note_view(from, place.view);
         for ResultDigest { number, digest } in digests {
             if self.inner.awaits(number) {
                 self.on_answer(from, place, (number, Fingerprint::Long(digest)), None, out);
@@ -292,10 +290,15 @@ impl ClientCore for ZyzzyvaClient {
     fn step(&mut self, event: Event, out: &mut Vec<Effect>) {
         let before = out.len();
         match event {
-            Event::Message { from, message: ToClient::Speculative { place, replies } } => {
+            Event::Message { from, message: ToClient::Speculative { primary, place, replies } } => {
+                self.inner.note_hint(from, u64::from(primary.0));
                 self.on_speculative(from, place, replies, out);
             }
-            Event::Message { from, message: ToClient::SpeculativeDigests { place, digests } } => {
+            Event::Message {
+                from,
+                message: ToClient::SpeculativeDigests { primary, place, digests },
+            } => {
+                self.inner.note_hint(from, u64::from(primary.0));
                 self.on_digests(from, place, digests, out);
             }
             Event::Message { from, message: ToClient::Vouched { place, signature } } => {

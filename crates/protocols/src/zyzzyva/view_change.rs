@@ -69,7 +69,6 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         self.unheard.clear();
         self.vouching.clear();
         self.drop_idle_wants();
-        self.arm_final_timer(out);
     }
 
     /// Stops wanting batches that no slot orders.
@@ -247,9 +246,8 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         }
         out.output(Output::Restate { view: self.frame.view });
         self.frame.note_entered(out);
-        self.wanted = self.wanted.min(self.frame.executed);
-        self.vote_for(self.wanted.max(self.halted.unwrap_or_default()), out);
-        self.arm_final_timer(out);
+        self.vote_for(self.frame.waits.wanted.max(self.halted.unwrap_or_default()), out);
+        self.frame.await_final(self.last_final, out);
         for verified in take(&mut self.frame.early).into_values() {
             self.on_message(verified, out);
         }

@@ -14,3 +14,4 @@ mod strategies;
 mod swarm;
 mod telling;
 mod traces;
+mod waiting;

@@ -27,13 +27,15 @@ impl ReplicaNode {
         let told = answers.clone();
         out.push(Act::Saw(Observation::Speculated { slot, batch, ran, told }));
         let telling = self.telling();
+        let primary = self.keys.membership.primary(place.view);
         for (client, replies) in answers {
             let (replies, digests) = telling.split(&client, replies);
             if !replies.is_empty() {
-                self.tell(client, ToClient::Speculative { place, replies }, out);
+                self.tell(client, ToClient::Speculative { primary, place, replies }, out);
             }
             if !digests.is_empty() {
-                self.tell(client, ToClient::SpeculativeDigests { place, digests }, out);
+                let told = ToClient::SpeculativeDigests { primary, place, digests };
+                self.tell(client, told, out);
             }
         }
         if wanted {
@@ -98,7 +100,9 @@ impl ReplicaNode {
         }
         for (place, replies) in open {
             self.executor.ask(place.slot, envelope);
-            self.tell(envelope.client, ToClient::Speculative { place, replies }, out);
+            let primary = self.keys.membership.primary(place.view);
+            let told = ToClient::Speculative { primary, place, replies };
+            self.tell(envelope.client, told, out);
             self.queue(CoreEvent::Input(Input::Wanted { slot: place.slot }));
         }
     }
