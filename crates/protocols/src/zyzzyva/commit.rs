@@ -89,8 +89,8 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
 
     /// It does if it knows the history up to there, as orders name that.
     fn stands_on(&mut self, slot: Slot) -> bool {
-        let ahead = self.frame.checkpoints.ahead().filter(|ahead| ahead.slot == slot);
-        self.landed = ahead.map(|ahead| (slot, ahead.state.history));
+        let proof = self.frame.checkpoints.proven(slot);
+        self.landed = proof.map(|proof| (slot, proof.state.history));
         let stands = slot <= self.frame.stable.slot || self.landed.is_some();
         if stands {
             (self.last_final, self.halted, self.is_stranded) = (slot, None, false);
