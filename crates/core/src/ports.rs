@@ -56,7 +56,7 @@ pub mod replica {
         /// authentication was checked. Its client is not answered: it did not ask here, and whoever
         /// passes old envelopes on could have it flooded.
         Admit {
-            /// An envelope that another replica passed on.
+            /// An envelope that another replica passed on, or of what was taken back.
             envelope: Arc<Envelope>,
         },
         /// There is no room for this envelope: its client is to try again later.
@@ -103,6 +103,7 @@ pub mod replica {
             after: Slot,
         },
         /// What was speculated and is not final now stands in this view, on the same histories.
+        /// Clients that may wait for results of it are told so.
         Restate {
             /// The view.
             view: View,

@@ -433,7 +433,7 @@ impl Unit {
             }
             Output::Commit { upto } => self.commit(upto, network)?,
             Output::Rollback { after } => self.roll_back(after)?,
-            Output::Restate { view } => self.executor.restate(view),
+            Output::Restate { view } => self.restate(view, network),
             Output::Tell { client, message } => self.tell_client(client, message, network),
             Output::Checkpoint { slot } => {
                 let mut state = self.executor.checkpoint();

@@ -610,7 +610,7 @@ impl ReplicaNode {
             }
             Output::Commit { upto } => self.commit(upto, out),
             Output::Rollback { after } => self.roll_back(after, out),
-            Output::Restate { view } => self.executor.restate(view),
+            Output::Restate { view } => self.restate(view, out),
             Output::Tell { client, message } => self.tell(client, message, out),
             Output::Checkpoint { slot } => {
                 assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");

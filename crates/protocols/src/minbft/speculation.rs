@@ -17,6 +17,7 @@ use crate::common::counters::record::Noted;
 use crate::common::frame::hooks::{ChangesViews, Settles};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
@@ -300,8 +301,20 @@ impl<const KIND: usize> OnUsig<KIND> {
         Slot(low.0 + slots.take_while(same).count() as u64)
     }
 
+    /// What was executed behind a slot.
+    pub(super) fn executed_behind(&self, slot: Slot) -> Vec<Arc<Batch>> {
+        let slots = (slot.0 + 1..=self.frame.executed.0).map(Slot);
+        let batch = |slot| self.frame.bodies.get(&self.slots.ordered(slot)?).cloned();
+        slots.filter_map(batch).collect()
+    }
+
     /// The view is entered: what it did not take over is taken back, and what stays stands in it.
-    pub(super) fn take_back(&mut self, stays: Slot, out: &mut Effects<Self>) {
+    pub(super) fn take_back(
+        &mut self,
+        stays: Slot,
+        left_out: &[Arc<Batch>],
+        out: &mut Effects<Self>,
+    ) {
         let before = core::mem::replace(&mut self.frame.executed, stays);
         self.speculation.certified = Slot(0);
         self.speculation.asking.clear();
@@ -309,6 +322,7 @@ impl<const KIND: usize> OnUsig<KIND> {
         if stays < before {
             mark!("minzyzzyva/rollback");
             out.output(Output::Rollback { after: stays });
+            self.frame.wait_again(left_out, out);
         }
         out.output(Output::Restate { view: self.frame.view });
     }

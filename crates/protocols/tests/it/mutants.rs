@@ -107,13 +107,15 @@ const UNCLAIMED_MAX: [(&str, usize); 8] = [
     ("pbft", 1),
     ("pbft-tentative", 1),
     ("hybster", 12),
-    ("zyzzyva", 11),
-    ("minzyzzyva", 6),
+    ("zyzzyva", 9),
+    ("minzyzzyva", 4),
 ];
 
 /// Nor do those grow that only a test written for them finds. Four of these are of schedules over
-/// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not.
-const SCHEDULED_MAX: usize = 9;
+/// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not; and eleven
+/// of clients that decide by themselves and of what waits to become final (`confirming.rs`,
+/// `waiting.rs`), of rules without which groups are slower or of which no world draws what it takes.
+const SCHEDULED_MAX: usize = 20;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

@@ -77,6 +77,8 @@ pub struct Node<P: Protocol> {
     settled: BTreeSet<(ClientId, u64)>,
     /// What it executed.
     pub executed: Vec<(Slot, Arc<Batch>)>,
+    /// How many slots it took back.
+    pub taken_back: usize,
     /// On what it told clients that its results rest.
     pub places: Vec<Place>,
     /// Whom it told something of the protocol.
@@ -149,6 +151,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                 timers: BTreeMap::new(),
                 settled: BTreeSet::new(),
                 executed: Vec::new(),
+                taken_back: 0,
                 places: Vec::new(),
                 told: Vec::new(),
                 answers_from: Slot(0),
@@ -217,7 +220,17 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                 node.settled.extend(ran);
                 node.executed.push((slot, batch));
             }
-            Output::Rollback { after } => node.executed.retain(|(slot, _)| *slot <= after),
+            Output::Rollback { after } => {
+                let left_out = node.executed.iter().filter(|(slot, _)| *slot > after);
+                for envelope in left_out.flat_map(|(_, batch)| &batch.envelopes) {
+                    for request in &envelope.requests {
+                        node.settled.remove(&(envelope.client, request.number));
+                    }
+                }
+                let before = node.executed.len();
+                node.executed.retain(|(slot, _)| *slot <= after);
+                node.taken_back += before - node.executed.len();
+            }
             Output::Checkpoint { slot } => {
                 let state = Digest::of(&slot.0.to_le_bytes());
                 self.step(id, Event::Input(Input::Checkpointed { slot, state }));

@@ -72,7 +72,7 @@ fn what_becomes_final_late_is_no_reason_to_leave_later() {
         let request = envelope(1, 1, 8);
         net.order(0, &request);
         net.says(&request, 1, Message::Settle { view: View(0), slot: Slot(1) });
-        net.run(u64::from(Timeouts::default().request_ms) + 10);
+        net.run(Timeouts::default().request_ms + 10);
         assert_eq!((asks(&net, 1), net.status(1).committed), (4, Slot(0)));
         net.loses = |_, _| false;
         for number in 2..60 {
@@ -101,7 +101,7 @@ fn the_next_view_has_time_to_make_final_what_is_waited_for() {
         let request = envelope(1, 1, 8);
         net.order(0, &request);
         net.says(&request, 2, Message::Settle { view: View(0), slot: Slot(1) });
-        net.run(u64::from(Timeouts::default().request_ms) - 20);
+        net.run(Timeouts::default().request_ms - 20);
         assert_eq!(asks(&net, 2), 0);
         ask_for(&mut net, &[0, 1], 1);
         net.run(60);

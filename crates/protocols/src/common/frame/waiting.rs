@@ -5,6 +5,7 @@
 use super::Frame;
 use super::hooks::Framed;
 use crate::common::timer::Timer;
+use alloc::sync::Arc;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{ClientId, Slot};
@@ -95,6 +96,20 @@ impl<C: Framed> Frame<C> {
         let body = batch.and_then(|batch| self.bodies.get(&batch));
         let any = |body: &Batch| body.envelopes.iter().any(|it| it.client == *client);
         body.is_some_and(|body| any(body)) || mutant!("frame.anybody-may-wait")
+    }
+
+    /// What these batches order was taken back, and waits no more here as it was executed: it waits
+    /// again, or nobody would order it before its client asks again.
+    pub fn wait_again<'a>(
+        &self,
+        batches: impl IntoIterator<Item = &'a Arc<Batch>>,
+        out: &mut Effects<C>,
+    ) {
+        let envelopes = batches.into_iter().flat_map(|batch| &batch.envelopes);
+        for envelope in envelopes.filter(|_| !mutant!("frame.taken-back-and-forgotten")) {
+            mark!("frame/waits_again");
+            out.output(Output::Admit { envelope: envelope.clone() });
+        }
     }
 
     /// A quorum is known to be elsewhere: what was executed behind this slot is taken back until it
