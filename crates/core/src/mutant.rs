@@ -233,14 +233,14 @@ pub const MUTANTS: &[Mutant] = &[
         "minzyzzyva.own-state-taken-for-stable",
         "a stable state is taken for what was executed here",
     )
-    .unclaimed(),
+    .scheduled(),
     mutant(
         "minzyzzyva.rests-unsettled",
         "what was executed last is not made final when nothing follows",
     ),
     mutant("minzyzzyva.executes-while-leaving", "what a view orders is executed after it was left"),
     mutant("minzyzzyva.commit-not-kept", "a commitment is not in the log"),
-    mutant("minzyzzyva.commits-alone", "nobody commits because others do").unclaimed(),
+    mutant("minzyzzyva.commits-alone", "nobody commits because others do").scheduled(),
     mutant("minzyzzyva.executes-behind-a-hole", "what it lacks before a state does not stop it")
         .scheduled(),
     mutant("minzyzzyva.final-with-f", "f commitments make a slot final"),
@@ -248,10 +248,10 @@ pub const MUTANTS: &[Mutant] = &[
         "minzyzzyva.commitments-to-anything-count",
         "commitments to other batches make a slot final",
     )
-    .unclaimed(),
+    .scheduled(),
     mutant("minzyzzyva.commitment-to-its-slot-only", "a commitment is none to the slots before"),
     mutant("minzyzzyva.taken-over-is-final", "what a view takes over is final as it is entered")
-        .unclaimed(),
+        .scheduled(),
     mutant("minzyzzyva.nothing-taken-back", "what a view did not take over stays executed"),
     mutant("minzyzzyva.commitments-not-repeated", "the last commitment is not sent again"),
     mutant(

@@ -106,10 +106,11 @@ fn the_next_view_has_time_to_make_final_what_is_waited_for() {
         ask_for(&mut net, &[0, 1], 1);
         net.run(60);
         assert_eq!((net.status(2).view, net.status(2).phase), (View(1), "normal"));
-        asks(&net, 2) > 0
+        (asks(&net, 2) > 0, net.status(2).committed)
     };
-    assert!(!run());
-    assert!(mutant::with(Some("frame.waits-on-over-views"), run));
+    assert_eq!(run(), (false, Slot(0)), "it heard of nobody who entered");
+    assert!(mutant::with(Some("frame.waits-on-over-views"), run).0);
+    assert_eq!(mutant::with(Some("minzyzzyva.taken-over-is-final"), run).1, Slot(1));
 }
 
 /// Clients with something in a slot, and with nothing there, want a backup of MinZyzzyva to make it
@@ -151,13 +152,46 @@ fn who_goes_back_answers_no_query_from_before() {
         }
         assert_eq!(net.nodes[2].executed.len(), 4);
         net.run(400);
-        assert_eq!(
-            net.nodes[2].executed.len(),
-            0,
-            "it went back to where it knows that all is final"
-        );
-        net.nodes[2].answers_from
+        (net.nodes[2].executed.len(), net.nodes[2].answers_from)
     };
-    assert_eq!(run(), Slot(4));
-    assert_eq!(mutant::with(Some("frame.answers-having-gone-back"), run), Slot(0));
+    assert_eq!(run(), (0, Slot(4)), "it went back to where it knows that all is final");
+    assert_eq!(mutant::with(Some("frame.answers-having-gone-back"), run), (0, Slot(0)));
+    assert_eq!(mutant::with(Some("minzyzzyva.own-state-taken-for-stable"), run).0, 4);
+}
+
+/// A client asks one backup of four to settle its slot. The others commit as it does, at once.
+#[test]
+fn others_commit_with_who_is_asked() {
+    let run = || {
+        let mut net = Net::<MinZyzzyva>::new(5, &[], Tuning::default());
+        let request = envelope(1, 1, 8);
+        net.order(0, &request);
+        net.says(&request, 1, Message::Settle { view: View(0), slot: Slot(1) });
+        net.settle();
+        net.nodes[1].told.len()
+    };
+    assert_eq!(run(), 1);
+    assert_eq!(mutant::with(Some("minzyzzyva.commits-alone"), run), 0);
+}
+
+/// Two of five committed, and a liar did to something else.
+#[test]
+fn a_commitment_to_something_else_makes_nothing_final() {
+    let run = || {
+        let mut net = Net::<MinZyzzyva>::new(5, &[4], Tuning::default());
+        net.loses = |to, message| {
+            let other = |batch: &Digest| *batch != Digest::default();
+            let Message::Order(Order::Commit { batch, .. }) = message else { return false };
+            to == 1 && other(batch)
+        };
+        let request = envelope(1, 1, 8);
+        net.order(0, &request);
+        net.says(&request, 1, Message::Settle { view: View(0), slot: Slot(1) });
+        let (view, slot, batch) = (View(0), Slot(1), Digest::default());
+        net.say(4, &[1], Message::Order(Order::Commit { view, slot, batch }));
+        net.settle();
+        net.status(1).committed
+    };
+    assert_eq!(run(), Slot(0));
+    assert_eq!(mutant::with(Some("minzyzzyva.commitments-to-anything-count"), run), Slot(1));
 }
