@@ -372,12 +372,13 @@ fn results(
     replies: Vec<Reply>,
 ) -> [Option<ToClient>; 2] {
     let (replies, digests) = telling.split(client, replies);
-    let (some, others, view) = (!replies.is_empty(), !digests.is_empty(), View(0));
+    let (some, others) = (!replies.is_empty(), !digests.is_empty());
+    let (view, primary) = (View(0), ReplicaId(0));
     let (whole, digests) = match place {
         None => (ToClient::Replies { view, replies }, ToClient::Digests { view, digests }),
         Some(place) => (
-            ToClient::Speculative { place, replies },
-            ToClient::SpeculativeDigests { place, digests },
+            ToClient::Speculative { primary, place, replies },
+            ToClient::SpeculativeDigests { primary, place, digests },
         ),
     };
     [some.then_some(whole), others.then_some(digests)]

@@ -397,7 +397,7 @@ impl ReplicaNode {
         if !self.clients.contains(&client) {
             return;
         }
-        let view = self.core.status().view;
+        let view = self.hint();
         let message = ToClient::Replies { view, replies: replies.clone() };
         self.tell_client(&client, &message, out);
         out.push(Act::Saw(Observation::Replied { client, replies }));
@@ -408,7 +408,7 @@ impl ReplicaNode {
         if !self.clients.contains(&client) {
             return;
         }
-        let view = self.core.status().view;
+        let view = self.hint();
         let (whole, digests) = self.telling().split(&client, replies.to_vec());
         if !whole.is_empty() {
             self.tell_client(&client, &ToClient::Replies { view, replies: whole }, out);
@@ -417,6 +417,11 @@ impl ReplicaNode {
             self.tell_client(&client, &ToClient::Digests { view, digests }, out);
         }
         out.push(Act::Saw(Observation::Replied { client, replies }));
+    }
+
+    /// What it tells clients of who is primary, as a replica's host does.
+    fn hint(&self) -> View {
+        View(u64::from(self.core.status().primary.0))
     }
 
     /// Which results it tells of those that it has just come by.
@@ -598,14 +603,14 @@ impl ReplicaNode {
             | Output::Rollback { .. }
                 if self.is_over() => {}
             output if self.kept.as_ref().is_some_and(|kept| kept.drops(&output)) => {}
-            Output::Resumed { upto } => self.answers_from = upto,
+            Output::Resumed { upto } => self.answers_from = self.answers_from.max(upto),
             Output::Execute { slot, batch } => self.execute(slot, batch, out),
             Output::Speculate { slot, batch, view, history } => {
                 self.speculate(Place { view, slot, history }, batch, out);
             }
             Output::Commit { upto } => self.commit(upto, out),
             Output::Rollback { after } => self.roll_back(after, out),
-            Output::Restate { view } => self.executor.restate(view),
+            Output::Restate { view } => self.restate(view, out),
             Output::Tell { client, message } => self.tell(client, message, out),
             Output::Checkpoint { slot } => {
                 assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");
