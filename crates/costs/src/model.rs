@@ -1,11 +1,11 @@
 //! A group on more cores than there are here, in virtual time. Each replica has `cores` processors
-//! and runs `pillars` cores of the protocol, each with its own counter, channels and clients, beside one
-//! execution of all that they order. The work is done, one piece after the other, by the real code; how
-//! long each piece took is what its unit's processor is busy for in virtual time.
+//! and runs `pillars` cores of the protocol, each with its own counter, channels and clients,
+//! beside one execution of all that they order. The work is done, one piece after the other, by the
+//! real code; how long each piece took is what its unit's processor is busy for in virtual time.
 //!
-//! What it leaves out: system calls, threads that wake each other, caches and memory that processors
-//! share, and what clients do. So it says how much of the work can go on side by side, and what the
-//! longest part of it is; no real group is as fast.
+//! What it leaves out: system calls, threads that wake each other, caches and memory that
+//! processors share, and what clients do. So it says how much of the work can go on side by side,
+//! and what the longest part of it is; no real group is as fast.
 
 use crate::client::Client;
 use crate::host::{Host, Queue};

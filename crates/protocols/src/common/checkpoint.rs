@@ -20,8 +20,8 @@ pub struct Checkpoints<S = Digest> {
     /// The own last states, also before they come back signed.
     mine: BTreeMap<Slot, S>,
     /// Proven checkpoints above the stable one, that execution has not reached; the highest that
-    /// were heard of, at most [`AHEAD_MAX`]. Ordering still might reach the last one, and the states
-    /// of the others may have been asked for.
+    /// were heard of, at most [`AHEAD_MAX`]. Ordering still might reach the last one, and the
+    /// states of the others may have been asked for.
     ahead: BTreeMap<Slot, CheckpointProof<S>>,
     /// Ticks that `ahead` has waited without progress.
     patience: u8,

@@ -92,8 +92,9 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
         }
     }
 
-    /// A view begins. What was executed before it was decided stays if the view takes it over. It does
-    /// not stand in this view, of which there is no certificate yet: clients are told nothing anew.
+    /// A view begins. What was executed before it was decided stays if the view takes it over. It
+    /// does not stand in this view, of which there is no certificate yet: clients are told nothing
+    /// anew.
     pub(super) fn try_again(&mut self, out: &mut Effects<Self>) {
         let Some(Tried { slot, batch, .. }) = &self.tried else { return };
         let ordered = self.window.get(*slot).and_then(|state| state.batch);

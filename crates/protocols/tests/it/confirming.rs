@@ -113,8 +113,8 @@ fn a_place_is_confirmed_by_enough() {
 }
 
 /// On slow links clients that show requests to all have primaries replaced, until it is known that
-/// all are as slow. Nothing is lost, so nobody should have to ask again for what a view change takes
-/// back, or for what stands in another view since.
+/// all are as slow. Nothing is lost, so nobody should have to ask again for what a view change
+/// takes back, or for what stands in another view since.
 #[test]
 fn a_view_change_has_no_client_wait_until_it_asks_again() {
     let cases = [

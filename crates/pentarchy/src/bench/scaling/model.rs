@@ -1,4 +1,5 @@
-//! `bench model`: whole groups whose replicas have more processors than this machine, in virtual time.
+//! `bench model`: whole groups whose replicas have more processors than this machine, in virtual
+//! time.
 
 use super::{Batches, PILLARS_MAX, entry, parse_batches};
 use crate::bench::grid::Grid;

@@ -1,7 +1,7 @@
-//! `bench ordering`: what one replica does to order, on one processor and on several. It is fed from
-//! memory with what it heard in a group that ran before, through the same door as from sockets:
-//! messages are decoded, certificates checked and made, answers encoded. Nothing is encrypted, sent or
-//! executed.
+//! `bench ordering`: what one replica does to order, on one processor and on several. It is fed
+//! from memory with what it heard in a group that ran before, through the same door as from
+//! sockets: messages are decoded, certificates checked and made, answers encoded. Nothing is
+//! encrypted, sent or executed.
 
 use super::{Batches, PILLARS_MAX, entry, parse_batches, thread_time};
 use crate::bench::grid::Grid;
@@ -45,10 +45,12 @@ pub struct OrderingArgs {
         value_parser = parse_batches)]
     pub batch: Vec<Batches>,
     /// Whose ordering: the primary's (0) or a backup's
-    #[arg(long, default_value_t = 0, value_name = "ID", value_parser = clap::value_parser!(u16).range(0..=2))]
+    #[arg(long, default_value_t = 0, value_name = "ID",
+        value_parser = clap::value_parser!(u16).range(0..=2))]
     pub replica: u16,
     /// Requests that each pillar orders in each measurement
-    #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = at_least_one(10_000_000))]
+    #[arg(long, default_value_t = 50_000, value_name = "N",
+        value_parser = at_least_one(10_000_000))]
     pub requests: usize,
     /// Measurements of each row
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = at_least_one(1000))]
