@@ -1,5 +1,5 @@
-//! What a request costs, counted and not timed: a whole group of real cores in one thread, without
-//! sockets, whose every piece of work goes through a [`Probe`].
+//! What a request costs: a whole group of real cores in one thread, without sockets, whose every
+//! piece of work goes through a [`Probe`].
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -11,10 +11,10 @@
 //! | [`ordering`] | one replica's ordering alone, from a recording |
 //! | [`model`] | groups on more cores than there are here, in virtual time |
 //!
-//! Two things use it. The tests in here run it with real keys, channels and counters, and compare
+//! Three things use it. The tests in here run it with real keys, channels and counters, and compare
 //! operations and messages with the formulas in `docs/costs.md`. The binary `instructions` runs it
 //! with keys that do nothing under callgrind; `cargo xtask instructions` compares what that counts
-//! with `docs/instructions.md`.
+//! with `docs/instructions.md`. And `bench ordering` and `bench model` time what it does.
 
 #![forbid(unsafe_code)]
 
