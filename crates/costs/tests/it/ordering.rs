@@ -1,5 +1,6 @@
 //! What a replica heard, told again to a fresh one, and groups in virtual time.
 
+use crate::formulas::alone;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_costs::Unwatched;
@@ -14,6 +15,7 @@ const PROTOCOLS: [&str; 3] = ["hybster", "minbft", "pbft"];
 
 #[test]
 fn a_fresh_replica_orders_what_the_recorded_one_did() {
+    let _alone = alone();
     for name in PROTOCOLS {
         let entry = find(name).unwrap();
         let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
@@ -65,6 +67,7 @@ fn modelled(name: &str, pillars: usize, cores: usize) -> (u64, Vec<u64>) {
 
 #[test]
 fn in_virtual_time_pillars_on_as_many_processors_work_side_by_side() {
+    let _alone = alone();
     for name in PROTOCOLS {
         let (one, busy) = modelled(name, 1, 1);
         assert!(one > 0 && busy.len() == 2, "{name}: a pillar and execution");
