@@ -190,7 +190,7 @@ pub fn replica(
     let me = ReplicaId(id);
     let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
     let secret = group_secret.as_bytes();
-    let (usig, check) = trusted_counter(&entry.rules, &membership, me, device, secret)?;
+    let (counters, check) = trusted_counters(&entry.rules, &membership, me, device, secret)?;
     let requests = match config.request_auth {
         RequestMode::Session => {
             let sessions = check.sessions(&membership, secret).ok_or(StartError::NoSessionKey)?;
@@ -218,7 +218,7 @@ pub fn replica(
         service,
         signer: ClientSigner::signature(key.clone(), membership.group_domain()),
         keys: key,
-        usig,
+        counters,
         life,
         timeouts: config.timeouts,
         access: access(config),
@@ -229,25 +229,27 @@ pub fn replica(
     })?)
 }
 
-/// The device that a protocol rests on, in this process, and what checks those of others. There is
-/// none for rules that are not safe.
-fn trusted_counter(
+/// The devices that a protocol rests on, in this process, and what checks those of others. There
+/// are none for rules that are not safe.
+fn trusted_counters(
     rules: &Rules,
     membership: &Membership,
     me: ReplicaId,
     identity: DeviceIdentity,
     group_secret: &[u8; 32],
-) -> Result<(Box<dyn Usig>, CounterCheck), StartError> {
+) -> Result<(Vec<Box<dyn Usig>>, CounterCheck), StartError> {
     Ok(match rules.counter {
         Counter::Usig => {
             let usig = InProcess::open(membership, me, identity, Some(group_secret))?;
             let check = CounterCheck::Usig(usig.check());
-            (Box::new(usig), check)
+            (vec![Box::new(usig)], check)
         }
         Counter::Trinx => {
-            let order = OrderCounter::open(membership, me, &identity, Some(group_secret))?;
-            let check = CounterCheck::Trinx(order.check());
-            (Box::new(order), check)
+            let (secret, count) = (Some(group_secret), membership.lane.pillars);
+            let orders = OrderCounter::open_all(membership, me, &identity, secret, count)?;
+            let check = CounterCheck::Trinx(Arc::new(OrderCheck::new(group_secret, membership)));
+            let boxed = |order| -> Box<dyn Usig> { Box::new(order) };
+            (orders.into_iter().map(boxed).collect(), check)
         }
         Counter::Unbound => return Err(StartError::Protocol(rules.name.to_owned())),
     })

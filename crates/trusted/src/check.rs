@@ -7,7 +7,7 @@
 use crate::session::Sessions;
 use crate::usig::{self, Claim, GroupKey};
 use ed25519_dalek::{Signature, VerifyingKey};
-use pentarchy_core::counter::{Certificate, Ui};
+use pentarchy_core::counter::{Certificate, Instance, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::Membership;
@@ -102,6 +102,10 @@ impl Check {
     /// `ui` names. Which life counts is the membership's to say.
     #[must_use]
     pub fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
+        if ui.instance != Instance::FIRST {
+            // There is one in each replica, so no seal names it.
+            return false;
+        }
         let statement = usig::statement(&self.context, replica, &Claim::of(ui), digest);
         match (&self.keys, &ui.certificate) {
             (Keys::Mac(key), Certificate::Mac(seal)) => key.is_sealed(&statement, seal),

@@ -18,23 +18,20 @@ use crate::trinx::{
 };
 use crate::usig::GroupKey;
 use pentarchy_core::counter::{
-    Certificate, Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig,
+    Certificate, Instance, Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig,
 };
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_crypto::verifier::UsigCheck;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The counter that orders and leaves views; the paper's O.
 pub const ORDER: usize = 0;
 
 /// The counter for trusted MACs, which never moves; the paper's M.
 pub const MAC: usize = 1;
-
-/// The instance that orders.
-const INSTANCE: u16 = 0;
 
 /// What to ask of an instance to have a digest attributed to it: a trusted MAC.
 #[must_use]
@@ -111,7 +108,7 @@ impl OrderCheck {
 
 impl UsigCheck for OrderCheck {
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
-        let by = InstanceId { replica, number: INSTANCE };
+        let by = InstanceId { replica, number: u16::from(ui.instance.0) };
         certificate(ui)
             .is_some_and(|it| trinx::is_certified(&self.key, &self.context, by, &it, digest))
     }
@@ -123,9 +120,10 @@ impl fmt::Debug for OrderCheck {
     }
 }
 
-/// The counter that orders, of one replica.
+/// The counter that orders, of one instance of one replica.
 pub struct OrderCounter<D> {
     device: D,
+    instance: Instance,
     check: Arc<OrderCheck>,
 }
 
@@ -144,15 +142,40 @@ impl OrderCounter<TrinxInProcess> {
         let epoch = (membership.group, membership.epoch);
         let device = TrinxInProcess::initialise(secret, epoch, me, identity, 1);
         let device = device.ok_or(BadDevice::WrongKind)?;
-        Ok(Self { device, check: Arc::new(OrderCheck::new(secret, membership)) })
+        Ok(Self::over(device, OrderCheck::new(secret, membership)))
+    }
+}
+
+impl OrderCounter<Arc<Mutex<TrinxInProcess>>> {
+    /// The same for so many instances of a replica.
+    ///
+    /// # Errors
+    /// As for [`OrderCounter::open`].
+    pub fn open_all(
+        membership: &Membership,
+        me: ReplicaId,
+        identity: &DeviceIdentity,
+        group_secret: Option<&[u8; 32]>,
+        count: u8,
+    ) -> Result<Vec<Self>, BadDevice> {
+        let secret = group_secret.ok_or(BadDevice::SecretMissing)?;
+        let epoch = (membership.group, membership.epoch);
+        let device = TrinxInProcess::initialise(secret, epoch, me, identity, count.into());
+        let device = Arc::new(Mutex::new(device.ok_or(BadDevice::WrongKind)?));
+        let check = OrderCheck::new(secret, membership);
+        let counter = |number| Self {
+            instance: Instance(number),
+            ..Self::over(device.clone(), check.clone())
+        };
+        Ok((0..count).map(counter).collect())
     }
 }
 
 impl<D: Trinx> OrderCounter<D> {
-    /// Over a device of any kind, whose certificates are checked that way.
+    /// Over the first instance of a device of any kind, whose certificates are checked that way.
     #[must_use]
     pub fn over(device: D, check: OrderCheck) -> Self {
-        Self { device, check: Arc::new(check) }
+        Self { device, instance: Instance::FIRST, check: Arc::new(check) }
     }
 
     /// Checks certificates without the counter, for a verifier on any thread.
@@ -176,7 +199,7 @@ impl<D: Trinx> Usig for OrderCounter<D> {
     /// Of equal values, which a continuing certificate may have, there is no identifier: it would
     /// not be unique.
     fn create(&mut self, at: Position, digest: &Digest) -> Result<Ui, Refused> {
-        let certified = self.device.certify(INSTANCE, &ask(at), digest)?;
+        let certified = self.device.certify(self.instance.0.into(), &ask(at), digest)?;
         let Claim { incarnation, readings, .. } = certified.claim;
         let previous = readings[ORDER].and_then(|reading| reading.previous);
         let committed = previous.map(position).unwrap_or_default();
@@ -184,11 +207,11 @@ impl<D: Trinx> Usig for OrderCounter<D> {
             return Err(Refused::Spent);
         }
         let certificate = Certificate::Mac(certified.seal);
-        Ok(Ui { incarnation, position: at, committed, certificate })
+        Ok(Ui { incarnation, instance: self.instance, position: at, committed, certificate })
     }
 
     fn memory(&self) -> Option<Memory> {
-        let Kept { values, recent } = self.device.memory(INSTANCE)?;
+        let Kept { values, recent } = self.device.memory(self.instance.0.into())?;
         let statement = |it: Certified| {
             let at = position(it.ask.values[ORDER]?);
             Some(Statement {
@@ -217,7 +240,7 @@ impl<D: Trinx> Usig for OrderCounter<D> {
             let (ask, before) = (ask(it.position), with(it.committed));
             *place = Some(Certified { ask, before, digest: it.digest });
         }
-        self.device.restore(INSTANCE, &kept)
+        self.device.restore(self.instance.0.into(), &kept)
     }
 
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {

@@ -42,7 +42,7 @@ fn membership(protocol: &Entry, f: usize) -> Arc<Membership> {
     };
     let members = (0..protocol.rules.replicas(f) as u16).map(member).collect();
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    Arc::new(Membership { group, epoch, f, members, base })
+    Arc::new(Membership { group, epoch, f, members, base, lane: Default::default() })
 }
 
 struct Certifying(Authenticator);
@@ -58,7 +58,7 @@ fn keys(me: ReplicaId, membership: &Arc<Membership>) -> Keys {
     let device = InProcess::open(membership, me, identity, Some(&SECRET)).expect("a MAC device");
     let mode = RequestMode::Signature;
     let verifier = GroupVerifier::new(membership.clone(), device.check(), mode, None);
-    let authenticator = Authenticator::new(replica_key(me), Box::new(device));
+    let authenticator = Authenticator::new(replica_key(me), vec![Box::new(device)]);
     let verifier = Arc::new(verifier.expect("keys are keys"));
     Keys { verifier, tagger: Box::new(Certifying(authenticator)) }
 }

@@ -4,7 +4,7 @@
 
 use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::{Certificate, Counter, Position, Ui};
+use pentarchy_core::counter::{Certificate, Counter, Instance, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot,
@@ -61,7 +61,13 @@ impl Device {
             self.committed = position;
         }
         let certificate = certificate(self.id, position, committed, digest);
-        let ui = Ui { incarnation: Incarnation(0), position, committed, certificate };
+        let ui = Ui {
+            incarnation: Incarnation(0),
+            instance: Instance::FIRST,
+            position,
+            committed,
+            certificate,
+        };
         self.certified.insert(position, (*digest, ui));
         ui
     }
@@ -112,7 +118,8 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
         let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
         let members = vec![member; n];
         let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-        let membership = Arc::new(Membership { group, epoch, f: 1, members, base });
+        let membership =
+            Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });
         let mut net = Self {
             membership: membership.clone(),
             nodes: Vec::new(),
@@ -239,7 +246,9 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature([id as u8; 64]),
-            Auth::Usig(at) => AuthTag::Usig(self.nodes[usize::from(id)].device.create(at, &digest)),
+            Auth::Usig(_, at) => {
+                AuthTag::Usig(self.nodes[usize::from(id)].device.create(at, &digest))
+            }
         };
         Verified::recalled(ReplicaId(id), tag, &domain, message)
     }

@@ -247,7 +247,7 @@ impl<C: Framed> Frame<C> {
     }
 
     /// Whether the window begins behind a state that is not here yet.
-    const fn is_fetching(&self) -> bool {
+    pub(super) const fn is_fetching(&self) -> bool {
         self.executed.0 < self.stable.slot.0
     }
 }

@@ -82,6 +82,7 @@ pub trait Events: Core {
             // The round that follows knows what time it is.
             Timer::Look => self.frame_mut().looked = None,
             Timer::Final(slot) => self.on_final_timeout(slot, out),
+            Timer::Fill(slot) => self.frame_mut().on_fill_timeout(slot, out),
         }
     }
 
@@ -101,6 +102,8 @@ pub trait Events: Core {
             Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),
             Input::Installed { slot } => self.on_installed(slot, out),
             Input::Wanted { slot } => self.on_wanted(slot, out),
+            Input::Fill { slot } => self.frame_mut().on_fill(slot, out),
+            Input::KeepAgain => self.persist_all_again(out),
         }
     }
 

@@ -13,13 +13,14 @@ use pentarchy_core::mark;
 use pentarchy_core::protocol::{Delay, Effects, Finding};
 
 impl<C: Framed> Frame<C> {
-    fn judges(&self) -> bool {
+    pub(super) fn judges(&self) -> bool {
         self.is_entered() && !self.is_primary()
     }
 
     /// Whether this replica wants another primary, whatever becomes of single requests.
     pub(super) fn objects(&self) -> bool {
-        self.is_entered() && (self.pace.is_slow() || self.led_by_liar() || self.is_overdue)
+        self.is_entered()
+            && (self.pace.is_slow() || self.led_by_liar() || self.is_overdue || self.is_unfilled)
     }
 
     fn led_by_liar(&self) -> bool {

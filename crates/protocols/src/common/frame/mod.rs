@@ -11,6 +11,7 @@
 //! | `requests` | waiting requests, proposals, the clock by which backups judge |
 //! | [`supply`] | batches and envelopes by digest: asking for them, giving them |
 //! | [`execution`] | what is decided is executed in order |
+//! | `filling` | slots that other cores wait for |
 //! | [`checkpointing`] | signed states, stable ones, falling behind |
 //! | [`changing`] | asking for views, and leaving for them |
 //! | `judging` | slow primaries and proven liars |
@@ -22,6 +23,7 @@ pub mod changing;
 pub mod checkpointing;
 pub mod events;
 pub mod execution;
+mod filling;
 pub mod hooks;
 mod judging;
 mod mooting;
@@ -104,6 +106,13 @@ pub struct Frame<C: Framed> {
     pub clock_wait: Option<ClockWait>,
     /// The arrival number for which the request timer runs.
     pub request_timer: Option<u64>,
+
+    /// Slots up to this one are to be ordered, whether or not anything waits.
+    pub fill: Slot,
+    /// The slot for whose execution the clock for that runs, or has run out.
+    pub fill_timer: Option<Slot>,
+    /// Whether it has run out.
+    pub is_unfilled: bool,
 
     /// How fast the primary is.
     pub pace: Pace,
@@ -207,6 +216,9 @@ impl<C: Framed> Frame<C> {
             pledges: Pledges::default(),
             clock_wait: None,
             request_timer: None,
+            fill: Slot(0),
+            fill_timer: None,
+            is_unfilled: false,
             pace: Pace::new(n, membership.f),
             looked: None,
             liars: ReplicaSet::EMPTY,

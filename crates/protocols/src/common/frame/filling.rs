@@ -1,0 +1,70 @@
+//! Slots that other cores wait for whose orders are merged with this one ([`crate::pillars`]): the
+//! primary is to fill them, and is judged by it as by requests.
+
+use super::Frame;
+use super::hooks::Framed;
+use crate::common::timer::Timer;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::mark;
+use pentarchy_core::mutant;
+use pentarchy_core::protocol::{Delay, Effects};
+
+impl<C: Framed> Frame<C> {
+    /// Slots up to this one are to be ordered. The primary does so at the end of its next round.
+    pub(super) fn on_fill(&mut self, slot: Slot, out: &mut Effects<C>) {
+        if slot > self.fill {
+            self.fill = slot;
+            self.arm_fill_timer(out);
+        }
+    }
+
+    /// Whether this primary is to propose in its next slot although nothing waits.
+    #[must_use]
+    pub fn has_to_fill(&self) -> bool {
+        self.next_slot <= self.fill
+    }
+
+    /// Runs the clock for what is to be filled, on backups that could have it: for so many slots at
+    /// a time as the primary has under way at most.
+    pub(super) fn arm_fill_timer(&mut self, out: &mut Effects<C>) {
+        let behind = self.is_fetching() || self.checkpoints.is_behind();
+        let judges = self.judges() && !behind;
+        if let Some(slot) = self.fill_timer {
+            if judges && self.executed < slot {
+                return;
+            }
+            self.fill_timer = None;
+            out.disarm(Timer::Fill(slot));
+            if core::mem::take(&mut self.is_unfilled) {
+                self.reconsider(out);
+            }
+        }
+        let reach = Slot(self.executed.0.saturating_add(self.tuning.proposals_in_flight));
+        let slot = self.fill.min(reach).min(self.high());
+        if judges && self.executed < slot && !mutant!("frame.never-times-gaps") {
+            self.fill_timer = Some(slot);
+            out.arm(Timer::Fill(slot), Delay::Request { doublings: self.doublings });
+        }
+    }
+
+    /// What others wait for was not ordered in time.
+    pub(super) fn on_fill_timeout(&mut self, slot: Slot, out: &mut Effects<C>) {
+        if self.fill_timer == Some(slot) && self.judges() && self.executed < slot {
+            mark!("frame/fill_timeout");
+            self.is_unfilled = true;
+            let reason = "a slot that others wait for was not ordered in time";
+            self.ask(self.view.next(), reason, out);
+        }
+    }
+
+    /// That was the reason, or one of several: whoever has another one begins to wait anew.
+    fn reconsider(&mut self, out: &mut Effects<C>) {
+        if self.is_entered() && !self.objects() {
+            self.withdraw_ask();
+            if let Some(arrival) = self.request_timer.take() {
+                out.disarm(Timer::Request(arrival));
+            }
+            self.arm_request_timer(out);
+        }
+    }
+}
