@@ -179,6 +179,7 @@ impl Merge {
         } else {
             self.waiting = self.waiting.split_off(&self.executed.next());
             self.due.retain(|due, _| *due > row);
+            self.states.clear();
         }
         self.states.extend(state.map(|state| (row, state)));
     }

@@ -157,7 +157,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
             primary: last.primary,
             phase: odd.unwrap_or("normal"),
             committed: self.merge.executed(),
-            stable: rows.end(self.stable),
+            stable: rows.end(self.stable_row()),
             peers_committed: reported.unwrap_or_default(),
             waiting: all.iter().map(|it| it.waiting).sum(),
             view_changes: all.iter().map(|it| it.view_changes).sum(),
@@ -182,6 +182,14 @@ impl<P: Pillar> Protocol for Pillars<P> {
     fn hint(&self, client: &ClientId) -> View {
         let pillar = pillar_of(client, self.membership.lane.pillars);
         View(u64::from(self.pillars[usize::from(pillar)].status().primary.0))
+    }
+}
+
+impl<P: Pillar> Pillars<P> {
+    /// The last row that execution has come to and for whose state a quorum vouches.
+    fn stable_row(&self) -> Slot {
+        let stable = self.pillars.iter().map(|pillar| pillar.frame().stable.slot);
+        stable.filter(|row| self.merge.has_row(*row)).fold(self.stable, Slot::max)
     }
 }
 

@@ -139,18 +139,17 @@ impl<P: Pillar> Pillars<P> {
     /// A quorum vouches in a pillar for the state after a row, and the pillar has come to it. The
     /// others may not have.
     fn on_stable(&mut self, pillar: u8, row: Slot, state: Digest, out: &mut Effects<Self>) {
-        let known = self.promised.map_or(self.stable, |(row, _)| row);
-        if row <= known.max(self.stable) {
-            return;
-        }
-        self.promised = Some((row, state));
         if self.is_far(row) {
             // What is missing between may never come, and this pillar goes on.
             mark!("pillars/left_behind");
             self.merge.give_up(pillar, row);
-            self.fetch_promised(out);
         }
-        self.keep_promise(out);
+        let known = self.promised.map_or(self.stable, |(row, _)| row);
+        if row > known.max(self.stable) {
+            self.promised = Some((row, state));
+            self.fetch_promised(out);
+            self.keep_promise(out);
+        }
     }
 
     /// Whether more than a window is missing of what leads to the end of a row.
@@ -245,6 +244,8 @@ impl<P: Pillar> Pillars<P> {
             let again = (goes_back && frame.executed >= row).then_some(row);
             let wanted = wanted.filter(|row| frame.executed < *row);
             if let Some(slot) = again.or(wanted) {
+                // It asks again for what it lacks then.
+                wishes.rows.clear();
                 self.inward.push_back((pillar, Input::Installed { slot }));
             }
             // While one state was being fetched, the host may have forgotten another.
