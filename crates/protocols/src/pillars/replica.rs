@@ -44,6 +44,8 @@ pub struct Pillars<P: Pillar> {
     pub(super) promised: Option<(Slot, Digest)>,
     /// The last row that the host was told to be stable.
     pub(super) stable: Slot,
+    /// The row of the state that was installed last: one that is vouched for.
+    pub(super) installed: Slot,
     /// What pillars are to be told before this step ends.
     pub(super) inward: VecDeque<(u8, Input)>,
     pub(super) scratch: Scratch<P>,
@@ -108,6 +110,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
             wishes: (0..count).map(|_| Wishes::default()).collect(),
             promised: None,
             stable: rows.base(),
+            installed: rows.base(),
             inward: VecDeque::new(),
             scratch: Scratch::default(),
         };
@@ -189,7 +192,9 @@ impl<P: Pillar> Pillars<P> {
     /// The last row that execution has come to and for whose state a quorum vouches.
     fn stable_row(&self) -> Slot {
         let stable = self.pillars.iter().map(|pillar| pillar.frame().stable.slot);
-        stable.filter(|row| self.merge.has_row(*row)).fold(self.stable, Slot::max)
+        stable
+            .filter(|row| self.merge.has_row(*row))
+            .fold(self.stable.max(self.installed), Slot::max)
     }
 }
 

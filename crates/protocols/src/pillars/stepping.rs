@@ -159,8 +159,12 @@ impl<P: Pillar> Pillars<P> {
         row.0 > reached.0.saturating_add(window)
     }
 
+    /// Asks for the promised state, unless slots may still lead to it. If a pillar waits for an
+    /// earlier one, nobody may have that any more: of stable states others keep the last.
     fn fetch_promised(&self, out: &mut Effects<Self>) {
-        if let Some((row, state)) = self.promised.filter(|(row, _)| self.is_far(*row)) {
+        let waits = self.wishes.iter().any(|wishes| !wishes.rows.is_empty());
+        let wanted = |(row, _): &(Slot, Digest)| self.is_far(*row) || waits;
+        if let Some((row, state)) = self.promised.filter(wanted) {
             let mut from: ReplicaSet = self.membership.ids().collect();
             from.remove(self.me);
             out.output(Output::Fetch { slot: self.merge.rows.end(row), state, from });
@@ -203,6 +207,7 @@ impl<P: Pillar> Pillars<P> {
         }
         wishes.rows.insert(row, (state, from));
         out.output(Output::Fetch { slot: self.merge.rows.end(row), state, from });
+        self.fetch_promised(out);
     }
 
     /// The host says something.
@@ -235,6 +240,7 @@ impl<P: Pillar> Pillars<P> {
         let goes_back = slot <= before;
         let known = self.wishes.iter().find_map(|wishes| wishes.rows.get(&row));
         self.merge.installed(row, known.map(|(state, _)| *state));
+        self.installed = row;
         for (pillar, wishes) in (0..).zip(&mut self.wishes) {
             let frame = self.pillars[usize::from(pillar)].frame();
             let later = wishes.rows.split_off(&row.next());
