@@ -52,6 +52,8 @@ pub mod replica {
         Fill {
             /// The slot.
             slot: Slot,
+            /// Whether somebody decided a later one.
+            decided: bool,
         },
         /// Of such cores: another one said [`Output::Stable`]. What this one persisted before may
         /// go with the log below, so it persists again all that it needs.

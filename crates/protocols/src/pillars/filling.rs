@@ -16,11 +16,10 @@ use pentarchy_core::protocol::{Effects, Event};
 
 impl<P: Pillar> Pillars<P> {
     /// Has a pillar fill its slots up to this one, unless it knows.
-    fn fill(&mut self, pillar: u8, slot: Slot) {
+    fn fill(&mut self, pillar: u8, slot: Slot, decided: bool) {
         let frame = self.pillars[usize::from(pillar)].frame();
-        let known = frame.fill >= slot || frame.executed >= slot;
-        if !known && !mutant!("pillars.gaps-not-filled") {
-            self.inward.push_back((pillar, Input::Fill { slot }));
+        if frame.can_fill(slot, decided) && !mutant!("pillars.gaps-not-filled") {
+            self.inward.push_back((pillar, Input::Fill { slot, decided }));
         }
     }
 
@@ -39,7 +38,7 @@ impl<P: Pillar> Pillars<P> {
         }
         let row = frame.next_slot;
         for pillar in self.numbers().filter(|it| *it != of_client) {
-            self.fill(pillar, row);
+            self.fill(pillar, row, false);
         }
     }
 
@@ -54,7 +53,7 @@ impl<P: Pillar> Pillars<P> {
         for pillar in self.numbers() {
             let frame = self.pillars[usize::from(pillar)].frame();
             if frame.is_primary() && frame.next_slot <= last {
-                self.fill(pillar, last);
+                self.fill(pillar, last, false);
                 self.inward.push_back((pillar, Input::Round { now }));
             }
         }
@@ -66,7 +65,7 @@ impl<P: Pillar> Pillars<P> {
         let (of_last, row) = self.merge.rows.place(last);
         for pillar in self.numbers() {
             let slot = if pillar < of_last { row } else { Slot(row.0 - 1) };
-            self.fill(pillar, slot);
+            self.fill(pillar, slot, true);
         }
     }
 }

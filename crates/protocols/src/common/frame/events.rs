@@ -102,7 +102,7 @@ pub trait Events: Core {
             Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),
             Input::Installed { slot } => self.on_installed(slot, out),
             Input::Wanted { slot } => self.on_wanted(slot, out),
-            Input::Fill { slot } => self.frame_mut().on_fill(slot, out),
+            Input::Fill { slot, decided } => self.frame_mut().on_fill(slot, decided, out),
             Input::KeepAgain => self.persist_all_again(out),
         }
     }

@@ -3,18 +3,52 @@
 
 use super::Frame;
 use super::hooks::Framed;
+use crate::common::pace::Demand;
 use crate::common::timer::Timer;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Delay, Effects};
 
+/// Stands for whoever waits for slots that nobody asked for.
+const NOBODY: ClientId = ClientId([0; 32]);
+
 impl<C: Framed> Frame<C> {
-    /// Slots up to this one are to be ordered. The primary does so at the end of its next round.
-    pub(super) fn on_fill(&mut self, slot: Slot, out: &mut Effects<C>) {
-        if slot > self.fill {
-            self.fill = slot;
-            self.arm_fill_timer(out);
+    /// Whether anything follows from [`Input::Fill`](pentarchy_core::ports::replica::Input::Fill).
+    #[must_use]
+    pub fn can_fill(&self, slot: Slot, decided: bool) -> bool {
+        self.executed < slot && (self.fill < slot || decided && self.may_demand())
+    }
+
+    fn may_demand(&self) -> bool {
+        self.judges() && !self.is_behind() && self.fill_demand.is_none()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.is_fetching() || self.checkpoints.is_behind()
+    }
+
+    /// Slots up to this one are to be ordered. The primary does so at the end of its next round. If
+    /// a later one is decided elsewhere, it can know, and is judged by how long it takes.
+    pub(super) fn on_fill(&mut self, slot: Slot, decided: bool, out: &mut Effects<C>) {
+        if !self.can_fill(slot, decided) {
+            return;
+        }
+        self.fill = self.fill.max(slot);
+        if decided && self.may_demand() {
+            self.fill_demand = Some((slot, Demand { since: self.now, work: self.pace.work() }));
+        }
+        self.arm_fill_timer(out);
+    }
+
+    /// What was to be filled is executed, or has not come.
+    pub(super) fn note_filled(&mut self, is_due: bool) {
+        if let Some((slot, demand)) = self.fill_demand {
+            let done = self.executed >= slot;
+            if done || is_due {
+                self.pace.note(NOBODY, Some(demand), self.now);
+            }
+            self.fill_demand = self.fill_demand.filter(|_| !done);
         }
     }
 
@@ -27,8 +61,8 @@ impl<C: Framed> Frame<C> {
     /// Runs the clock for what is to be filled, on backups that could have it: for so many slots at
     /// a time as the primary has under way at most.
     pub(super) fn arm_fill_timer(&mut self, out: &mut Effects<C>) {
-        let behind = self.is_fetching() || self.checkpoints.is_behind();
-        let judges = self.judges() && !behind;
+        self.note_filled(false);
+        let judges = self.judges() && !self.is_behind();
         if let Some(slot) = self.fill_timer {
             if judges && self.executed < slot {
                 return;

@@ -68,6 +68,7 @@ impl<C: Framed> Frame<C> {
         for (client, demand) in self.pending.demanded() {
             self.pace.note(client, Some(demand), self.now);
         }
+        self.note_filled(true);
         let objected = self.objects();
         let primary = self.membership.primary(self.view);
         if self.pace.judge(primary, self.now) == Opinion::Slow {

@@ -39,7 +39,7 @@ use super::checkpoint::Checkpoints;
 use super::checks::vouched;
 use super::clock::ClockWait;
 use super::message::{Report, Shared};
-use super::pace::Pace;
+use super::pace::{Demand, Pace};
 use super::pending::Pending;
 use super::pledges::Pledges;
 use super::served::Served;
@@ -113,6 +113,8 @@ pub struct Frame<C: Framed> {
     pub fill_timer: Option<Slot>,
     /// Whether it has run out.
     pub is_unfilled: bool,
+    /// Up to where the primary was to fill, and since when it can know.
+    pub fill_demand: Option<(Slot, Demand)>,
 
     /// How fast the primary is.
     pub pace: Pace,
@@ -219,6 +221,7 @@ impl<C: Framed> Frame<C> {
             fill: Slot(0),
             fill_timer: None,
             is_unfilled: false,
+            fill_demand: None,
             pace: Pace::new(n, membership.f),
             looked: None,
             liars: ReplicaSet::EMPTY,
