@@ -42,6 +42,8 @@ pub struct Pillars<P: Pillar> {
     pub(super) wishes: Vec<Wishes>,
     /// The highest row whose state is vouched for, if execution has not come to it.
     pub(super) promised: Option<(Slot, Digest)>,
+    /// The last row up to which something was given up that a pillar had decided.
+    pub(super) given_up: Slot,
     /// The last row that the host was told to be stable.
     pub(super) stable: Slot,
     /// The row of the state that was installed last: one that is vouched for.
@@ -109,6 +111,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
             merge: Merge::new(rows, executed),
             wishes: (0..count).map(|_| Wishes::default()).collect(),
             promised: None,
+            given_up: Slot(0),
             stable: rows.base(),
             installed: rows.base(),
             inward: VecDeque::new(),

@@ -143,6 +143,7 @@ impl<P: Pillar> Pillars<P> {
             // What is missing between may never come, and this pillar goes on.
             mark!("pillars/left_behind");
             self.merge.give_up(pillar, row);
+            self.given_up = self.given_up.max(row);
         }
         let known = self.promised.map_or(self.stable, |(row, _)| row);
         if row > known.max(self.stable) {
@@ -159,12 +160,12 @@ impl<P: Pillar> Pillars<P> {
         row.0 > reached.0.saturating_add(window)
     }
 
-    /// Asks for the promised state, unless slots may still lead to it. If a pillar waits for an
+    /// Asks for the promised state, unless slots still lead to it. If a pillar waits for an
     /// earlier one, nobody may have that any more: of stable states others keep the last.
     fn fetch_promised(&self, out: &mut Effects<Self>) {
         let waits = self.wishes.iter().any(|wishes| !wishes.rows.is_empty());
-        let wanted = |(row, _): &(Slot, Digest)| self.is_far(*row) || waits;
-        if let Some((row, state)) = self.promised.filter(wanted) {
+        let lacks = !self.merge.has_row(self.given_up);
+        if let Some((row, state)) = self.promised.filter(|_| waits || lacks) {
             let mut from: ReplicaSet = self.membership.ids().collect();
             from.remove(self.me);
             out.output(Output::Fetch { slot: self.merge.rows.end(row), state, from });
