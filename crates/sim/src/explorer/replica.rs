@@ -4,6 +4,7 @@ use super::Broken;
 use crate::crypto::Crypto;
 use crate::devices::SimDevices;
 use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
+use crate::quiet;
 use crate::service::{Journal, Registers};
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier;
@@ -19,7 +20,6 @@ use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::wire::Wire as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 /// All clocks, always: an exploration has no time, only order.
@@ -195,18 +195,15 @@ impl Replica {
     /// One event, and the end of the round behind it. A panic inside is a broken invariant.
     pub fn step(&mut self, happening: Happening<'_>, common: &Common) -> Outcome {
         let mut outcome = Outcome::default();
-        let stepped = catch_unwind(AssertUnwindSafe(|| {
+        let stepped = quiet::catch(|| {
             self.with_node(common, Vec::new(), &mut outcome, |node, out| match happening {
                 Happening::Packet(from, packet) => node.on_packet(from, packet, out),
                 Happening::Timeout(timer) => node.on_timeout(timer, out),
                 Happening::State(snapshot) => node.on_snapshot(snapshot, out),
             });
-        }));
-        if let Err(panic) = stepped {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let detail = format!("{}: {}", self.id, text.unwrap_or_else(|| "a panic".to_owned()));
-            outcome.broken = Some(Broken::new("invariants", detail));
+        });
+        if let Err(text) = stepped {
+            outcome.broken = Some(Broken::new("invariants", format!("{}: {text}", self.id)));
         }
         outcome
     }
