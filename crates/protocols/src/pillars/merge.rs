@@ -198,3 +198,78 @@ impl Merge {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use pentarchy_core::ids::Millis;
+
+    fn rows(pillars: u64, base: u64) -> Rows {
+        Rows { pillars, base: Slot(base) }
+    }
+
+    fn batch() -> Arc<Batch> {
+        Arc::new(Batch { digest: Digest::default(), time: Millis(0), envelopes: Vec::new() })
+    }
+
+    /// What is executed, and checkpoints as negative numbers.
+    fn advance(merge: &mut Merge) -> Vec<i64> {
+        let mut done = Vec::new();
+        merge.advance(|next| {
+            done.push(match next {
+                Next::Execute(slot, _) => slot.0 as i64,
+                Next::Checkpoint(slot) => -(slot.0 as i64),
+            });
+        });
+        done
+    }
+
+    #[test]
+    fn global_slots_and_slots_of_pillars_are_one_to_one() {
+        for (pillars, base) in [(1, 0), (2, 0), (3, 7), (4, 1), (8, 64), (5, 9)] {
+            let rows = rows(pillars, base);
+            assert_eq!(rows.base() == Slot(0), base == 0, "nobody begins at 0 behind a state");
+            assert_eq!(rows.end(rows.base()), Slot(base));
+            for global in (base + 1..base + 100).map(Slot) {
+                let (pillar, row) = rows.place(global);
+                assert_eq!(rows.global(pillar, row), global);
+                assert!(u64::from(pillar) < pillars && row > rows.base());
+                let is_last = u64::from(pillar) == pillars - 1;
+                assert_eq!(rows.end(row) == global, is_last);
+                assert_eq!(rows.complete(global) == row, is_last);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_decided_early_waits_and_a_state_is_taken_when_its_row_is_complete() {
+        let mut merge = Merge::new(rows(2, 0), Base::default());
+        merge.decided(0, Slot(1), batch());
+        merge.decided(0, Slot(2), batch());
+        assert_eq!(merge.wants_state(0, Slot(1)), None);
+        assert_eq!(advance(&mut merge), [1]);
+        assert_eq!(merge.last_waiting(), Some(Slot(3)));
+        assert_eq!(merge.wants_state(1, Slot(1)), None);
+        merge.decided(1, Slot(1), batch());
+        assert_eq!(advance(&mut merge), [2, -2, 3]);
+        let state = Digest([1; 32]);
+        assert_eq!(merge.note_state(Slot(2), state), Some((Slot(1), 0b11)));
+        assert_eq!(merge.note_state(Slot(2), state), None, "each is answered once");
+        assert_eq!(merge.wants_state(1, Slot(1)), Some(state), "who asks again is");
+    }
+
+    #[test]
+    fn what_an_installed_state_covers_is_not_executed_and_an_older_one_begins_anew() {
+        let mut merge = Merge::new(rows(2, 0), Base::default());
+        merge.decided(0, Slot(4), batch());
+        merge.decided(0, Slot(2), batch());
+        merge.installed(Slot(3), None);
+        merge.decided(1, Slot(3), batch());
+        assert_eq!(advance(&mut merge), [7], "4 of the first pillar was kept");
+        merge.installed(Slot(3), None);
+        assert_eq!((merge.executed(), merge.len()), (Slot(6), 0));
+        merge.decided(0, Slot(4), batch());
+        assert_eq!(advance(&mut merge), [7]);
+    }
+}

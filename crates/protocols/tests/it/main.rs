@@ -7,6 +7,7 @@ mod hybster;
 mod minzyzzyva;
 mod mutants;
 mod net;
+mod pillars;
 mod schedules;
 mod sessions;
 mod stalls;

@@ -232,6 +232,29 @@ fn the_order_counter_follows_epochs() {
 
 /// What a USIG certifies is no TrInX certificate under the same key, nor the other way round.
 #[test]
+fn each_counter_of_a_replica_counts_for_itself_and_what_it_certifies_names_it() {
+    let identity = DeviceIdentity::chosen(LIFE, None);
+    let counters = OrderCounter::open_all(&group(), ME, &identity, Some(&SECRET), 3);
+    let mut counters = counters.expect("MAC devices");
+    let at = position(0, 1);
+    let made: Vec<_> =
+        counters.iter_mut().map(|counter| counter.create(at, &digest(1)).unwrap()).collect();
+    for (number, ui) in (0u8..).zip(&made) {
+        assert_eq!(ui.instance.0, number);
+        assert!(counters.iter().all(|counter| counter.verify(ME, ui, &digest(1))));
+        for other in (0u8..3).filter(|other| *other != number) {
+            let posing = Ui { instance: pentarchy_core::counter::Instance(other), ..*ui };
+            assert!(!counters[0].verify(ME, &posing, &digest(1)), "{number} as {other}");
+        }
+    }
+    let later = Membership { epoch: Epoch(EPOCH.1.0 + 1), ..group() };
+    for counter in &mut counters {
+        counter.begin_epoch(&later).expect("all go over together");
+        assert_eq!(counter.memory().unwrap().last, Position::default());
+    }
+}
+
+#[test]
 fn the_two_kinds_of_devices_do_not_pass_for_each_other() {
     let mut usig = crate::devices::mac_device(ME, LIFE);
     let mut counter = counter(ME);
