@@ -10,6 +10,8 @@
 //!   were executed meanwhile, if there was more than one.
 //! * Each window, of each client the mean counts, and of the clients the median: the mean is what
 //!   throughput comes from, and half of the clients together cannot make a primary look slow.
+//! * Slots that other cores wait for ([`super::frame`]) have turnarounds too; the mean of theirs
+//!   counts if it is longer.
 //! * A primary that is beyond what is tolerated in two windows in a row is objected to. Its
 //!   successor is tolerated for twice as long, and as long again as the best of `f + 1` others
 //!   took: where everything is slow, changing the primary soon stops.
@@ -96,6 +98,8 @@ pub struct Pace {
     work: Work,
     /// Sums and numbers of turnarounds in this window.
     clients: BTreeMap<ClientId, (u64, u64)>,
+    /// The same of slots that other cores waited for.
+    filled: (u64, u64),
     /// When the window began; none until the clock was heard.
     window: Option<Millis>,
     strikes: u8,
@@ -116,6 +120,7 @@ impl Pace {
             f,
             work: Work::default(),
             clients: BTreeMap::new(),
+            filled: (0, 0),
             window: None,
             strikes: 0,
             slow: false,
@@ -146,6 +151,12 @@ impl Pace {
         }
     }
 
+    /// A slot that other cores waited for is there, or has not come although it was demanded.
+    pub fn note_filled(&mut self, demand: Demand, now: Millis) {
+        let (sum, count) = self.filled;
+        self.filled = (sum + demand.turnaround(now, self.work), count + 1);
+    }
+
     /// Whether the primary is objected to.
     #[must_use]
     pub const fn is_slow(&self) -> bool {
@@ -169,7 +180,9 @@ impl Pace {
         let clients = core::mem::take(&mut self.clients);
         let mut means: Vec<u64> = clients.values().map(|(sum, count)| sum / count).collect();
         means.sort_unstable();
-        if let Some(turnaround) = means.get(means.len().saturating_sub(1) / 2).copied() {
+        let median = means.get(means.len().saturating_sub(1) / 2).copied();
+        let (sum, count) = core::mem::take(&mut self.filled);
+        if let Some(turnaround) = median.max(sum.checked_div(count)) {
             let slow =
                 turnaround > self.tolerated(primary, now) || mutant!("minbft.deposes-at-random");
             self.strikes = if slow { (self.strikes + 1).min(STRIKES) } else { 0 };
@@ -202,6 +215,7 @@ impl Pace {
         }
         self.strikes = 0;
         self.clients.clear();
+        self.filled = (0, 0);
         self.window = None;
     }
 

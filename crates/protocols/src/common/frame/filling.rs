@@ -5,13 +5,10 @@ use super::Frame;
 use super::hooks::Framed;
 use crate::common::pace::Demand;
 use crate::common::timer::Timer;
-use pentarchy_core::ids::{ClientId, Slot};
+use pentarchy_core::ids::Slot;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Delay, Effects};
-
-/// Stands for whoever waits for slots that nobody asked for.
-const NOBODY: ClientId = ClientId([0; 32]);
 
 impl<C: Framed> Frame<C> {
     /// Whether anything follows from [`Input::Fill`](pentarchy_core::ports::replica::Input::Fill).
@@ -36,7 +33,9 @@ impl<C: Framed> Frame<C> {
         }
         self.fill = self.fill.max(slot);
         if decided && self.may_demand() {
-            self.fill_demand = Some((slot, Demand { since: self.now, work: self.pace.work() }));
+            // One at a time: whoever runs far ahead elsewhere must not make this primary look slow.
+            let demand = Demand { since: self.now, work: self.pace.work() };
+            self.fill_demand = Some((self.executed.next(), demand));
         }
         self.arm_fill_timer(out);
     }
@@ -46,7 +45,7 @@ impl<C: Framed> Frame<C> {
         if let Some((slot, demand)) = self.fill_demand {
             let done = self.executed >= slot;
             if done || is_due {
-                self.pace.note(NOBODY, Some(demand), self.now);
+                self.pace.note_filled(demand, self.now);
             }
             self.fill_demand = self.fill_demand.filter(|_| !done);
         }

@@ -113,7 +113,7 @@ pub struct Frame<C: Framed> {
     pub fill_timer: Option<Slot>,
     /// Whether it has run out.
     pub is_unfilled: bool,
-    /// Up to where the primary was to fill, and since when it can know.
+    /// The slot that the primary was to fill next, and since when it can know.
     pub fill_demand: Option<(Slot, Demand)>,
 
     /// How fast the primary is.
