@@ -42,6 +42,8 @@ pub struct Pillars<P: Pillar> {
     pub(super) wishes: Vec<Wishes>,
     /// The highest row whose state is vouched for, if execution has not come to it.
     pub(super) promised: Option<(Slot, Digest)>,
+    /// Whether to look, once execution has gone as far as it can, if that state is to be fetched.
+    pub(super) seeks: bool,
     /// The last row up to which something was given up that a pillar had decided.
     pub(super) given_up: Slot,
     /// The last row that the host was told to be stable.
@@ -111,6 +113,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
             merge: Merge::new(rows, executed),
             wishes: (0..count).map(|_| Wishes::default()).collect(),
             promised: None,
+            seeks: false,
             given_up: Slot(0),
             stable: rows.base(),
             installed: rows.base(),

@@ -82,6 +82,9 @@ impl<P: Pillar> Pillars<P> {
                 Next::Checkpoint(slot) => out.output(Output::Checkpoint { slot }),
             });
             self.keep_promise(out);
+            if core::mem::take(&mut self.seeks) {
+                self.fetch_promised(out);
+            }
             self.fill_gaps();
             let Some((pillar, input)) = self.inward.pop_front() else { return };
             self.feed(pillar, Event::Input(input), out);
@@ -148,7 +151,7 @@ impl<P: Pillar> Pillars<P> {
         let known = self.promised.map_or(self.stable, |(row, _)| row);
         if row > known.max(self.stable) {
             self.promised = Some((row, state));
-            self.fetch_promised(out);
+            self.seeks = true;
             self.keep_promise(out);
         }
     }
@@ -208,7 +211,7 @@ impl<P: Pillar> Pillars<P> {
         }
         wishes.rows.insert(row, (state, from));
         out.output(Output::Fetch { slot: self.merge.rows.end(row), state, from });
-        self.fetch_promised(out);
+        self.seeks = true;
     }
 
     /// The host says something.
@@ -260,6 +263,6 @@ impl<P: Pillar> Pillars<P> {
                 out.output(Output::Fetch { slot: rows.end(*row), state: *state, from: *from });
             }
         }
-        self.fetch_promised(out);
+        self.seeks = true;
     }
 }
