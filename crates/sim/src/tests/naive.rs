@@ -166,7 +166,12 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
                     out.output(Output::Stable { slot, state });
                 }
             }
-            Event::Input(Input::Installed { .. } | Input::Wanted { .. })
+            Event::Input(
+                Input::Installed { .. }
+                | Input::Wanted { .. }
+                | Input::Fill { .. }
+                | Input::KeepAgain,
+            )
             | Event::Client(..)
             | Event::Timeout(_) => {}
         }
