@@ -6,6 +6,7 @@ mod check;
 mod fuzz;
 mod instructions;
 mod spec;
+mod spec_runs;
 mod tcb;
 mod tidy;
 mod tree;
@@ -31,6 +32,9 @@ usage: cargo xtask <command>
                                     there, and compares with docs/instructions.md, or renews it
   spec                              checks the specification of Hybster with TLC; needs Java and
                                     Python
+  spec --runs N [--mutant NAME]     has TLC follow what replicas did in simulated worlds of N
+                                    seeds; with a seeded bug it is to refuse some. NAME may be
+                                    `all`: those of which that is claimed
   tidy                              the rules that no other tool knows
   tcb                               counts the lines of the trusted devices";
 
@@ -65,7 +69,16 @@ fn run() -> Result<(), Failure> {
             let bless = arguments.contains("--bless");
             finish(arguments).and_then(|()| instructions::run(&root, bless))
         }
-        Some("spec") => finish(arguments).and_then(|()| spec::spec(&root)),
+        Some("spec") => {
+            let usage = |error: pico_args::Error| format!("{error}\n\n{USAGE}");
+            let seeds: Option<u64> = arguments.opt_value_from_str("--runs").map_err(usage)?;
+            let mutant: Option<String> = arguments.opt_value_from_str("--mutant").map_err(usage)?;
+            finish(arguments)?;
+            match seeds {
+                Some(seeds) => spec_runs::runs(&root, seeds, mutant.as_deref()),
+                None => spec::spec(&root),
+            }
+        }
         Some("tidy") => finish(arguments).and_then(|()| tidy::tidy(&root)),
         Some("tcb") => finish(arguments).and_then(|()| tcb::tcb(&root)),
         Some("help") => {

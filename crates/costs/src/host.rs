@@ -6,7 +6,7 @@ use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, View};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::REPLY_WHOLE_BYTES;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Place, Reply, ToClient, ToReplica};
@@ -240,7 +240,7 @@ impl Host {
             }
             Output::Checkpoint { slot } => {
                 let state = self.executor.checkpoint();
-                self.step(CoreEvent::Input(Input::Checkpointed { slot, state }));
+                self.checkpointed(slot, state);
             }
             Output::Stable { slot, .. } => self.executor.stable(slot),
             Output::Admit { .. }
@@ -252,6 +252,17 @@ impl Host {
             | Output::Entered { .. }
             | Output::Diverged { .. } => panic!("nothing goes wrong in here: {output:?}"),
         }
+    }
+
+    /// The digest of the last state that was cut; none is a zero.
+    #[must_use]
+    pub fn state(&self) -> Digest {
+        self.executor.latest().map(|snapshot| snapshot.digest).unwrap_or_default()
+    }
+
+    /// Tells the core the digest of the state after a slot.
+    pub fn checkpointed(&mut self, slot: Slot, state: Digest) {
+        self.step(CoreEvent::Input(Input::Checkpointed { slot, state }));
     }
 
     /// Encodes the results for their clients.
@@ -277,6 +288,11 @@ impl Host {
     /// What is to be sent to replicas.
     pub fn to_peers(&mut self) -> impl Iterator<Item = (ReplicaId, &mut Queue)> {
         self.to_peers.iter_mut().map(|(id, queue)| (*id, queue))
+    }
+
+    /// Forgets what is to be sent.
+    pub fn drop_outgoing(&mut self) {
+        self.to_peers.values_mut().chain(self.to_clients.values_mut()).for_each(Queue::clear);
     }
 
     /// What is to be sent to clients.
@@ -356,12 +372,13 @@ fn results(
     replies: Vec<Reply>,
 ) -> [Option<ToClient>; 2] {
     let (replies, digests) = telling.split(client, replies);
-    let (some, others, view) = (!replies.is_empty(), !digests.is_empty(), View(0));
+    let (some, others) = (!replies.is_empty(), !digests.is_empty());
+    let (view, primary) = (View(0), ReplicaId(0));
     let (whole, digests) = match place {
         None => (ToClient::Replies { view, replies }, ToClient::Digests { view, digests }),
         Some(place) => (
-            ToClient::Speculative { place, replies },
-            ToClient::SpeculativeDigests { place, digests },
+            ToClient::Speculative { primary, place, replies },
+            ToClient::SpeculativeDigests { primary, place, digests },
         ),
     };
     [some.then_some(whole), others.then_some(digests)]

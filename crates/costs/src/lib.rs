@@ -1,23 +1,29 @@
-//! What a request costs, counted and not timed: a whole group of real cores in one thread, without
-//! sockets, whose every piece of work goes through a [`Probe`].
+//! What a request costs: a whole group of real cores in one thread, without sockets, whose every
+//! piece of work goes through a [`Probe`].
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`host`] | one replica: core, executor and buffers, as any host puts them |
 //! | [`client`] | one client of it |
 //! | [`group`] | all of them, in steps in which every message takes equally long |
+//! | [`real`] | real keys, counters and channels |
 //! | [`stand_in`] | keys that only count, for instruction counts without cryptography |
+//! | [`ordering`] | one replica's ordering alone, from a recording |
+//! | [`model`] | groups on more cores than there are here, in virtual time |
 //!
-//! Two things use it. The tests in here run it with real keys, channels and counters, and compare
+//! Three things use it. The tests in here run it with real keys, channels and counters, and compare
 //! operations and messages with the formulas in `docs/costs.md`. The binary `instructions` runs it
 //! with keys that do nothing under callgrind; `cargo xtask instructions` compares what that counts
-//! with `docs/instructions.md`.
+//! with `docs/instructions.md`. And `bench ordering` and `bench model` time what it does.
 
 #![forbid(unsafe_code)]
 
 pub mod client;
 pub mod group;
 pub mod host;
+pub mod model;
+pub mod ordering;
+pub mod real;
 pub mod stand_in;
 
 use pentarchy_core::Bytes;

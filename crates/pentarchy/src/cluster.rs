@@ -3,7 +3,7 @@
 use crate::config::Durability;
 use crate::data::DataFolder;
 use crate::generate::{GroupOptions, NewCluster, ReplicaSecrets};
-use crate::node::{self, StartError, Taken};
+use crate::node::{self, StartError, Taken, Trusted};
 use crate::protocols;
 use crate::{Client, RequestMode};
 use pentarchy_core::protocol::Timeouts;
@@ -182,9 +182,9 @@ impl LocalCluster {
         (device, storage, listen): (DeviceIdentity, Option<Storage>, Listen),
         service: Box<dyn Service>,
     ) -> Result<(Running, Watch), StartError> {
-        let group_secret = self.group_secret.clone();
+        let trusted = Trusted::Here(self.group_secret.clone());
         let secrets = ReplicaSecrets { key: self.keys[usize::from(id)].clone(), device };
-        let taken = Taken { secrets, group_secret, storage, states: None };
+        let taken = Taken { secrets, trusted, storage, states: None };
         let addresses = self.addresses.clone();
         let replica = node::replica(&self.config, id, taken, addresses, listen, service)?;
         let watch = replica.watch();

@@ -1,6 +1,7 @@
 //! A new cluster: fresh keys for everyone, and the files that carry them to where they belong.
 
-use crate::config::{Admission, ClusterConfig, ConfigError, Durability, LOG_MIB, ReplicaEntry};
+use crate::config::ReplicaEntry;
+use crate::config::{Admission, ClusterConfig, ConfigError, CounterPlace, Durability, LOG_MIB};
 use crate::files;
 use pentarchy_core::ids::GroupId;
 use pentarchy_core::protocol::{Timeouts, Tuning};
@@ -20,6 +21,8 @@ pub struct GroupOptions {
     pub request_auth: RequestMode,
     /// What outlives a replica's process.
     pub durability: Durability,
+    /// Where the trusted counters are.
+    pub counter: CounterPlace,
     /// How long everyone waits.
     pub timeouts: Timeouts,
     /// Whether only the clients made here are admitted.
@@ -36,6 +39,7 @@ impl Default for GroupOptions {
             f: 1,
             request_auth: RequestMode::Signature,
             durability: Durability::default(),
+            counter: CounterPlace::default(),
             timeouts: Timeouts::default(),
             closed: false,
             gateways: 1,
@@ -103,6 +107,7 @@ impl NewCluster {
             request_auth: options.request_auth,
             session_key,
             durability: options.durability,
+            counter: options.counter,
             log_mib: LOG_MIB,
             timeouts: options.timeouts,
             tuning: Tuning::default(),

@@ -1,6 +1,6 @@
 //! From a [`ClusterConfig`] and secrets to something that runs.
 
-use crate::config::{Admission, ClusterConfig};
+use crate::config::{Admission, ClusterConfig, CounterPlace};
 use crate::data::{DataError, DataFolder, new_life};
 use crate::generate::ReplicaSecrets;
 use crate::protocols;
@@ -16,16 +16,23 @@ use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::request_auth::{BadMemberKey, BadSessionKey, ClientSigner};
 use pentarchy_crypto::secret_file::SecretFileError;
-use pentarchy_crypto::verifier::{BadVerifier, GroupVerifier, RequestMode, UsigCheck};
+use pentarchy_crypto::verifier::{
+    BadVerifier, GroupVerifier, RequestMode, SessionCheck, UsigCheck,
+};
 use pentarchy_protocols::Entry;
 use pentarchy_replica::{
     Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, States, Storage,
 };
 use pentarchy_trusted::backend::in_process::BadDevice;
+use pentarchy_trusted::backend::process::question::Device;
+use pentarchy_trusted::backend::process::{BadProcess, UsigProcess};
 use pentarchy_trusted::identity::{DeviceIdentity, TakeError};
-use pentarchy_trusted::{Check, InProcess, OrderCheck, OrderCounter, Sessions, session, usig};
+use pentarchy_trusted::{
+    Check, CounterProcess, InProcess, OrderCheck, OrderCounter, session, usig,
+};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 /// Why a part of a cluster cannot be started.
@@ -65,6 +72,9 @@ pub enum StartError {
     /// The trusted device cannot be made.
     #[error(transparent)]
     Device(#[from] BadDevice),
+    /// The trusted device's process cannot be started.
+    #[error(transparent)]
+    Counter(#[from] BadProcess),
     /// A key in the configuration is unusable.
     #[error(transparent)]
     MemberKey(#[from] BadMemberKey),
@@ -101,18 +111,37 @@ pub enum StartError {
 pub struct Taken {
     /// Its key and its device.
     pub secrets: ReplicaSecrets,
-    /// What the group's devices share.
-    pub group_secret: GroupSecret,
+    /// What the group's devices share, or the process that holds it.
+    pub trusted: Trusted,
     /// Where it keeps what it says, if it does.
     pub storage: Option<Storage>,
     /// Where it keeps states for its next life, if that is all.
     pub states: Option<States>,
 }
 
+/// Where a replica's trusted counter is, with what it rests on.
+pub enum Trusted {
+    /// In this process, under the group's secret.
+    Here(GroupSecret),
+    /// In this process, which has read the secret. When it fails the replica has to end
+    /// ([`CounterProcess::is_well`]).
+    Apart(Arc<CounterProcess>),
+}
+
+/// The subcommand by which this program is the process of a trusted counter.
+pub const COUNTER_COMMAND: &str = "counter";
+
+/// The file of the group's secret in a folder of keys.
+const GROUP_SECRET: &str = "group-secret";
+
 /// Reads a replica's secrets from its folder. Without a data folder this **uses up its device's
 /// identity**: when this replica is started from this folder again, it has forgotten what it
 /// promised, and so it gets a device that begins a new life. The replica then asks the group to
 /// admit it. With a data folder that holds what this replica said it goes on as whom it was.
+///
+/// With [`CounterPlace::Process`] the group's secret is not read here: this starts the program in
+/// which it runs a second time, as `counter FILE`, and a program other than `pentarchy` has to do
+/// there what that does: [`serve`](pentarchy_trusted::backend::process::serve::serve).
 ///
 /// # Errors
 /// [`StartError`]; a configuration that no replica can run under, and a file that is missing or
@@ -135,8 +164,15 @@ pub fn take_secrets(
     }
     // For its check of every member's key: what follows uses the identity up.
     ClientSigner::macs(key.clone(), &membership)?;
-    let group_secret = GroupSecret::load(&folder.join("group-secret"))?;
-    check_session_key(config, &group_secret)?;
+    let secret = folder.join(GROUP_SECRET);
+    let here = match config.counter {
+        CounterPlace::InProcess => {
+            let secret = GroupSecret::load(&secret)?;
+            check_session_key(config, || Ok(session::public_key(secret.as_bytes())))?;
+            Some(secret)
+        }
+        CounterPlace::Process => None,
+    };
     let (device, storage, states) = match data()? {
         None => (new_life(config, folder, member)?, None, None),
         Some(data) if data.keeps_only_states() => {
@@ -148,15 +184,42 @@ pub fn take_secrets(
             (device, Some(kept), None)
         }
     };
-    Ok(Taken { secrets: ReplicaSecrets { key, device }, group_secret, storage, states })
+    let trusted = match here {
+        Some(secret) => Trusted::Here(secret),
+        None => Trusted::Apart(counter_process(config, ReplicaId(id), &device, &secret)?),
+    };
+    Ok(Taken { secrets: ReplicaSecrets { key, device }, trusted, storage, states })
 }
 
-/// Whether the devices' key that clients find in the configuration is that of this secret.
-fn check_session_key(config: &ClusterConfig, secret: &GroupSecret) -> Result<(), StartError> {
+/// Starts the process of a replica's counter.
+fn counter_process(
+    config: &ClusterConfig,
+    me: ReplicaId,
+    identity: &DeviceIdentity,
+    secret: &Path,
+) -> Result<Arc<CounterProcess>, StartError> {
+    let entry = protocol(config)?;
+    let first = config.membership();
+    let device = match entry.rules.counter {
+        Counter::Usig => Device::Usig,
+        Counter::Trinx => Device::Trinx(first.lane.pillars.into()),
+        Counter::Unbound => return Err(StartError::Protocol(entry.rules.name.to_owned())),
+    };
+    let mut program = Command::new(std::env::current_exe()?);
+    program.arg(COUNTER_COMMAND).arg(secret);
+    let epoch = (first.group, first.epoch);
+    let process = CounterProcess::start(program, device, epoch, me, identity)?;
+    check_session_key(config, || process.session_key().map_err(|_| BadProcess::Silent))?;
+    Ok(process)
+}
+
+/// Whether the devices' key that clients find in the configuration is theirs.
+fn check_session_key(
+    config: &ClusterConfig,
+    devices: impl FnOnce() -> Result<[u8; 32], BadProcess>,
+) -> Result<(), StartError> {
     match (config.request_auth, config.session_key) {
-        (RequestMode::Session, Some(key)) if key == session::public_key(secret.as_bytes()) => {
-            Ok(())
-        }
+        (RequestMode::Session, Some(key)) if key == devices()? => Ok(()),
         (RequestMode::Session, Some(_)) => Err(StartError::OtherSessionKey),
         (RequestMode::Session, None) => Err(StartError::NoSessionKey),
         (RequestMode::Signature | RequestMode::Mac, _) => Ok(()),
@@ -181,20 +244,25 @@ pub fn replica(
     listen: Listen,
     service: Box<dyn Service>,
 ) -> Result<Replica, StartError> {
-    let Taken { secrets, group_secret, storage, states } = taken;
+    let Taken { secrets, trusted, storage, states } = taken;
     let ReplicaSecrets { key, device } = secrets;
     let entry = protocol(config)?;
     let membership = Arc::new(config.membership());
     membership.check(&entry.rules)?;
-    check_session_key(config, &group_secret)?;
+    let counter_process = match &trusted {
+        Trusted::Here(secret) => {
+            check_session_key(config, || Ok(session::public_key(secret.as_bytes())))?;
+            None
+        }
+        Trusted::Apart(process) => process.id(),
+    };
     let me = ReplicaId(id);
     let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
-    let secret = group_secret.as_bytes();
-    let (counters, check) = trusted_counters(&entry.rules, &membership, me, device, secret)?;
+    let (counters, check) = trusted_counters(&entry.rules, &membership, me, device, &trusted)?;
     let requests = match config.request_auth {
         RequestMode::Session => {
-            let sessions = check.sessions(&membership, secret).ok_or(StartError::NoSessionKey)?;
-            Requests::Session(Arc::new(sessions))
+            let sessions = check.sessions(&membership, &trusted);
+            Requests::Session(sessions.ok_or(StartError::NoSessionKey)?)
         }
         mode => Requests::Mode(mode),
     };
@@ -209,7 +277,7 @@ pub fn replica(
     };
     // Later memberships have the same keys, so what can be checked once can be checked always.
     epochs.try_verifier(&membership)?;
-    Ok(Replica::new(ReplicaConfig {
+    let replica = Replica::new(ReplicaConfig {
         me,
         addresses,
         listen,
@@ -226,33 +294,48 @@ pub fn replica(
         storage,
         states,
         membership,
-    })?)
+    })?;
+    Ok(replica.with_counter_process(counter_process))
 }
 
-/// The devices that a protocol rests on, in this process, and what checks those of others. There
-/// are none for rules that are not safe.
+/// The devices that a protocol rests on, and what checks those of others. There are none for rules
+/// that are not safe.
 fn trusted_counters(
     rules: &Rules,
     membership: &Membership,
     me: ReplicaId,
     identity: DeviceIdentity,
-    group_secret: &[u8; 32],
+    trusted: &Trusted,
 ) -> Result<(Vec<Box<dyn Usig>>, CounterCheck), StartError> {
-    Ok(match rules.counter {
-        Counter::Usig => {
-            let usig = InProcess::open(membership, me, identity, Some(group_secret))?;
+    let count = membership.lane.pillars;
+    Ok(match (rules.counter, trusted) {
+        (Counter::Usig, Trusted::Here(secret)) => {
+            let usig = InProcess::open(membership, me, identity, Some(secret.as_bytes()))?;
             let check = CounterCheck::Usig(usig.check());
             (vec![Box::new(usig)], check)
         }
-        Counter::Trinx => {
-            let (secret, count) = (Some(group_secret), membership.lane.pillars);
-            let orders = OrderCounter::open_all(membership, me, &identity, secret, count)?;
-            let check = CounterCheck::Trinx(Arc::new(OrderCheck::new(group_secret, membership)));
-            let boxed = |order| -> Box<dyn Usig> { Box::new(order) };
-            (orders.into_iter().map(boxed).collect(), check)
+        (Counter::Usig, Trusted::Apart(process)) => {
+            let usig = UsigProcess::new(process.clone(), membership);
+            let check = CounterCheck::Usig(usig.check());
+            (vec![Box::new(usig)], check)
         }
-        Counter::Unbound => return Err(StartError::Protocol(rules.name.to_owned())),
+        (Counter::Trinx, Trusted::Here(secret)) => {
+            let secret = secret.as_bytes();
+            let orders = OrderCounter::open_all(membership, me, &identity, Some(secret), count)?;
+            let check = CounterCheck::Trinx(Arc::new(OrderCheck::new(secret, membership)));
+            (boxed(orders), check)
+        }
+        (Counter::Trinx, Trusted::Apart(process)) => {
+            let orders = OrderCounter::apart_all(process, membership, count);
+            let check = OrderCheck::apart(process.clone(), membership);
+            (boxed(orders), CounterCheck::Trinx(Arc::new(check)))
+        }
+        (Counter::Unbound, _) => return Err(StartError::Protocol(rules.name.to_owned())),
     })
+}
+
+fn boxed<U: Usig + 'static>(counters: Vec<U>) -> Vec<Box<dyn Usig>> {
+    counters.into_iter().map(|counter| -> Box<dyn Usig> { Box::new(counter) }).collect()
 }
 
 /// Checks certificates of one kind of device.
@@ -270,13 +353,20 @@ impl CounterCheck {
     }
 
     /// What devices of every kind have in common: the tags of clients.
-    fn sessions(&self, membership: &Membership, group_secret: &[u8; 32]) -> Option<Sessions> {
-        match self {
-            Self::Usig(check) => check.sessions(membership),
-            Self::Trinx(_) => {
-                Check::mac(group_secret, usig::context(&membership.domain())).sessions(membership)
+    fn sessions(
+        &self,
+        membership: &Membership,
+        trusted: &Trusted,
+    ) -> Option<Arc<dyn SessionCheck>> {
+        let sessions = match (trusted, self) {
+            (Trusted::Apart(process), _) => return Some(process.clone()),
+            (Trusted::Here(_), Self::Usig(check)) => check.sessions(membership)?,
+            (Trusted::Here(secret), Self::Trinx(_)) => {
+                let context = usig::context(&membership.domain());
+                Check::mac(secret.as_bytes(), context).sessions(membership)?
             }
-        }
+        };
+        Some(Arc::new(sessions))
     }
 }
 
@@ -296,7 +386,7 @@ enum Requests {
     /// Without the device.
     Mode(RequestMode),
     /// By the device, which keeps the clients' keys through all epochs.
-    Session(Arc<Sessions>),
+    Session(Arc<dyn SessionCheck>),
 }
 
 impl Epochs {

@@ -30,6 +30,7 @@ pub mod pillars;
 pub mod unreplicated;
 pub mod zyzzyva;
 
+use crate::common::confirming_client::ConfirmingClient;
 use crate::common::voting_client::VotingClient;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -41,8 +42,8 @@ use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::protocol::{BadRecord, Protocol, Rules, Setup, Timeouts};
 use pentarchy_core::quorum::Quorums;
 use pillars::{Pillar, Pillars};
-use zyzzyva::table::{AGREED, FIVE, PLAIN, PRINTED, THREE};
-use zyzzyva::{Zyzzyva, ZyzzyvaClient};
+use zyzzyva::table::{AGREED, FIVE, PLAIN, PRINTED, THREE, Table};
+use zyzzyva::{Proving, Zyzzyva};
 
 /// Starts a replica core; its first effects are appended.
 pub type Start = fn(Setup, &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore>;
@@ -314,9 +315,11 @@ fn agreed_client(start: ClientStart) -> Box<dyn ClientCore> {
 }
 
 fn zyzzyva_client<const KIND: usize>(start: ClientStart) -> Box<dyn ClientCore> {
-    Box::new(ZyzzyvaClient::new(KIND, start.group, voting(start)))
+    let rules = Proving(Table::new(KIND, start.group));
+    Box::new(ConfirmingClient::new(rules, start.group.n, voting(start)))
 }
 
 fn minzyzzyva_client(start: ClientStart) -> Box<dyn ClientCore> {
-    Box::new(minbft::MinZyzzyvaClient::new(start.group, voting(start)))
+    let rules = minbft::Settling(start.group);
+    Box::new(ConfirmingClient::new(rules, start.group.n, voting(start)))
 }

@@ -53,6 +53,8 @@ pub struct Replica {
     me: ReplicaId,
     life: Life,
     faults: Option<FaultSwitch>,
+    /// Of its trusted counter, if that is another one than this.
+    counter_process: Option<u32>,
     /// When the core was last told that a round is over.
     round_ms: u64,
     ready: Vec<usize>,
@@ -117,6 +119,7 @@ impl Replica {
             me,
             life,
             faults: None,
+            counter_process: None,
             round_ms: 0,
             ready: Vec::new(),
             messages: Vec::new(),
@@ -141,6 +144,13 @@ impl Replica {
     #[must_use]
     pub fn watch(&self) -> Watch {
         self.watch.clone()
+    }
+
+    /// Says in its status in which process its trusted counter is, if that is another one.
+    #[must_use]
+    pub fn with_counter_process(mut self, id: Option<u32>) -> Self {
+        self.counter_process = id;
+        self
     }
 
     /// Has it misbehave as the switch says: for replicas that are there to be tried out.
@@ -372,6 +382,7 @@ impl Replica {
             group: hex(&membership.group.0),
             epoch: membership.epoch.0,
             incarnation: self.life.incarnation.0,
+            counter_process: self.counter_process,
             fault: (self.unit.fault != Fault::None).then(|| self.unit.fault.to_string()),
             view: core.view.0,
             primary: core.primary.0,

@@ -6,7 +6,7 @@ use crate::unit::{Unit, request};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::executor::Notice;
-use pentarchy_core::ids::{ClientId, Slot};
+use pentarchy_core::ids::{ClientId, Slot, View};
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::request::Envelope;
@@ -39,8 +39,7 @@ impl Unit {
         if let Some(keeper) = &mut self.keeper {
             keeper.executed();
         }
-        let (me, n) = (self.me, self.executor.members());
-        let telling = Telling { me, n, whole_bytes: network.limits().whole_result_bytes };
+        let telling = self.telling(network);
         for (client, replies) in answers {
             self.answer_speculatively(client, place, replies, Some(telling), network);
         }
@@ -48,6 +47,21 @@ impl Unit {
             self.want(place.slot);
         }
         Ok(())
+    }
+
+    fn telling(&self, network: &Network) -> Telling {
+        let (me, n) = (self.me, self.executor.members());
+        Telling { me, n, whole_bytes: network.limits().whole_result_bytes }
+    }
+
+    /// What was speculated stands in another view: who waits for answers alike of all would wait
+    /// until it asks again.
+    pub fn restate(&mut self, view: View, network: &mut Network) {
+        let told = self.executor.restate(view);
+        let telling = self.telling(network);
+        for (client, place, replies) in told {
+            self.answer_speculatively(client, place, replies, Some(telling), network);
+        }
     }
 
     /// Somebody waits until this slot is final.
@@ -74,11 +88,14 @@ impl Unit {
                 Some(telling) => telling.split(&client, replies),
                 None => (replies, Vec::new()),
             };
+            let primary = self.succession.epochs.membership().primary(place.view);
             if !replies.is_empty() {
-                self.tell_client(client, ToClient::Speculative { place, replies }, network);
+                let told = ToClient::Speculative { primary, place, replies };
+                self.tell_client(client, told, network);
             }
             if !digests.is_empty() {
-                self.tell_client(client, ToClient::SpeculativeDigests { place, digests }, network);
+                let told = ToClient::SpeculativeDigests { primary, place, digests };
+                self.tell_client(client, told, network);
             }
         }
     }

@@ -32,6 +32,8 @@ pub struct StatusReport {
     pub epoch: u64,
     /// Life of its trusted counter.
     pub incarnation: u64,
+    /// The process of its trusted counter; none if that is this process.
+    pub counter_process: Option<u32>,
     /// How it misbehaves on command; none if it does not.
     pub fault: Option<String>,
     /// The view it is in or wants to enter.

@@ -409,7 +409,7 @@ impl Unit {
             | Output::Rollback { .. }
                 if self.ended.is_some() => {}
             output if self.keeper.as_ref().is_some_and(|keeper| keeper.drops(&output)) => {}
-            Output::Resumed { upto } => self.answers_from = upto,
+            Output::Resumed { upto } => self.answers_from = self.answers_from.max(upto),
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();
                 let (me, n) = (self.me, self.executor.members());
@@ -433,7 +433,7 @@ impl Unit {
             }
             Output::Commit { upto } => self.commit(upto, network)?,
             Output::Rollback { after } => self.roll_back(after)?,
-            Output::Restate { view } => self.executor.restate(view),
+            Output::Restate { view } => self.restate(view, network),
             Output::Tell { client, message } => self.tell_client(client, message, network),
             Output::Checkpoint { slot } => {
                 let mut state = self.executor.checkpoint();

@@ -597,14 +597,14 @@ impl ReplicaNode {
             | Output::Rollback { .. }
                 if self.is_over() => {}
             output if self.kept.as_ref().is_some_and(|kept| kept.drops(&output)) => {}
-            Output::Resumed { upto } => self.answers_from = upto,
+            Output::Resumed { upto } => self.answers_from = self.answers_from.max(upto),
             Output::Execute { slot, batch } => self.execute(slot, batch, out),
             Output::Speculate { slot, batch, view, history } => {
                 self.speculate(Place { view, slot, history }, batch, out);
             }
             Output::Commit { upto } => self.commit(upto, out),
             Output::Rollback { after } => self.roll_back(after, out),
-            Output::Restate { view } => self.executor.restate(view),
+            Output::Restate { view } => self.restate(view, out),
             Output::Tell { client, message } => self.tell(client, message, out),
             Output::Checkpoint { slot } => {
                 assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");

@@ -24,7 +24,8 @@ pub enum Action {
     Get,
     /// Sets the value; the result is the one before.
     Put(Bytes),
-    /// Adds to the value's end; the result is its new length and a checksum of it.
+    /// Adds to the value's end, or takes its place where both are too long. The result is the new
+    /// length and a checksum of both in any case, or nobody could tell which value it was.
     Append(Bytes),
     /// Sets the value if it is the expected one; the result is whether, and the one before.
     Cas {
@@ -127,12 +128,13 @@ pub fn apply(register: &mut Vec<u8>, action: &Action) -> Vec<u8> {
         Action::Get | Action::Tell { .. } => register.clone(),
         Action::Put(value) => core::mem::replace(register, value.to_vec()),
         Action::Append(value) => {
+            let sum = checksum(register.iter().chain(value));
             if !fits(register, value) {
                 register.clear();
             }
             register.extend_from_slice(value);
             let mut result = (register.len() as u32).to_le_bytes().to_vec();
-            result.extend_from_slice(&checksum(register.iter()).to_le_bytes());
+            result.extend_from_slice(&sum.to_le_bytes());
             result
         }
         Action::Cas { expected, new } => {
@@ -163,11 +165,10 @@ pub fn may_give(register: &[u8], action: &Action, result: &[u8]) -> bool {
         Action::Get | Action::Put(_) | Action::Tell { .. } => register == result,
         Action::Cas { .. } => result.get(1..) == Some(register),
         Action::Append(value) => {
-            let kept = if fits(register, value) { register } else { &[] };
-            let length = (kept.len() + value.len()) as u32;
+            let kept = if fits(register, value) { register.len() } else { 0 };
             let [a, b, c, d, sum @ ..] = result else { return false };
-            u32::from_le_bytes([*a, *b, *c, *d]) == length
-                && *sum == checksum(kept.iter().chain(value)).to_le_bytes()
+            u32::from_le_bytes([*a, *b, *c, *d]) as usize == kept + value.len()
+                && *sum == checksum(register.iter().chain(value)).to_le_bytes()
         }
         Action::Add(_) => true,
     }

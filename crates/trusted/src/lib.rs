@@ -20,6 +20,7 @@ pub mod trinx;
 pub mod usig;
 
 pub use backend::in_process::InProcess;
+pub use backend::process::CounterProcess;
 pub use backend::trinx_in_process::TrinxInProcess;
 pub use check::Check;
 pub use identity::DeviceIdentity;

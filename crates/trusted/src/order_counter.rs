@@ -11,6 +11,7 @@
 
 use crate::backend::Trinx;
 use crate::backend::in_process::BadDevice;
+use crate::backend::process::{CounterProcess, TrinxProcess};
 use crate::backend::trinx_in_process::TrinxInProcess;
 use crate::identity::DeviceIdentity;
 use crate::trinx::{
@@ -87,7 +88,14 @@ fn certificate(ui: &Ui) -> Option<trinx::Certificate> {
 #[derive(Clone)]
 pub struct OrderCheck {
     context: Digest,
-    key: GroupKey,
+    key: Key,
+}
+
+/// The group's key, in this process or in another one.
+#[derive(Clone)]
+enum Key {
+    Here(GroupKey),
+    Apart(Arc<CounterProcess>),
 }
 
 impl OrderCheck {
@@ -95,7 +103,14 @@ impl OrderCheck {
     #[must_use]
     pub fn new(group_secret: &[u8; 32], membership: &Membership) -> Self {
         let context = trinx::context(&membership.group, membership.epoch);
-        Self { context, key: GroupKey::new(group_secret) }
+        Self { context, key: Key::Here(GroupKey::new(group_secret)) }
+    }
+
+    /// Has a device in another process check.
+    #[must_use]
+    pub fn apart(process: Arc<CounterProcess>, membership: &Membership) -> Self {
+        let context = trinx::context(&membership.group, membership.epoch);
+        Self { context, key: Key::Apart(process) }
     }
 
     /// The same for a later epoch of the group.
@@ -109,8 +124,10 @@ impl OrderCheck {
 impl UsigCheck for OrderCheck {
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         let by = InstanceId { replica, number: u16::from(ui.instance.0) };
-        certificate(ui)
-            .is_some_and(|it| trinx::is_certified(&self.key, &self.context, by, &it, digest))
+        certificate(ui).is_some_and(|it| match &self.key {
+            Key::Here(key) => trinx::is_certified(key, &self.context, by, &it, digest),
+            Key::Apart(process) => process.check_trinx(&self.context, by, it, digest),
+        })
     }
 }
 
@@ -163,11 +180,24 @@ impl OrderCounter<Arc<Mutex<TrinxInProcess>>> {
         let device = TrinxInProcess::initialise(secret, epoch, me, identity, count.into());
         let device = Arc::new(Mutex::new(device.ok_or(BadDevice::WrongKind)?));
         let check = OrderCheck::new(secret, membership);
-        let counter = |number| Self {
-            instance: Instance(number),
-            ..Self::over(device.clone(), check.clone())
-        };
-        Ok((0..count).map(counter).collect())
+        let over = |number| Self::over_instance(device.clone(), Instance(number), check.clone());
+        Ok((0..count).map(over).collect())
+    }
+}
+
+impl OrderCounter<TrinxProcess> {
+    /// So many instances of a replica, in the process that was started for them, in the epoch of
+    /// this membership.
+    #[must_use]
+    pub fn apart_all(
+        process: &Arc<CounterProcess>,
+        membership: &Membership,
+        count: u8,
+    ) -> Vec<Self> {
+        let check = OrderCheck::apart(process.clone(), membership);
+        let device = || TrinxProcess::new(process.clone());
+        let over = |number| Self::over_instance(device(), Instance(number), check.clone());
+        (0..count).map(over).collect()
     }
 }
 
@@ -175,7 +205,11 @@ impl<D: Trinx> OrderCounter<D> {
     /// Over the first instance of a device of any kind, whose certificates are checked that way.
     #[must_use]
     pub fn over(device: D, check: OrderCheck) -> Self {
-        Self { device, instance: Instance::FIRST, check: Arc::new(check) }
+        Self::over_instance(device, Instance::FIRST, check)
+    }
+
+    fn over_instance(device: D, instance: Instance, check: OrderCheck) -> Self {
+        Self { device, instance, check: Arc::new(check) }
     }
 
     /// Checks certificates without the counter, for a verifier on any thread.

@@ -5,7 +5,7 @@ use crate::tree::Tree;
 use toml::{Table, Value};
 
 /// Each crate and the crates that it may use. `ARCHITECTURE.md` has the picture.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     (
         "pentarchy",
         &[
@@ -20,6 +20,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "crypto",
             "io",
             "storage",
+            "costs",
             "core",
         ],
     ),
@@ -27,11 +28,12 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("replica", &["trusted", "crypto", "io", "storage", "core"]),
     ("client", &["crypto", "io", "core"]),
     ("sim", &["trusted", "storage", "core"]),
-    ("costs", &["protocols", "services", "io", "core"]),
+    ("costs", &["protocols", "services", "trusted", "crypto", "io", "core"]),
     ("protocols", &["core"]),
     ("services", &["core"]),
     ("store", &["core"]),
-    ("trusted", &["crypto", "core"]),
+    ("trusted", &["mailbox", "crypto", "core"]),
+    ("mailbox", &[]),
     ("io", &["core"]),
     ("storage", &["core"]),
     ("crypto", &["core"]),
@@ -39,12 +41,13 @@ const ARROWS: [(&str, &[&str]); 14] = [
 ];
 
 /// Crates whose foreign dependencies each need a line of reason in `ARCHITECTURE.md`.
-const INNER: [&str; 10] = [
+const INNER: [&str; 11] = [
     "core",
     "protocols",
     "services",
     "crypto",
     "trusted",
+    "mailbox",
     "sim",
     "io",
     "storage",
@@ -54,6 +57,9 @@ const INNER: [&str; 10] = [
 
 /// Crates without clock, thread, socket, file or randomness.
 const PURE: [&str; 3] = ["core", "protocols", "services"];
+
+/// The files that may switch the compiler's check for unsafe code off, for single functions.
+const UNSAFE: [&str; 1] = ["crates/mailbox/src/memory.rs"];
 
 /// Dependencies between our crates, and reasons for those on others.
 pub fn arrows(tree: &Tree) -> Vec<Finding> {
@@ -95,6 +101,21 @@ pub fn purity(tree: &Tree) -> Vec<Finding> {
         for line in ["#![no_std]", "#![forbid(unsafe_code)]"] {
             if !text.lines().any(|found| found == line) {
                 findings.push(Finding::new(&path, 0, format!("lacks {line}")));
+            }
+        }
+    }
+    findings
+}
+
+/// Unsafe code where it is known to be, and nowhere else.
+pub fn safety(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in tree.with_ending("rs") {
+        for (number, line) in (1..).zip(text.lines()) {
+            let switch =
+                ["allow", "expect"].iter().any(|it| line.contains(&format!("{it}(unsafe_")));
+            if switch && path.starts_with("crates/") && !UNSAFE.contains(&path) {
+                findings.push(Finding::new(path, number, "unsafe code; see UNSAFE in xtask"));
             }
         }
     }
@@ -165,5 +186,13 @@ mod tests {
             ("crates/services/src/lib.rs", pure),
         ]);
         assert_eq!(shown(&purity(&tree)), ["crates/protocols/src/lib.rs: lacks #![no_std]"]);
+    }
+
+    #[test]
+    fn unsafe_code_elsewhere_is_found() {
+        let switch = "//! Doc.\n#[expect(unsafe_code, reason = \"fast\")]\n";
+        let tree = Tree::of(&[(UNSAFE[0], switch), ("crates/core/src/wire.rs", switch)]);
+        let expected = ["crates/core/src/wire.rs:2: unsafe code; see UNSAFE in xtask"];
+        assert_eq!(shown(&safety(&tree)), expected);
     }
 }

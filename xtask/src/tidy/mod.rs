@@ -40,13 +40,14 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 9] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
     size::lines,
     size::functions,
     words::words,
     links::links,
     arrows::arrows,
     arrows::purity,
+    arrows::safety,
     protocols::protocols,
     limits::limits,
     mutants::mutants,

@@ -19,7 +19,7 @@ use crate::digest::Digest;
 use crate::ids::{ClientId, Slot, View};
 use crate::limits::SPECULATIVE_ASKS_MAX;
 use crate::mutant;
-use crate::ports::client::Place;
+use crate::ports::client::{Outcome, Place};
 use crate::request::Envelope;
 use crate::snapshot::Snapshot;
 use alloc::collections::VecDeque;
@@ -147,11 +147,34 @@ impl Executor {
         self.speculation = Some(speculation);
     }
 
-    /// What may be taken back stands in another view now.
-    pub const fn restate(&mut self, view: View) {
+    /// What may be taken back stands in another view now: what clients are to be told anew, those
+    /// results for which they have not declared that they have them.
+    pub fn restate(&mut self, view: View) -> Vec<(ClientId, Place, Vec<Reply>)> {
         if let Some(speculation) = &mut self.speculation {
             speculation.view = view;
         }
+        let mut told = Vec::new();
+        if mutant!("zyzzyva.other-view-not-told") {
+            return told;
+        }
+        for (slot, done) in self.speculation.iter().flat_map(Speculation::open) {
+            let place = Place { view, slot, history: done.history };
+            for envelope in &done.batch.envelopes {
+                let settled = envelope.requests.iter().zip(self.lookups(envelope));
+                let replies: Vec<Reply> = settled
+                    .filter_map(|(request, known)| match known {
+                        Lookup::Settled(outcome @ Outcome::Done(_)) => {
+                            Some(Reply { number: request.number, outcome })
+                        }
+                        Lookup::Settled(_) | Lookup::New => None,
+                    })
+                    .collect();
+                if !replies.is_empty() {
+                    told.push((envelope.client, place, replies));
+                }
+            }
+        }
+        told
     }
 
     /// The last slot that will not be taken back.

@@ -6,7 +6,8 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Millis, Slot, View};
-use pentarchy_core::ports::client::{Outcome, Place};
+use pentarchy_core::ports::client::{Outcome, Place, Reply};
+use pentarchy_core::request::{Draft, RequestAuth};
 use pentarchy_core::service::{Context, Event, SmallService, Whole};
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::wire::Malformed;
@@ -146,6 +147,39 @@ impl SmallService for Echo {
         self.0 = *bytes.first().ok_or(Malformed)?;
         Ok(())
     }
+}
+
+/// A view takes over what is not final. Its clients are told in which view it stands now, but for
+/// numbers below the floor that they declared since.
+#[test]
+fn clients_are_told_where_stands_what_they_may_wait_for() {
+    let mut executor = toy::fresh(toy::Toy::boxed());
+    for number in 1..=3 {
+        speculate(&mut executor, put(number, number as u8));
+    }
+    commit(&mut executor, 1);
+    let told = |executor: &mut Executor| {
+        let told = executor.restate(View(8)).into_iter();
+        let numbers = |(_, place, replies): (ClientId, Place, Vec<Reply>)| {
+            let numbers = replies.iter().map(|reply| reply.number).collect::<Vec<_>>();
+            (place.view, place.slot, numbers)
+        };
+        told.map(numbers).collect::<Vec<_>>()
+    };
+    let both = [(View(8), Slot(2), vec![2]), (View(8), Slot(3), vec![3])];
+    assert_eq!(told(&mut executor), both);
+    let envelope = &put(4, 4).envelopes[0];
+    let draft = Draft {
+        client: envelope.client,
+        floor: 3,
+        events: None,
+        requests: envelope.requests.clone(),
+    };
+    let envelope = draft.seal(RequestAuth::Signature([0; 64]));
+    let (time, digest) = (Millis(7), envelope.digest);
+    speculate(&mut executor, Batch { time, envelopes: vec![Arc::new(envelope)], digest });
+    let later = [(View(8), Slot(3), vec![3]), (View(8), Slot(4), vec![4])];
+    assert_eq!(told(&mut executor), later);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What the formulas of several protocols share.
 
-use crate::real::{Spent, group};
+use crate::ledger::Spent;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_costs::group::{Group, Sum, Traffic};
+use pentarchy_costs::real::group;
 use pentarchy_costs::{Node, Unwatched};
 use pentarchy_protocols::find;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,9 @@ pub const CHANNEL: usize = 1;
 const ENVELOPE: usize = 32 + 8 + 1 + 4 + 1 + 64;
 const REQUEST: usize = 8 + 4;
 pub const RESULT: usize = 8 + 1 + 4;
+
+/// Who is primary.
+pub const HINT: usize = 2;
 
 /// View, slot and history.
 pub const PLACE: usize = 8 + 8 + 32;
@@ -65,7 +69,7 @@ impl Batch {
     }
 
     pub fn speculative(self, count: usize) -> (&'static str, Sum) {
-        ("speculative", sum(count, 1 + PLACE + 4 + self.each * (RESULT + OPERATION)))
+        ("speculative", sum(count, 1 + HINT + PLACE + 4 + self.each * (RESULT + OPERATION)))
     }
 
     pub fn replies(self, count: usize) -> (&'static str, Sum) {

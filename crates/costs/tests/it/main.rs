@@ -1,10 +1,11 @@
 //! Operations and messages of a group with real keys, counters and channels.
 
 mod formulas;
+mod ledger;
 mod minbft;
 mod minzyzzyva;
 mod optimisations;
+mod ordering;
 mod pbft;
-mod real;
 mod telling;
 mod zyzzyva;

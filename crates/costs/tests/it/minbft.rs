@@ -4,7 +4,7 @@
 use crate::formulas::{
     Batch, CHANNEL, HEAD, OPERATION, PRIMARY, SIGNATURE, alone, backups, level, sum, traffic,
 };
-use crate::real::{Ledger, Spent};
+use crate::ledger::{Ledger, Spent};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::CHECKPOINT_SLOTS;
 use pentarchy_core::protocol::Delay;

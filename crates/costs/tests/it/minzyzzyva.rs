@@ -2,8 +2,8 @@
 //! paper's; whoever adds a message or a check has to change both.
 
 use crate::formulas::{Batch, OPERATION, PRIMARY, alone, backups, begun, sum, traffic};
+use crate::ledger::{Ledger, Spent};
 use crate::minbft::COMMIT;
-use crate::real::{Ledger, Spent};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_costs::{Node, Unwatched};
 
@@ -11,7 +11,7 @@ impl Batch {
     /// What the primary does, or a backup.
     fn minzyzzyva(self, is_primary: bool) -> Spent {
         let (others, e) = (2 * self.f as u64, self.envelopes as u64);
-        let usual = Spent { signatures_verified: e, hashes: 3 * e + 2, ..Spent::default() };
+        let usual = Spent { signatures_verified: e, hashes: 3 * e + 3, ..Spent::default() };
         match is_primary {
             true => {
                 Spent { usigs_created: 1, frames_sealed: others + e, frames_opened: e, ..usual }

@@ -2,11 +2,12 @@
 //! `docs/protocols/zyzzyva.md` is what this prints.
 
 use crate::formulas::{OPERATION, PRIMARY, alone};
-use crate::real::{Ledger, tuned};
+use crate::ledger::Ledger;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::{ENVELOPE_INLINE_BYTES, REPLY_WHOLE_BYTES};
 use pentarchy_core::protocol::Tuning;
 use pentarchy_costs::group::{Group, Sum, Traffic};
+use pentarchy_costs::real::tuned;
 use pentarchy_costs::{Node, Unwatched};
 use pentarchy_protocols::find;
 use std::collections::BTreeMap;

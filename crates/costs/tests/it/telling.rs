@@ -1,6 +1,6 @@
 //! What a long result costs: one replica tells it, the others its digest.
 
-use crate::formulas::{OPERATION, PLACE, RESULT, alone, begun, sum};
+use crate::formulas::{HINT, OPERATION, PLACE, RESULT, alone, begun, sum};
 use pentarchy_core::counter::Counter;
 use pentarchy_core::limits::REPLY_WHOLE_BYTES;
 use pentarchy_costs::group::Sum;
@@ -31,7 +31,7 @@ fn of_a_long_result_one_replica_tells_all_and_the_others_its_digest() {
     for (entry, f) in all.flat_map(|entry| [(entry, 1), (entry, 2)]) {
         let (n, speculative) = (entry.rules.replicas(f), entry.rules.speculative);
         let (names, head) = match speculative {
-            true => (("speculative", "speculative_digests"), 1 + PLACE + 4),
+            true => (("speculative", "speculative_digests"), 1 + HINT + PLACE + 4),
             false => (("replies", "digests"), 1 + 8 + 4),
         };
         let name = entry.rules.name;

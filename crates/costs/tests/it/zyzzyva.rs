@@ -5,7 +5,7 @@ use crate::formulas::{
     Batch, CHANNEL, HEAD, OPERATION, PLACE, PRIMARY, SIGNATURE, alone, backups, begun, level, sum,
     traffic,
 };
-use crate::real::{Ledger, Spent};
+use crate::ledger::{Ledger, Spent};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::CHECKPOINT_SLOTS;
 use pentarchy_core::protocol::Delay;

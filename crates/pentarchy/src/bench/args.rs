@@ -6,6 +6,8 @@ use super::conditions::{ConditionArgs, Load, PlannedCase, at_least_one};
 use super::faults::args::FaultBench;
 use super::protocols::ProtocolsArgs;
 use super::saturate::args::SaturateArgs;
+use super::scaling::model::ModelArgs;
+use super::scaling::ordering::OrderingArgs;
 use super::wan::WanArgs;
 use crate::cli::failure::{Failure, Outcome};
 use clap::{Args, Subcommand};
@@ -84,6 +86,10 @@ pub enum BenchCommand {
     Protocols(ProtocolsArgs),
     /// Compute the latency of all protocols over links of 1 to 50 ms, in virtual time
     Wan(WanArgs),
+    /// How much one replica orders, on one processor and on several, fed from memory
+    Ordering(OrderingArgs),
+    /// What groups with more processors would do, in virtual time with measured work
+    Model(ModelArgs),
     /// Tell whether a later result of `bench --json` differs from an earlier one
     Compare(CompareArgs),
 }

@@ -14,6 +14,7 @@
 //! | [`sample`], [`stats`] | what a measurement found; figures over repeats |
 //! | [`protocols`] | all protocols beside each other: `bench protocols` |
 //! | [`wan`] | latency over slow links, in virtual time: `bench wan` |
+//! | [`scaling`] | how far pillars go on side by side: `bench ordering`, `bench model` |
 //! | [`overload`] | what too much load costs: `bench overload` |
 //! | [`faults`] | what faults cost: `bench failover` and so on |
 //! | [`saturate`] | how much load is borne: `bench saturate` |
@@ -46,6 +47,7 @@ mod protocols;
 mod report;
 mod sample;
 mod saturate;
+mod scaling;
 mod stats;
 mod status;
 mod wan;
@@ -76,6 +78,8 @@ pub fn run(args: &BenchArgs) -> Outcome {
         Some(BenchCommand::Saturate(saturate)) => return saturate::run(saturate),
         Some(BenchCommand::Protocols(protocols)) => return protocols::run(protocols),
         Some(BenchCommand::Wan(wan)) => return wan::run(wan),
+        Some(BenchCommand::Ordering(ordering)) => return scaling::ordering::run(ordering),
+        Some(BenchCommand::Model(model)) => return scaling::model::run(model),
         Some(BenchCommand::Compare(compare)) => return compare::run(compare),
         None => {}
     }

@@ -1,6 +1,7 @@
 //! Every command and option, with its help text.
 
 use super::backup::args::{LogArgs, SnapshotArgs};
+use super::counter::{CounterArgs, CounterChoice};
 use super::faults::Harm;
 use super::sim::replay::ReplayArgs;
 use crate::bench::{BenchArgs, at_least_one};
@@ -46,6 +47,9 @@ pub enum Command {
     Init(InitArgs),
     /// Run one replica in the foreground
     Replica(ReplicaArgs),
+    /// Be a replica's trusted counter; replicas start this by themselves
+    #[command(hide = true)]
+    Counter(CounterArgs),
     /// Run a voting Redis gateway in the foreground
     Gateway(GatewayArgs),
     /// Ask every replica how it is
@@ -215,6 +219,9 @@ pub struct UpArgs {
     /// What outlives the replicas' processes
     #[arg(long, value_enum, default_value = "memory", value_name = "MODE")]
     pub durability: DurabilityChoice,
+    /// Where the trusted counters are
+    #[arg(long, value_enum, default_value = "in-process", value_name = "PLACE")]
+    pub counter: CounterChoice,
     /// Folder for keys and logs; made if absent
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
     pub data: PathBuf,
@@ -260,6 +267,9 @@ pub struct InitArgs {
     /// What outlives a replica's process
     #[arg(long, value_enum, default_value = "sync", value_name = "MODE")]
     pub durability: DurabilityChoice,
+    /// Where the trusted counters are
+    #[arg(long, value_enum, default_value = "in-process", value_name = "PLACE")]
+    pub counter: CounterChoice,
     /// Serve every client that can reach a replica, not only those whose keys are made here
     #[arg(long)]
     pub open: bool,
@@ -295,6 +305,9 @@ pub struct ReplicaArgs {
     /// What outlives the process, if it is not to be what the configuration says
     #[arg(long, value_enum, value_name = "MODE")]
     pub durability: Option<DurabilityChoice>,
+    /// Where the trusted counter is, if it is not to be where the configuration says
+    #[arg(long, value_enum, value_name = "PLACE")]
+    pub counter: Option<CounterChoice>,
     /// MiB that the log in that folder may have between checkpoints, if it is not to be what the
     /// configuration says
     #[arg(long, value_name = "MIB",

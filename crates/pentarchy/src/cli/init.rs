@@ -1,6 +1,7 @@
 //! `init`: keys and configuration for a cluster over several hosts.
 
 use super::args::{AuthChoice, GroupArgs, InitArgs};
+use super::counter::CounterChoice;
 use super::failure::{Failure, Outcome};
 use super::say;
 use pentarchy::config::check_address;
@@ -12,10 +13,12 @@ use std::collections::BTreeSet;
 /// Runs the command.
 pub fn run(args: &InitArgs) -> Outcome {
     check_hosts(args)?;
+    check_counter(args.counter, &args.group)?;
     let options = GroupOptions {
         closed: !args.open,
         gateways: usize::from(args.gateways),
         durability: args.durability.into(),
+        counter: args.counter.into(),
         ..group_options(&args.group)
     };
     let cluster = NewCluster::generate(&args.hosts, &options);
@@ -43,6 +46,17 @@ pub fn run(args: &InitArgs) -> Outcome {
         ));
     }
     say(&format!("  here: pentarchy status --config {out}/cluster.toml --key {out}/client.key"));
+    Ok(())
+}
+
+/// Whether there are counters to be put there.
+pub fn check_counter(place: CounterChoice, group: &GroupArgs) -> Outcome {
+    if place == CounterChoice::Process && !protocols::takes_sessions(&group.protocol) {
+        return Err(Failure::Usage(format!(
+            "{} has no trusted counters: leave --counter out",
+            group.protocol
+        )));
+    }
     Ok(())
 }
 

@@ -5,6 +5,7 @@ mod approach;
 pub mod args;
 mod backup;
 mod child_log;
+mod counter;
 mod demo;
 pub mod descriptors;
 mod down;
@@ -49,6 +50,7 @@ fn run_command(cli: Cli) -> Outcome {
         Command::Down(args) => down::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Replica(args) => replica::run(&args),
+        Command::Counter(args) => counter::run(&args),
         Command::Gateway(args) => gateway::run(&args),
         Command::Break(args) => faults::break_replica(&args),
         Command::Heal(args) => faults::heal_replicas(&args),

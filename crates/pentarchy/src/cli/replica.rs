@@ -9,6 +9,7 @@ use super::stop::stop_signal;
 use pentarchy::Service;
 use pentarchy::config::{ClusterConfig, Durability};
 use pentarchy::data::{DATA_FOLDER, DataFolder};
+use pentarchy::node::Trusted;
 use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
 use pentarchy::services::null::Null;
 use pentarchy::store::{Limits, Store};
@@ -27,6 +28,10 @@ const HONEST_SYNCS: u64 = 40;
 /// What a disk that fills up has room for: a segment of the log, and a few small states.
 const ROOM: u64 = 34 << 20;
 
+/// What a replica says that ends because its counter did.
+const COUNTER_LOST: &str = "the process of the trusted counter has ended or does not answer; \
+    started again, the replica has a counter that begins a new life";
+
 /// How often a replica that ended by itself is noticed, and its fault file is read.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -34,6 +39,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub fn run(args: &ReplicaArgs) -> Outcome {
     let mut config = ClusterConfig::load(&args.config)?;
     config.log_mib = args.log_mib.unwrap_or(config.log_mib);
+    config.counter = args.counter.map_or(config.counter, Into::into);
     let batch_requests = &mut config.tuning.batch_requests;
     *batch_requests = args.batch_requests.unwrap_or(*batch_requests);
     descriptors::raise();
@@ -52,6 +58,10 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     }
     let data = || data_folder(args, &config);
     let taken = node::take_secrets(&config, args.id, &args.keys, data).map_err(usage)?;
+    let counter = match &taken.trusted {
+        Trusted::Here(_) => None,
+        Trusted::Apart(process) => Some(process.clone()),
+    };
     let service = service(args)?;
     let replica = node::replica(&config, args.id, taken, addresses, listen, service);
     let mut replica = replica.map_err(usage)?;
@@ -66,7 +76,8 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     let running = replica.spawn().map_err(|error| {
         Failure::Internal(format!("cannot start the replica's thread: {error}"))
     })?;
-    while !running.is_finished() {
+    let counter_is_well = || counter.as_ref().is_none_or(|process| process.is_well());
+    while !running.is_finished() && counter_is_well() {
         match stop.recv_timeout(LOOK) {
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(path) = &args.faults {
@@ -76,7 +87,9 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    running.stop().map_err(|fatal| Failure::Internal(fatal.to_string()))
+    let lost = !counter_is_well();
+    running.stop().map_err(|fatal| Failure::Internal(fatal.to_string()))?;
+    if lost { Err(Failure::Internal(COUNTER_LOST.to_owned())) } else { Ok(()) }
 }
 
 fn service(args: &ReplicaArgs) -> Outcome<Box<dyn Service>> {

@@ -2,17 +2,18 @@
 //! the same files and starts the same processes.
 
 use super::args::{DATA_DEFAULT, DurabilityChoice, GroupArgs, LogFormat, UpArgs};
+use super::counter::CounterChoice;
 use super::failure::{Failure, Outcome};
 use super::faults::fault_file;
 use super::folder::{Held, Part, Running};
-use super::init::{group_options, replicas_needed};
+use super::init::{check_counter, group_options, replicas_needed};
 use super::probe;
 use super::stop::wait_for_end_of_leash;
 use super::supervisor::{Death, Supervisor, last_line};
 use super::table;
 use super::{complain, say};
 use pentarchy::RequestMode;
-use pentarchy::config::{ClusterConfig, Durability, request_mode_name};
+use pentarchy::config::{ClusterConfig, CounterPlace, Durability, request_mode_name};
 use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -41,6 +42,7 @@ const REPLICA_PORTS: std::ops::Range<u16> = 17_000..32_000;
 pub fn run(args: &UpArgs) -> Outcome {
     // Before anything is touched.
     let n = replicas_needed(&args.group)?;
+    check_counter(args.counter, &args.group)?;
     if args.detach {
         return detach(args);
     }
@@ -89,6 +91,7 @@ pub fn on_a_leash(
         timeout: 30,
         log_format: LogFormat::Text,
         durability,
+        counter: CounterChoice::InProcess,
         data: data.to_path_buf(),
         detach: false,
         background: true,
@@ -121,6 +124,7 @@ fn in_background(args: &UpArgs) -> Outcome<Child> {
         .args(["--timeout", &args.timeout.to_string()])
         .args(["--log-format", args.log_format.name()])
         .args(["--durability", Durability::from(args.durability).name()])
+        .args(["--counter", CounterPlace::from(args.counter).name()])
         .args(["--request-auth", request_mode_name(args.group.request_auth.into()), "--data"])
         .arg(&args.data)
         .args(args.leash.then_some("--leash"))
@@ -230,7 +234,8 @@ fn start(
         Some(config) => config.replicas.into_iter().map(|replica| replica.address).collect(),
         None => {
             let durability = args.durability.into();
-            let options = GroupOptions { durability, ..group_options(&args.group) };
+            let counter = args.counter.into();
+            let options = GroupOptions { durability, counter, ..group_options(&args.group) };
             NewCluster::generate(replicas, &options).write(&args.data)?;
             replicas.to_vec()
         }
@@ -299,10 +304,12 @@ fn start_replicas(
         let config = args.data.join("cluster.toml");
         let (config, folder) = (text(&config)?, text(&folder)?);
         let id = id.to_string();
+        // Also of a cluster that was made with another one.
+        let counter = ["--counter", CounterPlace::from(args.counter).name()];
         let faults = fault_file(&args.data.join(format!("replica-{id}")));
         let arguments = ["replica", "--leash", "--config", config, "--id", &id, "--keys", folder];
         let arguments = [&arguments[..], &["--faults", text(&faults)?]].concat();
-        let arguments = [&arguments[..], &sight(args, metrics)].concat();
+        let arguments = [&arguments[..], &sight(args, metrics), &counter].concat();
         supervisor.start(part, log, &arguments)?;
     }
     Ok(())

@@ -19,6 +19,8 @@ pub struct File {
     #[serde(default)]
     pub durability: Option<Spanned<String>>,
     #[serde(default)]
+    pub counter: Option<Spanned<String>>,
+    #[serde(default)]
     pub log_mib: Option<Spanned<u64>>,
     #[serde(default)]
     pub timeouts: TimeoutsTable,

@@ -46,6 +46,8 @@ pub struct ClusterConfig {
     pub session_key: Option<[u8; 32]>,
     /// What outlives a replica's process.
     pub durability: Durability,
+    /// Where the trusted counters are. May differ from replica to replica.
+    pub counter: CounterPlace,
     /// MiB that the log of what a replica said may have between checkpoints, from [`LOG_MIB_MIN`]
     /// to [`LOG_MIB_MAX`]. May differ from replica to replica.
     pub log_mib: u64,
@@ -105,6 +107,27 @@ impl Durability {
             Self::Memory => "memory",
             Self::Async => "async",
             Self::Sync => "sync",
+        }
+    }
+}
+
+/// Where a replica's trusted counter is (`docs/trust.md`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CounterPlace {
+    /// In the replica's process.
+    #[default]
+    InProcess,
+    /// In a process of its own, which the replica starts; the replica never holds the secret.
+    Process,
+}
+
+impl CounterPlace {
+    /// The word for it in the file and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InProcess => "in-process",
+            Self::Process => "process",
         }
     }
 }

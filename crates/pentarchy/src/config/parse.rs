@@ -1,7 +1,9 @@
 //! Text of `cluster.toml` to [`ClusterConfig`], with a place for every complaint.
 
 use super::file::{ClientsTable, File, ReplicaTable, TimeoutsTable};
-use super::{Admission, ClusterConfig, ConfigError, Durability, FORMAT, ReplicaEntry};
+use super::{
+    Admission, ClusterConfig, ConfigError, CounterPlace, Durability, FORMAT, ReplicaEntry,
+};
 use super::{LOG_MIB, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
 use pentarchy_core::limits::{CLIENTS_MAX, REPLICAS_MAX};
@@ -81,6 +83,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
     let request_auth = request_auth(&file)?;
     let session_key = session_key(request_auth, &file)?;
     let durability = durability(file.durability.as_ref())?;
+    let counter = counter(&file)?;
     let replicas = replicas(file.replica.into_inner())?;
     Ok(ClusterConfig {
         group,
@@ -89,6 +92,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
         request_auth,
         session_key,
         durability,
+        counter,
         log_mib: log_mib(file.log_mib.as_ref())?,
         timeouts: timeouts(&file.timeouts)?,
         tuning: Tuning::default(),
@@ -210,6 +214,29 @@ fn session_key(mode: RequestMode, file: &File) -> Checked<Option<[u8; 32]>> {
             complain(key, "a session_key goes with request_auth = \"session\" only")
         }
         (_, _, None) => Ok(None),
+    }
+}
+
+fn counter(file: &File) -> Checked<CounterPlace> {
+    let Some(name) = &file.counter else { return Ok(CounterPlace::default()) };
+    let own = || file.replica.get_ref().iter().find_map(|table| table.device_key.as_ref());
+    match name.get_ref().as_str() {
+        "in-process" => Ok(CounterPlace::InProcess),
+        "process" if !crate::protocols::takes_sessions(file.protocol.get_ref()) => {
+            complain(name, format!("{} has no trusted counters", file.protocol.get_ref()))
+        }
+        "process" => match own() {
+            None => Ok(CounterPlace::Process),
+            Some(key) => complain(
+                key,
+                "this trusted device has a key of its own, and those run in their replica's \
+                 process: write counter = \"in-process\"",
+            ),
+        },
+        other => complain(
+            name,
+            format!("no place {other:?} for counters; write \"in-process\" or \"process\""),
+        ),
     }
 }
 

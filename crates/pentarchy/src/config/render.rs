@@ -48,6 +48,11 @@ durability = \"{durability}\"
 # MiB of disk that the log of that may have between checkpoints; each replica may have another.
 log_mib = {log_mib}
 
+# Where the trusted counters are: \"in-process\", in their replicas; or \"process\", each in a
+# process of its own that its replica starts, so that what shows a replica's memory does not show
+# the secret that the counters share.
+counter = \"{counter}\"
+
 [timeouts]
 # After this a backup suspects the primary of ignoring a request. Doubles with each failed view.
 request_ms = {request}
@@ -65,6 +70,7 @@ client_retry_ms = {retry}
             session = self.render_session(),
             durability = self.durability.name(),
             log_mib = self.log_mib,
+            counter = self.counter.name(),
             request = self.timeouts.request_ms,
             view_change = self.timeouts.view_change_ms,
             resend = self.timeouts.resend_ms,

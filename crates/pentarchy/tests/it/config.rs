@@ -2,7 +2,7 @@
 
 use crate::support::{run, stderr, stdout, text};
 use pentarchy::RequestMode;
-use pentarchy::config::{Admission, ClusterConfig};
+use pentarchy::config::{Admission, ClusterConfig, CounterPlace};
 use pentarchy::generate::{GroupOptions, NewCluster};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -141,6 +141,35 @@ fn sessions_and_their_key_go_together() {
         assert!(complaint.contains(message), "{complaint}, not {message}");
     }
     assert!(ClusterConfig::parse(Path::new("x"), &good).is_ok());
+}
+
+#[test]
+fn counters_in_processes_are_of_those_that_share_a_secret() {
+    let hosts = HOSTS.map(str::to_owned);
+    let options = GroupOptions { counter: CounterPlace::Process, ..GroupOptions::default() };
+    let good = NewCluster::generate(&hosts, &options).config.render();
+    let read = ClusterConfig::parse(Path::new("x"), &good).expect("as it was written");
+    assert_eq!(read.counter, CounterPlace::Process);
+    let place = "counter = \"process\"";
+    let incarnation = good.lines().find(|line| line.starts_with("incarnation = "));
+    let own = format!("incarnation = \"{:016x}\"\ndevice_key = \"{}\"", 7, "a".repeat(64));
+    let cases: [(&str, &str, &str, usize, &str); 2] = [
+        (place, "counter = \"moon\"", "counter = \"moon", 11, "no place \"moon\" for counters"),
+        (incarnation.expect("an incarnation"), &own, "device_key", 14, "a key of its own"),
+    ];
+    for (from, to, at, column, message) in cases {
+        let text = good.replacen(from, to, 1);
+        let complaint = complaint(&text);
+        let place = format!("cluster.toml:{}:{column}: ", line_of(&text, at));
+        assert!(complaint.starts_with(&place), "{complaint}, not {place}");
+        assert!(complaint.contains(message), "{complaint}, not {message}");
+    }
+    let in_process = good.replacen(place, "counter = \"in-process\"", 1);
+    let read = ClusterConfig::parse(Path::new("x"), &in_process).expect("a place");
+    assert_eq!(read.counter, CounterPlace::InProcess);
+    let left_out = good.replacen(place, "", 1);
+    let read = ClusterConfig::parse(Path::new("x"), &left_out).expect("the default");
+    assert_eq!(read.counter, CounterPlace::InProcess);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod bench_wan;
 mod clocks;
 mod cluster;
 mod config;
+mod counters;
 mod durable;
 mod edges;
 mod events;

@@ -19,11 +19,10 @@ pub struct Checkpoints<S = Digest> {
     rows: Vec<BTreeMap<Slot, (S, Signature)>>,
     /// The own last states, also before they come back signed.
     mine: BTreeMap<Slot, S>,
-    /// A proven checkpoint that execution has not reached, and that ordering still might reach.
-    ahead: Option<CheckpointProof<S>>,
-    /// Proven checkpoints of which the state was asked for while the window began behind another
-    /// one; at most [`FETCHED_MAX`].
-    fetched: BTreeMap<Slot, CheckpointProof<S>>,
+    /// Proven checkpoints above the stable one, that execution has not reached; the highest that
+    /// were heard of, at most [`AHEAD_MAX`]. Ordering still might reach the last one, and the
+    /// states of the others may have been asked for.
+    ahead: BTreeMap<Slot, CheckpointProof<S>>,
     /// Ticks that `ahead` has waited without progress.
     patience: u8,
     /// What was committed at the last tick.
@@ -44,8 +43,8 @@ pub enum Overdue<S = Digest> {
 /// Ticks without progress for which slots may still be on their way.
 const PATIENCE_TICKS: u8 = 2;
 
-/// Proofs kept of states that were asked for. A host fetches one, and then the last it heard of.
-const FETCHED_MAX: usize = 4;
+/// Proofs kept of states that are not here. A host fetches one, and then the last it heard of.
+const AHEAD_MAX: usize = 4;
 
 /// States kept for each replica: those of a window, and some beyond for a replica far ahead.
 const ROW_MAX: usize = 2 * SNAPSHOTS_KEPT;
@@ -59,8 +58,7 @@ impl<S: Vouched> Checkpoints<S> {
             extent: Extent::default(),
             rows,
             mine: BTreeMap::new(),
-            ahead: None,
-            fetched: BTreeMap::new(),
+            ahead: BTreeMap::new(),
             patience: 0,
             reached: Slot(0),
         }
@@ -117,22 +115,13 @@ impl<S: Vouched> Checkpoints<S> {
         self.mine.retain(|at, _| *at >= slot);
         self.extent.stable(slot);
         self.patience = 0;
-        self.ahead = self.ahead.take().filter(|ahead| ahead.slot > slot);
-        self.fetched.retain(|at, _| *at > slot);
+        self.ahead.retain(|at, _| *at > slot);
     }
 
-    /// The state of a proven checkpoint was asked for.
-    pub fn fetches(&mut self, proof: CheckpointProof<S>) {
-        self.fetched.insert(proof.slot, proof);
-        if self.fetched.len() > FETCHED_MAX {
-            self.fetched.pop_first();
-        }
-    }
-
-    /// The proof of a state that was asked for.
+    /// The proof of a state above the stable one.
     #[must_use]
-    pub fn fetched(&self, slot: Slot) -> Option<&CheckpointProof<S>> {
-        self.fetched.get(&slot)
+    pub fn proven(&self, slot: Slot) -> Option<&CheckpointProof<S>> {
+        self.ahead.get(&slot)
     }
 
     /// The state after the slot was installed: it has been announced by others, and nothing was
@@ -144,9 +133,12 @@ impl<S: Vouched> Checkpoints<S> {
 
     /// Waits for execution to reach a proven checkpoint; false if it waits for a later one.
     pub fn await_slots(&mut self, proof: CheckpointProof<S>) -> bool {
-        let is_later = self.ahead.as_ref().is_none_or(|ahead| ahead.slot < proof.slot);
+        let is_later = self.ahead().is_none_or(|ahead| ahead.slot < proof.slot);
         if is_later {
-            self.ahead = Some(proof);
+            self.ahead.insert(proof.slot, proof);
+            if self.ahead.len() > AHEAD_MAX {
+                self.ahead.pop_first();
+            }
         }
         is_later
     }
@@ -154,7 +146,7 @@ impl<S: Vouched> Checkpoints<S> {
     /// A tick passed, or a state was installed, with everything up to `committed` handed to
     /// execution. What lies above the `high` end of the window is nothing to wait for.
     pub fn overdue(&mut self, committed: Slot, high: Slot) -> Overdue<S> {
-        let Some(ahead) = &self.ahead else { return Overdue::No };
+        let Some(ahead) = self.ahead() else { return Overdue::No };
         let is_reached = ahead.slot <= committed;
         if !is_reached && ahead.slot <= high {
             if committed > self.reached {
@@ -166,23 +158,23 @@ impl<S: Vouched> Checkpoints<S> {
                 return Overdue::No;
             }
         }
-        match self.ahead.take() {
-            Some(proof) if is_reached => Overdue::Reached(proof),
-            Some(proof) => Overdue::Missed(proof),
+        match self.ahead.pop_last() {
+            Some((_, proof)) if is_reached => Overdue::Reached(proof),
+            Some((_, proof)) => Overdue::Missed(proof),
             None => Overdue::No,
         }
     }
 
-    /// The proven checkpoint that execution has not reached.
+    /// The last proven checkpoint that execution has not reached.
     #[must_use]
-    pub const fn ahead(&self) -> Option<&CheckpointProof<S>> {
-        self.ahead.as_ref()
+    pub fn ahead(&self) -> Option<&CheckpointProof<S>> {
+        self.ahead.last_key_value().map(|(_, proof)| proof)
     }
 
     /// Whether a proven checkpoint waits for execution to reach it.
     #[must_use]
-    pub const fn is_behind(&self) -> bool {
-        self.ahead.is_some()
+    pub fn is_behind(&self) -> bool {
+        !self.ahead.is_empty()
     }
 
     /// Who signed another state than this one.

@@ -6,6 +6,7 @@ pub mod certificate;
 pub mod checkpoint;
 pub mod checks;
 pub mod clock;
+pub mod confirming_client;
 pub mod counters;
 pub mod extent;
 pub mod frame;

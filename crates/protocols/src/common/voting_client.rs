@@ -32,7 +32,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::Bytes;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, View};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::limits::{
     CLIENT_ENVELOPES_MAX, CLIENT_WINDOW, ENVELOPE_BYTES_MAX, ENVELOPE_INLINE_BYTES,
     ENVELOPE_REQUESTS_MAX, OPERATION_BYTES_MAX,
@@ -122,8 +122,8 @@ pub struct VotingClient {
     /// By an ever growing key.
     drafts: BTreeMap<u64, Sent>,
     next_draft: u64,
-    /// The view that each replica reported last.
-    views: Vec<View>,
+    /// Who is primary, as each replica said last: an id, as a number modulo the group's size.
+    hints: Vec<u64>,
     /// What results that are held take.
     held_bytes: usize,
     /// Replicas whose channel was opened since the last round.
@@ -165,7 +165,7 @@ impl VotingClient {
             fresh_queries: Vec::new(),
             drafts: BTreeMap::new(),
             next_draft: 0,
-            views: vec![View(0); n],
+            hints: vec![0; n],
             held_bytes: 0,
             reconnected: ReplicaSet::EMPTY,
             next_deadline: Millis(u64::MAX),
@@ -205,14 +205,14 @@ impl VotingClient {
         lowest.map_or(self.next, |(number, _)| *number)
     }
 
-    /// The primary of the highest view that f + 1 replicas have reached, as they say. One of them
-    /// is correct, so liars alone cannot point anywhere.
+    /// The primary, as replicas say: the highest that `f + 1` name or exceed. If all correct ones
+    /// name the same that is it, as there are more of them than liars on either side.
     #[must_use]
     pub fn primary(&self) -> ReplicaId {
-        let mut views = self.views.clone();
-        views.sort_unstable_by(|a, b| b.cmp(a));
-        let view = views.get(self.f).copied().unwrap_or_default();
-        ReplicaId((view.0 % self.n as u64) as u16)
+        let mut hints = self.hints.clone();
+        hints.sort_unstable_by(|a, b| b.cmp(a));
+        let hint = hints.get(self.f).copied().unwrap_or_default();
+        ReplicaId((hint % self.n as u64) as u16)
     }
 
     /// Takes note of a new number.
@@ -251,12 +251,11 @@ impl VotingClient {
         }
         match message {
             ToClient::Replies { view, replies } => {
-                // Not the highest ever: a new epoch begins with view 0 again.
-                self.views[usize::from(from.0)] = view;
+                self.note_hint(from, view.0);
                 replies.into_iter().for_each(|reply| self.on_reply(from, reply, out));
             }
             ToClient::Digests { view, digests } => {
-                self.views[usize::from(from.0)] = view;
+                self.note_hint(from, view.0);
                 digests.into_iter().for_each(|told| self.on_digest(from, told, out));
             }
             ToClient::Answer { number, result } => self.on_answer(from, number, result, out),
@@ -281,10 +280,10 @@ impl VotingClient {
         matches!(self.pending.get(&number), Some(Pending::Sent { .. }))
     }
 
-    /// A replica is in this view, as it says.
-    pub fn note_view(&mut self, from: ReplicaId, view: View) {
-        if let Some(known) = self.views.get_mut(usize::from(from.0)) {
-            *known = view;
+    /// A replica says who is primary. Its last word counts, as anyone may come after anyone.
+    pub fn note_hint(&mut self, from: ReplicaId, primary: u64) {
+        if let Some(known) = self.hints.get_mut(usize::from(from.0)) {
+            *known = primary;
         }
     }
 

@@ -62,7 +62,7 @@ mod view_change;
 pub use crate::common::counters::order::Order;
 pub use byzantine::Byzantine;
 pub use certificate::{Entry, NewView, ViewChange};
-pub use client::MinZyzzyvaClient;
+pub use client::Settling;
 pub use explore::{STARTS, is_settled};
 pub use message::{Message, Steps};
 pub use record::Record;

@@ -15,9 +15,9 @@ use crate::common::counters::order::Order;
 use crate::common::counters::past::Past;
 use crate::common::counters::record::Noted;
 use crate::common::frame::hooks::{ChangesViews, Settles};
-use crate::common::timer::Timer;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
@@ -25,7 +25,7 @@ use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{Place, ToClient};
 use pentarchy_core::ports::replica::Output;
-use pentarchy_core::protocol::{Delay, Effects, To};
+use pentarchy_core::protocol::{Effects, To};
 
 /// What is executed and not final. Of use to MinZyzzyva only.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -40,10 +40,6 @@ pub(super) struct Speculation {
     /// A checkpoint is due behind this slot, and waits until it is final. Nothing is executed
     /// meanwhile.
     pub halted: Option<Slot>,
-    /// Somebody waits until this slot is final.
-    pub wanted: Slot,
-    /// The slot for which the timer runs.
-    pub final_timer: Option<Slot>,
     /// What was executed at the last tick.
     pub at_tick: Slot,
     /// Clients that wait until a slot is final, of the window.
@@ -83,7 +79,7 @@ impl<const KIND: usize> Settles for OnUsig<KIND> {
         let prepare = state.and_then(|state| state.prepare.clone());
         // Its own is in its log as it proposed it.
         if let Some(prepare) = prepare.filter(|prepare| prepare.author != self.frame.me) {
-            self.frame.persist_named(&history, out);
+            self.frame.persist_named(&batch.digest, out);
             if !mutant!("minzyzzyva.executed-not-kept") {
                 out.persist(Self::noted(Noted::Executed(prepare)));
             }
@@ -95,7 +91,7 @@ impl<const KIND: usize> Settles for OnUsig<KIND> {
             mark!("minzyzzyva/halt");
             speculation.halted = Some(slot);
         }
-        if is_checkpoint || others_commit || speculation.wanted == slot {
+        if is_checkpoint || others_commit || self.frame.waits.wanted == slot {
             self.commit_to(slot, out);
         }
         self.check_final(out);
@@ -118,8 +114,7 @@ impl<const KIND: usize> Settles for OnUsig<KIND> {
         self.speculation.halted = None;
         if last_final < self.frame.executed {
             mark!("minzyzzyva/stable_first");
-            self.frame.executed = last_final;
-            out.output(Output::Rollback { after: last_final });
+            self.frame.go_back(last_final, out);
         }
         false
     }
@@ -142,26 +137,8 @@ impl<const KIND: usize> Settles for OnUsig<KIND> {
     }
 
     fn on_wanted(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        if Self::SPECULATES && slot > self.speculation.last_final && slot <= self.frame.executed {
-            mark!("minzyzzyva/wanted");
-            self.speculation.wanted = self.speculation.wanted.max(slot);
+        if Self::SPECULATES && self.frame.want(slot, self.speculation.last_final, out) {
             self.commit_to(slot, out);
-            self.arm_final_timer(out);
-            self.frame.arm_resend(out);
-        }
-    }
-
-    fn on_final_timeout(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        if self.speculation.final_timer != Some(slot) {
-            return;
-        }
-        self.speculation.final_timer = None;
-        let judges = self.phase == Phase::Entered && !self.frame.is_primary();
-        if judges && slot > self.speculation.last_final {
-            mark!("minzyzzyva/final_timeout");
-            self.frame.is_overdue = true;
-            let next = self.frame.view.next();
-            self.frame.ask(next, "what was executed did not become final", out);
         }
     }
 }
@@ -200,7 +177,8 @@ impl<const KIND: usize> OnUsig<KIND> {
 
     /// Where a slot stands in the view that was entered last.
     fn place(&self, slot: Slot) -> Option<Place> {
-        Some(Place { view: self.frame.entered, slot, history: self.slots.ordered(slot)? })
+        let history = self.frame.named(&self.slots.ordered(slot)?);
+        Some(Place { view: self.frame.entered, slot, history })
     }
 
     /// A backup commits to what it executed up to a slot, unless it has. The primary committed as
@@ -268,7 +246,6 @@ impl<const KIND: usize> OnUsig<KIND> {
     fn finalize(&mut self, upto: Slot, out: &mut Effects<Self>) {
         mark!("minzyzzyva/final");
         self.speculation.last_final = upto;
-        self.frame.is_overdue &= self.speculation.wanted > upto;
         out.output(Output::Commit { upto });
         let later = self.speculation.asking.split_off(&upto.next());
         for (slot, clients) in core::mem::replace(&mut self.speculation.asking, later) {
@@ -281,23 +258,7 @@ impl<const KIND: usize> OnUsig<KIND> {
             self.speculation.halted = None;
             self.frame.take_checkpoint(upto, out);
         }
-        self.arm_final_timer(out);
-    }
-
-    /// Runs the timer for what somebody waits for, in an entered view.
-    fn arm_final_timer(&mut self, out: &mut Effects<Self>) {
-        let (wanted, last_final) = (self.speculation.wanted, self.speculation.last_final);
-        let waits = self.phase == Phase::Entered && wanted > last_final;
-        let running = self.speculation.final_timer;
-        if let Some(slot) = running.filter(|slot| !waits || *slot <= last_final) {
-            out.disarm(Timer::Final(slot));
-            self.speculation.final_timer = None;
-        }
-        if waits && self.speculation.final_timer.is_none() && !self.frame.is_overdue {
-            let after = Delay::Request { doublings: self.frame.doublings };
-            out.arm(Timer::Final(wanted), after);
-            self.speculation.final_timer = Some(wanted);
-        }
+        self.frame.await_final(upto, out);
     }
 
     /// A client was answered alike by some, and not by all: it waits until that is final.
@@ -313,6 +274,9 @@ impl<const KIND: usize> OnUsig<KIND> {
         let Some(place) = self.place(slot).filter(|_| here && slot <= self.frame.executed) else {
             return;
         };
+        if !self.frame.concerns(self.slots.ordered(slot), &client) {
+            return;
+        }
         if slot <= self.speculation.last_final {
             out.output(Output::Tell { client, message: ToClient::Committed(place) });
         } else {
@@ -337,19 +301,30 @@ impl<const KIND: usize> OnUsig<KIND> {
         Slot(low.0 + slots.take_while(same).count() as u64)
     }
 
+    /// What was executed behind a slot.
+    pub(super) fn executed_behind(&self, slot: Slot) -> Vec<Arc<Batch>> {
+        let slots = (slot.0 + 1..=self.frame.executed.0).map(Slot);
+        let batch = |slot| self.frame.bodies.get(&self.slots.ordered(slot)?).cloned();
+        slots.filter_map(batch).collect()
+    }
+
     /// The view is entered: what it did not take over is taken back, and what stays stands in it.
-    pub(super) fn take_back(&mut self, stays: Slot, out: &mut Effects<Self>) {
+    pub(super) fn take_back(
+        &mut self,
+        stays: Slot,
+        left_out: &[Arc<Batch>],
+        out: &mut Effects<Self>,
+    ) {
         let before = core::mem::replace(&mut self.frame.executed, stays);
         self.speculation.certified = Slot(0);
         self.speculation.asking.clear();
-        self.speculation.wanted = self.speculation.wanted.min(stays);
         self.recount();
         if stays < before {
             mark!("minzyzzyva/rollback");
             out.output(Output::Rollback { after: stays });
+            self.frame.wait_again(left_out, out);
         }
         out.output(Output::Restate { view: self.frame.view });
-        self.arm_final_timer(out);
     }
 
     /// Counts anew where checkpoints are due, from the stable one to what is executed.

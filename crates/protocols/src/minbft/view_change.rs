@@ -13,7 +13,7 @@ use crate::common::counters::certificate::{Opened, Start};
 use crate::common::counters::views::{holds_all, persist_bodies, usable_changes};
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::ChangesViews;
+use crate::common::frame::hooks::{ChangesViews, Settles};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -253,6 +253,7 @@ impl<const KIND: usize> OnUsig<KIND> {
             out.persist(Record::Enter(entry.clone()));
         }
         let stays = if Self::SPECULATES { self.stays(entry.start()) } else { self.frame.executed };
+        let left_out = self.executed_behind(stays);
         self.slots.take_over(&mut self.frame, entry.start());
         let reused = mutant!("minbft.slots-used-again");
         let taken_over = if reused { entry.start().base } else { entry.end() };
@@ -264,9 +265,10 @@ impl<const KIND: usize> OnUsig<KIND> {
         (self.slots.in_flight, self.enters) = (0, Votes::default());
         self.slots.looping.clear();
         if Self::SPECULATES {
-            self.take_back(stays, out);
+            self.take_back(stays, &left_out, out);
         }
         self.frame.note_entered(out);
+        self.frame.await_final(self.last_final(), out);
         out.send(To::All, Message::Enter { view: self.frame.view, opening: digest });
         self.replay_early(out);
         self.advance(out);

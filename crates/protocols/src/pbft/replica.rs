@@ -16,7 +16,7 @@ use crate::common::timer::Timer;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
-use pentarchy_core::batch::Proposal;
+use pentarchy_core::batch::{Batch, Proposal};
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
@@ -94,7 +94,7 @@ pub(super) struct Tried {
     /// Which.
     pub slot: Slot,
     /// What it ordered.
-    pub batch: Digest,
+    pub batch: Arc<Batch>,
     /// How far it was to the next checkpoint before.
     pub extent: Extent,
 }

@@ -33,7 +33,7 @@ impl<const TENTATIVE: bool> Settles for Pbft<TENTATIVE> {
         out: &mut Effects<Self>,
     ) {
         if TENTATIVE {
-            let (view, history) = (self.frame.entered, batch.digest);
+            let (view, history) = (self.frame.entered, self.frame.named(&batch.digest));
             out.output(Output::Speculate { slot, batch, view, history });
             if self.window.get(slot).is_some_and(|state| !state.decided) {
                 mark!("pbft/tentative");
@@ -74,7 +74,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
         let extent = self.frame.checkpoints.extent.clone();
         let is_due = extent.clone().executed(slot, body.bytes(), &self.frame.tuning);
         if !is_due {
-            self.tried = Some(Tried { slot, batch, extent });
+            self.tried = Some(Tried { slot, batch: body.clone(), extent });
         }
         self.tried.is_some()
     }
@@ -83,7 +83,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     pub(super) fn conclude(&mut self, out: &mut Effects<Self>) {
         let decided = |tried: &Tried| {
             let state = self.window.get(tried.slot);
-            state.is_some_and(|state| state.decided && state.batch == Some(tried.batch))
+            state.is_some_and(|state| state.decided && state.batch == Some(tried.batch.digest))
         };
         if let Some(upto) = self.tried.as_ref().filter(|it| decided(it)).map(|it| it.slot) {
             mark!("pbft/concluded");
@@ -92,21 +92,22 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
         }
     }
 
-    /// A view begins. What was executed before it was decided stays if the view takes it over.
+    /// A view begins. What was executed before it was decided stays if the view takes it over. It
+    /// does not stand in this view, of which there is no certificate yet: clients are told nothing
+    /// anew.
     pub(super) fn try_again(&mut self, out: &mut Effects<Self>) {
-        let Some(Tried { slot, batch, .. }) = self.tried else { return };
-        let ordered = self.window.get(slot).and_then(|state| state.batch);
-        if ordered != Some(batch) && !mutant!("pbft-tentative.keeps") {
+        let Some(Tried { slot, batch, .. }) = &self.tried else { return };
+        let ordered = self.window.get(*slot).and_then(|state| state.batch);
+        if ordered != Some(batch.digest) && !mutant!("pbft-tentative.keeps") {
             mark!("pbft/taken_back");
             self.take_back(out);
         }
     }
 
     fn take_back(&mut self, out: &mut Effects<Self>) {
-        let Some(Tried { slot, extent, .. }) = self.tried.take() else { return };
-        let after = Slot(slot.0 - 1);
-        self.frame.executed = after;
+        let Some(Tried { slot, batch, extent }) = self.tried.take() else { return };
         self.frame.checkpoints.extent = extent;
-        out.output(Output::Rollback { after });
+        self.frame.go_back(Slot(slot.0 - 1), out);
+        self.frame.wait_again([&batch], out);
     }
 }

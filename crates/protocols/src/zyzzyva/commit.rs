@@ -9,7 +9,6 @@ use super::replica::{Phase, Zyzzyva};
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::Settles;
 use crate::common::frame::repair::Repair;
-use crate::common::timer::Timer;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -21,7 +20,7 @@ use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{Place, ToClient};
 use pentarchy_core::ports::replica::Output;
-use pentarchy_core::protocol::{Delay, Effects, To};
+use pentarchy_core::protocol::{Effects, To};
 use pentarchy_core::votes::Cast;
 
 /// Ticks for which replicas vote for everything, behind a client that found that not all answer: a
@@ -67,7 +66,7 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
             mark!("zyzzyva/halt");
             self.halted = Some(slot);
         }
-        if is_checkpoint || voted_for || self.wanted == slot || self.committing > 0 {
+        if is_checkpoint || voted_for || self.frame.waits.wanted == slot || self.committing > 0 {
             self.vote_for(slot, out);
         }
         self.check_certificate(slot, out);
@@ -83,16 +82,15 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
         self.halted = None;
         if self.last_final < self.frame.executed {
             mark!("zyzzyva/other_way");
-            self.frame.executed = self.last_final;
-            out.output(Output::Rollback { after: self.last_final });
+            self.frame.go_back(self.last_final, out);
         }
         false
     }
 
     /// It does if it knows the history up to there, as orders name that.
     fn stands_on(&mut self, slot: Slot) -> bool {
-        let ahead = self.frame.checkpoints.ahead().filter(|ahead| ahead.slot == slot);
-        self.landed = ahead.map(|ahead| (slot, ahead.state.history));
+        let proof = self.frame.checkpoints.proven(slot);
+        self.landed = proof.map(|proof| (slot, proof.state.history));
         let stands = slot <= self.frame.stable.slot || self.landed.is_some();
         if stands {
             (self.last_final, self.halted, self.is_stranded) = (slot, None, false);
@@ -115,26 +113,8 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
     }
 
     fn on_wanted(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        if slot > self.last_final && slot <= self.frame.executed {
-            mark!("zyzzyva/wanted");
-            self.wanted = self.wanted.max(slot);
+        if self.frame.want(slot, self.last_final, out) {
             self.vote_for(slot, out);
-            self.arm_final_timer(out);
-            self.frame.arm_resend(out);
-        }
-    }
-
-    fn on_final_timeout(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        if self.final_timer != Some(slot) {
-            return;
-        }
-        self.final_timer = None;
-        let judges = self.phase == Phase::Entered && !self.frame.is_primary();
-        if judges && slot > self.last_final {
-            mark!("zyzzyva/final_timeout");
-            self.frame.is_overdue = true;
-            let next = self.frame.view.next();
-            self.frame.ask(next, "what was executed did not become final", out);
         }
     }
 }
@@ -153,20 +133,6 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         state.voted = true;
         mark!("zyzzyva/vote");
         out.send(To::All, Message::Vote(place));
-    }
-
-    /// Runs the timer for what somebody waits for, in an entered view.
-    pub(super) fn arm_final_timer(&mut self, out: &mut Effects<Self>) {
-        let waits = self.phase == Phase::Entered && self.wanted > self.last_final;
-        if let Some(slot) = self.final_timer.filter(|slot| !waits || *slot <= self.last_final) {
-            out.disarm(Timer::Final(slot));
-            self.final_timer = None;
-        }
-        if waits && self.final_timer.is_none() && !self.frame.is_overdue {
-            let after = Delay::Request { doublings: self.frame.doublings };
-            out.arm(Timer::Final(self.wanted), after);
-            self.final_timer = Some(self.wanted);
-        }
     }
 
     /// A replica says what it executed. Whoever executed that slot too says so as well, whatever is
@@ -305,13 +271,12 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         }
         mark!("zyzzyva/final");
         self.last_final = slot;
-        self.frame.is_overdue &= self.wanted > slot;
         out.output(Output::Commit { upto: slot });
         if self.halted.is_some_and(|halted| halted <= slot) {
             self.halted = None;
             self.frame.take_checkpoint(slot, out);
         }
-        self.arm_final_timer(out);
+        self.frame.await_final(slot, out);
     }
 
     /// A client sent something of the protocol.
@@ -352,6 +317,9 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             return;
         }
         let Some(state) = self.window.get(slot) else { return };
+        if !self.frame.concerns(state.batch, &client) {
+            return;
+        }
         if let Some((_, signature)) = state.votes.get(&self.frame.me) {
             let message = ToClient::Vouched { place, signature: *signature };
             out.output(Output::Tell { client, message });

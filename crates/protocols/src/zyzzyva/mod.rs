@@ -66,7 +66,7 @@ pub use byzantine::Byzantine;
 pub use certificate::{
     Committed, Confirmed, Member, Misbehaviour, NewView, Reached, Stable, ViewChange,
 };
-pub use client::ZyzzyvaClient;
+pub use client::Proving;
 pub use explore::is_settled;
 pub use message::{Message, Standing};
 pub use record::Record;

@@ -101,10 +101,6 @@ pub struct Zyzzyva<const KIND: usize> {
     /// A checkpoint is due behind this slot, and waits until it is final. Nothing is executed
     /// meanwhile.
     pub(super) halted: Option<Slot>,
-    /// Somebody waits until this slot is final.
-    pub(super) wanted: Slot,
-    /// The slot for which the timer runs.
-    pub(super) final_timer: Option<Slot>,
     /// What was executed at the last tick.
     pub(super) at_tick: Slot,
     /// Clients that wait for this replica's signature under a slot.
@@ -219,8 +215,6 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             landed: None,
             is_stranded: false,
             halted: None,
-            wanted: Slot(0),
-            final_timer: None,
             at_tick: Slot(0),
             vouching: BTreeMap::new(),
             unheard: BTreeMap::new(),

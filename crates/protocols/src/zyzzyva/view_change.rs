@@ -8,12 +8,13 @@ use super::replica::{OwnMessages, Phase, SlotState, Zyzzyva};
 use super::start::Start;
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::ChangesViews;
+use crate::common::frame::hooks::{ChangesViews, Orders};
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::take;
 use pentarchy_core::auth::{Signature, Verified};
+use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
@@ -69,7 +70,6 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         self.unheard.clear();
         self.vouching.clear();
         self.drop_idle_wants();
-        self.arm_final_timer(out);
     }
 
     /// Stops wanting batches that no slot orders.
@@ -240,16 +240,21 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             out.persist(Record::Enter(verified.clone(), proof.clone()));
         }
         let before = self.frame.executed;
+        let open = (self.last_final.0 + 1..=before.0).map(Slot);
+        let batch = |slot| Some((slot, self.frame.bodies.get(&self.ordered(slot)?)?.clone()));
+        let open: Vec<(Slot, Arc<Batch>)> = open.filter_map(batch).collect();
         self.enter((verified, proof), start);
-        if self.frame.executed < before {
+        let stays = self.frame.executed;
+        if stays < before {
             mark!("zyzzyva/rollback");
-            out.output(Output::Rollback { after: self.frame.executed });
+            out.output(Output::Rollback { after: stays });
+            let left_out = open.iter().filter(|(slot, _)| *slot > stays).map(|(_, batch)| batch);
+            self.frame.wait_again(left_out, out);
         }
         out.output(Output::Restate { view: self.frame.view });
         self.frame.note_entered(out);
-        self.wanted = self.wanted.min(self.frame.executed);
-        self.vote_for(self.wanted.max(self.halted.unwrap_or_default()), out);
-        self.arm_final_timer(out);
+        self.vote_for(self.frame.waits.wanted.max(self.halted.unwrap_or_default()), out);
+        self.frame.await_final(self.last_final, out);
         for verified in take(&mut self.frame.early).into_values() {
             self.on_message(verified, out);
         }

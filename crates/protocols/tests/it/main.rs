@@ -1,6 +1,7 @@
 //! Whole groups of every protocol in the simulator.
 
 mod attacks;
+mod confirming;
 mod explore;
 mod hand;
 mod hybster;
@@ -15,3 +16,4 @@ mod strategies;
 mod swarm;
 mod telling;
 mod traces;
+mod waiting;

@@ -27,7 +27,8 @@ fn is_commit(message: &Message) -> bool {
 }
 
 /// All have executed a request, and nobody has committed to it: its client is done with three equal
-/// answers. Then the view changes, without the primary. Whether all have it still.
+/// answers. Then the view changes, without the primary. Whether all have it still, and had it all
+/// the time.
 fn all_executed() -> bool {
     let mut net = Net::<MinZyzzyva>::new(3, &[], Tuning::default());
     net.loses = |_, message| is_commit(message);
@@ -44,7 +45,8 @@ fn all_executed() -> bool {
     net.loses = |_, _| false;
     net.run(1_000);
     assert!((0..3).all(|id| net.status(id).view >= View(1)));
-    (0..3).all(|id| executed(&net, id).first() == Some(&envelope(1, 1, 8)))
+    assert!((0..3).all(|id| executed(&net, id).first() == Some(&envelope(1, 1, 8))));
+    net.nodes.iter().all(|node| node.taken_back == 0)
 }
 
 #[test]
@@ -54,8 +56,8 @@ fn what_all_executed_stays_though_nobody_committed_to_it() {
 }
 
 /// Only the primary executed what it ordered. The others go on without it, and it takes that back.
-#[test]
-fn what_one_executed_alone_is_taken_back() {
+/// What it took back waits again, though nobody asks again. How much is ordered in the end.
+fn executed_alone() -> usize {
     let mut net = Net::<MinZyzzyva>::new(3, &[], Tuning::default());
     net.order(0, &envelope(1, 1, 8));
     net.request(0, &envelope(2, 1, 8));
@@ -73,6 +75,13 @@ fn what_one_executed_alone_is_taken_back() {
         assert_eq!(executed(&net, id), executed(&net, 1), "r{id}: {:?}", net.status(id));
         assert_eq!(net.status(id).committed.0, executed(&net, id).len() as u64, "final at rest");
     }
+    executed(&net, 1).len()
+}
+
+#[test]
+fn what_one_executed_alone_is_taken_back_and_waits_again() {
+    assert_eq!(executed_alone(), 3);
+    assert_eq!(mutant::with(Some("frame.taken-back-and-forgotten"), executed_alone), 2);
 }
 
 /// With f + 1 of 2f + 1 replicas everything becomes final that a tick finds at rest.

@@ -100,22 +100,24 @@ fn a_hunt_for_what_is_not_there_is_given_up() {
 
 /// At most so many seeded bugs of each module are in the code without anything that is claimed to
 /// find them. These numbers go down: whoever claims one lowers them.
-const UNCLAIMED_MAX: [(&str, usize); 10] = [
+const UNCLAIMED_MAX: [(&str, usize); 9] = [
     ("log", 2),
     ("snapshots", 2),
     ("kept", 2),
     ("pbft", 1),
     ("pbft-tentative", 1),
-    ("hybster", 12),
+    ("hybster", 5),
     ("pillars", 7),
     ("frame", 1),
-    ("zyzzyva", 11),
-    ("minzyzzyva", 6),
+    ("zyzzyva", 9),
 ];
 
 /// Nor do those grow that only a test written for them finds. Four of these are of schedules over
-/// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not.
-const SCHEDULED_MAX: usize = 9;
+/// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not; and
+/// 15 of clients that decide by themselves and of what waits to become final (`confirming.rs`,
+/// `waiting.rs`), of rules without which groups are slower or of which no world draws what it
+/// takes.
+const SCHEDULED_MAX: usize = 24;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
@@ -130,6 +132,7 @@ fn what_nothing_is_claimed_to_find_only_becomes_less() {
         assert!(names.len() <= most, "more than {most} of {module}: {names:?}");
     }
     assert!(by(Finder::Schedule).count() <= SCHEDULED_MAX);
+    assert!(by(Finder::Specification).count() >= 7);
     assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 149);
 }
 

@@ -10,6 +10,7 @@ use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot,
 };
 use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
     Effect, Effects, Event, Evidence, Memory, Message as _, Protocol, Setup, Status, Timeouts,
@@ -82,6 +83,14 @@ pub struct Node<P: Protocol> {
     settled: BTreeSet<(ClientId, u64)>,
     /// What it executed.
     pub executed: Vec<(Slot, Arc<Batch>)>,
+    /// How many slots it took back.
+    pub taken_back: usize,
+    /// On what it told clients that its results rest.
+    pub places: Vec<Place>,
+    /// Whom it told something of the protocol.
+    pub told: Vec<ClientId>,
+    /// Queries are answered once this slot is executed.
+    pub answers_from: Slot,
     /// What it reported.
     pub findings: Vec<Evidence>,
     /// Messages by kind that it sent, and passed on, to how many.
@@ -115,11 +124,15 @@ pub const SLOW: Tuning = Tuning {
 impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
     /// A group of `n` that tolerates one; these lie.
     pub fn new(n: usize, liars: &[u16], tuning: Tuning) -> Self {
+        Self::in_epoch((Epoch(0), Base::default()), n, liars, tuning)
+    }
+
+    /// The same in an epoch that begins with this.
+    pub fn in_epoch((epoch, base): (Epoch, Base), n: usize, liars: &[u16], tuning: Tuning) -> Self {
         let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
         let members = vec![member; n];
-        let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-        let membership =
-            Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });
+        let (group, lane) = (GroupId([7; 16]), Default::default());
+        let membership = Arc::new(Membership { group, epoch, f: 1, members, base, lane });
         let mut net = Self {
             membership: membership.clone(),
             nodes: Vec::new(),
@@ -144,6 +157,10 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                 timers: BTreeMap::new(),
                 settled: BTreeSet::new(),
                 executed: Vec::new(),
+                taken_back: 0,
+                places: Vec::new(),
+                told: Vec::new(),
+                answers_from: Slot(0),
                 findings: Vec::new(),
                 sent: BTreeMap::new(),
                 refused: 0,
@@ -199,6 +216,9 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
 
     fn output(&mut self, id: u16, output: Output) {
         let node = &mut self.nodes[usize::from(id)];
+        if let Output::Speculate { slot, view, history, .. } = output {
+            node.places.push(Place { view, slot, history });
+        }
         match output {
             Output::Execute { slot, batch } | Output::Speculate { slot, batch, .. } => {
                 let ran = batch.envelopes.iter();
@@ -206,12 +226,24 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                 node.settled.extend(ran);
                 node.executed.push((slot, batch));
             }
-            Output::Rollback { after } => node.executed.retain(|(slot, _)| *slot <= after),
+            Output::Rollback { after } => {
+                let left_out = node.executed.iter().filter(|(slot, _)| *slot > after);
+                for envelope in left_out.flat_map(|(_, batch)| &batch.envelopes) {
+                    for request in &envelope.requests {
+                        node.settled.remove(&(envelope.client, request.number));
+                    }
+                }
+                let before = node.executed.len();
+                node.executed.retain(|(slot, _)| *slot <= after);
+                node.taken_back += before - node.executed.len();
+            }
             Output::Checkpoint { slot } => {
                 let state = Digest::of(&slot.0.to_le_bytes());
                 self.step(id, Event::Input(Input::Checkpointed { slot, state }));
             }
             Output::Full { .. } => node.refused += 1,
+            Output::Tell { client, .. } => node.told.push(client),
+            Output::Resumed { upto } => node.answers_from = node.answers_from.max(upto),
             Output::Admit { envelope } => self.admit(id, envelope, true),
             _ => {}
         }
@@ -230,6 +262,11 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
     /// A client sends an envelope to a replica.
     pub fn request(&mut self, id: u16, envelope: &Arc<Envelope>) {
         self.admit(id, envelope.clone(), false);
+    }
+
+    /// A client says something of the protocol to a replica.
+    pub fn says(&mut self, client: &Arc<Envelope>, id: u16, message: P::Message) {
+        self.step(id, Event::Client(client.client, Arc::new(message)));
     }
 
     /// A client sends an envelope to the primary, and everything settles.

@@ -62,12 +62,15 @@ impl Bench {
 
     fn tells(&mut self, from: u16, result: &'static [u8]) -> Option<Outcome> {
         let replies = vec![Reply { number: 1, outcome: done(result) }];
-        self.says(from, ToClient::Speculative { place: place(), replies })
+        self.says(from, ToClient::Speculative { primary: ReplicaId(0), place: place(), replies })
     }
 
     fn confirms(&mut self, from: u16, result: &[u8]) -> Option<Outcome> {
         let digests = vec![ResultDigest { number: 1, digest: Digest::of(result) }];
-        self.says(from, ToClient::SpeculativeDigests { place: place(), digests })
+        self.says(
+            from,
+            ToClient::SpeculativeDigests { primary: ReplicaId(0), place: place(), digests },
+        )
     }
 
     /// Who is sent the request in the next so many milliseconds.

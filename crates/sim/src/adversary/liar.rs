@@ -34,7 +34,7 @@ fn lie(truth: ToClient, rng: &mut Rng) -> ToClient {
             digests.iter_mut().for_each(|told| told.digest.0[0] ^= u8::from(rng.percent(50)));
             ToClient::Digests { view, digests }
         }
-        ToClient::Speculative { mut place, replies } => {
+        ToClient::Speculative { primary, mut place, replies } => {
             let mut replies = replies;
             match rng.below(4) {
                 0 => place.view = View(rng.below(10)),
@@ -45,16 +45,16 @@ fn lie(truth: ToClient, rng: &mut Rng) -> ToClient {
             if rng.percent(20) {
                 ToClient::Replies { view: place.view, replies }
             } else {
-                ToClient::Speculative { place, replies }
+                ToClient::Speculative { primary, place, replies }
             }
         }
-        ToClient::SpeculativeDigests { mut place, mut digests } => {
+        ToClient::SpeculativeDigests { primary, mut place, mut digests } => {
             match rng.below(3) {
                 0 => place.view = View(rng.below(10)),
                 1 => place.history.0[0] ^= 1,
                 _ => digests.iter_mut().for_each(|told| told.digest.0[0] ^= 1),
             }
-            ToClient::SpeculativeDigests { place, digests }
+            ToClient::SpeculativeDigests { primary, place, digests }
         }
         ToClient::Vouched { mut place, mut signature } => {
             match rng.below(3) {

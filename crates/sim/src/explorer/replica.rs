@@ -297,10 +297,10 @@ impl Replica {
             Result::Forgotten | Result::Refused => (reply.number, None),
         };
         let (place, results): (Place, Vec<_>) = match ToClient::from_bytes(wire) {
-            Ok(ToClient::Speculative { place, replies }) => {
+            Ok(ToClient::Speculative { place, replies, .. }) => {
                 (place, replies.into_iter().map(result).collect())
             }
-            Ok(ToClient::SpeculativeDigests { place, digests }) => {
+            Ok(ToClient::SpeculativeDigests { place, digests, .. }) => {
                 (place, digests.into_iter().map(|it| (it.number, Some(it.digest))).collect())
             }
             _ => return,

@@ -4,7 +4,7 @@
 use super::{Act, Address, CoreEvent, Input, Kept, Observation, ReplicaNode, Reply, ToClient};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::executor::Notice;
-use pentarchy_core::ids::{ClientId, Slot};
+use pentarchy_core::ids::{ClientId, Slot, View};
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::request::Envelope;
 use std::collections::BTreeMap;
@@ -26,18 +26,36 @@ impl ReplicaNode {
         let (ran, slot) = (ran.collect(), place.slot);
         let told = answers.clone();
         out.push(Act::Saw(Observation::Speculated { slot, batch, ran, told }));
-        let telling = self.telling();
         for (client, replies) in answers {
-            let (replies, digests) = telling.split(&client, replies);
-            if !replies.is_empty() {
-                self.tell(client, ToClient::Speculative { place, replies }, out);
-            }
-            if !digests.is_empty() {
-                self.tell(client, ToClient::SpeculativeDigests { place, digests }, out);
-            }
+            self.answer_speculatively(client, place, replies, out);
         }
         if wanted {
             self.queue(CoreEvent::Input(Input::Wanted { slot }));
+        }
+    }
+
+    /// Says on what results rest, of some of them by their digests.
+    fn answer_speculatively(
+        &mut self,
+        client: ClientId,
+        place: Place,
+        replies: Vec<Reply>,
+        out: &mut Vec<Act>,
+    ) {
+        let primary = self.keys.membership.primary(place.view);
+        let (replies, digests) = self.telling().split(&client, replies);
+        if !replies.is_empty() {
+            self.tell(client, ToClient::Speculative { primary, place, replies }, out);
+        }
+        if !digests.is_empty() {
+            self.tell(client, ToClient::SpeculativeDigests { primary, place, digests }, out);
+        }
+    }
+
+    /// What was speculated stands in another view.
+    pub(super) fn restate(&mut self, view: View, out: &mut Vec<Act>) {
+        for (client, place, replies) in self.executor.restate(view) {
+            self.answer_speculatively(client, place, replies, out);
         }
     }
 
@@ -98,7 +116,9 @@ impl ReplicaNode {
         }
         for (place, replies) in open {
             self.executor.ask(place.slot, envelope);
-            self.tell(envelope.client, ToClient::Speculative { place, replies }, out);
+            let primary = self.keys.membership.primary(place.view);
+            let told = ToClient::Speculative { primary, place, replies };
+            self.tell(envelope.client, told, out);
             self.queue(CoreEvent::Input(Input::Wanted { slot: place.slot }));
         }
     }

@@ -234,12 +234,12 @@ fn describe_answer(wire: &Bytes) -> String {
             let numbers = digests.iter().map(|told| format!("#{}", told.number));
             format!("Digests {view} {}", numbers.collect::<Vec<_>>().join(" "))
         }
-        Ok(ToClient::Speculative { place, replies }) => {
+        Ok(ToClient::Speculative { place, replies, .. }) => {
             let numbers = replies.iter().map(|reply| format!("#{}", reply.number));
             let numbers = numbers.collect::<Vec<_>>().join(" ");
             format!("Speculative {} {} {numbers}", place.view, place.slot)
         }
-        Ok(ToClient::SpeculativeDigests { place, digests }) => {
+        Ok(ToClient::SpeculativeDigests { place, digests, .. }) => {
             let numbers = digests.iter().map(|told| format!("#{}", told.number));
             let numbers = numbers.collect::<Vec<_>>().join(" ");
             format!("SpeculativeDigests {} {} {numbers}", place.view, place.slot)

@@ -4,8 +4,10 @@
 //! | --- | --- | --- |
 //! | [`in_process`] | bugs in the protocol, malicious messages | anyone who controls the process |
 //! | [`trinx_in_process`] | the same | the same |
+//! | [`process`], of either kind | also what shows or spoils its memory | who acts as its user |
 
 pub mod in_process;
+pub mod process;
 pub mod trinx_in_process;
 
 use crate::trinx::{Ask, Certificate, InstanceId, Memory};

@@ -9,10 +9,13 @@ use pentarchy_core::counter::Refused;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
 use std::fmt;
+use std::ops::Range;
 
 /// The instances of one replica. Not to be cloned: two of one identity could contradict each other.
 pub struct TrinxInProcess {
     instances: Vec<Instance>,
+    /// The number of the first of them.
+    first: u16,
     incarnation: Incarnation,
     group: GroupId,
     epoch: Epoch,
@@ -36,16 +39,43 @@ impl TrinxInProcess {
             return None;
         }
         let key = GroupKey::new(group_secret);
-        let incarnation = identity.incarnation();
-        let instance =
-            |number| Instance::new(epoch, InstanceId { replica, number }, incarnation, key.clone());
-        let instances = (0..instances).map(instance).collect();
-        let context = trinx::context(&epoch.0, epoch.1);
-        Some(Self { instances, incarnation, group: epoch.0, epoch: epoch.1, context, key })
+        Some(Self::these(&key, epoch, replica, identity.incarnation(), 0..instances))
+    }
+
+    /// A single instance, by its number, for whoever has each on a thread of its own.
+    pub(crate) fn one(
+        key: &GroupKey,
+        epoch: (GroupId, Epoch),
+        replica: ReplicaId,
+        incarnation: Incarnation,
+        number: u16,
+    ) -> Self {
+        Self::these(key, epoch, replica, incarnation, number..number + 1)
+    }
+
+    fn these(
+        key: &GroupKey,
+        (group, epoch): (GroupId, Epoch),
+        replica: ReplicaId,
+        incarnation: Incarnation,
+        numbers: Range<u16>,
+    ) -> Self {
+        let instance = |number| {
+            let id = InstanceId { replica, number };
+            Instance::new((group, epoch), id, incarnation, key.clone())
+        };
+        let (first, context) = (numbers.start, trinx::context(&group, epoch));
+        let instances = numbers.map(instance).collect();
+        Self { instances, first, incarnation, group, epoch, context, key: key.clone() }
+    }
+
+    fn index(&self, number: u16) -> Option<usize> {
+        number.checked_sub(self.first).map(usize::from)
     }
 
     fn instance(&mut self, number: u16) -> Result<&mut Instance, Refused> {
-        self.instances.get_mut(usize::from(number)).ok_or(Refused::Unavailable)
+        let index = self.index(number).ok_or(Refused::Unavailable)?;
+        self.instances.get_mut(index).ok_or(Refused::Unavailable)
     }
 }
 
@@ -75,7 +105,7 @@ impl Trinx for TrinxInProcess {
         self.instance(instance)?.certify(ask, digest)
     }
     fn memory(&self, instance: u16) -> Option<Memory> {
-        self.instances.get(usize::from(instance)).map(Instance::memory)
+        self.instances.get(self.index(instance)?).map(Instance::memory)
     }
     fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused> {
         self.instance(instance)?.restore(memory)

@@ -18,10 +18,10 @@ use pentarchy_crypto::secret_file::to_hex;
 use pentarchy_crypto::session::Tag;
 use pentarchy_crypto::verifier::{SessionCheck, TaggedRequest};
 use pentarchy_trusted::usig::{Claim, context, statement};
-use pentarchy_trusted::{Check, DeviceIdentity, InProcess, session};
+use pentarchy_trusted::{Check, CounterProcess, DeviceIdentity, InProcess, session};
 use sha2::Sha256;
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Makes the session check of a device of the group that has this secret and this name.
 type Factory<'a> = &'a dyn Fn(&[u8; 32], GroupId) -> Box<dyn SessionCheck>;
@@ -313,6 +313,23 @@ fn the_device_keeps_the_contract() {
         Box::new(Check::mac(secret, Digest::default()).sessions(&members).unwrap())
     };
     contract(&make).unwrap_or_else(|broken| panic!("{broken}"));
+}
+
+#[test]
+fn a_device_in_a_process_keeps_the_contract() {
+    let make = |secret: &[u8; 32], group| -> Box<dyn SessionCheck> {
+        Box::new(Apart(crate::process::with_secret(*secret, group)))
+    };
+    contract(&make).unwrap_or_else(|broken| panic!("{broken}"));
+}
+
+/// Shared by whoever checks.
+struct Apart(Arc<CounterProcess>);
+
+impl SessionCheck for Apart {
+    fn check(&self, requests: &[TaggedRequest<'_>]) -> bool {
+        SessionCheck::check(&*self.0, requests)
+    }
 }
 
 #[test]

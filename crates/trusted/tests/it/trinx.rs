@@ -10,6 +10,7 @@ use pentarchy_crypto::secret_file::to_hex;
 use pentarchy_crypto::verifier::UsigCheck;
 use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::backend::in_process::BadDevice;
+use pentarchy_trusted::backend::process::question::Device;
 use pentarchy_trusted::order_counter::{is_trusted_mac, trusted_mac};
 use pentarchy_trusted::trinx::{COUNTERS, Certificate, Instance, InstanceId, Kind, Memory as Kept};
 use pentarchy_trusted::usig::GroupKey;
@@ -230,12 +231,17 @@ fn the_order_counter_follows_epochs() {
     assert_eq!(counter.begin_epoch(&group()), Err(Refused::Spent));
 }
 
-/// What a USIG certifies is no TrInX certificate under the same key, nor the other way round.
 #[test]
 fn each_counter_of_a_replica_counts_for_itself_and_what_it_certifies_names_it() {
     let identity = DeviceIdentity::chosen(LIFE, None);
     let counters = OrderCounter::open_all(&group(), ME, &identity, Some(&SECRET), 3);
-    let mut counters = counters.expect("MAC devices");
+    count_for_themselves(counters.expect("MAC devices"));
+    let process = crate::process::start(Device::Trinx(3), ME, LIFE);
+    count_for_themselves(OrderCounter::apart_all(&process, &group(), 3));
+}
+
+/// Three counters of the replica.
+fn count_for_themselves<U: Usig>(mut counters: Vec<U>) {
     let at = position(0, 1);
     let made: Vec<_> =
         counters.iter_mut().map(|counter| counter.create(at, &digest(1)).unwrap()).collect();
@@ -254,6 +260,7 @@ fn each_counter_of_a_replica_counts_for_itself_and_what_it_certifies_names_it() 
     }
 }
 
+/// What a USIG certifies is no TrInX certificate under the same key, nor the other way round.
 #[test]
 fn the_two_kinds_of_devices_do_not_pass_for_each_other() {
     let mut usig = crate::devices::mac_device(ME, LIFE);

@@ -90,6 +90,7 @@ struct Report<'a> {
     explored: Vec<&'a str>,
     /// Not hunted: tests that were written for them find them.
     scheduled: Vec<&'a str>,
+    specified: Vec<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -131,12 +132,17 @@ impl<'a> Report<'a> {
         };
         let (unclaimed, explored, scheduled) =
             (by(Finder::Nobody), by(Finder::Explorer), by(Finder::Schedule));
+        let specified = by(Finder::Specification);
         Self {
             starts: plan.starts,
             seeds_max: plan.seeds_max,
             requests: plan.requests,
             seconds,
-            known: hunted.len() + unclaimed.len() + explored.len() + scheduled.len(),
+            known: hunted.len()
+                + unclaimed.len()
+                + explored.len()
+                + scheduled.len()
+                + specified.len(),
             caught: hunted.len() - missed.len(),
             mutants: hunted.iter().map(line).collect(),
             missed,
@@ -144,6 +150,7 @@ impl<'a> Report<'a> {
             unclaimed,
             explored,
             scheduled,
+            specified,
         }
     }
 
@@ -182,6 +189,7 @@ impl<'a> Report<'a> {
             ("nothing is claimed of what finds these", &self.unclaimed),
             ("`explore` finds these", &self.explored),
             ("tests written for them find these", &self.scheduled),
+            ("`cargo xtask spec --runs` finds these", &self.specified),
         ];
         let count = self.known - self.mutants.len();
         let named = groups

@@ -82,6 +82,7 @@ pub struct Known {
     pub catch_up: Option<CatchUp>,
     pub approach: Option<Pace>,
     pub incarnation: u64,
+    pub counter_process: Option<u32>,
     pub peers: Vec<u16>,
     pub clients: u64,
     pub requests: u64,

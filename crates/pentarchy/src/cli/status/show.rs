@@ -34,6 +34,9 @@ pub fn table(report: &ClusterReport) -> String {
     if let Some(disks) = disks(report) {
         let _ = write!(text, "\n\n{disks}");
     }
+    if let Some(counters) = counters(report) {
+        let _ = write!(text, "\n\n{counters}");
+    }
     let verdict = if report.level { "level" } else { "NOT level" };
     let n = report.replicas.len();
     let _ = write!(
@@ -67,6 +70,16 @@ fn disks(report: &ClusterReport) -> Option<String> {
         })
         .collect();
     (!disks.is_empty()).then(|| format!("durability:\n{}", disks.join("\n")))
+}
+
+/// Which replicas have their trusted counter in another process, if any has.
+fn counters(report: &ClusterReport) -> Option<String> {
+    let apart = report.replicas.iter().filter_map(|replica| {
+        let process = replica.known.counter_process?;
+        Some(format!("  replica {}: in process {process}", replica.id))
+    });
+    let apart: Vec<String> = apart.collect();
+    (!apart.is_empty()).then(|| format!("trusted counters:\n{}", apart.join("\n")))
 }
 
 fn row(replica: &ReplicaReport) -> Vec<String> {

@@ -128,7 +128,7 @@ impl<C: Framed> Frame<C> {
         self.view_changes.clear();
         self.early.clear();
         self.own = Own { ask: self.own.ask.take(), view_change: None };
-        self.is_overdue = false;
+        self.end_waiting(out);
         (self.is_unfilled, self.fill_demand) = (false, None);
         self.arm_request_timer(out);
         self.arm_fill_timer(out);
@@ -156,6 +156,7 @@ impl<C: Framed> Frame<C> {
         self.showing.fill(Showing::default());
         self.pledges = Pledges::default();
         self.pending.unpropose();
+        self.waits.wanted = self.waits.wanted.min(self.executed);
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
         // An ask for this view, or a lower one, has had its effect.

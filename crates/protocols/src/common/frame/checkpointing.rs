@@ -172,7 +172,7 @@ pub trait Checkpointing: Core {
         frame.pledges.settle(slot);
         frame.checkpoints.installed(slot);
         frame.pending.clear();
-        let proof = frame.checkpoints.fetched(slot).cloned();
+        let proof = frame.checkpoints.proven(slot).cloned();
         if let Some(proof) = proof.filter(|_| !mutant!("frame.installed-without-proof")) {
             // Before anything is executed behind it: what is above the last proven state has to be
             // shown when a view changes, and what led to this one was never here.
@@ -226,15 +226,14 @@ impl<C: Framed> Frame<C> {
 
     /// Asks for the state of the stable checkpoint. Nobody may have that any more: if a newer one
     /// is proven already, the host hears of it too.
-    fn fetch_stable(&mut self, out: &mut Effects<C>) {
+    fn fetch_stable(&self, out: &mut Effects<C>) {
         self.fetch(&self.stable, out);
         self.fetch_ahead(out);
     }
 
-    fn fetch_ahead(&mut self, out: &mut Effects<C>) {
-        if let Some(newer) = self.checkpoints.ahead().cloned() {
-            self.fetch(&newer, out);
-            self.checkpoints.fetches(newer);
+    fn fetch_ahead(&self, out: &mut Effects<C>) {
+        if let Some(newer) = self.checkpoints.ahead() {
+            self.fetch(newer, out);
         }
     }
 

@@ -81,7 +81,10 @@ pub trait Events: Core {
             Timer::Fetch => self.frame_mut().on_fetch(out),
             // The round that follows knows what time it is.
             Timer::Look => self.frame_mut().looked = None,
-            Timer::Final(slot) => self.on_final_timeout(slot, out),
+            Timer::Final(slot) => {
+                let last_final = self.last_final();
+                self.frame_mut().on_final_timeout(slot, last_final, out);
+            }
             Timer::Fill(slot) => self.frame_mut().on_fill_timeout(slot, out),
         }
     }

@@ -89,15 +89,4 @@ impl<C: Framed> Frame<C> {
             self.ask(self.view.next(), reason, out);
         }
     }
-
-    /// That was the reason, or one of several: whoever has another one begins to wait anew.
-    fn reconsider(&mut self, out: &mut Effects<C>) {
-        if self.is_entered() && !self.objects() {
-            self.withdraw_ask();
-            if let Some(arrival) = self.request_timer.take() {
-                out.disarm(Timer::Request(arrival));
-            }
-            self.arm_request_timer(out);
-        }
-    }
 }

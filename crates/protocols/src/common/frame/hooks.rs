@@ -191,11 +191,6 @@ pub trait Settles: Framed {
     fn on_wanted(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let _ = (slot, out);
     }
-
-    /// It is not final in time.
-    fn on_final_timeout(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        let _ = (slot, out);
-    }
 }
 
 /// All of these.

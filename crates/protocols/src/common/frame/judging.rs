@@ -19,8 +19,8 @@ impl<C: Framed> Frame<C> {
 
     /// Whether this replica wants another primary, whatever becomes of single requests.
     pub(super) fn objects(&self) -> bool {
-        self.is_entered()
-            && (self.pace.is_slow() || self.led_by_liar() || self.is_overdue || self.is_unfilled)
+        let is_late = self.waits.is_overdue || self.is_unfilled;
+        self.is_entered() && (self.pace.is_slow() || self.led_by_liar() || is_late)
     }
 
     fn led_by_liar(&self) -> bool {

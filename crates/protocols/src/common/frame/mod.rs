@@ -18,6 +18,7 @@
 //! | `mooting` | what is not worth a check |
 //! | [`repair`] | reports, and what they are answered with |
 //! | [`resuming`] | going on from a log |
+//! | [`waiting`] | waiting for what was executed to become final |
 
 pub mod changing;
 pub mod checkpointing;
@@ -31,6 +32,7 @@ pub mod repair;
 mod requests;
 pub mod resuming;
 pub mod supply;
+pub mod waiting;
 
 use super::asks::Asks;
 use super::bodies::Bodies;
@@ -54,6 +56,7 @@ use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::WINDOW_SLOTS;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::{Effects, Memory, Setup, Status, To, Tuning};
+use waiting::Waits;
 
 /// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -122,8 +125,8 @@ pub struct Frame<C: Framed> {
     pub looked: Option<Millis>,
     /// Who was proven to lie.
     pub liars: ReplicaSet,
-    /// Whether what somebody waits for did not become final in time.
-    pub is_overdue: bool,
+    /// What somebody waits for that is executed and not final.
+    pub waits: Waits,
 
     /// Signed states.
     pub checkpoints: Checkpoints<StateOf<C>>,
@@ -225,7 +228,7 @@ impl<C: Framed> Frame<C> {
             pace: Pace::new(n, membership.f),
             looked: None,
             liars: ReplicaSet::EMPTY,
-            is_overdue: false,
+            waits: Waits::default(),
             checkpoints: Checkpoints::new(n),
             stable: CheckpointProof::initial(base),
             reports: vec![None; n],

@@ -38,6 +38,17 @@ impl<C: Framed> Frame<C> {
         self.request_timer = oldest;
     }
 
+    /// A reason to want another view is gone. If a request waits still, its time begins anew.
+    pub(super) fn reconsider(&mut self, out: &mut Effects<C>) {
+        if self.is_entered() && !self.objects() {
+            self.withdraw_ask();
+            if let Some(old) = self.request_timer.take() {
+                out.disarm(Timer::Request(old));
+            }
+            self.arm_request_timer(out);
+        }
+    }
+
     /// The oldest envelope was not executed in time.
     pub(super) fn on_request_timeout(&mut self, arrival: u64, out: &mut Effects<C>) {
         if self.is_entered() && self.pending.oldest() == Some(arrival) {

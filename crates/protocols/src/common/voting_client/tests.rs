@@ -1,5 +1,6 @@
 use super::*;
 use alloc::vec;
+use pentarchy_core::ids::View;
 
 mod digests;
 

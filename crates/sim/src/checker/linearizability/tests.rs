@@ -175,3 +175,23 @@ fn most_histories_with_many_operations_without_a_response_are_decided() {
     }
     assert!(undecided <= 4, "{undecided} of 20");
 }
+
+/// Clients that wait long for each other, on one key, with values so long that appending takes
+/// their place: each result names the value before it, so there is one order to find.
+#[test]
+fn long_values_leave_no_doubt() {
+    let (mut rng, mut state, mut history) = (Rng::new(11), Vec::new(), Vec::new());
+    for now in 0..300u64 {
+        let value = now.to_le_bytes();
+        let action = match rng.below(3) {
+            0 => Action::Put(Bytes::from(value.repeat(3_000))),
+            1 => Action::Put(Bytes::from(value.to_vec())),
+            _ => Action::Append(Bytes::from(value.to_vec())),
+        };
+        let invoked = (now + 100).saturating_sub(rng.below(30)) * 2;
+        let returned = (now + 100 + rng.below(30)) * 2 + 1;
+        let result = apply(&mut state, &action);
+        history.push(seen(action, (invoked, Some(returned)), Some(&result)));
+    }
+    assert_eq!(check(&history).unwrap_or_else(|broken| panic!("{broken}")), 0);
+}

@@ -1,24 +1,24 @@
-//! A group with real keys, counters and channels, and what each of its nodes was counted to do.
+//! Groups with real keys, counters and channels. The keys are known to everybody: nothing is to be
+//! protected in here.
 
+use crate::client::Sealer;
+use crate::group::Group;
+use crate::host::{Keys, Tagger};
+use crate::{Channels, Node};
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag};
+use pentarchy_core::counter::{Counter, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::protocol::Tuning;
-use pentarchy_costs::client::Sealer;
-use pentarchy_costs::group::Group;
-use pentarchy_costs::host::{Keys, Tagger};
-use pentarchy_costs::{Channels, Node, Probe};
 use pentarchy_crypto::authenticator::Authenticator;
-use pentarchy_crypto::costs::costs;
 use pentarchy_crypto::keys::{KeyPair, channel_public};
 use pentarchy_crypto::request_auth::ClientSigner;
-use pentarchy_crypto::verifier::{GroupVerifier, RequestMode};
+use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
 use pentarchy_io::channel::{Channel, Identity};
-use pentarchy_io::costs::frames;
 use pentarchy_protocols::Entry;
-use pentarchy_trusted::{DeviceIdentity, InProcess};
+use pentarchy_trusted::{DeviceIdentity, InProcess, OrderCounter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,7 +34,9 @@ fn client_key(index: usize) -> KeyPair {
     KeyPair::from_seed(seed)
 }
 
-fn membership(protocol: &Entry, f: usize) -> Arc<Membership> {
+/// A group of a protocol for `f` faults.
+#[must_use]
+pub fn membership(protocol: &Entry, f: usize) -> Arc<Membership> {
     let member = |id: u16| Member {
         key: replica_key(ReplicaId(id)).public(),
         incarnation: Incarnation(1),
@@ -53,42 +55,76 @@ impl Tagger for Certifying {
     }
 }
 
-fn keys(me: ReplicaId, membership: &Arc<Membership>) -> Keys {
-    let identity = DeviceIdentity::chosen(Incarnation(1), None);
-    let device = InProcess::open(membership, me, identity, Some(&SECRET)).expect("a MAC device");
-    let mode = RequestMode::Signature;
-    let verifier = GroupVerifier::new(membership.clone(), device.check(), mode, None);
-    let authenticator = Authenticator::new(replica_key(me), vec![Box::new(device)]);
+/// What a member checks and convinces with, with a fresh counter in this process.
+///
+/// # Panics
+/// If the membership is not [`membership`]'s.
+#[must_use]
+pub fn keys(protocol: &Entry, me: ReplicaId, membership: &Arc<Membership>) -> Keys {
+    let (device, check) = counter(protocol, me, membership);
+    let verifier = GroupVerifier::new(membership.clone(), check, RequestMode::Signature, None);
+    let authenticator = Authenticator::new(replica_key(me), vec![device]);
     let verifier = Arc::new(verifier.expect("keys are keys"));
     Keys { verifier, tagger: Box::new(Certifying(authenticator)) }
 }
 
-fn sealer(index: usize, membership: &Membership) -> (ClientId, Sealer) {
+type Device = (Box<dyn Usig>, Arc<dyn UsigCheck>);
+
+fn counter(protocol: &Entry, me: ReplicaId, membership: &Arc<Membership>) -> Device {
+    let identity = DeviceIdentity::chosen(Incarnation(1), None);
+    if protocol.rules.counter == Counter::Trinx {
+        let device = OrderCounter::open(membership, me, &identity, Some(&SECRET));
+        let device = device.expect("a MAC device");
+        let check = device.check();
+        return (Box::new(device), check);
+    }
+    let device = InProcess::open(membership, me, identity, Some(&SECRET)).expect("a MAC device");
+    let check = device.check();
+    (Box::new(device), check)
+}
+
+/// A client that signs its requests.
+#[must_use]
+pub fn sealer(index: usize, membership: &Membership) -> (ClientId, Sealer) {
     let signer = ClientSigner::signature(client_key(index), membership.group_domain());
     (signer.client_id(), Box::new(move |draft| signer.seal(draft)))
 }
 
 /// A fresh group for `f` faults with so many clients, all connected to all.
+#[must_use]
 pub fn group(protocol: &Entry, f: usize, clients: usize) -> Group {
     tuned(protocol, f, clients, Tuning::default())
 }
 
 /// The same, of these sizes.
+#[must_use]
 pub fn tuned(protocol: &Entry, f: usize, clients: usize, tuning: Tuning) -> Group {
+    lane(protocol, f, 0, clients, tuning)
+}
+
+/// The same as one pillar of several: no two of them have clients or messages in common.
+#[must_use]
+pub fn lane(protocol: &Entry, f: usize, lane: usize, clients: usize, tuning: Tuning) -> Group {
     let membership = membership(protocol, f);
     let noise = Noise::new(&membership, clients);
-    let sealers = (0..clients).map(|index| sealer(index, &membership)).collect();
-    let keys = |me| keys(me, &membership);
+    let first = lane * clients;
+    let sealers = (first..first + clients).map(|index| sealer(index, &membership)).collect();
+    let keys = |me| keys(protocol, me, &membership);
     Group::tuned(protocol, &membership, keys, sealers, Box::new(noise), tuning)
 }
 
 /// Both ends of every connection, whose handshakes are over.
-struct Noise {
+pub struct Noise {
     ends: BTreeMap<(Node, Node), Channel>,
 }
 
 impl Noise {
-    fn new(membership: &Membership, clients: usize) -> Self {
+    /// Between all replicas, and from so many clients to all of them.
+    ///
+    /// # Panics
+    /// If the membership is not [`membership`]'s.
+    #[must_use]
+    pub fn new(membership: &Membership, clients: usize) -> Self {
         let mut noise = Self { ends: BTreeMap::new() };
         for id in membership.ids() {
             for other in membership.ids().filter(|other| *other < id) {
@@ -133,40 +169,5 @@ impl Channels for Noise {
     fn open(&mut self, from: Node, to: Node, wire: Vec<u8>, messages: &mut Vec<Bytes>) {
         let end = self.ends.get_mut(&(to, from)).expect("all are connected");
         end.read(&wire, messages, &mut Vec::new()).expect("an authentic frame");
-    }
-}
-
-/// What one node did.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Spent {
-    pub signatures_made: u64,
-    pub signatures_verified: u64,
-    pub macs: u64,
-    pub usigs_created: u64,
-    pub usigs_verified: u64,
-    pub hashes: u64,
-    pub frames_sealed: u64,
-    pub frames_opened: u64,
-}
-
-/// Adds up what the process counts while a node works. The counts are the process's, so only one
-/// group may work at a time.
-#[derive(Default)]
-pub struct Ledger(pub BTreeMap<Node, Spent>);
-
-impl Probe for Ledger {
-    fn around(&mut self, node: Node, _: &'static str, work: &mut dyn FnMut()) {
-        let (before, frames_before) = (costs(), frames());
-        work();
-        let (since, after) = (costs().since(&before), frames());
-        let spent = self.0.entry(node).or_default();
-        spent.signatures_made += since.signatures_made;
-        spent.signatures_verified += since.signatures_verified;
-        spent.macs += since.macs_made + since.macs_verified;
-        spent.usigs_created += since.usigs_created;
-        spent.usigs_verified += since.usigs_verified;
-        spent.hashes += since.hashes;
-        spent.frames_sealed += after.sealed - frames_before.sealed;
-        spent.frames_opened += after.opened - frames_before.opened;
     }
 }

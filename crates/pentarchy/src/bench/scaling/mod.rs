@@ -1,0 +1,56 @@
+//! How far ordering goes on side by side, for protocols whose pillars share nothing.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`ordering`] | one replica's ordering on this machine's processors: `bench ordering` |
+//! | [`model`] | whole groups on more processors than are here, in virtual time: `bench model` |
+
+pub mod model;
+pub mod ordering;
+
+use super::conditions::replicated;
+use crate::cli::failure::{Failure, Outcome};
+use pentarchy::protocols;
+use pentarchy_protocols::Entry;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// Pillars that can be asked for.
+const PILLARS_MAX: usize = 64;
+
+/// How many requests of one envelope are a batch, or that batches hold what waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Batches {
+    /// At most so many, of which each comes alone.
+    Of(usize),
+    /// What waits.
+    Adaptive,
+}
+
+fn parse_batches(text: &str) -> Result<Batches, String> {
+    match text {
+        "adaptive" => Ok(Batches::Adaptive),
+        _ => super::at_least_one(1000)(text).map(Batches::Of),
+    }
+}
+
+impl std::fmt::Display for Batches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Of(requests) => write!(f, "{requests}"),
+            Self::Adaptive => f.write_str("adaptive"),
+        }
+    }
+}
+
+fn entry(protocol: &str) -> Outcome<&'static Entry> {
+    replicated(protocol, 1)?;
+    let gone = || Failure::Internal(format!("protocol {protocol} is gone"));
+    protocols::find(protocol).ok_or_else(gone)
+}
+
+/// The processor time of this thread.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}

@@ -1,0 +1,230 @@
+//! `bench model`: whole groups whose replicas have more processors than this machine, in virtual
+//! time.
+
+use super::{Batches, PILLARS_MAX, entry, parse_batches};
+use crate::bench::grid::Grid;
+use crate::bench::interrupt::Interrupt;
+use crate::bench::machine::{Machine, Program};
+use crate::bench::report::table::number;
+use crate::bench::stats::Spread;
+use crate::bench::{at_least_one, json, progress, warn_of_debug};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::say;
+use crate::cli::stop::stop_signal;
+use clap::Args;
+use pentarchy_core::protocol::Tuning;
+use pentarchy_costs::model::{Plan, run as model};
+use pentarchy_protocols::Entry;
+use serde::Serialize;
+use std::time::Instant;
+
+/// `bench model`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy bench model --pillars 1,2,4,8,16\n  \
+    pentarchy bench model --protocol hybster,pbft --batch 1 --frame-us 3 --json\n\n\
+    The real cores do the real work, one piece after the other; how long each piece took here is\n\
+    how long its processor is busy in virtual time. Nothing is sent. docs/benchmarks.md says what\n\
+    that leaves out.")]
+pub struct ModelArgs {
+    /// The protocols
+    #[arg(long, value_delimiter = ',', default_value = "hybster,pbft", value_name = "NAME,...")]
+    pub protocol: Vec<String>,
+    /// Pillars of each replica, which has as many processors
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16", value_name = "N,...",
+        value_parser = at_least_one(PILLARS_MAX))]
+    pub pillars: Vec<usize>,
+    /// Requests in a batch: a number, or `adaptive` for what waits
+    #[arg(long, value_delimiter = ',', default_value = "1,adaptive", value_name = "N,...",
+        value_parser = parse_batches)]
+    pub batch: Vec<Batches>,
+    /// Clients of each pillar
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = at_least_one(1000))]
+    pub clients: usize,
+    /// Requests that each of them keeps outstanding
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = at_least_one(1024))]
+    pub outstanding: usize,
+    /// Bytes of each operation and of each result
+    #[arg(long, default_value_t = 0, value_name = "BYTES")]
+    pub payload: usize,
+    /// How long a frame is under way, in microseconds
+    #[arg(long, default_value_t = 50, value_name = "US")]
+    pub link_us: u64,
+    /// What each frame costs its sender and its receiver beside the work done here, in microseconds
+    #[arg(long, default_value_t = 0.0, value_name = "US", value_parser = parse_frame)]
+    pub frame_us: f64,
+    /// Milliseconds of virtual time that are counted, after a quarter as many
+    #[arg(long, default_value_t = 100, value_name = "MS")]
+    pub millis: u64,
+    /// Runs of each row
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = at_least_one(1000))]
+    pub repeats: usize,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print a table for a document in Markdown
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// All that was computed.
+#[derive(Serialize)]
+struct Report {
+    format: u32,
+    machine: Machine,
+    program: Program,
+    link_us: u64,
+    frame_us: f64,
+    rows: Vec<Row>,
+}
+
+/// One group.
+#[derive(Serialize)]
+struct Row {
+    protocol: String,
+    batch: String,
+    pillars: usize,
+    requests_per_second: Spread,
+    /// The busiest replica's processor time for a request, in microseconds.
+    cpu_us: Spread,
+    /// The share of the time in which its busiest pillar worked.
+    busiest_pillar: Spread,
+    /// The share of the time in which it executed.
+    execution: Spread,
+    /// Requests in a second against those with one pillar.
+    times_one: Option<f64>,
+}
+
+/// Runs the command.
+pub fn run(args: &ModelArgs) -> Outcome {
+    let program = Program::this();
+    warn_of_debug(&program);
+    let interrupt = Interrupt::new(stop_signal(false)?);
+    let rows = args.rows(&interrupt)?;
+    let (link_us, frame_us) = (args.link_us, args.frame_us);
+    let report = Report { format: 1, machine: Machine::here(), program, link_us, frame_us, rows };
+    if args.json {
+        say(&json(&report)?);
+    } else if args.markdown {
+        say(&report.grid().markdown());
+    } else {
+        say(&report.grid().text());
+    }
+    Ok(())
+}
+
+/// What one run found: requests in a second, then as in [`Row`].
+type Sample = [f64; 4];
+
+impl ModelArgs {
+    fn rows(&self, interrupt: &Interrupt) -> Outcome<Vec<Row>> {
+        let cases = self.protocol.len() * self.batch.len() * self.pillars.len();
+        let progress = progress::bar(cases * self.repeats);
+        let mut rows: Vec<Row> = Vec::new();
+        for protocol in &self.protocol {
+            let entry = entry(protocol)?;
+            for batch in &self.batch {
+                let mut one = None;
+                for pillars in &self.pillars {
+                    progress.set_message(format!("{protocol}, {pillars} pillars, batch {batch}"));
+                    let mut samples = Vec::new();
+                    for _ in 0..self.repeats {
+                        if !interrupt.sleep_until(Instant::now()) {
+                            return Err(Failure::Unwell("interrupted".to_owned()));
+                        }
+                        samples.push(self.sample(entry, *batch, *pillars));
+                        progress.inc(1);
+                    }
+                    let of = |index: usize| {
+                        let none = || Failure::Internal("nothing was ordered".to_owned());
+                        Spread::of(samples.iter().map(|it| it[index])).ok_or_else(none)
+                    };
+                    let requests_per_second = of(0)?;
+                    if *pillars == 1 {
+                        one = Some(requests_per_second.median);
+                    }
+                    rows.push(Row {
+                        protocol: protocol.clone(),
+                        batch: batch.to_string(),
+                        pillars: *pillars,
+                        times_one: one.map(|one| requests_per_second.median / one),
+                        requests_per_second,
+                        cpu_us: of(1)?,
+                        busiest_pillar: of(2)?,
+                        execution: of(3)?,
+                    });
+                }
+            }
+        }
+        progress.finish_and_clear();
+        Ok(rows)
+    }
+
+    fn sample(&self, entry: &Entry, batch: Batches, pillars: usize) -> Sample {
+        let usual = Tuning::default();
+        let (outstanding, tuning) = match batch {
+            Batches::Of(batch_requests) => (1, Tuning { batch_requests, ..usual }),
+            Batches::Adaptive => (self.outstanding, usual),
+        };
+        let plan = Plan {
+            f: 1,
+            pillars,
+            cores: pillars,
+            clients: self.clients,
+            outstanding,
+            bytes: self.payload,
+            tuning,
+            link: self.link_us * 1_000,
+            per_frame: (self.frame_us * 1e3) as u64,
+            warm_up: self.millis * 250_000,
+            counted: self.millis * 1_000_000,
+        };
+        let begun = Instant::now();
+        let outcome = model(entry, plan, &|| begun.elapsed().as_nanos() as u64);
+        let seconds = outcome.counted as f64 / 1e9;
+        let share = |busy: Option<&u64>| *busy.unwrap_or(&0) as f64 / outcome.counted as f64;
+        let busy: u64 = outcome.busy.iter().sum();
+        let (execution, ordering) = outcome.busy.split_last().unwrap_or((&0, &[]));
+        [
+            outcome.completed as f64 / seconds,
+            busy as f64 / 1e3 / outcome.completed.max(1) as f64,
+            share(ordering.iter().max()),
+            share(Some(execution)),
+        ]
+    }
+}
+
+fn parse_frame(text: &str) -> Result<f64, String> {
+    let frame = text.parse().ok().filter(|frame| (0.0..=1_000.0).contains(frame));
+    frame.ok_or_else(|| format!("{text:?} is not a time from 0 to 1000 microseconds"))
+}
+
+impl Report {
+    fn grid(&self) -> Grid {
+        let heads = [
+            "protocol",
+            "batch",
+            "pillars",
+            "requests/s",
+            "times one",
+            "µs of CPU",
+            "busiest pillar, %",
+            "execution, %",
+        ];
+        let row = |row: &Row| {
+            let Spread { median, min, max, .. } = &row.requests_per_second;
+            let [median, min, max] = [median, min, max].map(|it| number(*it, 0));
+            vec![
+                row.protocol.clone(),
+                row.batch.clone(),
+                row.pillars.to_string(),
+                format!("{median} [{min} .. {max}]"),
+                row.times_one.map_or_else(String::new, |times| number(times, 2)),
+                number(row.cpu_us.median, 2),
+                number(row.busiest_pillar.median * 100.0, 0),
+                number(row.execution.median * 100.0, 0),
+            ]
+        };
+        let heads = heads.map(str::to_owned).to_vec();
+        Grid { heads, rows: self.rows.iter().map(row).collect() }
+    }
+}

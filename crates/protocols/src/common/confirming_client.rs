@@ -1,0 +1,265 @@
+//! The client of protocols whose replicas execute before anything is final: it decides when a
+//! result can be relied upon.
+//!
+//! * So many gave the same result for the same place as the protocol says: the request is complete.
+//! * Fewer did, but enough, and the others do not come soon: the client has the place confirmed, in
+//!   the protocol's way, and is done when enough replicas say that it is.
+//! * Enough replicas say that the result is final. This is how requests complete that were asked
+//!   for again, and it needs nothing from the client.
+//!
+//! Everything else is as for other protocols, so the core of those is inside.
+//!
+//! How long to wait for the slowest replicas is learned (Zyzzyva, section 4): as long as they took
+//! when they came too late, and not at all once they did not come, or much too late.
+//!
+//! Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]). A
+//! client that can rely on a digest and lacks the result asks everyone for it.
+//!
+//! Memory: for each outstanding number one vote per replica, and of results what the core inside
+//! holds.
+
+use super::voting_client::{Fingerprint, VotingClient};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::Signature;
+use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::mark;
+use pentarchy_core::mutant;
+use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, Reply, ToClient};
+
+/// The longest wait for the slowest replicas.
+const PATIENCE_MAX_MS: u64 = 50;
+
+/// After which a client says again what it needs for a place.
+const AGAIN_MS: u64 = 25;
+
+/// What the client of a protocol does in its own way.
+pub trait Confirms: Send {
+    /// What it collects for a place.
+    type Collected: Default + Send;
+
+    /// So many equal answers can be relied on.
+    fn fast(&self) -> usize;
+
+    /// So many can be once their place is confirmed.
+    fn enough(&self) -> usize;
+
+    /// So many replicas confirm a place.
+    fn confirming(&self) -> usize;
+
+    /// How long to wait for the slowest replicas behind a place that had to be confirmed.
+    fn patience_ms(&self) -> u64 {
+        0
+    }
+
+    /// What all are told to have a place confirmed, also when that takes long.
+    fn ask(&self, place: Place, collected: &mut Self::Collected) -> Vec<Bytes>;
+
+    /// A replica signs what it answered: what all are told, if that makes a difference.
+    fn on_vouched(
+        &self,
+        from: ReplicaId,
+        (place, signature): (Place, Signature),
+        collected: &mut Self::Collected,
+    ) -> Option<Bytes> {
+        let _ = (from, place, signature, collected);
+        None
+    }
+}
+
+/// A place for which enough answered alike, and not all.
+struct Awaited<T> {
+    /// The numbers that complete with it, and what came of them.
+    results: BTreeMap<u64, Fingerprint>,
+    /// When enough had answered.
+    since: Millis,
+    /// When to ask again; none if that was not asked yet.
+    asked: Option<Millis>,
+    /// Who says that it is confirmed.
+    confirmed: ReplicaSet,
+    collected: T,
+}
+
+/// See the [module](self).
+pub struct ConfirmingClient<R: Confirms> {
+    rules: R,
+    inner: VotingClient,
+    replicas: ReplicaSet,
+    now: Millis,
+    /// Each one's last word.
+    answers: BTreeMap<u64, BTreeMap<ReplicaId, (Place, Fingerprint)>>,
+    awaited: BTreeMap<Place, Awaited<R::Collected>>,
+    /// How long to wait for the slowest replicas.
+    patience_ms: u64,
+}
+
+impl<R: Confirms> ConfirmingClient<R> {
+    /// A client of `n` replicas around what all clients do.
+    #[must_use]
+    pub fn new(rules: R, n: usize, inner: VotingClient) -> Self {
+        Self {
+            rules,
+            inner,
+            replicas: (0..n as u16).map(ReplicaId).collect(),
+            now: Millis(0),
+            answers: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            patience_ms: 0,
+        }
+    }
+
+    fn on_message(&mut self, from: ReplicaId, message: ToClient, out: &mut Vec<Effect>) {
+        match message {
+            ToClient::Speculative { primary, place, replies } => {
+                self.note_hint(from, primary, place);
+                for reply in replies.into_iter().filter(|it| it.outcome != Outcome::Refused) {
+                    if self.inner.awaits(reply.number) {
+                        let told = (reply.number, Fingerprint::of(&reply.outcome));
+                        self.on_answer(from, place, told, Some(reply), out);
+                    }
+                }
+            }
+            ToClient::SpeculativeDigests { primary, place, digests } => {
+                self.note_hint(from, primary, place);
+                for told in digests {
+                    if self.inner.awaits(told.number) {
+                        let told = (told.number, Fingerprint::Long(told.digest));
+                        self.on_answer(from, place, told, None, out);
+                    }
+                }
+            }
+            ToClient::Vouched { place, signature } => {
+                let Some(awaited) = self.awaited.get_mut(&place) else { return };
+                let vouched = (place, signature);
+                let message = self.rules.on_vouched(from, vouched, &mut awaited.collected);
+                let to = self.replicas;
+                out.extend(message.map(|message| Effect::Protocol { to, message }));
+            }
+            ToClient::Committed(place) => self.on_confirmed(from, place, out),
+            message => self.inner.step(Event::Message { from, message }, out),
+        }
+    }
+
+    fn note_hint(&mut self, from: ReplicaId, primary: ReplicaId, place: Place) {
+        let by_view = mutant!("client.takes-views-for-primaries");
+        self.inner.note_hint(from, if by_view { place.view.0 } else { u64::from(primary.0) });
+    }
+
+    fn on_answer(
+        &mut self,
+        from: ReplicaId,
+        place: Place,
+        (number, print): (u64, Fingerprint),
+        told: Option<Reply>,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.inner.is_established(number) {
+            told.into_iter().for_each(|reply| self.inner.offer(print, reply, out));
+            return;
+        }
+        let answers = self.answers.entry(number).or_default();
+        answers.insert(from, (place, print));
+        let same = |(at, what): &&(Place, Fingerprint)| {
+            (*at == place || mutant!("zyzzyva.client-ignores-places")) && *what == print
+        };
+        let equal = answers.values().filter(same).count();
+        if equal >= self.rules.fast() {
+            mark!("client/fast");
+            self.learn(place);
+            match told {
+                Some(reply) => self.inner.complete(number, reply.outcome, out),
+                None => self.inner.establish(number, print, out),
+            }
+            self.forget(number);
+            return;
+        }
+        let is_confirmed = equal >= self.rules.enough();
+        told.iter().for_each(|reply| self.inner.note_result(from, reply, print, is_confirmed));
+        if is_confirmed {
+            let since = self.now;
+            let awaited = self.awaited.entry(place).or_insert_with(|| Awaited {
+                results: BTreeMap::new(),
+                since,
+                asked: None,
+                confirmed: ReplicaSet::EMPTY,
+                collected: R::Collected::default(),
+            });
+            awaited.results.insert(number, print);
+        }
+    }
+
+    /// All have answered after all. If that was too late, waits as long the next time, unless that
+    /// is too long.
+    fn learn(&mut self, place: Place) {
+        if let Some(Awaited { since, asked: Some(_), .. }) = self.awaited.get(&place) {
+            let took = self.now.0.saturating_sub(since.0) + 1;
+            self.patience_ms = if took > PATIENCE_MAX_MS { 0 } else { took };
+        }
+    }
+
+    /// What came of a number can be relied on, whether the result is here or not.
+    fn forget(&mut self, number: u64) {
+        self.answers.remove(&number);
+        self.awaited.retain(|_, awaited| {
+            awaited.results.remove(&number);
+            !awaited.results.is_empty()
+        });
+    }
+
+    /// A replica says that a place is confirmed.
+    fn on_confirmed(&mut self, from: ReplicaId, place: Place, out: &mut Vec<Effect>) {
+        let Some(awaited) = self.awaited.get_mut(&place) else { return };
+        awaited.confirmed.insert(from);
+        if awaited.confirmed.len() >= self.rules.confirming() {
+            mark!("client/confirmed");
+            self.patience_ms = self.rules.patience_ms();
+            for (number, print) in core::mem::take(&mut awaited.results) {
+                self.inner.establish(number, print, out);
+                self.forget(number);
+            }
+        }
+    }
+
+    fn on_round(&mut self, now: Millis, out: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        let (to, mut wake_at) = (self.replicas, None);
+        for (place, awaited) in &mut self.awaited {
+            let mut at = awaited.asked.unwrap_or(Millis(awaited.since.0 + self.patience_ms));
+            if at <= self.now {
+                at = Millis(self.now.0 + AGAIN_MS);
+                awaited.asked = Some(at);
+                let messages = self.rules.ask(*place, &mut awaited.collected).into_iter();
+                out.extend(messages.map(|message| Effect::Protocol { to, message }));
+            }
+            wake_at = Some(wake_at.map_or(at, |earlier: Millis| earlier.min(at)));
+        }
+        out.extend(wake_at.map(Effect::WakeAt));
+    }
+}
+
+impl<R: Confirms> ClientCore for ConfirmingClient<R> {
+    fn step(&mut self, event: Event, out: &mut Vec<Effect>) {
+        let before = out.len();
+        match event {
+            Event::Message { from, .. } if !self.replicas.contains(from) => {}
+            Event::Message { from, message } => self.on_message(from, message, out),
+            Event::Round { now } => {
+                self.inner.step(Event::Round { now }, out);
+                self.on_round(now, out);
+            }
+            other => self.inner.step(other, out),
+        }
+        // What completed otherwise need not be confirmed any more.
+        let completed = |effect: &Effect| match effect {
+            Effect::Completed { number, .. } => Some(*number),
+            _ => None,
+        };
+        let done: Vec<u64> = out.iter().skip(before).filter_map(completed).collect();
+        done.into_iter().for_each(|number| self.forget(number));
+    }
+
+    fn outstanding(&self) -> usize {
+        self.inner.outstanding()
+    }
+}

@@ -1,0 +1,135 @@
+//! Clients that decide when to rely on a result: what they take for enough, and for the primary.
+
+use crate::swarm::factories;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::mutant;
+use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, Reply, ToClient};
+use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::quorum::Quorums;
+use pentarchy_protocols::ClientStart;
+use pentarchy_sim::wide::Wide;
+
+/// A client of four replicas that waits for the result of its first request.
+struct Bench {
+    core: Box<dyn ClientCore>,
+    out: Vec<Effect>,
+}
+
+impl Bench {
+    fn new(protocol: &str) -> Self {
+        let group = Quorums { n: 4, f: 1 };
+        let entry = pentarchy_protocols::find(protocol).expect("it is one");
+        let (client, timeouts) = (ClientId([1; 32]), Timeouts::default());
+        let core =
+            (entry.client)(ClientStart { client, group, timeouts, start_floor: 1, seed: None });
+        Self { core, out: Vec::new() }
+    }
+
+    fn asks(&mut self) -> Option<ReplicaSet> {
+        self.core.step(Event::Submit { number: 1, operation: "op".into() }, &mut self.out);
+        self.core.step(Event::Round { now: Millis(1) }, &mut self.out);
+        self.out.drain(..).find_map(|effect| match effect {
+            Effect::Request { to, .. } => Some(to),
+            _ => None,
+        })
+    }
+
+    fn says(&mut self, from: u16, message: ToClient) {
+        self.core.step(Event::Message { from: ReplicaId(from), message }, &mut self.out);
+    }
+
+    fn answers(&mut self, from: u16, slot: u64) {
+        let replies = vec![Reply { number: 1, outcome: Outcome::Done("yes".into()) }];
+        let place = place(slot);
+        self.says(from, ToClient::Speculative { primary: ReplicaId(1), place, replies });
+    }
+
+    fn is_done(&self) -> bool {
+        self.core.outstanding() == 0
+    }
+}
+
+fn place(slot: u64) -> Place {
+    Place { view: View(0), slot: Slot(slot), history: Digest::default() }
+}
+
+/// In the second epoch, in view 0, another replica is primary than in the first, and all say so
+/// with what they answer.
+#[test]
+fn clients_know_the_primary_of_later_epochs() {
+    let run = |protocol| {
+        let mut bench = Bench::new(protocol);
+        (0..4).for_each(|from| bench.answers(from, 9));
+        bench.asks()
+    };
+    for protocol in ["minzyzzyva", "zyzzyva", "pbft-tentative"] {
+        assert_eq!(run(protocol), Some([ReplicaId(1)].into_iter().collect()));
+        let by_view = mutant::with(Some("client.takes-views-for-primaries"), || run(protocol));
+        assert_eq!(by_view, Some([ReplicaId(0)].into_iter().collect()));
+    }
+}
+
+/// The last of four answers rests on another place than those before it.
+#[test]
+fn answers_from_different_places_do_not_add_up() {
+    for protocol in ["minzyzzyva", "zyzzyva", "pbft-tentative"] {
+        let run = || {
+            let mut bench = Bench::new(protocol);
+            bench.asks();
+            (0..4).for_each(|from| bench.answers(from, 1 + u64::from(from) / 2));
+            let before = bench.is_done();
+            (0..2).for_each(|from| bench.answers(from, 2));
+            (before, bench.is_done())
+        };
+        assert_eq!(run(), (false, true), "{protocol}");
+        let added_up = mutant::with(Some("zyzzyva.client-ignores-places"), run);
+        assert_eq!(added_up, (true, true), "{protocol}");
+    }
+}
+
+/// Three of four answered alike. How many have to confirm the place.
+#[test]
+fn a_place_is_confirmed_by_enough() {
+    let run = |protocol| {
+        let mut bench = Bench::new(protocol);
+        bench.asks();
+        (0..3).for_each(|from| bench.answers(from, 1));
+        (1..=4).find(|count| {
+            bench.says(0, ToClient::Committed(place(2)));
+            bench.says(9, ToClient::Committed(place(1)));
+            bench.says(count - 1, ToClient::Committed(place(1)));
+            bench.is_done()
+        })
+    };
+    let bugs = [
+        ("minzyzzyva", "minzyzzyva.client-believes-one"),
+        ("zyzzyva", "zyzzyva.client-trusts-one-keeper"),
+    ];
+    for (protocol, bug) in bugs {
+        assert_eq!(run(protocol), Some(3));
+        assert_eq!(mutant::with(Some(bug), || run(protocol)), Some(1));
+    }
+}
+
+/// On slow links clients that show requests to all have primaries replaced, until it is known that
+/// all are as slow. Nothing is lost, so nobody should have to ask again for what a view change
+/// takes back, or for what stands in another view since.
+#[test]
+fn a_view_change_has_no_client_wait_until_it_asks_again() {
+    let cases = [
+        ("frame.taken-back-and-forgotten", "minzyzzyva", 1),
+        ("zyzzyva.other-view-not-told", "minzyzzyva", 14),
+        ("zyzzyva.other-view-not-told", "zyzzyva", 7),
+    ];
+    let wide = Wide { f: 1, link_us: 50_000, deviation_us: 5_000, requests: 300 };
+    for (bug, protocol, seed) in cases {
+        let retry_us = wide.options(&factories(protocol)).timeouts.client_retry_ms * 1_000;
+        let slowest = || {
+            let took = wide.latencies(seed, &factories(protocol)).expect("nothing goes wrong");
+            took.into_iter().max().expect("there were some")
+        };
+        let (usual, slow) = (slowest(), mutant::with(Some(bug), slowest));
+        assert!(usual < retry_us / 10 && slow > retry_us, "{bug} {protocol}: {usual} {slow}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Waiting for what was executed to become final, by hand, in protocols that execute before that.
+
+use crate::net::{Net, envelope};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Epoch, Slot, View};
+use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
+use pentarchy_core::ports::client::Place;
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{Protocol, Timeouts, Tuning};
+use pentarchy_protocols::common::message::Shared;
+use pentarchy_protocols::minbft::{Message, MinZyzzyva, Order};
+use pentarchy_protocols::pbft::Pbft;
+use pentarchy_protocols::zyzzyva::table::THREE;
+use pentarchy_protocols::zyzzyva::{self, Zyzzyva};
+
+/// The same is ordered in slot 2 and view 0 by an epoch that ordered something before it, and by
+/// the next epoch, which began behind slot 1. On what clients are told that results of it rest.
+fn in_two_epochs<P: Protocol<Input = Input, Output = Output>>() -> [Place; 2] {
+    let base = Base { slot: Slot(1), state: Digest::of(b"the last state") };
+    [(Epoch(0), Base::default()), (Epoch(1), base)].map(|begins| {
+        let mut net = Net::<P>::in_epoch(begins, 4, &[], Tuning::default());
+        let primary = begins.0.0 as u16;
+        if begins.0 == Epoch(0) {
+            net.order(primary, &envelope(2, 1, 8));
+        }
+        net.order(primary, &envelope(1, 1, 8));
+        *net.nodes[3].places.last().expect("it told a client")
+    })
+}
+
+/// A client that added up an answer of one epoch and others of the next would rely on something
+/// that fewer replicas executed than it takes. Zyzzyva's histories begin with the epoch's base.
+#[test]
+fn a_place_names_its_epoch() {
+    let bug = Some("frame.places-of-any-epoch");
+    for run in [in_two_epochs::<MinZyzzyva>, in_two_epochs::<Pbft<true>>] {
+        let [first, second] = run();
+        assert_eq!((first.view, first.slot), (second.view, second.slot));
+        assert_ne!(first, second);
+        let [first, second] = mutant::with(bug, run);
+        assert_eq!(first, second);
+    }
+    let [first, second] = in_two_epochs::<Zyzzyva<THREE>>();
+    assert_eq!((first.view, first.slot), (second.view, second.slot));
+    assert_ne!(first, second);
+}
+
+const fn is_commit(message: &Message) -> bool {
+    matches!(message, Message::Order(Order::Commit { .. }))
+}
+
+fn ask_for(net: &mut Net<MinZyzzyva>, from: &[u16], view: u64) {
+    for id in from {
+        let ask = Message::Shared(Shared::RequestViewChange { view: View(view) });
+        net.say(*id, &[0, 1, 2, 3, 4], ask);
+    }
+}
+
+fn asks(net: &Net<MinZyzzyva>, id: usize) -> usize {
+    net.nodes[id].sent.get("request_view_change").copied().unwrap_or_default()
+}
+
+/// A backup does not hear in time that what a client waits for is final, and asks for another view.
+/// Then it hears it. Seconds later another one asks, for its own reasons: whether the two get what
+/// neither wants any more.
+#[test]
+fn what_becomes_final_late_is_no_reason_to_leave_later() {
+    let run = || {
+        let mut net = Net::<MinZyzzyva>::new(5, &[], Tuning::default());
+        net.loses = |to, message| to == 1 && is_commit(message);
+        let request = envelope(1, 1, 8);
+        net.order(0, &request);
+        net.says(&request, 1, Message::Settle { view: View(0), slot: Slot(1) });
+        net.run(Timeouts::default().request_ms + 10);
+        assert_eq!((asks(&net, 1), net.status(1).committed), (4, Slot(0)));
+        net.loses = |_, _| false;
+        for number in 2..60 {
+            // What others asked is forgotten by ticks, which there are while something goes on.
+            net.order(0, &envelope(1, number, 8));
+            net.run(60);
+        }
+        assert!(net.status(1).committed >= Slot(50));
+        ask_for(&mut net, &[2], 1);
+        net.run(200);
+        net.status(1).view
+    };
+    assert_eq!(run(), View(0));
+    assert_eq!(mutant::with(Some("frame.objection-outlives-reason"), run), View(1));
+}
+
+/// Something is waited for in vain for almost as long as a view has for it. Then the next view
+/// begins, and has as long again.
+#[test]
+fn the_next_view_has_time_to_make_final_what_is_waited_for() {
+    let run = || {
+        let mut net = Net::<MinZyzzyva>::new(5, &[], Tuning::default());
+        net.loses = |to, message| {
+            to == 2 && (is_commit(message) || matches!(message, Message::Enter { .. }))
+        };
+        let request = envelope(1, 1, 8);
+        net.order(0, &request);
+        net.says(&request, 2, Message::Settle { view: View(0), slot: Slot(1) });
+        net.run(Timeouts::default().request_ms - 20);
+        assert_eq!(asks(&net, 2), 0);
+        ask_for(&mut net, &[0, 1], 1);
+        net.run(60);
+        assert_eq!((net.status(2).view, net.status(2).phase), (View(1), "normal"));
+        (asks(&net, 2) > 0, net.status(2).committed)
+    };
+    assert_eq!(run(), (false, Slot(0)), "it heard of nobody who entered");
+    assert!(mutant::with(Some("frame.waits-on-over-views"), run).0);
+    assert_eq!(mutant::with(Some("minzyzzyva.taken-over-is-final"), run).1, Slot(1));
+}
+
+/// Clients with something in a slot, and with nothing there, want a backup of MinZyzzyva to make it
+/// final, and one of Zyzzyva to sign it. For whom they do.
+#[test]
+fn who_has_nothing_in_a_slot_cannot_wait_for_it() {
+    let settled = |client: u8| {
+        let mut net = Net::<MinZyzzyva>::new(3, &[], Tuning::default());
+        net.order(0, &envelope(1, 1, 8));
+        let settle = Message::Settle { view: View(0), slot: Slot(1) };
+        net.says(&envelope(client, 1, 8), 1, settle);
+        net.settle();
+        net.nodes[1].sent.contains_key("commit") && !net.nodes[1].told.is_empty()
+    };
+    let vouched = |client: u8| {
+        let mut net = Net::<Zyzzyva<THREE>>::new(4, &[], Tuning::default());
+        net.order(0, &envelope(1, 1, 8));
+        let vouch = zyzzyva::Message::Vouch { view: View(0), slot: Slot(1) };
+        net.says(&envelope(client, 1, 8), 1, vouch);
+        !net.nodes[1].told.is_empty()
+    };
+    assert_eq!([1, 2].map(settled), [true, false]);
+    assert_eq!([1, 2].map(vouched), [true, false]);
+    let bug = Some("frame.anybody-may-wait");
+    assert!(mutant::with(bug, || settled(2)) && mutant::with(bug, || vouched(2)));
+}
+
+/// A replica executed up to a checkpoint, and told clients. It hears that the state there is stable
+/// and not what became final, so it goes back to fetch it. Until it is as far again its state is no
+/// answer to a query: a client may rely on what it told.
+#[test]
+fn who_goes_back_answers_no_query_from_before() {
+    let run = || {
+        let tuning = Tuning { checkpoint_slots: 4, window_slots: 16, ..Tuning::default() };
+        let mut net = Net::<MinZyzzyva>::new(5, &[], tuning);
+        net.loses = |to, message| to == 2 && is_commit(message);
+        for number in 1..=4 {
+            net.order(0, &envelope(1, number, 8));
+        }
+        assert_eq!(net.nodes[2].executed.len(), 4);
+        net.run(400);
+        (net.nodes[2].executed.len(), net.nodes[2].answers_from)
+    };
+    assert_eq!(run(), (0, Slot(4)), "it went back to where it knows that all is final");
+    assert_eq!(mutant::with(Some("frame.answers-having-gone-back"), run), (0, Slot(0)));
+    assert_eq!(mutant::with(Some("minzyzzyva.own-state-taken-for-stable"), run).0, 4);
+}
+
+/// A client asks one backup of four to settle its slot. The others commit as it does, at once.
+#[test]
+fn others_commit_with_who_is_asked() {
+    let run = || {
+        let mut net = Net::<MinZyzzyva>::new(5, &[], Tuning::default());
+        let request = envelope(1, 1, 8);
+        net.order(0, &request);
+        net.says(&request, 1, Message::Settle { view: View(0), slot: Slot(1) });
+        net.settle();
+        net.nodes[1].told.len()
+    };
+    assert_eq!(run(), 1);
+    assert_eq!(mutant::with(Some("minzyzzyva.commits-alone"), run), 0);
+}
+
+/// Two of five committed, and a liar did to something else.
+#[test]
+fn a_commitment_to_something_else_makes_nothing_final() {
+    let run = || {
+        let mut net = Net::<MinZyzzyva>::new(5, &[4], Tuning::default());
+        net.loses = |to, message| {
+            let other = |batch: &Digest| *batch != Digest::default();
+            let Message::Order(Order::Commit { batch, .. }) = message else { return false };
+            to == 1 && other(batch)
+        };
+        let request = envelope(1, 1, 8);
+        net.order(0, &request);
+        net.says(&request, 1, Message::Settle { view: View(0), slot: Slot(1) });
+        let (view, slot, batch) = (View(0), Slot(1), Digest::default());
+        net.say(4, &[1], Message::Order(Order::Commit { view, slot, batch }));
+        net.settle();
+        net.status(1).committed
+    };
+    assert_eq!(run(), Slot(0));
+    assert_eq!(mutant::with(Some("minzyzzyva.commitments-to-anything-count"), run), Slot(1));
+}

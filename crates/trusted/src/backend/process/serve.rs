@@ -1,0 +1,245 @@
+//! The other side: a process that is a device, and nothing else.
+//!
+//! Its standard input is a pipe that ends with whoever started it, and so does the process. Its
+//! standard output is the memory that both share. The first question says whose device it is; from
+//! then on there is no way to make another one of it.
+
+use super::harden;
+use super::question::{Answer, Device, Initialise, Question};
+use super::{CHECK_MAILBOXES, instances, words};
+use crate::backend::Trinx;
+use crate::backend::trinx_in_process::TrinxInProcess;
+use crate::check::Check;
+use crate::session::Sessions;
+use crate::trinx;
+use crate::usig::{self, GroupKey};
+use pentarchy_core::Bytes;
+use pentarchy_core::counter::Refused;
+use pentarchy_core::digest::Domain;
+use pentarchy_core::wire::Wire;
+use pentarchy_crypto::keys::GroupSecret;
+use pentarchy_crypto::secret_file::SecretFileError;
+use pentarchy_crypto::verifier::{SessionCheck as _, TaggedRequest};
+use pentarchy_mailbox::{Answerer, BYTES_MAX, Closed, Memory};
+use std::fmt;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+/// Why a process cannot be a device, or is none any more.
+#[derive(Debug)]
+pub enum ServeError {
+    /// The system refuses.
+    System(io::Error),
+    /// The secret cannot be read.
+    Secret(SecretFileError),
+    /// Whoever started this does not say what it has to.
+    Closed,
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(error) => write!(f, "cannot be a trusted counter: {error}"),
+            Self::Secret(error) => fmt::Display::fmt(error, f),
+            Self::Closed => f.write_str("this is started by a replica, which says whose it is"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+impl From<io::Error> for ServeError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl From<Closed> for ServeError {
+    fn from(Closed: Closed) -> Self {
+        Self::Closed
+    }
+}
+
+/// Is a device under the secret in this file, until standard input ends.
+///
+/// # Errors
+/// [`ServeError`].
+pub fn serve(secret: &Path) -> Result<(), ServeError> {
+    harden::close_memory()?;
+    let memory = Arc::new(Memory::open(io::stdout()).map_err(|_| ServeError::Closed)?);
+    let secret = GroupSecret::load(secret).map_err(ServeError::Secret)?;
+    let mut first = Answerer::new(memory.clone(), 0).ok_or(ServeError::Closed)?;
+    let whose = {
+        let mut text = [0; BYTES_MAX];
+        match question(first.next(&mut text)?) {
+            Some(Question::Initialise(whose)) => whose,
+            _ => return Err(ServeError::Closed),
+        }
+    };
+    if memory.words().len() != words(instances(whose.device)) {
+        return Err(ServeError::Closed);
+    }
+    let mut desks = desks(&secret, &whose).into_iter();
+    drop(secret);
+    let desk = desks.next().ok_or(ServeError::Closed)?;
+    first.answer(&Answer::Done.to_bytes());
+    spawn(first, desk)?;
+    for (number, desk) in (1..).zip(desks) {
+        spawn(Answerer::new(memory.clone(), number).ok_or(ServeError::Closed)?, desk)?;
+    }
+    harden::close_doors()?;
+    // Nothing is ever written there; the pipe ends with the other side.
+    let _ = io::stdin().read(&mut [0]);
+    Ok(())
+}
+
+fn question(text: &[u8]) -> Option<Question> {
+    Question::from_bytes(&Bytes::copy_from_slice(text)).ok()
+}
+
+/// Ends the process with the thread, also if that ends by a panic: half a device is none.
+struct EndsAll;
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        std::process::exit(1);
+    }
+}
+
+fn spawn(answerer: Answerer, desk: Desk) -> io::Result<()> {
+    thread::Builder::new().spawn(move || {
+        let _ends = EndsAll;
+        let Closed = desk.serve(answerer);
+    })?;
+    Ok(())
+}
+
+/// Whoever answers in each mailbox: the instances, and then those who only check.
+fn desks(secret: &GroupSecret, whose: &Initialise) -> Vec<Desk> {
+    let key = GroupKey::new(secret.as_bytes());
+    let sessions = Sessions::new(&key, Domain::of_group(&whose.group));
+    let checks = Checks { key: key.clone(), sessions: Arc::new(sessions) };
+    let instance = |number| match whose.device {
+        Device::Usig => Serving::Usig(Box::new(usig::Device::new(
+            whose.group,
+            whose.epoch,
+            whose.replica,
+            whose.incarnation,
+            usig::Key::Group(key.clone()),
+        ))),
+        Device::Trinx(_) => {
+            let epoch = (whose.group, whose.epoch);
+            let one = TrinxInProcess::one(&key, epoch, whose.replica, whose.incarnation, number);
+            Serving::Trinx(Box::new(one), number)
+        }
+    };
+    let instances = (0..instances(whose.device)).map(instance);
+    let only_checks = (0..CHECK_MAILBOXES).map(|_| Serving::Nothing);
+    let desk = |serving| Desk { serving, checks: Some(checks.clone()) };
+    instances.chain(only_checks).map(desk).collect()
+}
+
+/// What answers in one mailbox.
+pub struct Desk {
+    serving: Serving,
+    checks: Option<Checks>,
+}
+
+/// A device, if there is one here.
+enum Serving {
+    Nothing,
+    Usig(Box<usig::Device>),
+    /// And which instance of it.
+    Trinx(Box<dyn Trinx>, u16),
+}
+
+impl Desk {
+    /// One instance of a device of any kind, that checks by itself.
+    #[must_use]
+    pub fn over(device: Box<dyn Trinx>, instance: u16) -> Self {
+        Self { serving: Serving::Trinx(device, instance), checks: None }
+    }
+
+    /// Answers for as long as the other side keeps to the rules of the mailbox.
+    pub fn serve(mut self, mut mailbox: Answerer) -> Closed {
+        let mut text = [0; BYTES_MAX];
+        loop {
+            let question = match mailbox.next(&mut text) {
+                Ok(text) => question(text),
+                Err(closed) => return closed,
+            };
+            // What nobody can answer, and what is no question, has one answer.
+            let answer = question.and_then(|question| self.answer(question));
+            let answer = answer.unwrap_or(Answer::Refused(Refused::Unavailable));
+            mailbox.answer(&answer.to_bytes());
+        }
+    }
+
+    fn answer(&mut self, question: Question) -> Option<Answer> {
+        match &mut self.serving {
+            Serving::Usig(device) => answer_usig(device, &question),
+            Serving::Trinx(device, number) => answer_trinx(&mut **device, *number, &question),
+            Serving::Nothing => None,
+        }
+        .or_else(|| self.checks.as_ref()?.answer(&question))
+    }
+}
+
+fn answer_usig(device: &mut usig::Device, question: &Question) -> Option<Answer> {
+    Some(match question {
+        Question::BeginEpoch(epoch) => done(device.begin_epoch(*epoch)),
+        Question::Create(position, digest) => {
+            device.create(*position, digest).map_or_else(Answer::Refused, Answer::Ui)
+        }
+        Question::RecallUsig => Answer::UsigMemory(device.memory()),
+        Question::RestoreUsig(memory) => done(device.restore(memory)),
+        _ => return None,
+    })
+}
+
+fn answer_trinx(device: &mut dyn Trinx, number: u16, question: &Question) -> Option<Answer> {
+    Some(match question {
+        Question::BeginEpoch(epoch) => done(device.begin_epoch(*epoch)),
+        Question::Certify(ask, digest) => {
+            device.certify(number, ask, digest).map_or_else(Answer::Refused, Answer::Certificate)
+        }
+        Question::Recall => Answer::Memory(device.memory(number).map(Box::new)),
+        Question::Restore(memory) => done(device.restore(number, memory)),
+        Question::Verify(by, certificate, digest) => {
+            Answer::Is(device.verify(*by, certificate, digest))
+        }
+        _ => return None,
+    })
+}
+
+fn done(outcome: Result<(), Refused>) -> Answer {
+    outcome.map_or_else(Answer::Refused, |()| Answer::Done)
+}
+
+/// What a device checks that others made.
+#[derive(Clone)]
+struct Checks {
+    key: GroupKey,
+    sessions: Arc<Sessions>,
+}
+
+impl Checks {
+    fn answer(&self, question: &Question) -> Option<Answer> {
+        Some(match question {
+            Question::CheckTrinx(context, by, certificate, digest) => {
+                Answer::Is(trinx::is_certified(&self.key, context, *by, certificate, digest))
+            }
+            Question::CheckUsig(context, replica, ui, digest) => {
+                Answer::Is(Check::under(&self.key, *context).check(*replica, ui, digest))
+            }
+            Question::CheckTag(client, statement, tag) => {
+                let request = TaggedRequest { client, statement: *statement, tag };
+                Answer::Is(self.sessions.check(&[request]))
+            }
+            Question::SessionKey => Answer::Key(self.sessions.public_key()),
+            _ => return None,
+        })
+    }
+}
