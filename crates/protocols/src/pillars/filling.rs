@@ -5,14 +5,20 @@
 //!   a row goes out with what needs it.
 //! - Where execution waits for a slot although a later one is decided, the primary of its pillar is
 //!   given as much time as for a request.
-//! - So it is in all pillars if a request waits in one: if one primary led them all and is gone, all
-//!   change their views at the same time, and not one after the other.
+//! - So it is in all pillars with the same primary if a request waits in one: if it is gone, all
+//!   change their views at the same time, and not one after the other. Other primaries may not have
+//!   heard of the request.
 
 use super::replica::{Pillar, Pillars, pillar_of};
-use pentarchy_core::ids::{ClientId, Millis, Slot};
+use crate::common::frame::Frame;
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::protocol::{Effects, Event};
+
+fn leader<P: Pillar>(frame: &Frame<P>) -> ReplicaId {
+    frame.membership.primary(frame.view)
+}
 
 impl<P: Pillar> Pillars<P> {
     /// Has a pillar fill its slots up to this one, unless it knows.
@@ -36,9 +42,11 @@ impl<P: Pillar> Pillars<P> {
         if frame.is_primary() || frame.pending.is_empty() {
             return;
         }
-        let row = frame.next_slot;
+        let (row, primary) = (frame.next_slot, leader(frame));
         for pillar in self.numbers().filter(|it| *it != of_client) {
-            self.fill(pillar, row, false);
+            if leader(self.pillars[usize::from(pillar)].frame()) == primary {
+                self.fill(pillar, row, false);
+            }
         }
     }
 

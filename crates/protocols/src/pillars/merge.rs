@@ -167,14 +167,21 @@ impl Merge {
         Some((row, asked))
     }
 
+    /// The state after a row, if it is known.
+    #[must_use]
+    pub fn state(&self, row: Slot) -> Option<Digest> {
+        self.states.get(&row).copied()
+    }
+
     /// The state after a row was installed, whether it is the one that execution had come to, one
-    /// behind it or one before.
-    pub fn installed(&mut self, row: Slot, state: Option<Digest>) {
+    /// behind it or one before. Gives who had asked for it while it was not here, if it is known.
+    pub fn installed(&mut self, row: Slot, state: Option<Digest>) -> u8 {
         let goes_back = self.executed >= self.rows.end(row);
+        let asked = state.and_then(|_| self.due.remove(&row)).unwrap_or_default();
         self.executed = self.rows.end(row);
         if goes_back {
             self.waiting.clear();
-            self.due.clear();
+            self.due.retain(|due, _| *due < row);
             self.states.retain(|known, _| *known < row);
         } else {
             self.waiting = self.waiting.split_off(&self.executed.next());
@@ -182,6 +189,7 @@ impl Merge {
             self.states.clear();
         }
         self.states.extend(state.map(|state| (row, state)));
+        asked
     }
 
     /// A quorum vouches for the state after a row: nobody asks for those before.

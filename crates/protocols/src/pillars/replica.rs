@@ -42,6 +42,8 @@ pub struct Pillars<P: Pillar> {
     pub(super) wishes: Vec<Wishes>,
     /// The highest row whose state is vouched for, if execution has not come to it.
     pub(super) promised: Option<(Slot, Digest)>,
+    /// States by row that were fetched because they were promised: the first, and the last.
+    pub(super) asked: BTreeMap<Slot, Digest>,
     /// Whether to look, once execution has gone as far as it can, if that state is to be fetched.
     pub(super) seeks: bool,
     /// The last row up to which something was given up that a pillar had decided.
@@ -113,6 +115,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
             merge: Merge::new(rows, executed),
             wishes: (0..count).map(|_| Wishes::default()).collect(),
             promised: None,
+            asked: BTreeMap::new(),
             seeks: false,
             given_up: Slot(0),
             stable: rows.base(),
@@ -150,14 +153,17 @@ impl<P: Pillar> Protocol for Pillars<P> {
         assert!(self.inward.is_empty());
         let window = self.pillars[0].frame().tuning.window_slots as usize;
         assert!(self.merge.len() <= 2 * window * self.pillars.len());
-        assert!(self.wishes.iter().all(|wishes| wishes.rows.len() <= 2));
+        assert!(self.wishes.iter().all(|wishes| wishes.rows.len() <= 2) && self.asked.len() <= 2);
     }
 
     fn status(&self) -> Status {
         let all: Vec<Status> = self.pillars.iter().map(P::status).collect();
         let rows = self.merge.rows;
         // Everything is there up to where the first gap is.
-        let until = |(pillar, row): (u8, Slot)| Slot(rows.global(pillar, row.next()).0 - 1);
+        let until = |(pillar, row): (u8, Slot)| {
+            let next = row.max(rows.base()).next();
+            Slot(rows.global(pillar, next).0 - 1)
+        };
         let reported = (0..).zip(all.iter().map(|it| it.peers_committed)).map(until).min();
         let last = all.iter().min_by_key(|it| it.view).expect("there is a pillar");
         let odd = all.iter().map(|it| it.phase).find(|phase| *phase != "normal");

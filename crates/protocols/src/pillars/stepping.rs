@@ -3,9 +3,11 @@
 use super::merge::Next;
 use super::message::{Message, PillarTimer};
 use super::record::Record;
-use super::replica::{Pillar, Pillars, Wishes};
+use super::replica::{Pillar, Pillars, Wishes, pillar_of};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
+use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaSet, Slot};
 use pentarchy_core::mark;
@@ -67,9 +69,19 @@ impl<P: Pillar> Pillars<P> {
 
     /// Has a pillar take one step.
     pub(super) fn feed(&mut self, pillar: u8, event: Event<P>, out: &mut Effects<Self>) {
+        self.have(pillar, |core, effects| core.step(event, effects), out);
+    }
+
+    /// Has a pillar do something.
+    fn have(
+        &mut self,
+        pillar: u8,
+        act: impl FnOnce(&mut P, &mut Effects<P>),
+        out: &mut Effects<Self>,
+    ) {
         let mut effects = self.scratch.0.take().unwrap_or_default();
         let Some(core) = self.pillars.get_mut(usize::from(pillar)) else { return };
-        core.step(event, &mut effects);
+        act(core, &mut effects);
         effects.drain().for_each(|effect| self.carry(pillar, effect, out));
         self.scratch.0 = Some(effects);
     }
@@ -77,10 +89,15 @@ impl<P: Pillar> Pillars<P> {
     /// Does all that follows from a step of a pillar.
     pub(super) fn settle(&mut self, out: &mut Effects<Self>) {
         loop {
+            let mut executed = Vec::new();
             self.merge.advance(|next| match next {
-                Next::Execute(slot, batch) => out.output(Output::Execute { slot, batch }),
+                Next::Execute(slot, batch) => {
+                    executed.push(batch.clone());
+                    out.output(Output::Execute { slot, batch });
+                }
                 Next::Checkpoint(slot) => out.output(Output::Checkpoint { slot }),
             });
+            executed.iter().for_each(|batch| self.on_executed(batch, out));
             self.keep_promise(out);
             if core::mem::take(&mut self.seeks) {
                 self.fetch_promised(out);
@@ -88,6 +105,16 @@ impl<P: Pillar> Pillars<P> {
             self.fill_gaps();
             let Some((pillar, input)) = self.inward.pop_front() else { return };
             self.feed(pillar, Event::Input(input), out);
+        }
+    }
+
+    /// What waits for this in the pillars of its clients has come, whoever ordered it when.
+    fn on_executed(&mut self, batch: &Batch, out: &mut Effects<Self>) {
+        for envelope in &batch.envelopes {
+            let pillar = pillar_of(&envelope.client, self.membership.lane.pillars);
+            let settle =
+                |core: &mut P, effects: &mut _| core.frame_mut().executed_late(envelope, effects);
+            self.have(pillar, settle, out);
         }
     }
 
@@ -112,7 +139,11 @@ impl<P: Pillar> Pillars<P> {
     fn on_output(&mut self, pillar: u8, output: Output, out: &mut Effects<Self>) {
         let rows = self.merge.rows;
         match output {
-            Output::Execute { slot, batch } => self.merge.decided(pillar, slot, batch),
+            Output::Execute { slot, batch } => {
+                let others = (0..).zip(&mut self.pillars).filter(|(other, _)| *other != pillar);
+                others.for_each(|(_, other): (u8, _)| other.frame_mut().note_beside(&batch));
+                self.merge.decided(pillar, slot, batch);
+            }
             Output::Checkpoint { slot } => {
                 if let Some(state) = self.merge.wants_state(pillar, slot) {
                     self.inward.push_back((pillar, Input::Checkpointed { slot, state }));
@@ -165,12 +196,13 @@ impl<P: Pillar> Pillars<P> {
 
     /// Asks for the promised state, unless slots still lead to it. If a pillar waits for an
     /// earlier one, nobody may have that any more: of stable states others keep the last.
-    fn fetch_promised(&self, out: &mut Effects<Self>) {
+    fn fetch_promised(&mut self, out: &mut Effects<Self>) {
         let waits = self.wishes.iter().any(|wishes| !wishes.rows.is_empty());
         let lacks = !self.merge.has_row(self.given_up);
         if let Some((row, state)) = self.promised.filter(|_| waits || lacks) {
             let mut from: ReplicaSet = self.membership.ids().collect();
             from.remove(self.me);
+            note(&mut self.asked, row, state);
             out.output(Output::Fetch { slot: self.merge.rows.end(row), state, from });
         }
     }
@@ -183,7 +215,9 @@ impl<P: Pillar> Pillars<P> {
         };
         self.promised = None;
         self.stable = row;
-        self.merge.stable(row);
+        // A pillar that is further behind may ask for earlier ones.
+        let lowest = self.pillars.iter().map(|pillar| pillar.frame().stable.slot).min();
+        self.merge.stable(lowest.map_or(row, |lowest| lowest.min(row)));
         out.output(Output::Stable { slot: self.merge.rows.end(row), state });
         let all = (0..self.membership.lane.pillars).map(|pillar| (pillar, Input::KeepAgain));
         if !mutant!("pillars.others-not-kept-again") {
@@ -201,15 +235,17 @@ impl<P: Pillar> Pillars<P> {
     ) {
         let wishes: &mut Wishes = &mut self.wishes[usize::from(pillar)];
         let is_here = self.merge.has_row(row) || mutant!("pillars.state-not-here");
+        if is_here && self.merge.state(row).is_some_and(|mine| mine != state) {
+            // It is the wrong one, as the pillar may have found out before a restart.
+            mark!("pillars/wrong_state");
+            wishes.diverged = true;
+        }
         if is_here && !wishes.diverged {
             mark!("pillars/state_is_here");
             self.inward.push_back((pillar, Input::Installed { slot: row }));
             return;
         }
-        if wishes.rows.len() > 1 {
-            wishes.rows.pop_last();
-        }
-        wishes.rows.insert(row, (state, from));
+        note(&mut wishes.rows, row, (state, from));
         out.output(Output::Fetch { slot: self.merge.rows.end(row), state, from });
         self.seeks = true;
     }
@@ -224,15 +260,18 @@ impl<P: Pillar> Pillars<P> {
             Input::Round { now } => self.on_round(now, out),
             Input::Checkpointed { slot, state } => {
                 let Some((row, asked)) = self.merge.note_state(slot, state) else { return };
-                for pillar in (0..self.membership.lane.pillars).filter(|it| asked >> it & 1 == 1) {
-                    let input = Input::Checkpointed { slot: row, state };
-                    self.inward.push_back((pillar, input));
-                }
+                self.tell_state(row, state, asked);
             }
             Input::Installed { slot } => self.on_installed(slot, out),
             // Of those who are no pillars themselves nobody says more.
             Input::Wanted { .. } | Input::Fill { .. } | Input::KeepAgain => {}
         }
+    }
+
+    /// The state after a row, to those pillars whose bits are set.
+    fn tell_state(&mut self, row: Slot, state: Digest, asked: u8) {
+        let asked = (0..self.membership.lane.pillars).filter(|it| asked >> it & 1 == 1);
+        self.inward.extend(asked.map(|it| (it, Input::Checkpointed { slot: row, state })));
     }
 
     /// Another state is here: execution goes on behind it. Who asked for it, or for an earlier one,
@@ -242,9 +281,20 @@ impl<P: Pillar> Pillars<P> {
         let rows = self.merge.rows;
         let (row, before) = (rows.complete(slot), self.merge.executed());
         let goes_back = slot <= before;
-        let known = self.wishes.iter().find_map(|wishes| wishes.rows.get(&row));
-        self.merge.installed(row, known.map(|(state, _)| *state));
+        let wished = self.wishes.iter().find_map(|wishes| wishes.rows.get(&row));
+        let wished = wished.map(|(state, _)| *state);
+        let known = wished.or_else(|| self.asked.get(&row).copied());
+        self.asked = self.asked.split_off(&row.next());
+        let asked = self.merge.installed(row, known);
+        if let Some(state) = known {
+            self.tell_state(row, state, asked);
+        }
         self.installed = row;
+        // Who says again that it is stable says what there was no state for.
+        self.stable = self.stable.min(Slot(row.0.saturating_sub(1)));
+        for pillar in 0..self.membership.lane.pillars {
+            self.have(pillar, |core, effects| core.frame_mut().forget_pending(effects), out);
+        }
         for (pillar, wishes) in (0..).zip(&mut self.wishes) {
             let frame = self.pillars[usize::from(pillar)].frame();
             let later = wishes.rows.split_off(&row.next());
@@ -265,4 +315,13 @@ impl<P: Pillar> Pillars<P> {
         }
         self.seeks = true;
     }
+}
+
+/// Notes what was asked for: the first, of which a host may be fetching the state already, and the
+/// last.
+fn note<T>(asked: &mut BTreeMap<Slot, T>, row: Slot, what: T) {
+    if asked.len() > 1 && !asked.contains_key(&row) {
+        asked.pop_last();
+    }
+    asked.insert(row, what);
 }

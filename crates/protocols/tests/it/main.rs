@@ -9,6 +9,7 @@ mod minzyzzyva;
 mod mutants;
 mod net;
 mod pillars;
+mod pillars_by_hand;
 mod schedules;
 mod sessions;
 mod stalls;

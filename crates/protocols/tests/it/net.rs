@@ -9,7 +9,7 @@ use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot,
 };
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Base, Lane, Member, Membership};
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
@@ -121,6 +121,13 @@ pub const SLOW: Tuning = Tuning {
     proposals_in_flight: 1,
 };
 
+fn members(n: usize) -> Membership {
+    let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
+    let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
+    let (members, lane) = (vec![member; n], Lane::default());
+    Membership { group, epoch, f: 1, members, base, lane }
+}
+
 impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
     /// A group of `n` that tolerates one; these lie.
     pub fn new(n: usize, liars: &[u16], tuning: Tuning) -> Self {
@@ -129,10 +136,16 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
 
     /// The same in an epoch that begins with this.
     pub fn in_epoch((epoch, base): (Epoch, Base), n: usize, liars: &[u16], tuning: Tuning) -> Self {
-        let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
-        let members = vec![member; n];
-        let (group, lane) = (GroupId([7; 16]), Default::default());
-        let membership = Arc::new(Membership { group, epoch, f: 1, members, base, lane });
+        Self::of(Arc::new(Membership { epoch, base, ..members(n) }), liars, tuning)
+    }
+
+    /// The same with so many pillars, of protocols that rest on no counters.
+    pub fn of_pillars(pillars: u8, n: usize, liars: &[u16], tuning: Tuning) -> Self {
+        let lane = Lane { pillars, ..Lane::default() };
+        Self::of(Arc::new(Membership { lane, ..members(n) }), liars, tuning)
+    }
+
+    fn of(membership: Arc<Membership>, liars: &[u16], tuning: Tuning) -> Self {
         let mut net = Self {
             membership: membership.clone(),
             nodes: Vec::new(),

@@ -5,10 +5,12 @@ use super::Frame;
 use super::hooks::Framed;
 use crate::common::pace::Demand;
 use crate::common::timer::Timer;
+use pentarchy_core::batch::Batch;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Delay, Effects};
+use pentarchy_core::request::Envelope;
 
 impl<C: Framed> Frame<C> {
     /// Whether anything follows from [`Input::Fill`](pentarchy_core::ports::replica::Input::Fill).
@@ -34,14 +36,19 @@ impl<C: Framed> Frame<C> {
         self.fill = self.fill.max(slot);
         if decided && self.may_demand() {
             // One at a time: whoever runs far ahead elsewhere must not make this primary look slow.
-            let demand = Demand { since: self.now, work: self.pace.work() };
-            self.fill_demand = Some((self.executed.next(), demand));
+            let demand = Demand { since: self.now, work: self.pace.all_work() };
+            let slot = self.executed.next();
+            // What is beyond the window lacks votes, and not a proposal.
+            self.fill_demand = (slot <= self.high()).then_some((slot, demand));
         }
         self.arm_fill_timer(out);
     }
 
-    /// What was to be filled is executed, or has not come.
+    /// What was to be filled is executed, or has not come. Who is behind cannot tell.
     pub(super) fn note_filled(&mut self, is_due: bool) {
+        if self.is_behind() {
+            self.fill_demand = None;
+        }
         if let Some((slot, demand)) = self.fill_demand {
             let done = self.executed >= slot;
             if done || is_due {
@@ -80,9 +87,32 @@ impl<C: Framed> Frame<C> {
         }
     }
 
+    /// A core beside this one decided a batch: whoever fills slots here has that to do as well.
+    pub fn note_beside(&mut self, batch: &Batch) {
+        if self.judges() {
+            self.pace.executed_beside(batch, self.tuning.batch_requests);
+        }
+    }
+
+    /// This was executed, later than it was decided here or in another core: its client may have
+    /// sent it again meanwhile, and nobody orders it again.
+    pub fn executed_late(&mut self, envelope: &Envelope, out: &mut Effects<C>) {
+        if self.pending.executed_late(envelope) {
+            mark!("frame/executed_late");
+            self.arm_request_timer(out);
+        }
+    }
+
+    /// What waited may have been executed by a state that was installed: nobody here knows.
+    pub fn forget_pending(&mut self, out: &mut Effects<C>) {
+        self.pending.clear();
+        self.arm_request_timer(out);
+    }
+
     /// What others wait for was not ordered in time.
     pub(super) fn on_fill_timeout(&mut self, slot: Slot, out: &mut Effects<C>) {
-        if self.fill_timer == Some(slot) && self.judges() && self.executed < slot {
+        let judges = self.judges() && !self.is_behind();
+        if self.fill_timer == Some(slot) && judges && self.executed < slot {
             mark!("frame/fill_timeout");
             self.is_unfilled = true;
             let reason = "a slot that others wait for was not ordered in time";
