@@ -9,7 +9,12 @@ pub mod model;
 pub mod ordering;
 
 use super::conditions::replicated;
+use super::grid::Grid;
+use super::json;
+use super::machine::{Machine, Program};
+use super::report::table::origin;
 use crate::cli::failure::{Failure, Outcome};
+use crate::cli::say;
 use pentarchy::protocols;
 use pentarchy_protocols::Entry;
 use rustix::time::{ClockId, clock_gettime};
@@ -17,6 +22,46 @@ use std::time::Duration;
 
 /// Pillars that can be asked for.
 const PILLARS_MAX: usize = 64;
+
+/// How results are printed.
+#[derive(clap::Args)]
+pub struct Form {
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Print a table for a document in Markdown
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// What was found, and where.
+#[derive(serde::Serialize)]
+struct Report<Row> {
+    format: u32,
+    machine: Machine,
+    program: Program,
+    rows: Vec<Row>,
+}
+
+impl<Row: serde::Serialize> Report<Row> {
+    /// Of a machine as it was before anything ran.
+    fn new(machine: Machine, rows: Vec<Row>) -> Self {
+        Self { format: 1, machine, program: Program::this(), rows }
+    }
+
+    fn print(&self, form: &Form, heads: &[&str], cells: impl Fn(&Row) -> Vec<String>) -> Outcome {
+        let heads = heads.iter().map(|head| (*head).to_owned()).collect();
+        let grid = || Grid { heads, rows: self.rows.iter().map(cells).collect() };
+        if form.json {
+            say(&json(self)?);
+        } else if form.markdown {
+            say(&grid().markdown());
+        } else {
+            say(&format!("{}\n{}", origin(&self.machine, &self.program), grid().text()));
+        }
+        Ok(())
+    }
+}
 
 /// How many requests of one envelope are a batch, or that batches hold what waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

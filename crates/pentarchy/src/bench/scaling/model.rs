@@ -1,15 +1,13 @@
 //! `bench model`: whole groups whose replicas have more processors than this machine, in virtual
 //! time.
 
-use super::{Batches, PILLARS_MAX, entry, parse_batches};
-use crate::bench::grid::Grid;
+use super::{Batches, Form, PILLARS_MAX, Report, entry, parse_batches};
 use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::{Machine, Program};
-use crate::bench::report::table::number;
+use crate::bench::report::table::{cell, number};
 use crate::bench::stats::Spread;
-use crate::bench::{at_least_one, json, progress, warn_of_debug};
+use crate::bench::{at_least_one, progress, warn_of_debug};
 use crate::cli::failure::{Failure, Outcome};
-use crate::cli::say;
 use crate::cli::stop::stop_signal;
 use clap::Args;
 use pentarchy_core::protocol::Tuning;
@@ -58,23 +56,8 @@ pub struct ModelArgs {
     /// Runs of each row
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = at_least_one(1000))]
     pub repeats: usize,
-    /// Print one JSON object
-    #[arg(long, conflicts_with = "markdown")]
-    pub json: bool,
-    /// Print a table for a document in Markdown
-    #[arg(long)]
-    pub markdown: bool,
-}
-
-/// All that was computed.
-#[derive(Serialize)]
-struct Report {
-    format: u32,
-    machine: Machine,
-    program: Program,
-    link_us: u64,
-    frame_us: f64,
-    rows: Vec<Row>,
+    #[command(flatten)]
+    pub form: Form,
 }
 
 /// One group.
@@ -82,6 +65,9 @@ struct Report {
 struct Row {
     protocol: String,
     batch: String,
+    /// As was asked for.
+    link_us: u64,
+    frame_us: f64,
     pillars: usize,
     requests_per_second: Spread,
     /// The busiest replica's processor time for a request, in microseconds.
@@ -96,20 +82,31 @@ struct Row {
 
 /// Runs the command.
 pub fn run(args: &ModelArgs) -> Outcome {
-    let program = Program::this();
-    warn_of_debug(&program);
-    let interrupt = Interrupt::new(stop_signal(false)?);
-    let rows = args.rows(&interrupt)?;
-    let (link_us, frame_us) = (args.link_us, args.frame_us);
-    let report = Report { format: 1, machine: Machine::here(), program, link_us, frame_us, rows };
-    if args.json {
-        say(&json(&report)?);
-    } else if args.markdown {
-        say(&report.grid().markdown());
-    } else {
-        say(&report.grid().text());
-    }
-    Ok(())
+    warn_of_debug(&Program::this());
+    let (machine, interrupt) = (Machine::here(), Interrupt::new(stop_signal(false)?));
+    let report = Report::new(machine, args.rows(&interrupt)?);
+    let heads = [
+        "protocol",
+        "batch",
+        "pillars",
+        "requests/s",
+        "times one",
+        "µs of CPU",
+        "busiest pillar, %",
+        "execution, %",
+    ];
+    report.print(&args.form, &heads, |row| {
+        vec![
+            row.protocol.clone(),
+            row.batch.clone(),
+            row.pillars.to_string(),
+            cell(&row.requests_per_second, 1.0, 0),
+            row.times_one.map_or_else(String::new, |times| number(times, 2)),
+            number(row.cpu_us.median, 2),
+            number(row.busiest_pillar.median * 100.0, 0),
+            number(row.execution.median * 100.0, 0),
+        ]
+    })
 }
 
 /// What one run found: requests in a second, then as in [`Row`].
@@ -145,6 +142,8 @@ impl ModelArgs {
                     rows.push(Row {
                         protocol: protocol.clone(),
                         batch: batch.to_string(),
+                        link_us: self.link_us,
+                        frame_us: self.frame_us,
                         pillars: *pillars,
                         times_one: one.map(|one| requests_per_second.median / one),
                         requests_per_second,
@@ -196,35 +195,4 @@ impl ModelArgs {
 fn parse_frame(text: &str) -> Result<f64, String> {
     let frame = text.parse().ok().filter(|frame| (0.0..=1_000.0).contains(frame));
     frame.ok_or_else(|| format!("{text:?} is not a time from 0 to 1000 microseconds"))
-}
-
-impl Report {
-    fn grid(&self) -> Grid {
-        let heads = [
-            "protocol",
-            "batch",
-            "pillars",
-            "requests/s",
-            "times one",
-            "µs of CPU",
-            "busiest pillar, %",
-            "execution, %",
-        ];
-        let row = |row: &Row| {
-            let Spread { median, min, max, .. } = &row.requests_per_second;
-            let [median, min, max] = [median, min, max].map(|it| number(*it, 0));
-            vec![
-                row.protocol.clone(),
-                row.batch.clone(),
-                row.pillars.to_string(),
-                format!("{median} [{min} .. {max}]"),
-                row.times_one.map_or_else(String::new, |times| number(times, 2)),
-                number(row.cpu_us.median, 2),
-                number(row.busiest_pillar.median * 100.0, 0),
-                number(row.execution.median * 100.0, 0),
-            ]
-        };
-        let heads = heads.map(str::to_owned).to_vec();
-        Grid { heads, rows: self.rows.iter().map(row).collect() }
-    }
 }

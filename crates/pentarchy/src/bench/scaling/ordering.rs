@@ -3,15 +3,13 @@
 //! sockets: messages are decoded, certificates checked and made, answers encoded. Nothing is
 //! encrypted, sent or executed.
 
-use super::{Batches, PILLARS_MAX, entry, parse_batches, thread_time};
-use crate::bench::grid::Grid;
+use super::{Batches, Form, PILLARS_MAX, Report, entry, parse_batches, thread_time};
 use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::{Machine, Program};
-use crate::bench::report::table::number;
+use crate::bench::report::table::{cell, number};
 use crate::bench::stats::Spread;
-use crate::bench::{at_least_one, json, progress, warn_of_debug};
+use crate::bench::{at_least_one, progress, warn_of_debug};
 use crate::cli::failure::{Failure, Outcome};
-use crate::cli::say;
 use crate::cli::stop::stop_signal;
 use clap::Args;
 use pentarchy_core::ids::ReplicaId;
@@ -55,22 +53,8 @@ pub struct OrderingArgs {
     /// Measurements of each row
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = at_least_one(1000))]
     pub repeats: usize,
-    /// Print one JSON object
-    #[arg(long, conflicts_with = "markdown")]
-    pub json: bool,
-    /// Print a table for a document in Markdown
-    #[arg(long)]
-    pub markdown: bool,
-}
-
-/// All that was measured.
-#[derive(Serialize)]
-struct Report {
-    format: u32,
-    machine: Machine,
-    program: Program,
-    replica: u16,
-    rows: Vec<Row>,
+    #[command(flatten)]
+    pub form: Form,
 }
 
 /// One number of pillars on one number of processors.
@@ -78,6 +62,8 @@ struct Report {
 struct Row {
     protocol: String,
     batch: String,
+    /// Whose ordering it is.
+    replica: u16,
     pillars: usize,
     processors: usize,
     /// Requests that all pillars ordered in a second.
@@ -90,20 +76,23 @@ struct Row {
 
 /// Runs the command.
 pub fn run(args: &OrderingArgs) -> Outcome {
-    let program = Program::this();
-    warn_of_debug(&program);
-    let machine = Machine::here();
-    let interrupt = Interrupt::new(stop_signal(false)?);
+    warn_of_debug(&Program::this());
+    let (machine, interrupt) = (Machine::here(), Interrupt::new(stop_signal(false)?));
     let rows = args.rows(machine.cores, &interrupt)?;
-    let report = Report { format: 1, machine, program, replica: args.replica, rows };
-    if args.json {
-        say(&json(&report)?);
-    } else if args.markdown {
-        say(&report.grid().markdown());
-    } else {
-        say(&report.grid().text());
-    }
-    Ok(())
+    let report = Report::new(machine, rows);
+    let heads =
+        ["protocol", "batch", "pillars", "processors", "requests/s", "µs of CPU", "times one"];
+    report.print(&args.form, &heads, |row| {
+        vec![
+            row.protocol.clone(),
+            row.batch.clone(),
+            row.pillars.to_string(),
+            row.processors.to_string(),
+            cell(&row.requests_per_second, 1.0, 0),
+            cell(&row.cpu_us, 1.0, 2),
+            row.times_one.map_or_else(String::new, |times| number(times, 2)),
+        ]
+    })
 }
 
 impl OrderingArgs {
@@ -134,7 +123,7 @@ impl OrderingArgs {
                 }
                 let mut one = None;
                 for ((pillars, processors), samples) in places.iter().zip(samples) {
-                    let row = row(protocol, *batch, (*pillars, *processors), &samples)?;
+                    let row = self.row(protocol, *batch, (*pillars, *processors), &samples)?;
                     if (*pillars, *processors) == (1, 1) {
                         one = Some(row.requests_per_second.median);
                     }
@@ -145,6 +134,28 @@ impl OrderingArgs {
         }
         progress.finish_and_clear();
         Ok(rows)
+    }
+
+    fn row(
+        &self,
+        protocol: &str,
+        batch: Batches,
+        place: (usize, usize),
+        samples: &[Sample],
+    ) -> Outcome<Row> {
+        let none = || Failure::Internal("nothing was ordered".to_owned());
+        let rate = |it: &Sample| it.requests as f64 / it.took.as_secs_f64();
+        let cpu = |it: &Sample| it.cpu.as_secs_f64() * 1e6 / it.requests as f64;
+        Ok(Row {
+            protocol: protocol.to_owned(),
+            batch: batch.to_string(),
+            replica: self.replica,
+            pillars: place.0,
+            processors: place.1,
+            requests_per_second: Spread::of(samples.iter().map(rate)).ok_or_else(none)?,
+            cpu_us: Spread::of(samples.iter().map(cpu)).ok_or_else(none)?,
+            times_one: None,
+        })
     }
 
     /// What the replica hears in a group in which nothing goes wrong.
@@ -226,43 +237,4 @@ fn pin(processor: usize) -> Outcome {
     set.set(processor);
     sched_setaffinity(None, &set)
         .map_err(|error| Failure::Internal(format!("cannot pin to processor {processor}: {error}")))
-}
-
-fn row(protocol: &str, batch: Batches, place: (usize, usize), samples: &[Sample]) -> Outcome<Row> {
-    let none = || Failure::Internal("nothing was ordered".to_owned());
-    let rate = |it: &Sample| it.requests as f64 / it.took.as_secs_f64();
-    let cpu = |it: &Sample| it.cpu.as_secs_f64() * 1e6 / it.requests as f64;
-    Ok(Row {
-        protocol: protocol.to_owned(),
-        batch: batch.to_string(),
-        pillars: place.0,
-        processors: place.1,
-        requests_per_second: Spread::of(samples.iter().map(rate)).ok_or_else(none)?,
-        cpu_us: Spread::of(samples.iter().map(cpu)).ok_or_else(none)?,
-        times_one: None,
-    })
-}
-
-impl Report {
-    fn grid(&self) -> Grid {
-        let heads =
-            ["protocol", "batch", "pillars", "processors", "requests/s", "µs of CPU", "times one"];
-        let spread = |it: &Spread, digits| {
-            let [median, min, max] = [it.median, it.min, it.max].map(|it| number(it, digits));
-            format!("{median} [{min} .. {max}]")
-        };
-        let row = |row: &Row| {
-            vec![
-                row.protocol.clone(),
-                row.batch.clone(),
-                row.pillars.to_string(),
-                row.processors.to_string(),
-                spread(&row.requests_per_second, 0),
-                spread(&row.cpu_us, 2),
-                row.times_one.map_or_else(String::new, |times| number(times, 2)),
-            ]
-        };
-        let heads = heads.map(str::to_owned).to_vec();
-        Grid { heads, rows: self.rows.iter().map(row).collect() }
-    }
 }
