@@ -1,7 +1,7 @@
 //! How messages convince: what is asked of keys ([`Auth`]), what was made ([`AuthTag`]), and proof
 //! that it was checked ([`Verified`]).
 
-use crate::counter::{Position, Ui};
+use crate::counter::{Instance, Position, Ui};
 use crate::digest::{Digest, Domain};
 use crate::ids::ReplicaId;
 use crate::limits::FRAME_BYTES_MAX;
@@ -20,9 +20,17 @@ pub enum Auth {
     Channel,
     /// An Ed25519 signature. Convinces everyone, for ever.
     Signature,
-    /// A counter certificate for this position. Convinces everyone in the group, and that nothing
-    /// else was certified there.
-    Usig(Position),
+    /// A certificate of this counter for this position. Convinces everyone in the group, and that
+    /// nothing else was certified there.
+    Usig(Instance, Position),
+}
+
+impl Auth {
+    /// By the first counter.
+    #[must_use]
+    pub const fn usig(position: Position) -> Self {
+        Self::Usig(Instance::FIRST, position)
+    }
 }
 
 /// What the sender made in answer to an [`Auth`].
@@ -74,7 +82,10 @@ impl fmt::Debug for AuthTag {
         match self {
             Self::Channel => f.write_str("channel"),
             Self::Signature(_) => f.write_str("signature"),
-            Self::Usig(ui) => write!(f, "usig {:?}", ui.position),
+            Self::Usig(ui) if ui.instance == Instance::FIRST => {
+                write!(f, "usig {:?}", ui.position)
+            }
+            Self::Usig(ui) => write!(f, "usig {} {:?}", ui.instance.0, ui.position),
         }
     }
 }
@@ -109,8 +120,9 @@ pub trait Verifier: Send + Sync {
     /// Whether the replica signed the statement with this digest.
     fn signature(&self, replica: ReplicaId, digest: &Digest, signature: &[u8; 64]) -> bool;
 
-    /// Whether the replica's device, in the incarnation that the membership admits, gave the
-    /// identifier to the statement with this digest.
+    /// Whether the replica's device, that one which the identifier names, in the incarnation that
+    /// the membership admits, gave the identifier to the statement with this digest. Whoever asks
+    /// must also have compared which one it is.
     fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool;
 
     /// Whether the client made the envelope.

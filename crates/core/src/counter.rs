@@ -11,9 +11,23 @@
 use crate::digest::Digest;
 use crate::ids::{Incarnation, ReplicaId, View};
 use crate::membership::Membership;
+use crate::mutant;
 use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+
+/// Which of a replica's trusted counters. Most protocols have one; each counts for itself, and what
+/// it certifies names it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Instance(pub u8);
+
+impl Instance {
+    /// The one that every replica has.
+    pub const FIRST: Self = Self(0);
+    /// The highest that an identifier can name.
+    pub const MAX: u8 = 127;
+}
 
 /// A counter reading. Positions are ordered by view, then by index; a device certifies each at
 /// most once and never one below the last.
@@ -95,7 +109,7 @@ impl Counter {
     }
 }
 
-/// The device's seal on (incarnation, position, committed, digest).
+/// The device's seal on (incarnation, instance, position, committed, digest).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certificate {
     /// HMAC-SHA-256 under a key that only the group's devices hold; checked inside a device.
@@ -115,56 +129,58 @@ impl fmt::Debug for Certificate {
     }
 }
 
-impl Wire for Certificate {
-    fn encode(&self, to: &mut Writer) {
-        match self {
-            Self::Mac(bytes) => {
-                to.u8(0);
-                to.array(bytes);
-            }
-            Self::Signature(bytes) => {
-                to.u8(1);
-                to.array(bytes);
-            }
-        }
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        match from.u8()? {
-            0 => from.array().map(Self::Mac),
-            1 => from.array().map(Self::Signature),
-            _ => Err(Malformed),
-        }
-    }
-}
-
 /// A unique identifier: proof that the device gave this position to one message and to no other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ui {
     /// The life of the device that made it.
     pub incarnation: Incarnation,
+    /// Which of that replica's devices.
+    pub instance: Instance,
     /// The counter reading.
     pub position: Position,
     /// The highest position with an index of at least [`Position::COMMITMENT`] that the device had
     /// certified *before* this one; of TrInX another one ([`Counter::names`]).
     pub committed: Position,
-    /// The seal over the three fields above and the digest of the message.
+    /// The seal over the four fields above and the digest of the message.
     pub certificate: Certificate,
 }
 
+impl Ui {
+    /// Whether it is of this counter and for this position.
+    #[must_use]
+    pub fn is_at(&self, instance: Instance, position: Position) -> bool {
+        let any = mutant!("pillars.any-pillar");
+        (self.instance == instance || any) && self.position == position
+    }
+}
+
+/// The instance shares a byte with the kind of the seal.
 impl Wire for Ui {
     fn encode(&self, to: &mut Writer) {
         self.incarnation.encode(to);
         self.position.encode(to);
         self.committed.encode(to);
-        self.certificate.encode(to);
+        let instance = self.instance.0 << 1;
+        match &self.certificate {
+            Certificate::Mac(bytes) => {
+                to.u8(instance);
+                to.array(bytes);
+            }
+            Certificate::Signature(bytes) => {
+                to.u8(instance | 1);
+                to.array(bytes);
+            }
+        }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            incarnation: Incarnation::decode(from)?,
-            position: Position::decode(from)?,
-            committed: Position::decode(from)?,
-            certificate: Certificate::decode(from)?,
-        })
+        let incarnation = Incarnation::decode(from)?;
+        let (position, committed) = (Position::decode(from)?, Position::decode(from)?);
+        let tag = from.u8()?;
+        let certificate = match tag & 1 {
+            0 => Certificate::Mac(from.array()?),
+            _ => Certificate::Signature(from.array()?),
+        };
+        Ok(Self { incarnation, instance: Instance(tag >> 1), position, committed, certificate })
     }
 }
 
@@ -281,4 +297,20 @@ pub trait Usig: Send {
 
     /// Whether the device of `replica` gave `ui` to the message with this digest.
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool;
+}
+
+/// All trusted counters of one replica, all in the same life and the same epoch.
+pub trait Counters {
+    /// The counter of this number.
+    ///
+    /// # Errors
+    /// [`Refused::Unavailable`] if there is none.
+    fn of(&mut self, instance: Instance) -> Result<&mut dyn Usig, Refused>;
+}
+
+impl Counters for Vec<Box<dyn Usig>> {
+    fn of(&mut self, instance: Instance) -> Result<&mut dyn Usig, Refused> {
+        let counter = self.get_mut(usize::from(instance.0)).ok_or(Refused::Unavailable)?;
+        Ok(&mut **counter)
+    }
 }

@@ -4,6 +4,7 @@
 //! depend on the counts.
 
 use crate::ids::{Epoch, GroupId};
+use crate::mutant;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -122,6 +123,21 @@ impl Domain {
         let mut hasher = Hasher::new("pentarchy group");
         hasher.u64(crate::limits::WIRE_VERSION).bytes(&group.0);
         Self(hasher.finish())
+    }
+
+    /// The domain of a group whose order is split.
+    #[must_use]
+    pub fn split(&self, pillars: u8, rotates: bool) -> Self {
+        let mut hasher = self.statement("pentarchy pillars");
+        hasher.u64(u64::from(pillars)).u64(u64::from(rotates));
+        Self(hasher.finish())
+    }
+
+    /// The domain of one pillar of a group: what is said in it means nothing in another.
+    #[must_use]
+    pub fn pillar(&self, pillar: u8) -> Self {
+        let pillar = if mutant!("pillars.statements-shared") { 0 } else { pillar };
+        Self(self.statement("pentarchy pillar").u64(u64::from(pillar)).finish())
     }
 
     /// Starts hashing a statement of the named kind within this domain.

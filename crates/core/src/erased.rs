@@ -7,7 +7,7 @@
 use crate::auth::{Auth, AuthTag, Verified, Verifier};
 use crate::counter::Ui;
 use crate::digest::{Digest, Domain};
-use crate::ids::{ClientId, ReplicaId};
+use crate::ids::{ClientId, ReplicaId, View};
 use crate::membership::Membership;
 use crate::ports::replica::{Input, Output};
 use crate::protocol::{
@@ -155,6 +155,17 @@ pub trait ReplicaCore: Send {
 
     /// See [`Protocol::status`].
     fn status(&self) -> Status;
+
+    /// See [`Protocol::statuses`].
+    fn statuses(&self) -> Vec<Status> {
+        Vec::new()
+    }
+
+    /// See [`Protocol::hint`].
+    fn hint(&self, client: &ClientId) -> View {
+        let _ = client;
+        View(u64::from(self.status().primary.0))
+    }
 
     /// Adds the whole state to a hash.
     fn fingerprint(&self, hasher: &mut dyn Hasher);
@@ -306,7 +317,7 @@ fn check_tag(
         (Auth::Signature, AuthTag::Signature(signature)) => {
             verifier.signature(author, digest, signature)
         }
-        (Auth::Usig(position), AuthTag::Usig(ui)) if ui.position == position => {
+        (Auth::Usig(instance, position), AuthTag::Usig(ui)) if ui.is_at(instance, position) => {
             verifier.usig(author, digest, ui)
         }
         _ => return Err(Reject::WrongTag),
@@ -388,6 +399,14 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
 
     fn status(&self) -> Status {
         self.core.status()
+    }
+
+    fn statuses(&self) -> Vec<Status> {
+        self.core.statuses()
+    }
+
+    fn hint(&self, client: &ClientId) -> View {
+        self.core.hint(client)
     }
 
     fn fingerprint(&self, mut hasher: &mut dyn Hasher) {

@@ -2,7 +2,7 @@
 //! make sense in it, and whoever searches for bugs chooses among them. A liar holds its own keys
 //! and reaches its device only through the device's interface; that is the fault model.
 
-use crate::counter::{Position, Refused, Ui};
+use crate::counter::{Instance, Position, Refused, Ui};
 use crate::digest::Digest;
 use crate::ids::{ReplicaId, Slot, View};
 use crate::request::Envelope;
@@ -18,11 +18,16 @@ pub trait Hand {
     /// Signs with the liar's key.
     fn sign(&self, digest: &Digest) -> [u8; 64];
 
-    /// Asks the liar's device for a certificate.
+    /// Asks one of the liar's devices for a certificate.
     ///
     /// # Errors
     /// [`Refused`] where the device keeps its promise.
-    fn certify(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused>;
+    fn certify(
+        &mut self,
+        instance: Instance,
+        position: Position,
+        digest: &Digest,
+    ) -> Result<Ui, Refused>;
 }
 
 /// Something that a liar could say. What exactly it says depends on what it has heard.

@@ -7,6 +7,9 @@ pub const WIRE_VERSION: u64 = 1;
 /// Members of a group; [`crate::ids::ReplicaSet`] is a 64-bit mask.
 pub const REPLICAS_MAX: usize = 64;
 
+/// Pillars into which a group may split its order; each has a counter of its own.
+pub const PILLARS_MAX: u8 = 8;
+
 /// Slots above the stable checkpoint in which a replica orders. Ordering stops at the end of the
 /// window until a checkpoint moves it.
 pub const WINDOW_SLOTS: u64 = 256;

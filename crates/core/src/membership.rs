@@ -1,5 +1,6 @@
 //! Who is in an epoch, with the keys by which their statements are checked.
 
+use crate::counter::Instance;
 use crate::digest::{Digest, Domain};
 use crate::epochs::Handover;
 use crate::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, Slot, View};
@@ -89,6 +90,25 @@ pub struct Membership {
     pub members: Vec<Member>,
     /// With which state it begins.
     pub base: Base,
+    /// What of the order its replicas agree on.
+    pub lane: Lane,
+}
+
+/// What of the order a core agrees on: all of it, or one of several pillars.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Lane {
+    /// Into how many pillars the order is split; 1 if it is not.
+    pub pillars: u8,
+    /// Whether each pillar begins with another primary.
+    pub rotates: bool,
+    /// The one that is agreed on; none where it is all of them.
+    pub pillar: Option<u8>,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { pillars: 1, rotates: false, pillar: None }
+    }
 }
 
 /// A membership in which no protocol can be safe.
@@ -145,7 +165,8 @@ impl Membership {
     /// all.
     #[must_use]
     pub fn primary(&self, view: View) -> ReplicaId {
-        let reign = view.0.wrapping_add(self.epoch.0);
+        let shift = self.lane.pillar.filter(|_| self.lane.rotates).unwrap_or_default();
+        let reign = view.0.wrapping_add(self.epoch.0).wrapping_add(u64::from(shift));
         ReplicaId((reign % self.members.len() as u64) as u16)
     }
 
@@ -176,6 +197,7 @@ impl Membership {
             f: self.f,
             members: self.members.iter().zip(&handover.lives).map(next).collect(),
             base: if mutant!("epochs.begins-elsewhere") { self.base } else { handover.base },
+            lane: self.lane,
         }
     }
 
@@ -194,6 +216,24 @@ impl Membership {
     /// What every statement of a replica in this epoch is bound to.
     #[must_use]
     pub fn domain(&self) -> Domain {
-        Domain::new(&self.group, self.epoch)
+        let Lane { pillars, rotates, pillar } = self.lane;
+        let mut domain = Domain::new(&self.group, self.epoch);
+        if pillars > 1 {
+            domain = domain.split(pillars, rotates);
+        }
+        pillar.map_or(domain, |pillar| domain.pillar(pillar))
+    }
+
+    /// By which of their counters its members certify.
+    #[must_use]
+    pub fn instance(&self) -> Instance {
+        self.lane.pillar.map_or(Instance::FIRST, Instance)
+    }
+
+    /// The same members, who agree on one pillar of what these do, from this slot of it on.
+    #[must_use]
+    pub fn of_pillar(&self, pillar: u8, base: Slot) -> Self {
+        let lane = Lane { pillar: Some(pillar), ..self.lane };
+        Self { lane, base: Base { slot: base, state: self.base.state }, ..self.clone() }
     }
 }

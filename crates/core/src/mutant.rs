@@ -182,6 +182,17 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("frame.trusts-new-primary", "nobody times the new primary"),
     mutant("frame.slots-not-passed-on", "PREPAREs and COMMITs are not sent again"),
     mutant("frame.next-slot-stays-behind", "the next slot stays below a new window"),
+    mutant("frame.never-times-gaps", "no backup times slots that others wait for").unclaimed(),
+    mutant("pillars.any-pillar", "what one pillar's counter certifies counts in all").unclaimed(),
+    mutant("pillars.statements-shared", "what is said in one pillar convinces in all").unclaimed(),
+    mutant("pillars.gaps-not-filled", "slots that nobody asks for are not filled").unclaimed(),
+    mutant("pillars.one-is-answered", "of all pillars that ask for a state only one gets it")
+        .unclaimed(),
+    mutant("pillars.others-not-kept-again", "when a row is stable only one pillar keeps again")
+        .unclaimed(),
+    mutant("pillars.executed-again", "what lies below an installed state is executed again")
+        .unclaimed(),
+    mutant("pillars.state-not-here", "a pillar is told of a state that is not here").unclaimed(),
     mutant("frame.state-not-vouched-again", "after a crash the last state is not signed again"),
     mutant("minbft.decide-with-f", "f commitments decide a slot"),
     mutant("minbft.flight-leaks", "a decided proposal stays counted as under way"),

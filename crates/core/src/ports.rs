@@ -47,6 +47,17 @@ pub mod replica {
             /// The slot.
             slot: Slot,
         },
+        /// Of several cores whose orders are merged: what others decided waits for this one's slots
+        /// up to this one. They are to be ordered, empty if nothing waits.
+        Fill {
+            /// The slot.
+            slot: Slot,
+            /// Whether somebody decided a later one.
+            decided: bool,
+        },
+        /// Of such cores: another one said [`Output::Stable`]. What this one persisted before may
+        /// go with the log below, so it persists again all that it needs.
+        KeepAgain,
     }
 
     /// What a replica core asks of its host.

@@ -45,6 +45,8 @@ pub trait Message: Wire + Value {
 pub struct Topic {
     /// Of which kind the statement is.
     pub kind: &'static str,
+    /// The pillar of which it speaks; 0 if there is one.
+    pub pillar: u8,
     /// The view of which it speaks; 0 if of none.
     pub view: View,
     /// The slot of which it speaks; 0 if of none.
@@ -55,13 +57,13 @@ impl Topic {
     /// About a slot in a view.
     #[must_use]
     pub const fn of_slot(kind: &'static str, view: View, slot: Slot) -> Option<Self> {
-        Some(Self { kind, view, slot })
+        Some(Self { kind, pillar: 0, view, slot })
     }
 
     /// About a view.
     #[must_use]
     pub const fn of_view(kind: &'static str, view: View) -> Option<Self> {
-        Some(Self { kind, view, slot: Slot(0) })
+        Some(Self { kind, pillar: 0, view, slot: Slot(0) })
     }
 }
 
@@ -184,6 +186,17 @@ pub trait Protocol: Value {
 
     /// View, role and progress: for one line of trace, for metrics, for leader hints.
     fn status(&self) -> Status;
+
+    /// The same of each core of which this one consists; none if it is one.
+    fn statuses(&self) -> Vec<Status> {
+        Vec::new()
+    }
+
+    /// A hint for a client to who is primary for it: its id, as a number modulo the group's size.
+    fn hint(&self, client: &ClientId) -> View {
+        let _ = client;
+        View(u64::from(self.status().primary.0))
+    }
 }
 
 /// What happens to a core.
@@ -441,6 +454,9 @@ pub struct Rules {
     pub name: &'static str,
     /// Replicas needed per tolerated fault: `n = factor * f + 1`.
     pub replicas_factor: usize,
+    /// Whether its order is split into pillars: [`Lane`](crate::membership::Lane) says into how
+    /// many.
+    pub pillars: bool,
     /// Whether replies may be taken back.
     pub speculative: bool,
     /// What its certificates come from; any, if it has none.
@@ -569,6 +585,23 @@ pub enum Finding {
         /// The slot.
         slot: Slot,
     },
+}
+
+impl Finding {
+    /// The same, told in other numbers of slots.
+    #[must_use]
+    pub fn elsewhere(mut self, to: impl Fn(Slot) -> Slot) -> Self {
+        match &mut self {
+            Self::TwoCheckpoints { slot }
+            | Self::DivergedState { slot }
+            | Self::MismatchedCommit { slot, .. }
+            | Self::TwoVotes { slot, .. }
+            | Self::TwoProposals { slot, .. }
+            | Self::FutureTime { slot, .. }
+            | Self::OversizeBatch { slot } => *slot = to(*slot),
+        }
+        self
+    }
 }
 
 /// Where a core stands.

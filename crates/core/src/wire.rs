@@ -245,6 +245,11 @@ impl<'a> Reader<'a> {
             _ => Err(Malformed),
         }
     }
+    /// Whether everything was read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.remaining() == 0
+    }
     /// Ends the reading.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ pub fn membership(protocol: &Entry, f: usize) -> Arc<Membership> {
     };
     let members = (0..protocol.rules.replicas(f) as u16).map(member).collect();
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    Arc::new(Membership { group, epoch, f, members, base })
+    Arc::new(Membership { group, epoch, f, members, base, lane: Default::default() })
 }
 
 struct Certifying(Authenticator);
@@ -63,7 +63,7 @@ impl Tagger for Certifying {
 pub fn keys(protocol: &Entry, me: ReplicaId, membership: &Arc<Membership>) -> Keys {
     let (device, check) = counter(protocol, me, membership);
     let verifier = GroupVerifier::new(membership.clone(), check, RequestMode::Signature, None);
-    let authenticator = Authenticator::new(replica_key(me), device);
+    let authenticator = Authenticator::new(replica_key(me), vec![device]);
     let verifier = Arc::new(verifier.expect("keys are keys"));
     Keys { verifier, tagger: Box::new(Certifying(authenticator)) }
 }

@@ -6,7 +6,7 @@ use crate::host::{Keys, Tagger};
 use crate::{Channels, Node};
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
-use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::counter::{Certificate, Instance, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::{Base, Member, Membership};
@@ -75,10 +75,11 @@ impl Tagger for Blank {
                 self.0.signed.fetch_add(1, Relaxed);
                 AuthTag::Signature([0; 64])
             }
-            Auth::Usig(position) => {
+            Auth::Usig(_, position) => {
                 self.0.certified.fetch_add(1, Relaxed);
                 AuthTag::Usig(Ui {
                     incarnation: Incarnation(1),
+                    instance: Instance::FIRST,
                     position: *position,
                     committed: Position::default(),
                     certificate: Certificate::Mac([0; 32]),
@@ -116,7 +117,14 @@ pub fn membership(f: usize) -> Arc<Membership> {
     };
     let members = (0..=2 * f).map(member).collect();
     let (group, base) = (GroupId([7; 16]), Base::default());
-    Arc::new(Membership { group, epoch: Default::default(), f, members, base })
+    Arc::new(Membership {
+        group,
+        epoch: Default::default(),
+        f,
+        members,
+        base,
+        lane: Default::default(),
+    })
 }
 
 /// Channels that encrypt nothing.

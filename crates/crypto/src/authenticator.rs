@@ -3,23 +3,23 @@
 use crate::costs;
 use crate::keys::KeyPair;
 use pentarchy_core::auth::{Auth, AuthTag, Signature};
-use pentarchy_core::counter::{Memory, Refused, Usig};
+use pentarchy_core::counter::{Counters, Instance, Memory, Refused, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::membership::Membership;
 use std::fmt;
 
-/// A replica's means to convince others: its key and its trusted counter.
+/// A replica's means to convince others: its key and its trusted counters.
 pub struct Authenticator {
     keys: KeyPair,
-    usig: Box<dyn Usig>,
+    counters: Vec<Box<dyn Usig>>,
 }
 
 impl Authenticator {
-    /// Takes possession of both: a counter that two hosts could reach would still be safe, but each
+    /// Takes possession of all: a counter that two hosts could reach would still be safe, but each
     /// would see the other's positions as spent.
     #[must_use]
-    pub fn new(keys: KeyPair, usig: Box<dyn Usig>) -> Self {
-        Self { keys, usig }
+    pub fn new(keys: KeyPair, counters: Vec<Box<dyn Usig>>) -> Self {
+        Self { keys, counters }
     }
 
     /// Goes over to a later epoch.
@@ -27,13 +27,14 @@ impl Authenticator {
     /// # Errors
     /// [`Refused`] as for [`Usig::begin_epoch`]; the host must end the process.
     pub fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
-        self.usig.begin_epoch(membership)
+        self.counters.iter_mut().try_for_each(|counter| counter.begin_epoch(membership))
     }
 
-    /// What the counter remembers of its epoch; see [`Usig::memory`].
+    /// What each counter remembers of its epoch; see [`Usig::memory`].
     #[must_use]
-    pub fn memory(&self) -> Option<Memory> {
-        self.usig.memory()
+    pub fn memories(&self) -> Vec<(Instance, Memory)> {
+        let remembered = (0..).map(Instance).zip(&self.counters);
+        remembered.filter_map(|(instance, it)| Some((instance, it.memory()?))).collect()
     }
 
     /// Signs the statement with this digest under the replica's own key.
@@ -51,9 +52,9 @@ impl Authenticator {
         match auth {
             Auth::Channel => Ok(AuthTag::Channel),
             Auth::Signature => Ok(AuthTag::Signature(self.keys.sign(digest))),
-            Auth::Usig(position) => {
+            Auth::Usig(instance, position) => {
                 costs::USIGS_CREATED.add(1);
-                self.usig.create(*position, digest).map(AuthTag::Usig)
+                self.counters.of(*instance)?.create(*position, digest).map(AuthTag::Usig)
             }
         }
     }
@@ -61,6 +62,6 @@ impl Authenticator {
 
 impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Authenticator({:?}, {})", self.keys, self.usig.incarnation())
+        write!(f, "Authenticator({:?}, {} counters)", self.keys, self.counters.len())
     }
 }

@@ -319,6 +319,7 @@ fn signature_claim(replica: ReplicaId, digest: &Digest, signature: &[u8; 64]) ->
 fn usig_claim(replica: ReplicaId, digest: &Digest, ui: &Ui, signature: &[u8; 64]) -> Digest {
     let mut hasher = Hasher::new("seen certificate");
     hasher.u64(replica.0.into()).digest(digest).u64(ui.incarnation.0);
+    hasher.u64(ui.instance.0.into());
     for position in [ui.position, ui.committed] {
         hasher.u64(position.view.0).u64(position.index);
     }
@@ -360,6 +361,7 @@ mod tests {
             f: 0,
             members: Vec::new(),
             base: Base::default(),
+            lane: Default::default(),
         };
         let domain = membership.group_domain();
         let membership = Arc::new(membership);

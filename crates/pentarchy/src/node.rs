@@ -199,14 +199,14 @@ fn counter_process(
     secret: &Path,
 ) -> Result<Arc<CounterProcess>, StartError> {
     let entry = protocol(config)?;
+    let first = config.membership();
     let device = match entry.rules.counter {
         Counter::Usig => Device::Usig,
-        Counter::Trinx => Device::Trinx(1),
+        Counter::Trinx => Device::Trinx(first.lane.pillars.into()),
         Counter::Unbound => return Err(StartError::Protocol(entry.rules.name.to_owned())),
     };
     let mut program = Command::new(std::env::current_exe()?);
     program.arg(COUNTER_COMMAND).arg(secret);
-    let first = config.membership();
     let epoch = (first.group, first.epoch);
     let process = CounterProcess::start(program, device, epoch, me, identity)?;
     check_session_key(config, || process.session_key().map_err(|_| BadProcess::Silent))?;
@@ -258,7 +258,7 @@ pub fn replica(
     };
     let me = ReplicaId(id);
     let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
-    let (usig, check) = trusted_counter(&entry.rules, &membership, me, device, &trusted)?;
+    let (counters, check) = trusted_counters(&entry.rules, &membership, me, device, &trusted)?;
     let requests = match config.request_auth {
         RequestMode::Session => {
             let sessions = check.sessions(&membership, &trusted);
@@ -286,7 +286,7 @@ pub fn replica(
         service,
         signer: ClientSigner::signature(key.clone(), membership.group_domain()),
         keys: key,
-        usig,
+        counters,
         life,
         timeouts: config.timeouts,
         access: access(config),
@@ -298,38 +298,44 @@ pub fn replica(
     Ok(replica.with_counter_process(counter_process))
 }
 
-/// The device that a protocol rests on, and what checks those of others. There is
-/// none for rules that are not safe.
-fn trusted_counter(
+/// The devices that a protocol rests on, and what checks those of others. There are none for rules
+/// that are not safe.
+fn trusted_counters(
     rules: &Rules,
     membership: &Membership,
     me: ReplicaId,
     identity: DeviceIdentity,
     trusted: &Trusted,
-) -> Result<(Box<dyn Usig>, CounterCheck), StartError> {
+) -> Result<(Vec<Box<dyn Usig>>, CounterCheck), StartError> {
+    let count = membership.lane.pillars;
     Ok(match (rules.counter, trusted) {
         (Counter::Usig, Trusted::Here(secret)) => {
             let usig = InProcess::open(membership, me, identity, Some(secret.as_bytes()))?;
             let check = CounterCheck::Usig(usig.check());
-            (Box::new(usig), check)
+            (vec![Box::new(usig)], check)
         }
         (Counter::Usig, Trusted::Apart(process)) => {
             let usig = UsigProcess::new(process.clone(), membership);
             let check = CounterCheck::Usig(usig.check());
-            (Box::new(usig), check)
+            (vec![Box::new(usig)], check)
         }
         (Counter::Trinx, Trusted::Here(secret)) => {
-            let order = OrderCounter::open(membership, me, &identity, Some(secret.as_bytes()))?;
-            let check = CounterCheck::Trinx(order.check());
-            (Box::new(order), check)
+            let secret = secret.as_bytes();
+            let orders = OrderCounter::open_all(membership, me, &identity, Some(secret), count)?;
+            let check = CounterCheck::Trinx(Arc::new(OrderCheck::new(secret, membership)));
+            (boxed(orders), check)
         }
         (Counter::Trinx, Trusted::Apart(process)) => {
-            let order = OrderCounter::apart(process.clone(), membership);
-            let check = CounterCheck::Trinx(order.check());
-            (Box::new(order), check)
+            let orders = OrderCounter::apart_all(process, membership, count);
+            let check = OrderCheck::apart(process.clone(), membership);
+            (boxed(orders), CounterCheck::Trinx(Arc::new(check)))
         }
         (Counter::Unbound, _) => return Err(StartError::Protocol(rules.name.to_owned())),
     })
+}
+
+fn boxed<U: Usig + 'static>(counters: Vec<U>) -> Vec<Box<dyn Usig>> {
+    counters.into_iter().map(|counter| -> Box<dyn Usig> { Box::new(counter) }).collect()
 }
 
 /// Checks certificates of one kind of device.

@@ -7,6 +7,8 @@
 //! | `minzyzzyva` | `2f + 1` | [`minbft`] |
 //! | `hybster` | `2f + 1` | [`hybster`] |
 //! | `pbft` | `3f + 1` | [`pbft`] |
+//! | `hybster-pillars` | `2f + 1` | several of [`hybster`] side by side: [`pillars`] |
+//! | `pbft-pillars` | `3f + 1` | several of [`pbft`] side by side: [`pillars`] |
 //! | `pbft-tentative` | `3f + 1` | [`pbft`] that executes what is prepared |
 //! | `zyzzyva` | `3f + 1` | [`zyzzyva`] |
 //! | `zyzzyva5` | `5f + 1` | [`zyzzyva`] |
@@ -24,6 +26,7 @@ pub mod common;
 pub mod hybster;
 pub mod minbft;
 pub mod pbft;
+pub mod pillars;
 pub mod unreplicated;
 pub mod zyzzyva;
 
@@ -38,6 +41,7 @@ use pentarchy_core::ids::ClientId;
 use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::protocol::{BadRecord, Protocol, Rules, Setup, Timeouts};
 use pentarchy_core::quorum::Quorums;
+use pillars::{Pillar, Pillars};
 use zyzzyva::table::{AGREED, FIVE, PLAIN, PRINTED, THREE, Table};
 use zyzzyva::{Proving, Zyzzyva};
 
@@ -85,8 +89,16 @@ pub struct Entry {
     pub starts: &'static [(&'static str, &'static str)],
 }
 
+impl Pillar for hybster::Hybster {
+    const NAME: &'static str = "hybster-pillars";
+}
+
+impl Pillar for pbft::Pbft<false> {
+    const NAME: &'static str = "pbft-pillars";
+}
+
 /// Every protocol.
-pub static PROTOCOLS: [Entry; 11] = [
+pub static PROTOCOLS: [Entry; 13] = [
     Entry {
         rules: minbft::MinBft::RULES,
         start: start_minbft,
@@ -129,6 +141,28 @@ pub static PROTOCOLS: [Entry; 11] = [
         in_museum: false,
         forger: Some(hybster::Byzantine::boxed),
         is_settled: hybster::is_settled,
+        starts: &[],
+    },
+    Entry {
+        rules: Pillars::<hybster::Hybster>::RULES,
+        start: start_pillars::<hybster::Hybster>,
+        client: voting_client,
+        check_records: Erased::<Pillars<hybster::Hybster>>::check_records,
+        for_users: false,
+        in_museum: false,
+        forger: Some(|me, group| pillars::Byzantine::boxed(me, group, hybster::Byzantine::boxed)),
+        is_settled: |_, _| false,
+        starts: &[],
+    },
+    Entry {
+        rules: Pillars::<pbft::Pbft<false>>::RULES,
+        start: start_pillars::<pbft::Pbft<false>>,
+        client: voting_client,
+        check_records: Erased::<Pillars<pbft::Pbft<false>>>::check_records,
+        for_users: false,
+        in_museum: false,
+        forger: Some(|me, group| pillars::Byzantine::boxed(me, group, pbft::Byzantine::boxed)),
+        is_settled: |_, _| false,
         starts: &[],
     },
     Entry {
@@ -221,6 +255,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 #[must_use]
 pub fn of_mutant(name: &str) -> &'static Entry {
     let module = name.split_once('.').map_or(name, |(module, _)| module);
+    let module = if module == "pillars" { "hybster-pillars" } else { module };
     find(module).unwrap_or(&PROTOCOLS[0])
 }
 
@@ -245,6 +280,10 @@ fn start_pbft<const TENTATIVE: bool>(
 
 fn start_hybster(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
     Box::new(Erased::<hybster::Hybster>::start(setup, out))
+}
+
+fn start_pillars<P: Pillar>(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<Pillars<P>>::start(setup, out))
 }
 
 fn start_unreplicated(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {

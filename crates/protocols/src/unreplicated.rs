@@ -31,6 +31,7 @@ impl Protocol for Unreplicated {
     const RULES: Rules = Rules {
         name: "unreplicated",
         replicas_factor: 0,
+        pillars: false,
         speculative: false,
         counter: Counter::Usig,
         source: "the baseline of the benchmarks",
@@ -59,7 +60,11 @@ impl Protocol for Unreplicated {
             Event::Input(Input::Request { envelope, .. }) => self.waiting.push(envelope),
             Event::Input(Input::Round { now }) => self.execute(now, out),
             Event::Input(
-                Input::Checkpointed { .. } | Input::Installed { .. } | Input::Wanted { .. },
+                Input::Checkpointed { .. }
+                | Input::Installed { .. }
+                | Input::Wanted { .. }
+                | Input::Fill { .. }
+                | Input::KeepAgain,
             )
             | Event::Client(..)
             | Event::Timeout(NoTimer) => {}

@@ -27,7 +27,7 @@ pub struct Beginning<'a> {
     /// The group as it began.
     pub membership: Arc<Membership>,
     pub factory: &'a mut dyn EpochFactory,
-    pub usig: &'a mut dyn Usig,
+    pub counters: &'a mut Vec<Box<dyn Usig>>,
 }
 
 /// The parts that depend on it.
@@ -87,9 +87,11 @@ impl Beginning<'_> {
             Some(Storage { kept, past: Some(past), .. }) => {
                 past.damaged.iter().for_each(|problem| warn!(%problem, "passed over"));
                 self.membership = past.membership.clone();
-                self.usig.begin_epoch(&self.membership).map_err(StartError::Device)?;
+                let begun =
+                    self.counters.iter_mut().try_for_each(|it| it.begin_epoch(&self.membership));
+                begun.map_err(StartError::Device)?;
                 let entries = past.entries.iter().map(|(_, entry)| entry);
-                let certified = Certificates::recalled(entries, self.usig);
+                let certified = Certificates::recalled(entries, self.counters);
                 let certified = certified.map_err(StartError::Device)?;
                 let newest =
                     past.snapshot().map(|newest| Base { slot: newest.slot, state: newest.digest });

@@ -84,8 +84,8 @@ pub struct ReplicaConfig {
     pub service: Box<dyn Service>,
     /// This replica's key; the membership names its public half.
     pub keys: KeyPair,
-    /// This replica's trusted counter.
-    pub usig: Box<dyn Usig>,
+    /// This replica's trusted counters, by their numbers.
+    pub counters: Vec<Box<dyn Usig>>,
     /// Which life of it this is. If the membership admits another one, the replica begins by
     /// asking the group to admit this one, and has no vote until then.
     pub life: Life,

@@ -68,7 +68,7 @@ impl Unit {
         }
         match &mut self.keeper {
             Some(keeper) if mine == Some(state) => {
-                Ok(keeper.stable(slot, self.authenticator.memory(), self.taken)?)
+                Ok(keeper.stable(slot, self.authenticator.memories(), self.taken)?)
             }
             _ => Ok(()),
         }
@@ -77,7 +77,9 @@ impl Unit {
     /// The certificate of a statement from before a crash that is made again.
     pub fn said_before(&self, outgoing: &Outgoing) -> Option<Ui> {
         match (&self.keeper, outgoing.auth) {
-            (Some(keeper), Auth::Usig(at)) => keeper.certified(at, &outgoing.digest),
+            (Some(keeper), Auth::Usig(instance, at)) => {
+                keeper.certified(instance, at, &outgoing.digest)
+            }
             _ => None,
         }
     }

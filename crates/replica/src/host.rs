@@ -85,9 +85,9 @@ impl Replica {
         let identity = Identity::new(*config.keys.channel_secret(), &membership.group_domain());
         let network = Network::new(listen, identity, config.access, config.limits, peers)?;
         let waker = network.waker()?;
-        let (mut epochs, mut usig, life) = (config.epochs, config.usig, config.life);
+        let (mut epochs, mut counters, life) = (config.epochs, config.counters, config.life);
         let (factory, rules) = (&mut *epochs, config.rules);
-        let beginning = Beginning { me, life, rules, membership, factory, usig: &mut *usig };
+        let beginning = Beginning { me, life, rules, membership, factory, counters: &mut counters };
         let spool = storage.as_ref().and_then(|storage| storage.spool.clone());
         let spool = spool.or_else(|| states.as_ref()?.spool.clone());
         let mut begun = beginning.begin(service, storage, states, waker)?;
@@ -102,7 +102,7 @@ impl Replica {
             spooling,
             verifier,
             succession: Succession::new(begun.following, life, epochs, config.signer),
-            authenticator: Authenticator::new(config.keys, usig),
+            authenticator: Authenticator::new(config.keys, counters),
             keeper: begun.keeper,
             cache: begun.cache,
             timeouts: config.timeouts,

@@ -16,10 +16,11 @@ use crate::error::Fatal;
 use crate::network::Network;
 use crate::unit::Unit;
 use bytes::Bytes;
-use pentarchy_core::counter::{Memory, Position, Ui};
+use pentarchy_core::counter::{Instance, Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::Incoming;
 use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
+use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::collections::BTreeMap;
@@ -51,8 +52,8 @@ enum Message {
     Seen {
         /// In this epoch.
         epoch: Epoch,
-        /// The statement's digest and its certificate.
-        last: Option<(Digest, Ui)>,
+        /// Of each counter, the statement's digest and its certificate.
+        lasts: Vec<(Digest, Ui)>,
     },
 }
 
@@ -63,17 +64,20 @@ impl Wire for Message {
                 to.u8(0);
                 epoch.encode(to);
             }
-            Self::Seen { epoch, last } => {
+            Self::Seen { epoch, lasts } => {
                 to.u8(1);
                 epoch.encode(to);
-                to.option(last.as_ref());
+                to.sequence(lasts);
             }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         match from.u8()? {
             0 => Ok(Self::Ask { epoch: Epoch::decode(from)? }),
-            1 => Ok(Self::Seen { epoch: Epoch::decode(from)?, last: from.option()? }),
+            1 => Ok(Self::Seen {
+                epoch: Epoch::decode(from)?,
+                lasts: from.sequence(usize::from(PILLARS_MAX))?,
+            }),
             _ => Err(Malformed),
         }
     }
@@ -82,8 +86,8 @@ impl Wire for Message {
 /// What this replica knows of others' statements, and what it wants to know of its own.
 #[derive(Default)]
 pub struct Resuming {
-    /// The last statement of each device that came in this epoch: no more than members.
-    seen: BTreeMap<ReplicaId, (Digest, Ui)>,
+    /// The last statement of each counter that came in this epoch: no more than members have.
+    seen: BTreeMap<(ReplicaId, Instance), (Digest, Ui)>,
     /// Whether to ask in each epoch of its life, because this process went on from a folder.
     asks: bool,
     /// Since when it waits for answers before it speaks.
@@ -111,9 +115,10 @@ impl Resuming {
     /// A message came that a device certified.
     pub fn note(&mut self, incoming: &Incoming) {
         let Some((author, digest, ui)) = incoming.certified() else { return };
-        let known = self.seen.get(author).map(|(_, ui)| ui.position);
+        let counter = (*author, ui.instance);
+        let known = self.seen.get(&counter).map(|(_, ui)| ui.position);
         if known < Some(ui.position) {
-            self.seen.insert(*author, (*digest, *ui));
+            self.seen.insert(counter, (*digest, *ui));
         }
     }
 }
@@ -128,7 +133,7 @@ impl Unit {
     pub fn ask_before_resuming(&mut self, network: &mut Network) -> Result<(), Fatal> {
         let Some(since) = self.resuming.since else { return Ok(()) };
         // A device that keeps its own memory cannot be put back with a folder.
-        let keeps_itself = self.authenticator.memory().is_none();
+        let keeps_itself = self.authenticator.memories().is_empty();
         let wanted = self.succession.epochs.membership().f + 1;
         let enough = self.resuming.answered.len() >= wanted.min(self.others.len());
         let first_late = self.resuming.first_ms.is_some_and(|at| self.now_ms >= at + ASK_FOR_MS);
@@ -164,26 +169,29 @@ impl Unit {
             Err(Malformed) => self.rejects.add(Reject::Malformed),
             Ok(Message::Ask { epoch }) => {
                 let is_mine = epoch == self.succession.epoch();
-                let last = self.resuming.seen.get(&peer).filter(|_| is_mine).copied();
-                tell(peer, &Message::Seen { epoch, last }, network);
+                let of_peer = (peer, Instance::FIRST)..=(peer, Instance(u8::MAX));
+                let lasts = self.resuming.seen.range(of_peer).filter(|_| is_mine);
+                let lasts = lasts.map(|(_, last)| *last).collect();
+                tell(peer, &Message::Seen { epoch, lasts }, network);
             }
             Ok(Message::Seen { epoch, .. }) if epoch != self.succession.epoch() => {}
-            Ok(Message::Seen { last, .. }) => return self.on_seen(peer, last),
+            Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts),
         }
         Ok(())
     }
 
-    fn on_seen(&mut self, peer: ReplicaId, last: Option<(Digest, Ui)>) -> Result<(), Fatal> {
-        let Some(memory) = self.authenticator.memory() else { return Ok(()) };
-        if !self.succession.epochs.is_admitted() {
+    fn on_seen(&mut self, peer: ReplicaId, lasts: &[(Digest, Ui)]) -> Result<(), Fatal> {
+        let memories = self.authenticator.memories();
+        if memories.is_empty() || !self.succession.epochs.is_admitted() {
             return Ok(());
         }
-        if let Some((digest, ui)) = last {
-            if !self.verifier.usig(self.me, &digest, &ui) {
+        for (digest, ui) in lasts {
+            let mine = memories.iter().find(|(instance, _)| *instance == ui.instance);
+            let Some((_, memory)) = mine.filter(|_| self.verifier.usig(self.me, digest, ui)) else {
                 self.rejects.add(Reject::BadAuth);
                 return Ok(());
-            }
-            if is_beyond(&memory, &digest, ui.position) {
+            };
+            if is_beyond(memory, digest, ui.position) {
                 return Err(Fatal::Rewound { peer, seen: ui.position, kept: memory.last });
             }
         }
@@ -239,12 +247,18 @@ mod tests {
     fn messages_are_read_as_they_were_written() {
         let position = Position::new(View(3), 9);
         let certificate = Certificate::Mac([5; 32]);
-        let ui = Ui { incarnation: Incarnation(7), position, committed: position, certificate };
+        let ui = Ui {
+            incarnation: Incarnation(7),
+            instance: Instance::FIRST,
+            position,
+            committed: position,
+            certificate,
+        };
         let epoch = Epoch(2);
         let messages = [
             Message::Ask { epoch },
-            Message::Seen { epoch, last: None },
-            Message::Seen { epoch, last: Some((Digest([1; 32]), ui)) },
+            Message::Seen { epoch, lasts: Vec::new() },
+            Message::Seen { epoch, lasts: vec![(Digest([1; 32]), ui)] },
         ];
         for message in messages {
             let bytes = message.to_bytes();

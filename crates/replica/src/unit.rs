@@ -347,7 +347,7 @@ impl Unit {
             }
             self.inward.push_back(CoreEvent::Message(incoming));
         }
-        let is_certified = matches!(outgoing.auth, Auth::Usig(_));
+        let is_certified = matches!(outgoing.auth, Auth::Usig(..));
         let shown = if self.fault == Fault::Equivocate && is_certified {
             self.turn += 1;
             some_of(receivers, self.turn)

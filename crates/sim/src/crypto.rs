@@ -6,7 +6,7 @@
 use crate::audit::Audit;
 use crate::device::is_tagged;
 use pentarchy_core::auth::Verifier;
-use pentarchy_core::counter::{Certificate, Counter, Position, Ui};
+use pentarchy_core::counter::{Certificate, Counter, Instance, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{ClientId, Epoch, Incarnation, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
@@ -22,6 +22,8 @@ pub const INCARNATION: Incarnation = Incarnation(1);
 pub struct Certifier {
     /// Whose device.
     pub replica: ReplicaId,
+    /// Which of that replica's.
+    pub instance: Instance,
     /// Its life.
     pub incarnation: Incarnation,
     /// The epoch in which it is.
@@ -218,7 +220,9 @@ impl Crypto {
         let numbers = [view, index, committed.view.0, committed.index, incarnation, epoch];
         let mut certificate = [0; 32];
         let secret = &self.devices[usize::from(by.replica.0)];
-        certificate[..16].copy_from_slice(&keyed(secret, 2, numbers, digest));
+        // The kinds of other statements are below 8.
+        let kind = 2 | (by.instance.0 % 32) << 3;
+        certificate[..16].copy_from_slice(&keyed(secret, kind, numbers, digest));
         Certificate::Mac(certificate)
     }
 
@@ -226,6 +230,8 @@ impl Crypto {
     #[must_use]
     pub fn certified(&self, by: Certifier, digest: &Digest, ui: &Ui) -> bool {
         usize::from(by.replica.0) < self.devices.len()
+            && ui.instance == by.instance
+            && ui.instance.0 < 32
             && ui.incarnation == by.incarnation
             && self.certify(by, ui.position, ui.committed, digest) == ui.certificate
     }
@@ -246,7 +252,8 @@ impl Verifier for Crypto {
     }
 
     fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
-        let by = Certifier { replica, incarnation: INCARNATION, epoch: Epoch(0) };
+        let by =
+            Certifier { replica, instance: ui.instance, incarnation: INCARNATION, epoch: Epoch(0) };
         self.certified(by, digest, ui)
     }
 
@@ -277,7 +284,8 @@ impl Verifier for Keys {
             return false;
         };
         let (incarnation, epoch) = (member.incarnation, self.membership.epoch);
-        self.crypto.certified(Certifier { replica, incarnation, epoch }, digest, ui)
+        let by = Certifier { replica, instance: ui.instance, incarnation, epoch };
+        self.crypto.certified(by, digest, ui)
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {
@@ -377,7 +385,12 @@ mod tests {
         let crypto = Crypto::new(1, 2, 0);
         let at = |view, index| Position::new(pentarchy_core::ids::View(view), index);
         let digest = Digest::of(b"a");
-        let by = Certifier { replica: ReplicaId(0), incarnation: INCARNATION, epoch: Epoch(0) };
+        let by = Certifier {
+            replica: ReplicaId(0),
+            instance: Instance::FIRST,
+            incarnation: INCARNATION,
+            epoch: Epoch(0),
+        };
         let all = [
             crypto.certify(by, at(1, 2), at(3, 4), &digest),
             crypto.certify(Certifier { replica: ReplicaId(1), ..by }, at(1, 2), at(3, 4), &digest),
@@ -387,6 +400,7 @@ mod tests {
                 at(3, 4),
                 &digest,
             ),
+            crypto.certify(Certifier { instance: Instance(1), ..by }, at(1, 2), at(3, 4), &digest),
             crypto.certify(Certifier { epoch: Epoch(1), ..by }, at(1, 2), at(3, 4), &digest),
             crypto.certify(by, at(2, 2), at(3, 4), &digest),
             crypto.certify(by, at(1, 3), at(3, 4), &digest),

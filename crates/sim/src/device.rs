@@ -5,7 +5,7 @@
 
 use crate::crypto::{Certifier, Crypto, INCARNATION, Tag};
 use pentarchy_core::counter::{
-    Counter, Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig,
+    Counter, Instance, Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig,
 };
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
@@ -69,7 +69,7 @@ impl SimDevice {
     pub fn reborn(replica: ReplicaId, incarnation: Incarnation, crypto: Arc<Crypto>) -> Self {
         let start = crypto.counter().start();
         Self {
-            by: Certifier { replica, incarnation, epoch: Epoch(0) },
+            by: Certifier { replica, instance: Instance::FIRST, incarnation, epoch: Epoch(0) },
             crypto,
             last: start,
             committed: start,
@@ -77,6 +77,13 @@ impl SimDevice {
             recent: VecDeque::new(),
             earlier: None,
         }
+    }
+
+    /// The same, but it is this one of its replica's.
+    #[must_use]
+    pub fn of_number(mut self, instance: Instance) -> Self {
+        self.by.instance = instance;
+        self
     }
 
     /// Adds its whole state to a hash.
@@ -167,7 +174,13 @@ impl Usig for SimDevice {
         }
         let committed = self.crypto.counter().names(position, self.last, self.committed);
         let certificate = self.crypto.certify(self.by, position, committed, digest);
-        let ui = Ui { incarnation: self.by.incarnation, position, committed, certificate };
+        let ui = Ui {
+            incarnation: self.by.incarnation,
+            instance: self.by.instance,
+            position,
+            committed,
+            certificate,
+        };
         self.last = position;
         self.in_view.insert(position.view, position.index);
         if position.index >= Position::COMMITMENT {
@@ -202,7 +215,13 @@ impl Usig for SimDevice {
         for Statement { position, committed, digest } in memory.recent.iter().rev() {
             let certificate = self.crypto.certify(self.by, *position, *committed, digest);
             let (position, committed) = (*position, *committed);
-            let ui = Ui { incarnation: self.by.incarnation, position, committed, certificate };
+            let ui = Ui {
+                incarnation: self.by.incarnation,
+                instance: self.by.instance,
+                position,
+                committed,
+                certificate,
+            };
             self.in_view.insert(position.view, position.index);
             self.recent.push_back((*digest, ui));
         }
@@ -210,8 +229,9 @@ impl Usig for SimDevice {
     }
 
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
-        let (incarnation, epoch) = (ui.incarnation, self.by.epoch);
-        self.crypto.certified(Certifier { replica, incarnation, epoch }, digest, ui)
+        let Ui { instance, incarnation, .. } = *ui;
+        let by = Certifier { replica, instance, incarnation, epoch: self.by.epoch };
+        self.crypto.certified(by, digest, ui)
     }
 }
 

@@ -25,6 +25,7 @@ pub mod audit;
 pub mod checker;
 pub mod crypto;
 pub mod device;
+pub mod devices;
 pub mod disk;
 pub mod explorer;
 pub mod hostile;

@@ -3,12 +3,11 @@
 //! out, and when, is the world's business, so the world and the trace runner share this file.
 
 use crate::crypto::{Crypto, Keys};
-use crate::device::SimDevice;
+use crate::devices::SimDevices;
 use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::Usig;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
@@ -75,8 +74,8 @@ pub struct ReplicaNode {
     steps: u64,
 }
 
-/// A device; two copies of one replica may have the same one.
-pub type SharedDevice = Arc<Mutex<SimDevice>>;
+/// A replica's devices; two copies of one replica may have the same ones.
+pub type SharedDevice = Arc<Mutex<SimDevices>>;
 
 /// What a replica node is made of.
 pub struct Parts {
@@ -397,7 +396,7 @@ impl ReplicaNode {
         if !self.clients.contains(&client) {
             return;
         }
-        let view = self.hint();
+        let view = self.core.hint(&client);
         let message = ToClient::Replies { view, replies: replies.clone() };
         self.tell_client(&client, &message, out);
         out.push(Act::Saw(Observation::Replied { client, replies }));
@@ -408,7 +407,7 @@ impl ReplicaNode {
         if !self.clients.contains(&client) {
             return;
         }
-        let view = self.hint();
+        let view = self.core.hint(&client);
         let (whole, digests) = self.telling().split(&client, replies.to_vec());
         if !whole.is_empty() {
             self.tell_client(&client, &ToClient::Replies { view, replies: whole }, out);
@@ -417,11 +416,6 @@ impl ReplicaNode {
             self.tell_client(&client, &ToClient::Digests { view, digests }, out);
         }
         out.push(Act::Saw(Observation::Replied { client, replies }));
-    }
-
-    /// What it tells clients of who is primary, as a replica's host does.
-    fn hint(&self) -> View {
-        View(u64::from(self.core.status().primary.0))
     }
 
     /// Which results it tells of those that it has just come by.
@@ -547,18 +541,18 @@ impl ReplicaNode {
         Some(match outgoing.auth {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(self.keys.crypto.sign(self.id, &outgoing.digest)),
-            Auth::Usig(position) => {
+            Auth::Usig(instance, position) => {
                 let digest = outgoing.digest;
                 if let Some(ui) = self.kept.as_ref().and_then(|kept| kept.certified(outgoing)) {
                     return Some(AuthTag::Usig(ui));
                 }
                 let mut device = self.device.lock().expect("a device does not panic");
-                let ui = match device.create(position, &digest) {
+                let ui = match device.create(instance, position, &digest) {
                     Ok(ui) => ui,
                     Err(_) if self.faulty.is_some() => return None,
                     Err(why) => panic!("{} at {position:?}: {why}", self.id),
                 };
-                let epoch = device.certifier().epoch;
+                let epoch = device.epoch();
                 out.push(Act::Saw(Observation::Certified { epoch, ui, digest }));
                 AuthTag::Usig(ui)
             }

@@ -38,6 +38,8 @@ pub const REFUSAL: &str = "no_refusal";
 /// See the [module](self).
 pub struct Oracle {
     n: usize,
+    /// Pillars into which the order is split.
+    pillars: usize,
     tuning: Tuning,
     /// Correct clocks are never further apart than they may be, and always looked at.
     in_step: bool,
@@ -86,6 +88,7 @@ impl Oracle {
         options.byzantine.iter().for_each(|(id, _)| validity.trusts(member_id(*id)));
         Self {
             n: options.n,
+            pillars: options.pillars.into(),
             tuning: options.tuning,
             in_step: slack_ms <= CLOCK_SKEW_MILLIS && !options.disturbances.iter().any(wrong),
             abused_macs: options.abuses_macs(),
@@ -307,7 +310,7 @@ impl Oracle {
         if let Some(broken) = self.refused.take() {
             return Err(broken);
         }
-        bounds::check(replica, status, load, &self.tuning, self.n)
+        bounds::check(replica, status, load, &self.tuning, (self.n, self.pillars))
     }
 
     /// A hostile client asked for something: it may run, or anything else under that number.

@@ -33,6 +33,11 @@ pub struct SimConfig {
     /// How the devices of faulty replicas are. Unless they keep their contract, every world has
     /// two copies of some replica, and checkers are expected to find something.
     pub device: DeviceFault,
+    /// Into how many pillars the order is split, where it is; drawn from the seed if it is not
+    /// said.
+    pub pillars: Option<u8>,
+    /// Whether each of them begins with another primary; likewise.
+    pub rotates: Option<bool>,
     /// The numbers behind delays.
     pub timeouts: Timeouts,
     /// After healing, each request must complete within this many request and view-change timeouts.
@@ -48,6 +53,8 @@ impl Default for SimConfig {
             hostile_only: false,
             byzantine: true,
             device: DeviceFault::None,
+            pillars: None,
+            rotates: None,
             timeouts: Timeouts::default(),
             liveness_timeouts: 50,
         }
@@ -179,6 +186,10 @@ pub struct Options {
     pub f: usize,
     /// Replicas.
     pub n: usize,
+    /// Pillars into which the order is split.
+    pub pillars: u8,
+    /// Whether each of them begins with another primary.
+    pub rotates: bool,
     /// Clients.
     pub clients: usize,
     /// Operations that each client keeps outstanding.
@@ -242,6 +253,8 @@ impl Options {
         let mut options = Self {
             f,
             n,
+            pillars: 1,
+            rotates: false,
             clients,
             outstanding,
             requests_each,
@@ -286,6 +299,11 @@ impl Options {
         }
         if options.abuses_macs() {
             options.liveness_timeouts = 0;
+        }
+        if rules.pillars {
+            let (pillars, rotates) = (rng.range(2, 4) as u8, rng.percent(50));
+            options.pillars = config.pillars.unwrap_or(pillars);
+            options.rotates = config.rotates.unwrap_or(rotates);
         }
         options
     }

@@ -122,6 +122,8 @@ impl Schedule {
         Options {
             f: 1,
             n: usize::from(self.n),
+            pillars: config.pillars.unwrap_or(1),
+            rotates: config.rotates.unwrap_or_default(),
             clients: 2,
             outstanding: 2,
             requests_each: REQUESTS * rounds,

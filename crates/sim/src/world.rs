@@ -7,7 +7,8 @@ use crate::audit::{Audit, Fingerprint};
 use crate::checker::liveness::{Liveness, Waiting};
 use crate::checker::{Stand, Verdict, bounds};
 use crate::crypto::{Crypto, client_id, member_id};
-use crate::device::{DeviceFault, SimDevice};
+use crate::device::DeviceFault;
+use crate::devices::SimDevices;
 use crate::hostile::HostileClient;
 use crate::network::{Cut, Network};
 use crate::node::{
@@ -22,7 +23,7 @@ use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet, Slot};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Base, Lane, Member, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Setup, TimerKey};
 use pentarchy_storage::kept::Job;
@@ -212,7 +213,8 @@ impl<'a> World<'a> {
             options.places().len(),
             options.requests_each * options.clients as u64 + 4_000 * options.hostile.len() as u64,
         );
-        let first = Arc::new(membership(seed, options.n, options.f));
+        let lane = Lane { pillars: options.pillars, rotates: options.rotates, pillar: None };
+        let first = Arc::new(Membership { lane, ..membership(seed, options.n, options.f) });
         let network = Network::new(options.network.clone(), rng.fork());
         let mut world = Self {
             factories: *factories,
@@ -307,7 +309,8 @@ impl<'a> World<'a> {
         }
         let faulty = !self.behaviours(id).is_empty();
         let fault = if faulty { fault } else { DeviceFault::None };
-        Arc::new(Mutex::new(SimDevice::new(id, self.crypto.clone()).with(fault)))
+        let count = self.membership.lane.pillars;
+        Arc::new(Mutex::new(SimDevices::new(id, count, &self.crypto).with(fault)))
     }
 
     fn fault(&self, behaviours: &[Behaviour], id: ReplicaId, rng: &mut Rng) -> Option<Fault> {
@@ -552,5 +555,12 @@ pub fn membership(seed: u64, n: usize, f: usize) -> Membership {
     let mut group = [0; 16];
     group[..8].copy_from_slice(&seed.to_le_bytes());
     let members = (0..n).map(member).collect();
-    Membership { group: GroupId(group), epoch: Epoch(0), f, members, base: Base::default() }
+    Membership {
+        group: GroupId(group),
+        epoch: Epoch(0),
+        f,
+        members,
+        base: Base::default(),
+        lane: Default::default(),
+    }
 }

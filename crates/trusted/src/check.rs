@@ -8,7 +8,7 @@ use crate::backend::process::CounterProcess;
 use crate::session::Sessions;
 use crate::usig::{self, Claim, GroupKey};
 use ed25519_dalek::{Signature, VerifyingKey};
-use pentarchy_core::counter::{Certificate, Ui};
+use pentarchy_core::counter::{Certificate, Instance, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::Membership;
@@ -117,6 +117,10 @@ impl Check {
     /// `ui` names. Which life counts is the membership's to say.
     #[must_use]
     pub fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
+        if ui.instance != Instance::FIRST {
+            // There is one in each replica, so no seal names it.
+            return false;
+        }
         if let Keys::Apart(process) = &self.keys {
             return process.check_usig(&self.context, replica, ui, digest);
         }

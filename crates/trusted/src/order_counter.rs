@@ -19,23 +19,20 @@ use crate::trinx::{
 };
 use crate::usig::GroupKey;
 use pentarchy_core::counter::{
-    Certificate, Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig,
+    Certificate, Instance, Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig,
 };
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_crypto::verifier::UsigCheck;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The counter that orders and leaves views; the paper's O.
 pub const ORDER: usize = 0;
 
 /// The counter for trusted MACs, which never moves; the paper's M.
 pub const MAC: usize = 1;
-
-/// The instance that orders.
-const INSTANCE: u16 = 0;
 
 /// What to ask of an instance to have a digest attributed to it: a trusted MAC.
 #[must_use]
@@ -126,7 +123,7 @@ impl OrderCheck {
 
 impl UsigCheck for OrderCheck {
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
-        let by = InstanceId { replica, number: INSTANCE };
+        let by = InstanceId { replica, number: u16::from(ui.instance.0) };
         certificate(ui).is_some_and(|it| match &self.key {
             Key::Here(key) => trinx::is_certified(key, &self.context, by, &it, digest),
             Key::Apart(process) => process.check_trinx(&self.context, by, it, digest),
@@ -140,9 +137,10 @@ impl fmt::Debug for OrderCheck {
     }
 }
 
-/// The counter that orders, of one replica.
+/// The counter that orders, of one instance of one replica.
 pub struct OrderCounter<D> {
     device: D,
+    instance: Instance,
     check: Arc<OrderCheck>,
 }
 
@@ -161,24 +159,57 @@ impl OrderCounter<TrinxInProcess> {
         let epoch = (membership.group, membership.epoch);
         let device = TrinxInProcess::initialise(secret, epoch, me, identity, 1);
         let device = device.ok_or(BadDevice::WrongKind)?;
-        Ok(Self { device, check: Arc::new(OrderCheck::new(secret, membership)) })
+        Ok(Self::over(device, OrderCheck::new(secret, membership)))
+    }
+}
+
+impl OrderCounter<Arc<Mutex<TrinxInProcess>>> {
+    /// The same for so many instances of a replica.
+    ///
+    /// # Errors
+    /// As for [`OrderCounter::open`].
+    pub fn open_all(
+        membership: &Membership,
+        me: ReplicaId,
+        identity: &DeviceIdentity,
+        group_secret: Option<&[u8; 32]>,
+        count: u8,
+    ) -> Result<Vec<Self>, BadDevice> {
+        let secret = group_secret.ok_or(BadDevice::SecretMissing)?;
+        let epoch = (membership.group, membership.epoch);
+        let device = TrinxInProcess::initialise(secret, epoch, me, identity, count.into());
+        let device = Arc::new(Mutex::new(device.ok_or(BadDevice::WrongKind)?));
+        let check = OrderCheck::new(secret, membership);
+        let over = |number| Self::over_instance(device.clone(), Instance(number), check.clone());
+        Ok((0..count).map(over).collect())
     }
 }
 
 impl OrderCounter<TrinxProcess> {
-    /// The device in a process that was started for it, in the epoch of this membership.
+    /// So many instances of a replica, in the process that was started for them, in the epoch of
+    /// this membership.
     #[must_use]
-    pub fn apart(process: Arc<CounterProcess>, membership: &Membership) -> Self {
+    pub fn apart_all(
+        process: &Arc<CounterProcess>,
+        membership: &Membership,
+        count: u8,
+    ) -> Vec<Self> {
         let check = OrderCheck::apart(process.clone(), membership);
-        Self::over(TrinxProcess::new(process), check)
+        let device = || TrinxProcess::new(process.clone());
+        let over = |number| Self::over_instance(device(), Instance(number), check.clone());
+        (0..count).map(over).collect()
     }
 }
 
 impl<D: Trinx> OrderCounter<D> {
-    /// Over a device of any kind, whose certificates are checked that way.
+    /// Over the first instance of a device of any kind, whose certificates are checked that way.
     #[must_use]
     pub fn over(device: D, check: OrderCheck) -> Self {
-        Self { device, check: Arc::new(check) }
+        Self::over_instance(device, Instance::FIRST, check)
+    }
+
+    fn over_instance(device: D, instance: Instance, check: OrderCheck) -> Self {
+        Self { device, instance, check: Arc::new(check) }
     }
 
     /// Checks certificates without the counter, for a verifier on any thread.
@@ -202,7 +233,7 @@ impl<D: Trinx> Usig for OrderCounter<D> {
     /// Of equal values, which a continuing certificate may have, there is no identifier: it would
     /// not be unique.
     fn create(&mut self, at: Position, digest: &Digest) -> Result<Ui, Refused> {
-        let certified = self.device.certify(INSTANCE, &ask(at), digest)?;
+        let certified = self.device.certify(self.instance.0.into(), &ask(at), digest)?;
         let Claim { incarnation, readings, .. } = certified.claim;
         let previous = readings[ORDER].and_then(|reading| reading.previous);
         let committed = previous.map(position).unwrap_or_default();
@@ -210,11 +241,11 @@ impl<D: Trinx> Usig for OrderCounter<D> {
             return Err(Refused::Spent);
         }
         let certificate = Certificate::Mac(certified.seal);
-        Ok(Ui { incarnation, position: at, committed, certificate })
+        Ok(Ui { incarnation, instance: self.instance, position: at, committed, certificate })
     }
 
     fn memory(&self) -> Option<Memory> {
-        let Kept { values, recent } = self.device.memory(INSTANCE)?;
+        let Kept { values, recent } = self.device.memory(self.instance.0.into())?;
         let statement = |it: Certified| {
             let at = position(it.ask.values[ORDER]?);
             Some(Statement {
@@ -243,7 +274,7 @@ impl<D: Trinx> Usig for OrderCounter<D> {
             let (ask, before) = (ask(it.position), with(it.committed));
             *place = Some(Certified { ask, before, digest: it.digest });
         }
-        self.device.restore(INSTANCE, &kept)
+        self.device.restore(self.instance.0.into(), &kept)
     }
 
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {

@@ -18,7 +18,7 @@
 use ed25519_dalek::{Signer, SigningKey};
 use hmac::{Hmac, KeyInit, Mac};
 pub use pentarchy_core::counter::REPEATABLE;
-use pentarchy_core::counter::{Certificate, Memory, Position, Refused, Statement, Ui};
+use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, Statement, Ui};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, View};
 use sha2::Sha256;
@@ -241,7 +241,8 @@ impl Device {
     fn certify(&self, claim: &Claim, digest: &Digest) -> Ui {
         let certificate = self.key.seal(&statement(&self.context, self.replica, claim, digest));
         let Claim { incarnation, position, committed } = *claim;
-        Ui { incarnation, position, committed, certificate }
+        let instance = Instance::FIRST;
+        Ui { incarnation, instance, position, committed, certificate }
     }
 }
 

@@ -13,7 +13,7 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::protocol::{Memory, Setup};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Reader, Wire, Writer};
-use pentarchy_protocols::{PROTOCOLS, hybster, minbft, pbft, zyzzyva};
+use pentarchy_protocols::{PROTOCOLS, hybster, minbft, pbft, pillars, zyzzyva};
 use pentarchy_sim::node::Packet;
 use pentarchy_sim::world::membership;
 use std::sync::Arc;
@@ -71,6 +71,8 @@ pub fn run(input: &[u8]) {
                     "minbft" => canonical::<minbft::Message>(&wire),
                     name if name.starts_with("minzyzzyva") => canonical::<minbft::Message>(&wire),
                     "pbft" | "pbft-tentative" => canonical::<pbft::Message>(&wire),
+                    "hybster-pillars" => canonical::<pillars::Message<hybster::Message>>(&wire),
+                    "pbft-pillars" => canonical::<pillars::Message<pbft::Message>>(&wire),
                     "hybster" => canonical::<hybster::Message>(&wire),
                     name if name.starts_with("zyzzyva") => canonical::<zyzzyva::Message>(&wire),
                     other => panic!("{other} has messages; add them here"),

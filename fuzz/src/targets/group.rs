@@ -20,6 +20,7 @@ use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_protocols::minbft;
 use pentarchy_sim::crypto::{Crypto, client_id};
 use pentarchy_sim::device::SimDevice;
+use pentarchy_sim::devices::SimDevices;
 use pentarchy_sim::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
 use pentarchy_sim::service::{Journal, Registers};
 use pentarchy_sim::world::membership;
@@ -88,7 +89,7 @@ fn node(id: ReplicaId, out: &mut Vec<Act>) -> ReplicaNode {
     let journal = Journal::default();
     let service = Box::new(Registers::new(journal.clone()));
     let (crypto, clients) = (crypto(), clients());
-    let device = Arc::new(Mutex::new(SimDevice::new(id, crypto.clone())));
+    let device = Arc::new(Mutex::new(SimDevices::new(id, 1, &crypto)));
     let (core, faulty) = ((core, effects), None);
     let kept = None;
     let parts =
@@ -208,7 +209,7 @@ impl Group {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(crypto().sign(self.liar, &digest)),
-            Auth::Usig(position) => AuthTag::Usig(self.device.create(position, &digest).ok()?),
+            Auth::Usig(_, position) => AuthTag::Usig(self.device.create(position, &digest).ok()?),
         };
         let mut to = Writer::default();
         self.liar.encode(&mut to);

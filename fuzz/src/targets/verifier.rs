@@ -5,7 +5,7 @@
 use crate::input::{Input, put_bytes};
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier;
-use pentarchy_core::counter::Ui;
+use pentarchy_core::counter::{Instance, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::{Base, Member, Membership};
@@ -51,7 +51,14 @@ fn members() -> Arc<Membership> {
     };
     let members = (1..=3).map(member).collect();
     let base = Base::default();
-    Arc::new(Membership { group: GroupId([5; 16]), epoch: Epoch(1), f: 1, members, base })
+    Arc::new(Membership {
+        group: GroupId([5; 16]),
+        epoch: Epoch(1),
+        f: 1,
+        members,
+        base,
+        lane: Default::default(),
+    })
 }
 
 fn drafts() -> Vec<Draft> {
@@ -177,7 +184,13 @@ pub fn seeds() -> Vec<Vec<u8>> {
         pentarchy_core::counter::Certificate::Mac([7; 32]),
     ];
     for certificate in certificates {
-        let ui = Ui { incarnation: Incarnation(1), position, committed: position, certificate };
+        let ui = Ui {
+            incarnation: Incarnation(1),
+            instance: Instance::FIRST,
+            position,
+            committed: position,
+            certificate,
+        };
         seeds.push([&[3, 1][..], &ui.to_bytes()].concat());
     }
     seeds

@@ -115,7 +115,14 @@ pub fn membership() -> Arc<Membership> {
     let member =
         |id: u8| Member { key: [200 + id; 32], incarnation: Incarnation(1), device_key: [0; 32] };
     let (group, epoch, base) = (GroupId([5; 16]), Epoch(0), Base::default());
-    Arc::new(Membership { group, epoch, f: 1, members: (0..3).map(member).collect(), base })
+    Arc::new(Membership {
+        group,
+        epoch,
+        f: 1,
+        members: (0..3).map(member).collect(),
+        base,
+        lane: Default::default(),
+    })
 }
 
 /// An executor that has executed nothing.

@@ -5,7 +5,7 @@ mod files;
 mod keys;
 mod replicas;
 
-use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::counter::{Certificate, Instance, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::{Base, Member, Membership};
@@ -34,6 +34,7 @@ fn membership() -> Arc<Membership> {
         f: 1,
         members,
         base: Base::default(),
+        lane: Default::default(),
     })
 }
 
@@ -68,6 +69,7 @@ impl UsigCheck for FakeDevices {
 fn ui(replica: u16, certificate: Certificate) -> Ui {
     Ui {
         incarnation: Incarnation(100 + u64::from(replica)),
+        instance: Instance::FIRST,
         position: Position::new(View(0), 3),
         committed: Position::new(View(0), 2),
         certificate,

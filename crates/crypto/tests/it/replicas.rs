@@ -42,18 +42,18 @@ impl Usig for Scripted {
 #[test]
 fn the_authenticator_makes_what_is_asked() {
     let before = costs();
-    let mut authenticator = Authenticator::new(replica_key(0), Box::new(Scripted(Ok(()))));
+    let mut authenticator = Authenticator::new(replica_key(0), vec![Box::new(Scripted(Ok(())))]);
     let mut tag = |auth| authenticator.tag(&auth, &DIGEST);
     assert_eq!(tag(Auth::Channel), Ok(AuthTag::Channel));
     assert_eq!(tag(Auth::Signature), Ok(AuthTag::Signature(replica_key(0).sign(&DIGEST))));
     let position = Position::new(View(4), 7);
-    assert_eq!(tag(Auth::Usig(position)).unwrap().ui().unwrap().position, position);
+    assert_eq!(tag(Auth::usig(position)).unwrap().ui().unwrap().position, position);
     let spent = costs().since(&before);
     assert!(spent.signatures_made >= 2 && spent.usigs_created >= 1, "{spent:?}");
 
     for refusal in [Refused::Spent, Refused::Unavailable] {
-        let mut broken = Authenticator::new(replica_key(0), Box::new(Scripted(Err(refusal))));
-        assert_eq!(broken.tag(&Auth::Usig(position), &DIGEST), Err(refusal));
+        let mut broken = Authenticator::new(replica_key(0), vec![Box::new(Scripted(Err(refusal)))]);
+        assert_eq!(broken.tag(&Auth::usig(position), &DIGEST), Err(refusal));
     }
 }
 

@@ -160,6 +160,13 @@ impl ClusterConfig {
             device_key: entry.device_key,
         });
         let members = members.collect();
-        Membership { group: self.group, epoch: Epoch(0), f: self.f, members, base: Base::default() }
+        Membership {
+            group: self.group,
+            epoch: Epoch(0),
+            f: self.f,
+            members,
+            base: Base::default(),
+            lane: Default::default(),
+        }
     }
 }

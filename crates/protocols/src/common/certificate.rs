@@ -35,7 +35,7 @@ impl<'a> Check<'a> {
     /// Whether a device gave this position to the statement.
     #[must_use]
     pub fn ui(&self, author: ReplicaId, position: Position, statement: &Digest, ui: &Ui) -> bool {
-        ui.position == position && self.verifier.usig(author, statement, ui)
+        ui.is_at(self.membership.instance(), position) && self.verifier.usig(author, statement, ui)
     }
 
     /// Checks that these are distinct members, at least `quorum` of them, and that each passes.

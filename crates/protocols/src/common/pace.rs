@@ -10,6 +10,9 @@
 //!   were executed meanwhile, if there was more than one.
 //! * Each window, of each client the mean counts, and of the clients the median: the mean is what
 //!   throughput comes from, and half of the clients together cannot make a primary look slow.
+//! * Slots that other cores wait for ([`super::frame`]) have turnarounds too; the mean of theirs
+//!   counts if it is longer than others take to hear of them. They take turns with all that is
+//!   executed, in whichever core.
 //! * A primary that is beyond what is tolerated in two windows in a row is objected to. Its
 //!   successor is tolerated for twice as long, and as long again as the best of `f + 1` others
 //!   took: where everything is slow, changing the primary soon stops.
@@ -39,6 +42,10 @@ const STRIKES: u8 = 2;
 
 /// After so much time without an objection, half of the patience that earlier ones left is gone.
 const CALM_MILLIS: u64 = 60_000;
+
+/// How long it may take until the primary hears that a slot is to be filled: what is decided
+/// elsewhere may have to be repeated to it, and its batch to be asked for.
+const HEARD_OF_MILLIS: u64 = 200;
 
 /// How long what another primary achieved is worth comparing with.
 const RECORD_MILLIS: u64 = 600_000;
@@ -94,8 +101,12 @@ pub enum Opinion {
 pub struct Pace {
     f: usize,
     work: Work,
+    /// The same, with what cores beside this one did.
+    all_work: Work,
     /// Sums and numbers of turnarounds in this window.
     clients: BTreeMap<ClientId, (u64, u64)>,
+    /// The same of slots that other cores waited for.
+    filled: (u64, u64),
     /// When the window began; none until the clock was heard.
     window: Option<Millis>,
     strikes: u8,
@@ -115,7 +126,9 @@ impl Pace {
         Self {
             f,
             work: Work::default(),
+            all_work: Work::default(),
             clients: BTreeMap::new(),
+            filled: (0, 0),
             window: None,
             strikes: 0,
             slow: false,
@@ -131,9 +144,21 @@ impl Pace {
         self.work
     }
 
+    /// What has been executed so far here and in cores beside this one.
+    #[must_use]
+    pub const fn all_work(&self) -> Work {
+        self.all_work
+    }
+
     /// A batch is executed.
     pub fn executed(&mut self, batch: &Batch, batch_requests: usize) {
         self.work.add(batch, batch_requests);
+        self.all_work.add(batch, batch_requests);
+    }
+
+    /// A batch is executed in a core beside this one.
+    pub fn executed_beside(&mut self, batch: &Batch, batch_requests: usize) {
+        self.all_work.add(batch, batch_requests);
     }
 
     /// An envelope of a client waits no longer, or has not come although it was demanded.
@@ -144,6 +169,13 @@ impl Pace {
             let (sum, count) = self.clients.entry(client).or_default();
             (*sum, *count) = (*sum + turnaround, *count + 1);
         }
+    }
+
+    /// A slot that other cores waited for is there, or has not come although it was demanded.
+    pub fn note_filled(&mut self, demand: Demand, now: Millis) {
+        let (sum, count) = self.filled;
+        let turnaround = demand.turnaround(now, self.all_work);
+        self.filled = (sum + turnaround.saturating_sub(HEARD_OF_MILLIS), count + 1);
     }
 
     /// Whether the primary is objected to.
@@ -169,7 +201,9 @@ impl Pace {
         let clients = core::mem::take(&mut self.clients);
         let mut means: Vec<u64> = clients.values().map(|(sum, count)| sum / count).collect();
         means.sort_unstable();
-        if let Some(turnaround) = means.get(means.len().saturating_sub(1) / 2).copied() {
+        let median = means.get(means.len().saturating_sub(1) / 2).copied();
+        let (sum, count) = core::mem::take(&mut self.filled);
+        if let Some(turnaround) = median.max(sum.checked_div(count)) {
             let slow =
                 turnaround > self.tolerated(primary, now) || mutant!("minbft.deposes-at-random");
             self.strikes = if slow { (self.strikes + 1).min(STRIKES) } else { 0 };
@@ -202,6 +236,7 @@ impl Pace {
         }
         self.strikes = 0;
         self.clients.clear();
+        self.filled = (0, 0);
         self.window = None;
     }
 
@@ -227,6 +262,28 @@ mod tests {
 
     fn client(name: u8) -> ClientId {
         ClientId([name; 32])
+    }
+
+    /// What came of windows in each of which filling a slot took so long, and so much else was done.
+    fn filling(took: u64, beside: u64) -> Opinion {
+        let (mut pace, mut now) = (Pace::new(4, 1), 10_000);
+        let mut opinion = Opinion::Content;
+        for _ in 0..STRIKES {
+            pace.begin(Millis(now));
+            now += WINDOW_MILLIS;
+            let demand = Demand { since: Millis(now - took), work: pace.all_work() };
+            pace.all_work.0 += beside * FULL;
+            pace.note_filled(demand, Millis(now));
+            opinion = pace.judge(P0, Millis(now));
+        }
+        opinion
+    }
+
+    #[test]
+    fn slots_to_be_filled_get_the_time_that_it_takes_to_hear_of_them() {
+        let most = HEARD_OF_MILLIS + TURNAROUND_MILLIS;
+        assert_eq!((filling(most, 0), filling(most + 1, 0)), (Opinion::Content, Opinion::Slow));
+        assert_eq!(filling(3 * most, 3), Opinion::Content, "there was much else to do");
     }
 
     /// Windows in which each of these clients had one turnaround; what came of the last.

@@ -226,6 +226,15 @@ impl Pending {
         self.trim();
     }
 
+    /// Settles the numbers of an envelope that is executed later than it was decided here; whether
+    /// anything waits no longer because of it.
+    pub fn executed_late(&mut self, envelope: &Envelope) -> bool {
+        let before = self.by_digest.len();
+        self.settle(envelope, &mut |_, _| {});
+        self.trim();
+        self.by_digest.len() < before
+    }
+
     /// Drops entries of the order of arrival whose envelope is gone: those in front at once, those
     /// behind an envelope that stays once they are the larger part.
     fn trim(&mut self) {

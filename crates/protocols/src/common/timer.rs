@@ -22,6 +22,8 @@ pub enum Timer {
     Look,
     /// This slot to become final.
     Final(Slot),
+    /// Slots up to this one to be ordered, empty or not.
+    Fill(Slot),
 }
 
 impl TimerName for Timer {
@@ -35,6 +37,7 @@ impl TimerName for Timer {
             Self::Fetch => (5, 0),
             Self::Look => (6, 0),
             Self::Final(slot) => (7, slot.0),
+            Self::Fill(slot) => (8, slot.0),
         }
     }
     fn from_key((kind, subject): TimerKey) -> Self {
@@ -46,6 +49,7 @@ impl TimerName for Timer {
             4 => Self::Gap,
             5 => Self::Fetch,
             7 => Self::Final(Slot(subject)),
+            8 => Self::Fill(Slot(subject)),
             _ => Self::Look,
         }
     }

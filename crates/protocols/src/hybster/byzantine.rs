@@ -223,7 +223,9 @@ impl Byzantine {
         let (domain, members) = (self.liar.membership.domain(), Digest::default());
         let digest = Entry::TERMS.opening_statement(&domain, of, &start, &members);
         let position = Position::new(of, Position::OPEN);
-        let Ok(opening) = hand.certify(position, &digest) else { return };
+        let Ok(opening) = hand.certify(self.liar.membership.instance(), position, &digest) else {
+            return;
+        };
         self.liar.note_certified(position);
         made.iter().for_each(|proposal| self.liar.heard.note_proposal(proposal));
         let header = Header { view: of, start, members, opening };

@@ -164,9 +164,9 @@ impl protocol::Message for Message {
     fn auth(&self) -> Auth {
         match self {
             Self::Order(order) => order.auth(&TERMS),
-            Self::ViewChange(change) => Auth::Usig(Position::new(change.view, Position::LEAVE)),
-            Self::NewView(opening) => Auth::Usig(Position::new(opening.view(), Position::OPEN)),
-            Self::Enter { view, .. } => Auth::Usig(Position::new(*view, Position::OPEN)),
+            Self::ViewChange(change) => Auth::usig(Position::new(change.view, Position::LEAVE)),
+            Self::NewView(opening) => Auth::usig(Position::new(opening.view(), Position::OPEN)),
+            Self::Enter { view, .. } => Auth::usig(Position::new(*view, Position::OPEN)),
             Self::Acknowledge { .. } => Auth::Signature,
             Self::ViewChanges(_) => Auth::Channel,
             Self::Shared(message) => message.auth(),

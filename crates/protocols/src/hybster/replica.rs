@@ -111,6 +111,7 @@ impl Protocol for Hybster {
     const RULES: Rules = Rules {
         name: "hybster",
         replicas_factor: 2,
+        pillars: false,
         speculative: false,
         counter: Counter::Trinx,
         source: "Hybrids on Steroids: SGX-Based High Performance BFT, section 5.2",

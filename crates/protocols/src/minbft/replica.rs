@@ -113,6 +113,7 @@ impl<const KIND: usize> Protocol for OnUsig<KIND> {
             _ => "minzyzzyva",
         },
         replicas_factor: 2,
+        pillars: false,
         speculative: Self::SPECULATES,
         counter: if Self::PRINTED { Counter::Unbound } else { Counter::Usig },
         source: if Self::SPECULATES {

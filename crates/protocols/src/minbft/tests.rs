@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::{Certificate, Position, Ui};
+use pentarchy_core::counter::{Certificate, Instance, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
@@ -80,7 +80,13 @@ impl Device {
             self.committed = position;
         }
         let certificate = seal(self.id, position, committed, digest);
-        let ui = Ui { incarnation: Incarnation(0), position, committed, certificate };
+        let ui = Ui {
+            incarnation: Incarnation(0),
+            instance: Instance::FIRST,
+            position,
+            committed,
+            certificate,
+        };
         self.certified.insert(position, (*digest, ui));
         ui
     }
@@ -120,7 +126,8 @@ impl Group {
         let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
         let members = vec![member; 2 * f + 1];
         let (group, epoch) = (GroupId([7; 16]), Epoch(0));
-        let membership = Arc::new(Membership { group, epoch, f, members, base });
+        let membership =
+            Arc::new(Membership { group, epoch, f, members, base, lane: Default::default() });
         let tuning = Tuning {
             checkpoint_slots: 4,
             checkpoint_bytes,
@@ -206,7 +213,7 @@ impl Group {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature([me.0 as u8; 64]),
-            Auth::Usig(position) => {
+            Auth::Usig(_, position) => {
                 AuthTag::Usig(self.replicas[usize::from(me.0)].device.create(position, &digest))
             }
         };
@@ -259,7 +266,7 @@ impl Group {
 
     fn deliver(&mut self, to: ReplicaId, wire: &Bytes) {
         let Verified { author, tag, digest, message, wire } = self.verified(wire);
-        if let (Auth::Usig(position), AuthTag::Usig(ui)) = (message.auth(), &tag) {
+        if let (Auth::Usig(_, position), AuthTag::Usig(ui)) = (message.auth(), &tag) {
             assert!(ui.position == position && Trusting.usig(author, &digest, ui));
         }
         match MinBft::validate(&self.membership, &Trusting, author, &tag, &message) {

@@ -309,7 +309,7 @@ impl Forger for Byzantine {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
-            Auth::Usig(_) => return None,
+            Auth::Usig(..) => return None,
         };
         self.told.remember(lie);
         let wire = encode(self.me, &tag, &message);

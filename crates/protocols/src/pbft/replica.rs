@@ -118,6 +118,7 @@ impl<const TENTATIVE: bool> Protocol for Pbft<TENTATIVE> {
     const RULES: Rules = Rules {
         name: if TENTATIVE { "pbft-tentative" } else { "pbft" },
         replicas_factor: 3,
+        pillars: false,
         speculative: TENTATIVE,
         counter: Counter::Usig,
         source: "Practical Byzantine Fault Tolerance and Proactive Recovery, sections 4 and 5",

@@ -19,7 +19,8 @@ fn backup(me: u16, log: Vec<Record>) -> (Pbft, Effects<Pbft>) {
     let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
     let members = vec![member; 4];
-    let membership = Arc::new(Membership { group, epoch, f: 1, members, base });
+    let membership =
+        Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });
     let memory = Memory::Durable { executed: base, records: Vec::new() };
     let tuning = Tuning::default();
     let setup = Setup { me: ReplicaId(me), membership, fetch: None, memory, tuning };

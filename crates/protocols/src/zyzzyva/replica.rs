@@ -140,6 +140,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             _ => "zyzzyva-2009",
         },
         replicas_factor: factor(KIND),
+        pillars: false,
         speculative: true,
         counter: Counter::Usig,
         source: "Zyzzyva: Speculative Byzantine Fault Tolerance, section 3",

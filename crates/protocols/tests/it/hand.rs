@@ -3,7 +3,7 @@
 
 use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
 use pentarchy_core::batch::{Batch, Proposal};
-use pentarchy_core::counter::{Certificate, Counter, Position, Ui};
+use pentarchy_core::counter::{Certificate, Counter, Instance, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
@@ -125,7 +125,13 @@ impl Device {
             self.committed = position;
         }
         let certificate = Seals::certify(id, position, committed, digest);
-        let ui = Ui { incarnation: Incarnation(0), position, committed, certificate };
+        let ui = Ui {
+            incarnation: Incarnation(0),
+            instance: Instance::FIRST,
+            position,
+            committed,
+            certificate,
+        };
         self.certified.insert(position, (*digest, ui));
         ui
     }
@@ -199,7 +205,8 @@ impl<P: Spoken> Group<P> {
         let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
         let members = vec![member; P::N];
         let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-        let membership = Arc::new(Membership { group, epoch, f: 1, members, base });
+        let membership =
+            Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });
         let counter = P::RULES.counter;
         let start = counter.start();
         let node = || Node {
@@ -331,7 +338,7 @@ impl<P: Spoken> Group<P> {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(Seals::sign(me, &digest)),
-            Auth::Usig(position) => AuthTag::Usig(device.certify(me, position, &digest)),
+            Auth::Usig(_, position) => AuthTag::Usig(device.certify(me, position, &digest)),
         };
         Verified::recalled(me, tag, &domain, message)
     }
@@ -392,7 +399,7 @@ impl<P: Spoken> Group<P> {
             (Auth::Signature, AuthTag::Signature(signature)) => {
                 Seals.signature(it.author, &it.digest, signature)
             }
-            (Auth::Usig(position), AuthTag::Usig(ui)) => {
+            (Auth::Usig(_, position), AuthTag::Usig(ui)) => {
                 ui.position == position && Seals.usig(it.author, &it.digest, ui)
             }
             _ => false,

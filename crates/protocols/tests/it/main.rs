@@ -8,6 +8,8 @@ mod hybster;
 mod minzyzzyva;
 mod mutants;
 mod net;
+mod pillars;
+mod pillars_by_hand;
 mod schedules;
 mod sessions;
 mod stalls;

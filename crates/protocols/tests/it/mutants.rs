@@ -100,13 +100,15 @@ fn a_hunt_for_what_is_not_there_is_given_up() {
 
 /// At most so many seeded bugs of each module are in the code without anything that is claimed to
 /// find them. These numbers go down: whoever claims one lowers them.
-const UNCLAIMED_MAX: [(&str, usize); 7] = [
+const UNCLAIMED_MAX: [(&str, usize); 9] = [
     ("log", 2),
     ("snapshots", 2),
     ("kept", 2),
     ("pbft", 1),
     ("pbft-tentative", 1),
     ("hybster", 5),
+    ("pillars", 7),
+    ("frame", 1),
     ("zyzzyva", 9),
 ];
 

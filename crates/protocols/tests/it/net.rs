@@ -4,12 +4,12 @@
 
 use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::{Certificate, Counter, Position, Ui};
+use pentarchy_core::counter::{Certificate, Counter, Instance, Position, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot,
 };
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Base, Lane, Member, Membership};
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
@@ -62,7 +62,13 @@ impl Device {
             self.committed = position;
         }
         let certificate = certificate(self.id, position, committed, digest);
-        let ui = Ui { incarnation: Incarnation(0), position, committed, certificate };
+        let ui = Ui {
+            incarnation: Incarnation(0),
+            instance: Instance::FIRST,
+            position,
+            committed,
+            certificate,
+        };
         self.certified.insert(position, (*digest, ui));
         ui
     }
@@ -115,6 +121,13 @@ pub const SLOW: Tuning = Tuning {
     proposals_in_flight: 1,
 };
 
+fn members(n: usize) -> Membership {
+    let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
+    let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
+    let (members, lane) = (vec![member; n], Lane::default());
+    Membership { group, epoch, f: 1, members, base, lane }
+}
+
 impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
     /// A group of `n` that tolerates one; these lie.
     pub fn new(n: usize, liars: &[u16], tuning: Tuning) -> Self {
@@ -123,10 +136,16 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
 
     /// The same in an epoch that begins with this.
     pub fn in_epoch((epoch, base): (Epoch, Base), n: usize, liars: &[u16], tuning: Tuning) -> Self {
-        let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
-        let members = vec![member; n];
-        let group = GroupId([7; 16]);
-        let membership = Arc::new(Membership { group, epoch, f: 1, members, base });
+        Self::of(Arc::new(Membership { epoch, base, ..members(n) }), liars, tuning)
+    }
+
+    /// The same with so many pillars, of protocols that rest on no counters.
+    pub fn of_pillars(pillars: u8, n: usize, liars: &[u16], tuning: Tuning) -> Self {
+        let lane = Lane { pillars, ..Lane::default() };
+        Self::of(Arc::new(Membership { lane, ..members(n) }), liars, tuning)
+    }
+
+    fn of(membership: Arc<Membership>, liars: &[u16], tuning: Tuning) -> Self {
         let mut net = Self {
             membership: membership.clone(),
             nodes: Vec::new(),
@@ -277,7 +296,9 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature([id as u8; 64]),
-            Auth::Usig(at) => AuthTag::Usig(self.nodes[usize::from(id)].device.create(at, &digest)),
+            Auth::Usig(_, at) => {
+                AuthTag::Usig(self.nodes[usize::from(id)].device.create(at, &digest))
+            }
         };
         Verified::recalled(ReplicaId(id), tag, &domain, message)
     }

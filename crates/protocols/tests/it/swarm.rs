@@ -165,6 +165,26 @@ fn tentative_pbft_survives_faults() {
     assert!(summaries.iter().any(|summary| summary.rollbacks > 0), "something is taken back");
 }
 
+#[test]
+fn pillars_of_hybster_in_a_perfect_network() {
+    in_a_perfect_network("hybster-pillars");
+}
+
+#[test]
+fn pillars_of_hybster_survive_faults() {
+    survives_faults("hybster-pillars", 30);
+}
+
+#[test]
+fn pillars_of_pbft_in_a_perfect_network() {
+    in_a_perfect_network("pbft-pillars");
+}
+
+#[test]
+fn pillars_of_pbft_survive_faults() {
+    survives_faults("pbft-pillars", 15);
+}
+
 fn survives_faults(protocol: &str, seeds: u64) -> Vec<Summary> {
     let summaries = sweep(protocol, &SimConfig::default(), seeds);
     let changed = summaries.iter().filter(|summary| summary.view.0 > 0).count();

@@ -114,8 +114,14 @@ impl Cluster {
         };
         let members = keys.iter().map(member).collect();
         let (group, epoch) = (GroupId([5; 16]), Epoch(1));
-        let membership =
-            Arc::new(Membership { group, epoch, f: 0, members, base: Base::default() });
+        let membership = Arc::new(Membership {
+            group,
+            epoch,
+            f: 0,
+            members,
+            base: Base::default(),
+            lane: Default::default(),
+        });
         let listeners: Vec<_> =
             keys.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
@@ -131,7 +137,7 @@ impl Cluster {
                 service: Box::new(Whole::new(Tally::default())),
                 signer: ClientSigner::signature(keys.clone(), membership.group_domain()),
                 keys,
-                usig: Box::new(NoCounter),
+                counters: vec![Box::new(NoCounter)],
                 life,
                 timeouts: Timeouts::default(),
                 access: Access::Open,

@@ -51,7 +51,7 @@ impl Message for Order {
     fn auth(&self) -> Auth {
         // The empty proposal stands for a message that needs the counter.
         if self.proposal.items.is_empty() {
-            Auth::Usig(Position::new(View(0), self.slot.0))
+            Auth::usig(Position::new(View(0), self.slot.0))
         } else {
             Auth::Signature
         }
@@ -97,6 +97,7 @@ impl Protocol for Follow {
     const RULES: Rules = Rules {
         name: "follow",
         replicas_factor: 0,
+        pillars: false,
         speculative: false,
         counter: Counter::Usig,
         source: "a test",
@@ -141,7 +142,8 @@ impl Protocol for Follow {
                 self.early.retain(|early, _| *early > slot);
                 self.execute(out);
             }
-            Event::Client(..) | Event::Input(Input::Wanted { .. }) => {}
+            Event::Client(..)
+            | Event::Input(Input::Wanted { .. } | Input::Fill { .. } | Input::KeepAgain) => {}
             Event::Message(order) => {
                 let Order { slot, proposal, checkpoint } = &*order.message;
                 if *slot == Slot(0) {

@@ -77,22 +77,23 @@ pub fn check(
     status: &Status,
     load: &Load,
     tuning: &Tuning,
-    n: usize,
+    (n, pillars): (usize, usize),
 ) -> Verdict {
     // The state on a disk may be one that others vouched for, and the replica may have stopped
     // before its core heard that it is here, and wrote down who did.
     let stable = status.stable.max(load.started_at);
     let ahead = status.committed.0.saturating_sub(stable.0);
+    let window = pillars * tuning.window_slots as usize;
     let bounds = [
-        ("acts in one step", load.acts, acts_max(tuning, n)),
+        ("acts in one step", load.acts, pillars * acts_max(tuning, n)),
         ("bytes of a packet", load.packet_bytes, MESSAGE_BYTES_MAX),
         ("bytes of an answer about a state", load.chunk_bytes, CHUNK_BYTES_MAX + ANSWER_BYTES),
         ("questions about a state", load.asks, TRANSFER_CHUNKS_IN_FLIGHT),
         ("armed timers", load.timers, TIMERS_MAX),
         ("snapshots", load.snapshots, SNAPSHOTS_KEPT),
         ("clients", load.sessions, CLIENTS_MAX),
-        ("waiting envelopes", status.waiting, PENDING_ENVELOPES_MAX),
-        ("slots above the stable checkpoint", ahead as usize, tuning.window_slots as usize),
+        ("waiting envelopes", status.waiting, pillars * PENDING_ENVELOPES_MAX),
+        ("slots above the stable checkpoint", ahead as usize, window),
     ];
     for (what, is, max) in bounds {
         if is > max {
@@ -179,7 +180,7 @@ pub(super) mod tests {
         let tuning = Tuning::default();
         let status = status();
         let load = Load { acts: 10, packet_bytes: 1_000, timers: 2, ..Load::default() };
-        let check = |status: &Status, load| check(ReplicaId(0), status, &load, &tuning, 3);
+        let check = |status: &Status, load| check(ReplicaId(0), status, &load, &tuning, (3, 1));
         check(&status, load.clone()).unwrap();
         let broken = |verdict: Verdict| assert_eq!(verdict.unwrap_err().property, PROPERTY);
         broken(check(&status, Load { acts: usize::MAX, ..load.clone() }));

@@ -2,7 +2,7 @@
 //! position, and positions ascend. Faulty replicas have honest devices, so it holds for them too.
 
 use super::{Broken, Verdict};
-use pentarchy_core::counter::{Counter, Position, Ui};
+use pentarchy_core::counter::{Counter, Instance, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub const PROPERTY: &str = "counter_uniqueness";
 
 /// A device in one of its lives, in one epoch.
-type Device = (ReplicaId, Incarnation, Epoch);
+type Device = (ReplicaId, Instance, Incarnation, Epoch);
 
 /// What each device certified.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl CounterUniqueness {
         ui: &Ui,
         digest: Digest,
     ) -> Verdict {
-        let (device, position) = ((replica, ui.incarnation, epoch), ui.position);
+        let (device, position) = ((replica, ui.instance, ui.incarnation, epoch), ui.position);
         if let Some((known, named)) = self.certified.get(&(device, position)) {
             if *known != digest {
                 let detail = format!("{replica} certifies {known} and {digest} at {position:?}");
@@ -85,6 +85,7 @@ mod tests {
         let at = |view, index| Position::new(View(view), index);
         Ui {
             incarnation: Incarnation(1),
+            instance: Instance::FIRST,
             position: at(view, index),
             committed: at(committed.0, committed.1),
             certificate: Certificate::Mac([0; 32]),

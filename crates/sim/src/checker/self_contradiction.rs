@@ -32,7 +32,7 @@ impl SelfContradiction {
             }
             Entry::Occupied(known) if *known.get() == digest => Ok(()),
             Entry::Occupied(known) => {
-                let Topic { kind, view, slot } = topic;
+                let Topic { kind, pillar: _, view, slot } = topic;
                 let (first, what) = (known.get(), format!("its {kind} of {view} {slot}"));
                 let detail = format!("{replica} says {first} and then {digest} in {what}");
                 Err(Broken::new(PROPERTY, detail))
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn who_says_two_things_of_one_is_named() {
         let (me, a, b) = (ReplicaId(1), Digest([1; 32]), Digest([2; 32]));
-        let vote = |slot| Topic { kind: "vote", view: View(1), slot: Slot(slot) };
+        let vote = |slot| Topic { kind: "vote", pillar: 0, view: View(1), slot: Slot(slot) };
         let mut checker = SelfContradiction::default();
         checker.said(me, vote(3), a).unwrap();
         checker.said(me, vote(3), a).unwrap();

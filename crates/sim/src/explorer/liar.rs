@@ -1,9 +1,9 @@
 //! The lying replica: a protocol's forger with its own key and its own device.
 
 use crate::crypto::Crypto;
-use crate::device::SimDevice;
+use crate::devices::SimDevices;
 use pentarchy_core::Bytes;
-use pentarchy_core::counter::{Position, Refused, Ui, Usig};
+use pentarchy_core::counter::{Instance, Position, Refused, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, Lie, MakeForger};
 use pentarchy_core::ids::ReplicaId;
@@ -23,8 +23,8 @@ pub struct Liar {
 struct Holds {
     me: ReplicaId,
     crypto: Arc<Crypto>,
-    device: SimDevice,
-    certified: BTreeMap<Position, Digest>,
+    device: SimDevices,
+    certified: BTreeMap<(Instance, Position), Digest>,
     twice: Option<(Position, Digest, Digest)>,
 }
 
@@ -32,9 +32,14 @@ impl Hand for Holds {
     fn sign(&self, digest: &Digest) -> [u8; 64] {
         self.crypto.sign(self.me, digest)
     }
-    fn certify(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
-        let ui = self.device.create(position, digest)?;
-        match self.certified.insert(position, *digest) {
+    fn certify(
+        &mut self,
+        instance: Instance,
+        position: Position,
+        digest: &Digest,
+    ) -> Result<Ui, Refused> {
+        let ui = self.device.create(instance, position, digest)?;
+        match self.certified.insert((instance, position), *digest) {
             Some(before) if before != *digest => self.twice = Some((position, before, *digest)),
             _ => {}
         }
@@ -56,7 +61,7 @@ impl Liar {
         membership: &Membership,
         crypto: &Arc<Crypto>,
     ) -> Self {
-        let device = SimDevice::new(me, crypto.clone());
+        let device = SimDevices::new(me, membership.lane.pillars, crypto);
         let (certified, twice) = (BTreeMap::new(), None);
         let holds = Holds { me, crypto: crypto.clone(), device, certified, twice };
         Self { forger: make(me, membership), holds }

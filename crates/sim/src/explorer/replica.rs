@@ -2,7 +2,7 @@
 
 use super::Broken;
 use crate::crypto::Crypto;
-use crate::device::SimDevice;
+use crate::devices::SimDevices;
 use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
 use crate::quiet;
 use crate::service::{Journal, Registers};
@@ -67,7 +67,7 @@ pub struct Replica {
     /// Which replica.
     pub id: ReplicaId,
     core: Box<dyn ReplicaCore>,
-    device: SimDevice,
+    device: SimDevices,
     /// Where its device stands: last position, last commitment. None before its first certificate.
     stands: Option<(Position, Position)>,
     /// Armed timers.
@@ -139,7 +139,7 @@ impl Replica {
         common: &Common,
         budgets: (u8, u8),
     ) -> (Self, Outcome) {
-        let device = SimDevice::new(id, common.crypto.clone());
+        let device = SimDevices::new(id, common.membership.lane.pillars, &common.crypto);
         let mut replica = Self {
             id,
             core,

@@ -2,7 +2,6 @@
 //! nothing.
 
 use super::{Act, Address, CoreEvent, Input, Kept, Packet, ReplicaNode};
-use pentarchy_core::counter::Usig;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::ports::client::ToClient;
@@ -67,8 +66,8 @@ impl ReplicaNode {
         let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
         self.executor.stable(slot);
         if let Some(kept) = self.kept.as_mut().filter(|_| mine == Some(state)) {
-            let device = self.device.lock().expect("a device does not panic").memory();
-            kept.stable(slot, device, self.taken);
+            let devices = self.device.lock().expect("a device does not panic").memories();
+            kept.stable(slot, devices, self.taken);
         }
     }
 

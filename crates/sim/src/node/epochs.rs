@@ -3,7 +3,6 @@
 use super::{Act, Address, Lying, Observation, Packet, ReplicaNode};
 use crate::crypto::{Keys, member_id};
 use pentarchy_core::Bytes;
-use pentarchy_core::counter::Usig;
 use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Step};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::ids::{Epoch, Incarnation, Millis, ReplicaId, ReplicaSet};

@@ -4,7 +4,7 @@
 use super::{Act, Observation, ReplicaNode};
 use crate::rng::Rng;
 use pentarchy_core::auth::Verifier;
-use pentarchy_core::counter::{Certificate, Position, Usig};
+use pentarchy_core::counter::{Certificate, Instance, Position};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ports::replica::Input;
@@ -92,10 +92,10 @@ impl ReplicaNode {
     /// A piece of what the device seals for the counter, in the place of a tag.
     fn certificate(&self, digest: &Digest, out: &mut Vec<Act>) -> Option<RequestAuth> {
         let mut device = self.device.lock().expect("a device does not panic");
-        let (last, _) = device.stands();
+        let last = device.last();
         let next = Position::new(last.view, last.index.saturating_add(1));
-        let ui = device.create(next, digest).ok()?;
-        let epoch = device.certifier().epoch;
+        let ui = device.create(Instance::FIRST, next, digest).ok()?;
+        let epoch = device.epoch();
         out.push(Act::Saw(Observation::Certified { epoch, ui, digest: *digest }));
         let Certificate::Mac(seal) = ui.certificate else { return None };
         seal.first_chunk().map(|piece| RequestAuth::Session(*piece))

@@ -7,12 +7,12 @@
 //! message leaves, and when the replica starts again.
 
 use super::Observation;
-use crate::device::SimDevice;
+use crate::devices::SimDevices;
 use crate::disk::{Fate, Faults, Kind, SimDisk};
 use crate::rng::Rng;
 use crate::swarm::Failure;
 use pentarchy_core::auth::Auth;
-use pentarchy_core::counter::{Memory as DeviceMemory, Ui};
+use pentarchy_core::counter::{Instance, Memory as DeviceMemory, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Epochs, Proof};
 use pentarchy_core::erased::{CoreEffect, Outgoing};
@@ -316,8 +316,8 @@ impl Kept {
     /// The certificate that the device gave to a statement before the crash.
     #[must_use]
     pub fn certified(&self, outgoing: &Outgoing) -> Option<Ui> {
-        let Auth::Usig(position) = outgoing.auth else { return None };
-        self.keeper.certified(position, &outgoing.digest)
+        let Auth::Usig(instance, position) = outgoing.auth else { return None };
+        self.keeper.certified(instance, position, &outgoing.digest)
     }
 
     /// See [`Keeper::hold_answer`].
@@ -411,8 +411,8 @@ impl Kept {
     }
 
     /// See [`Keeper::stable`].
-    pub fn stable(&mut self, slot: Slot, device: Option<DeviceMemory>, taken: u64) {
-        self.hands(|keeper| keeper.stable(slot, device, taken));
+    pub fn stable(&mut self, slot: Slot, devices: Vec<(Instance, DeviceMemory)>, taken: u64) {
+        self.hands(|keeper| keeper.stable(slot, devices, taken));
     }
 
     /// See [`Keeper::end_of_step`].
@@ -504,11 +504,11 @@ impl Kept {
         used > 0
     }
 
-    /// Goes on with what was found: brings a fresh device of the same life to where the one before
-    /// was, or a step further. Gives what it certified.
-    pub fn take_up(&mut self, device: &mut SimDevice) -> Vec<(Ui, Digest)> {
+    /// Goes on with what was found: brings fresh devices of the same life to where the ones before
+    /// were, or a step further. Gives what they certified.
+    pub fn take_up(&mut self, devices: &mut SimDevices) -> Vec<(Ui, Digest)> {
         let entries = self.past.iter().flat_map(|past| &past.entries).map(|(_, entry)| entry);
-        let certified = Certificates::recalled(entries, device).expect("it did so before");
+        let certified = Certificates::recalled(entries, devices).expect("it did so before");
         let statements = certified.iter().map(|(ui, digest)| (*ui, *digest)).collect();
         if let Some(opened) = self.opened.take() {
             let newest = self.snapshots().last();

@@ -4,7 +4,7 @@ use super::{Act, ReplicaNode, SharedDevice};
 use crate::crypto::Crypto;
 use crate::rng::Rng;
 use pentarchy_core::Bytes;
-use pentarchy_core::counter::{Position, Refused, Ui, Usig};
+use pentarchy_core::counter::{Instance, Position, Refused, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand};
 use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
@@ -47,10 +47,15 @@ impl Hand for Own<'_> {
         self.crypto.sign(self.id, digest)
     }
 
-    fn certify(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
+    fn certify(
+        &mut self,
+        instance: Instance,
+        position: Position,
+        digest: &Digest,
+    ) -> Result<Ui, Refused> {
         let mut device = self.device.lock().expect("a device does not panic");
-        let ui = device.create(position, digest)?;
-        self.certified.push((device.certifier().epoch, ui, *digest));
+        let ui = device.create(instance, position, digest)?;
+        self.certified.push((device.epoch(), ui, *digest));
         Ok(ui)
     }
 }

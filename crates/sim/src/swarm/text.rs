@@ -4,6 +4,7 @@
 //! | word | meaning |
 //! | --- | --- |
 //! | `n=3`, `clients=2`, `loss_ppm=1000`, ... | a number; [`names`] lists them all |
+//! | `pillars=2`, `rotates=1` | pillars, and whether each begins with another primary |
 //! | `macs=1`, `sessions=1` | clients use MACs, session keys; without either they sign |
 //! | `watch_devices=0` | nobody watches devices |
 //! | `device=clone` | devices of faulty replicas are `honest`, `rollback` or `clone` |
@@ -31,7 +32,7 @@ use crate::workload::WorkloadOptions;
 use core::fmt;
 use core::str::FromStr;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
-use pentarchy_core::limits::CHECKPOINT_BYTES;
+use pentarchy_core::limits::{CHECKPOINT_BYTES, PILLARS_MAX};
 use pentarchy_core::protocol::{Timeouts, Tuning};
 
 /// Habits, hostile clients and disturbances that a text may name, each.
@@ -104,6 +105,14 @@ const FIELDS: &[Field] = &[
     field!("floods_ppm", 0..=PPM, workload.floods_ppm),
     field!("heal_at_us", 0..=HOUR_US, heal_at),
     field!("liveness_timeouts", 0..=100_000, liveness_timeouts),
+    field!("pillars", 1..=PILLARS_MAX as u64, pillars),
+    Field {
+        name: "rotates",
+        least: 0,
+        most: 1,
+        get: |options| u64::from(options.rotates),
+        set: |options, value| options.rotates = value == 1,
+    },
     Field {
         name: "macs",
         least: 0,
@@ -164,6 +173,8 @@ impl Options {
         Self {
             f: 1,
             n: 3,
+            pillars: 1,
+            rotates: false,
             clients: 1,
             outstanding: 1,
             requests_each: 1,
@@ -596,6 +607,7 @@ mod tests {
         let rules = Rules {
             name: "any",
             replicas_factor: 2,
+            pillars: false,
             speculative: false,
             counter: Counter::Usig,
             source: "nowhere",

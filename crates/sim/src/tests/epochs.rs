@@ -2,7 +2,7 @@
 
 use super::start_correct;
 use crate::crypto::{Crypto, INCARNATION, client_id, member_id};
-use crate::device::SimDevice;
+use crate::devices::SimDevices;
 use crate::node::{Act, Observation, Packet, Parts, ReplicaNode};
 use crate::service::{Journal, Registers};
 use crate::world::membership;
@@ -51,7 +51,7 @@ fn an_epoch_also_ends_for_who_is_given_its_last_state() {
         service: service(),
         journal: Journal::default(),
         core,
-        device: Arc::new(Mutex::new(SimDevice::new(id, crypto))),
+        device: Arc::new(Mutex::new(SimDevices::new(id, 1, &crypto))),
         faulty: None,
         kept: None,
     };

@@ -55,7 +55,7 @@ impl Wire for Order {
 
 impl Message for Order {
     fn auth(&self) -> Auth {
-        Auth::Usig(Position::new(View(0), self.position))
+        Auth::usig(Position::new(View(0), self.position))
     }
     fn statement(&self, domain: &Domain) -> Digest {
         let mut hasher = domain.statement("order");
@@ -121,6 +121,7 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
     const RULES: Rules = Rules {
         name: "naive",
         replicas_factor: 2,
+        pillars: false,
         speculative: false,
         counter: Counter::Usig,
         source: "none",
@@ -165,7 +166,12 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
                     out.output(Output::Stable { slot, state });
                 }
             }
-            Event::Input(Input::Installed { .. } | Input::Wanted { .. })
+            Event::Input(
+                Input::Installed { .. }
+                | Input::Wanted { .. }
+                | Input::Fill { .. }
+                | Input::KeepAgain,
+            )
             | Event::Client(..)
             | Event::Timeout(_) => {}
         }

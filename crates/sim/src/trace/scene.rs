@@ -3,7 +3,7 @@
 use super::TracedProtocol;
 use super::text_service::TextService;
 use crate::crypto::{Crypto, client_id};
-use crate::device::SimDevice;
+use crate::devices::SimDevices;
 use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
 use crate::service::Journal;
 use crate::world::membership;
@@ -109,7 +109,7 @@ impl Scene {
                 service: Box::new(Whole::new(TextService::default())),
                 journal: Journal::default(),
                 core: (core, effects),
-                device: Arc::new(Mutex::new(SimDevice::new(id, crypto.clone()))),
+                device: Arc::new(Mutex::new(SimDevices::new(id, membership.lane.pillars, &crypto))),
                 faulty: None,
                 kept: None,
             };

@@ -3,14 +3,13 @@
 use super::log::{Deed, What};
 use super::{
     Act, Behaviour, CoreEffect, Failure, Fault, Happening, Incarnation, Journal, Outsider, Parts,
-    Replica, ReplicaCore, ReplicaId, ReplicaNode, ReplicaSet, Rot, Setup, SharedDevice, SimDevice,
+    Replica, ReplicaCore, ReplicaId, ReplicaNode, ReplicaSet, Rot, Setup, SharedDevice, SimDevices,
     Target, World,
 };
 use crate::checker::Verdict;
 use crate::node::{Beginning, Kept, Lying, NewCore, Observation};
 use crate::run::Factories;
 use crate::time::Micros;
-use pentarchy_core::counter::Usig;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::protocol::{Memory, Tuning};
 use pentarchy_storage::identity::Identity;
@@ -71,7 +70,7 @@ impl World<'_> {
         });
         // No order among lives may be relied upon.
         let life = Incarnation(2 + (self.rng.next_u64() >> 1));
-        let device = SimDevice::reborn(id, life, self.crypto.clone());
+        let device = SimDevices::reborn(id, self.membership.lane.pillars, life, &self.crypto);
         let kept = self.disk(id, life, true);
         let mut acts = Vec::new();
         let node = self.node(id, Arc::new(Mutex::new(device)), None, kept, &mut acts);
@@ -150,7 +149,7 @@ impl World<'_> {
         self.note(self.place(index), |_| {
             What::Does(Deed::Other, "starts again with its disk".to_owned())
         });
-        let mut device = SimDevice::reborn(id, life, self.crypto.clone());
+        let mut device = SimDevices::reborn(id, self.membership.lane.pillars, life, &self.crypto);
         let epoch = device.begin_epoch(kept.membership());
         epoch.expect("a fresh device goes to any epoch");
         let epoch = kept.membership().epoch;

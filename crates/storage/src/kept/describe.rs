@@ -38,15 +38,18 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
         }
         CERTIFIED => {
             let position = Position::decode(&mut from)?;
-            ("certified", format!("{} at {}", Digest::decode(&mut from)?, at(position)))
+            let digest = Digest::decode(&mut from)?;
+            let by = entry::open_instance(&mut from)?.0;
+            ("certified", format!("{digest} at {}{}", at(position), of_device(by)))
         }
         MEMORY => {
             Memory::decode(&mut from)?;
-            ("device", "what the device remembers".to_owned())
+            let by = entry::open_instance(&mut from)?.0;
+            ("device", format!("what the device remembers{}", of_device(by)))
         }
         ISSUED => {
             let (ui, digest) = (Ui::decode(&mut from)?, Digest::decode(&mut from)?);
-            ("issued", format!("{digest} at {}", at(ui.position)))
+            ("issued", format!("{digest} at {}{}", at(ui.position), of_device(ui.instance.0)))
         }
         STATE => {
             let (base, state) = delta::heads(&from.rest())?;
@@ -74,4 +77,9 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
 
 fn at(position: Position) -> String {
     format!("{}:{}", position.view.0, position.index)
+}
+
+/// Which of several devices.
+fn of_device(number: u8) -> String {
+    if number == 0 { String::new() } else { format!(", device {number}") }
 }

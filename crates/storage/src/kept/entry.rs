@@ -2,7 +2,7 @@
 
 use super::delta::Delta;
 use bytes::Bytes;
-use pentarchy_core::counter::{Memory, Position, Ui};
+use pentarchy_core::counter::{Instance, Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::ids::{Epoch, Slot};
@@ -19,13 +19,15 @@ pub enum Entry {
     /// The trusted device is about to certify this. Kept before it does, so that a fresh device of
     /// the same life can be brought to where the one before was, or a step further.
     Certified {
+        /// Which device.
+        instance: Instance,
         /// At which position.
         position: Position,
         /// What.
         digest: Digest,
     },
-    /// What the device remembers, without what is about to be certified and is named behind this.
-    Memory(Memory),
+    /// What a device remembers, without what is about to be certified and is named behind this.
+    Memory(Instance, Memory),
     /// The device gave this identifier to what has this digest, and the message has not come back
     /// to its core yet. The device may have forgotten it.
     Issued {
@@ -73,13 +75,15 @@ impl Entry {
                 to.bytes(record);
                 RECORD
             }
-            Self::Certified { position, digest } => {
+            Self::Certified { instance, position, digest } => {
                 position.encode(&mut to);
                 digest.encode(&mut to);
+                seal_instance(*instance, &mut to);
                 CERTIFIED
             }
-            Self::Memory(memory) => {
+            Self::Memory(instance, memory) => {
                 memory.encode(&mut to);
+                seal_instance(*instance, &mut to);
                 MEMORY
             }
             Self::Issued { ui, digest } => {
@@ -90,6 +94,22 @@ impl Entry {
         };
         (kind, to.into_vec())
     }
+}
+
+/// Most replicas have one device: only another one is named.
+fn seal_instance(instance: Instance, to: &mut Writer) {
+    if instance != Instance::FIRST {
+        to.u8(instance.0);
+    }
+}
+
+/// Which device a record is about.
+pub fn open_instance(from: &mut Reader<'_>) -> Result<Instance, Malformed> {
+    if from.is_empty() {
+        return Ok(Instance::FIRST);
+    }
+    let instance = Instance(from.u8()?);
+    if instance == Instance::FIRST { Err(Malformed) } else { Ok(instance) }
 }
 
 /// An epoch, as kind and body of a record: all that may change from one to the next. With a mark,
@@ -135,9 +155,13 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
         CERTIFIED => {
             let position = Position::decode(&mut from)?;
             let digest = Digest::decode(&mut from)?;
-            Opened::Entry(epoch, Entry::Certified { position, digest })
+            let instance = open_instance(&mut from)?;
+            Opened::Entry(epoch, Entry::Certified { instance, position, digest })
         }
-        MEMORY => Opened::Entry(epoch, Entry::Memory(Memory::decode(&mut from)?)),
+        MEMORY => {
+            let memory = Memory::decode(&mut from)?;
+            Opened::Entry(epoch, Entry::Memory(open_instance(&mut from)?, memory))
+        }
         ISSUED => {
             let (ui, digest) = (Ui::decode(&mut from)?, Digest::decode(&mut from)?);
             Opened::Entry(epoch, Entry::Issued { ui, digest })

@@ -12,7 +12,7 @@
 use super::{Certificates, Entry};
 use crate::error::StorageError;
 use pentarchy_core::auth::Auth;
-use pentarchy_core::counter::{Memory, Position, Ui};
+use pentarchy_core::counter::{Instance, Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::erased::CoreEffect;
@@ -203,8 +203,8 @@ impl<B: Backing> Keeper<B> {
                 return Ok(None);
             }
             CoreEffect::Send { outgoing, .. } => {
-                if let Auth::Usig(position) = outgoing.auth {
-                    self.certifies(position, outgoing.digest)?;
+                if let Auth::Usig(instance, position) = outgoing.auth {
+                    self.certifies(instance, position, outgoing.digest)?;
                 }
                 outgoing.body.len()
             }
@@ -229,16 +229,21 @@ impl<B: Backing> Keeper<B> {
     }
 
     /// Writes down what the device is about to certify, if it did not do so before the crash.
-    fn certifies(&mut self, position: Position, digest: Digest) -> Result<(), StorageError> {
-        match self.certified(position, &digest) {
+    fn certifies(
+        &mut self,
+        instance: Instance,
+        position: Position,
+        digest: Digest,
+    ) -> Result<(), StorageError> {
+        match self.certified(instance, position, &digest) {
             Some(_) => Ok(()),
-            None => self.append(Entry::Certified { position, digest }, 0),
+            None => self.append(Entry::Certified { instance, position, digest }, 0),
         }
     }
 
     /// The certificate that the device gave to this before the crash.
-    pub fn certified(&self, position: Position, digest: &Digest) -> Option<Ui> {
-        self.certified.get(position, digest)
+    pub fn certified(&self, instance: Instance, position: Position, digest: &Digest) -> Option<Ui> {
+        self.certified.get(instance, position, digest)
     }
 
     /// Something was executed: whoever learns of it by a query must not do so before this replica's
@@ -411,7 +416,7 @@ impl<B: Backing> Keeper<B> {
     pub fn stable(
         &mut self,
         slot: Slot,
-        device: Option<Memory>,
+        devices: Vec<(Instance, Memory)>,
         taken: u64,
     ) -> Result<(), StorageError> {
         self.cut = Some((slot, self.writer.next()));
@@ -422,11 +427,12 @@ impl<B: Backing> Keeper<B> {
         let issued =
             |(_, ui, digest): &(u64, Ui, Digest)| Entry::Issued { ui: *ui, digest: *digest };
         let waiting = self.messages.iter().filter_map(|waiting| self.announced(&waiting.what));
-        let device = device.filter(|_| !mutant!("kept.device-memory-not-kept-again"));
+        let forgets = mutant!("kept.device-memory-not-kept-again");
+        let devices = devices.into_iter().filter(|_| !forgets);
         let unheard = if mutant!("kept.unheard-not-kept-again") { 0 } else { usize::MAX };
         let unheard = self.unheard.iter().take(unheard).map(issued);
         let waiting = waiting.filter(|_| !mutant!("kept.waiting-not-kept-again"));
-        let entries = device.map(Entry::Memory).into_iter();
+        let entries = devices.map(|(instance, memory)| Entry::Memory(instance, memory));
         let entries: Vec<Entry> = entries.chain(unheard).chain(waiting).collect();
         entries.into_iter().try_for_each(|entry| self.append(entry, 0))
     }
@@ -434,11 +440,11 @@ impl<B: Backing> Keeper<B> {
     /// The entry by which a waiting message's certificate is found again.
     fn announced(&self, effect: &CoreEffect) -> Option<Entry> {
         let CoreEffect::Send { outgoing, .. } = effect else { return None };
-        let Auth::Usig(position) = outgoing.auth else { return None };
+        let Auth::Usig(instance, position) = outgoing.auth else { return None };
         let digest = outgoing.digest;
-        Some(match self.certified(position, &digest) {
+        Some(match self.certified(instance, position, &digest) {
             Some(ui) => Entry::Issued { ui, digest },
-            None => Entry::Certified { position, digest },
+            None => Entry::Certified { instance, position, digest },
         })
     }
 

@@ -62,7 +62,7 @@ fn save(keeper: &mut Keeper<Stepped>, state: &Snapshot) {
 }
 
 fn vouch(keeper: &mut Keeper<Stepped>, slot: u64) -> Result<(), StorageError> {
-    keeper.stable(Slot(slot), None, 0)?;
+    keeper.stable(Slot(slot), Vec::new(), 0)?;
     keep(keeper, 100)?;
     keeper.end_of_step()
 }

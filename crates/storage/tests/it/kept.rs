@@ -2,7 +2,7 @@
 
 use crate::workload::identity;
 use bytes::Bytes;
-use pentarchy_core::counter::Position;
+use pentarchy_core::counter::{Instance, Position};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::ids::{Incarnation, Slot, View};
@@ -38,7 +38,7 @@ fn entry(run: u64, number: u64) -> Entry {
     if rng.percent(50) {
         let (position, digest) =
             (Position::new(View(3), number), Digest::of(&number.to_le_bytes()));
-        return Entry::Certified { position, digest };
+        return Entry::Certified { instance: Instance(number as u8 % 3), position, digest };
     }
     let size = rng.below(400);
     Entry::Record((0..size).map(|_| rng.next_u64() as u8).collect::<Vec<u8>>().into())

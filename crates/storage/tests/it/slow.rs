@@ -86,7 +86,7 @@ fn installed(keeper: &mut Keeper<Stepped>) -> Option<Slot> {
 
 /// A quorum vouches for a state: the core keeps so many records again.
 fn vouch(keeper: &mut Keeper<Stepped>, slot: u64, records: u8) {
-    keeper.stable(Slot(slot), None, 0).expect("nothing failed");
+    keeper.stable(Slot(slot), Vec::new(), 0).expect("nothing failed");
     (0..records).for_each(|number| keep(keeper, 100 + number));
     keeper.end_of_step().expect("nothing failed");
 }

@@ -44,7 +44,7 @@ fn executor(store: Store) -> Executor {
     let member = |id| Member { key: [id; 32], incarnation: Incarnation(1), device_key: [0; 32] };
     let (group, epoch, base) = (GroupId([5; 16]), Epoch(0), Base::default());
     let members = (0..3).map(member).collect();
-    let membership = Membership { group, epoch, f: 1, members, base };
+    let membership = Membership { group, epoch, f: 1, members, base, lane: Default::default() };
     Executor::new(Arc::new(membership), Box::new(store))
 }
 

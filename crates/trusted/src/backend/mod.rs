@@ -14,6 +14,7 @@ use crate::trinx::{Ask, Certificate, InstanceId, Memory};
 use pentarchy_core::counter::Refused;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The TrInX instances of one replica, wherever they run. Each question names its instance; what
 /// crosses this line is plain data of fixed size, so that a backend may put it through a pipe.
@@ -56,4 +57,38 @@ pub trait Trinx: Send {
     /// Whether an instance of the group gave this certificate to the digest in this epoch, in
     /// whatever life it names.
     fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool;
+}
+
+fn lock<D>(device: &Mutex<D>) -> MutexGuard<'_, D> {
+    device.lock().expect("a device does not panic")
+}
+
+/// Instances that several counters share.
+impl<D: Trinx> Trinx for Arc<Mutex<D>> {
+    fn incarnation(&self) -> Incarnation {
+        lock(self).incarnation()
+    }
+    fn instances(&self) -> u16 {
+        lock(self).instances()
+    }
+    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
+        lock(self).begin_epoch(epoch)
+    }
+    fn certify(
+        &mut self,
+        instance: u16,
+        ask: &Ask,
+        digest: &Digest,
+    ) -> Result<Certificate, Refused> {
+        lock(self).certify(instance, ask, digest)
+    }
+    fn memory(&self, instance: u16) -> Option<Memory> {
+        lock(self).memory(instance)
+    }
+    fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused> {
+        lock(self).restore(instance, memory)
+    }
+    fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool {
+        lock(self).verify(by, certificate, digest)
+    }
 }

@@ -4,7 +4,9 @@
 use crate::contract::{Broken, contract};
 use crate::{EPOCH, REPLICAS, SECRET, membership};
 use hmac::{Hmac, KeyInit, Mac};
-use pentarchy_core::counter::{Certificate, Memory, Position, Refused, Statement, Ui, Usig};
+use pentarchy_core::counter::{
+    Certificate, Instance, Memory, Position, Refused, Statement, Ui, Usig,
+};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
@@ -105,7 +107,8 @@ impl Mutant {
     fn certify(&self, claim: &Claim, digest: &Digest) -> Ui {
         let Claim { incarnation, position, committed } = *claim;
         let certificate = Certificate::Mac(self.seal(self.replica, claim, digest));
-        Ui { incarnation, position, committed, certificate }
+        let instance = Instance::FIRST;
+        Ui { incarnation, instance, position, committed, certificate }
     }
 
     fn is_fresh(&self, position: Position) -> bool {

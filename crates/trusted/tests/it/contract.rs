@@ -1,7 +1,9 @@
 //! The contract of a trusted counter, law by law. Returns the law that a device breaks, so that the
 //! suite itself can be tested with broken devices.
 
-use pentarchy_core::counter::{Certificate, Memory, Position, Refused, Statement, Ui, Usig};
+use pentarchy_core::counter::{
+    Certificate, Instance, Memory, Position, Refused, Statement, Ui, Usig,
+};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
@@ -220,6 +222,7 @@ fn changes(ui: &Ui) -> Vec<Ui> {
     let Position { view: committed_view, index: committed_index } = ui.committed;
     let mut all = vec![
         Ui { incarnation: ui.incarnation.next(), ..*ui },
+        Ui { instance: Instance(ui.instance.0 ^ 1), ..*ui },
         Ui { position: Position { view: view.next(), index }, ..*ui },
         Ui { position: Position { view, index: index + 1 }, ..*ui },
         Ui { committed: Position { view: committed_view.next(), index: committed_index }, ..*ui },

@@ -61,11 +61,11 @@ fn host(
     let check = device.check();
     let keys = KeyPair::from_seed([0x40 + me as u8; 32]);
     let verifier = GroupVerifier::new(group.clone(), check, RequestMode::Signature, None).unwrap();
-    (Authenticator::new(keys, Box::new(device)), verifier)
+    (Authenticator::new(keys, vec![Box::new(device)]), verifier)
 }
 
 fn certify(authenticator: &mut Authenticator) -> Ui {
-    let tag = authenticator.tag(&Auth::Usig(Position::new(View(0), 3)), &DIGEST).unwrap();
+    let tag = authenticator.tag(&Auth::usig(Position::new(View(0), 3)), &DIGEST).unwrap();
     let AuthTag::Usig(ui) = tag else { panic!("no certificate") };
     ui
 }

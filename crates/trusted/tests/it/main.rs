@@ -37,5 +37,5 @@ fn membership(device_keys: &[[u8; 32]]) -> Membership {
     };
     let members = (0..).zip(device_keys).map(member).collect();
     let (group, epoch) = EPOCH;
-    Membership { group, epoch, f: 1, members, base: Base::default() }
+    Membership { group, epoch, f: 1, members, base: Base::default(), lane: Default::default() }
 }

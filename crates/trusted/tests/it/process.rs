@@ -4,7 +4,7 @@
 use crate::trinx_contract::{LIFE, ME, ask, digest};
 use crate::{EPOCH, REPLICAS, SECRET, contract, membership, trinx_contract};
 use pentarchy_core::Bytes;
-use pentarchy_core::counter::{Certificate, Position, Refused, Ui, Usig};
+use pentarchy_core::counter::{Certificate, Instance, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, View};
 use pentarchy_core::wire::Wire as _;
@@ -47,7 +47,8 @@ fn identity(life: Incarnation) -> DeviceIdentity {
     DeviceIdentity::chosen(life, None)
 }
 
-fn start(device: Device, replica: ReplicaId, life: Incarnation) -> Arc<CounterProcess> {
+/// The device of a replica.
+pub fn start(device: Device, replica: ReplicaId, life: Incarnation) -> Arc<CounterProcess> {
     let folder = tempfile::tempdir().unwrap();
     let program = program(&secret_file(&folder, SECRET));
     CounterProcess::start(program, device, EPOCH, replica, &identity(life)).unwrap()
@@ -316,6 +317,7 @@ fn questions_and_answers_come_back_as_they_were_and_fit() {
     let position = Position::new(View(7), u64::MAX);
     let ui = Ui {
         incarnation: LIFE,
+        instance: Instance(Instance::MAX),
         position,
         committed: position,
         certificate: Certificate::Signature([4; 64]),

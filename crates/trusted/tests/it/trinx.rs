@@ -10,6 +10,7 @@ use pentarchy_crypto::secret_file::to_hex;
 use pentarchy_crypto::verifier::UsigCheck;
 use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::backend::in_process::BadDevice;
+use pentarchy_trusted::backend::process::question::Device;
 use pentarchy_trusted::order_counter::{is_trusted_mac, trusted_mac};
 use pentarchy_trusted::trinx::{COUNTERS, Certificate, Instance, InstanceId, Kind, Memory as Kept};
 use pentarchy_trusted::usig::GroupKey;
@@ -228,6 +229,35 @@ fn the_order_counter_follows_epochs() {
     assert!(!self::counter(ME).verify(ME, &new, &digest(1)));
     assert!(self::counter(ME).check().for_epoch(&later).check(ME, &new, &digest(1)));
     assert_eq!(counter.begin_epoch(&group()), Err(Refused::Spent));
+}
+
+#[test]
+fn each_counter_of_a_replica_counts_for_itself_and_what_it_certifies_names_it() {
+    let identity = DeviceIdentity::chosen(LIFE, None);
+    let counters = OrderCounter::open_all(&group(), ME, &identity, Some(&SECRET), 3);
+    count_for_themselves(counters.expect("MAC devices"));
+    let process = crate::process::start(Device::Trinx(3), ME, LIFE);
+    count_for_themselves(OrderCounter::apart_all(&process, &group(), 3));
+}
+
+/// Three counters of the replica.
+fn count_for_themselves<U: Usig>(mut counters: Vec<U>) {
+    let at = position(0, 1);
+    let made: Vec<_> =
+        counters.iter_mut().map(|counter| counter.create(at, &digest(1)).unwrap()).collect();
+    for (number, ui) in (0u8..).zip(&made) {
+        assert_eq!(ui.instance.0, number);
+        assert!(counters.iter().all(|counter| counter.verify(ME, ui, &digest(1))));
+        for other in (0u8..3).filter(|other| *other != number) {
+            let posing = Ui { instance: pentarchy_core::counter::Instance(other), ..*ui };
+            assert!(!counters[0].verify(ME, &posing, &digest(1)), "{number} as {other}");
+        }
+    }
+    let later = Membership { epoch: Epoch(EPOCH.1.0 + 1), ..group() };
+    for counter in &mut counters {
+        counter.begin_epoch(&later).expect("all go over together");
+        assert_eq!(counter.memory().unwrap().last, Position::default());
+    }
 }
 
 /// What a USIG certifies is no TrInX certificate under the same key, nor the other way round.

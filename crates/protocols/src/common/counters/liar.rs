@@ -320,8 +320,8 @@ impl<E: Opened> Liar<E> {
                 AuthTag::Signature(hand.sign(&digest))
             }
             // The position is used up, which is memory enough.
-            Auth::Usig(position) => {
-                let ui = hand.certify(position, &digest).ok()?;
+            Auth::Usig(_, position) => {
+                let ui = hand.certify(self.membership.instance(), position, &digest).ok()?;
                 self.note_certified(position);
                 AuthTag::Usig(ui)
             }

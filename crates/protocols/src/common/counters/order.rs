@@ -74,7 +74,7 @@ impl Order {
     #[must_use]
     pub const fn auth(&self, terms: &Terms) -> Auth {
         let (view, slot) = self.place();
-        Auth::Usig(terms.position(view, slot))
+        Auth::usig(terms.position(view, slot))
     }
 
     /// See [`pentarchy_core::protocol::Message::kind`].

@@ -172,6 +172,7 @@ pub trait Checkpointing: Core {
         frame.pledges.settle(slot);
         frame.checkpoints.installed(slot);
         frame.pending.clear();
+        frame.fill_demand = None;
         let proof = frame.checkpoints.proven(slot).cloned();
         if let Some(proof) = proof.filter(|_| !mutant!("frame.installed-without-proof")) {
             // Before anything is executed behind it: what is above the last proven state has to be
@@ -246,7 +247,7 @@ impl<C: Framed> Frame<C> {
     }
 
     /// Whether the window begins behind a state that is not here yet.
-    const fn is_fetching(&self) -> bool {
+    pub(super) const fn is_fetching(&self) -> bool {
         self.executed.0 < self.stable.slot.0
     }
 }

@@ -85,6 +85,7 @@ pub trait Events: Core {
                 let last_final = self.last_final();
                 self.frame_mut().on_final_timeout(slot, last_final, out);
             }
+            Timer::Fill(slot) => self.frame_mut().on_fill_timeout(slot, out),
         }
     }
 
@@ -104,6 +105,8 @@ pub trait Events: Core {
             Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),
             Input::Installed { slot } => self.on_installed(slot, out),
             Input::Wanted { slot } => self.on_wanted(slot, out),
+            Input::Fill { slot, decided } => self.frame_mut().on_fill(slot, decided, out),
+            Input::KeepAgain => self.persist_all_again(out),
         }
     }
 

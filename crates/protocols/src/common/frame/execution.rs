@@ -20,6 +20,7 @@ pub trait Execution: Core {
         }
         while self.execute_next(out) {}
         self.frame_mut().arm_request_timer(out);
+        self.frame_mut().arm_fill_timer(out);
         self.arm_resend_if_unsettled(out);
     }
 

@@ -19,7 +19,8 @@ impl<C: Framed> Frame<C> {
 
     /// Whether this replica wants another primary, whatever becomes of single requests.
     pub(super) fn objects(&self) -> bool {
-        self.is_entered() && (self.pace.is_slow() || self.led_by_liar() || self.waits.is_overdue)
+        let is_late = self.waits.is_overdue || self.is_unfilled;
+        self.is_entered() && (self.pace.is_slow() || self.led_by_liar() || is_late)
     }
 
     fn led_by_liar(&self) -> bool {
@@ -67,6 +68,7 @@ impl<C: Framed> Frame<C> {
         for (client, demand) in self.pending.demanded() {
             self.pace.note(client, Some(demand), self.now);
         }
+        self.note_filled(true);
         let objected = self.objects();
         let primary = self.membership.primary(self.view);
         if self.pace.judge(primary, self.now) == Opinion::Slow {

@@ -11,6 +11,7 @@
 //! | `requests` | waiting requests, proposals, the clock by which backups judge |
 //! | [`supply`] | batches and envelopes by digest: asking for them, giving them |
 //! | [`execution`] | what is decided is executed in order |
+//! | `filling` | slots that other cores wait for |
 //! | [`checkpointing`] | signed states, stable ones, falling behind |
 //! | [`changing`] | asking for views, and leaving for them |
 //! | `judging` | slow primaries and proven liars |
@@ -23,6 +24,7 @@ pub mod changing;
 pub mod checkpointing;
 pub mod events;
 pub mod execution;
+mod filling;
 pub mod hooks;
 mod judging;
 mod mooting;
@@ -39,7 +41,7 @@ use super::checkpoint::Checkpoints;
 use super::checks::vouched;
 use super::clock::ClockWait;
 use super::message::{Report, Shared};
-use super::pace::Pace;
+use super::pace::{Demand, Pace};
 use super::pending::Pending;
 use super::pledges::Pledges;
 use super::served::Served;
@@ -107,6 +109,15 @@ pub struct Frame<C: Framed> {
     pub clock_wait: Option<ClockWait>,
     /// The arrival number for which the request timer runs.
     pub request_timer: Option<u64>,
+
+    /// Slots up to this one are to be ordered, whether or not anything waits.
+    pub fill: Slot,
+    /// The slot for whose execution the clock for that runs, or has run out.
+    pub fill_timer: Option<Slot>,
+    /// Whether it has run out.
+    pub is_unfilled: bool,
+    /// The slot that the primary was to fill next, and since when it can know.
+    pub fill_demand: Option<(Slot, Demand)>,
 
     /// How fast the primary is.
     pub pace: Pace,
@@ -210,6 +221,10 @@ impl<C: Framed> Frame<C> {
             pledges: Pledges::default(),
             clock_wait: None,
             request_timer: None,
+            fill: Slot(0),
+            fill_timer: None,
+            is_unfilled: false,
+            fill_demand: None,
             pace: Pace::new(n, membership.f),
             looked: None,
             liars: ReplicaSet::EMPTY,

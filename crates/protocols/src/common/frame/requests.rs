@@ -88,7 +88,7 @@ impl<C: Framed> Frame<C> {
     /// may be settled before it comes back.
     pub fn take_proposal(&mut self, out: &mut Effects<C>) -> Option<(Slot, Arc<Proposal>)> {
         let may = self.is_primary() && self.next_slot <= self.high() && self.has_byte_room();
-        if !may || !self.pending.has_unproposed() {
+        if !may || !(self.pending.has_unproposed() || self.has_to_fill()) {
             return None;
         }
         let items = self.pending.propose(self.tuning.batch_requests);

@@ -4,7 +4,7 @@ use super::CounterProcess;
 use super::question::{Answer, Question};
 use crate::check::Check;
 use crate::usig;
-use pentarchy_core::counter::{Certificate, Memory, Position, Refused, Ui, Usig};
+use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
@@ -52,6 +52,7 @@ impl Usig for UsigProcess {
         self.process.instance(0, &Question::Create(position, *digest), |answer| match answer {
             Answer::Ui(ui)
                 if (ui.incarnation, ui.position) == (incarnation, position)
+                    && ui.instance == Instance::FIRST
                     && ui.committed < position
                     && matches!(ui.certificate, Certificate::Mac(_)) =>
             {

@@ -1,0 +1,122 @@
+//! Slots that other cores wait for whose orders are merged with this one ([`crate::pillars`]): the
+//! primary is to fill them, and is judged by it as by requests.
+
+use super::Frame;
+use super::hooks::Framed;
+use crate::common::pace::Demand;
+use crate::common::timer::Timer;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::mark;
+use pentarchy_core::mutant;
+use pentarchy_core::protocol::{Delay, Effects};
+use pentarchy_core::request::Envelope;
+
+impl<C: Framed> Frame<C> {
+    /// Whether anything follows from [`Input::Fill`](pentarchy_core::ports::replica::Input::Fill).
+    #[must_use]
+    pub fn can_fill(&self, slot: Slot, decided: bool) -> bool {
+        self.executed < slot && (self.fill < slot || decided && self.may_demand())
+    }
+
+    fn may_demand(&self) -> bool {
+        self.judges() && !self.is_behind() && self.fill_demand.is_none()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.is_fetching() || self.checkpoints.is_behind()
+    }
+
+    /// Slots up to this one are to be ordered. The primary does so at the end of its next round. If
+    /// a later one is decided elsewhere, it can know, and is judged by how long it takes.
+    pub(super) fn on_fill(&mut self, slot: Slot, decided: bool, out: &mut Effects<C>) {
+        if !self.can_fill(slot, decided) {
+            return;
+        }
+        self.fill = self.fill.max(slot);
+        if decided && self.may_demand() {
+            // One at a time: whoever runs far ahead elsewhere must not make this primary look slow.
+            let demand = Demand { since: self.now, work: self.pace.all_work() };
+            let slot = self.executed.next();
+            // What is beyond the window lacks votes, and not a proposal.
+            self.fill_demand = (slot <= self.high()).then_some((slot, demand));
+        }
+        self.arm_fill_timer(out);
+    }
+
+    /// What was to be filled is executed, or has not come. Who is behind cannot tell.
+    pub(super) fn note_filled(&mut self, is_due: bool) {
+        if self.is_behind() {
+            self.fill_demand = None;
+        }
+        if let Some((slot, demand)) = self.fill_demand {
+            let done = self.executed >= slot;
+            if done || is_due {
+                self.pace.note_filled(demand, self.now);
+            }
+            self.fill_demand = self.fill_demand.filter(|_| !done);
+        }
+    }
+
+    /// Whether this primary is to propose in its next slot although nothing waits.
+    #[must_use]
+    pub fn has_to_fill(&self) -> bool {
+        self.next_slot <= self.fill
+    }
+
+    /// Runs the clock for what is to be filled, on backups that could have it: for so many slots at
+    /// a time as the primary has under way at most.
+    pub(super) fn arm_fill_timer(&mut self, out: &mut Effects<C>) {
+        self.note_filled(false);
+        let judges = self.judges() && !self.is_behind();
+        if let Some(slot) = self.fill_timer {
+            if judges && self.executed < slot {
+                return;
+            }
+            self.fill_timer = None;
+            out.disarm(Timer::Fill(slot));
+            if core::mem::take(&mut self.is_unfilled) {
+                self.reconsider(out);
+            }
+        }
+        let reach = Slot(self.executed.0.saturating_add(self.tuning.proposals_in_flight));
+        let slot = self.fill.min(reach).min(self.high());
+        if judges && self.executed < slot && !mutant!("frame.never-times-gaps") {
+            self.fill_timer = Some(slot);
+            out.arm(Timer::Fill(slot), Delay::Request { doublings: self.doublings });
+        }
+    }
+
+    /// A core beside this one decided a batch: whoever fills slots here has that to do as well.
+    pub fn note_beside(&mut self, batch: &Batch) {
+        if self.judges() {
+            self.pace.executed_beside(batch, self.tuning.batch_requests);
+        }
+    }
+
+    /// This was executed, later than it was decided here or in another core: its client may have
+    /// sent it again meanwhile, and nobody orders it again.
+    pub fn executed_late(&mut self, envelope: &Envelope, out: &mut Effects<C>) {
+        if self.pending.executed_late(envelope) {
+            mark!("frame/executed_late");
+            self.arm_request_timer(out);
+        }
+    }
+
+    /// What waited may have been executed by a state that was installed: nobody here knows.
+    pub fn forget_pending(&mut self, out: &mut Effects<C>) {
+        self.pending.clear();
+        self.arm_request_timer(out);
+    }
+
+    /// What others wait for was not ordered in time.
+    pub(super) fn on_fill_timeout(&mut self, slot: Slot, out: &mut Effects<C>) {
+        let judges = self.judges() && !self.is_behind();
+        if self.fill_timer == Some(slot) && judges && self.executed < slot {
+            mark!("frame/fill_timeout");
+            self.is_unfilled = true;
+            let reason = "a slot that others wait for was not ordered in time";
+            self.ask(self.view.next(), reason, out);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The order of all pillars together: which slot of which comes where, and what is decided and
+//! waits for what comes before it.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::mutant;
+
+/// Where slots of pillars are in the global order of an epoch.
+///
+/// With `N` pillars and the base slot `B` of the epoch, every pillar begins behind its slot
+/// `ceil(B / N)`, so that its base is above 0 if `B` is; and slot `k` of pillar `u` is global slot
+/// `B + (k - ceil(B / N) - 1) * N + u + 1`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Rows {
+    pillars: u64,
+    base: Slot,
+}
+
+impl Rows {
+    /// Of an epoch.
+    #[must_use]
+    pub fn of(membership: &Membership) -> Self {
+        Self { pillars: u64::from(membership.lane.pillars.max(1)), base: membership.base.slot }
+    }
+
+    /// The slot behind which each pillar begins.
+    #[must_use]
+    pub const fn base(self) -> Slot {
+        Slot(self.base.0.div_ceil(self.pillars))
+    }
+
+    /// The last global slot of a row.
+    #[must_use]
+    pub const fn end(self, row: Slot) -> Slot {
+        Slot(
+            self.base
+                .0
+                .saturating_add(row.0.saturating_sub(self.base().0).saturating_mul(self.pillars)),
+        )
+    }
+
+    /// Where a slot of a pillar is.
+    #[must_use]
+    pub const fn global(self, pillar: u8, row: Slot) -> Slot {
+        Slot(self.end(row).0.saturating_sub(self.pillars - 1 - pillar as u64))
+    }
+
+    /// The last row of which everything is up to a global slot.
+    #[must_use]
+    pub const fn complete(self, global: Slot) -> Slot {
+        Slot(self.base().0 + global.0.saturating_sub(self.base.0) / self.pillars)
+    }
+
+    /// Which slot of which pillar a global slot of the epoch is.
+    #[must_use]
+    pub const fn place(self, global: Slot) -> (u8, Slot) {
+        let before = global.0.saturating_sub(self.base.0 + 1);
+        ((before % self.pillars) as u8, Slot(self.base().0 + 1 + before / self.pillars))
+    }
+
+    /// The state of a row, if it is one: otherwise it is in the middle.
+    #[must_use]
+    pub fn row_of(self, state: Base) -> Option<(Slot, Digest)> {
+        let row = self.complete(state.slot);
+        (self.end(row) == state.slot).then_some((row, state.state))
+    }
+}
+
+/// See the [module](self).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Merge {
+    /// Where slots are.
+    pub rows: Rows,
+    /// The last global slot that was handed to execution; below the epoch's base while the state of
+    /// that is not here.
+    executed: Slot,
+    /// What pillars decided and what comes before is not here.
+    waiting: BTreeMap<Slot, Arc<Batch>>,
+    /// Rows after which a state is to be taken, with the pillars that asked for it, until that is
+    /// here.
+    due: BTreeMap<Slot, u8>,
+    /// The states after rows, as far as they may still be asked for.
+    states: BTreeMap<Slot, Digest>,
+}
+
+/// What follows from the order.
+pub enum Next {
+    /// Execute this.
+    Execute(Slot, Arc<Batch>),
+    /// Take the state after this slot.
+    Checkpoint(Slot),
+}
+
+impl Merge {
+    /// In the beginning, or where the executor is.
+    #[must_use]
+    pub fn new(rows: Rows, executed: Base) -> Self {
+        let (waiting, due) = (BTreeMap::new(), BTreeMap::new());
+        let states = rows.row_of(executed).into_iter().collect();
+        Self { rows, executed: executed.slot, waiting, due, states }
+    }
+
+    /// The last global slot that was handed to execution.
+    #[must_use]
+    pub const fn executed(&self) -> Slot {
+        self.executed
+    }
+
+    /// Whether everything in a row was executed, and all before it.
+    #[must_use]
+    pub fn has_row(&self, row: Slot) -> bool {
+        self.executed >= self.rows.end(row)
+    }
+
+    /// How many batches wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The last global slot that is decided although one before it is not.
+    #[must_use]
+    pub fn last_waiting(&self) -> Option<Slot> {
+        self.waiting.last_key_value().map(|(slot, _)| *slot)
+    }
+
+    /// A pillar decided a slot.
+    pub fn decided(&mut self, pillar: u8, row: Slot, batch: Arc<Batch>) {
+        let slot = self.rows.global(pillar, row);
+        if slot > self.executed || mutant!("pillars.executed-again") {
+            self.waiting.insert(slot, batch);
+        }
+    }
+
+    /// Takes out what is next.
+    pub fn advance(&mut self, mut next: impl FnMut(Next)) {
+        while let Some(batch) = self.waiting.remove(&self.executed.next()) {
+            self.executed = self.executed.next();
+            next(Next::Execute(self.executed, batch));
+            let row = self.rows.complete(self.executed);
+            if self.rows.end(row) == self.executed && self.due.contains_key(&row) {
+                next(Next::Checkpoint(self.executed));
+            }
+        }
+    }
+
+    /// A pillar asks for the state after a row: gives it if it is known.
+    pub fn wants_state(&mut self, pillar: u8, row: Slot) -> Option<Digest> {
+        if self.due.contains_key(&row) || !self.has_row(row) {
+            *self.due.entry(row).or_default() |= 1 << pillar;
+            return None;
+        }
+        self.states.get(&row).copied()
+    }
+
+    /// The state after a global slot is known: the row, and who asked.
+    pub fn note_state(&mut self, slot: Slot, state: Digest) -> Option<(Slot, u8)> {
+        let (row, state) = self.rows.row_of(Base { slot, state })?;
+        let all = self.due.remove(&row)?;
+        let first = all & all.wrapping_neg();
+        let asked = if mutant!("pillars.one-is-answered") { first } else { all };
+        self.states.insert(row, state);
+        Some((row, asked))
+    }
+
+    /// The state after a row, if it is known.
+    #[must_use]
+    pub fn state(&self, row: Slot) -> Option<Digest> {
+        self.states.get(&row).copied()
+    }
+
+    /// The state after a row was installed, whether it is the one that execution had come to, one
+    /// behind it or one before. Gives who had asked for it while it was not here, if it is known.
+    pub fn installed(&mut self, row: Slot, state: Option<Digest>) -> u8 {
+        let goes_back = self.executed >= self.rows.end(row);
+        let asked = state.and_then(|_| self.due.remove(&row)).unwrap_or_default();
+        self.executed = self.rows.end(row);
+        if goes_back {
+            self.waiting.clear();
+            self.due.retain(|due, _| *due < row);
+            self.states.retain(|known, _| *known < row);
+        } else {
+            self.waiting = self.waiting.split_off(&self.executed.next());
+            self.due.retain(|due, _| *due > row);
+            self.states.clear();
+        }
+        self.states.extend(state.map(|state| (row, state)));
+        asked
+    }
+
+    /// A quorum vouches for the state after a row: nobody asks for those before.
+    pub fn stable(&mut self, row: Slot) {
+        self.states.retain(|known, _| *known >= row);
+    }
+
+    /// Lets go of what one pillar decided up to a row, as a state is fetched that covers it.
+    pub fn give_up(&mut self, pillar: u8, row: Slot) {
+        let rows = self.rows;
+        self.waiting.retain(|slot, _| {
+            let (of, at) = rows.place(*slot);
+            of != pillar || at > row
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use pentarchy_core::ids::Millis;
+
+    fn rows(pillars: u64, base: u64) -> Rows {
+        Rows { pillars, base: Slot(base) }
+    }
+
+    fn batch() -> Arc<Batch> {
+        Arc::new(Batch { digest: Digest::default(), time: Millis(0), envelopes: Vec::new() })
+    }
+
+    /// What is executed, and checkpoints as negative numbers.
+    fn advance(merge: &mut Merge) -> Vec<i64> {
+        let mut done = Vec::new();
+        merge.advance(|next| {
+            done.push(match next {
+                Next::Execute(slot, _) => slot.0 as i64,
+                Next::Checkpoint(slot) => -(slot.0 as i64),
+            });
+        });
+        done
+    }
+
+    #[test]
+    fn global_slots_and_slots_of_pillars_are_one_to_one() {
+        for (pillars, base) in [(1, 0), (2, 0), (3, 7), (4, 1), (8, 64), (5, 9)] {
+            let rows = rows(pillars, base);
+            assert_eq!(rows.base() == Slot(0), base == 0, "nobody begins at 0 behind a state");
+            assert_eq!(rows.end(rows.base()), Slot(base));
+            for global in (base + 1..base + 100).map(Slot) {
+                let (pillar, row) = rows.place(global);
+                assert_eq!(rows.global(pillar, row), global);
+                assert!(u64::from(pillar) < pillars && row > rows.base());
+                let is_last = u64::from(pillar) == pillars - 1;
+                assert_eq!(rows.end(row) == global, is_last);
+                assert_eq!(rows.complete(global) == row, is_last);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_decided_early_waits_and_a_state_is_taken_when_its_row_is_complete() {
+        let mut merge = Merge::new(rows(2, 0), Base::default());
+        merge.decided(0, Slot(1), batch());
+        merge.decided(0, Slot(2), batch());
+        assert_eq!(merge.wants_state(0, Slot(1)), None);
+        assert_eq!(advance(&mut merge), [1]);
+        assert_eq!(merge.last_waiting(), Some(Slot(3)));
+        assert_eq!(merge.wants_state(1, Slot(1)), None);
+        merge.decided(1, Slot(1), batch());
+        assert_eq!(advance(&mut merge), [2, -2, 3]);
+        let state = Digest([1; 32]);
+        assert_eq!(merge.note_state(Slot(2), state), Some((Slot(1), 0b11)));
+        assert_eq!(merge.note_state(Slot(2), state), None, "each is answered once");
+        assert_eq!(merge.wants_state(1, Slot(1)), Some(state), "who asks again is");
+    }
+
+    #[test]
+    fn what_an_installed_state_covers_is_not_executed_and_an_older_one_begins_anew() {
+        let mut merge = Merge::new(rows(2, 0), Base::default());
+        merge.decided(0, Slot(4), batch());
+        merge.decided(0, Slot(2), batch());
+        merge.installed(Slot(3), None);
+        merge.decided(1, Slot(3), batch());
+        assert_eq!(advance(&mut merge), [7], "4 of the first pillar was kept");
+        merge.installed(Slot(3), None);
+        assert_eq!((merge.executed(), merge.len()), (Slot(6), 0));
+        merge.decided(0, Slot(4), batch());
+        assert_eq!(advance(&mut merge), [7]);
+    }
+}
