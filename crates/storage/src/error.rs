@@ -1,6 +1,7 @@
 //! Why the log or the snapshots cannot be used, and what to do.
 
 use crate::disk::DiskError;
+use pentarchy_core::membership::Lane;
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,6 +36,13 @@ pub enum StorageError {
         file: String,
         /// Whose it is.
         what: String,
+    },
+    /// The log is of an order that was split otherwise.
+    Pillars {
+        /// Into what, by the log.
+        kept: Lane,
+        /// Into what, as configured.
+        configured: Lane,
     },
     /// The file has a format that this program does not know.
     Version {
@@ -77,6 +85,13 @@ impl From<DiskError> for StorageError {
     }
 }
 
+/// A lane in words.
+fn split(lane: Lane) -> String {
+    let pillars = if lane.pillars == 1 { "pillar" } else { "pillars" };
+    let rotates = if lane.rotates { " with rotating leaders" } else { "" };
+    format!("{} {pillars}{rotates}", lane.pillars)
+}
+
 const ANEW: &str = "Keep the folder for inspection, and start this replica with an empty one: it \
     comes back as a new life and fetches the group's state";
 
@@ -111,6 +126,13 @@ impl fmt::Display for StorageError {
             Self::Foreign { file, what } => {
                 write!(f, "{file} is not this replica's: {what}. Check which folder is configured")
             }
+            Self::Pillars { kept, configured } => write!(
+                f,
+                "the log is of {}, and configured is {}. Start this replica as it was configured \
+                 when its log began; to change that, the whole group begins anew",
+                split(*kept),
+                split(*configured)
+            ),
             Self::Version { file, found, known } => write!(
                 f,
                 "{file} has format {found}, and this program knows format {known}. Start the \

@@ -62,12 +62,19 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
             let members = from.sequence::<Life>(REPLICAS_MAX)?.len();
             from.option::<pentarchy_core::epochs::Proof>()?;
             let began = format!("{members} members from {} on", base.slot);
-            if kind == EPOCH {
+            let (kind, text) = if kind == EPOCH {
                 ("epoch", began)
             } else {
                 let (slot, needed) = (Slot::decode(&mut from)?, from.u64()?);
                 ("stable", format!("{slot}, with records from {needed} on; {began}"))
-            }
+            };
+            let lane = entry::open_lane(&mut from)?;
+            let split = if lane.pillars > 1 {
+                format!(", {} pillars", lane.pillars)
+            } else {
+                String::new()
+            };
+            (kind, text + &split)
         }
         _ => return Err(Malformed),
     };

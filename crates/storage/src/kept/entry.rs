@@ -7,7 +7,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::limits::{MESSAGE_BYTES_MAX, REPLICAS_MAX};
-use pentarchy_core::membership::{Base, Life, Member, Membership};
+use pentarchy_core::membership::{Base, Lane, Life, Member, Membership};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::sync::Arc;
 
@@ -112,6 +112,24 @@ pub fn open_instance(from: &mut Reader<'_>) -> Result<Instance, Malformed> {
     if instance == Instance::FIRST { Err(Malformed) } else { Ok(instance) }
 }
 
+/// Into how many pillars the order is split, if it is.
+fn seal_lane(lane: Lane, to: &mut Writer) {
+    if lane.pillars > 1 {
+        to.u8(lane.pillars);
+        to.u8(u8::from(lane.rotates));
+    }
+}
+
+/// Into how many pillars the order of a log is split.
+pub fn open_lane(from: &mut Reader<'_>) -> Result<Lane, Malformed> {
+    if from.is_empty() {
+        return Ok(Lane::default());
+    }
+    let (pillars, rotates) = (from.u8()?, from.u8()?);
+    let lane = Lane { pillars, rotates: rotates == 1, pillar: None };
+    if pillars < 2 || rotates > 1 { Err(Malformed) } else { Ok(lane) }
+}
+
 /// An epoch, as kind and body of a record: all that may change from one to the next. With a mark,
 /// also that it was reached.
 pub fn seal_epoch(
@@ -124,9 +142,13 @@ pub fn seal_epoch(
     membership.base.encode(&mut to);
     to.sequence(&membership.members.iter().map(Member::life).collect::<Vec<_>>());
     to.option(proof);
-    let Some(Mark { slot, needed }) = mark else { return (EPOCH, to.into_vec()) };
+    let Some(Mark { slot, needed }) = mark else {
+        seal_lane(membership.lane, &mut to);
+        return (EPOCH, to.into_vec());
+    };
     slot.encode(&mut to);
     to.u64(needed);
+    seal_lane(membership.lane, &mut to);
     (STABLE, to.into_vec())
 }
 
@@ -143,7 +165,7 @@ pub enum Opened {
     /// An encoded [`Delta`].
     State(Bytes),
     Entry(Epoch, Entry),
-    Epoch(Arc<Membership>, Option<Proof>, Option<Mark>),
+    Epoch(Arc<Membership>, Lane, Option<Proof>, Option<Mark>),
 }
 
 /// Opens a record. `first` is the group as it began: members keep their keys.
@@ -175,7 +197,8 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
                 EPOCH => None,
                 _ => Some(Mark { slot: Slot::decode(&mut from)?, needed: from.u64()? }),
             };
-            Opened::Epoch(membership(first, epoch, base, lives)?, proof, mark)
+            let lane = open_lane(&mut from)?;
+            Opened::Epoch(membership(first, epoch, base, lives)?, lane, proof, mark)
         }
         _ => return Err(Malformed),
     };

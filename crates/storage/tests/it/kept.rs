@@ -6,7 +6,7 @@ use pentarchy_core::counter::{Instance, Position};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::ids::{Incarnation, Slot, View};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Base, Lane, Member, Membership};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Fate, Faults, SimDisk};
@@ -643,4 +643,32 @@ fn after_a_failure_the_thread_acknowledges_nothing_and_nobody_waits() {
     assert!(matches!(writer.wait_for(number), Err(StorageError::Disk(_))));
     assert!(writer.durable().is_err() && writer.append(entry(5, 3)).is_err());
     assert!(writer.finish().is_err());
+}
+
+/// A log of pillars is of no use to another number of them, or to others' leaders: each slot would
+/// mean another one.
+#[test]
+fn a_log_is_refused_if_the_order_was_split_otherwise() {
+    let lane = |pillars, rotates| Lane { pillars, rotates, pillar: None };
+    let first = |lane| Arc::new(Membership { lane, ..membership(1, 3, 1) });
+    let lanes = [lane(1, false), lane(2, false), lane(2, true), lane(3, true)];
+    for began in lanes {
+        let disk = tearing(1);
+        let of = first(began);
+        let mut kept = Kept::create(&mut *disk.root(), identity(), of, options(1)).unwrap();
+        kept.append(&entry(1, 1)).unwrap();
+        kept.commit().unwrap();
+        drop(kept);
+        for configured in lanes {
+            let opened = Kept::open(&mut *disk.root(), identity(), &first(configured), options(1));
+            if configured == began {
+                assert_eq!(opened.expect("it is the same").1.entries.len(), 1);
+                continue;
+            }
+            let Err(refused) = opened else { panic!("{began:?} is opened as {configured:?}") };
+            let said = refused.to_string();
+            assert!(matches!(refused, StorageError::Pillars { .. }), "{said}");
+            assert!(said.contains(&format!("the log is of {} pillar", began.pillars)), "{said}");
+        }
+    }
 }
