@@ -112,6 +112,8 @@ pub struct Frame<C: Framed> {
 
     /// The last slot for which a proposal came.
     pub proposed: Slot,
+    /// The last slot for which each replica is known to have voted.
+    pub voted: Vec<Slot>,
     /// Slots up to this one are to be ordered, whether or not anything waits.
     pub fill: Slot,
     /// The slot for whose execution the clock for that runs, or has run out.
@@ -224,6 +226,7 @@ impl<C: Framed> Frame<C> {
             clock_wait: None,
             request_timer: None,
             proposed: Slot(0),
+            voted: vec![Slot(0); n],
             fill: Slot(0),
             fill_timer: None,
             is_unfilled: false,
