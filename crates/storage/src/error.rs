@@ -1,6 +1,7 @@
 //! Why the log or the snapshots cannot be used, and what to do.
 
 use crate::disk::DiskError;
+use pentarchy_core::membership::Lane;
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,6 +36,13 @@ pub enum StorageError {
         file: String,
         /// Whose it is.
         what: String,
+    },
+    /// What is kept is of a group that splits its order otherwise than the one that is configured.
+    Split {
+        /// How that group does.
+        found: Lane,
+        /// How it is configured.
+        asked: Lane,
     },
     /// The file has a format that this program does not know.
     Version {
@@ -111,6 +119,11 @@ impl fmt::Display for StorageError {
             Self::Foreign { file, what } => {
                 write!(f, "{file} is not this replica's: {what}. Check which folder is configured")
             }
+            Self::Split { found, asked } => write!(
+                f,
+                "the log is that of a group with {found}, and the configuration says {asked}. \
+                 Configure what the whole group was begun with (pillars, rotate_leader)"
+            ),
             Self::Version { file, found, known } => write!(
                 f,
                 "{file} has format {found}, and this program knows format {known}. Start the \

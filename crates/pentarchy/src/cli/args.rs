@@ -8,8 +8,10 @@ use crate::bench::{BenchArgs, at_least_one};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pentarchy::config::{Durability, LOG_MIB_MAX, LOG_MIB_MIN};
-use pentarchy::limits::BATCH_REQUESTS_MAX;
+use pentarchy::limits::{BATCH_REQUESTS_MAX, PILLARS_MAX};
 use pentarchy::{Fault, RequestMode, logging};
+use pentarchy_core::membership::Lane;
+use pentarchy_protocols::Entry;
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::swarm::SimConfig;
 use pentarchy_sim::twins::ROUNDS_MAX;
@@ -192,14 +194,39 @@ pub struct GroupArgs {
     /// Faulty replicas to tolerate; with trusted counters that takes 2f + 1 replicas, else 3f + 1
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub f: usize,
+    /// Pillars into which the order is split, up to 8: agreements side by side, each with its own
+    /// primary and trusted counters. Of hybster and pbft
+    #[arg(long, default_value_t = 1, value_name = "N",
+        value_parser = clap::value_parser!(u8).range(1..=i64::from(PILLARS_MAX)))]
+    pub pillars: u8,
+    /// Begin each pillar with another primary
+    #[arg(long)]
+    pub rotate_leader: bool,
     /// How clients convince replicas
     #[arg(long, value_enum, default_value = "signature", value_name = "HOW")]
     pub request_auth: AuthChoice,
 }
 
+impl GroupArgs {
+    /// The protocol with its pillars, for figures.
+    pub fn label(&self) -> String {
+        let rotating = if self.rotate_leader { ", rotating" } else { "" };
+        match self.pillars {
+            1 => self.protocol.clone(),
+            pillars => format!("{}:{pillars}{rotating}", self.protocol),
+        }
+    }
+
+    /// How the order is to be split.
+    pub const fn lane(&self) -> Lane {
+        Lane { pillars: self.pillars, rotates: self.rotate_leader, pillar: None }
+    }
+}
+
 /// `up`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pentarchy up\n  pentarchy up --f 2 --port 7379 --detach\n\n\
+#[command(after_help = "Examples:\n  pentarchy up\n  pentarchy up --f 2 --port 7379 --detach\n  \
+    pentarchy up --protocol hybster --pillars 2 --rotate-leader\n\n\
     State lives in memory: a cluster that is stopped and started again is empty and has new keys.\n\
     With --durability sync it lives on disk: `up` on the same folder goes on where it stopped.")]
 pub struct UpArgs {
@@ -530,6 +557,7 @@ pub struct TopArgs {
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  pentarchy sim --protocol minbft --seeds 10000\n  \
     pentarchy sim --protocol minbft --seed 0x2a\n  \
+    pentarchy sim --protocol hybster --pillars 2\n  \
     pentarchy sim --twins 3\n  pentarchy sim mutants\n  pentarchy sim museum\n  \
     pentarchy sim replay 0x2a --svg 0x2a.svg\n\n\
     A failing seed prints the line that replays it. The plainest of them is then made smaller,\n\
@@ -582,6 +610,14 @@ pub struct WorldArgs {
     #[arg(long, default_value_t = 1000, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub requests: u64,
+    /// Pillars into which hybster or pbft is split; hybster-pillars and pbft-pillars draw them from
+    /// the seed
+    #[arg(long, value_name = "N",
+        value_parser = clap::value_parser!(u8).range(1..=i64::from(PILLARS_MAX)))]
+    pub pillars: Option<u8>,
+    /// Begin each pillar with another primary, which is otherwise drawn from the seed
+    #[arg(long)]
+    pub rotate_leader: bool,
     /// Nothing goes wrong but what hostile clients send: then no view may change
     #[arg(long)]
     pub hostile_only: bool,
@@ -591,13 +627,21 @@ pub struct WorldArgs {
 }
 
 impl WorldArgs {
-    /// As the simulator takes them.
-    pub fn config(&self) -> SimConfig {
+    /// How the order is to be split.
+    pub fn lane(&self) -> Lane {
+        Lane { pillars: self.pillars.unwrap_or(1), rotates: self.rotate_leader, pillar: None }
+    }
+
+    /// As the simulator takes them. Only some protocols are split.
+    pub fn config(&self, entry: &Entry) -> SimConfig {
+        let is_split = entry.rules.pillars;
         SimConfig {
             requests: self.requests,
             f: self.f.and_then(|f| usize::try_from(f).ok()),
             hostile_only: self.hostile_only,
             device: self.device.into(),
+            pillars: self.pillars.filter(|_| is_split),
+            rotates: (is_split && self.rotate_leader).then_some(true),
             ..SimConfig::default()
         }
     }
@@ -610,6 +654,12 @@ impl WorldArgs {
         }
         if let Some(f) = self.f {
             typed.push_str(&format!(" --f {f}"));
+        }
+        if let Some(pillars) = self.pillars {
+            typed.push_str(&format!(" --pillars {pillars}"));
+        }
+        if self.rotate_leader {
+            typed.push_str(" --rotate-leader");
         }
         if self.hostile_only {
             typed.push_str(" --hostile-only");

@@ -313,6 +313,9 @@ impl Kept {
         }
         let lacking = || StorageError::Missing { what: "the epoch in the log".to_owned() };
         let (membership, proof) = found.epoch.take().ok_or_else(lacking)?;
+        if membership.lane != first.lane {
+            return Err(StorageError::Split { found: membership.lane, asked: first.lane });
+        }
         let mark = found.marks.last().copied();
         let stable = mark.map(|mark| mark.slot);
         let files = states.load(stable, &mut damaged);

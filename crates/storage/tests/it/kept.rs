@@ -6,7 +6,7 @@ use pentarchy_core::counter::{Instance, Position};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::ids::{Incarnation, Slot, View};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Base, Lane, Member, Membership};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Fate, Faults, SimDisk};
@@ -236,6 +236,37 @@ fn what_was_kept_is_not_begun_anew() {
     kept.commit().expect("nothing fails");
     drop(kept);
     assert!(matches!(create().err(), Some(StorageError::Unexpected { .. })));
+}
+
+/// Slots mean something else there: a replica that went on would contradict itself.
+#[test]
+fn what_was_kept_of_a_split_order_is_not_that_of_another() {
+    let split = |pillars, rotates| {
+        let lane = Lane { pillars, rotates, pillar: None };
+        Arc::new(Membership { lane, ..membership(1, 3, 1) })
+    };
+    let all = [split(1, false), split(2, false), split(2, true), split(3, false)];
+    for (run, kept_of) in (0..).zip(&all) {
+        let disk = tearing(run);
+        let create = Kept::create(&mut *disk.root(), identity(), kept_of.clone(), options(run));
+        let mut kept = create.expect("an empty disk");
+        // A mark says it too.
+        kept.begin_cut();
+        kept.save(&snapshot(run, 64)).expect("room");
+        kept.stable(Slot(64), kept.next()).expect("room");
+        kept.commit().expect("nothing fails");
+        drop(kept);
+        for first in &all {
+            match Kept::open(&mut *disk.root(), identity(), first, options(run)) {
+                Ok((_, past)) => assert!(first == kept_of && past.membership == *first),
+                Err(StorageError::Split { found, asked }) => {
+                    assert_ne!(first, kept_of);
+                    assert_eq!((found, asked), (kept_of.lane, first.lane));
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,282 @@
+//! Groups whose order is split into pillars, over real sockets.
+
+use crate::support::{Cluster, PATIENCE, eventually, run, stderr, stdout, text};
+use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
+use pentarchy::{Client, KeyPair, LocalCluster, Service, StatusReport};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const PILLARS: u8 = 2;
+
+fn service() -> Box<dyn Service> {
+    Box::new(Kv::new(STATE_BYTES_DEFAULT))
+}
+
+fn call(client: &Client, words: &[&str]) -> Vec<u8> {
+    let pending = client.submit(Command::new(words).to_operation());
+    pending.wait_timeout(PATIENCE).expect("the group answers").to_vec()
+}
+
+/// A client of each pillar: its name decides to which it belongs.
+fn clients(cluster: &LocalCluster) -> Vec<Client> {
+    let of = |keys: &KeyPair| keys.client_id().0[0] % PILLARS;
+    let keys = |pillar| std::iter::repeat_with(KeyPair::generate).find(|it| of(it) == pillar);
+    let connect = |keys| pentarchy::node::connect(cluster.config(), keys).expect("a client");
+    (0..PILLARS).filter_map(keys).map(connect).collect()
+}
+
+fn report(cluster: &LocalCluster, id: usize) -> Arc<StatusReport> {
+    let mut report = None;
+    eventually("it says how it is", || {
+        report = cluster.status(id);
+        report.is_some()
+    });
+    report.expect("it was there")
+}
+
+/// Clients of both pillars count, and miss nothing, while something happens.
+fn counting(clients: &[Client], meanwhile: impl FnOnce()) {
+    let (stop, counted) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let count = |(number, client)| {
+            let (stop, counted, key) = (&stop, &counted, format!("count-{number}"));
+            move || {
+                let number = |reply: Vec<u8>| -> u64 {
+                    let digits = reply.iter().filter(|byte| byte.is_ascii_digit());
+                    digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
+                };
+                let mut last = number(call(client, &["INCRBY", &key, "0"]));
+                while !stop.load(Ordering::Relaxed) {
+                    let next = number(call(client, &["INCR", &key]));
+                    assert_eq!(next, last + 1, "what was acknowledged is there, and once");
+                    last = next;
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        let threads: Vec<_> = clients.iter().enumerate().map(|it| scope.spawn(count(it))).collect();
+        let ended = || threads.iter().any(std::thread::ScopedJoinHandle::is_finished);
+        let more = |least: u64| {
+            let before = counted.load(Ordering::Relaxed);
+            let enough = || counted.load(Ordering::Relaxed) >= before + least;
+            eventually("requests are executed", || enough() || ended());
+        };
+        more(20);
+        meanwhile();
+        more(20);
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Whether a replica is level with the others, in every pillar.
+fn is_level(report: &StatusReport) -> bool {
+    let pillars = report.pillars.iter().all(|pillar| pillar.phase == "normal");
+    report.phase == "normal" && report.behind < 64 && report.catch_up.is_none() && pillars
+}
+
+/// Each replica is killed under load and started again, one after the other: the primaries too.
+fn each_is_killed_and_comes_back(protocol: &str, n: usize, rotates: bool, data: Option<&Path>) {
+    let builder = LocalCluster::builder().protocol(protocol).pillars(PILLARS, rotates);
+    let builder = data.map_or(builder.clone(), |folder| builder.data(folder));
+    let mut cluster = builder.start(service).expect("a cluster");
+    let clients = clients(&cluster);
+    for (pillar, its) in (0..).zip(&report(&cluster, 0).pillars) {
+        assert_eq!(its.primary, if rotates { pillar } else { 0 }, "of pillar {pillar}");
+    }
+    for id in 0..n {
+        counting(&clients, || {
+            cluster.kill(id).expect("it ran");
+            // More than a window, so that it has to catch up.
+            for number in 0..100 {
+                let key = format!("key-{number}");
+                let client = &clients[number % clients.len()];
+                call(client, &["SET", &key, &format!("{id}-{number}")]);
+            }
+            cluster.restart(id, service()).expect("it starts");
+            eventually("it is level", || is_level(&report(&cluster, id)));
+        });
+    }
+    let first = report(&cluster, 0);
+    assert_eq!((first.protocol.as_str(), first.pillars.len()), (protocol, usize::from(PILLARS)));
+    for id in 0..n {
+        let report = report(&cluster, id);
+        assert_eq!(
+            report.epoch > 0,
+            data.is_none(),
+            "who kept what it said goes on as whom it was"
+        );
+        assert_eq!(report.counters.diverged, 0);
+        assert!(report.pillars.iter().any(|pillar| pillar.view > 0), "a primary was killed");
+        let of = report.recent_view_changes.iter().all(|change| change.pillar.is_some());
+        assert!(of, "{:?}", report.recent_view_changes);
+    }
+}
+
+/// All stop at once and go on with what they had said in each pillar.
+fn all_stop_and_go_on(protocol: &str, n: usize, rotates: bool) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let builder = LocalCluster::builder().protocol(protocol).pillars(PILLARS, rotates);
+    let mut cluster = builder.data(folder.path()).start(service).expect("a cluster");
+    let clients = clients(&cluster);
+    for round in 1..=2 {
+        // More than a checkpoint in each pillar.
+        for number in 0..160 {
+            let client = &clients[number % clients.len()];
+            call(client, &["SET", &format!("key-{number}"), &format!("{round}-{number}")]);
+        }
+        (0..n).for_each(|id| cluster.kill(id).expect("it ran"));
+        (0..n).for_each(|id| cluster.restart(id, service()).expect("it starts"));
+        for number in 0..160 {
+            let read = call(&clients[0], &["GET", &format!("key-{number}")]);
+            assert!(read.ends_with(format!("{round}-{number}").as_bytes()), "{read:?}");
+        }
+    }
+    for id in 0..n {
+        let report = report(&cluster, id);
+        assert_eq!((report.epoch, report.counters.diverged), (0, 0));
+        assert!(report.stable > 0);
+    }
+}
+
+#[test]
+fn replicas_of_hybster_are_killed_and_come_back_as_new_lives() {
+    each_is_killed_and_comes_back("hybster", 3, false, None);
+}
+
+#[test]
+fn replicas_of_hybster_are_killed_and_go_on_under_rotating_primaries() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    each_is_killed_and_comes_back("hybster", 3, true, Some(folder.path()));
+}
+
+#[test]
+fn replicas_of_pbft_are_killed_and_go_on() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    each_is_killed_and_comes_back("pbft", 4, false, Some(folder.path()));
+}
+
+#[test]
+fn replicas_of_pbft_are_killed_and_come_back_under_rotating_primaries() {
+    each_is_killed_and_comes_back("pbft", 4, true, None);
+}
+
+#[test]
+fn all_of_hybster_stop_and_go_on() {
+    all_stop_and_go_on("hybster", 3, false);
+}
+
+#[test]
+fn all_of_pbft_stop_and_go_on_under_rotating_primaries() {
+    all_stop_and_go_on("pbft", 4, true);
+}
+
+/// A client of a pillar with another primary learns that from replies, and asks it.
+#[test]
+fn clients_ask_the_primary_of_their_pillar() {
+    let builder = LocalCluster::builder().protocol("hybster").pillars(PILLARS, true);
+    let cluster = builder.start(service).expect("a cluster");
+    for (id, client) in clients(&cluster).iter().enumerate() {
+        let asked = |id| report(&cluster, id).messages["request"].messages_in;
+        let before: Vec<u64> = (0..3).map(asked).collect();
+        (0..60).for_each(|_| drop(call(client, &["INCR", "count"])));
+        let more: Vec<u64> = (0..3).map(|id| asked(id) - before[id]).collect();
+        // Others are shown some of them, and whoever was asked first.
+        let others = (0..3).filter(|other| *other != id);
+        assert!(others.into_iter().all(|other| more[other] < 30), "{more:?}");
+        assert!(more[id] >= 55, "{more:?}");
+    }
+}
+
+#[test]
+fn the_command_line_splits_hybster_and_shows_each_pillar() {
+    let split = ["--pillars", "2", "--rotate-leader", "--counter", "process"];
+    let durable = ["--protocol", "hybster", "--durability", "sync"];
+    let cluster = Cluster::up(&[&split[..], &durable].concat());
+    let data = text(&cluster.data);
+    (1..=5).for_each(|count: u32| {
+        assert_eq!(cluster.redis_cli(&["INCR", "count"]), count.to_string());
+    });
+    let (status, _) = cluster.status();
+    assert_eq!((&status["pillars"], &status["rotate_leader"]), (&2.into(), &true.into()));
+    for replica in status["replicas"].as_array().expect("a list") {
+        assert_eq!(replica["protocol"], "hybster");
+        let pillars = replica["pillars"].as_array().expect("a list").iter();
+        assert!(pillars.map(|pillar| &pillar["primary"]).eq([0, 1].iter()), "{replica}");
+    }
+    let shown = stdout(&run(&["status", "--data", data]));
+    assert!(shown.contains("hybster with 3 replicas in 2 pillars, tolerates 1 faulty"), "{shown}");
+    assert_eq!(shown.matches("normal").count(), 9, "{shown}");
+    let broken = run(&["break", "--kill", "1", "--data", data]);
+    assert!(broken.status.success(), "{}", stderr(&broken));
+    assert_eq!(cluster.redis_cli(&["INCR", "count"]), "6");
+    let healed = run(&["heal", "1", "--data", data]);
+    assert!(healed.status.success(), "{}", stderr(&healed));
+    assert_eq!(cluster.redis_cli(&["INCR", "count"]), "7");
+    let top = stdout(&run(&["top", "--once", "--data", data]));
+    assert!(top.contains("hybster with 3 replicas in 2 pillars"), "{top}");
+    assert!(top.contains("of pillar "), "{top}");
+
+    let port = cluster.port.to_string();
+    let up = ["up", "--detach", "--port", &port, "--data", data];
+    assert!(run(&["down", "--data", data]).status.success());
+    for other in [&["--pillars", "3", "--rotate-leader"][..], &["--pillars", "2"], &[]] {
+        let refused = run(&[&up[..], &durable, other].concat());
+        let said = stderr(&refused);
+        assert!(said.contains("--protocol hybster --f 1 --pillars 2 --rotate-leader"), "{said}");
+    }
+    let config = cluster.data.join("cluster.toml");
+    let right = std::fs::read_to_string(&config).expect("it was made");
+    let (three, unrotated) = (right.replace("pillars = 2", "pillars = 3"), "rotate_leader = false");
+    let unrotated = right.replace("rotate_leader = true", unrotated);
+    for wrong in [three, unrotated] {
+        assert_ne!(wrong, right);
+        std::fs::write(&config, &wrong).expect("it can be written");
+        let keys = cluster.data.join("replica-0");
+        let replica = ["replica", "--config", text(&config), "--id", "0", "--keys", text(&keys)];
+        let refused = run(&replica);
+        let said = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("a group with 2 pillars that begin with different primaries"),
+            "{said}"
+        );
+    }
+    std::fs::write(&config, right).expect("it can be written");
+    let again = run(&[&up[..], &split, &durable].concat());
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert_eq!(cluster.redis_cli(&["INCR", "count"]), "8");
+}
+
+#[test]
+fn what_cannot_be_split_says_what_can() {
+    for (arguments, words) in [
+        (&["up", "--pillars", "2"][..], "minbft cannot be split into pillars; what can: pbft, hyb"),
+        (&["up", "--protocol", "pbft", "--rotate-leader"], "with 1 pillar no leader rotates"),
+        (&["up", "--protocol", "hybster", "--pillars", "9"], "9 is not in 1..=8"),
+        (&["up", "--protocol", "hybster-pillars"], "no protocol \"hybster-pillars\""),
+        (&["sim", "--protocol", "zyzzyva", "--pillars", "2"], "zyzzyva cannot be split"),
+        (&["bench", "protocols", "--protocol", "minbft:2"], "minbft cannot be split"),
+        (&["bench", "wan", "--protocol", "hybster:2"], "measures protocols without pillars only"),
+    ] {
+        let refused = run(arguments);
+        let said = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    let split = LocalCluster::builder().pillars(2, false).start(service);
+    let said = split.err().expect("minbft is not split").to_string();
+    assert!(said.contains("minbft cannot be split"), "{said}");
+}
+
+#[test]
+fn simulations_take_the_number_that_they_are_given() {
+    let with = ["--pillars", "2", "--rotate-leader"];
+    let seeds = ["--seeds", "2", "--requests", "50", "--json"];
+    for protocol in ["hybster", "pbft-pillars"] {
+        let swept = run(&[&["sim", "--protocol", protocol], &seeds[..], &with].concat());
+        assert!(swept.status.success(), "{}", stderr(&swept));
+        let tally = stdout(&swept);
+        assert!(tally.contains("-pillars\""), "{tally}");
+    }
+}
