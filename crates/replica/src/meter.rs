@@ -177,6 +177,10 @@ impl Meter {
     }
 }
 
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,8 +233,4 @@ mod tests {
         });
         assert_eq!(meter.recent.len(), VIEWS_REMEMBERED);
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -206,8 +206,8 @@ impl ConditionArgs {
     }
 }
 
-/// The group of this protocol for so many faults. After the name may stand a colon and into how many
-/// pillars its order is split: `hybster:2`.
+/// The group of this protocol for so many faults. After the name may stand a colon and into how
+/// many pillars its order is split: `hybster:2`.
 pub fn replicated(protocol: &str, f: usize) -> Outcome<System> {
     let (name, pillars) = match protocol.split_once(':') {
         Some((name, pillars)) => (name, Some(pillars)),

@@ -268,7 +268,7 @@ fn what_cannot_be_split_says_what_can() {
         assert!(said.contains(words), "{said}");
     }
     let split = LocalCluster::builder().pillars(2, false).start(service);
-    let said = split.err().expect("minbft is not split").to_string();
+    let said = split.expect_err("minbft is not split").to_string();
     assert!(said.contains("minbft cannot be split"), "{said}");
 }
 

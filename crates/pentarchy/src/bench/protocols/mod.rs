@@ -42,8 +42,8 @@ const PIPELINED_CLIENTS: usize = 8;
     `bench compare` reads it.\nExit code 1 if something failed or was interrupted; what was \
     measured until then is printed.")]
 pub struct ProtocolsArgs {
-    /// The protocols to measure, with a number of pillars behind a colon if there are to be several,
-    /// like hybster:2 [default: all on which a service may run, without pillars]
+    /// The protocols to measure, with a number of pillars behind a colon if there are to be
+    /// several, like hybster:2 [default: all on which a service may run, without pillars]
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pub protocol: Vec<String>,
     /// Faulty replicas to tolerate

@@ -1,5 +1,6 @@
 //! `sim`: a protocol under simulated faults, one run per seed.
 
+pub mod args;
 mod explain;
 #[cfg(feature = "mutants")]
 mod museum;
@@ -9,9 +10,9 @@ pub mod replay;
 mod strategies;
 mod tally;
 
-use super::args::{SimArgs, SimCommand, WorldArgs};
 use super::failure::{Failure, Outcome};
 use super::{complain, explore, say};
+use args::{SimArgs, SimCommand, WorldArgs};
 use indicatif::{ProgressBar, ProgressStyle};
 use pentarchy::protocols;
 use pentarchy_core::ids::ClientId;

@@ -1,6 +1,6 @@
 //! `sim replay`: one run, told and drawn.
 
-use super::super::args::WorldArgs;
+use super::args::WorldArgs;
 use super::explain::{self, Picture};
 use super::{factories, in_pillars, schedule};
 use crate::cli::args::parse_seed;
