@@ -10,6 +10,7 @@ use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::ReplicaCore;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::membership::Lane;
 use pentarchy_core::protocol::{Memory, Setup};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Reader, Wire, Writer};
@@ -41,10 +42,13 @@ thread_local! {
 fn cores() -> Vec<Box<dyn ReplicaCore>> {
     let start = |entry: &pentarchy_protocols::Entry| {
         let n = entry.rules.replicas(1);
-        let membership = Arc::new(membership(group::SEED, n, usize::from(n > 1)));
+        let mut membership = membership(group::SEED, n, usize::from(n > 1));
+        if entry.rules.pillars {
+            membership.lane = Lane { pillars: 3, rotates: true, pillar: None };
+        }
         let setup = Setup {
             me: ReplicaId(0),
-            membership,
+            membership: Arc::new(membership),
             fetch: None,
             memory: Memory::Volatile,
             tuning: group::TUNING,

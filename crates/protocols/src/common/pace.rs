@@ -264,7 +264,7 @@ mod tests {
         ClientId([name; 32])
     }
 
-    /// What came of windows in each of which filling a slot took so long, and so much else was done.
+    /// What came of windows in each of which filling a slot took so long, with so much else done.
     fn filling(took: u64, beside: u64) -> Opinion {
         let (mut pace, mut now) = (Pace::new(4, 1), 10_000);
         let mut opinion = Opinion::Content;

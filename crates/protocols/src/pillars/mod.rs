@@ -7,7 +7,7 @@
 //! is a whole core ([`Pillar`]) with a trusted counter, views, checkpoints and a window of its own,
 //! and shares no state with the others. Slot `k` of all pillars together is *row* `k`; execution
 //! goes through row after row, in each from the first pillar to the last ([`merge`]).
-//! `docs/protocols/hybster.md` has the argument.
+//! `docs/protocols/pillars.md` has the argument.
 //!
 //! # Messages
 //! Those of the pillar's protocol, followed by the number of the pillar. What they say is bound to

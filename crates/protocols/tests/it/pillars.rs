@@ -1,4 +1,4 @@
-//! What counts in one pillar counts in no other (H8 of `docs/protocols/hybster.md`).
+//! What counts in one pillar counts in no other (H8 of `docs/protocols/pillars.md`).
 
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag};
