@@ -1,11 +1,13 @@
 //! Groups whose order is split into pillars, over real sockets.
 
-use crate::support::{Cluster, PATIENCE, eventually, run, stderr, stdout, text};
-use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
+use crate::support::{Cluster, PATIENCE, eventually, pentarchy, run, stderr, stdout, text};
+use pentarchy::services::kv::{Command as Words, Kv, STATE_BYTES_DEFAULT};
 use pentarchy::{Client, KeyPair, LocalCluster, Service, StatusReport};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 const PILLARS: u8 = 2;
 
@@ -14,7 +16,7 @@ fn service() -> Box<dyn Service> {
 }
 
 fn call(client: &Client, words: &[&str]) -> Vec<u8> {
-    let pending = client.submit(Command::new(words).to_operation());
+    let pending = client.submit(Words::new(words).to_operation());
     pending.wait_timeout(PATIENCE).expect("the group answers").to_vec()
 }
 
@@ -188,6 +190,18 @@ fn clients_ask_the_primary_of_their_pillar() {
     }
 }
 
+/// What a process says that does not start, and its exit code. One that starts is stopped.
+fn ends(mut process: Command) -> (Option<i32>, String) {
+    let mut child = process.stderr(Stdio::piped()).spawn().expect("it starts");
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().expect("it can be waited for").is_none() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    let output = child.wait_with_output().expect("it has ended");
+    (output.status.code(), stderr(&output))
+}
+
 #[test]
 fn the_command_line_splits_hybster_and_shows_each_pillar() {
     let split = ["--pillars", "2", "--rotate-leader", "--counter", "process"];
@@ -237,9 +251,8 @@ fn the_command_line_splits_hybster_and_shows_each_pillar() {
         std::fs::write(&config, &wrong).expect("it can be written");
         let keys = cluster.data.join("replica-0");
         let replica = ["replica", "--config", text(&config), "--id", "0", "--keys", text(&keys)];
-        let refused = run(&replica);
-        let said = stderr(&refused);
-        assert_eq!(refused.status.code(), Some(2), "{said}");
+        let (code, said) = ends(pentarchy(&replica));
+        assert_eq!(code, Some(2), "{said}");
         assert!(
             said.contains("a group with 2 pillars that begin with different primaries"),
             "{said}"
