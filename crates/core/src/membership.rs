@@ -111,6 +111,17 @@ impl Default for Lane {
     }
 }
 
+/// How an order is split, in words.
+impl core::fmt::Display for Lane {
+    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.pillars {
+            1 => out.write_str("1 pillar")?,
+            pillars => write!(out, "{pillars} pillars")?,
+        }
+        if self.rotates { out.write_str(" that begin with different primaries") } else { Ok(()) }
+    }
+}
+
 /// A membership in which no protocol can be safe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadMembership {

@@ -6,6 +6,7 @@ use crate::generate::{GroupOptions, NewCluster, ReplicaSecrets};
 use crate::node::{self, StartError, Taken, Trusted};
 use crate::protocols;
 use crate::{Client, RequestMode};
+use pentarchy_core::membership::Lane;
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
@@ -62,6 +63,14 @@ impl Builder {
         self
     }
 
+    /// Into how many pillars the order is split, and whether each begins with another primary; 1 by
+    /// default. Not all protocols can be split.
+    #[must_use]
+    pub const fn pillars(mut self, pillars: u8, rotate_leader: bool) -> Self {
+        self.options.lane = Lane { pillars, rotates: rotate_leader, pillar: None };
+        self
+    }
+
     /// How clients convince replicas; signatures by default.
     #[must_use]
     pub const fn request_auth(mut self, mode: RequestMode) -> Self {
@@ -101,7 +110,8 @@ impl Builder {
         self,
         mut service: impl FnMut() -> Box<dyn Service>,
     ) -> Result<LocalCluster, StartError> {
-        let GroupOptions { protocol, f, .. } = &self.options;
+        let GroupOptions { protocol, f, lane, .. } = &self.options;
+        protocols::check_lane(protocol, *lane).map_err(StartError::Pillars)?;
         let n = protocols::replicas_needed(protocol, *f)
             .ok_or_else(|| StartError::Protocol(format!("{protocol} with f = {f}")))?;
         // Bound before any replica starts, so that nobody else can take a port in between.

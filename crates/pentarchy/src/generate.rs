@@ -4,6 +4,7 @@ use crate::config::ReplicaEntry;
 use crate::config::{Admission, ClusterConfig, ConfigError, CounterPlace, Durability, LOG_MIB};
 use crate::files;
 use pentarchy_core::ids::GroupId;
+use pentarchy_core::membership::Lane;
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::verifier::RequestMode;
@@ -17,6 +18,8 @@ pub struct GroupOptions {
     pub protocol: String,
     /// Faults to tolerate.
     pub f: usize,
+    /// How the order is split into pillars.
+    pub lane: Lane,
     /// How clients convince replicas.
     pub request_auth: RequestMode,
     /// What outlives a replica's process.
@@ -37,6 +40,7 @@ impl Default for GroupOptions {
         Self {
             protocol: "minbft".to_owned(),
             f: 1,
+            lane: Lane::default(),
             request_auth: RequestMode::Signature,
             durability: Durability::default(),
             counter: CounterPlace::default(),
@@ -104,6 +108,7 @@ impl NewCluster {
             group: GroupId(group),
             protocol: options.protocol.clone(),
             f: options.f,
+            lane: options.lane,
             request_auth: options.request_auth,
             session_key,
             durability: options.durability,

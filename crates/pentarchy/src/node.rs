@@ -60,6 +60,9 @@ pub enum StartError {
     /// The configuration names a protocol that this program does not have.
     #[error("this program has no protocol {0:?}")]
     Protocol(String),
+    /// The order of the protocol cannot be split like that.
+    #[error("{0}")]
+    Pillars(String),
     /// A secret cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretFileError),
@@ -227,7 +230,8 @@ fn check_session_key(
 }
 
 fn protocol(config: &ClusterConfig) -> Result<&'static Entry, StartError> {
-    protocols::find(&config.protocol).ok_or_else(|| StartError::Protocol(config.protocol.clone()))
+    protocols::in_lane(&config.protocol, config.lane)
+        .ok_or_else(|| StartError::Protocol(config.protocol.clone()))
 }
 
 /// Assembles a replica that listens and does nothing until it is run. `addresses` are those of all
@@ -281,6 +285,7 @@ pub fn replica(
         me,
         addresses,
         listen,
+        protocol: config.protocol.clone(),
         rules: entry.rules,
         epochs: Box::new(epochs),
         service,

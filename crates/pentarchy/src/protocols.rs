@@ -2,7 +2,8 @@
 
 use crate::config::ClusterConfig;
 use pentarchy_core::ids::ClientId;
-use pentarchy_core::limits::REPLICAS_MAX;
+use pentarchy_core::limits::{PILLARS_MAX, REPLICAS_MAX};
+use pentarchy_core::membership::Lane;
 use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::quorum::Quorums;
 use pentarchy_protocols::{ClientStart, Entry, PROTOCOLS};
@@ -14,10 +15,45 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The protocol of this name, also if it is one to measure others against, and no service should
-/// run on it. Not one that is known to be unsafe: that can be simulated, and nothing else.
+/// run on it. Not one that is known to be unsafe: that can be simulated, and nothing else. With its
+/// order split it has no name of its own: see [`in_lane`].
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
-    pentarchy_protocols::find(name).filter(|entry| !entry.in_museum)
+    pentarchy_protocols::find(name).filter(|entry| !entry.in_museum && !entry.rules.pillars)
+}
+
+/// The names of those whose order can be split into pillars.
+pub fn names_in_pillars() -> impl Iterator<Item = &'static str> {
+    names().filter(|name| pentarchy_protocols::in_pillars(name).is_some())
+}
+
+/// The protocol of this name with its order split like this: another core than without, whatever
+/// it is called. `None` if there is none, as [`check_lane`] says.
+#[must_use]
+pub fn in_lane(name: &str, lane: Lane) -> Option<&'static Entry> {
+    let whole = find(name)?;
+    check_lane(name, lane).ok()?;
+    if lane.pillars == 1 { Some(whole) } else { pentarchy_protocols::in_pillars(name) }
+}
+
+/// Whether the order of this protocol can be split like this.
+///
+/// # Errors
+/// Why not, and what could.
+pub fn check_lane(name: &str, lane: Lane) -> Result<(), String> {
+    let Lane { pillars, rotates, .. } = lane;
+    let able: Vec<_> = names_in_pillars().collect();
+    if !(1..=PILLARS_MAX).contains(&pillars) {
+        return Err(format!("{pillars} pillars; 1 to {PILLARS_MAX} work"));
+    }
+    if pillars == 1 && rotates {
+        return Err("with 1 pillar no leader rotates: say 2 or more".to_owned());
+    }
+    if pillars > 1 && !able.contains(&name) {
+        let able = able.join(", ");
+        return Err(format!("{name} cannot be split into pillars; what can: {able}"));
+    }
+    Ok(())
 }
 
 /// How many replicas a protocol needs to tolerate `f` faults. `None` if there is no such protocol,
@@ -54,6 +90,7 @@ pub(crate) fn client_core(config: &ClusterConfig, client: ClientId) -> Box<dyn C
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pentarchy_core::protocol::Rules;
 
     #[test]
     fn what_is_known_to_be_unsafe_cannot_be_run() {
@@ -67,5 +104,29 @@ mod tests {
             assert!(find(name).is_none() && replicas_needed(name, 1).is_none(), "{name}");
             assert!(names().all(|it| it != name), "{name}");
         }
+    }
+
+    #[test]
+    fn what_can_be_split_is_called_by_its_own_name() {
+        let split = |pillars, rotates| Lane { pillars, rotates, pillar: None };
+        let able: Vec<_> = names_in_pillars().collect();
+        let inside = PROTOCOLS.iter().filter(|entry| entry.rules.pillars);
+        assert_eq!(able.len(), inside.clone().count(), "each can be asked for");
+        assert!(inside.map(|entry| entry.rules.name).all(|name| find(name).is_none()));
+        for name in able {
+            for lane in [split(2, false), split(PILLARS_MAX, true)] {
+                let entry = in_lane(name, lane).expect("it can be split");
+                let whole = find(name).expect("it has a name").rules;
+                assert_eq!(Rules { name, pillars: false, ..entry.rules }, whole);
+            }
+            assert!(!in_lane(name, Lane::default()).expect("it need not be").rules.pillars);
+            let bad = [split(0, false), split(PILLARS_MAX + 1, false), split(1, true)];
+            assert!(bad.into_iter().all(|lane| in_lane(name, lane).is_none()));
+        }
+        let refused = check_lane("minbft", split(2, false));
+        assert_eq!(
+            refused.unwrap_err(),
+            "minbft cannot be split into pillars; what can: pbft, hybster"
+        );
     }
 }

@@ -250,6 +250,17 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     PROTOCOLS.iter().find(|entry| entry.rules.name == name)
 }
 
+/// Several of this protocol side by side, if it can be split into pillars.
+#[must_use]
+pub fn in_pillars(name: &str) -> Option<&'static Entry> {
+    let name = match name {
+        "hybster" => <hybster::Hybster as Pillar>::NAME,
+        "pbft" => <pbft::Pbft<false> as Pillar>::NAME,
+        _ => return None,
+    };
+    find(name)
+}
+
 /// The protocol in which a seeded bug of this name is looked for: the one that it names, or else
 /// the first, as what protocols share is the same in all.
 #[must_use]

@@ -137,7 +137,8 @@ impl Clients {
     }
 
     /// Takes out as many replies, or events, as fit one message, with the token of their client.
-    pub fn next_message(&mut self, view: View) -> Option<(usize, ToClient)> {
+    /// Each client is told who is primary for it.
+    pub fn next_message(&mut self, hint: impl Fn(&ClientId) -> View) -> Option<(usize, ToClient)> {
         while let Some(id) = self.answered.front() {
             if let Some(client) = self.clients.get_mut(id)
                 && !client.replies.is_empty()
@@ -147,6 +148,7 @@ impl Clients {
                 let bytes: usize = replies.iter().map(bytes_of).sum();
                 client.bytes -= bytes;
                 self.bytes -= bytes;
+                let view = hint(id);
                 return Some((client.token, ToClient::Replies { view, replies }));
             }
             if let Some(client) = self.clients.get_mut(id)
@@ -156,6 +158,7 @@ impl Clients {
                 let digests: Vec<ResultDigest> = client.digests.drain(..count).collect();
                 client.bytes -= count * DIGEST_BYTES;
                 self.bytes -= count * DIGEST_BYTES;
+                let view = hint(id);
                 return Some((client.token, ToClient::Digests { view, digests }));
             }
             if let Some(client) = self.clients.get_mut(id)
@@ -217,7 +220,7 @@ mod tests {
 
     fn drained(clients: &mut Clients) -> Vec<(usize, usize)> {
         let mut sent = Vec::new();
-        while let Some((token, message)) = clients.next_message(View(0)) {
+        while let Some((token, message)) = clients.next_message(|_| View(0)) {
             let ToClient::Replies { replies, .. } = message else { panic!("{message:?}") };
             sent.push((token, replies.len()));
         }
@@ -238,6 +241,28 @@ mod tests {
     }
 
     #[test]
+    fn each_client_is_told_who_is_primary_for_it() {
+        let mut clients = Clients::new(HostLimits::default());
+        let ids = [ClientId([1; 32]), ClientId([2; 32])];
+        for (token, id) in ids.iter().enumerate() {
+            clients.up(*id, token, 0);
+            assert_eq!(collect(&mut clients, id, 1, 1), 1);
+            let digest = ResultDigest { number: 1, digest: Digest([1; 32]) };
+            assert!(clients.notify_digest(id, digest));
+        }
+        let mut told = Vec::new();
+        while let Some((token, message)) = clients.next_message(|id| View(id.0[0].into())) {
+            match message {
+                ToClient::Replies { view, .. } | ToClient::Digests { view, .. } => {
+                    told.push((token, view.0));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(told, [(0, 1), (0, 1), (1, 2), (1, 2)]);
+    }
+
+    #[test]
     fn a_rounds_digests_leave_behind_the_replies() {
         let (mut clients, id) = (Clients::new(HostLimits::default()), ClientId([1; 32]));
         clients.up(id, 7, 0);
@@ -247,7 +272,7 @@ mod tests {
         }
         assert_eq!(collect(&mut clients, &id, 1, 1), 1);
         let mut sent = Vec::new();
-        while let Some((_, message)) = clients.next_message(View(0)) {
+        while let Some((_, message)) = clients.next_message(|_| View(0)) {
             sent.push(match message {
                 ToClient::Replies { replies, .. } => (replies.len(), 0),
                 ToClient::Digests { digests, .. } => (0, digests.len()),
@@ -269,7 +294,7 @@ mod tests {
         (7..9).for_each(|number| tell(number, 600 << 10));
         assert_eq!(collect(&mut clients, &id, 2, 1), 2);
         let mut sent = Vec::new();
-        while let Some((_, message)) = clients.next_message(View(0)) {
+        while let Some((_, message)) = clients.next_message(|_| View(0)) {
             sent.push(match message {
                 ToClient::Replies { replies, .. } => (0, replies.len()),
                 ToClient::Events { oldest: 0, first, events } => (first, events.len()),

@@ -76,6 +76,8 @@ pub struct ReplicaConfig {
     pub addresses: Vec<SocketAddr>,
     /// Where this one does.
     pub listen: Listen,
+    /// What users call the protocol.
+    pub protocol: String,
     /// The protocol's rules.
     pub rules: Rules,
     /// The protocol's cores.

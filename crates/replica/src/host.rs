@@ -12,12 +12,12 @@ use crate::network::{Network, Sender};
 use crate::peers::Peers;
 use crate::readiness::Settling;
 use crate::spooling::Spooling;
-use crate::status::{CatchUp, CostReport, Fill, StatusReport, allocations, usage};
+use crate::status::{CatchUp, CostReport, Fill, PillarReport, StatusReport, allocations, usage};
 use crate::unit::{Unit, UnitParts};
 use crate::watch::Watch;
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEvent;
-use pentarchy_core::ids::{ReplicaId, View};
+use pentarchy_core::ids::{ClientId, ReplicaId, View};
 use pentarchy_core::limits::{CLIENTS_MAX, WINDOW_SLOTS};
 use pentarchy_core::membership::Life;
 use pentarchy_core::ports::client::ToClient;
@@ -51,6 +51,7 @@ pub struct Replica {
     admission: Admission,
     clock: Clock,
     me: ReplicaId,
+    protocol: String,
     life: Life,
     faults: Option<FaultSwitch>,
     /// Of its trusted counter, if that is another one than this.
@@ -117,6 +118,7 @@ impl Replica {
             admission: Admission::default(),
             clock: Clock::default(),
             me,
+            protocol: config.protocol,
             life,
             faults: None,
             counter_process: None,
@@ -210,7 +212,8 @@ impl Replica {
         self.unit.set_now(now_ms);
         self.misbehave(now_ms);
         if !std::mem::replace(&mut self.started, true) {
-            info!(protocol = self.unit.core.rules().name, "started");
+            let lane = self.unit.succession.epochs.membership().lane;
+            info!(protocol = self.protocol, pillars = lane.pillars, "started");
             self.unit.start(&mut self.network)?;
         }
         self.unit.ask_before_resuming(&mut self.network)?;
@@ -315,10 +318,14 @@ impl Replica {
         let look = self.look(&status, now_ms);
         self.approach.look(look);
         // The client takes it modulo the group's size.
-        self.network.send_replies(View(u64::from(status.primary.0)), now_ms);
-        if let Some(change) = self.unit.meter.observe(&status, now_ms) {
-            let slot = status.committed.0;
-            warn!(view = change.view, slot, reason = change.reason, "view change begins");
+        let (primary, core) = (View(u64::from(status.primary.0)), &self.unit.core);
+        let is_split = core.rules().pillars;
+        let hint = |client: &ClientId| if is_split { core.hint(client) } else { primary };
+        self.network.send_replies(hint, now_ms);
+        let pillars = || core.statuses();
+        for change in self.unit.meter.observe(&status, pillars, now_ms) {
+            let (slot, pillar) = (status.committed.0, change.pillar);
+            warn!(pillar, view = change.view, slot, reason = change.reason, "view change begins");
         }
         let asked = self.admission.take_asked_status();
         if !asked.is_empty() {
@@ -347,6 +354,8 @@ impl Replica {
         match core.phase {
             "joining" => "joining",
             _ if core.primary == self.me => "primary",
+            // With several pillars that primary is one of several.
+            _ if self.unit.core.statuses().iter().any(|it| it.primary == self.me) => "primary",
             _ => "backup",
         }
     }
@@ -378,7 +387,9 @@ impl Replica {
             recent_view_changes: meter.recent.iter().cloned().collect(),
             spreads: meter.spreads.clone(),
             pid: std::process::id(),
-            protocol: self.unit.core.rules().name,
+            protocol: self.protocol.clone(),
+            rotate_leader: membership.lane.rotates,
+            pillars: self.pillars(),
             group: hex(&membership.group.0),
             epoch: membership.epoch.0,
             incarnation: self.life.incarnation.0,
@@ -416,14 +427,28 @@ impl Replica {
         }
     }
 
+    /// How each pillar is, if there are several.
+    fn pillars(&self) -> Vec<PillarReport> {
+        let report = |it: Status| PillarReport {
+            view: it.view.0,
+            primary: it.primary.0,
+            phase: it.phase,
+            committed: it.committed.0,
+            stable: it.stable.0,
+            waiting: it.waiting,
+        };
+        self.unit.core.statuses().into_iter().map(report).collect()
+    }
+
     /// How full everything is that has a bound.
     fn queues(&self, waiting: usize, window: u64) -> BTreeMap<&'static str, Fill> {
         let (network, limits) = (&self.network, self.network.limits());
+        let pillars = u64::from(self.unit.succession.epochs.membership().lane.pillars);
         let fill = |used: usize, limit: usize| Fill { used: used as u64, limit: limit as u64 };
         let peer = self.peer_queues().into_values().max().unwrap_or(0) as usize;
         BTreeMap::from([
             ("waiting_envelopes", fill(waiting, limits.waiting_max)),
-            ("window_slots", Fill { used: window, limit: WINDOW_SLOTS }),
+            ("window_slots", Fill { used: window, limit: pillars * WINDOW_SLOTS }),
             ("peer_send_bytes", fill(peer, limits.peer_queue_bytes)),
             (
                 "clients_send_bytes",

@@ -7,7 +7,7 @@
 use crate::histogram::Histogram;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Millis, View};
+use pentarchy_core::ids::Millis;
 use pentarchy_core::protocol::Status;
 use pentarchy_core::request::Envelope;
 use serde::Serialize;
@@ -49,6 +49,8 @@ pub struct Spreads {
 /// A view change that began.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct ViewChange {
+    /// In which pillar, if there are several.
+    pub pillar: Option<u8>,
     /// The view that is wanted.
     pub view: u64,
     /// Why.
@@ -70,8 +72,10 @@ pub(crate) struct Meter {
     pub recent: VecDeque<ViewChange>,
     /// The clock that proposals carry, as of this round.
     now: Millis,
-    /// How many view changes the core has counted.
+    /// How many view changes the core has counted, in all.
     seen: u64,
+    /// Those of each pillar.
+    seen_in: Vec<u64>,
     sample: Option<Sample>,
 }
 
@@ -136,26 +140,97 @@ impl Meter {
         }
     }
 
-    /// Compares where the core stands with the last time. Gives the view change that has begun
-    /// since then.
-    pub fn observe(&mut self, status: &Status, uptime_ms: u64) -> Option<&ViewChange> {
-        // The core of another epoch counts from 0.
-        let seen = if status.view_changes < self.seen { 0 } else { self.seen };
-        let begun = status.view_changes - seen;
-        self.seen = status.view_changes;
-        if begun == 0 {
-            return None;
+    /// Compares where the core stands with the last time. Gives the view changes that have begun
+    /// since then, at most one of each pillar. `pillars` is asked for only if there are any.
+    pub fn observe(
+        &mut self,
+        status: &Status,
+        pillars: impl FnOnce() -> Vec<Status>,
+        uptime_ms: u64,
+    ) -> Vec<ViewChange> {
+        let before = std::mem::replace(&mut self.seen, status.view_changes);
+        if before == status.view_changes {
+            return Vec::new();
         }
-        *self.view_changes.entry(status.reason).or_default() += begun;
-        let View(view) = status.view;
-        if self.recent.len() == VIEWS_REMEMBERED {
-            self.recent.pop_front();
+        let pillars = pillars();
+        let all = match pillars.as_slice() {
+            [] => vec![(None, status)],
+            pillars => (0..).map(Some).zip(pillars).collect(),
+        };
+        self.seen_in.resize(all.len(), before);
+        let mut changes = Vec::new();
+        for ((pillar, status), seen) in all.into_iter().zip(&mut self.seen_in) {
+            let before = std::mem::replace(seen, status.view_changes);
+            // The core of another epoch counts from 0.
+            let before = if status.view_changes < before { 0 } else { before };
+            if status.view_changes > before {
+                *self.view_changes.entry(status.reason).or_default() +=
+                    status.view_changes - before;
+                let (view, reason) = (status.view.0, status.reason);
+                changes.push(ViewChange { pillar, view, reason, uptime_ms });
+            }
         }
-        self.recent.push_back(ViewChange { view, reason: status.reason, uptime_ms });
-        self.recent.back()
+        self.recent.extend(changes.iter().cloned());
+        let forgotten = self.recent.len().saturating_sub(VIEWS_REMEMBERED);
+        self.recent.drain(..forgotten);
+        changes
     }
 }
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::ids::{ReplicaId, Slot, View};
+
+    fn status(view: u64, view_changes: u64, reason: &'static str) -> Status {
+        Status {
+            view: View(view),
+            primary: ReplicaId(0),
+            phase: "normal",
+            committed: Slot(0),
+            stable: Slot(0),
+            peers_committed: Slot(0),
+            waiting: 0,
+            view_changes,
+            reason,
+        }
+    }
+
+    fn told(changes: &[ViewChange]) -> Vec<(Option<u8>, u64, &'static str)> {
+        changes.iter().map(|it| (it.pillar, it.view, it.reason)).collect()
+    }
+
+    #[test]
+    fn view_changes_are_told_once() {
+        let mut meter = Meter::default();
+        let mut observe = |status| told(&meter.observe(&status, Vec::new, 7));
+        assert_eq!(observe(status(0, 0, "")), []);
+        assert_eq!(observe(status(2, 2, "late")), [(None, 2, "late")]);
+        assert_eq!(observe(status(2, 2, "late")), []);
+        assert_eq!(observe(status(1, 1, "slow")), [(None, 1, "slow")], "of another epoch");
+        assert_eq!(meter.view_changes, BTreeMap::from([("late", 2), ("slow", 1)]));
+    }
+
+    #[test]
+    fn view_changes_of_each_pillar_are_told_as_such() {
+        let mut meter = Meter::default();
+        let mut observe = |pillars: [Status; 2]| {
+            let all = pillars.iter().map(|it| it.view_changes).sum();
+            told(&meter.observe(&status(0, all, ""), || pillars.to_vec(), 7))
+        };
+        assert_eq!(observe([status(0, 0, ""), status(1, 1, "late")]), [(Some(1), 1, "late")]);
+        assert_eq!(observe([status(0, 0, ""), status(1, 1, "late")]), []);
+        let both = observe([status(1, 1, "slow"), status(3, 3, "late")]);
+        assert_eq!(both, [(Some(0), 1, "slow"), (Some(1), 3, "late")]);
+        assert_eq!(meter.view_changes, BTreeMap::from([("late", 3), ("slow", 1)]));
+        (0..9).for_each(|view| {
+            let pillars = || vec![status(0, 1, ""), status(view, 4 + view, "")];
+            meter.observe(&status(0, 5 + view, ""), pillars, 7);
+        });
+        assert_eq!(meter.recent.len(), VIEWS_REMEMBERED);
+    }
 }

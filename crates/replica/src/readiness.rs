@@ -4,7 +4,8 @@ use crate::status::StatusReport;
 use pentarchy_core::limits::CHECKPOINT_SLOTS;
 
 /// A replica that has executed this much less than `f + 1` others is not level: more than what lies
-/// in flight between replicas that keep up, and enough for a checkpoint.
+/// in flight between replicas that keep up, and enough for a checkpoint. Of so many slots in each
+/// pillar.
 pub const LEVEL_SLOTS: u64 = CHECKPOINT_SLOTS;
 
 /// A loop that did not turn for so many milliseconds has stalled.
@@ -70,12 +71,13 @@ impl StatusReport {
             let why = "its log is full: it says nothing until a checkpoint is stable";
             reasons.push(why.to_owned());
         }
-        if self.behind >= LEVEL_SLOTS {
+        let level_slots = LEVEL_SLOTS * self.pillars.len().max(1) as u64;
+        if self.behind >= level_slots {
             let (behind, executed) = (self.behind, self.executed);
             reasons.push(format!("{behind} slots behind the group, executed {executed}"));
         }
         let undone = self.committed.saturating_sub(self.executed);
-        if undone >= LEVEL_SLOTS {
+        if undone >= level_slots {
             reasons.push(format!("{undone} committed slots are not executed yet"));
         }
         reasons

@@ -25,7 +25,11 @@ pub struct StatusReport {
     /// Its process.
     pub pid: u32,
     /// The protocol's name.
-    pub protocol: &'static str,
+    pub protocol: String,
+    /// Whether each pillar began with another primary.
+    pub rotate_leader: bool,
+    /// How each pillar is; none if the order is not split.
+    pub pillars: Vec<PillarReport>,
     /// The group's name in hexadecimal digits.
     pub group: String,
     /// Number of the membership.
@@ -36,11 +40,11 @@ pub struct StatusReport {
     pub counter_process: Option<u32>,
     /// How it misbehaves on command; none if it does not.
     pub fault: Option<String>,
-    /// The view it is in or wants to enter.
+    /// The view it is in or wants to enter; of several pillars the lowest one.
     pub view: u64,
     /// The primary of that view.
     pub primary: u16,
-    /// `primary`, `backup`, or `joining` before the group has admitted it.
+    /// `primary` if it leads any pillar, `backup`, or `joining` before the group has admitted it.
     pub role: &'static str,
     /// What the core is doing.
     pub phase: &'static str,
@@ -122,6 +126,23 @@ pub struct StatusReport {
     pub peak_rss_kib: u64,
     /// Time since the replica was started, in milliseconds.
     pub uptime_ms: u64,
+}
+
+/// How one of a replica's pillars is. Slots are those of the whole order.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PillarReport {
+    /// The view it is in or wants to enter.
+    pub view: u64,
+    /// The primary of that view.
+    pub primary: u16,
+    /// What it is doing.
+    pub phase: &'static str,
+    /// Its last slot up to which it has decided all of its own.
+    pub committed: u64,
+    /// Its last stable checkpoint.
+    pub stable: u64,
+    /// Envelopes that wait in it to be ordered.
+    pub waiting: usize,
 }
 
 /// What a replica keeps across a crash, and how its disk is doing.

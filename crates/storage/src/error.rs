@@ -37,12 +37,12 @@ pub enum StorageError {
         /// Whose it is.
         what: String,
     },
-    /// The log is of an order that was split otherwise.
-    Pillars {
-        /// Into what, by the log.
-        kept: Lane,
-        /// Into what, as configured.
-        configured: Lane,
+    /// What is kept is of a group that splits its order otherwise than the one that is configured.
+    Split {
+        /// How that group does.
+        found: Lane,
+        /// How it is configured.
+        asked: Lane,
     },
     /// The file has a format that this program does not know.
     Version {
@@ -85,13 +85,6 @@ impl From<DiskError> for StorageError {
     }
 }
 
-/// A lane in words.
-fn split(lane: Lane) -> String {
-    let pillars = if lane.pillars == 1 { "pillar" } else { "pillars" };
-    let rotates = if lane.rotates { " with rotating leaders" } else { "" };
-    format!("{} {pillars}{rotates}", lane.pillars)
-}
-
 const ANEW: &str = "Keep the folder for inspection, and start this replica with an empty one: it \
     comes back as a new life and fetches the group's state";
 
@@ -126,12 +119,10 @@ impl fmt::Display for StorageError {
             Self::Foreign { file, what } => {
                 write!(f, "{file} is not this replica's: {what}. Check which folder is configured")
             }
-            Self::Pillars { kept, configured } => write!(
+            Self::Split { found, asked } => write!(
                 f,
-                "the log is of {}, and configured is {}. Start this replica as it was configured \
-                 when its log began; to change that, the whole group begins anew",
-                split(*kept),
-                split(*configured)
+                "the log is that of a group with {found}, and the configuration says {asked}. \
+                 Configure what the whole group was begun with (pillars, rotate_leader)"
             ),
             Self::Version { file, found, known } => write!(
                 f,

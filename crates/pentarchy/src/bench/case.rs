@@ -5,6 +5,7 @@ use clap::ValueEnum;
 use pentarchy::RequestMode;
 use pentarchy::config::{Durability, request_mode_name};
 use pentarchy::limits::{CLIENT_WINDOW, OPERATION_BYTES_MAX};
+use pentarchy_core::membership::Lane;
 use pentarchy_services::null::Null;
 use std::fmt;
 use std::str::FromStr;
@@ -239,8 +240,11 @@ impl fmt::Display for Case {
 /// What is measured under a case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct System {
-    /// The protocol's name.
+    /// The protocol as it is asked for: its name, and after a colon its pillars if there are
+    /// several.
     pub protocol: String,
+    /// How its order is split.
+    pub lane: Lane,
     /// Faults tolerated.
     pub f: usize,
     /// Replicas.
@@ -253,7 +257,12 @@ pub const BASELINE: &str = "unreplicated";
 impl System {
     /// One server, to which everything else is compared.
     pub fn baseline() -> Self {
-        Self { protocol: BASELINE.to_owned(), f: 0, n: 1 }
+        Self { protocol: BASELINE.to_owned(), lane: Lane::default(), f: 0, n: 1 }
+    }
+
+    /// The protocol's name.
+    pub fn name(&self) -> &str {
+        self.protocol.split(':').next().unwrap_or_default()
     }
 
     /// Whether this is [`Self::baseline`].

@@ -11,6 +11,7 @@ use pentarchy::config::Durability;
 use pentarchy::limits::{OPERATION_BYTES_MAX, REPLICAS_MAX};
 use pentarchy::protocols;
 use pentarchy::services::kv::STATE_BYTES_DEFAULT;
+use pentarchy_core::membership::Lane;
 use std::thread::available_parallelism;
 
 /// Up to so many clients each have threads of their own, unless it is said otherwise.
@@ -25,7 +26,7 @@ const VALUES_BYTES_MAX: usize = (STATE_BYTES_DEFAULT / 2) as usize;
 /// What is measured, and under which conditions. Of lists every combination.
 #[derive(Args)]
 pub struct ConditionArgs {
-    /// The protocol to measure
+    /// The protocol to measure; with a number of pillars behind a colon if there are to be several
     #[arg(long, default_value = "minbft", value_name = "NAME")]
     pub protocol: String,
     /// Faulty replicas to tolerate
@@ -205,17 +206,38 @@ impl ConditionArgs {
     }
 }
 
-/// The group of this protocol for so many faults.
+/// The group of this protocol for so many faults. After the name may stand a colon and into how
+/// many pillars its order is split: `hybster:2`.
 pub fn replicated(protocol: &str, f: usize) -> Outcome<System> {
-    if protocols::find(protocol).is_none() {
+    let (name, pillars) = match protocol.split_once(':') {
+        Some((name, pillars)) => (name, Some(pillars)),
+        None => (protocol, None),
+    };
+    if protocols::find(name).is_none() {
         let known: Vec<_> = protocols::names().chain([BASELINE]).collect();
         let known = known.join(", ");
-        return Err(Failure::Usage(format!("no protocol {protocol:?}; there is: {known}")));
+        return Err(Failure::Usage(format!("no protocol {name:?}; there is: {known}")));
     }
-    let n = protocols::replicas_needed(protocol, f).ok_or_else(|| {
+    let n = protocols::replicas_needed(name, f).ok_or_else(|| {
         Failure::Usage(format!("f = {f} is out of range: at least 1, and {REPLICAS_MAX} replicas"))
     })?;
-    Ok(System { protocol: protocol.to_owned(), f, n })
+    let pillars = pillars.map_or(Ok(1), |pillars| {
+        let what = || Failure::Usage(format!("{protocol:?}: write NAME:PILLARS, like hybster:2"));
+        pillars.parse().map_err(|_| what())
+    })?;
+    let lane = Lane { pillars, ..Lane::default() };
+    protocols::check_lane(name, lane).map_err(Failure::Usage)?;
+    let protocol = if pillars > 1 { format!("{name}:{pillars}") } else { name.to_owned() };
+    Ok(System { protocol, lane, f, n })
+}
+
+/// The same where nothing but whole orders can be measured.
+pub fn unsplit(protocol: &str, f: usize) -> Outcome<System> {
+    let system = replicated(protocol, f)?;
+    if system.lane == Lane::default() {
+        return Ok(system);
+    }
+    Err(Failure::Usage(format!("{protocol}: this measures protocols without pillars only")))
 }
 
 /// Who drives clients with so many keys, unless it is said.

@@ -36,8 +36,9 @@ impl Group {
         let ports = replica_ports(system.n)?;
         let addresses: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let options = GroupOptions {
-            protocol: system.protocol.clone(),
+            protocol: system.name().to_owned(),
             f: system.f,
+            lane: system.lane,
             request_auth: case.request_auth,
             durability: case.durability,
             ..GroupOptions::default()

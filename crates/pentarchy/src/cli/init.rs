@@ -98,6 +98,8 @@ pub fn replicas_needed(group: &GroupArgs) -> Outcome<usize> {
             group.protocol
         )));
     }
+    protocols::check_lane(&group.protocol, group.lane())
+        .map_err(|why| Failure::Usage(format!("--pillars: {why}")))?;
     protocols::replicas_needed(&group.protocol, group.f).ok_or_else(|| {
         let max = pentarchy::limits::REPLICAS_MAX;
         Failure::Usage(format!("f = {} is out of range: at least 1, and {max} replicas", group.f))
@@ -109,6 +111,7 @@ pub fn group_options(group: &GroupArgs) -> GroupOptions {
     GroupOptions {
         protocol: group.protocol.clone(),
         f: group.f,
+        lane: group.lane(),
         request_auth: group.request_auth.into(),
         ..GroupOptions::default()
     }

@@ -15,6 +15,7 @@ use super::{complain, say};
 use pentarchy::RequestMode;
 use pentarchy::config::{ClusterConfig, CounterPlace, Durability, request_mode_name};
 use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
+use pentarchy_core::membership::Lane;
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -121,6 +122,8 @@ fn in_background(args: &UpArgs) -> Outcome<Child> {
         .arg("up")
         .args(["--background", "--protocol", &args.group.protocol])
         .args(["--f", &args.group.f.to_string(), "--port", &args.port.to_string()])
+        .args(["--pillars", &args.group.pillars.to_string()])
+        .args(args.group.rotate_leader.then_some("--rotate-leader"))
         .args(["--timeout", &args.timeout.to_string()])
         .args(["--log-format", args.log_format.name()])
         .args(["--durability", Durability::from(args.durability).name()])
@@ -165,19 +168,29 @@ fn kept(args: &UpArgs) -> Outcome<Option<ClusterConfig>> {
     if config.durability != Durability::Sync {
         return Ok(None);
     }
-    let GroupArgs { protocol, f, request_auth } = &args.group;
-    let auth = RequestMode::from(*request_auth);
-    if (&config.protocol, &config.f, config.request_auth) != (protocol, f, auth) {
-        let mode = request_mode_name(config.request_auth);
+    let GroupArgs { protocol, f, request_auth, .. } = &args.group;
+    let asked = (protocol, f, args.group.lane(), RequestMode::from(*request_auth));
+    if (&config.protocol, &config.f, config.lane, config.request_auth) != asked {
         return Err(Failure::Usage(format!(
-            "{} holds the state of a cluster with --protocol {} --f {} --request-auth {mode}: say \
+            "{} holds the state of a cluster with --protocol {} --f {}{} --request-auth {}: say \
              the same, or name another folder with --data",
             args.data.display(),
             config.protocol,
             config.f,
+            split(config.lane),
+            request_mode_name(config.request_auth),
         )));
     }
     Ok(Some(config))
+}
+
+/// How a cluster is told to split its order, if it is.
+fn split(lane: Lane) -> String {
+    let rotates = if lane.rotates { " --rotate-leader" } else { "" };
+    match lane.pillars {
+        1 => String::new(),
+        pillars => format!(" --pillars {pillars}{rotates}"),
+    }
 }
 
 /// Runs the cluster until a signal says to stop.

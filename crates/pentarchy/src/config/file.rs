@@ -13,6 +13,10 @@ pub struct File {
     pub protocol: Spanned<String>,
     pub f: Spanned<usize>,
     #[serde(default)]
+    pub pillars: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub rotate_leader: Option<Spanned<bool>>,
+    #[serde(default)]
     pub request_auth: Option<Spanned<String>>,
     #[serde(default)]
     pub session_key: Option<Spanned<String>>,

@@ -10,7 +10,7 @@ pub use error::ConfigError;
 pub use parse::check_address;
 
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Base, Lane, Member, Membership};
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
 use std::path::Path;
@@ -39,6 +39,8 @@ pub struct ClusterConfig {
     pub protocol: String,
     /// Faulty replicas that are tolerated.
     pub f: usize,
+    /// How the order is split into pillars, each with views of its own; not at all by default.
+    pub lane: Lane,
     /// How clients convince replicas.
     pub request_auth: RequestMode,
     /// The public key of the replicas' trusted devices, with which clients agree on keys. There if
@@ -166,7 +168,7 @@ impl ClusterConfig {
             f: self.f,
             members,
             base: Base::default(),
-            lane: Default::default(),
+            lane: self.lane,
         }
     }
 }

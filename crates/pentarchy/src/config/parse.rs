@@ -7,6 +7,7 @@ use super::{
 use super::{LOG_MIB, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
 use pentarchy_core::limits::{CLIENTS_MAX, REPLICAS_MAX};
+use pentarchy_core::membership::Lane;
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
 use std::collections::BTreeSet;
@@ -80,6 +81,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
     let f = *file.f.get_ref();
     let protocol = protocol(&file.protocol)?;
     check_size(&file)?;
+    let lane = lane(&file)?;
     let request_auth = request_auth(&file)?;
     let session_key = session_key(request_auth, &file)?;
     let durability = durability(file.durability.as_ref())?;
@@ -89,6 +91,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
         group,
         protocol,
         f,
+        lane,
         request_auth,
         session_key,
         durability,
@@ -107,6 +110,21 @@ fn protocol(name: &Spanned<String>) -> Checked<String> {
     }
     let known: Vec<_> = crate::protocols::names().collect();
     complain(name, format!("no protocol {:?}; there is: {}", name.get_ref(), known.join(", ")))
+}
+
+/// How the order is split; of an older file not at all.
+fn lane(file: &File) -> Checked<Lane> {
+    let pillars = file.pillars.as_ref().map_or(1, |pillars| *pillars.get_ref());
+    let rotates = file.rotate_leader.as_ref().is_some_and(|rotates| *rotates.get_ref());
+    // No number above what fits works either.
+    let lane = Lane { pillars: pillars.try_into().unwrap_or(u8::MAX), rotates, pillar: None };
+    let checked = crate::protocols::check_lane(file.protocol.get_ref(), lane);
+    let pillars = file.pillars.as_ref().map(Spanned::span);
+    let span = pillars.or_else(|| file.rotate_leader.as_ref().map(Spanned::span));
+    match (checked, span) {
+        (Err(message), Some(span)) => Err(Complaint(span, message)),
+        _ => Ok(lane),
+    }
 }
 
 fn check_size(file: &File) -> Checked<()> {

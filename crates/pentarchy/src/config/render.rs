@@ -1,6 +1,7 @@
 //! [`ClusterConfig`] to a commented `cluster.toml`.
 
 use super::{Admission, ClusterConfig, FORMAT, request_mode_name};
+use pentarchy_core::limits::PILLARS_MAX;
 use std::fmt::Write as _;
 
 impl ClusterConfig {
@@ -25,7 +26,8 @@ impl ClusterConfig {
         format!(
             "\
 # A Pentarchy cluster. Every replica, gateway and client of it reads this same file. It holds no
-# secret. All replicas must have the same group, protocol, f and [[replica]] tables.
+# secret. All replicas must have the same group, protocol, f, pillars, rotate_leader and [[replica]]
+# tables.
 
 format = {FORMAT}
 group = \"{group}\"
@@ -34,6 +36,11 @@ group = \"{group}\"
 # PBFT 3f + 1 and no trusted devices.
 protocol = \"{protocol}\"
 f = {f}
+# Into how many pillars hybster and pbft split the order, at most {pillars_max}: agreements side by
+# side, each with its own primary and trusted counters; 1 does not split it. And whether each
+# begins with another primary. A group keeps what it was begun with.
+pillars = {pillars}
+rotate_leader = {rotates}
 
 # How clients convince replicas: \"signature\" (default); \"session\", which is faster, where the
 # trusted devices keep their key secret; or \"mac\", which is as fast and protects only against
@@ -66,6 +73,9 @@ client_retry_ms = {retry}
             group = hex::encode(self.group.0),
             protocol = self.protocol,
             f = self.f,
+            pillars_max = PILLARS_MAX,
+            pillars = self.lane.pillars,
+            rotates = self.lane.rotates,
             auth = request_mode_name(self.request_auth),
             session = self.render_session(),
             durability = self.durability.name(),

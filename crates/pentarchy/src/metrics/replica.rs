@@ -115,6 +115,43 @@ pub const METRICS: &[ReplicaMetric] = &[
         },
     },
     ReplicaMetric {
+        name: "pentarchy_pillar_view",
+        kind: Gauge,
+        help: "The view that each `pillar` is in or wants to enter; only where the order is split.",
+        watch: "Replicas that differ for long in one pillar.",
+        read: |report, samples| {
+            for (pillar, it) in report.pillars.iter().enumerate() {
+                samples.of("pillar", pillar, it.view as f64);
+            }
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_pillar_primary",
+        kind: Gauge,
+        help: "1 if the replica is the primary of that view of the `pillar`, otherwise 0.",
+        watch: "A pillar with no replica or more than one at 1 for long.",
+        read: |report, samples| {
+            for (pillar, it) in report.pillars.iter().enumerate() {
+                samples.of("pillar", pillar, f64::from(it.primary == report.replica));
+            }
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_pillar_slots",
+        kind: Gauge,
+        help: "The last slot of the whole order that each `pillar` has brought to each `stage`: \
+               `committed` or `stable`.",
+        watch: "One pillar that stands still: it holds up all.",
+        read: |report, samples| {
+            for (pillar, it) in report.pillars.iter().enumerate() {
+                for (stage, slot) in [("committed", it.committed), ("stable", it.stable)] {
+                    let labels = vec![("pillar", pillar.to_string()), ("stage", stage.to_owned())];
+                    samples.with(labels, slot as f64);
+                }
+            }
+        },
+    },
+    ReplicaMetric {
         name: "pentarchy_behind_slots",
         kind: Gauge,
         help: "Slots that `f + 1` others committed and this replica has not executed.",

@@ -4,6 +4,7 @@ use crate::support::{run, stderr, stdout, text};
 use pentarchy::RequestMode;
 use pentarchy::config::{Admission, ClusterConfig, CounterPlace};
 use pentarchy::generate::{GroupOptions, NewCluster};
+use pentarchy_core::membership::Lane;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -141,6 +142,36 @@ fn sessions_and_their_key_go_together() {
         assert!(complaint.contains(message), "{complaint}, not {message}");
     }
     assert!(ClusterConfig::parse(Path::new("x"), &good).is_ok());
+}
+
+#[test]
+fn the_order_of_some_protocols_can_be_split() {
+    let hosts = HOSTS.map(str::to_owned);
+    let lane = Lane { pillars: 3, rotates: true, pillar: None };
+    let options = GroupOptions { protocol: "hybster".to_owned(), lane, ..GroupOptions::default() };
+    let good = NewCluster::generate(&hosts, &options).config.render();
+    let read = ClusterConfig::parse(Path::new("x"), &good).expect("as it was written");
+    assert_eq!((read.lane, read.membership().lane), (lane, lane));
+    let (pillars, rotates, of) = ("pillars = 3", "rotate_leader = true", "protocol = \"hybster\"");
+    let cases: [(&str, &str, &str, usize, &str); 6] = [
+        (pillars, "pillars = 9", "pillars = 9", 11, "9 pillars; 1 to 8 work"),
+        (pillars, "pillars = 0", "pillars = 0", 11, "0 pillars; 1 to 8 work"),
+        (pillars, "pillars = 258", "pillars = 258", 11, "255 pillars; 1 to 8 work"),
+        (pillars, "pillars = 1", "pillars = 1", 11, "with 1 pillar no leader rotates"),
+        (pillars, "", rotates, 17, "with 1 pillar no leader rotates"),
+        (of, "protocol = \"minbft\"", pillars, 11, "what can: pbft, hybster"),
+    ];
+    for (from, to, at, column, message) in cases {
+        let text = good.replacen(from, to, 1);
+        let complaint = complaint(&text);
+        let place = format!("cluster.toml:{}:{column}: ", line_of(&text, at));
+        assert!(complaint.starts_with(&place), "{complaint}, not {place}");
+        assert!(complaint.contains(message), "{complaint}, not {message}");
+    }
+    // As groups were written down before there were pillars.
+    let older = good.replacen(pillars, "", 1).replacen(rotates, "", 1);
+    let read = ClusterConfig::parse(Path::new("x"), &older).expect("the default");
+    assert_eq!(read.lane, Lane::default());
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod hosts;
 #[cfg(target_os = "linux")]
 mod large;
 mod netns;
+mod pillars;
 mod power;
 mod redis_py;
 mod rejoin;

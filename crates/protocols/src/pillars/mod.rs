@@ -6,7 +6,7 @@
 //! consensus-oriented parallelisation, there HybsterX and PBFTcop. A replica has `N` pillars. Each
 //! is a whole core ([`Pillar`]) with a trusted counter, views, checkpoints and a window of its own,
 //! and shares no state with the others. Slot `k` of all pillars together is *row* `k`; execution
-//! goes through row after row, in each from the first pillar to the last ([`merge`]).
+//! goes through row after row, in each from the first pillar to the last (`merge.rs`).
 //! `docs/protocols/pillars.md` has the argument.
 //!
 //! # Messages

@@ -340,8 +340,8 @@ impl Network {
     }
 
     /// Queues what was collected for clients.
-    pub fn send_replies(&mut self, view: View, now_ms: u64) {
-        while let Some((token, message)) = self.clients.next_message(view) {
+    pub fn send_replies(&mut self, hint: impl Fn(&ClientId) -> View, now_ms: u64) {
+        while let Some((token, message)) = self.clients.next_message(&hint) {
             self.send_client(token, now_ms, &message);
         }
     }

@@ -132,6 +132,7 @@ impl Cluster {
                 membership: membership.clone(),
                 addresses: addresses.clone(),
                 listen: Listen::Bound(listener),
+                protocol: Follow::RULES.name.to_owned(),
                 rules: Follow::RULES,
                 epochs: Box::new(Following { me, tuning }),
                 service: Box::new(Whole::new(Tally::default())),

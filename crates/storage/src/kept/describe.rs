@@ -8,7 +8,7 @@ use pentarchy_core::counter::{Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::limits::REPLICAS_MAX;
-use pentarchy_core::membership::{Base, Life};
+use pentarchy_core::membership::{Base, Lane, Life};
 use pentarchy_core::wire::{Malformed, Reader, Wire};
 
 /// A record of the log in words.
@@ -61,20 +61,21 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
             let base = Base::decode(&mut from)?;
             let members = from.sequence::<Life>(REPLICAS_MAX)?.len();
             from.option::<pentarchy_core::epochs::Proof>()?;
-            let began = format!("{members} members from {} on", base.slot);
-            let (kind, text) = if kind == EPOCH {
-                ("epoch", began)
-            } else {
-                let (slot, needed) = (Slot::decode(&mut from)?, from.u64()?);
-                ("stable", format!("{slot}, with records from {needed} on; {began}"))
+            let mark = match kind {
+                EPOCH => None,
+                _ => Some((Slot::decode(&mut from)?, from.u64()?)),
             };
-            let lane = entry::open_lane(&mut from)?;
-            let split = if lane.pillars > 1 {
-                format!(", {} pillars", lane.pillars)
-            } else {
-                String::new()
+            let lane = match entry::open_lane(&mut from)? {
+                whole if whole == Lane::default() => String::new(),
+                lane => format!(", {lane}"),
             };
-            (kind, text + &split)
+            let began = format!("{members} members from {} on{lane}", base.slot);
+            match mark {
+                None => ("epoch", began),
+                Some((slot, needed)) => {
+                    ("stable", format!("{slot}, with records from {needed} on; {began}"))
+                }
+            }
         }
         _ => return Err(Malformed),
     };

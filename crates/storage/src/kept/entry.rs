@@ -6,7 +6,7 @@ use pentarchy_core::counter::{Instance, Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::ids::{Epoch, Slot};
-use pentarchy_core::limits::{MESSAGE_BYTES_MAX, REPLICAS_MAX};
+use pentarchy_core::limits::{MESSAGE_BYTES_MAX, PILLARS_MAX, REPLICAS_MAX};
 use pentarchy_core::membership::{Base, Lane, Life, Member, Membership};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::sync::Arc;
@@ -112,24 +112,6 @@ pub fn open_instance(from: &mut Reader<'_>) -> Result<Instance, Malformed> {
     if instance == Instance::FIRST { Err(Malformed) } else { Ok(instance) }
 }
 
-/// Into how many pillars the order is split, if it is.
-fn seal_lane(lane: Lane, to: &mut Writer) {
-    if lane.pillars > 1 {
-        to.u8(lane.pillars);
-        to.u8(u8::from(lane.rotates));
-    }
-}
-
-/// Into how many pillars the order of a log is split.
-pub fn open_lane(from: &mut Reader<'_>) -> Result<Lane, Malformed> {
-    if from.is_empty() {
-        return Ok(Lane::default());
-    }
-    let (pillars, rotates) = (from.u8()?, from.u8()?);
-    let lane = Lane { pillars, rotates: rotates == 1, pillar: None };
-    if pillars < 2 || rotates > 1 { Err(Malformed) } else { Ok(lane) }
-}
-
 /// An epoch, as kind and body of a record: all that may change from one to the next. With a mark,
 /// also that it was reached.
 pub fn seal_epoch(
@@ -142,14 +124,33 @@ pub fn seal_epoch(
     membership.base.encode(&mut to);
     to.sequence(&membership.members.iter().map(Member::life).collect::<Vec<_>>());
     to.option(proof);
-    let Some(Mark { slot, needed }) = mark else {
-        seal_lane(membership.lane, &mut to);
-        return (EPOCH, to.into_vec());
-    };
-    slot.encode(&mut to);
-    to.u64(needed);
+    if let Some(Mark { slot, needed }) = mark {
+        slot.encode(&mut to);
+        to.u64(needed);
+    }
     seal_lane(membership.lane, &mut to);
-    (STABLE, to.into_vec())
+    (if mark.is_some() { STABLE } else { EPOCH }, to.into_vec())
+}
+
+/// Most groups do not split their order: only where it is split, that is said.
+fn seal_lane(lane: Lane, to: &mut Writer) {
+    if lane != Lane::default() {
+        to.u8(lane.pillars);
+        to.u8(lane.rotates.into());
+    }
+}
+
+/// How the order is split.
+pub fn open_lane(from: &mut Reader<'_>) -> Result<Lane, Malformed> {
+    if from.is_empty() {
+        return Ok(Lane::default());
+    }
+    match (from.u8()?, from.u8()?) {
+        (pillars @ 2..=PILLARS_MAX, rotates @ 0..=1) => {
+            Ok(Lane { pillars, rotates: rotates == 1, pillar: None })
+        }
+        _ => Err(Malformed),
+    }
 }
 
 /// A state, as kind and body of a record.
@@ -165,10 +166,11 @@ pub enum Opened {
     /// An encoded [`Delta`].
     State(Bytes),
     Entry(Epoch, Entry),
-    Epoch(Arc<Membership>, Lane, Option<Proof>, Option<Mark>),
+    Epoch(Arc<Membership>, Option<Proof>, Option<Mark>),
 }
 
-/// Opens a record. `first` is the group as it began: members keep their keys.
+/// Opens a record. `first` is the group as it began: members keep their keys. How the order is
+/// split is as the record says.
 pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, Malformed> {
     let mut from = Reader::new(body);
     let epoch = Epoch::decode(&mut from)?;
@@ -198,7 +200,10 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
                 _ => Some(Mark { slot: Slot::decode(&mut from)?, needed: from.u64()? }),
             };
             let lane = open_lane(&mut from)?;
-            Opened::Epoch(membership(first, epoch, base, lives)?, lane, proof, mark)
+            let membership = membership(first, epoch, base, lives)?;
+            let is_other = lane != membership.lane;
+            let other = || Arc::new(Membership { lane, ..(*membership).clone() });
+            Opened::Epoch(if is_other { other() } else { membership }, proof, mark)
         }
         _ => return Err(Malformed),
     };

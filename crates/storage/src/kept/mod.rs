@@ -37,7 +37,7 @@ use delta::Delta;
 use entry::Opened;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Epoch, Slot};
-use pentarchy_core::membership::{Base, Lane, Membership};
+use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Memory;
 use pentarchy_core::snapshot::Snapshot;
@@ -313,11 +313,8 @@ impl Kept {
         }
         let lacking = || StorageError::Missing { what: "the epoch in the log".to_owned() };
         let (membership, proof) = found.epoch.take().ok_or_else(lacking)?;
-        let rotates = first.lane.pillars > 1 && first.lane.rotates;
-        let configured = Lane { rotates, ..first.lane };
-        if found.lane != configured {
-            // Each slot would mean another one.
-            return Err(StorageError::Pillars { kept: found.lane, configured });
+        if membership.lane != first.lane {
+            return Err(StorageError::Split { found: membership.lane, asked: first.lane });
         }
         let mark = found.marks.last().copied();
         let stable = mark.map(|mark| mark.slot);
@@ -468,7 +465,6 @@ fn open_snapshots(
 #[derive(Default)]
 struct Found {
     epoch: Option<(Arc<Membership>, Option<Proof>)>,
-    lane: Lane,
     /// Oldest first.
     marks: Vec<Mark>,
     entries: Vec<(u64, Epoch, Entry)>,
@@ -484,8 +480,8 @@ impl Found {
     fn note(&mut self, number: u64, record: Result<Opened, Malformed>) {
         match record {
             Ok(Opened::Entry(of, entry)) => self.entries.push((number, of, entry)),
-            Ok(Opened::Epoch(membership, lane, proof, mark)) => {
-                (self.epoch, self.lane) = (Some((membership, proof)), lane);
+            Ok(Opened::Epoch(membership, proof, mark)) => {
+                self.epoch = Some((membership, proof));
                 self.marks.extend(mark);
                 if let (Some(_), [.., before, _, _]) = (mark, &self.marks[..]) {
                     self.dropped = before.needed;

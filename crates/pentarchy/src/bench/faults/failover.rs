@@ -64,7 +64,7 @@ pub fn run(args: &FailoverArgs, interrupt: &Interrupt) -> Outcome {
     let verdict = counters.finish();
     let report = Failover {
         fault: args.fault.name(),
-        protocol: args.group.protocol.clone(),
+        protocol: args.group.label(),
         f: args.group.f,
         clients: load.clients,
         outstanding: load.outstanding,

@@ -106,7 +106,7 @@ pub fn run(args: &RecoveryArgs, interrupt: &Interrupt) -> Outcome {
     let report = Recovery {
         fault: args.fault.name(),
         durability: durability.name(),
-        protocol: args.group.protocol.clone(),
+        protocol: args.group.label(),
         f: args.group.f,
         clients: load.clients,
         outstanding: load.outstanding,

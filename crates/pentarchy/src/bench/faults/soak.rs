@@ -77,7 +77,7 @@ pub fn run(args: &SoakArgs, interrupt: &Interrupt) -> Outcome {
     }
     let acknowledged = verdict.as_ref().map_or(0, |verdict| verdict.acknowledged);
     let report = Soak {
-        protocol: args.group.protocol.clone(),
+        protocol: args.group.label(),
         f: args.group.f,
         clients,
         outstanding,

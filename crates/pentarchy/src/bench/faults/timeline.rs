@@ -57,8 +57,8 @@ struct Timeline {
 }
 
 #[derive(Serialize)]
-struct Timelines<'a> {
-    protocol: &'a str,
+struct Timelines {
+    protocol: String,
     f: usize,
     clients: usize,
     outstanding: usize,
@@ -80,7 +80,7 @@ pub fn run(args: &TimelineArgs, interrupt: &Interrupt) -> Outcome {
     let played = play_all(args, &wanted, &cluster, &counters.record, interrupt, &mut timelines);
     let verdict = counters.finish();
     let report = Timelines {
-        protocol: &args.group.protocol,
+        protocol: args.group.label(),
         f: args.group.f,
         clients,
         outstanding,

@@ -6,7 +6,8 @@ mod flooder;
 mod table;
 
 use super::args::Timing;
-use super::case::{Case, Connections, Drivers, Payload, Service, System, Workload};
+use super::case::{Case, Connections, Drivers, Payload, Service, Workload};
+use super::conditions::replicated;
 use super::drive::{announced, jobs};
 use super::files::write_json;
 use super::group::Group;
@@ -23,7 +24,7 @@ use crate::cli::say;
 use clap::Args;
 use flooder::Flooder;
 use pentarchy::config::Durability;
-use pentarchy::{node, protocols};
+use pentarchy::node;
 use pentarchy_client::Client;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_crypto::keys::KeyPair;
@@ -191,8 +192,7 @@ fn measure(
     cores: usize,
     interrupt: &Interrupt,
 ) -> Outcome<Found> {
-    let n = protocols::replicas_needed("minbft", 1).unwrap_or_default();
-    let system = System { protocol: "minbft".to_owned(), f: 1, n };
+    let system = replicated("minbft", 1)?;
     let mut group = Group::start(&system, &args.case((1, 1), Drivers::Own))?;
     let result = measure_group(&mut group, condition, args, cores, interrupt);
     let result = group.check().and(result);

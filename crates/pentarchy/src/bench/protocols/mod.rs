@@ -35,13 +35,15 @@ const PIPELINED_CLIENTS: usize = 8;
 #[command(after_help = "Examples:\n  pentarchy bench protocols --quick\n  \
     pentarchy bench protocols --markdown > protocols.md\n  \
     pentarchy bench protocols --protocol pbft,zyzzyva --batch 1,10,adaptive --load many\n  \
+    pentarchy bench protocols --protocol hybster,hybster:2,pbft,pbft:2 --load many\n  \
     pentarchy bench protocols --crash-backup --json > crashed.json\n\n\
     Groups are measured in turn, so that whatever drifts on this machine drifts for all of them.\n\
     docs/benchmarks.md says what each figure means; --json has the shape of `bench --json`, and\n\
     `bench compare` reads it.\nExit code 1 if something failed or was interrupted; what was \
     measured until then is printed.")]
 pub struct ProtocolsArgs {
-    /// The protocols to measure [default: all on which a service may run]
+    /// The protocols to measure, with a number of pillars behind a colon if there are to be
+    /// several, like hybster:2 [default: all on which a service may run, without pillars]
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pub protocol: Vec<String>,
     /// Faulty replicas to tolerate
@@ -186,7 +188,7 @@ impl ProtocolsArgs {
         for name in names.iter().filter(|name| **name != baseline.protocol) {
             let system = replicated(name, self.f)?;
             let is_session = RequestMode::from(self.request_auth) == RequestMode::Session;
-            if is_session && !protocols::takes_sessions(name) {
+            if is_session && !protocols::takes_sessions(system.name()) {
                 return Err(Failure::Usage(format!(
                     "{name} has no trusted devices, which --request-auth session needs; take \
                      signature or mac, or name protocols that have them with --protocol"

@@ -37,6 +37,22 @@ fn by_default_all_protocols_for_users_under_three_loads_beside_the_baseline() {
 }
 
 #[test]
+fn pillars_stand_behind_the_name() {
+    let words = ["--protocol", "hybster:2,hybster,pbft:8,hybster:2,pbft:1", "--load", "one"];
+    let cases = plan(&words).unwrap().cases;
+    let systems: Vec<_> = cases[0].1.iter().map(System::to_string).collect();
+    let expected = ["hybster:2 f=1 n=3", "hybster f=1 n=3", "pbft:8 f=1 n=4", "pbft f=1 n=4"];
+    assert_eq!(systems[..4], expected);
+    let of = |system: &System| (system.name().to_owned(), system.lane.pillars);
+    assert_eq!(of(&cases[0].1[0]), ("hybster".to_owned(), 2));
+    assert_eq!(of(&cases[0].1[3]), ("pbft".to_owned(), 1));
+    for name in ["minbft:2", "hybster:9", "hybster:0", "hybster:", "hybster:two", "hybster-pillars"]
+    {
+        assert!(plan(&["--protocol", name]).is_err(), "{name}");
+    }
+}
+
+#[test]
 fn batches_of_a_fixed_size_are_measured_with_many_clients_only() {
     let words = ["--batch", "1,10,adaptive,10", "--load", "one,many", "--protocol", "pbft,pbft"];
     let cases = plan(&words).unwrap().cases;

@@ -20,7 +20,7 @@ fn machine() -> Machine {
 
 fn systems(replicated: &[u64], baseline: &[u64]) -> Vec<SystemSamples> {
     let samples = |throughputs: &[u64]| throughputs.iter().map(|t| sample(*t)).collect();
-    let minbft = System { protocol: "minbft".to_owned(), f: 1, n: 2 };
+    let minbft = System { protocol: "minbft".to_owned(), n: 2, f: 1, ..System::baseline() };
     vec![(minbft, samples(replicated)), (System::baseline(), samples(baseline))]
 }
 

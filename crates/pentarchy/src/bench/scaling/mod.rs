@@ -8,7 +8,7 @@
 pub mod model;
 pub mod ordering;
 
-use super::conditions::replicated;
+use super::conditions::unsplit;
 use super::grid::Grid;
 use super::json;
 use super::machine::{Machine, Program};
@@ -89,7 +89,7 @@ impl std::fmt::Display for Batches {
 }
 
 fn entry(protocol: &str) -> Outcome<&'static Entry> {
-    replicated(protocol, 1)?;
+    unsplit(protocol, 1)?;
     let gone = || Failure::Internal(format!("protocol {protocol} is gone"));
     protocols::find(protocol).ok_or_else(gone)
 }

@@ -9,7 +9,7 @@
 mod figure;
 
 use super::case::{BASELINE, System};
-use super::conditions::{at_least_one, replicated};
+use super::conditions::{at_least_one, unsplit};
 use super::files::{check_writable, write_file};
 use super::interrupt::Interrupt;
 use super::{json, progress};
@@ -93,7 +93,7 @@ impl WanArgs {
                 let what = "the unreplicated server cannot be simulated: it takes two links";
                 return Err(Failure::Usage(what.to_owned()));
             }
-            let system = replicated(&name, self.f)?;
+            let system = unsplit(&name, self.f)?;
             if !systems.contains(&system) {
                 systems.push(system);
             }

@@ -1,7 +1,7 @@
 //! A failure explained: made smaller, drawn, and with the line that shows it again.
 
+use super::args::SimArgs;
 use super::{factories, program, replay_line, schedule};
-use crate::cli::args::SimArgs;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::say;
 use pentarchy_core::ids::ReplicaId;

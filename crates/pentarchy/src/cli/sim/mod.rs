@@ -1,5 +1,6 @@
 //! `sim`: a protocol under simulated faults, one run per seed.
 
+pub mod args;
 mod explain;
 #[cfg(feature = "mutants")]
 mod museum;
@@ -9,9 +10,9 @@ pub mod replay;
 mod strategies;
 mod tally;
 
-use super::args::{SimArgs, SimCommand};
 use super::failure::{Failure, Outcome};
 use super::{complain, explore, say};
+use args::{SimArgs, SimCommand, WorldArgs};
 use indicatif::{ProgressBar, ProgressStyle};
 use pentarchy::protocols;
 use pentarchy_core::ids::ClientId;
@@ -70,7 +71,7 @@ const ALL: &str = "all";
 fn sweep(args: &SimArgs) -> Outcome {
     let entries: Vec<&Entry> = match args.protocol.as_str() {
         ALL => PROTOCOLS.iter().filter(|it| !it.in_museum && it.rules.replicas(1) > 1).collect(),
-        name => vec![protocol(name)?],
+        name => vec![in_pillars(name, &args.worlds)?],
     };
     explore::choose(args.variant.as_deref())?;
     let interrupted = interrupted()?;
@@ -98,7 +99,7 @@ fn sweep_one(
     entry: &'static Entry,
     interrupted: &AtomicBool,
 ) -> Outcome<(Tally, Outcome)> {
-    let config = args.worlds.config();
+    let config = args.worlds.config(entry);
     let factories = factories(entry);
     let schedules = args.twins.map(|rounds| schedules(entry, rounds)).transpose()?;
     let seeds = seeds(args, schedules.as_ref().map(|all| all.len() as u64))?;
@@ -201,6 +202,18 @@ pub(super) fn protocol(name: &str) -> Outcome<&'static Entry> {
         let known: Vec<_> = protocols::names().collect();
         Failure::Usage(format!("no protocol {name:?}; there is: {}", known.join(", ")))
     })
+}
+
+/// The protocol of this name, split into pillars if that is asked for.
+fn in_pillars(name: &str, worlds: &WorldArgs) -> Outcome<&'static Entry> {
+    let entry = protocol(name)?;
+    if entry.rules.pillars {
+        return Ok(entry);
+    }
+    let lane = worlds.lane();
+    protocols::check_lane(name, lane).map_err(|why| Failure::Usage(format!("--pillars: {why}")))?;
+    let split = pentarchy_protocols::in_pillars(name).filter(|_| lane.pillars > 1);
+    Ok(split.unwrap_or(entry))
 }
 
 /// The seeds that are asked for; of `all` schedules if those are to be run.

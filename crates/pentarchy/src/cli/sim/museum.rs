@@ -1,9 +1,9 @@
 //! `sim museum`: published bugs and attacks, each against a variant that has the flaw and against
 //! the protocol as it is here.
 
-use super::super::args::MuseumArgs;
 use super::super::failure::{Failure, Outcome};
 use super::super::{say, table};
+use super::args::MuseumArgs;
 use super::{factories, jobs};
 use pentarchy_sim::explorer::Explored;
 use pentarchy_sim::museum::{EXHIBITS, Exhibit, Flaw, Shown, Subject, show};

@@ -1,8 +1,8 @@
 //! `sim mutants`: how soon random runs find each seeded bug.
 
-use super::super::args::MutantsArgs;
 use super::super::failure::{Failure, Outcome};
 use super::super::{complain, say, table};
+use super::args::MutantsArgs;
 use super::{factories, interrupted, jobs};
 use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
 use pentarchy_protocols::{PROTOCOLS, of_mutant};

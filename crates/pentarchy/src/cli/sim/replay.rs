@@ -1,8 +1,8 @@
 //! `sim replay`: one run, told and drawn.
 
-use super::super::args::WorldArgs;
+use super::args::WorldArgs;
 use super::explain::{self, Picture};
-use super::{factories, protocol, schedule};
+use super::{factories, in_pillars, schedule};
 use crate::cli::args::parse_seed;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::{explore, say};
@@ -36,7 +36,8 @@ pub struct ReplayArgs {
     pub protocol: String,
     /// The whole world instead of what the seed draws, as a failure prints it: docs/testing.md
     #[arg(long, value_name = "OPTIONS",
-        conflicts_with_all = ["f", "requests", "hostile_only", "twins", "device"])]
+        conflicts_with_all = ["f", "requests", "pillars", "rotate_leader", "hostile_only", "twins",
+            "device"])]
     pub with: Option<Options>,
     #[command(flatten)]
     pub worlds: WorldArgs,
@@ -73,7 +74,7 @@ pub struct ReplayArgs {
 
 /// Runs the command.
 pub fn run(args: &ReplayArgs) -> Outcome {
-    let entry = protocol(&args.protocol)?;
+    let entry = in_pillars(&args.protocol, &args.worlds)?;
     explore::choose(args.variant.as_deref())?;
     let (factories, subject) = (factories(entry), subject(args, entry)?);
     let options = subject.options(&factories.rules);
@@ -106,7 +107,7 @@ fn subject(args: &ReplayArgs, entry: &Entry) -> Outcome<Subject> {
     if let Some(options) = &args.with {
         return Ok(Subject::Given(Box::new(Case { seed, options: options.clone() })));
     }
-    let config = args.worlds.config();
+    let config = args.worlds.config(entry);
     match args.twins {
         Some(rounds) => schedule(entry, rounds, seed, &config),
         None => Ok(Subject::Drawn(seed, Box::new(config))),

@@ -1,8 +1,8 @@
 //! `sim strategies`: what a faulty primary gains by being slow, or by serving only some.
 
-use super::super::args::StrategiesArgs;
 use super::super::failure::{Failure, Outcome};
 use super::super::{explore, say, table};
+use super::args::StrategiesArgs;
 use super::{factories, jobs, protocol};
 use pentarchy_sim::strategies::{Played, STRATEGIES, play_all};
 

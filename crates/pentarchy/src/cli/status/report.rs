@@ -2,14 +2,16 @@
 
 use crate::cli::folder::{Part, Running};
 use pentarchy::config::ClusterConfig;
-use pentarchy::limits::CHECKPOINT_SLOTS;
+use pentarchy::limits::{CHECKPOINT_SLOTS, PILLARS_MAX};
+use pentarchy_core::membership::Lane;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// A replica that has executed this much less than another is no longer level: more than what lies
-/// in flight between replicas that keep up, and enough for a checkpoint.
+/// in flight between replicas that keep up, and enough for a checkpoint. Of so many slots in each
+/// pillar.
 const LEVEL_SLOTS: u64 = CHECKPOINT_SLOTS;
 
 /// Characters of one text of a replica that are shown.
@@ -20,6 +22,10 @@ const TEXT_MAX: usize = 120;
 pub struct ClusterReport {
     /// The protocol's name.
     pub protocol: String,
+    /// Pillars into which its order is split; 1 if it is not.
+    pub pillars: u8,
+    /// Whether each of them began with another primary.
+    pub rotate_leader: bool,
     /// Faults tolerated.
     pub f: usize,
     /// Whether all replicas are reachable, in one view, at work, level, and of one state.
@@ -75,6 +81,7 @@ pub struct Known {
     pub view: u64,
     pub role: String,
     pub phase: String,
+    pub pillars: Vec<Pillar>,
     pub executed: u64,
     pub stable: u64,
     pub state: Option<String>,
@@ -97,6 +104,18 @@ pub struct Known {
     pub rss_kib: u64,
     pub uptime_ms: u64,
     pub durability: Option<Disk>,
+}
+
+/// How one of a replica's pillars is.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub struct Pillar {
+    pub view: u64,
+    pub primary: u16,
+    pub phase: String,
+    pub committed: u64,
+    pub stable: u64,
+    pub waiting: u64,
 }
 
 /// What a replica keeps across a crash.
@@ -151,9 +170,16 @@ impl Known {
         Some(words)
     }
 
+    /// The views of its pillars, or of the whole.
+    pub fn views(&self) -> impl Iterator<Item = u64> {
+        let whole = self.pillars.is_empty().then_some(self.view);
+        self.pillars.iter().map(|pillar| pillar.view).chain(whole)
+    }
+
     /// Whether it is at work and close to the others.
     pub fn is_level(&self) -> bool {
-        self.phase == "normal" && self.catch_up.is_none() && self.behind < LEVEL_SLOTS
+        let level_slots = LEVEL_SLOTS * self.pillars.len().max(1) as u64;
+        self.phase == "normal" && self.catch_up.is_none() && self.behind < level_slots
     }
 }
 
@@ -161,6 +187,7 @@ impl Known {
 #[derive(Deserialize, Clone, Default)]
 #[serde(default)]
 pub struct ViewChange {
+    pub pillar: Option<u8>,
     pub view: u64,
     pub reason: String,
     /// When, by the replica's own `uptime_ms`.
@@ -192,8 +219,11 @@ impl ReplicaReport {
                 .map_err(|_| "its answer is no JSON object".to_owned())?;
             let answer = answer.into_iter().map(|(name, value)| (plain(&name), tame(value)));
             let answer: serde_json::Map<_, _> = answer.collect();
-            let known = serde_json::from_value(Value::Object(answer.clone()))
+            let known: Known = serde_json::from_value(Value::Object(answer.clone()))
                 .map_err(|_| "its answer is that of another version".to_owned())?;
+            if known.pillars.len() > usize::from(PILLARS_MAX) {
+                return Err("its answer has more pillars than there can be".to_owned());
+            }
             Ok((known, answer))
         });
         let (address, reachable) = (address.to_owned(), parsed.is_ok());
@@ -232,16 +262,26 @@ impl ClusterReport {
             replica.known.behind = behind;
             replica.answer.insert("behind".to_owned(), behind.into());
         }
-        let view = replicas.first().map(|replica| replica.known.view);
+        let views = |replica: &ReplicaReport| -> Vec<u64> { replica.known.views().collect() };
+        let first = replicas.first().map(views);
         let diverged = diverged(&replicas);
         let level = replicas.iter().all(|replica| {
             !diverged
                 && replica.reachable
-                && Some(replica.known.view) == view
+                && Some(views(replica)) == first
                 && replica.known.is_level()
         });
-        let protocol = config.protocol.clone();
-        Self { protocol, f: config.f, level, diverged, replicas, gateway: None }
+        let (protocol, f) = (config.protocol.clone(), config.f);
+        let Lane { pillars, rotates: rotate_leader, .. } = config.lane;
+        let gateway = None;
+        Self { protocol, pillars, rotate_leader, f, level, diverged, replicas, gateway }
+    }
+
+    /// The protocol and what it tolerates, in words.
+    pub fn title(&self) -> String {
+        let Self { protocol, pillars, f, replicas, .. } = self;
+        let split = if *pillars > 1 { format!(" in {pillars} pillars") } else { String::new() };
+        format!("{protocol} with {} replicas{split}, tolerates {f}", replicas.len())
     }
 
     /// Adds where metrics are served, from what `up` says that it started.
@@ -316,6 +356,17 @@ mod tests {
         assert!(!with(&answer(1, "catching-up", 100)));
         assert!(!with("[]"));
         assert!(!cluster([Ok(&good), Ok(&good), Err("gone")]).level);
+    }
+
+    #[test]
+    fn level_means_in_one_view_in_each_pillar() {
+        let with = |view: u64| {
+            let pillars = format!(r#"[{{"view":0,"phase":"normal"}},{{"view":{view}}}]"#);
+            format!(r#"{{"view":0,"phase":"normal","pillars":{pillars}}}"#)
+        };
+        let level = |other| cluster([Ok(&with(1)), Ok(&with(1)), Ok(&with(other))]).level;
+        assert!(level(1));
+        assert!(!level(2));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A report as a table.
 
 use super::super::table;
-use super::report::{ClusterReport, Disk, ReplicaReport};
+use super::report::{ClusterReport, Disk, Pillar, ReplicaReport};
 use std::fmt::Write as _;
 
 /// The table, and below it what deserves a sentence.
@@ -31,6 +31,9 @@ pub fn table(report: &ClusterReport) -> String {
     if report.diverged {
         let _ = write!(text, "\n  states at one checkpoint differ: a replica is faulty");
     }
+    if let Some(pillars) = pillars(report) {
+        let _ = write!(text, "\n\n{pillars}");
+    }
     if let Some(disks) = disks(report) {
         let _ = write!(text, "\n\n{disks}");
     }
@@ -38,13 +41,24 @@ pub fn table(report: &ClusterReport) -> String {
         let _ = write!(text, "\n\n{counters}");
     }
     let verdict = if report.level { "level" } else { "NOT level" };
-    let n = report.replicas.len();
-    let _ = write!(
-        text,
-        "\n\n{} with {n} replicas, tolerates {} faulty: {verdict}",
-        report.protocol, report.f
-    );
+    let _ = write!(text, "\n\n{} faulty: {verdict}", report.title());
     text
+}
+
+/// How each pillar is, where there are several.
+fn pillars(report: &ClusterReport) -> Option<String> {
+    let heads = ["replica", "pillar", "view", "primary", "phase", "committed", "stable", "waiting"];
+    let mut table = table::new(&heads);
+    for replica in &report.replicas {
+        for (number, pillar) in replica.known.pillars.iter().enumerate() {
+            let Pillar { view, primary, phase, committed, stable, waiting } = pillar;
+            let ids = [replica.id.to_string(), number.to_string()];
+            let stand = [view.to_string(), primary.to_string(), phase.clone()];
+            let numbers = [committed, stable, waiting].map(u64::to_string);
+            table.add_row(ids.into_iter().chain(stand).chain(numbers));
+        }
+    }
+    (!table.is_empty()).then(|| format!("pillars:\n{}", table::text(&table)))
 }
 
 /// What outlives the replicas' processes, and how their disks are doing.

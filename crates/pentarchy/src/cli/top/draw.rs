@@ -100,7 +100,7 @@ pub fn cells(replica: &Replica) -> [String; 11] {
         id,
         replica.role.clone(),
         replica.phase.clone(),
-        replica.view.to_string(),
+        views(&replica.views),
         replica.executed.to_string(),
         or_dash(replica.rate, ""),
         replica.behind.to_string(),
@@ -112,6 +112,15 @@ pub fn cells(replica: &Replica) -> [String; 11] {
             .as_ref()
             .map_or_else(|| "-".to_owned(), |(name, percent)| format!("{name} {percent}%")),
     ]
+}
+
+/// The view, or those of the pillars if they differ.
+fn views(of_pillars: &[u64]) -> String {
+    let (first, all) = (of_pillars.first(), of_pillars.iter().map(u64::to_string));
+    match first {
+        Some(first) if of_pillars.iter().all(|view| view == first) => first.to_string(),
+        _ => all.collect::<Vec<_>>().join("/"),
+    }
 }
 
 /// The heads of the columns.
@@ -151,6 +160,13 @@ mod tests {
         ] {
             assert_eq!(screen.matches(what).count(), times, "{what} in\n{screen}");
         }
+    }
+
+    #[test]
+    fn views_of_pillars_are_one_number_while_they_are_the_same() {
+        assert_eq!(views(&[3]), "3");
+        assert_eq!(views(&[3, 3]), "3");
+        assert_eq!(views(&[3, 0, 1]), "3/0/1");
     }
 
     #[test]

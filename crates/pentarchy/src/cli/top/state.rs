@@ -35,7 +35,8 @@ pub struct Row {
     pub reachable: bool,
     pub role: String,
     pub phase: String,
-    pub view: u64,
+    /// Of each pillar.
+    pub views: Vec<u64>,
     pub executed: u64,
     /// Requests executed in a second.
     pub rate: Option<u64>,
@@ -60,7 +61,7 @@ impl State {
     /// Takes in what the replicas say now.
     pub fn take(&mut self, report: &ClusterReport) {
         let n = report.replicas.len();
-        self.title = format!("{} with {n} replicas, tolerates {}", report.protocol, report.f);
+        self.title = report.title();
         self.level = report.level;
         self.rows = report.replicas.iter().map(|replica| self.row(replica, n)).collect();
         for replica in &report.replicas {
@@ -97,7 +98,7 @@ impl State {
             reachable: *reachable,
             role: short(&known.role),
             phase: short(&known.phase),
-            view: known.view,
+            views: known.views().collect(),
             executed: known.executed,
             rate: since(|known| known.requests).map(|rate| rate.round() as u64),
             behind: known.behind,
@@ -125,7 +126,9 @@ impl State {
         for change in fresh {
             let seconds = known.uptime_ms.saturating_sub(change.uptime_ms) / 1000;
             let (view, reason) = (change.view, short(&change.reason));
-            let line = format!("replica {id} wants view {view}: {reason} ({seconds} s earlier)");
+            let place = change.pillar.map_or_else(String::new, |it| format!(" of pillar {it}"));
+            let line =
+                format!("replica {id} wants view {view}{place}: {reason} ({seconds} s earlier)");
             keep(&mut self.events, line, EVENTS_MAX);
         }
     }

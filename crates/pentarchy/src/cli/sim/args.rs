@@ -1,0 +1,234 @@
+//! What `sim` is asked on the command line.
+
+use super::replay::ReplayArgs;
+use crate::cli::args::parse_seed;
+use clap::{Args, Subcommand, ValueEnum};
+use pentarchy::limits::PILLARS_MAX;
+use pentarchy_core::membership::Lane;
+use pentarchy_protocols::Entry;
+use pentarchy_sim::device::DeviceFault;
+use pentarchy_sim::swarm::SimConfig;
+use pentarchy_sim::twins::ROUNDS_MAX;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// `sim`.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Examples:\n  pentarchy sim --protocol minbft --seeds 10000\n  \
+    pentarchy sim --protocol minbft --seed 0x2a\n  \
+    pentarchy sim --protocol hybster --pillars 2\n  \
+    pentarchy sim --twins 3\n  pentarchy sim mutants\n  pentarchy sim museum\n  \
+    pentarchy sim replay 0x2a --svg 0x2a.svg\n\n\
+    A failing seed prints the line that replays it. The plainest of them is then made smaller,\n\
+    for at most 20 s, and drawn. Exit code 1 if a seed failed.")]
+pub struct SimArgs {
+    /// Instead of a sweep
+    #[command(subcommand)]
+    pub command: Option<SimCommand>,
+    /// The protocol to run; all: each that is meant to be safe, one after the other
+    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    pub protocol: String,
+    /// How many seeds to run; 1000, or 1 if --seed is given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: Option<u64>,
+    /// The first seed, decimal or 0x...; 0 if it is not given
+    #[arg(long, value_parser = parse_seed, value_name = "SEED")]
+    pub seed: Option<u64>,
+    /// Seeds to run at the same time; by default one per processor
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub worlds: WorldArgs,
+    /// Instead of seeds: every schedule of partitions of this many rounds (1 to 6, and as many as
+    /// the protocol's smallest group leaves room for) around replicas of which one exists twice.
+    /// --seed and --seeds choose some
+    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only"],
+        value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
+    pub twins: Option<u32>,
+    /// With this seeded bug, in builds with the feature `mutants`
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+    /// Do not look for a smaller run that fails in the same way
+    #[arg(long)]
+    pub no_shrink: bool,
+    /// Where the picture of a failure goes; pentarchy-sim-SEED.svg unless told otherwise
+    #[arg(long, value_name = "FILE")]
+    pub picture: Option<PathBuf>,
+    /// Print JSON, and neither shrink nor draw
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the worlds are like that a seed draws.
+#[derive(Args)]
+pub struct WorldArgs {
+    /// Faults to tolerate; by default drawn from the seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=16))]
+    pub f: Option<u64>,
+    /// Requests of all clients together
+    #[arg(long, default_value_t = 1000, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub requests: u64,
+    /// Pillars into which hybster or pbft is split; hybster-pillars and pbft-pillars draw them from
+    /// the seed
+    #[arg(long, value_name = "N",
+        value_parser = clap::value_parser!(u8).range(1..=i64::from(PILLARS_MAX)))]
+    pub pillars: Option<u8>,
+    /// Begin each pillar with another primary, which is otherwise drawn from the seed
+    #[arg(long)]
+    pub rotate_leader: bool,
+    /// Nothing goes wrong but what hostile clients send: then no view may change
+    #[arg(long)]
+    pub hostile_only: bool,
+    /// How the trusted devices of faulty replicas are; unless honest, violations are expected
+    #[arg(long, default_value = "honest")]
+    pub device: DeviceChoice,
+}
+
+impl WorldArgs {
+    /// How the order is to be split.
+    pub fn lane(&self) -> Lane {
+        Lane { pillars: self.pillars.unwrap_or(1), rotates: self.rotate_leader, pillar: None }
+    }
+
+    /// As the simulator takes them. Only some protocols are split.
+    pub fn config(&self, entry: &Entry) -> SimConfig {
+        let is_split = entry.rules.pillars;
+        SimConfig {
+            requests: self.requests,
+            f: self.f.and_then(|f| usize::try_from(f).ok()),
+            hostile_only: self.hostile_only,
+            device: self.device.into(),
+            pillars: self.pillars.filter(|_| is_split),
+            rotates: (is_split && self.rotate_leader).then_some(true),
+            ..SimConfig::default()
+        }
+    }
+
+    /// As they are typed, without those that are as by default.
+    pub fn typed(&self) -> String {
+        let mut typed = self.device.argument().to_owned();
+        if self.requests != 1000 {
+            typed.push_str(&format!(" --requests {}", self.requests));
+        }
+        if let Some(f) = self.f {
+            typed.push_str(&format!(" --f {f}"));
+        }
+        if let Some(pillars) = self.pillars {
+            typed.push_str(&format!(" --pillars {pillars}"));
+        }
+        if self.rotate_leader {
+            typed.push_str(" --rotate-leader");
+        }
+        if self.hostile_only {
+            typed.push_str(" --hostile-only");
+        }
+        typed
+    }
+}
+
+/// What `sim` does beside searching.
+#[derive(Subcommand)]
+pub enum SimCommand {
+    /// Run one seed again and tell what happened: who, what, when, up to what broke
+    Replay(Box<ReplayArgs>),
+    /// Put seeded bugs into the code, one after the other, and see how soon random runs find each
+    Mutants(MutantsArgs),
+    /// Show published bugs and attacks: each breaks a variant, and not the protocol as it is here
+    Museum(MuseumArgs),
+    /// Measure what a faulty primary gains by being slow, or by serving only some
+    Strategies(StrategiesArgs),
+}
+
+/// `sim strategies`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  pentarchy sim strategies\n\n\
+    Exit code 1 if requests take longer under one of them than is promised, or anything breaks.")]
+pub struct StrategiesArgs {
+    /// The protocol to run
+    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    pub protocol: String,
+    /// With this seeded bug, in builds with the feature `mutants`
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+}
+
+/// `sim mutants`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  cargo run --release -p pentarchy --features mutants -- \
+    sim mutants\n\nExit code 1 if a bug is not found.")]
+pub struct MutantsArgs {
+    /// Hunts for each bug, each through seeds of its own
+    #[arg(long, default_value_t = 5, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub starts: u64,
+    /// Seeds after which a hunt is given up
+    #[arg(long, default_value_t = 3000, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub seeds_max: u64,
+    /// Requests of all clients together, in each run
+    #[arg(long, default_value_t = 200, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub requests: u64,
+    /// Only this bug
+    #[arg(long, value_name = "NAME")]
+    pub only: Option<String>,
+    /// Hunts at the same time; by default one per processor
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Look first for each bug in the world that this file names
+    #[arg(long, value_name = "FILE")]
+    pub known: Option<PathBuf>,
+    /// Write into that file in which worlds bugs were found now
+    #[arg(long, requires = "known", conflicts_with = "only")]
+    pub note: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sim museum`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  cargo run --release -p pentarchy --features mutants -- \
+    sim museum\n\nExit code 1 if a variant does not break or the protocol does.")]
+pub struct MuseumArgs {
+    /// Only this exhibit
+    #[arg(value_name = "NAME")]
+    pub only: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sim --device`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeviceChoice {
+    /// They keep their contract
+    Honest,
+    /// They can be set back
+    Rollback,
+    /// They can be copied
+    Clone,
+}
+
+impl From<DeviceChoice> for DeviceFault {
+    fn from(choice: DeviceChoice) -> Self {
+        match choice {
+            DeviceChoice::Honest => Self::None,
+            DeviceChoice::Rollback => Self::RollBack,
+            DeviceChoice::Clone => Self::Clone,
+        }
+    }
+}
+
+impl DeviceChoice {
+    /// What to add to a command line.
+    pub const fn argument(self) -> &'static str {
+        match self {
+            Self::Honest => "",
+            Self::Rollback => " --device rollback",
+            Self::Clone => " --device clone",
+        }
+    }
+}
