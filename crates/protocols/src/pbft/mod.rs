@@ -47,6 +47,7 @@ mod record;
 mod renew;
 mod replica;
 mod resend;
+mod seal;
 mod tentative;
 mod view_change;
 
@@ -55,7 +56,8 @@ pub use certificate::{Claim, Claims, Member, NewView, Prepared, Start, ViewChang
 pub use explore::is_settled;
 pub use message::{Certified, Message};
 pub use record::Record;
-pub use replica::Pbft;
+pub use replica::{HybridPbft, Pbft};
+pub use seal::Seal;
 
 #[cfg(test)]
 mod tests;
