@@ -23,6 +23,8 @@ pub trait Seal: Wire + Value + Copy {
     const SOURCE: &'static str;
     /// What hosts are asked for.
     const AUTH: Auth;
+    /// Whether those of all replicas are checked with one key.
+    const ONE_KEY: bool;
 
     /// The one by which a message convinced.
     fn of(tag: &AuthTag) -> Option<Self>;
@@ -46,6 +48,7 @@ impl Seal for Signature {
     const SOURCE: &'static str =
         "Practical Byzantine Fault Tolerance and Proactive Recovery, sections 4 and 5";
     const AUTH: Auth = Auth::Signature;
+    const ONE_KEY: bool = false;
 
     fn of(tag: &AuthTag) -> Option<Self> {
         tag.signature().copied().map(Self)
@@ -67,6 +70,7 @@ impl Seal for TrustedMac {
     const SOURCE: &'static str =
         "Hybrids on Steroids: SGX-Based High Performance BFT, sections 5.1 and 6";
     const AUTH: Auth = Auth::Mac(Instance::FIRST);
+    const ONE_KEY: bool = true;
 
     fn of(tag: &AuthTag) -> Option<Self> {
         tag.mac().copied()
