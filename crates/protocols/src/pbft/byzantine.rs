@@ -17,7 +17,7 @@
 //! | `view-change-empty` | shows none |
 //! | `view-change-stale` | shows for each slot the certificate of the lowest view |
 //! | `view-change-forged` | shows one of another batch, with the proof of the right one |
-//! | `view-change-alone` | the same with its own vote under every name, where one key checks all |
+//! | `view-change-alone` | one of the last view that it voted for alone, under every name, where one key checks all |
 //! | `new-view` | as primary: any quorum of VIEW-CHANGEs (`choice`: the set) |
 //! | `new-view-few` | as primary: `f + 1` of them |
 //! | `new-view-stale` | VIEW-CHANGEs for a lower view |
@@ -221,8 +221,8 @@ impl<S: Seal> Byzantine<S> {
         let mut proven = self.knows.certificates(view, self.quorum(), lowest);
         match kind {
             "view-change-empty" => proven.clear(),
-            "view-change-forged" => self.falsify(&mut proven, None),
-            "view-change-alone" => self.falsify(&mut proven, Some(hand)),
+            "view-change-forged" => self.falsify(&mut proven),
+            "view-change-alone" => self.vote_alone(&mut proven, view, hand),
             _ => {}
         }
         let stable = checkpoint.slot;
@@ -231,16 +231,29 @@ impl<S: Seal> Byzantine<S> {
         ViewChange { claims: Claims { view, stable, prepared }, requests, checkpoint, proofs }
     }
 
-    /// Has the last certificate name another batch; with a hand, which votes for it under the names
-    /// of a quorum.
-    fn falsify(&self, proven: &mut BTreeMap<Slot, Prepared<S>>, hand: Option<&mut dyn Hand>) {
-        let Some(mut last) = proven.last_entry() else { return };
-        let Prepared { claim, seals } = last.get_mut();
+    /// Has the last certificate name another batch.
+    fn falsify(&self, proven: &mut BTreeMap<Slot, Prepared<S>>) {
+        if let Some(mut last) = proven.last_entry() {
+            let claim = &mut last.get_mut().claim;
+            claim.batch = self.knows.heard.other_batch(claim.batch).unwrap_or_default();
+        }
+    }
+
+    /// Makes a certificate of another batch in the first slot, of the last view before this one,
+    /// out of its own vote under the names of a quorum.
+    fn vote_alone(
+        &self,
+        proven: &mut BTreeMap<Slot, Prepared<S>>,
+        view: View,
+        hand: &mut dyn Hand,
+    ) {
+        let Some(mut first) = proven.first_entry() else { return };
+        let Prepared { claim, seals } = first.get_mut();
         claim.batch = self.knows.heard.other_batch(claim.batch).unwrap_or_default();
+        claim.view = View(view.0.saturating_sub(1));
         let domain = self.membership.domain();
         let vote = prepare_statement(&domain, claim.view, claim.slot, &claim.batch);
-        let seal = hand.and_then(|hand| S::made(hand, self.membership.instance(), &vote));
-        if let Some(seal) = seal {
+        if let Some(seal) = S::made(hand, self.membership.instance(), &vote) {
             let names = self.membership.ids().take(self.quorum());
             *seals = names.map(|id| (id, seal)).collect();
         }
