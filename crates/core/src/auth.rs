@@ -1,7 +1,7 @@
 //! How messages convince: what is asked of keys ([`Auth`]), what was made ([`AuthTag`]), and proof
 //! that it was checked ([`Verified`]).
 
-use crate::counter::{Instance, Position, Ui};
+use crate::counter::{Instance, Position, TrustedMac, Ui};
 use crate::digest::{Digest, Domain};
 use crate::ids::ReplicaId;
 use crate::limits::FRAME_BYTES_MAX;
@@ -23,6 +23,9 @@ pub enum Auth {
     /// A certificate of this counter for this position. Convinces everyone in the group, and that
     /// nothing else was certified there.
     Usig(Instance, Position),
+    /// A trusted MAC by this device. Convinces everyone in the group, as a signature does, and says
+    /// nothing of what else was said.
+    Mac(Instance),
 }
 
 impl Auth {
@@ -42,6 +45,8 @@ pub enum AuthTag {
     Signature([u8; 64]),
     /// A counter certificate over the message's statement.
     Usig(Ui),
+    /// A trusted MAC over the message's statement.
+    Mac(TrustedMac),
 }
 
 impl AuthTag {
@@ -59,6 +64,15 @@ impl AuthTag {
     pub const fn signature(&self) -> Option<&[u8; 64]> {
         match self {
             Self::Signature(signature) => Some(signature),
+            _ => None,
+        }
+    }
+
+    /// The trusted MAC, if it is one.
+    #[must_use]
+    pub const fn mac(&self) -> Option<&TrustedMac> {
+        match self {
+            Self::Mac(mac) => Some(mac),
             _ => None,
         }
     }
@@ -86,6 +100,7 @@ impl fmt::Debug for AuthTag {
                 write!(f, "usig {:?}", ui.position)
             }
             Self::Usig(ui) => write!(f, "usig {} {:?}", ui.instance.0, ui.position),
+            Self::Mac(_) => f.write_str("mac"),
         }
     }
 }
@@ -102,6 +117,10 @@ impl Wire for AuthTag {
                 to.u8(2);
                 ui.encode(to);
             }
+            Self::Mac(mac) => {
+                to.u8(3);
+                mac.encode(to);
+            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -109,6 +128,7 @@ impl Wire for AuthTag {
             0 => Ok(Self::Channel),
             1 => from.array().map(Self::Signature),
             2 => Ui::decode(from).map(Self::Usig),
+            3 => TrustedMac::decode(from).map(Self::Mac),
             _ => Err(Malformed),
         }
     }
@@ -124,6 +144,13 @@ pub trait Verifier: Send + Sync {
     /// the membership admits, gave the identifier to the statement with this digest. Whoever asks
     /// must also have compared which one it is.
     fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool;
+
+    /// Whether this device of the replica, in the incarnation that the membership admits, made the
+    /// MAC of the statement with this digest. Nobody can say so whose devices make none.
+    fn mac(&self, by: (ReplicaId, Instance), digest: &Digest, mac: &TrustedMac) -> bool {
+        let _ = (by, digest, mac);
+        false
+    }
 
     /// Whether the client made the envelope.
     fn envelope(&self, envelope: &Envelope) -> bool;

@@ -184,6 +184,27 @@ impl Wire for Ui {
     }
 }
 
+/// The device's word that its replica said something, for all devices of the group: HMAC-SHA-256
+/// under a key that only they hold, over the device, its life and the digest. Moves no counter, so
+/// it excludes nothing; a device gives it to whatever it is asked to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrustedMac(pub [u8; 32]);
+
+impl fmt::Debug for TrustedMac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Certificate::Mac(self.0).fmt(f)
+    }
+}
+
+impl Wire for TrustedMac {
+    fn encode(&self, to: &mut Writer) {
+        to.array(&self.0);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        from.array().map(Self)
+    }
+}
+
 /// Why a device refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Refused {
@@ -276,6 +297,16 @@ pub trait Usig: Send {
     /// # Errors
     /// [`Refused`] if the position is spent or the device has failed.
     fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused>;
+
+    /// Says that its replica was given `digest` to say. Nothing changes by that, and the same
+    /// digest has the same MAC in all of an epoch.
+    ///
+    /// # Errors
+    /// [`Refused::Unavailable`] if the device has failed, or makes none.
+    fn mac(&mut self, digest: &Digest) -> Result<TrustedMac, Refused> {
+        let _ = digest;
+        Err(Refused::Unavailable)
+    }
 
     /// What it remembers of its epoch, for a host that keeps it across a crash. None if the device
     /// keeps that itself, which is the better place.

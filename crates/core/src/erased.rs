@@ -9,6 +9,7 @@ use crate::counter::Ui;
 use crate::digest::{Digest, Domain};
 use crate::ids::{ClientId, ReplicaId, View};
 use crate::membership::Membership;
+use crate::mutant;
 use crate::ports::replica::{Input, Output};
 use crate::protocol::{
     BadRecord, Delay, Effect, Effects, Event, Evidence, Memory, Message, Protocol, Reject, Rules,
@@ -319,6 +320,10 @@ fn check_tag(
         }
         (Auth::Usig(instance, position), AuthTag::Usig(ui)) if ui.is_at(instance, position) => {
             verifier.usig(author, digest, ui)
+        }
+        (Auth::Mac(instance), AuthTag::Mac(mac)) => {
+            let unchecked = mutant!("hybrid-pbft.mac-not-checked");
+            unchecked || verifier.mac((author, instance), digest, mac)
         }
         _ => return Err(Reject::WrongTag),
     };

@@ -2,7 +2,7 @@
 //! make sense in it, and whoever searches for bugs chooses among them. A liar holds its own keys
 //! and reaches its device only through the device's interface; that is the fault model.
 
-use crate::counter::{Instance, Position, Refused, Ui};
+use crate::counter::{Instance, Position, Refused, TrustedMac, Ui};
 use crate::digest::Digest;
 use crate::ids::{ReplicaId, Slot, View};
 use crate::request::Envelope;
@@ -28,6 +28,12 @@ pub trait Hand {
         position: Position,
         digest: &Digest,
     ) -> Result<Ui, Refused>;
+
+    /// Asks one of the liar's devices for a trusted MAC.
+    ///
+    /// # Errors
+    /// [`Refused`] if there is no such device.
+    fn mac(&mut self, instance: Instance, digest: &Digest) -> Result<TrustedMac, Refused>;
 }
 
 /// Something that a liar could say. What exactly it says depends on what it has heard.

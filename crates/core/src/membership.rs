@@ -155,8 +155,8 @@ impl Membership {
         let (n, needed) = (self.members.len(), rules.replicas(self.f));
         let quorums = self.quorums();
         let is_enough = n >= needed.max(2 * self.f + 1) && n <= REPLICAS_MAX;
-        let trusting = rules.trusts_devices();
-        let fits = is_enough && if trusting { quorums.is_hybrid() } else { quorums.is_byzantine() };
+        let hybrid = rules.is_hybrid();
+        let fits = is_enough && if hybrid { quorums.is_hybrid() } else { quorums.is_byzantine() };
         if fits { Ok(()) } else { Err(BadMembership { n, f: self.f, needed }) }
     }
 

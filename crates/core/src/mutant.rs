@@ -251,6 +251,9 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.leaving-not-kept", "that a view was left is not in the log").unclaimed(),
     mutant("pbft-tentative.keeps", "what a view does not take over stays executed").unclaimed(),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
+    mutant("hybrid-pbft.mac-not-checked", "a trusted MAC is believed at the door, whatever it is"),
+    mutant("hybrid-pbft.mac-of-anyone", "a trusted MAC counts for whoever is named beside it"),
+    mutant("hybrid-pbft.mac-taken-for-unique", "f + 1 who made trusted MACs are a quorum"),
     mutant("minzyzzyva.shows-commitments-only", "a VIEW-CHANGE hides what was only executed"),
     mutant(
         "minzyzzyva.executed-not-kept",
@@ -311,10 +314,10 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.prepare-of-any-view", "a PREPARE of another view counts in this one"),
     mutant("hybster.commit-of-any-view", "a COMMIT of another view counts in this one"),
     mutant("hybster.commit-skips-gaps", "a backup commits past a slot whose PREPARE it lacks"),
-    mutant("hybster.only-authors-repeat", "nobody passes on the PREPAREs of others").unclaimed(),
+    mutant("hybster.only-authors-repeat", "nobody passes on the PREPAREs of others").scheduled(),
     mutant("hybster.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
     mutant("hybster.certificate-not-passed-on", "nobody gives others why it could leave")
-        .unclaimed(),
+        .scheduled(),
     mutant(
         "hybster.who-wants-more-not-helped",
         "who wants a higher view than others is not helped by them to get there",
@@ -347,9 +350,9 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.hides-last-commitment", "a VIEW-CHANGE shows all but the last commitment"),
     mutant("hybster.omission-not-checked", "a VIEW-CHANGE may leave out commitments"),
     mutant("hybster.from-not-checked", "a VIEW-CHANGE may come from a view below its last word")
-        .unclaimed(),
+        .scheduled(),
     mutant("hybster.members-not-checked", "a NEW-VIEW is believed whatever its members show")
-        .unclaimed(),
+        .scheduled(),
     mutant("hybster.lowest-origin", "a view follows from the lowest view that members come from")
         .specified(),
     mutant(
@@ -367,8 +370,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.leaving-not-kept", "that a view was left is not in the log"),
     mutant("hybster.entry-not-kept", "how a view was entered is not in the log"),
     mutant("hybster.says-nothing-again", "after a crash nothing is said again"),
-    mutant("hybster.own-prepares-forgotten", "after a crash own PREPAREs have no certificate")
-        .unclaimed(),
     mutant("hybster.entry-not-kept-again", "how a view was entered is lost when the log is cut"),
     mutant("hybster.commitment-not-kept-again", "a commitment is lost when the log is cut"),
     mutant("zyzzyva.clients-not-rolled-back", "what was taken back stays in the client table"),

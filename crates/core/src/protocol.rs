@@ -472,11 +472,18 @@ impl Rules {
         self.replicas_factor * f + 1
     }
 
-    /// Whether its safety rests on trusted devices already: with fewer than `3f + 1` replicas it
-    /// has to.
+    /// Whether it takes replicas for unable to say two different things: with fewer than `3f + 1`
+    /// of them it has to.
+    #[must_use]
+    pub const fn is_hybrid(&self) -> bool {
+        self.replicas_factor < 3
+    }
+
+    /// Whether its safety rests on trusted devices already: on what they count, or on what they say
+    /// of whose a message is. TrInX is named only by who needs it.
     #[must_use]
     pub const fn trusts_devices(&self) -> bool {
-        self.replicas_factor < 3
+        self.is_hybrid() || matches!(self.counter, Counter::Trinx)
     }
 }
 

@@ -56,6 +56,10 @@ impl Authenticator {
                 costs::USIGS_CREATED.add(1);
                 self.counters.of(*instance)?.create(*position, digest).map(AuthTag::Usig)
             }
+            Auth::Mac(instance) => {
+                costs::USIGS_CREATED.add(1);
+                self.counters.of(*instance)?.mac(digest).map(AuthTag::Mac)
+            }
         }
     }
 }

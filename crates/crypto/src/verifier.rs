@@ -7,9 +7,9 @@ use crate::seen::Seen;
 use crate::session::Tag;
 use ed25519_dalek::{Signature, VerifyingKey};
 use pentarchy_core::auth::Verifier;
-use pentarchy_core::counter::{Certificate, Ui};
+use pentarchy_core::counter::{Certificate, Instance, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Domain, Hasher};
-use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_core::ids::{ClientId, Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::request::{Envelope, RequestAuth};
 use std::collections::BTreeSet;
@@ -22,6 +22,24 @@ pub trait UsigCheck: Send + Sync {
     /// Whether the device of `replica` gave `ui` to the statement with this digest. Whether the
     /// membership admits that life of the device is not asked here.
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool;
+
+    /// Whether a device in this life made the MAC of the statement with this digest. Devices of
+    /// most kinds make none.
+    fn check_mac(&self, by: Maker, mac: &TrustedMac, digest: &Digest) -> bool {
+        let _ = (by, mac, digest);
+        false
+    }
+}
+
+/// Who is said to have made a trusted MAC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Maker {
+    /// Whose device.
+    pub replica: ReplicaId,
+    /// Which of that replica's.
+    pub instance: Instance,
+    /// In which life.
+    pub incarnation: Incarnation,
 }
 
 /// A client's tag of an envelope, to be checked.
@@ -269,7 +287,7 @@ impl Verifier for GroupVerifier {
         }
         // The membership says which kind its devices make; the other kind would let whoever holds
         // the weaker key speak for a device of the stronger.
-        let by_mac = member.device_key == [0; 32];
+        let by_mac = member.life().is_mac();
         match &ui.certificate {
             Certificate::Mac(_) => by_mac && self.check_usig(replica, digest, ui),
             Certificate::Signature(signature) => {
@@ -278,6 +296,22 @@ impl Verifier for GroupVerifier {
                         self.check_usig(replica, digest, ui)
                     })
             }
+        }
+    }
+
+    fn mac(
+        &self,
+        (replica, instance): (ReplicaId, Instance),
+        digest: &Digest,
+        mac: &TrustedMac,
+    ) -> bool {
+        let Some(member) = self.membership.members.get(usize::from(replica.0)) else {
+            return false;
+        };
+        let by = Maker { replica, instance, incarnation: member.incarnation };
+        member.life().is_mac() && {
+            costs::USIGS_VERIFIED.add(1);
+            self.usig.check_mac(by, mac, digest)
         }
     }
 

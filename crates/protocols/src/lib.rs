@@ -10,6 +10,8 @@
 //! | `hybster-pillars` | `2f + 1` | several of [`hybster`] side by side: [`pillars`] |
 //! | `pbft-pillars` | `3f + 1` | several of [`pbft`] side by side: [`pillars`] |
 //! | `pbft-tentative` | `3f + 1` | [`pbft`] that executes what is prepared |
+//! | `hybrid-pbft` | `3f + 1` | [`pbft`] whose votes are trusted MACs |
+//! | `hybrid-pbft-pillars` | `3f + 1` | several of these side by side: [`pillars`] |
 //! | `zyzzyva` | `3f + 1` | [`zyzzyva`] |
 //! | `zyzzyva5` | `5f + 1` | [`zyzzyva`] |
 //! | `zyzzyva-plain` | `3f + 1` | [`zyzzyva`] without its commit optimisation, for benchmarks |
@@ -35,6 +37,8 @@ use crate::common::voting_client::VotingClient;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use pentarchy_core::Bytes;
+use pentarchy_core::auth::Signature;
+use pentarchy_core::counter::TrustedMac;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::forge::{IsSettled, MakeForger};
 use pentarchy_core::ids::ClientId;
@@ -97,8 +101,12 @@ impl Pillar for pbft::Pbft<false> {
     const NAME: &'static str = "pbft-pillars";
 }
 
+impl Pillar for pbft::HybridPbft {
+    const NAME: &'static str = "hybrid-pbft-pillars";
+}
+
 /// Every protocol.
-pub static PROTOCOLS: [Entry; 13] = [
+pub static PROTOCOLS: [Entry; 15] = [
     Entry {
         rules: minbft::MinBft::RULES,
         start: start_minbft,
@@ -117,8 +125,8 @@ pub static PROTOCOLS: [Entry; 13] = [
         check_records: Erased::<pbft::Pbft<false>>::check_records,
         for_users: true,
         in_museum: false,
-        forger: Some(pbft::Byzantine::boxed),
-        is_settled: pbft::is_settled,
+        forger: Some(pbft::Byzantine::<Signature>::boxed),
+        is_settled: pbft::is_settled::<Signature>,
         starts: &[],
     },
     Entry {
@@ -128,8 +136,19 @@ pub static PROTOCOLS: [Entry; 13] = [
         check_records: Erased::<pbft::Pbft<true>>::check_records,
         for_users: true,
         in_museum: false,
-        forger: Some(pbft::Byzantine::boxed),
-        is_settled: pbft::is_settled,
+        forger: Some(pbft::Byzantine::<Signature>::boxed),
+        is_settled: pbft::is_settled::<Signature>,
+        starts: &[],
+    },
+    Entry {
+        rules: pbft::HybridPbft::RULES,
+        start: start_hybrid_pbft,
+        client: voting_client,
+        check_records: Erased::<pbft::HybridPbft>::check_records,
+        for_users: true,
+        in_museum: false,
+        forger: Some(pbft::Byzantine::<TrustedMac>::boxed),
+        is_settled: pbft::is_settled::<TrustedMac>,
         starts: &[],
     },
     Entry {
@@ -161,7 +180,22 @@ pub static PROTOCOLS: [Entry; 13] = [
         check_records: Erased::<Pillars<pbft::Pbft<false>>>::check_records,
         for_users: false,
         in_museum: false,
-        forger: Some(|me, group| pillars::Byzantine::boxed(me, group, pbft::Byzantine::boxed)),
+        forger: Some(|me, group| {
+            pillars::Byzantine::boxed(me, group, pbft::Byzantine::<Signature>::boxed)
+        }),
+        is_settled: |_, _| false,
+        starts: &[],
+    },
+    Entry {
+        rules: Pillars::<pbft::HybridPbft>::RULES,
+        start: start_pillars::<pbft::HybridPbft>,
+        client: voting_client,
+        check_records: Erased::<Pillars<pbft::HybridPbft>>::check_records,
+        for_users: false,
+        in_museum: false,
+        forger: Some(|me, group| {
+            pillars::Byzantine::boxed(me, group, pbft::Byzantine::<TrustedMac>::boxed)
+        }),
         is_settled: |_, _| false,
         starts: &[],
     },
@@ -287,6 +321,10 @@ fn start_pbft<const TENTATIVE: bool>(
     out: &mut Vec<CoreEffect>,
 ) -> Box<dyn ReplicaCore> {
     Box::new(Erased::<pbft::Pbft<TENTATIVE>>::start(setup, out))
+}
+
+fn start_hybrid_pbft(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<pbft::HybridPbft>::start(setup, out))
 }
 
 fn start_hybster(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {

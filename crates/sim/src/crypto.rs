@@ -6,7 +6,7 @@
 use crate::audit::Audit;
 use crate::device::is_tagged;
 use pentarchy_core::auth::Verifier;
-use pentarchy_core::counter::{Certificate, Counter, Instance, Position, Ui};
+use pentarchy_core::counter::{Certificate, Counter, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{ClientId, Epoch, Incarnation, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
@@ -226,6 +226,25 @@ impl Crypto {
         Certificate::Mac(certificate)
     }
 
+    /// The MAC by which a device says that its replica said this.
+    #[must_use]
+    pub fn mac_by(&self, by: Certifier, digest: &Digest) -> TrustedMac {
+        let numbers = [by.incarnation.0, by.epoch.0, 0, 0, 0, 0];
+        let mut mac = [0; 32];
+        let secret = &self.devices[usize::from(by.replica.0)];
+        let kind = 5 | (by.instance.0 % 32) << 3;
+        mac[..16].copy_from_slice(&keyed(secret, kind, numbers, digest));
+        TrustedMac(mac)
+    }
+
+    /// Whether this device made the MAC of the statement with this digest.
+    #[must_use]
+    pub fn is_mac(&self, by: Certifier, digest: &Digest, mac: &TrustedMac) -> bool {
+        usize::from(by.replica.0) < self.devices.len()
+            && by.instance.0 < 32
+            && self.mac_by(by, digest) == *mac
+    }
+
     /// Whether this device gave the identifier to the statement with this digest.
     #[must_use]
     pub fn certified(&self, by: Certifier, digest: &Digest, ui: &Ui) -> bool {
@@ -257,6 +276,16 @@ impl Verifier for Crypto {
         self.certified(by, digest, ui)
     }
 
+    fn mac(
+        &self,
+        (replica, instance): (ReplicaId, Instance),
+        digest: &Digest,
+        mac: &TrustedMac,
+    ) -> bool {
+        let by = Certifier { replica, instance, incarnation: INCARNATION, epoch: Epoch(0) };
+        self.is_mac(by, digest, mac)
+    }
+
     fn envelope(&self, envelope: &Envelope) -> bool {
         let mut ids = (0..self.replicas.len() as u16).map(ReplicaId);
         ids.any(|id| self.convinces(id, envelope))
@@ -286,6 +315,19 @@ impl Verifier for Keys {
         let (incarnation, epoch) = (member.incarnation, self.membership.epoch);
         let by = Certifier { replica, instance: ui.instance, incarnation, epoch };
         self.crypto.certified(by, digest, ui)
+    }
+
+    fn mac(
+        &self,
+        (replica, instance): (ReplicaId, Instance),
+        digest: &Digest,
+        mac: &TrustedMac,
+    ) -> bool {
+        let Some(member) = self.membership.members.get(usize::from(replica.0)) else {
+            return false;
+        };
+        let (incarnation, epoch) = (member.incarnation, self.membership.epoch);
+        self.crypto.is_mac(Certifier { replica, instance, incarnation, epoch }, digest, mac)
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {

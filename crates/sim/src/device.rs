@@ -5,7 +5,7 @@
 
 use crate::crypto::{Certifier, Crypto, INCARNATION, Tag};
 use pentarchy_core::counter::{
-    Counter, Instance, Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig,
+    Counter, Instance, Memory, Position, REPEATABLE, Refused, Statement, TrustedMac, Ui, Usig,
 };
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
@@ -197,6 +197,10 @@ impl Usig for SimDevice {
             self.recent.pop_front();
         }
         Ok(ui)
+    }
+
+    fn mac(&mut self, digest: &Digest) -> Result<TrustedMac, Refused> {
+        Ok(self.crypto.mac_by(self.by, digest))
     }
 
     fn memory(&self) -> Option<Memory> {

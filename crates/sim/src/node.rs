@@ -8,6 +8,7 @@ use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
+use pentarchy_core::counter::Counters;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
@@ -555,6 +556,11 @@ impl ReplicaNode {
                 let epoch = device.epoch();
                 out.push(Act::Saw(Observation::Certified { epoch, ui, digest }));
                 AuthTag::Usig(ui)
+            }
+            Auth::Mac(instance) => {
+                let mut device = self.device.lock().expect("a device does not panic");
+                let made = device.of(instance).and_then(|device| device.mac(&outgoing.digest));
+                AuthTag::Mac(made.expect("each pillar has a device"))
             }
         })
     }

@@ -19,12 +19,12 @@ use crate::trinx::{
 };
 use crate::usig::GroupKey;
 use pentarchy_core::counter::{
-    Certificate, Instance, Memory, Position, REPEATABLE, Refused, Statement, Ui, Usig,
+    Certificate, Instance, Memory, Position, REPEATABLE, Refused, Statement, TrustedMac, Ui, Usig,
 };
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
-use pentarchy_crypto::verifier::UsigCheck;
+use pentarchy_crypto::verifier::{Maker, UsigCheck};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -42,12 +42,18 @@ pub fn trusted_mac() -> Ask {
     Ask { kind: Kind::Continuing, values }
 }
 
-/// Whether a claim is a trusted MAC: it names [`MAC`] alone, and moves it nowhere.
-#[must_use]
-pub fn is_trusted_mac(claim: &Claim) -> bool {
+/// What a trusted MAC claims: it names [`MAC`] alone, and moves it nowhere. So there is nothing to
+/// be carried but the seal.
+fn mac_claim(incarnation: Incarnation) -> Claim {
     let mut readings = [None; COUNTERS];
     readings[MAC] = Some(Reading { value: Value::default(), previous: Some(Value::default()) });
-    claim.kind == Kind::Continuing && claim.readings == readings
+    Claim { incarnation, kind: Kind::Continuing, readings }
+}
+
+/// Whether a claim is a trusted MAC.
+#[must_use]
+pub fn is_trusted_mac(claim: &Claim) -> bool {
+    *claim == mac_claim(claim.incarnation)
 }
 
 /// The value of a position.
@@ -119,15 +125,26 @@ impl OrderCheck {
         let context = trinx::context(&membership.group, membership.epoch);
         Self { context, key: self.key.clone() }
     }
+
+    fn is_certified(&self, by: InstanceId, it: trinx::Certificate, digest: &Digest) -> bool {
+        match &self.key {
+            Key::Here(key) => trinx::is_certified(key, &self.context, by, &it, digest),
+            Key::Apart(process) => process.check_trinx(&self.context, by, it, digest),
+        }
+    }
 }
 
 impl UsigCheck for OrderCheck {
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         let by = InstanceId { replica, number: u16::from(ui.instance.0) };
-        certificate(ui).is_some_and(|it| match &self.key {
-            Key::Here(key) => trinx::is_certified(key, &self.context, by, &it, digest),
-            Key::Apart(process) => process.check_trinx(&self.context, by, it, digest),
-        })
+        certificate(ui).is_some_and(|it| self.is_certified(by, it, digest))
+    }
+
+    fn check_mac(&self, by: Maker, mac: &TrustedMac, digest: &Digest) -> bool {
+        let Maker { replica, instance, incarnation } = by;
+        let certificate = trinx::Certificate { claim: mac_claim(incarnation), seal: mac.0 };
+        let by = InstanceId { replica, number: instance.0.into() };
+        self.is_certified(by, certificate, digest)
     }
 }
 
@@ -242,6 +259,11 @@ impl<D: Trinx> Usig for OrderCounter<D> {
         }
         let certificate = Certificate::Mac(certified.seal);
         Ok(Ui { incarnation, instance: self.instance, position: at, committed, certificate })
+    }
+
+    fn mac(&mut self, digest: &Digest) -> Result<TrustedMac, Refused> {
+        let certified = self.device.certify(self.instance.0.into(), &trusted_mac(), digest)?;
+        Ok(TrustedMac(certified.seal))
     }
 
     fn memory(&self) -> Option<Memory> {

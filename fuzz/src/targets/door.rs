@@ -6,7 +6,7 @@ use crate::input::Input;
 use crate::memory::bounded;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{AuthTag, Verifier};
-use pentarchy_core::counter::Ui;
+use pentarchy_core::counter::{Instance, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::ReplicaCore;
 use pentarchy_core::ids::ReplicaId;
@@ -19,6 +19,8 @@ use pentarchy_sim::node::Packet;
 use pentarchy_sim::world::membership;
 use std::sync::Arc;
 
+type HybridMessage = pbft::Message<TrustedMac>;
+
 /// Believes everyone.
 struct Gullible;
 
@@ -27,6 +29,9 @@ impl Verifier for Gullible {
         true
     }
     fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
+        true
+    }
+    fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
         true
     }
     fn envelope(&self, _: &Envelope) -> bool {
@@ -75,6 +80,8 @@ pub fn run(input: &[u8]) {
                     "minbft" => canonical::<minbft::Message>(&wire),
                     name if name.starts_with("minzyzzyva") => canonical::<minbft::Message>(&wire),
                     "pbft" | "pbft-tentative" => canonical::<pbft::Message>(&wire),
+                    "hybrid-pbft" => canonical::<HybridMessage>(&wire),
+                    "hybrid-pbft-pillars" => canonical::<pillars::Message<HybridMessage>>(&wire),
                     "hybster-pillars" => canonical::<pillars::Message<hybster::Message>>(&wire),
                     "pbft-pillars" => canonical::<pillars::Message<pbft::Message>>(&wire),
                     "hybster" => canonical::<hybster::Message>(&wire),

@@ -209,6 +209,7 @@ impl Group {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(crypto().sign(self.liar, &digest)),
+            Auth::Mac(_) => AuthTag::Mac(self.device.mac(&digest).ok()?),
             Auth::Usig(_, position) => AuthTag::Usig(self.device.create(position, &digest).ok()?),
         };
         let mut to = Writer::default();

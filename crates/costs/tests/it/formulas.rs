@@ -11,9 +11,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes of an operation and of its result.
 pub const OPERATION: usize = 64;
 /// Bytes of a message between replicas before its body: which kind of message, epoch, author, and
-/// how it convinces: by a signature or the channel.
+/// how it convinces: by a signature, a trusted MAC or the channel.
 pub const HEAD: usize = 1 + 8 + 2;
 pub const SIGNATURE: usize = 1 + 64;
+pub const TRUSTED_MAC: usize = 1 + 32;
 pub const CHANNEL: usize = 1;
 /// An envelope without its requests, signed, of a client that does not listen; a request and a
 /// result without their bytes.

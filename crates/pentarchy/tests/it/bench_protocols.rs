@@ -18,7 +18,8 @@ fn median(figure: &Value) -> f64 {
 
 #[test]
 fn protocols_stand_beside_each_other_and_cost_what_they_are_made_of() {
-    let words = ["--protocol", "minbft,pbft,zyzzyva", "--load", "many,one", "--clients", "30"];
+    let words =
+        ["--protocol", "minbft,pbft,hybrid-pbft,zyzzyva", "--load", "many,one", "--clients", "30"];
     let json = measured(&[&words[..], &["--batch", "1,adaptive"]].concat());
     let cases = json["cases"].as_array().expect("a list");
     let batches: Vec<_> =
@@ -29,7 +30,7 @@ fn protocols_stand_beside_each_other_and_cost_what_they_are_made_of() {
         let systems = case["systems"].as_array().expect("a list");
         let names: Vec<_> =
             systems.iter().map(|system| system["protocol"].as_str().expect("a name")).collect();
-        assert_eq!(names, ["minbft", "pbft", "zyzzyva", "unreplicated"]);
+        assert_eq!(names, ["minbft", "pbft", "hybrid-pbft", "zyzzyva", "unreplicated"]);
         for system in systems {
             assert_eq!(system["errors"], json!({}), "{system}");
             assert!(median(&system["throughput_ops"]) > 0.0, "{system}");
@@ -37,14 +38,16 @@ fn protocols_stand_beside_each_other_and_cost_what_they_are_made_of() {
             for cost in ["cpu_us", "messages", "bytes", "macs", "signatures", "hashes"] {
                 assert!(median(&costs[cost]) > 0.0, "{cost}: {system}");
             }
-            let uses_counters = system["protocol"] == "minbft";
+            let uses_counters = ["minbft", "hybrid-pbft"].map(Value::from);
+            let uses_counters = uses_counters.contains(&system["protocol"]);
             assert_eq!(median(&costs["counters"]) > 0.0, uses_counters, "{system}");
         }
         let signatures = |index: usize| median(&systems[index]["bottleneck_per_op"]["signatures"]);
-        assert!(signatures(1) > signatures(3), "votes of PBFT are signed: {case}");
+        assert!(signatures(1) > signatures(4), "votes of PBFT are signed: {case}");
+        assert!(signatures(1) > signatures(2), "its votes by trusted MACs are not: {case}");
     }
     // The server that agrees with nobody has no batches to fill.
-    for system in &cases[0]["systems"].as_array().expect("a list")[..3] {
+    for system in &cases[0]["systems"].as_array().expect("a list")[..4] {
         let batch = median(&system["requests_per_batch"]);
         assert!((batch - 1.0).abs() < 0.01, "batches of one request: {system}");
     }

@@ -69,6 +69,24 @@ fn counters_go_on_where_they_were_if_a_log_says_where() {
     }
 }
 
+/// Trusted MACs are made and checked there too, and the group goes on without a replica whose
+/// process was killed.
+#[test]
+fn votes_are_trusted_macs_of_a_process() {
+    let arguments = ["--protocol", "hybrid-pbft", "--counter", "process", "--request-auth"];
+    let cluster = Cluster::up(&[&arguments[..], &["session"]].concat());
+    (1..=3).for_each(|count| incr(&cluster, count));
+    let (report, _) = cluster.status();
+    for id in 0..4 {
+        let costs = &report["replicas"][id]["costs"];
+        let count = |name: &str| costs[name].as_u64().expect("a number");
+        assert!(count("usigs_created") >= 3 && count("usigs_verified") >= 6, "{costs}");
+        assert!(counter(&report, id).is_some());
+    }
+    kill_process(counter(&report, 0).expect("another process"), Signal::KILL).expect("it runs");
+    (4..=6).for_each(|count| incr(&cluster, count));
+}
+
 #[test]
 fn who_has_no_counters_has_them_nowhere() {
     let up = run(&["up", "--protocol", "pbft", "--counter", "process"]);

@@ -35,6 +35,11 @@ fn a_group_of_pbft_goes_on_after_all_of_it_has_stopped() {
 }
 
 #[test]
+fn a_group_of_hybrid_pbft_goes_on_after_all_of_it_has_stopped() {
+    goes_on_after_all_of_it_has_stopped("hybrid-pbft", 4);
+}
+
+#[test]
 fn a_group_that_runs_hybster_goes_on_after_all_of_it_has_stopped() {
     goes_on_after_all_of_it_has_stopped("hybster", 3);
 }

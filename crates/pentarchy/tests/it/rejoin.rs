@@ -32,6 +32,11 @@ fn a_group_of_pbft_outlives_the_memory_of_each_of_its_members() {
 }
 
 #[test]
+fn a_group_of_hybrid_pbft_outlives_the_memory_of_each_of_its_members() {
+    outlives_the_memory_of_each_of_its_members("hybrid-pbft");
+}
+
+#[test]
 fn a_group_that_runs_hybster_outlives_the_memory_of_each_of_its_members() {
     outlives_the_memory_of_each_of_its_members("hybster");
 }

@@ -1,7 +1,6 @@
 //! What a lying PBFT replica can say: [`Byzantine`] hears what others say and makes of it what its
-//! own key can make convincing. The interface by which searches use it is
-//! [`pentarchy_core::forge`]. It holds no secret: signatures come from a [`Hand`]. It has no use
-//! for its device.
+//! own key and device can make convincing. The interface by which searches use it is
+//! [`pentarchy_core::forge`]. It holds no secret: signatures and MACs come from a [`Hand`].
 //!
 //! | lie | what it says |
 //! | --- | --- |
@@ -18,6 +17,7 @@
 //! | `view-change-empty` | shows none |
 //! | `view-change-stale` | shows for each slot the certificate of the lowest view |
 //! | `view-change-forged` | shows one of another batch, with the proof of the right one |
+//! | `view-change-alone` | one of the last view that it voted for alone, under every name, where one key checks all |
 //! | `new-view` | as primary: any quorum of VIEW-CHANGEs (`choice`: the set) |
 //! | `new-view-few` | as primary: `f + 1` of them |
 //! | `new-view-stale` | VIEW-CHANGEs for a lower view |
@@ -31,11 +31,12 @@
 mod knowledge;
 
 use super::certificate::{Claim, Claims, Member, NewView, Prepared, Start, ViewChange};
-use super::message::{Message, STATEMENTS, Shared};
+use super::message::{Message, STATEMENTS, Shared, prepare_statement};
+use super::seal::Seal;
 use crate::common::certificate::CheckpointProof;
 use crate::common::lies::{Made, Told, decode, encode, false_state};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -48,19 +49,28 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
 
+/// VIEW-CHANGEs that it can tell.
+const VIEW_CHANGES: [&str; 5] = [
+    "view-change",
+    "view-change-empty",
+    "view-change-stale",
+    "view-change-forged",
+    "view-change-alone",
+];
+
 /// Sets of VIEW-CHANGEs that a lying primary chooses among.
 const SETS_MAX: usize = 16;
 
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Byzantine {
+pub struct Byzantine<S> {
     me: ReplicaId,
     membership: Membership,
-    knows: Knowledge,
+    knows: Knowledge<S>,
     told: Told,
 }
 
-impl Byzantine {
+impl<S: Seal> Byzantine<S> {
     /// A liar that has heard nothing.
     #[must_use]
     pub fn new(me: ReplicaId, membership: &Membership) -> Self {
@@ -123,8 +133,8 @@ impl Byzantine {
         if view == View(0) || asked.count() + 1 < self.membership.quorums().weak() {
             return;
         }
-        for kind in ["view-change", "view-change-empty", "view-change-stale", "view-change-forged"]
-        {
+        let kinds = VIEW_CHANGES.into_iter().filter(|kind| S::ONE_KEY || !kind.ends_with("-alone"));
+        for kind in kinds {
             self.told.add(lies, kind, view, Slot(0), 0);
         }
     }
@@ -155,7 +165,7 @@ impl Byzantine {
     }
 
     /// What a lie says, and how it must convince.
-    fn compose(&self, lie: &Lie, hand: &dyn Hand) -> Option<Message> {
+    fn compose(&self, lie: &Lie, hand: &mut dyn Hand) -> Option<Message<S>> {
         let Lie { kind, view, slot, choice } = *lie;
         Some(match kind {
             "pre-prepare"
@@ -184,7 +194,7 @@ impl Byzantine {
             "new-view-stale" => self.new_view(view, View(view.0 - 1), choice, None),
             "new-view-forged" => self.new_view(view, view, choice, Some(hand)),
             "stable-false" => Message::Shared(Shared::Stable(self.alone(slot, hand))),
-            "view-change" | "view-change-empty" | "view-change-stale" | "view-change-forged" => {
+            kind if VIEW_CHANGES.contains(&kind) => {
                 Message::ViewChange(Arc::new(self.view_change(kind, view, hand)))
             }
             _ => Message::Shared(self.knows.heard.compose(lie)?),
@@ -200,7 +210,7 @@ impl Byzantine {
         CheckpointProof { slot, state, signatures: signatures.collect() }
     }
 
-    fn view_change(&self, kind: &str, view: View, hand: &dyn Hand) -> ViewChange {
+    fn view_change(&self, kind: &str, view: View, hand: &mut dyn Hand) -> ViewChange<S> {
         let statement = STATEMENTS.request_view_change(&self.membership.domain(), view);
         let own = (self.me, (view, Signature(hand.sign(&statement))));
         let others = self.knows.heard.others_asking(self.me, view);
@@ -212,35 +222,56 @@ impl Byzantine {
         match kind {
             "view-change-empty" => proven.clear(),
             "view-change-forged" => self.falsify(&mut proven),
+            "view-change-alone" => self.vote_alone(&mut proven, view, hand),
             _ => {}
         }
         let stable = checkpoint.slot;
         let prepared = proven.values().map(|it| it.claim).collect();
-        let proofs = proven.into_values().map(|it| it.signatures).collect();
+        let proofs = proven.into_values().map(|it| it.seals).collect();
         ViewChange { claims: Claims { view, stable, prepared }, requests, checkpoint, proofs }
     }
 
     /// Has the last certificate name another batch.
-    fn falsify(&self, proven: &mut alloc::collections::BTreeMap<Slot, Prepared>) {
+    fn falsify(&self, proven: &mut BTreeMap<Slot, Prepared<S>>) {
         if let Some(mut last) = proven.last_entry() {
             let claim = &mut last.get_mut().claim;
             claim.batch = self.knows.heard.other_batch(claim.batch).unwrap_or_default();
         }
     }
 
+    /// Makes a certificate of another batch in the first slot, of the last view before this one,
+    /// out of its own vote under the names of a quorum.
+    fn vote_alone(
+        &self,
+        proven: &mut BTreeMap<Slot, Prepared<S>>,
+        view: View,
+        hand: &mut dyn Hand,
+    ) {
+        let Some(mut first) = proven.first_entry() else { return };
+        let Prepared { claim, seals } = first.get_mut();
+        claim.batch = self.knows.heard.other_batch(claim.batch).unwrap_or_default();
+        claim.view = View(view.0.saturating_sub(1));
+        let domain = self.membership.domain();
+        let vote = prepare_statement(&domain, claim.view, claim.slot, &claim.batch);
+        if let Some(seal) = S::made(hand, self.membership.instance(), &vote) {
+            let names = self.membership.ids().take(self.quorum());
+            *seals = names.map(|id| (id, seal)).collect();
+        }
+    }
+
     /// A NEW-VIEW of these VIEW-CHANGEs; with a hand, of which the own claims more than it may.
-    fn new_view(&self, view: View, of: View, set: u64, forge: Option<&dyn Hand>) -> Message {
+    fn new_view(&self, view: View, of: View, set: u64, forge: Option<&mut dyn Hand>) -> Message<S> {
         let chosen = |id: &ReplicaId| set & (1 << (id.0 % 64)) != 0;
         let ids = self.membership.ids().filter(chosen);
         let known: Vec<_> = ids.filter_map(|id| self.knows.changes.get(&(of, id))).collect();
-        let mut members: Vec<Member> = known.iter().map(|(member, _)| member.clone()).collect();
+        let mut members: Vec<Member<S>> = known.iter().map(|(member, _)| member.clone()).collect();
         if let Some(hand) = forge {
             self.overclaim(view, &mut members, hand);
         }
         let start = Start::of(members.iter().map(|member| &*member.claims));
         let proof = |claim: &Claim| {
             let votes = self.knows.votes.get(&(claim.view, claim.slot, claim.batch));
-            let votes = votes.into_iter().flatten().map(|(id, signature)| (*id, *signature));
+            let votes = votes.into_iter().flatten().map(|(id, seal)| (*id, *seal));
             votes.take(self.quorum()).collect()
         };
         let proofs = start.list.iter().flatten().map(proof).collect();
@@ -251,7 +282,7 @@ impl Byzantine {
     }
 
     /// Has its own member claim another batch, voted for in the view before, in its first slot.
-    fn overclaim(&self, view: View, members: &mut [Member], hand: &dyn Hand) {
+    fn overclaim(&self, view: View, members: &mut [Member<S>], hand: &mut dyn Hand) {
         let Some(own) = members.iter_mut().find(|member| member.author == self.me) else { return };
         let mut claims = Claims::clone(&own.claims);
         let slot = claims.stable.next();
@@ -259,14 +290,17 @@ impl Byzantine {
         let claim = Claim { slot, view: View(view.0.saturating_sub(1)), batch };
         claims.prepared.retain(|known| known.slot != slot);
         claims.prepared.insert(0, claim);
-        own.signature = Signature(hand.sign(&claims.statement(&self.membership.domain())));
+        let statement = claims.statement(&self.membership.domain());
+        if let Some(seal) = S::made(hand, self.membership.instance(), &statement) {
+            own.seal = seal;
+        }
         own.claims = Arc::new(claims);
     }
 }
 
-impl Forger for Byzantine {
+impl<S: Seal> Forger for Byzantine<S> {
     fn hear(&mut self, wire: &Bytes) {
-        let Ok((author, tag, message)) = decode::<Message>(wire) else { return };
+        let Ok((author, tag, message)) = decode::<Message<S>>(wire) else { return };
         if self.membership.contains(author) {
             self.knows.note(self.me, author, &tag, &message);
         }
@@ -301,7 +335,7 @@ impl Forger for Byzantine {
         if lie.kind == "pre-prepare-rewritten" {
             let Made { author, tag, proposal } = self.knows.heard.rewrite(lie.view, lie.slot)?;
             self.told.remember(lie);
-            let message = Message::PrePrepare { view: lie.view, slot: lie.slot, proposal };
+            let message = Message::<S>::PrePrepare { view: lie.view, slot: lie.slot, proposal };
             return Some(encode(author, &tag, &message));
         }
         let message = self.compose(lie, hand)?;
@@ -309,6 +343,10 @@ impl Forger for Byzantine {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
+            Auth::Mac(_) => {
+                let instance = self.membership.instance();
+                AuthTag::Mac(hand.mac(instance, &digest).ok()?)
+            }
             Auth::Usig(..) => return None,
         };
         self.told.remember(lie);

@@ -3,6 +3,7 @@
 //! membership alone.
 
 use super::message::{STATEMENTS, prepare_statement};
+use super::seal::Seal;
 use crate::common::certificate::{Check, CheckpointProof};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -32,8 +33,8 @@ pub fn validate_checkpoint(proof: &CheckpointProof, check: Check<'_>) -> Result<
     STATEMENTS.validate_checkpoint(proof, check, check.membership.quorums().byzantine_quorum())
 }
 
-/// Signatures of distinct replicas under one statement.
-pub type Signatures = Vec<(ReplicaId, Signature)>;
+/// What distinct replicas made for one statement.
+pub type Seals<S> = Vec<(ReplicaId, S)>;
 
 /// What a replica says that it holds proof of: in this view a quorum voted for this batch in this
 /// slot.
@@ -48,12 +49,10 @@ pub struct Claim {
 }
 
 impl Claim {
-    fn validate(&self, check: Check<'_>, signatures: &Signatures) -> Result<(), Reject> {
+    fn validate<S: Seal>(&self, check: Check<'_>, seals: &Seals<S>) -> Result<(), Reject> {
         let statement = prepare_statement(&check.domain, self.view, self.slot, &self.batch);
-        let quorum = check.membership.quorums().byzantine_quorum();
-        check.quorum(signatures, quorum, |author, signature| {
-            check.verifier.signature(author, &statement, &signature.0)
-        })
+        let quorum = S::quorum(check.membership.quorums());
+        check.quorum(seals, quorum, |author, seal| seal.is_good(&check, author, &statement))
     }
 }
 
@@ -75,24 +74,24 @@ impl Wire for Claim {
 /// A claim with its proof. In one view no two for the same slot name different batches: two quorums
 /// share a correct replica, and that votes once.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Prepared {
+pub struct Prepared<S> {
     /// What is proven.
     pub claim: Claim,
     /// A quorum of votes.
-    pub signatures: Signatures,
+    pub seals: Seals<S>,
 }
 
-impl Wire for Prepared {
+impl<S: Seal> Wire for Prepared<S> {
     fn encode(&self, to: &mut Writer) {
         self.claim.encode(to);
-        to.sequence(&self.signatures);
+        to.sequence(&self.seals);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { claim: Claim::decode(from)?, signatures: from.sequence(REPLICAS_MAX)? })
+        Ok(Self { claim: Claim::decode(from)?, seals: from.sequence(REPLICAS_MAX)? })
     }
 }
 
-/// What the signature of a VIEW-CHANGE covers.
+/// What the seal of a VIEW-CHANGE covers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Claims {
     /// The view that its author wants to enter.
@@ -104,7 +103,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// What the signature covers: everything.
+    /// What the seal covers: everything.
     #[must_use]
     pub fn statement(&self, domain: &Domain) -> Digest {
         domain.statement("pbft view-change").bytes(&self.to_bytes()).finish()
@@ -135,10 +134,10 @@ impl Wire for Claims {
     }
 }
 
-/// By which a replica leaves all lower views. Its signature covers the claims; what proves them is
+/// By which a replica leaves all lower views. Its seal covers the claims; what proves them is
 /// checked by whoever gets it, and any proof will do.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct ViewChange {
+pub struct ViewChange<S> {
     /// What it claims.
     pub claims: Claims,
     /// `f + 1` replicas that asked for this view or a higher one.
@@ -146,11 +145,11 @@ pub struct ViewChange {
     /// Proof of the stable checkpoint.
     pub checkpoint: CheckpointProof,
     /// Proof of each claim, in the same order.
-    pub proofs: Vec<Signatures>,
+    pub proofs: Vec<Seals<S>>,
 }
 
-impl ViewChange {
-    /// Checks everything but the author's signature.
+impl<S: Seal> ViewChange<S> {
+    /// Checks everything but the author's seal.
     ///
     /// # Errors
     /// The first thing that is wrong.
@@ -179,7 +178,7 @@ impl ViewChange {
     }
 }
 
-impl Wire for ViewChange {
+impl<S: Seal> Wire for ViewChange<S> {
     fn encode(&self, to: &mut Writer) {
         self.claims.encode(to);
         to.sequence(&self.requests);
@@ -196,12 +195,12 @@ impl Wire for ViewChange {
     }
 }
 
-fn encode_proofs(proofs: &[Signatures], to: &mut Writer) {
+fn encode_proofs<S: Seal>(proofs: &[Seals<S>], to: &mut Writer) {
     to.u64(proofs.len() as u64);
     proofs.iter().for_each(|proof| to.sequence(proof));
 }
 
-fn decode_proofs(from: &mut Reader<'_>) -> Result<Vec<Signatures>, Malformed> {
+fn decode_proofs<S: Seal>(from: &mut Reader<'_>) -> Result<Vec<Seals<S>>, Malformed> {
     let count = usize::try_from(from.u64()?).map_err(|_| Malformed)?;
     if count > SLOTS_MAX {
         return Err(Malformed);
@@ -211,25 +210,25 @@ fn decode_proofs(from: &mut Reader<'_>) -> Result<Vec<Signatures>, Malformed> {
 
 /// A VIEW-CHANGE inside a NEW-VIEW, without its proofs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Member {
+pub struct Member<S> {
     /// Who left.
     pub author: ReplicaId,
-    /// Its signature.
-    pub signature: Signature,
+    /// What it made for them.
+    pub seal: S,
     /// What it claims.
     pub claims: Arc<Claims>,
 }
 
-impl Wire for Member {
+impl<S: Seal> Wire for Member<S> {
     fn encode(&self, to: &mut Writer) {
         self.author.encode(to);
-        self.signature.encode(to);
+        self.seal.encode(to);
         self.claims.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             author: ReplicaId::decode(from)?,
-            signature: Signature::decode(from)?,
+            seal: S::decode(from)?,
             claims: Arc::new(Claims::decode(from)?),
         })
     }
@@ -239,15 +238,15 @@ impl Wire for Member {
 /// same base and list, and proof of the claims that won. A claim that did not win decides nothing,
 /// so nobody has to see its proof.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct NewView {
+pub struct NewView<S> {
     /// The view.
     pub view: View,
     /// A quorum of distinct members.
-    pub members: Vec<Member>,
+    pub members: Vec<Member<S>>,
     /// Proof of the highest stable checkpoint that they claim.
     pub checkpoint: CheckpointProof,
     /// Proof of each claim in [`Self::start`]'s list, in the same order.
-    pub proofs: Vec<Signatures>,
+    pub proofs: Vec<Seals<S>>,
 }
 
 /// What a view starts from.
@@ -297,19 +296,19 @@ impl Start {
 
 /// How many members a NEW-VIEW has.
 #[must_use]
-pub fn members_needed(membership: &Membership) -> usize {
+pub fn members_needed<S: Seal>(membership: &Membership) -> usize {
     let quorums = membership.quorums();
-    if mutant!("pbft.new-view-of-f") { quorums.f } else { quorums.byzantine_quorum() }
+    if mutant!("pbft.new-view-of-f") { quorums.f } else { S::quorum(quorums) }
 }
 
-impl NewView {
+impl<S: Seal> NewView<S> {
     /// What the members claim, taken together.
     #[must_use]
     pub fn start(&self) -> Start {
         Start::of(self.members.iter().map(|member| &*member.claims))
     }
 
-    /// What its signature covers: everything.
+    /// What its seal covers: everything.
     #[must_use]
     pub fn statement(&self, domain: &Domain) -> Digest {
         domain.statement("pbft new-view").bytes(&self.to_bytes()).finish()
@@ -321,20 +320,20 @@ impl NewView {
     /// The first thing that is wrong.
     pub fn validate(&self, check: Check<'_>) -> Result<(), Reject> {
         let mut seen = ReplicaSet::EMPTY;
-        for Member { author, signature, claims } in &self.members {
+        for Member { author, seal, claims } in &self.members {
             let good = check.membership.contains(*author)
                 && seen.insert(*author)
                 && claims.view == self.view
                 && claims.are_orderly();
             let statement = claims.statement(&check.domain);
-            if !good || !check.verifier.signature(*author, &statement, &signature.0) {
+            if !good || !seal.is_good(&check, *author, &statement) {
                 return Err(Reject::BadCertificate);
             }
         }
         let start = self.start();
         let claims = start.list.iter().flatten();
         let proven = self.proofs.len() == claims.clone().count();
-        if seen.len() != members_needed(check.membership)
+        if seen.len() != members_needed::<S>(check.membership)
             || !proven
             || self.checkpoint.slot != start.base
         {
@@ -345,7 +344,7 @@ impl NewView {
     }
 }
 
-impl Wire for NewView {
+impl<S: Seal> Wire for NewView<S> {
     fn encode(&self, to: &mut Writer) {
         self.view.encode(to);
         to.sequence(&self.members);

@@ -1,20 +1,21 @@
 //! What replicas say to each other, and what each statement covers.
 
 use super::certificate::{Claims, NewView, ViewChange};
+use super::seal::Seal;
 use crate::common::message::{self, More, Statements};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use pentarchy_core::auth::Auth;
+use pentarchy_core::auth::{Auth, Signature};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::protocol::{self, Topic};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
-/// See the table in the [module page](super).
+/// See the table in the [module page](super). `S`: by what votes convince.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub enum Message {
+pub enum Message<S = Signature> {
     /// The primary orders a batch; its own vote for it.
     PrePrepare {
         /// The view.
@@ -43,9 +44,9 @@ pub enum Message {
         batch: Digest,
     },
     /// A replica leaves all lower views and shows what it has proof of.
-    ViewChange(Arc<ViewChange>),
+    ViewChange(Arc<ViewChange<S>>),
     /// The new primary opens its view with what a quorum showed.
-    NewView(Arc<NewView>),
+    NewView(Arc<NewView<S>>),
     /// What every protocol says.
     Shared(Shared),
 }
@@ -78,12 +79,12 @@ impl Wire for Certified {
     }
 }
 
-/// What replicas sign beside votes and view changes.
+/// What replicas sign beside votes and view changes, whatever these convince by.
 pub const STATEMENTS: Statements =
     Statements { request_view_change: "pbft request-view-change", checkpoint: "pbft checkpoint" };
 
 /// One line for traces.
-impl fmt::Debug for Message {
+impl<S: Seal> fmt::Debug for Message<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PrePrepare { view, slot, proposal } => {
@@ -107,20 +108,20 @@ impl fmt::Debug for Message {
     }
 }
 
-/// What votes cover, the primary's PRE-PREPARE among them: a quorum of signatures under it is a
+/// What votes cover, the primary's PRE-PREPARE among them: a quorum of seals under it is a
 /// certificate. The batch enters by its digest, so that the header convinces without the body.
 #[must_use]
 pub fn prepare_statement(domain: &Domain, view: View, slot: Slot, batch: &Digest) -> Digest {
     domain.statement("pbft prepare").u64(view.0).u64(slot.0).digest(batch).finish()
 }
 
-impl protocol::Message for Message {
+impl<S: Seal> protocol::Message for Message<S> {
     fn auth(&self) -> Auth {
         match self {
             Self::PrePrepare { .. }
             | Self::Prepare { .. }
             | Self::ViewChange(_)
-            | Self::NewView(_) => Auth::Signature,
+            | Self::NewView(_) => S::AUTH,
             Self::Commit { .. } => Auth::Channel,
             Self::Shared(message) => message.auth(),
         }
@@ -164,7 +165,7 @@ impl protocol::Message for Message {
     }
 }
 
-impl Wire for Message {
+impl<S: Seal> Wire for Message<S> {
     fn encode(&self, to: &mut Writer) {
         match self {
             Self::PrePrepare { view, slot, proposal } => {

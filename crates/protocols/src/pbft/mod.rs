@@ -1,4 +1,5 @@
-//! PBFT: `3f + 1` replicas, three phases, no trusted device.
+//! PBFT: `3f + 1` replicas, three phases, no trusted device; and HybridPBFT, the same with a trusted
+//! MAC where a vote or a view change is signed.
 //!
 //! # What it is
 //! *Practical Byzantine Fault Tolerance and Proactive Recovery* (Castro, Liskov, TOCS 2002), in the
@@ -17,6 +18,8 @@
 //! | `NewView` | primary | signature | `2f + 1` VIEW-CHANGEs; what follows from them |
 //! | `Shared` | | | what all protocols say: [`crate::common::message::Shared`] |
 //!
+//! In HybridPBFT a trusted MAC stands for each of these signatures ([`Seal`]).
+//!
 //! # Normal case
 //! `ordering.rs`: the primary proposes what waits at the end of each round; the others vote, in
 //! slot order, once they hold the whole batch. `2f + 1` signatures under one statement are a
@@ -34,7 +37,8 @@
 //! Votes are signed, so that certificates convince third parties; COMMITs are not. A replica leaves
 //! a view only when `f + 1` ask for it. A VIEW-CHANGE's signature covers what it claims, and its
 //! proofs stand beside that, so a NEW-VIEW needs proof of the claims that win and of no others.
-//! Bodies are fetched by digest. Tentative execution (`tentative.rs`) is a protocol of its own by
+//! Bodies are fetched by digest. HybridPBFT (*Hybrids on Steroids*, section 6) certifies COMMITs too;
+//! here the channel vouches for them. Tentative execution (`tentative.rs`) is a protocol of its own by
 //! name. Each has its reason on the protocol's page.
 
 mod byzantine;
@@ -47,6 +51,7 @@ mod record;
 mod renew;
 mod replica;
 mod resend;
+mod seal;
 mod tentative;
 mod view_change;
 
@@ -55,7 +60,8 @@ pub use certificate::{Claim, Claims, Member, NewView, Prepared, Start, ViewChang
 pub use explore::is_settled;
 pub use message::{Certified, Message};
 pub use record::Record;
-pub use replica::Pbft;
+pub use replica::{HybridPbft, Pbft};
+pub use seal::Seal;
 
 #[cfg(test)]
 mod tests;

@@ -5,12 +5,13 @@ use super::certificate::{Claim, Prepared};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{Pbft, SlotState};
+use super::seal::Seal;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Orders};
 use crate::common::frame::repair::Repair;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{Signature, Verified};
+use pentarchy_core::auth::Verified;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
@@ -19,7 +20,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, Finding, To};
 use pentarchy_core::votes::Cast;
 
-impl<const TENTATIVE: bool> Orders for Pbft<TENTATIVE> {
+impl<const TENTATIVE: bool, S: Seal> Orders for Pbft<TENTATIVE, S> {
     fn ordered(&self, slot: Slot) -> Option<Digest> {
         self.window.get(slot)?.batch
     }
@@ -65,7 +66,7 @@ impl<const TENTATIVE: bool> Orders for Pbft<TENTATIVE> {
     }
 }
 
-impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
+impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     /// Own proposals that are not decided.
     fn in_flight(&self) -> u64 {
         let first = self.frame.executed.max(self.start.end()).next();
@@ -76,7 +77,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     /// The primary's proposal, which is its vote too (section 4.2).
     pub(super) fn on_pre_prepare(
         &mut self,
-        verified: Verified<Message>,
+        verified: Verified<Message<S>>,
         view: View,
         slot: Slot,
         proposal: &Arc<Proposal>,
@@ -92,7 +93,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
 
     fn store_proposal(
         &mut self,
-        verified: Verified<Message>,
+        verified: Verified<Message<S>>,
         slot: Slot,
         proposal: &Arc<Proposal>,
         out: &mut Effects<Self>,
@@ -114,8 +115,8 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
             return false;
         }
         state.batch = Some(batch);
-        if let Some(signature) = verified.tag.signature() {
-            state.votes.entry(author).or_insert((batch, Signature(*signature)));
+        if let Some(seal) = S::of(&verified.tag) {
+            state.votes.entry(author).or_insert((batch, seal));
         }
         state.proposed = Some(verified.clone());
         self.frame.on_proposal(author, slot, proposal, out);
@@ -127,17 +128,17 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     /// slot orders, whatever this replica voted for.
     fn replace_proposal(
         &mut self,
-        verified: Verified<Message>,
+        verified: Verified<Message<S>>,
         slot: Slot,
         proposal: &Arc<Proposal>,
         out: &mut Effects<Self>,
     ) -> bool {
         let (author, batch) = (verified.author, proposal.digest());
         let quorum = self.frame.quorum();
-        let Some(signature) = verified.tag.signature() else { return false };
+        let Some(seal) = S::of(&verified.tag) else { return false };
         let Some(state) = self.window.get_mut(slot).filter(|it| !it.prepared) else { return false };
         // Both of its votes are good in a certificate.
-        state.votes.insert(author, (batch, Signature(*signature)));
+        state.votes.insert(author, (batch, seal));
         if state.votes_for(&batch).count() < quorum {
             return false;
         }
@@ -149,13 +150,13 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
         true
     }
 
-    /// A replica signed two different votes. Either is good in a certificate, and the later one may
+    /// A replica made two different votes. Either is good in a certificate, and the later one may
     /// be the one that everybody else has.
     fn caught_voting_twice(
         &mut self,
         author: ReplicaId,
         slot: Slot,
-        vote: (Digest, Signature),
+        vote: (Digest, S),
         out: &mut Effects<Self>,
     ) {
         mark!("pbft/two_votes");
@@ -169,7 +170,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     /// A vote. Also the primary's, for what its view took over.
     pub(super) fn on_prepare(
         &mut self,
-        verified: Verified<Message>,
+        verified: Verified<Message<S>>,
         view: View,
         slot: Slot,
         batch: Digest,
@@ -181,8 +182,8 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
             return;
         }
         let Some(state) = self.window.get_mut(slot) else { return };
-        let Some(signature) = verified.tag.signature() else { return };
-        let (author, vote) = (verified.author, (batch, Signature(*signature)));
+        let Some(seal) = S::of(&verified.tag) else { return };
+        let (author, vote) = (verified.author, (batch, seal));
         let known = state.votes.get(&author).copied();
         self.frame.note_voted(author, slot);
         if author == self.frame.me {
@@ -203,7 +204,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     /// A replica has proof that a quorum voted.
     pub(super) fn on_commit(
         &mut self,
-        verified: Verified<Message>,
+        verified: Verified<Message<S>>,
         view: View,
         slot: Slot,
         batch: Digest,
@@ -238,9 +239,9 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
         if of_batch().count() + usize::from(twice) < quorum {
             return;
         }
-        let signatures = of_batch().take(quorum).collect();
+        let seals = of_batch().take(quorum).collect();
         let view = self.frame.entered;
-        let certificate = Prepared { claim: Claim { slot, view, batch }, signatures };
+        let certificate = Prepared { claim: Claim { slot, view, batch }, seals };
         mark!("pbft/prepared");
         if slot >= self.frame.next_slot || state.voted_otherwise.is_some() {
             self.frame.persist_body(slot, &batch, out);
@@ -307,7 +308,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
 
     /// Looks at every slot whose batch may have become complete.
     fn check_all_prepared(&mut self, out: &mut Effects<Self>) {
-        let known = |(slot, state): (Slot, &SlotState)| state.batch.map(|_| slot);
+        let known = |(slot, state): (Slot, &SlotState<S>)| state.batch.map(|_| slot);
         let slots: Vec<Slot> = self.window.iter().filter_map(known).collect();
         slots.into_iter().for_each(|slot| self.check_prepared(slot, out));
     }

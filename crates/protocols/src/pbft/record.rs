@@ -15,6 +15,7 @@
 use super::certificate::{Claim, NewView, Prepared, ViewChange};
 use super::message::Message;
 use super::replica::{Pbft, Phase};
+use super::seal::Seal;
 use crate::common::certificate::CheckpointProof;
 use crate::common::frame::hooks::Resumes;
 use crate::common::frame::resuming::{Envelopes, Resuming};
@@ -32,7 +33,7 @@ use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// One thing that a replica does not forget.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Record {
+pub enum Record<S: Seal = Signature> {
     /// What every protocol keeps. A batch is one that the next record is about.
     Kept(Kept),
     /// As primary, this replica proposes.
@@ -45,7 +46,7 @@ pub enum Record {
         proposal: Arc<Proposal>,
     },
     /// This replica votes for that PRE-PREPARE.
-    Vote(Verified<Message>),
+    Vote(Verified<Message<S>>),
     /// This replica votes for what its view took over, or voted for what its slot does not order.
     VoteAgain {
         /// The view.
@@ -56,16 +57,16 @@ pub enum Record {
         batch: Digest,
     },
     /// This replica has that certificate, and commits.
-    Prepared(Prepared),
+    Prepared(Prepared<S>),
     /// This replica leaves all lower views, showing this.
-    Leave(Arc<ViewChange>),
+    Leave(Arc<ViewChange<S>>),
     /// As primary, this replica opens its view with this.
-    Open(Arc<NewView>),
+    Open(Arc<NewView<S>>),
     /// This replica enters the view of that NEW-VIEW.
-    Enter(Verified<Message>),
+    Enter(Verified<Message<S>>),
 }
 
-impl Wire for Record {
+impl<S: Seal> Wire for Record<S> {
     fn encode(&self, to: &mut Writer) {
         match self {
             Self::Kept(record) => record.encode(to),
@@ -126,32 +127,31 @@ impl Wire for Record {
 }
 
 /// What is gathered while a log is read.
-#[derive(Default)]
-struct Past {
+struct Past<S> {
     /// What is to be said again.
-    said: Vec<Message>,
+    said: Vec<Message<S>>,
     /// Envelopes by digest, for proposals that name them.
     envelopes: Envelopes,
 }
 
-impl Past {
+impl<S: Seal> Past<S> {
     /// Notes what was said, unless that is known.
-    fn say(&mut self, message: Message) {
+    fn say(&mut self, message: Message<S>) {
         if !self.said.contains(&message) {
             self.said.push(message);
         }
     }
 }
 
-impl<const TENTATIVE: bool> Resumes for Pbft<TENTATIVE> {
+impl<const TENTATIVE: bool, S: Seal> Resumes for Pbft<TENTATIVE, S> {
     fn resume(
         &mut self,
-        log: &mut dyn Iterator<Item = Record>,
+        log: &mut dyn Iterator<Item = Record<S>>,
         executed: Base,
         out: &mut Effects<Self>,
     ) {
         self.frame.executed = executed.slot;
-        let mut past = Past::default();
+        let mut past = Past { said: Vec::new(), envelopes: Envelopes::default() };
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions();
         self.go_on(executed, self.may_have_executed(), out);
@@ -162,7 +162,7 @@ impl<const TENTATIVE: bool> Resumes for Pbft<TENTATIVE> {
     }
 }
 
-impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
+impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     /// What was executed was decided. Nobody commits to it again for this replica alone.
     fn recall_decisions(&mut self) {
         // A state that was fetched may lie far above the last one that the log proves.
@@ -185,7 +185,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
         last.max(self.frame.executed).max(self.frame.stable.slot)
     }
 
-    fn recall(&mut self, record: Record, past: &mut Past) {
+    fn recall(&mut self, record: Record<S>, past: &mut Past<S>) {
         match record {
             Record::Kept(Kept::Envelope(envelope)) => {
                 past.envelopes.insert(envelope.digest, envelope);
@@ -235,7 +235,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
         true
     }
 
-    fn recall_proposal(&mut self, proposed: Verified<Message>, past: &mut Past) {
+    fn recall_proposal(&mut self, proposed: Verified<Message<S>>, past: &mut Past<S>) {
         let message = proposed.message.clone();
         let Message::PrePrepare { view, slot, proposal } = &*message else { return };
         let (view, slot, batch) = (*view, *slot, proposal.digest());
@@ -243,16 +243,14 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
             return;
         }
         self.frame.recall_body(slot, proposal, &past.envelopes);
-        if let (Some(state), Some(signature)) =
-            (self.window.get_mut(slot), proposed.tag.signature())
-        {
-            state.votes.insert(proposed.author, (batch, Signature(*signature)));
+        if let (Some(state), Some(seal)) = (self.window.get_mut(slot), S::of(&proposed.tag)) {
+            state.votes.insert(proposed.author, (batch, seal));
             state.proposed = Some(proposed);
         }
         past.say(Message::Prepare { view, slot, batch });
     }
 
-    fn recall_certificate(&mut self, certificate: Prepared, past: &mut Past) {
+    fn recall_certificate(&mut self, certificate: Prepared<S>, past: &mut Past<S>) {
         let Claim { slot, view, batch } = certificate.claim;
         let higher = self.certificates.get(&slot).is_some_and(|known| known.claim.view > view);
         let Some(state) = self.window.get_mut(slot).filter(|_| !higher) else { return };
@@ -261,14 +259,14 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
             state.voted_otherwise = state.voted_otherwise.or(voted);
             state.batch = Some(batch);
             state.prepared = true;
-            let votes = certificate.signatures.iter();
-            state.votes.extend(votes.map(|(id, signature)| (*id, (batch, *signature))));
+            let votes = certificate.seals.iter();
+            state.votes.extend(votes.map(|(id, seal)| (*id, (batch, *seal))));
             past.say(Message::Commit { view, slot, batch });
         }
         self.certificates.insert(slot, certificate);
     }
 
-    fn recall_leaving(&mut self, change: Arc<ViewChange>, past: &mut Past) {
+    fn recall_leaving(&mut self, change: Arc<ViewChange<S>>, past: &mut Past<S>) {
         let view = change.claims.view;
         if view <= self.frame.view {
             return;
@@ -284,7 +282,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
         past.said = Vec::from([Message::ViewChange(change)]);
     }
 
-    fn recall_entry(&mut self, verified: Verified<Message>, past: &mut Past) {
+    fn recall_entry(&mut self, verified: Verified<Message<S>>, past: &mut Past<S>) {
         let message = verified.message.clone();
         let Message::NewView(opening) = &*message else { return };
         if opening.view < self.frame.view || opening.view == self.frame.entered {
@@ -297,7 +295,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
         past.said.clear();
     }
 
-    fn recall_checkpoint(&mut self, proof: CheckpointProof, past: &mut Past) {
+    fn recall_checkpoint(&mut self, proof: CheckpointProof, past: &mut Past<S>) {
         let low = proof.slot;
         if !self.recall_stable(proof) {
             return;

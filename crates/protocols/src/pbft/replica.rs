@@ -3,6 +3,7 @@
 use super::certificate::{NewView, Prepared, Start, ViewChange};
 use super::message::{Certified, Message, STATEMENTS, Shared};
 use super::record::Record;
+use super::seal::Seal;
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
 use crate::common::extent::Extent;
@@ -17,7 +18,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::{Batch, Proposal};
-use pentarchy_core::counter::Counter;
+use pentarchy_core::counter::TrustedMac;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
@@ -28,16 +29,16 @@ use pentarchy_core::votes::Votes;
 use pentarchy_core::window::Window;
 
 /// What is known of a slot, in the view that was entered last.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct SlotState {
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct SlotState<S: Seal> {
     /// The batch it orders: by PRE-PREPARE, or taken over by the view.
     pub batch: Option<Digest>,
     /// The PRE-PREPARE.
-    pub proposed: Option<Verified<Message>>,
+    pub proposed: Option<Verified<Message<S>>>,
     /// Who voted for what; of a liar the last vote.
-    pub votes: BTreeMap<ReplicaId, (Digest, Signature)>,
+    pub votes: BTreeMap<ReplicaId, (Digest, S)>,
     /// This replica's own PREPARE, to send again.
-    pub own_vote: Option<Verified<Message>>,
+    pub own_vote: Option<Verified<Message<S>>>,
     /// What this replica voted for, if a quorum voted for something else. It never votes twice.
     pub voted_otherwise: Option<Digest>,
     /// Whether a quorum voted for its batch; then this replica has sent COMMIT.
@@ -48,11 +49,26 @@ pub(super) struct SlotState {
     pub decided: bool,
 }
 
-impl SlotState {
+impl<S: Seal> Default for SlotState<S> {
+    fn default() -> Self {
+        Self {
+            batch: None,
+            proposed: None,
+            votes: BTreeMap::new(),
+            own_vote: None,
+            voted_otherwise: None,
+            prepared: false,
+            commits: Votes::default(),
+            decided: false,
+        }
+    }
+}
+
+impl<S: Seal> SlotState<S> {
     /// The votes for a batch.
-    pub fn votes_for(&self, batch: &Digest) -> impl Iterator<Item = (ReplicaId, Signature)> {
+    pub fn votes_for(&self, batch: &Digest) -> impl Iterator<Item = (ReplicaId, S)> {
         let of_batch = self.votes.iter().filter(move |(_, (voted, _))| voted == batch);
-        of_batch.map(|(id, (_, signature))| (*id, *signature))
+        of_batch.map(|(id, (_, seal))| (*id, *seal))
     }
 }
 
@@ -67,21 +83,22 @@ pub(super) enum Phase {
     Opening,
 }
 
-/// One PBFT replica; `TENTATIVE`: it executes what is prepared, and takes that back if it has to.
+/// One PBFT replica; `TENTATIVE`: it executes what is prepared, and takes that back if it has to;
+/// `S`: by what its votes and view changes convince.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Pbft<const TENTATIVE: bool = false> {
+pub struct Pbft<const TENTATIVE: bool = false, S: Seal = Signature> {
     pub(super) frame: Frame<Self>,
     pub(super) phase: Phase,
     /// The NEW-VIEW by which the view that it entered last was opened, to pass on; none for view 0.
-    pub(super) opening: Option<Verified<Message>>,
+    pub(super) opening: Option<Verified<Message<S>>>,
     /// What that view started from.
     pub(super) start: Start,
     /// What it says about the current view.
-    pub(super) own: OwnMessages,
-    pub(super) window: Window<SlotState>,
+    pub(super) own: OwnMessages<S>,
+    pub(super) window: Window<SlotState<S>>,
     /// The certificate of the highest view for each slot above the stable checkpoint. They outlast
     /// views: a VIEW-CHANGE shows them all.
-    pub(super) certificates: BTreeMap<Slot, Prepared>,
+    pub(super) certificates: BTreeMap<Slot, Prepared<S>>,
     /// Own proposals that have not come back, by slot.
     pub(super) unheard: BTreeMap<Slot, Arc<Proposal>>,
     /// The last slot that was executed, if that may be taken back.
@@ -100,28 +117,37 @@ pub(super) struct Tried {
 }
 
 /// Own messages about the current view.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct OwnMessages {
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct OwnMessages<S> {
     /// What VIEW-CHANGE shows, also before it comes back.
-    pub left: Option<Arc<ViewChange>>,
+    pub left: Option<Arc<ViewChange<S>>>,
     /// The NEW-VIEW, until it comes back.
-    pub opened: Option<Arc<NewView>>,
+    pub opened: Option<Arc<NewView<S>>>,
 }
 
-impl<const TENTATIVE: bool> Protocol for Pbft<TENTATIVE> {
-    type Message = Message;
+impl<S> Default for OwnMessages<S> {
+    fn default() -> Self {
+        Self { left: None, opened: None }
+    }
+}
+
+/// PBFT whose votes and view changes convince by trusted MACs.
+pub type HybridPbft = Pbft<false, TrustedMac>;
+
+impl<const TENTATIVE: bool, S: Seal> Protocol for Pbft<TENTATIVE, S> {
+    type Message = Message<S>;
     type Timer = Timer;
-    type Record = Record;
+    type Record = Record<S>;
     type Input = Input;
     type Output = Output;
 
     const RULES: Rules = Rules {
-        name: if TENTATIVE { "pbft-tentative" } else { "pbft" },
+        name: if TENTATIVE { "pbft-tentative" } else { S::NAME },
         replicas_factor: 3,
         pillars: false,
         speculative: TENTATIVE,
-        counter: Counter::Usig,
-        source: "Practical Byzantine Fault Tolerance and Proactive Recovery, sections 4 and 5",
+        counter: S::COUNTER,
+        source: S::SOURCE,
     };
 
     fn validate(
@@ -129,7 +155,7 @@ impl<const TENTATIVE: bool> Protocol for Pbft<TENTATIVE> {
         verifier: &dyn Verifier,
         author: ReplicaId,
         _tag: &AuthTag,
-        message: &Message,
+        message: &Message<S>,
     ) -> Result<(), Reject> {
         let primary = |view: &View| membership.primary(*view) == author;
         let role = |good: bool| if good { Ok(()) } else { Err(Reject::WrongRole) };
@@ -152,7 +178,11 @@ impl<const TENTATIVE: bool> Protocol for Pbft<TENTATIVE> {
         }
     }
 
-    fn start(setup: Setup, log: &mut dyn Iterator<Item = Record>, out: &mut Effects<Self>) -> Self {
+    fn start(
+        setup: Setup,
+        log: &mut dyn Iterator<Item = Record<S>>,
+        out: &mut Effects<Self>,
+    ) -> Self {
         let mut replica = Self {
             frame: Frame::new(&setup),
             phase: Phase::Entered,
@@ -178,7 +208,7 @@ impl<const TENTATIVE: bool> Protocol for Pbft<TENTATIVE> {
         }
     }
 
-    fn is_moot(&self, author: ReplicaId, message: &Message) -> bool {
+    fn is_moot(&self, author: ReplicaId, message: &Message<S>) -> bool {
         self.says_nothing_new(author, message)
     }
 
@@ -204,8 +234,8 @@ impl<const TENTATIVE: bool> Protocol for Pbft<TENTATIVE> {
     }
 }
 
-impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
-    pub(super) fn on_message(&mut self, verified: Verified<Message>, out: &mut Effects<Self>) {
+impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
+    pub(super) fn on_message(&mut self, verified: Verified<Message<S>>, out: &mut Effects<Self>) {
         let message = verified.message.clone();
         match &*message {
             Message::PrePrepare { view, slot, proposal } => {
@@ -226,7 +256,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     }
 }
 
-impl<const TENTATIVE: bool> Framed for Pbft<TENTATIVE> {
+impl<const TENTATIVE: bool, S: Seal> Framed for Pbft<TENTATIVE, S> {
     type More = Certified;
 
     const STATEMENTS: Statements = STATEMENTS;
@@ -237,15 +267,15 @@ impl<const TENTATIVE: bool> Framed for Pbft<TENTATIVE> {
     const REPEATED_PER_SLOT: usize = 3;
 
     fn quorum(quorums: Quorums) -> usize {
-        quorums.byzantine_quorum()
+        S::quorum(quorums)
     }
     fn vouching(quorums: Quorums) -> usize {
         quorums.byzantine_quorum()
     }
-    fn shared(message: Shared) -> Message {
+    fn shared(message: Shared) -> Message<S> {
         Message::Shared(message)
     }
-    fn kept(record: Kept) -> Record {
+    fn kept(record: Kept) -> Record<S> {
         Record::Kept(record)
     }
     fn frame(&self) -> &Frame<Self> {

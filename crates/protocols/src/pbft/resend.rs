@@ -3,6 +3,7 @@
 
 use super::message::{Certified, Message, Report};
 use super::replica::Pbft;
+use super::seal::Seal;
 use crate::common::frame::hooks::Repairs;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{ReplicaId, Slot};
@@ -13,7 +14,7 @@ use pentarchy_core::protocol::{Effects, To};
 /// What a COMMIT takes in a queue, with its frame.
 const COMMIT_BYTES: usize = 64;
 
-impl<const TENTATIVE: bool> Repairs for Pbft<TENTATIVE> {
+impl<const TENTATIVE: bool, S: Seal> Repairs for Pbft<TENTATIVE, S> {
     fn more(&self) -> Certified {
         let mut slot = self.frame.stable.slot;
         while self.window.get(slot.next()).is_some_and(|state| state.prepared) {
@@ -25,7 +26,7 @@ impl<const TENTATIVE: bool> Repairs for Pbft<TENTATIVE> {
     /// Sends a peer the NEW-VIEW that it lacks.
     fn answer_view(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let lacks = report.view < self.frame.view || !report.entered;
-        let others = |opening: &&Verified<Message>| opening.author != from;
+        let others = |opening: &&Verified<Message<S>>| opening.author != from;
         let lacks = lacks && self.frame.is_entered();
         if let Some(opening) = self.opening.as_ref().filter(others).filter(|_| lacks) {
             mark!("pbft/new_view_relayed");

@@ -4,6 +4,7 @@
 //! What a view does not take over is taken back; nobody relied on it.
 
 use super::replica::{Pbft, Tried};
+use super::seal::Seal;
 use crate::common::certificate::CheckpointProof;
 use crate::common::frame::hooks::Settles;
 use alloc::sync::Arc;
@@ -15,7 +16,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::Effects;
 
-impl<const TENTATIVE: bool> Settles for Pbft<TENTATIVE> {
+impl<const TENTATIVE: bool, S: Seal> Settles for Pbft<TENTATIVE, S> {
     fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
         Some(state)
     }
@@ -63,7 +64,7 @@ impl<const TENTATIVE: bool> Settles for Pbft<TENTATIVE> {
     }
 }
 
-impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
+impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     /// Whether to execute a slot that is prepared. Not if a checkpoint is due behind it: states are
     /// taken of what is decided. Notes how to take it back.
     pub(super) fn may_try(&mut self, slot: Slot, batch: Digest) -> bool {

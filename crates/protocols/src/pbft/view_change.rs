@@ -7,20 +7,21 @@ use super::certificate::{
 use super::message::Message;
 use super::record::Record;
 use super::replica::{OwnMessages, Pbft, Phase, SlotState};
+use super::seal::Seal;
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::ChangesViews;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{Signature, Verified};
+use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
 
-impl<const TENTATIVE: bool> ChangesViews for Pbft<TENTATIVE> {
+impl<const TENTATIVE: bool, S: Seal> ChangesViews for Pbft<TENTATIVE, S> {
     fn taken_over(&self) -> Slot {
         self.start.end()
     }
@@ -37,7 +38,7 @@ impl<const TENTATIVE: bool> ChangesViews for Pbft<TENTATIVE> {
     /// From a quorum of VIEW-CHANGEs whose batches it holds, so that it can give them to everyone
     /// else. A correct replica holds what it claims proof of.
     fn try_open(&mut self, out: &mut Effects<Self>) {
-        let needed = members_needed(&self.frame.membership);
+        let needed = members_needed::<S>(&self.frame.membership);
         let mine = self.frame.leads(self.frame.view);
         if self.phase != Phase::Changing || !mine || self.frame.view_changes.len() < needed {
             return;
@@ -45,15 +46,15 @@ impl<const TENTATIVE: bool> ChangesViews for Pbft<TENTATIVE> {
         let shown: Vec<_> = self.frame.view_changes.values().cloned().collect();
         let (mut members, mut changes) = (Vec::new(), Vec::new());
         for verified in &shown {
-            let (Message::ViewChange(change), Some(signature)) =
-                (&*verified.message, verified.tag.signature())
+            let (Message::ViewChange(change), Some(seal)) =
+                (&*verified.message, S::of(&verified.tag))
             else {
                 continue;
             };
             if self.holds_claimed(&change.claims) && members.len() < needed {
-                let (author, signature) = (verified.author, Signature(*signature));
+                let author = verified.author;
                 let claims = Arc::new(change.claims.clone());
-                members.push(Member { author, signature, claims });
+                members.push(Member { author, seal, claims });
                 changes.push(change.clone());
             }
         }
@@ -71,7 +72,7 @@ impl<const TENTATIVE: bool> ChangesViews for Pbft<TENTATIVE> {
     }
 }
 
-impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
+impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     /// Gives up every lower view.
     pub(super) fn move_to(&mut self, view: View, out: &mut Effects<Self>) {
         self.frame.move_to(view, out);
@@ -92,7 +93,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
 
     /// Sends VIEW-CHANGE: what this replica has proof of, whatever view that comes from.
     pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
-        let shown = |it: &&Prepared| {
+        let shown = |it: &&Prepared<S>| {
             !mutant!("pbft.hides-older-views") || it.claim.view == self.frame.entered
         };
         let certificates = || self.certificates.values().filter(shown);
@@ -107,7 +108,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
             claims,
             requests: self.frame.asks.proof(self.frame.view, self.frame.weak()),
             checkpoint: self.frame.stable.clone(),
-            proofs: certificates().map(|it| it.signatures.clone()).take(count).collect(),
+            proofs: certificates().map(|it| it.seals.clone()).take(count).collect(),
         };
         let change = Arc::new(change);
         self.own.left = Some(change.clone());
@@ -147,8 +148,8 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
 
     pub(super) fn on_new_view(
         &mut self,
-        verified: Verified<Message>,
-        opening: &NewView,
+        verified: Verified<Message<S>>,
+        opening: &NewView<S>,
         out: &mut Effects<Self>,
     ) {
         if opening.view < self.frame.view || opening.view == self.frame.entered {
@@ -181,7 +182,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
     /// The view of a NEW-VIEW begins: slots that it takes over order what follows from it,
     /// everything else begins anew. What was decided stays decided. The window begins at or above
     /// the base of the NEW-VIEW, so all that it takes over lies in the window or below.
-    pub(super) fn enter(&mut self, verified: Verified<Message>, opening: &NewView) {
+    pub(super) fn enter(&mut self, verified: Verified<Message<S>>, opening: &NewView<S>) {
         let start = opening.start();
         (self.frame.entered, self.phase) = (opening.view, Phase::Entered);
         self.opening = Some(verified);
@@ -212,12 +213,12 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
 }
 
 /// A NEW-VIEW of these members, with the proofs of the claims that win, from their own messages.
-fn prove(
+fn prove<S: Seal>(
     view: View,
-    members: Vec<Member>,
-    changes: &[Arc<ViewChange>],
+    members: Vec<Member<S>>,
+    changes: &[Arc<ViewChange<S>>],
     start: &Start,
-) -> Option<NewView> {
+) -> Option<NewView<S>> {
     let proof = |claim| {
         changes.iter().find_map(|change| {
             let index = change.claims.prepared.iter().position(|it| it == claim)?;

@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::Hasher;
 use pentarchy_core::Bytes;
-use pentarchy_core::counter::{Instance, Position, Refused, Ui};
+use pentarchy_core::counter::{Instance, Position, Refused, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, Lie, MakeForger};
 use pentarchy_core::ids::ReplicaId;
@@ -43,6 +43,9 @@ impl Hand for Device<'_> {
         digest: &Digest,
     ) -> Result<Ui, Refused> {
         self.hand.certify(self.instance, position, digest)
+    }
+    fn mac(&mut self, _instance: Instance, digest: &Digest) -> Result<TrustedMac, Refused> {
+        self.hand.mac(self.instance, digest)
     }
 }
 

@@ -44,7 +44,8 @@ impl<M: protocol::Message> protocol::Message for Message<M> {
     fn auth(&self) -> Auth {
         match self.inner.auth() {
             Auth::Usig(_, position) => Auth::Usig(Instance(self.pillar), position),
-            auth => auth,
+            Auth::Mac(_) => Auth::Mac(Instance(self.pillar)),
+            auth @ (Auth::Channel | Auth::Signature) => auth,
         }
     }
 

@@ -346,7 +346,7 @@ impl Forger for Byzantine {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
-            Auth::Usig(..) => return None,
+            Auth::Usig(..) | Auth::Mac(_) => return None,
         };
         self.told.remember(lie);
         let wire = encode(self.me, &tag, &message);

@@ -78,9 +78,9 @@ fn no_liar_breaks_anything() {
     }
 }
 
-/// Explores PBFT, in which nothing breaks.
-fn pbft(plan: &Plan) -> Report {
-    let report = explore(plan, &explored_as("pbft"), |_| true).expect("a plan");
+/// Explores PBFT of one kind, in which nothing breaks.
+fn pbft(protocol: &str, plan: &Plan) -> Report {
+    let report = explore(plan, &explored_as(protocol), |_| true).expect("a plan");
     let Plan { liar, deep, .. } = plan;
     eprintln!("liar {liar:?}, deep {deep}: {report}");
     assert!(report.found.is_none() && report.states > 1_000, "{report}");
@@ -93,8 +93,8 @@ fn pbft(plan: &Plan) -> Report {
 fn no_liar_breaks_pbft() {
     for liar in [None, Some(0), Some(1)] {
         let plan = Plan { liar: liar.map(ReplicaId), states_max: states(8_000), ..Plan::default() };
-        pbft(&plan);
-        let deep = pbft(&Plan { deep: true, ..plan });
+        pbft("pbft", &plan);
+        let deep = pbft("pbft", &Plan { deep: true, ..plan });
         assert!(deep.outcomes >= 10 && deep.slots >= 2, "two logs to compare: {deep}");
     }
 }
@@ -103,6 +103,16 @@ fn no_liar_breaks_pbft() {
 /// which correct replicas execute while others have another proposal.
 #[test]
 fn a_primary_that_equivocates_does_not_break_pbft() {
+    equivocates("pbft", 30_000);
+}
+
+/// Its device gives a trusted MAC to each of them.
+#[test]
+fn a_primary_that_equivocates_does_not_break_hybrid_pbft() {
+    equivocates("hybrid-pbft", 15_000);
+}
+
+fn equivocates(protocol: &str, states_max: usize) {
     let kinds = ["pre-prepare", "pre-prepare-again", "prepare", "prepare-other", "commit"];
     let plan = Plan {
         liar: Some(ReplicaId(0)),
@@ -110,11 +120,11 @@ fn a_primary_that_equivocates_does_not_break_pbft() {
         requests: 1,
         timeouts: 0,
         alphabet: kinds.map(str::to_owned).to_vec(),
-        states_max: states(30_000),
+        states_max: states(states_max),
         deep: true,
         ..Plan::default()
     };
-    let report = pbft(&plan);
+    let report = pbft(protocol, &plan);
     assert!(report.lies.contains_key("pre-prepare-again"), "{report} {:?}", report.lies);
     assert!(report.outcomes >= 4 && report.slots >= 1, "nothing was executed: {report}");
 }

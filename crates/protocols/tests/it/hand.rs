@@ -3,7 +3,7 @@
 
 use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
 use pentarchy_core::batch::{Batch, Proposal};
-use pentarchy_core::counter::{Certificate, Counter, Instance, Position, Ui};
+use pentarchy_core::counter::{Certificate, Counter, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
@@ -91,6 +91,9 @@ impl Seals {
         hasher.u64(last.view.0).u64(last.index).digest(digest);
         Certificate::Mac(hasher.finish().0)
     }
+    fn mac_of(id: ReplicaId, digest: &Digest) -> TrustedMac {
+        TrustedMac(Hasher::new("test mac").u64(id.0.into()).digest(digest).finish().0)
+    }
 }
 
 impl Verifier for Seals {
@@ -99,6 +102,9 @@ impl Verifier for Seals {
     }
     fn usig(&self, id: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
         ui.certificate == Self::certify(id, ui.position, ui.committed, digest)
+    }
+    fn mac(&self, by: (ReplicaId, Instance), digest: &Digest, mac: &TrustedMac) -> bool {
+        *mac == Self::mac_of(by.0, digest)
     }
     fn envelope(&self, _: &Envelope) -> bool {
         true
@@ -339,6 +345,7 @@ impl<P: Spoken> Group<P> {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(Seals::sign(me, &digest)),
             Auth::Usig(_, position) => AuthTag::Usig(device.certify(me, position, &digest)),
+            Auth::Mac(_) => AuthTag::Mac(Seals::mac_of(me, &digest)),
         };
         Verified::recalled(me, tag, &domain, message)
     }
@@ -398,6 +405,9 @@ impl<P: Spoken> Group<P> {
             (Auth::Channel, AuthTag::Channel) => true,
             (Auth::Signature, AuthTag::Signature(signature)) => {
                 Seals.signature(it.author, &it.digest, signature)
+            }
+            (Auth::Mac(instance), AuthTag::Mac(mac)) => {
+                Seals.mac((it.author, instance), &it.digest, mac)
             }
             (Auth::Usig(_, position), AuthTag::Usig(ui)) => {
                 ui.position == position && Seals.usig(it.author, &it.digest, ui)

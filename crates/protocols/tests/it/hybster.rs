@@ -3,16 +3,17 @@
 use crate::net::{Net, Trusting, envelope};
 use pentarchy_core::auth::{Signature, Verified};
 use pentarchy_core::batch::{Item, Proposal};
+use pentarchy_core::counter::Position;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Protocol as _, Tuning};
+use pentarchy_core::protocol::{Protocol as _, Reject, Tuning};
 use pentarchy_core::request::Envelope;
 use pentarchy_protocols::common::certificate::CheckpointProof;
 use pentarchy_protocols::common::message::Shared;
 use pentarchy_protocols::hybster::{
-    Entry, Hybster, Message, NewView, Order, Prepared, ViewChange, ViewChanges,
+    CertifiedViewChange, Entry, Hybster, Message, NewView, Order, Prepared, ViewChange, ViewChanges,
 };
 use std::sync::Arc;
 
@@ -257,4 +258,67 @@ fn who_spoke_in_a_view_comes_from_there() {
     entry.header.view = View(2);
     let later = view_change(2, Some(entry));
     assert!(!is_taken(&mut net, later), "it comes from where it goes");
+}
+
+/// What the door says of a message.
+fn validated(net: &Net<Hybster>, said: &Verified<Message>) -> Result<(), Reject> {
+    Hybster::validate(&net.membership, &Trusting, said.author, &said.tag, &said.message)
+}
+
+/// A replica that leaves for view 2 as if it had never left view 0.
+fn leaves_from_view_0(net: &mut Net<Hybster>, id: u16) -> CertifiedViewChange {
+    let signed = |id: u16| (ReplicaId(id), (View(2), Signature([id as u8; 64])));
+    let change = Arc::new(ViewChange {
+        view: View(2),
+        requests: vec![signed(1), signed(2)],
+        checkpoint: CheckpointProof::initial(Base::default()),
+        entry: None,
+        prepares: Vec::new(),
+    });
+    let said = net.authentic(id, Message::ViewChange(change.clone()));
+    CertifiedViewChange {
+        author: ReplicaId(id),
+        ui: *said.tag.ui().expect("it is certified"),
+        change,
+    }
+}
+
+/// The counter names the view in which its owner spoke last, so that it cannot hide what it said
+/// there: not in a VIEW-CHANGE, and not as a member of what others rest on.
+#[test]
+fn nobody_leaves_from_below_the_view_in_which_it_spoke() {
+    let mut net = Net::<Hybster>::new(3, &[0, 1], Tuning::default());
+    let spoke = Position::new(View(1), Position::OPEN);
+    net.certify(1, spoke, &Digest::of(b"what it said in view 1"));
+    let members = [0, 1].map(|id| leaves_from_view_0(&mut net, id)).to_vec();
+    let alone: Vec<Verified<Message>> = members
+        .iter()
+        .map(|it| net.authentic(it.author.0, Message::ViewChange(it.change.clone())))
+        .collect();
+    let changes = ViewChanges { view: View(2), members };
+    let together = net.authentic(0, Message::ViewChanges(Arc::new(changes)));
+    let judged = || [&alone[0], &alone[1], &together].map(|said| validated(&net, said).is_ok());
+    assert_eq!(judged(), [true, false, false]);
+    let believed = |mutant| mutant::with(Some(mutant), judged);
+    assert_eq!(believed("hybster.from-not-checked"), [true, true, true]);
+    assert_eq!(believed("hybster.members-not-checked"), [true, false, true]);
+}
+
+/// A primary tells one backup alone what it orders, and falls silent. Whether the other one hears of
+/// it from the first.
+fn told_by_who_was_told() -> bool {
+    let mut net = Net::<Hybster>::new(3, &[0], Tuning::default());
+    let items = vec![Item::Whole(envelope(1, 1, 8))];
+    let proposal = Arc::new(Proposal::new(Millis(net.now), items));
+    let prepare = Order::Prepare { view: View(0), slot: Slot(1), proposal };
+    net.say(0, &[1], Message::Order(prepare));
+    net.run(3_000);
+    assert_eq!(executed(&net, 1).len(), 1, "two commitments decide");
+    executed(&net, 2).len() == 1
+}
+
+#[test]
+fn who_was_left_out_is_shown_what_its_primary_told_others() {
+    assert!(told_by_who_was_told());
+    assert!(!mutant::with(Some("hybster.only-authors-repeat"), told_by_who_was_told));
 }

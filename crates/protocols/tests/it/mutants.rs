@@ -45,6 +45,16 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
 }
 
 #[test]
+fn random_worlds_find_seeded_bugs_of_hybrid_pbft() {
+    let expected = [
+        ("hybrid-pbft.mac-not-checked", "evidence"),
+        ("hybrid-pbft.mac-of-anyone", "agreement"),
+        ("hybrid-pbft.mac-taken-for-unique", "agreement"),
+    ];
+    find_all("hybrid-pbft", &expected);
+}
+
+#[test]
 fn random_worlds_find_seeded_bugs_of_hybster() {
     let expected = [
         ("hybster.decide-with-f", "agreement"),
@@ -122,23 +132,23 @@ fn a_hunt_begins_in_the_world_that_is_known() {
 
 /// At most so many seeded bugs of each module are in the code without anything that is claimed to
 /// find them. These numbers go down: whoever claims one lowers them.
-const UNCLAIMED_MAX: [(&str, usize); 7] = [
+const UNCLAIMED_MAX: [(&str, usize); 6] = [
     ("log", 2),
     ("snapshots", 2),
     ("kept", 2),
     ("pbft", 1),
     ("pbft-tentative", 1),
-    ("hybster", 5),
     ("zyzzyva", 9),
 ];
 
-/// Nor do those grow that only a test written for them finds. Four of these are of schedules over
-/// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not; and
+/// Nor do those grow that only a test written for them finds. Five of these are of schedules over
+/// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not; three
+/// of what a liar's VIEW-CHANGE hides and a primary leaves out there (`hybster.rs`); and
 /// 15 of clients that decide by themselves and of what waits to become final (`confirming.rs`,
 /// `waiting.rs`), of rules without which groups are slower or of which no world draws what it
 /// takes. 12 are of pillars (`pillars.rs`, `pillars_by_hand.rs`), which random worlds were not given
 /// the time to look for.
-const SCHEDULED_MAX: usize = 36;
+const SCHEDULED_MAX: usize = 40;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
@@ -154,7 +164,7 @@ fn what_nothing_is_claimed_to_find_only_becomes_less() {
     }
     assert!(by(Finder::Schedule).count() <= SCHEDULED_MAX);
     assert!(by(Finder::Specification).count() >= 7);
-    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 150);
+    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 152);
 }
 
 /// The flaw breaks what it should, and ours breaks nothing in a tenth of the runs.

@@ -4,7 +4,7 @@
 
 use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::{Certificate, Counter, Instance, Position, Ui};
+use pentarchy_core::counter::{Certificate, Counter, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot,
@@ -29,6 +29,9 @@ impl Verifier for Trusting {
     }
     fn usig(&self, author: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
         ui.certificate == certificate(author, ui.position, ui.committed, digest)
+    }
+    fn mac(&self, by: (ReplicaId, Instance), _: &Digest, mac: &TrustedMac) -> bool {
+        mac.0[0] == by.0.0 as u8
     }
     fn envelope(&self, _: &Envelope) -> bool {
         true
@@ -306,6 +309,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature([id as u8; 64]),
+            Auth::Mac(_) => AuthTag::Mac(TrustedMac([id as u8; 32])),
             Auth::Usig(_, at) => {
                 AuthTag::Usig(self.nodes[usize::from(id)].device.create(at, &digest))
             }

@@ -175,6 +175,24 @@ fn who_wants_a_higher_view_is_told_again_who_left_a_lower_one() {
     assert!(!alone);
 }
 
+/// r0 leaves view 1 by a certificate, of which r2 has only its own part: what r0 said was lost, and
+/// r0 says something else by now. The liar is silent.
+fn left_behind_in_view_1() -> bool {
+    let mut group = Group::new();
+    group.ask(&[0, 1, 2], 1, &[0, 2]);
+    group.run(100, from_r0_to_r2);
+    group.ask(&[0, 1, 2], 2, &[0, 2]);
+    group.run(100, from_r0_to_r2);
+    assert_eq!((group.change(0, 2).change.view, group.net.status(2).view), (View(2), View(2)));
+    group.goes_on(10)
+}
+
+#[test]
+fn who_could_leave_gives_others_its_certificate() {
+    assert!(left_behind_in_view_1());
+    assert!(!mutant::with(Some("hybster.certificate-not-passed-on"), left_behind_in_view_1));
+}
+
 fn nobody_has() -> Arc<Proposal> {
     Arc::new(Proposal::new(Millis(1), vec![Item::Named(Digest::of(b"nobody has it"))]))
 }

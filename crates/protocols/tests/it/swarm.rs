@@ -166,6 +166,26 @@ fn tentative_pbft_survives_faults() {
 }
 
 #[test]
+fn hybrid_pbft_in_a_perfect_network() {
+    in_a_perfect_network("hybrid-pbft");
+}
+
+#[test]
+fn hybrid_pbft_survives_faults() {
+    survives_faults("hybrid-pbft", 30);
+}
+
+#[test]
+fn pillars_of_hybrid_pbft_in_a_perfect_network() {
+    in_a_perfect_network("hybrid-pbft-pillars");
+}
+
+#[test]
+fn pillars_of_hybrid_pbft_survive_faults() {
+    survives_faults("hybrid-pbft-pillars", 8);
+}
+
+#[test]
 fn pillars_of_hybster_in_a_perfect_network() {
     in_a_perfect_network("hybster-pillars");
 }

@@ -3,7 +3,7 @@
 use crate::crypto::Crypto;
 use crate::devices::SimDevices;
 use pentarchy_core::Bytes;
-use pentarchy_core::counter::{Instance, Position, Refused, Ui};
+use pentarchy_core::counter::{Counters, Instance, Position, Refused, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, Lie, MakeForger};
 use pentarchy_core::ids::ReplicaId;
@@ -44,6 +44,9 @@ impl Hand for Holds {
             _ => {}
         }
         Ok(ui)
+    }
+    fn mac(&mut self, instance: Instance, digest: &Digest) -> Result<TrustedMac, Refused> {
+        self.device.of(instance)?.mac(digest)
     }
 }
 

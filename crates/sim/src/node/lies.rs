@@ -4,7 +4,7 @@ use super::{Act, ReplicaNode, SharedDevice};
 use crate::crypto::Crypto;
 use crate::rng::Rng;
 use pentarchy_core::Bytes;
-use pentarchy_core::counter::{Instance, Position, Refused, Ui};
+use pentarchy_core::counter::{Counters, Instance, Position, Refused, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand};
 use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
@@ -57,6 +57,10 @@ impl Hand for Own<'_> {
         let ui = device.create(instance, position, digest)?;
         self.certified.push((device.epoch(), ui, *digest));
         Ok(ui)
+    }
+
+    fn mac(&mut self, instance: Instance, digest: &Digest) -> Result<TrustedMac, Refused> {
+        self.device.lock().expect("a device does not panic").of(instance)?.mac(digest)
     }
 }
 

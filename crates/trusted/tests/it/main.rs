@@ -5,6 +5,7 @@ mod contract;
 mod devices;
 mod identity;
 mod known_answers;
+mod macs;
 mod process;
 mod sessions;
 mod trinx;

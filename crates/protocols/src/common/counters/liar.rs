@@ -319,6 +319,10 @@ impl<E: Opened> Liar<E> {
                 self.told.remember(lie);
                 AuthTag::Signature(hand.sign(&digest))
             }
+            Auth::Mac(_) => {
+                self.told.remember(lie);
+                AuthTag::Mac(hand.mac(self.membership.instance(), &digest).ok()?)
+            }
             // The position is used up, which is memory enough.
             Auth::Usig(_, position) => {
                 let ui = hand.certify(self.membership.instance(), position, &digest).ok()?;

@@ -1,27 +1,28 @@
 //! What a liar has heard.
 
-use super::super::certificate::{Claim, Member, NewView, Prepared, Signatures, ViewChange};
+use super::super::certificate::{Claim, Member, NewView, Prepared, Seals, ViewChange};
 use super::super::message::{Message, Shared};
+use super::super::seal::Seal;
 use crate::common::lies::{Hearsay, KEPT_MAX, Made, keep};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use pentarchy_core::auth::{AuthTag, Signature};
+use pentarchy_core::auth::AuthTag;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Base;
 
 /// All that can be used again.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Knowledge {
+pub struct Knowledge<S> {
     /// What every protocol says.
     pub heard: Hearsay,
     /// Who voted for what.
-    pub votes: BTreeMap<(View, Slot, Digest), BTreeMap<ReplicaId, Signature>>,
-    pub changes: BTreeMap<(View, ReplicaId), (Member, Arc<ViewChange>)>,
-    pub openings: BTreeMap<View, Arc<NewView>>,
+    pub votes: BTreeMap<(View, Slot, Digest), BTreeMap<ReplicaId, S>>,
+    pub changes: BTreeMap<(View, ReplicaId), (Member<S>, Arc<ViewChange<S>>)>,
+    pub openings: BTreeMap<View, Arc<NewView<S>>>,
 }
 
-impl Knowledge {
+impl<S: Seal> Knowledge<S> {
     /// Of one who has heard nothing in an epoch that begins here.
     #[must_use]
     pub fn at(base: Base) -> Self {
@@ -34,35 +35,31 @@ impl Knowledge {
     }
 
     /// Takes note of a message.
-    pub fn note(&mut self, me: ReplicaId, author: ReplicaId, tag: &AuthTag, message: &Message) {
+    pub fn note(&mut self, me: ReplicaId, author: ReplicaId, tag: &AuthTag, message: &Message<S>) {
         if author != me {
             self.heard.highest = self.heard.highest.max(spoken_of(message));
         }
-        match (message, tag.signature().map(|signature| Signature(*signature))) {
-            (Message::PrePrepare { view, slot, proposal }, Some(signature)) => {
+        match (message, S::of(tag)) {
+            (Message::PrePrepare { view, slot, proposal }, Some(seal)) => {
                 let made = Made { author, tag: *tag, proposal: proposal.clone() };
                 self.heard.note_made(*view, *slot, made);
                 self.note_vote(
                     Claim { slot: *slot, view: *view, batch: proposal.digest() },
                     author,
-                    signature,
+                    seal,
                 );
             }
-            (Message::Prepare { view, slot, batch }, Some(signature)) => {
-                self.note_vote(
-                    Claim { slot: *slot, view: *view, batch: *batch },
-                    author,
-                    signature,
-                );
+            (Message::Prepare { view, slot, batch }, Some(seal)) => {
+                self.note_vote(Claim { slot: *slot, view: *view, batch: *batch }, author, seal);
             }
-            (Message::ViewChange(change), Some(signature)) => {
+            (Message::ViewChange(change), Some(seal)) => {
                 for (id, (view, signature)) in &change.requests {
                     self.heard.note_ask(*id, *view, *signature);
                 }
                 self.heard.note_checkpoint(&change.checkpoint);
                 let proven = change.claims.prepared.iter().zip(&change.proofs);
                 proven.for_each(|(claim, proof)| self.note_proof(*claim, proof));
-                let member = Member { author, signature, claims: Arc::new(change.claims.clone()) };
+                let member = Member { author, seal, claims: Arc::new(change.claims.clone()) };
                 let key = (change.claims.view, author);
                 keep(&mut self.changes, key, (member, change.clone()));
             }
@@ -78,16 +75,16 @@ impl Knowledge {
         }
     }
 
-    fn note_vote(&mut self, claim: Claim, author: ReplicaId, signature: Signature) {
+    fn note_vote(&mut self, claim: Claim, author: ReplicaId, seal: S) {
         let Claim { slot, view, batch } = claim;
-        self.votes.entry((view, slot, batch)).or_default().insert(author, signature);
+        self.votes.entry((view, slot, batch)).or_default().insert(author, seal);
         if self.votes.len() > KEPT_MAX {
             self.votes.pop_first();
         }
     }
 
-    fn note_proof(&mut self, claim: Claim, proof: &Signatures) {
-        proof.iter().for_each(|(id, signature)| self.note_vote(claim, *id, *signature));
+    fn note_proof(&mut self, claim: Claim, proof: &Seals<S>) {
+        proof.iter().for_each(|(id, seal)| self.note_vote(claim, *id, *seal));
     }
 
     /// The slots of a view for which somebody voted, with one batch for each.
@@ -113,17 +110,17 @@ impl Knowledge {
         below: View,
         quorum: usize,
         lowest: bool,
-    ) -> BTreeMap<Slot, Prepared> {
-        let mut proven: BTreeMap<Slot, Prepared> = BTreeMap::new();
+    ) -> BTreeMap<Slot, Prepared<S>> {
+        let mut proven: BTreeMap<Slot, Prepared<S>> = BTreeMap::new();
         for ((view, slot, batch), votes) in &self.votes {
             if *view >= below || *slot <= self.heard.checkpoint.slot || votes.len() < quorum {
                 continue;
             }
-            let signatures = votes.iter().map(|(id, it)| (*id, *it)).take(quorum).collect();
+            let seals = votes.iter().map(|(id, it)| (*id, *it)).take(quorum).collect();
             let claim = Claim { slot: *slot, view: *view, batch: *batch };
             // Views come in ascending order.
             if !lowest || !proven.contains_key(slot) {
-                proven.insert(*slot, Prepared { claim, signatures });
+                proven.insert(*slot, Prepared { claim, seals });
             }
         }
         proven
@@ -131,7 +128,7 @@ impl Knowledge {
 }
 
 /// The view in which a message speaks, or asks for.
-fn spoken_of(message: &Message) -> View {
+fn spoken_of<S>(message: &Message<S>) -> View {
     match message {
         Message::PrePrepare { view, .. }
         | Message::Prepare { view, .. }
