@@ -122,6 +122,8 @@ pub const MUTANTS: &[Mutant] = &[
         "a client takes the number of a view for a replica's",
     )
     .scheduled(),
+    mutant("client.late-answers-teach-nothing", "a client has confirmed what is only late")
+        .scheduled(),
     mutant("client.gives-up-early", "the floor passes numbers whose results are outstanding"),
     mutant("client.forgets-votes", "each vote takes the place of those before"),
     mutant("pending.waits-for-digest", "a number that ran with another content stays waited for"),

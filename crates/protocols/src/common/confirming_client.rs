@@ -10,7 +10,8 @@
 //! Everything else is as for other protocols, so the core of those is inside.
 //!
 //! How long to wait for the slowest replicas is learned (Zyzzyva, section 4): as long as they took
-//! when they came too late, and not at all once they did not come, or much too late.
+//! when they came too late, also if that was after their place was confirmed, and hardly at all
+//! while they do not come, or come much too late.
 //!
 //! Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]). A
 //! client that can rely on a digest and lacks the result asks everyone for it.
@@ -24,6 +25,7 @@ use alloc::vec::Vec;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::limits::CLIENT_LATE_MAX;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, Reply, ToClient};
@@ -90,6 +92,8 @@ pub struct ConfirmingClient<R: Confirms> {
     /// Each one's last word.
     answers: BTreeMap<u64, BTreeMap<ReplicaId, (Place, Fingerprint)>>,
     awaited: BTreeMap<Place, Awaited<R::Collected>>,
+    /// Confirmed ones, from when on the slowest were waited for, and who has answered by now.
+    late: BTreeMap<Place, (Millis, ReplicaSet)>,
     /// How long to wait for the slowest replicas.
     patience_ms: u64,
 }
@@ -105,6 +109,7 @@ impl<R: Confirms> ConfirmingClient<R> {
             now: Millis(0),
             answers: BTreeMap::new(),
             awaited: BTreeMap::new(),
+            late: BTreeMap::new(),
             patience_ms: 0,
         }
     }
@@ -113,6 +118,7 @@ impl<R: Confirms> ConfirmingClient<R> {
         match message {
             ToClient::Speculative { primary, place, replies } => {
                 self.note_hint(from, primary, place);
+                self.note_late(from, place);
                 for reply in replies.into_iter().filter(|it| it.outcome != Outcome::Refused) {
                     if self.inner.awaits(reply.number) {
                         let told = (reply.number, Fingerprint::of(&reply.outcome));
@@ -122,6 +128,7 @@ impl<R: Confirms> ConfirmingClient<R> {
             }
             ToClient::SpeculativeDigests { primary, place, digests } => {
                 self.note_hint(from, primary, place);
+                self.note_late(from, place);
                 for told in digests {
                     if self.inner.awaits(told.number) {
                         let told = (told.number, Fingerprint::Long(told.digest));
@@ -193,8 +200,38 @@ impl<R: Confirms> ConfirmingClient<R> {
     /// is too long.
     fn learn(&mut self, place: Place) {
         if let Some(Awaited { since, asked: Some(_), .. }) = self.awaited.get(&place) {
-            let took = self.now.0.saturating_sub(since.0) + 1;
-            self.patience_ms = if took > PATIENCE_MAX_MS { 0 } else { took };
+            self.patience_ms = self.patience_for(*since);
+        }
+    }
+
+    /// What would have been waited for.
+    fn patience_for(&self, since: Millis) -> u64 {
+        let took = self.now.0.saturating_sub(since.0) + 1;
+        if took > PATIENCE_MAX_MS { 0 } else { took }
+    }
+
+    /// A place was confirmed before all had answered: whether the others do says how long to wait
+    /// for them the next time.
+    fn await_late(&mut self, place: Place, since: Millis, number: Option<&u64>) {
+        let answers = number.and_then(|number| self.answers.get(number));
+        let there = answers.into_iter().flatten().filter(|(_, (at, _))| *at == place);
+        let answered = there.map(|(from, _)| *from).collect();
+        self.late.insert(place, (since, answered));
+        if self.late.len() > CLIENT_LATE_MAX {
+            self.late.pop_first();
+        }
+    }
+
+    /// A replica answers for a place that was confirmed without it. If all have now, nobody is
+    /// gone: to have places confirmed costs more than to wait for the slowest.
+    fn note_late(&mut self, from: ReplicaId, place: Place) {
+        let Some((since, answered)) = self.late.get_mut(&place) else { return };
+        answered.insert(from);
+        if answered.len() >= self.rules.fast() && !mutant!("client.late-answers-teach-nothing") {
+            mark!("client/late");
+            let since = *since;
+            self.late.remove(&place);
+            self.patience_ms = self.patience_ms.max(self.patience_for(since));
         }
     }
 
@@ -213,8 +250,10 @@ impl<R: Confirms> ConfirmingClient<R> {
         awaited.confirmed.insert(from);
         if awaited.confirmed.len() >= self.rules.confirming() {
             mark!("client/confirmed");
-            self.patience_ms = self.rules.patience_ms();
-            for (number, print) in core::mem::take(&mut awaited.results) {
+            self.patience_ms = (self.patience_ms / 2).max(self.rules.patience_ms());
+            let (since, results) = (awaited.since, core::mem::take(&mut awaited.results));
+            self.await_late(place, since, results.keys().next());
+            for (number, print) in results {
                 self.inner.establish(number, print, out);
                 self.forget(number);
             }

@@ -10,10 +10,11 @@ use pentarchy_core::quorum::Quorums;
 use pentarchy_protocols::ClientStart;
 use pentarchy_sim::wide::Wide;
 
-/// A client of four replicas that waits for the result of its first request.
+/// A client of four replicas that waits for the result of a request.
 struct Bench {
     core: Box<dyn ClientCore>,
     out: Vec<Effect>,
+    number: u64,
 }
 
 impl Bench {
@@ -23,12 +24,23 @@ impl Bench {
         let (client, timeouts) = (ClientId([1; 32]), Timeouts::default());
         let core =
             (entry.client)(ClientStart { client, group, timeouts, start_floor: 1, seed: None });
-        Self { core, out: Vec::new() }
+        Self { core, out: Vec::new(), number: 1 }
     }
 
     fn asks(&mut self) -> Option<ReplicaSet> {
-        self.core.step(Event::Submit { number: 1, operation: "op".into() }, &mut self.out);
-        self.core.step(Event::Round { now: Millis(1) }, &mut self.out);
+        self.asks_at(1)
+    }
+
+    /// Whether, by then, it asks replicas to confirm a place.
+    fn has_it_confirmed(&mut self, now: u64) -> bool {
+        self.core.step(Event::Round { now: Millis(now) }, &mut self.out);
+        self.out.drain(..).any(|effect| matches!(effect, Effect::Protocol { .. }))
+    }
+
+    fn asks_at(&mut self, now: u64) -> Option<ReplicaSet> {
+        let number = self.number;
+        self.core.step(Event::Submit { number, operation: "op".into() }, &mut self.out);
+        self.core.step(Event::Round { now: Millis(now) }, &mut self.out);
         self.out.drain(..).find_map(|effect| match effect {
             Effect::Request { to, .. } => Some(to),
             _ => None,
@@ -40,7 +52,7 @@ impl Bench {
     }
 
     fn answers(&mut self, from: u16, slot: u64) {
-        let replies = vec![Reply { number: 1, outcome: Outcome::Done("yes".into()) }];
+        let replies = vec![Reply { number: self.number, outcome: Outcome::Done("yes".into()) }];
         let place = place(slot);
         self.says(from, ToClient::Speculative { primary: ReplicaId(1), place, replies });
     }
@@ -68,6 +80,40 @@ fn clients_know_the_primary_of_later_epochs() {
         let by_view = mutant::with(Some("client.takes-views-for-primaries"), || run(protocol));
         assert_eq!(by_view, Some([ReplicaId(0)].into_iter().collect()));
     }
+}
+
+/// The last of four replicas is late, and the others confirm the place. How long after them the
+/// client has a place confirmed the next time: the wait that would have done; and the time after
+/// that, when the last one says nothing any more.
+#[test]
+fn a_client_waits_for_who_is_late_and_not_for_who_is_gone() {
+    let run = |protocol| {
+        let mut bench = Bench::new(protocol);
+        // Says in the millisecond after how many the client wants the place confirmed.
+        let mut request = |number: u64, late: Option<u64>| {
+            let begun = 100 * number;
+            bench.number = number;
+            bench.core.step(Event::Round { now: Millis(begun) }, &mut bench.out);
+            bench.asks_at(begun);
+            (0..3).for_each(|from| bench.answers(from, number));
+            let waited = (0..60).find(|after| bench.has_it_confirmed(begun + after));
+            (0..3).for_each(|from| bench.says(from, ToClient::Committed(place(number))));
+            assert!(bench.is_done());
+            if let Some(late) = late {
+                bench.core.step(Event::Round { now: Millis(begun + late) }, &mut bench.out);
+                bench.answers(3, number);
+            }
+            waited
+        };
+        [request(1, Some(30)), request(2, None), request(3, None), request(4, None)]
+    };
+    let waited = run("minzyzzyva");
+    assert_eq!(waited, [Some(0), Some(31), Some(15), Some(7)]);
+    let forgetful = || run("minzyzzyva");
+    let forgetful = mutant::with(Some("client.late-answers-teach-nothing"), forgetful);
+    assert_eq!(forgetful, [Some(0), Some(0), Some(0), Some(0)]);
+    // Its replicas confirm by themselves for a while.
+    assert_eq!(run("zyzzyva"), [Some(0), Some(31), Some(15), Some(7)]);
 }
 
 /// The last of four answers rests on another place than those before it.
