@@ -11,7 +11,8 @@
 //!
 //! How long to wait for the slowest replicas is learned (Zyzzyva, section 4): as long as they took
 //! when they came too late, also if that was after their place was confirmed, and hardly at all
-//! while they do not come, or come much too late.
+//! while they do not come, or come much too late. Replicas that know that not all answer may say
+//! with their answers that the place is confirmed. Then there is nothing to wait for, or to learn.
 //!
 //! Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]). A
 //! client that can rely on a digest and lacks the result asks everyone for it.
@@ -50,9 +51,9 @@ pub trait Confirms: Send {
     /// So many replicas confirm a place.
     fn confirming(&self) -> usize;
 
-    /// How long to wait for the slowest replicas behind a place that had to be confirmed.
-    fn patience_ms(&self) -> u64 {
-        0
+    /// Whether it waits for the slowest replicas as long as that helped lately, or never.
+    fn learns(&self) -> bool {
+        true
     }
 
     /// What all are told to have a place confirmed, also when that takes long.
@@ -68,6 +69,14 @@ pub trait Confirms: Send {
         let _ = (from, place, signature, collected);
         None
     }
+}
+
+/// What a replica answered last for a number.
+struct Answer {
+    place: Place,
+    print: Fingerprint,
+    /// Whether it said behind that that the place is confirmed.
+    confirmed: bool,
 }
 
 /// A place for which enough answered alike, and not all.
@@ -90,7 +99,7 @@ pub struct ConfirmingClient<R: Confirms> {
     replicas: ReplicaSet,
     now: Millis,
     /// Each one's last word.
-    answers: BTreeMap<u64, BTreeMap<ReplicaId, (Place, Fingerprint)>>,
+    answers: BTreeMap<u64, BTreeMap<ReplicaId, Answer>>,
     awaited: BTreeMap<Place, Awaited<R::Collected>>,
     /// Confirmed ones, from when on the slowest were waited for, and who has answered by now.
     late: BTreeMap<Place, (Millis, ReplicaSet)>,
@@ -166,11 +175,13 @@ impl<R: Confirms> ConfirmingClient<R> {
             return;
         }
         let answers = self.answers.entry(number).or_default();
-        answers.insert(from, (place, print));
-        let same = |(at, what): &&(Place, Fingerprint)| {
-            (*at == place || mutant!("zyzzyva.client-ignores-places")) && *what == print
+        answers.insert(from, Answer { place, print, confirmed: false });
+        let same = |it: &&Answer| {
+            (it.place == place || mutant!("zyzzyva.client-ignores-places")) && it.print == print
         };
         let equal = answers.values().filter(same).count();
+        let confirmed = answers.iter().filter(|(_, it)| same(it) && it.confirmed);
+        let confirmed: ReplicaSet = confirmed.map(|(id, _)| *id).collect();
         if equal >= self.rules.fast() {
             mark!("client/fast");
             self.learn(place);
@@ -189,7 +200,7 @@ impl<R: Confirms> ConfirmingClient<R> {
                 results: BTreeMap::new(),
                 since,
                 asked: None,
-                confirmed: ReplicaSet::EMPTY,
+                confirmed,
                 collected: R::Collected::default(),
             });
             awaited.results.insert(number, print);
@@ -207,14 +218,14 @@ impl<R: Confirms> ConfirmingClient<R> {
     /// What would have been waited for.
     fn patience_for(&self, since: Millis) -> u64 {
         let took = self.now.0.saturating_sub(since.0) + 1;
-        if took > PATIENCE_MAX_MS { 0 } else { took }
+        if took > PATIENCE_MAX_MS || !self.rules.learns() { 0 } else { took }
     }
 
     /// A place was confirmed before all had answered: whether the others do says how long to wait
     /// for them the next time.
     fn await_late(&mut self, place: Place, since: Millis, number: Option<&u64>) {
         let answers = number.and_then(|number| self.answers.get(number));
-        let there = answers.into_iter().flatten().filter(|(_, (at, _))| *at == place);
+        let there = answers.into_iter().flatten().filter(|(_, answer)| answer.place == place);
         let answered = there.map(|(from, _)| *from).collect();
         self.late.insert(place, (since, answered));
         if self.late.len() > CLIENT_LATE_MAX {
@@ -246,11 +257,18 @@ impl<R: Confirms> ConfirmingClient<R> {
 
     /// A replica says that a place is confirmed.
     fn on_confirmed(&mut self, from: ReplicaId, place: Place, out: &mut Vec<Effect>) {
-        let Some(awaited) = self.awaited.get_mut(&place) else { return };
+        let Some(awaited) = self.awaited.get_mut(&place) else {
+            let answers = self.answers.values_mut().filter_map(|answers| answers.get_mut(&from));
+            let here = answers.filter(|it| it.place == place);
+            here.for_each(|it| it.confirmed = !mutant!("client.forgets-what-was-confirmed"));
+            return;
+        };
         awaited.confirmed.insert(from);
         if awaited.confirmed.len() >= self.rules.confirming() {
             mark!("client/confirmed");
-            self.patience_ms = (self.patience_ms / 2).max(self.rules.patience_ms());
+            if awaited.asked.is_some() {
+                self.patience_ms /= 2;
+            }
             let (since, results) = (awaited.since, core::mem::take(&mut awaited.results));
             self.await_late(place, since, results.keys().next());
             for (number, print) in results {

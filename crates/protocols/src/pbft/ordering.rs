@@ -252,6 +252,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
             state.prepared = true;
         }
         out.send(To::All, Message::Commit { view, slot, batch });
+        self.tell_again(slot, out);
         self.decide(slot, out);
     }
 
