@@ -92,6 +92,16 @@ struct Awaited<T> {
     collected: T,
 }
 
+/// A place that was confirmed before all had answered.
+struct Late {
+    /// When enough had.
+    since: Millis,
+    /// Whether it was waited for in vain before it was confirmed.
+    in_vain: bool,
+    /// Who has answered by now.
+    answered: ReplicaSet,
+}
+
 /// See the [module](self).
 pub struct ConfirmingClient<R: Confirms> {
     rules: R,
@@ -101,8 +111,8 @@ pub struct ConfirmingClient<R: Confirms> {
     /// Each one's last word.
     answers: BTreeMap<u64, BTreeMap<ReplicaId, Answer>>,
     awaited: BTreeMap<Place, Awaited<R::Collected>>,
-    /// Confirmed ones, from when on the slowest were waited for, and who has answered by now.
-    late: BTreeMap<Place, (Millis, ReplicaSet)>,
+    /// Places that were confirmed before all had answered.
+    late: BTreeMap<Place, Late>,
     /// How long to wait for the slowest replicas.
     patience_ms: u64,
 }
@@ -223,26 +233,31 @@ impl<R: Confirms> ConfirmingClient<R> {
 
     /// A place was confirmed before all had answered: whether the others do says how long to wait
     /// for them the next time.
-    fn await_late(&mut self, place: Place, since: Millis, number: Option<&u64>) {
+    fn await_late(&mut self, place: Place, awaited: (Millis, bool), number: Option<&u64>) {
         let answers = number.and_then(|number| self.answers.get(number));
         let there = answers.into_iter().flatten().filter(|(_, answer)| answer.place == place);
         let answered = there.map(|(from, _)| *from).collect();
-        self.late.insert(place, (since, answered));
+        let (since, in_vain) = awaited;
+        self.late.insert(place, Late { since, in_vain, answered });
         if self.late.len() > CLIENT_LATE_MAX {
             self.late.pop_first();
         }
     }
 
     /// A replica answers for a place that was confirmed without it. If all have now, nobody is
-    /// gone: to have places confirmed costs more than to wait for the slowest.
+    /// gone: to have places confirmed costs more than to wait for the slowest. While nobody waits
+    /// for it, it may fall behind by any time, and catches up when it is waited for.
     fn note_late(&mut self, from: ReplicaId, place: Place) {
-        let Some((since, answered)) = self.late.get_mut(&place) else { return };
-        answered.insert(from);
-        if answered.len() >= self.rules.fast() && !mutant!("client.late-answers-teach-nothing") {
+        let Some(late) = self.late.get_mut(&place) else { return };
+        late.answered.insert(from);
+        if late.answered.len() >= self.rules.fast() && !mutant!("client.late-answers-teach-nothing")
+        {
             mark!("client/late");
-            let since = *since;
+            let (since, in_vain) = (late.since, late.in_vain);
             self.late.remove(&place);
-            self.patience_ms = self.patience_ms.max(self.patience_for(since));
+            let is_endless = !in_vain && self.rules.learns() && self.patience_for(since) == 0;
+            let took = if is_endless { PATIENCE_MAX_MS } else { self.patience_for(since) };
+            self.patience_ms = self.patience_ms.max(took);
         }
     }
 
@@ -266,11 +281,12 @@ impl<R: Confirms> ConfirmingClient<R> {
         awaited.confirmed.insert(from);
         if awaited.confirmed.len() >= self.rules.confirming() {
             mark!("client/confirmed");
-            if awaited.asked.is_some() {
+            let in_vain = awaited.asked.is_some();
+            if in_vain {
                 self.patience_ms /= 2;
             }
             let (since, results) = (awaited.since, core::mem::take(&mut awaited.results));
-            self.await_late(place, since, results.keys().next());
+            self.await_late(place, (since, in_vain), results.keys().next());
             for (number, print) in results {
                 self.inner.establish(number, print, out);
                 self.forget(number);

@@ -64,7 +64,9 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
         }
         let (view, answers) = (self.frame.entered, self.committing == 0);
         out.output(Output::Speculate { answers, slot, batch, view, history });
-        if !answers {
+        if answers {
+            self.told += self.clients(slot).len();
+        } else {
             self.held.insert(slot);
         }
         if is_checkpoint && slot > self.last_final {
@@ -112,6 +114,7 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
         self.disputed = ReplicaSet::EMPTY;
         self.answer_held(self.frame.executed, out);
         self.committing = self.committing.saturating_sub(1);
+        (self.told, self.doubted) = (self.told / 2, self.doubted / 2);
         let executed = self.frame.executed;
         let rests = self.at_tick == executed;
         self.at_tick = executed;
@@ -348,18 +351,18 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         }
     }
 
-    /// A client found that not all answer. If at least half of those do that have something in a
-    /// slot, somebody is gone, and not only late for a few or said to be by liars.
+    /// A client found that not all answer. If lately at least half of those did who were told
+    /// something, somebody is gone, and not only late for a few, or said to be by liars.
     fn note_doubt(&mut self, slot: Slot, client: ClientId) {
-        if !self.table.commits || self.committing == COMMITTING_TICKS {
+        let Some(state) = self.window.get_mut(slot) else { return };
+        if !self.table.commits || self.committing > 0 || !state.doubts.insert(client) {
             return;
         }
-        let clients = self.clients(slot).len();
-        let Some(state) = self.window.get_mut(slot) else { return };
-        state.doubts.insert(client);
-        if 2 * state.doubts.len() >= clients || mutant!("zyzzyva.one-doubt-is-enough") {
+        self.doubted += 1;
+        if 2 * self.doubted >= self.told || mutant!("zyzzyva.one-doubt-is-enough") {
             mark!("zyzzyva/committing");
             self.committing = COMMITTING_TICKS;
+            (self.told, self.doubted) = (0, 0);
         }
     }
 

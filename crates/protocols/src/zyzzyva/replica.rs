@@ -96,6 +96,10 @@ pub struct Zyzzyva<const KIND: usize> {
     /// Ticks for which this replica votes for everything that it executes, as clients found that
     /// not all answer.
     pub(super) committing: u8,
+    /// Of how many clients this replica told something at once in the last ticks, each tick
+    /// counting half of the next one, and how many of these found that not all answer.
+    pub(super) told: usize,
+    pub(super) doubted: usize,
     /// What was executed meanwhile and clients were not told yet.
     pub(super) held: BTreeSet<Slot>,
     /// The slot behind which a state above the window was installed, with the history up to there.
@@ -215,6 +219,8 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             last_final: frame.executed,
             past: BTreeMap::new(),
             committing: 0,
+            told: 0,
+            doubted: 0,
             held: BTreeSet::new(),
             landed: None,
             is_stranded: false,

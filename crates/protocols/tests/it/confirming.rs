@@ -116,6 +116,29 @@ fn a_client_waits_for_who_is_late_and_not_for_who_is_gone() {
     assert_eq!(run("zyzzyva"), [Some(0), Some(31), Some(15), Some(7)]);
 }
 
+/// A place was confirmed without being asked for, and then the last replica answers, so many
+/// milliseconds later. How long the client waits for it the next time: as long as that took, or as
+/// long as it waits at all. Who is not waited for may be behind by any time, and catch up.
+#[test]
+fn who_is_behind_while_nobody_waits_gets_the_longest_wait() {
+    let waited = |late: u64| {
+        let mut bench = Bench::new("zyzzyva");
+        bench.asks_at(100);
+        for from in 0..3 {
+            bench.answers(from, 1);
+            bench.says(from, ToClient::Committed(place(1)));
+        }
+        assert!(bench.is_done());
+        bench.core.step(Event::Round { now: Millis(100 + late) }, &mut bench.out);
+        bench.answers(3, 1);
+        bench.number = 2;
+        bench.asks_at(300);
+        (0..3).for_each(|from| bench.answers(from, 2));
+        (0..60).find(|after| bench.has_it_confirmed(300 + after))
+    };
+    assert_eq!([30, 49, 80].map(waited), [Some(31), Some(50), Some(50)]);
+}
+
 /// Three of four replicas say with their answers that the place is confirmed: there is nothing to
 /// wait for. What two of them say, and one of another place, is not enough.
 #[test]
