@@ -25,19 +25,24 @@ const STEPS: [Step; 12] = [
     ("deny", |root, _| deny(root)),
     ("test", |root, _| cargo(root, &["test", "--workspace"], &[])),
     ("sim", |root, seeds| sim(root, seeds)),
-    ("mutants", |root, _| release(root, MUTANTS, &["sim", "mutants", "--starts", "1"])),
-    ("museum", |root, _| release(root, MUTANTS, &["sim", "museum"])),
+    ("mutants", |root, _| {
+        release(root, &["sim", "mutants", "--starts", "1", "--known", KNOWN_WORLDS])
+    }),
+    ("museum", |root, _| release(root, &["sim", "museum"])),
     ("audit", |root, _| audit(root)),
     ("instructions", |root, _| instructions::run(root, false)),
     ("fuzz", |root, _| fuzz::check(root)),
 ];
 
-/// The build with seeded bugs, which the steps about them share.
-const MUTANTS: &[&str] = &["--features", "mutants"];
+/// The binary with seeded bugs that can be switched on: one build for all steps that simulate.
+const BINARY: [&str; 5] = ["--quiet", "-p", "pentarchy", "--features", "mutants"];
+
+/// In which worlds seeded bugs were found, so that not every check need hunt for them.
+const KNOWN_WORLDS: &str = "crates/sim/known-worlds.txt";
 
 /// Runs a command of the binary; building it is timed apart.
-fn release(root: &Path, features: &[&str], what: &[&str]) -> Result<(), Failure> {
-    let binary = [&["--release", "--quiet", "-p", "pentarchy"], features].concat();
+fn release(root: &Path, what: &[&str]) -> Result<(), Failure> {
+    let binary = [&["--release"], &BINARY[..]].concat();
     let begun = Instant::now();
     cargo(root, &[&["build"], &binary[..]].concat(), &[])?;
     println!("      built in {:.1} s", begun.elapsed().as_secs_f32());
@@ -47,9 +52,9 @@ fn release(root: &Path, features: &[&str], what: &[&str]) -> Result<(), Failure>
 /// Long runs of the protocol that most use, and a quarter as many short ones of every protocol
 /// that is meant to be safe.
 fn sim(root: &Path, seeds: u64) -> Result<(), Failure> {
-    release(root, &[], &["sim", "--protocol", "minbft", "--seeds", &seeds.to_string()])?;
+    release(root, &["sim", "--protocol", "minbft", "--seeds", &seeds.to_string()])?;
     let some = seeds.div_ceil(4).to_string();
-    release(root, &[], &["sim", "--protocol", "all", "--seeds", &some, "--requests", "100"])
+    release(root, &["sim", "--protocol", "all", "--seeds", &some, "--requests", "100"])
 }
 
 /// Seeds of every protocol that are run once for each optimisation level.
@@ -59,8 +64,8 @@ const AUDITED: &str = "6";
 /// and however many run side by side.
 fn audit(root: &Path) -> Result<(), Failure> {
     let of = |profile: &str, jobs: &str| {
-        let run = ["run", "--quiet", "-p", "pentarchy", "--profile", profile, "--", "sim"];
-        let what = ["--protocol", "all", "--seeds", AUDITED, "--requests", "100", "--json"];
+        let run = [&["run", "--profile", profile], &BINARY[..], &["--"]].concat();
+        let what = ["sim", "--protocol", "all", "--seeds", AUDITED, "--requests", "100", "--json"];
         let output = output(root, &[&run[..], &what[..], &["--jobs", jobs]].concat())?;
         audits(&output)
     };

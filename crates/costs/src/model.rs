@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::host::{Host, Queue};
 use crate::real::{Noise, keys, membership, sealer};
 use crate::{Channels, Node};
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_protocols::Entry;
@@ -128,9 +128,10 @@ struct Replica {
     /// Units that wait for a processor.
     ready: VecDeque<UnitId>,
     idle_cores: usize,
-    /// What is to be executed, by row and pillar; behind a slot what is to be cut there.
-    merged: BTreeMap<(Slot, usize, bool), Output>,
-    next: (Slot, usize),
+    /// What each pillar wants executed, in its order.
+    decided: Vec<VecDeque<Output>>,
+    /// The pillar whose slot is executed next.
+    turn: usize,
 }
 
 struct Model<'a> {
@@ -166,8 +167,8 @@ impl<'a> Model<'a> {
             units: (0..=plan.pillars).map(|_| Unit::default()).collect(),
             ready: VecDeque::new(),
             idle_cores: plan.cores,
-            merged: BTreeMap::new(),
-            next: (Slot(1), 0),
+            decided: (0..plan.pillars).map(|_| VecDeque::new()).collect(),
+            turn: 0,
         };
         let mut model = Self {
             plan,
@@ -320,23 +321,21 @@ impl<'a> Model<'a> {
 
     /// Executes what is next, row by row, and in a row pillar by pillar. No frames come or leave.
     fn execute(&mut self, replica: usize) -> u64 {
-        let Replica { merged, next, units, .. } = &mut self.replicas[replica];
-        while let Some(mut entry) = merged.first_entry() {
-            let (slot, pillar, is_cut) = *entry.key();
-            let is_next = (slot, pillar) == *next || (is_cut && (slot, pillar) < *next);
-            if !is_next {
-                break;
+        let Replica { decided, turn, units, .. } = &mut self.replicas[replica];
+        loop {
+            // What is said of slots that were executed waits for no other pillar.
+            let next = |(pillar, queue): (usize, &VecDeque<Output>)| {
+                let waits = is_slot(queue.front()?) && pillar != *turn;
+                (!waits).then_some(pillar)
+            };
+            let Some(pillar) = decided.iter().enumerate().find_map(next) else { return 0 };
+            let output = decided[pillar].pop_front().expect("it was looked at");
+            if is_slot(&output) {
+                *turn = (pillar + 1) % self.plan.pillars;
             }
-            let output = std::mem::replace(entry.get_mut(), Output::Checkpoint { slot });
-            entry.remove();
             self.pillars[pillar].hosts[replica].execute(output);
             units[pillar].has_answers = true;
-            if !is_cut {
-                let is_last = pillar + 1 == self.plan.pillars;
-                *next = if is_last { (slot.next(), 0) } else { (slot, pillar + 1) };
-            }
         }
-        0
     }
 
     fn done(&mut self, replica: usize, unit: UnitId) {
@@ -345,7 +344,7 @@ impl<'a> Model<'a> {
         it.idle_cores += 1;
         it.units[unit].is_working = false;
         let leaving = std::mem::take(&mut it.units[unit].leaving);
-        let decided = std::mem::take(&mut it.units[unit].decided);
+        let mut decided = std::mem::take(&mut it.units[unit].decided);
         let mut woken = Vec::new();
         if unit == execution {
             let answering = (0..execution).filter(|pillar| it.units[*pillar].has_answers);
@@ -353,23 +352,18 @@ impl<'a> Model<'a> {
         } else if !decided.is_empty() {
             woken.push(execution);
         }
-        for output in decided {
-            match output {
-                Output::Execute { slot, .. } => it.merged.insert((slot, unit, false), output),
-                Output::Checkpoint { slot } => it.merged.insert((slot, unit, true), output),
-                Output::Stable { .. } => {
-                    self.pillars[unit].hosts[replica].execute(output);
-                    None
-                }
-                other => panic!("nothing goes wrong in here: {other:?}"),
-            };
-        }
+        it.decided.get_mut(unit).into_iter().for_each(|all| all.extend(decided.drain(..)));
         for frame in leaving {
             self.schedule(self.plan.link, Happening::Arrives(frame));
         }
         woken.into_iter().for_each(|unit| self.wake(replica, unit));
         self.start(replica);
     }
+}
+
+/// Whether this executes a slot.
+const fn is_slot(output: &Output) -> bool {
+    matches!(output, Output::Execute { .. } | Output::Speculate { .. })
 }
 
 /// Closes what waits for each destination.

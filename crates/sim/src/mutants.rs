@@ -10,12 +10,51 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+/// In which world each bug was found last.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Known(BTreeMap<String, u64>);
+
+impl Known {
+    /// Reads what [`Self::to_text`] wrote.
+    ///
+    /// # Errors
+    /// The line that is none of it.
+    pub fn from_text(text: &str) -> Result<Self, String> {
+        let world = |line: &str| {
+            let (name, seed) = line.split_once(' ')?;
+            Some((name.to_owned(), u64::from_str_radix(seed.strip_prefix("0x")?, 16).ok()?))
+        };
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| world(line).ok_or_else(|| line.to_owned()))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// One line for each bug.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let lines = self.0.iter().map(|(name, seed)| format!("{name} {seed:#x}\n"));
+        format!("{HEAD}{}", lines.collect::<String>())
+    }
+
+    /// The worlds in which the first hunt for each bug ended.
+    #[must_use]
+    pub fn of(hunted: &[Hunted]) -> Self {
+        let found = |it: &Hunted| Some((it.mutant.name.to_owned(), it.trails.first()?.caught?.1));
+        Self(hunted.iter().filter_map(found).collect())
+    }
+}
+
+/// The first line of a list of worlds.
+const HEAD: &str = "# Worlds in which seeded bugs were found: `sim mutants --known FILE --note`\n";
+
 /// Worlds are drawn from seeds this far apart, one row of them for each hunt for a bug.
 const ROW: u64 = 1 << 32;
 
 /// How bugs are hunted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hunt {
+pub struct Hunt<'a> {
     /// Hunts for each bug, each through seeds of its own.
     pub starts: u64,
     /// Seeds after which a hunt is given up.
@@ -24,6 +63,8 @@ pub struct Hunt {
     pub requests: u64,
     /// Hunts at the same time.
     pub jobs: usize,
+    /// Where the first hunt for a bug looks first.
+    pub known: Option<&'a Known>,
 }
 
 /// How one hunt ended.
@@ -108,19 +149,28 @@ fn config(seed: u64, requests: u64) -> SimConfig {
     SimConfig { requests, f, hostile_only: seed % 8 == 7, ..SimConfig::default() }
 }
 
+/// The worlds of a hunt, in the order in which they are looked at.
+fn worlds(name: &str, start: u64, hunt: &Hunt<'_>) -> impl Iterator<Item = u64> + use<> {
+    let first = first_seed(start);
+    let known = hunt.known.filter(|_| start == 0).and_then(|known| known.0.get(name).copied());
+    let others = (first..first + hunt.seeds_max).filter(move |seed| known != Some(*seed));
+    known.into_iter().chain(others)
+}
+
 /// Runs worlds with this bug until one breaks a property that it does not break without the bug.
 fn follow(
     name: &str,
     start: u64,
-    hunt: &Hunt,
+    hunt: &Hunt<'_>,
     factories: &Factories<'_>,
     stop: &AtomicBool,
 ) -> Trail {
     let begun = Instant::now();
-    let first = first_seed(start);
     let mut trail = Trail { seeds: 0, caught: None, broken: Vec::new(), took: Duration::ZERO };
-    while trail.seeds < hunt.seeds_max && !stop.load(Ordering::Relaxed) {
-        let seed = first + trail.seeds;
+    for seed in worlds(name, start, hunt) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         trail.seeds += 1;
         let config = config(seed, hunt.requests);
         let run = |bug| mutant::with(bug, || run_seed(seed, &config, factories)).err();
@@ -140,7 +190,7 @@ fn follow(
 /// others are given up.
 pub fn hunt(
     mutants: &[&'static Mutant],
-    hunt: &Hunt,
+    hunt: &Hunt<'_>,
     factories: &Factories<'_>,
     done: impl FnMut(&Hunted) -> bool + Send,
 ) -> Vec<Hunted> {

@@ -667,6 +667,12 @@ pub struct MutantsArgs {
     /// Hunts at the same time; by default one per processor
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+    /// Look first for each bug in the world that this file names
+    #[arg(long, value_name = "FILE")]
+    pub known: Option<PathBuf>,
+    /// Write into that file in which worlds bugs were found now
+    #[arg(long, requires = "known", conflicts_with = "only")]
+    pub note: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -5,7 +5,7 @@ use crate::explore::explored_as;
 use crate::swarm::factories;
 use pentarchy_core::mutant::{Finder, MUTANTS};
 use pentarchy_sim::museum::{EXHIBITS, Exhibit, Flaw, Scene, Subject, show};
-use pentarchy_sim::mutants::{Hunt, hunt, swarm_mutants};
+use pentarchy_sim::mutants::{Hunt, Known, hunt, swarm_mutants};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn jobs() -> usize {
@@ -65,7 +65,7 @@ fn random_worlds_find_seeded_bugs_of_zyzzyva() {
 fn find_all(protocol: &str, expected: &[(&str, &str)]) {
     let named = |name: &str| MUTANTS.iter().find(|it| it.name == name).expect("it is listed");
     let mutants: Vec<_> = expected.iter().map(|(name, _)| named(name)).collect();
-    let plan = Hunt { starts: 1, seeds_max: 60, requests: 200, jobs: jobs() };
+    let plan = Hunt { starts: 1, seeds_max: 60, requests: 200, jobs: jobs(), known: None };
     let mut told = 0;
     let hunted = hunt(&mutants, &plan, &factories(protocol), |_| {
         told += 1;
@@ -93,9 +93,26 @@ fn random_worlds_find_seeded_bugs_of_minzyzzyva() {
 #[test]
 fn a_hunt_for_what_is_not_there_is_given_up() {
     let example = MUTANTS.iter().find(|it| !it.is_real()).expect("the mechanism's own");
-    let plan = Hunt { starts: 2, seeds_max: 3, requests: 100, jobs: 2 };
+    let plan = Hunt { starts: 2, seeds_max: 3, requests: 100, jobs: 2, known: None };
     let hunted = hunt(&[example], &plan, &factories("minbft"), |_| true);
     assert!(!hunted[0].is_caught() && hunted[0].median_seeds() == 3, "{hunted:?}");
+}
+
+/// What was found is looked for first where it was, and only a first hunt does so.
+#[test]
+fn a_hunt_begins_in_the_world_that_is_known() {
+    let bug = MUTANTS.iter().find(|it| it.name == "minbft.commit-not-kept").expect("it is listed");
+    let found = |known: Option<&Known>| {
+        let plan = Hunt { starts: 1, seeds_max: 60, requests: 200, jobs: 1, known };
+        hunt(&[bug], &plan, &factories("minbft"), |_| true)
+    };
+    let first = found(None);
+    assert!(first[0].is_caught() && first[0].median_seeds() > 1, "{first:?}");
+    let known = Known::from_text(&Known::of(&first).to_text()).unwrap();
+    let again = found(Some(&known));
+    assert_eq!(again[0].median_seeds(), 1);
+    assert_eq!(again[0].trails[0].caught, first[0].trails[0].caught);
+    assert!(Known::from_text("minbft.commit-not-kept 12").is_err(), "a seed begins with 0x");
 }
 
 /// At most so many seeded bugs of each module are in the code without anything that is claimed to

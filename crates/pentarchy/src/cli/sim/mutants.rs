@@ -6,10 +6,12 @@ use super::super::{complain, say, table};
 use super::{factories, interrupted, jobs};
 use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
 use pentarchy_protocols::{PROTOCOLS, of_mutant};
-use pentarchy_sim::mutants::{Hunt, Hunted, hunt, swarm_mutants};
+use pentarchy_sim::mutants::{Hunt, Hunted, Known, hunt, swarm_mutants};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
+use std::fmt::Display;
+use std::io::{ErrorKind, IsTerminal as _};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -17,11 +19,13 @@ use std::time::Instant;
 pub fn run(args: &MutantsArgs) -> Outcome {
     let chosen = chosen(args.only.as_deref())?;
     let interrupted = interrupted()?;
+    let known = args.known.as_deref().map(known).transpose()?;
     let plan = Hunt {
         starts: args.starts,
         seeds_max: args.seeds_max,
         requests: args.requests,
         jobs: jobs(args.jobs),
+        known: known.as_ref(),
     };
     let begun = Instant::now();
     let watched = !args.json && std::io::stderr().is_terminal();
@@ -39,6 +43,10 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Unwell("interrupted before all hunts had ended".to_owned()));
     }
+    if let Some(path) = args.known.as_deref().filter(|_| args.note) {
+        std::fs::write(path, Known::of(&hunted).to_text())
+            .map_err(|error| unusable(path, &error))?;
+    }
     let named = args.only.is_some();
     let report = Report::new(&plan, &hunted, named, begun.elapsed().as_secs_f64());
     say(&if args.json { report.to_json() } else { report.to_text() });
@@ -47,6 +55,19 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     } else {
         Err(Failure::NotWell)
     }
+}
+
+/// Reads in which worlds bugs were found. A file that is not there yet names none.
+fn known(path: &Path) -> Outcome<Known> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        read => read.map_err(|error| unusable(path, &error))?,
+    };
+    Known::from_text(&text).map_err(|line| unusable(path, &format!("it has the line {line:?}")))
+}
+
+fn unusable(path: &Path, why: &dyn Display) -> Failure {
+    Failure::Usage(format!("{}: {why}", path.display()))
 }
 
 fn chosen(only: Option<&str>) -> Outcome<Vec<&'static Mutant>> {
