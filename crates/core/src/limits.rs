@@ -56,6 +56,11 @@ pub const CLIENT_REPLIES_BYTES_MAX: usize = 4 << 20;
 /// may be far ahead of the others' digests.
 pub const CLIENT_HELD_BYTES_MAX: usize = 4 * CLIENT_REPLIES_BYTES_MAX;
 
+/// Places that a client of a protocol whose replicas execute early had confirmed before all had
+/// answered, and whose last answers it still waits to learn from. Past it: the earliest is
+/// forgotten.
+pub const CLIENT_LATE_MAX: usize = 16;
+
 /// Results of up to so many bytes every replica tells its client; of larger ones, one replica tells
 /// the result and the others its digest ([`crate::telling`]). A digest costs a replica about as
 /// much as encrypting so many bytes.

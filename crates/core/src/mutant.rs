@@ -122,6 +122,15 @@ pub const MUTANTS: &[Mutant] = &[
         "a client takes the number of a view for a replica's",
     )
     .scheduled(),
+    mutant("client.late-answers-teach-nothing", "a client has confirmed what is only late")
+        .scheduled(),
+    mutant("client.forgets-what-was-confirmed", "a place is confirmed by who says so afterwards")
+        .scheduled(),
+    mutant(
+        "pbft-tentative.not-told-again",
+        "clients are not told where a view has what it took over",
+    )
+    .scheduled(),
     mutant("client.gives-up-early", "the floor passes numbers whose results are outstanding"),
     mutant("client.forgets-votes", "each vote takes the place of those before"),
     mutant("pending.waits-for-digest", "a number that ran with another content stays waited for"),
@@ -390,6 +399,8 @@ pub const MUTANTS: &[Mutant] = &[
         "a client acts once one replica keeps a certificate",
     )
     .scheduled(),
+    mutant("zyzzyva.one-doubt-is-enough", "one client has replicas vote for everything")
+        .scheduled(),
     mutant("zyzzyva.commit-with-f", "f equal votes make a replica commit"),
     mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log").unclaimed(),
     mutant("zyzzyva.final-with-f", "f COMMITs make a slot final").unclaimed(),

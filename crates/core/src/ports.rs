@@ -94,6 +94,8 @@ pub mod replica {
         /// clients unasked waits until the slot is final. What the core asked to be kept before is
         /// durable when a client is told.
         Speculate {
+            /// Whether clients are told now; if not, [`Output::Answer`] says when.
+            answers: bool,
             /// The slot.
             slot: Slot,
             /// What it orders.
@@ -102,6 +104,14 @@ pub mod replica {
             view: View,
             /// Names all that was executed up to here.
             history: Digest,
+        },
+        /// Tell clients what came of this slot, which was speculated: they were not told then, or
+        /// it stands in another view now.
+        Answer {
+            /// The slot.
+            slot: Slot,
+            /// The view in which it stands.
+            view: View,
         },
         /// What was speculated up to this slot is final.
         Commit {

@@ -226,11 +226,20 @@ impl Host {
                     }
                 });
             }
-            Output::Speculate { slot, batch, view, history } => {
+            Output::Speculate { answers: tells, slot, batch, view, history } => {
                 let (answers, place) = (&mut self.answers, Place { view, slot, history });
                 self.executor.speculate(place, &batch, |client, reply| {
-                    add_result(answers, *client, Some(place), reply);
+                    if tells {
+                        add_result(answers, *client, Some(place), reply);
+                    }
                 });
+            }
+            Output::Answer { slot, view } => {
+                for (client, place, replies) in self.executor.answers(slot, view) {
+                    for reply in replies {
+                        add_result(&mut self.answers, client, Some(place), reply);
+                    }
+                }
             }
             Output::Commit { upto } => {
                 self.executor.commit(upto, |_, notice| panic!("nobody waits for {notice:?}"));

@@ -15,6 +15,7 @@
 //! | `zyzzyva` | `3f + 1` | [`zyzzyva`] |
 //! | `zyzzyva5` | `5f + 1` | [`zyzzyva`] |
 //! | `zyzzyva-plain` | `3f + 1` | [`zyzzyva`] without its commit optimisation, for benchmarks |
+//! | `zyzzyva-hasty` | `3f + 1` | [`zyzzyva`] whose clients wait for nobody, for benchmarks |
 //! | `zyzzyva-2009` | `3f + 1` | [`zyzzyva`], as printed: unsafe, for the museum |
 //! | `minzyzzyva-2010` | `2f + 1` | [`minbft`], its views as printed: unsafe, for the museum |
 //! | `unreplicated` | 1 | [`unreplicated`], for benchmarks only |
@@ -46,7 +47,7 @@ use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::protocol::{BadRecord, Protocol, Rules, Setup, Timeouts};
 use pentarchy_core::quorum::Quorums;
 use pillars::{Pillar, Pillars};
-use zyzzyva::table::{AGREED, FIVE, PLAIN, PRINTED, THREE, Table};
+use zyzzyva::table::{AGREED, FIVE, HASTY, PLAIN, PRINTED, THREE, Table};
 use zyzzyva::{Proving, Zyzzyva};
 
 /// Starts a replica core; its first effects are appended.
@@ -106,7 +107,7 @@ impl Pillar for pbft::HybridPbft {
 }
 
 /// Every protocol.
-pub static PROTOCOLS: [Entry; 15] = [
+pub static PROTOCOLS: [Entry; 16] = [
     Entry {
         rules: minbft::MinBft::RULES,
         start: start_minbft,
@@ -240,6 +241,17 @@ pub static PROTOCOLS: [Entry; 15] = [
         for_users: false,
         in_museum: false,
         forger: Some(zyzzyva::Byzantine::boxed::<PLAIN>),
+        is_settled: zyzzyva::is_settled,
+        starts: &[],
+    },
+    Entry {
+        rules: Rules { name: "zyzzyva-hasty", ..Zyzzyva::<THREE>::RULES },
+        start: start_zyzzyva::<THREE>,
+        client: zyzzyva_client::<HASTY>,
+        check_records: Erased::<Zyzzyva<THREE>>::check_records,
+        for_users: false,
+        in_museum: false,
+        forger: Some(zyzzyva::Byzantine::boxed::<THREE>),
         is_settled: zyzzyva::is_settled,
         starts: &[],
     },

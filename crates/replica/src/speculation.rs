@@ -16,11 +16,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Unit {
-    /// Executes what may be taken back.
+    /// Executes what may be taken back, and tells clients so if it `answers`.
     pub fn speculate(
         &mut self,
         place: Place,
         batch: &Arc<Batch>,
+        answers: bool,
         network: &mut Network,
     ) -> Result<(), Fatal> {
         if self.executor.is_ending() {
@@ -28,11 +29,12 @@ impl Unit {
             return Ok(());
         }
         let begun = Instant::now();
-        let mut answers: Vec<(ClientId, Vec<Reply>)> = Vec::new();
+        let mut told: Vec<(ClientId, Vec<Reply>)> = Vec::new();
         let is_wanted =
-            self.executor.speculate(place, batch, |client, reply| match answers.last_mut() {
+            self.executor.speculate(place, batch, |client, reply| match told.last_mut() {
+                _ if !answers => {}
                 Some((last, replies)) if last == client => replies.push(reply),
-                _ => answers.push((*client, vec![reply])),
+                _ => told.push((*client, vec![reply])),
             });
         self.check_service()?;
         self.meter.executed(batch, begun);
@@ -40,7 +42,7 @@ impl Unit {
             keeper.executed();
         }
         let telling = self.telling(network);
-        for (client, replies) in answers {
+        for (client, replies) in told {
             self.answer_speculatively(client, place, replies, Some(telling), network);
         }
         if is_wanted {
@@ -58,6 +60,16 @@ impl Unit {
     /// until it asks again.
     pub fn restate(&mut self, view: View, network: &mut Network) {
         let told = self.executor.restate(view);
+        self.answer_all(told, network);
+    }
+
+    /// Clients of this slot were not told when it was executed, or it stands in another view now.
+    pub fn answer_late(&mut self, slot: Slot, view: View, network: &mut Network) {
+        let told = self.executor.answers(slot, view);
+        self.answer_all(told, network);
+    }
+
+    fn answer_all(&mut self, told: Vec<(ClientId, Place, Vec<Reply>)>, network: &mut Network) {
         let telling = self.telling(network);
         for (client, place, replies) in told {
             self.answer_speculatively(client, place, replies, Some(telling), network);

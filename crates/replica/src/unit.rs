@@ -405,6 +405,7 @@ impl Unit {
             | Output::Stable { .. }
             | Output::Fetch { .. }
             | Output::Speculate { .. }
+            | Output::Answer { .. }
             | Output::Commit { .. }
             | Output::Rollback { .. }
                 if self.ended.is_some() => {}
@@ -428,9 +429,10 @@ impl Unit {
                     self.on_ended(network)?;
                 }
             }
-            Output::Speculate { slot, batch, view, history } => {
-                self.speculate(Place { view, slot, history }, &batch, network)?;
+            Output::Speculate { answers, slot, batch, view, history } => {
+                self.speculate(Place { view, slot, history }, &batch, answers, network)?;
             }
+            Output::Answer { slot, view } => self.answer_late(slot, view, network),
             Output::Commit { upto } => self.commit(upto, network)?,
             Output::Rollback { after } => self.roll_back(after)?,
             Output::Restate { view } => self.restate(view, network),

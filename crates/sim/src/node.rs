@@ -599,15 +599,17 @@ impl ReplicaNode {
             | Output::Stable { .. }
             | Output::Fetch { .. }
             | Output::Speculate { .. }
+            | Output::Answer { .. }
             | Output::Commit { .. }
             | Output::Rollback { .. }
                 if self.is_over() => {}
             output if self.kept.as_ref().is_some_and(|kept| kept.drops(&output)) => {}
             Output::Resumed { upto } => self.answers_from = self.answers_from.max(upto),
             Output::Execute { slot, batch } => self.execute(slot, batch, out),
-            Output::Speculate { slot, batch, view, history } => {
-                self.speculate(Place { view, slot, history }, batch, out);
+            Output::Speculate { answers, slot, batch, view, history } => {
+                self.speculate(Place { view, slot, history }, batch, answers, out);
             }
+            Output::Answer { slot, view } => self.answer_late(slot, view, out),
             Output::Commit { upto } => self.commit(upto, out),
             Output::Rollback { after } => self.roll_back(after, out),
             Output::Restate { view } => self.restate(view, out),

@@ -158,23 +158,39 @@ impl Executor {
             return told;
         }
         for (slot, done) in self.speculation.iter().flat_map(Speculation::open) {
-            let place = Place { view, slot, history: done.history };
-            for envelope in &done.batch.envelopes {
-                let settled = envelope.requests.iter().zip(self.lookups(envelope));
-                let replies: Vec<Reply> = settled
-                    .filter_map(|(request, known)| match known {
-                        Lookup::Settled(outcome @ Outcome::Done(_)) => {
-                            Some(Reply { number: request.number, outcome })
-                        }
-                        Lookup::Settled(_) | Lookup::New => None,
-                    })
-                    .collect();
-                if !replies.is_empty() {
-                    told.push((envelope.client, place, replies));
-                }
-            }
+            told.extend(self.results(Place { view, slot, history: done.history }, &done.batch));
         }
         told
+    }
+
+    /// What clients are to be told of a slot behind the last checkpoint, which stands in this view:
+    /// results for which they have not declared that they have them. Nothing of any other slot.
+    #[must_use]
+    pub fn answers(&self, slot: Slot, view: View) -> Vec<(ClientId, Place, Vec<Reply>)> {
+        let done = self.speculation.iter().flat_map(Speculation::slots);
+        done.filter(|(at, _)| *at == slot)
+            .flat_map(|(slot, Done { batch, history, .. })| {
+                self.results(Place { view, slot, history: *history }, batch)
+            })
+            .collect()
+    }
+
+    fn results<'a>(
+        &'a self,
+        place: Place,
+        batch: &'a Batch,
+    ) -> impl Iterator<Item = (ClientId, Place, Vec<Reply>)> + use<'a> {
+        batch.envelopes.iter().filter_map(move |envelope| {
+            let settled = envelope.requests.iter().zip(self.lookups(envelope));
+            let done = settled.filter_map(|(request, known)| match known {
+                Lookup::Settled(outcome @ Outcome::Done(_)) => {
+                    Some(Reply { number: request.number, outcome })
+                }
+                Lookup::Settled(_) | Lookup::New => None,
+            });
+            let replies: Vec<Reply> = done.collect();
+            (!replies.is_empty()).then_some((envelope.client, place, replies))
+        })
     }
 
     /// The last slot that will not be taken back.

@@ -10,7 +10,9 @@
 //! Everything else is as for other protocols, so the core of those is inside.
 //!
 //! How long to wait for the slowest replicas is learned (Zyzzyva, section 4): as long as they took
-//! when they came too late, and not at all once they did not come, or much too late.
+//! when they came too late, also if that was after their place was confirmed, and hardly at all
+//! while they do not come, or come much too late. Replicas that know that not all answer may say
+//! with their answers that the place is confirmed. Then there is nothing to wait for, or to learn.
 //!
 //! Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]). A
 //! client that can rely on a digest and lacks the result asks everyone for it.
@@ -24,6 +26,7 @@ use alloc::vec::Vec;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::limits::CLIENT_LATE_MAX;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, Reply, ToClient};
@@ -48,9 +51,9 @@ pub trait Confirms: Send {
     /// So many replicas confirm a place.
     fn confirming(&self) -> usize;
 
-    /// How long to wait for the slowest replicas behind a place that had to be confirmed.
-    fn patience_ms(&self) -> u64 {
-        0
+    /// Whether it waits for the slowest replicas as long as that helped lately, or never.
+    fn learns(&self) -> bool {
+        true
     }
 
     /// What all are told to have a place confirmed, also when that takes long.
@@ -68,6 +71,14 @@ pub trait Confirms: Send {
     }
 }
 
+/// What a replica answered last for a number.
+struct Answer {
+    place: Place,
+    print: Fingerprint,
+    /// Whether it said behind that that the place is confirmed.
+    confirmed: bool,
+}
+
 /// A place for which enough answered alike, and not all.
 struct Awaited<T> {
     /// The numbers that complete with it, and what came of them.
@@ -81,6 +92,16 @@ struct Awaited<T> {
     collected: T,
 }
 
+/// A place that was confirmed before all had answered.
+struct Late {
+    /// When enough had.
+    since: Millis,
+    /// Whether it was waited for in vain before it was confirmed.
+    in_vain: bool,
+    /// Who has answered by now.
+    answered: ReplicaSet,
+}
+
 /// See the [module](self).
 pub struct ConfirmingClient<R: Confirms> {
     rules: R,
@@ -88,8 +109,10 @@ pub struct ConfirmingClient<R: Confirms> {
     replicas: ReplicaSet,
     now: Millis,
     /// Each one's last word.
-    answers: BTreeMap<u64, BTreeMap<ReplicaId, (Place, Fingerprint)>>,
+    answers: BTreeMap<u64, BTreeMap<ReplicaId, Answer>>,
     awaited: BTreeMap<Place, Awaited<R::Collected>>,
+    /// Places that were confirmed before all had answered.
+    late: BTreeMap<Place, Late>,
     /// How long to wait for the slowest replicas.
     patience_ms: u64,
 }
@@ -105,6 +128,7 @@ impl<R: Confirms> ConfirmingClient<R> {
             now: Millis(0),
             answers: BTreeMap::new(),
             awaited: BTreeMap::new(),
+            late: BTreeMap::new(),
             patience_ms: 0,
         }
     }
@@ -113,6 +137,7 @@ impl<R: Confirms> ConfirmingClient<R> {
         match message {
             ToClient::Speculative { primary, place, replies } => {
                 self.note_hint(from, primary, place);
+                self.note_late(from, place);
                 for reply in replies.into_iter().filter(|it| it.outcome != Outcome::Refused) {
                     if self.inner.awaits(reply.number) {
                         let told = (reply.number, Fingerprint::of(&reply.outcome));
@@ -122,6 +147,7 @@ impl<R: Confirms> ConfirmingClient<R> {
             }
             ToClient::SpeculativeDigests { primary, place, digests } => {
                 self.note_hint(from, primary, place);
+                self.note_late(from, place);
                 for told in digests {
                     if self.inner.awaits(told.number) {
                         let told = (told.number, Fingerprint::Long(told.digest));
@@ -159,11 +185,13 @@ impl<R: Confirms> ConfirmingClient<R> {
             return;
         }
         let answers = self.answers.entry(number).or_default();
-        answers.insert(from, (place, print));
-        let same = |(at, what): &&(Place, Fingerprint)| {
-            (*at == place || mutant!("zyzzyva.client-ignores-places")) && *what == print
+        answers.insert(from, Answer { place, print, confirmed: false });
+        let same = |it: &&Answer| {
+            (it.place == place || mutant!("zyzzyva.client-ignores-places")) && it.print == print
         };
         let equal = answers.values().filter(same).count();
+        let confirmed = answers.iter().filter(|(_, it)| same(it) && it.confirmed);
+        let confirmed: ReplicaSet = confirmed.map(|(id, _)| *id).collect();
         if equal >= self.rules.fast() {
             mark!("client/fast");
             self.learn(place);
@@ -182,7 +210,7 @@ impl<R: Confirms> ConfirmingClient<R> {
                 results: BTreeMap::new(),
                 since,
                 asked: None,
-                confirmed: ReplicaSet::EMPTY,
+                confirmed,
                 collected: R::Collected::default(),
             });
             awaited.results.insert(number, print);
@@ -193,8 +221,43 @@ impl<R: Confirms> ConfirmingClient<R> {
     /// is too long.
     fn learn(&mut self, place: Place) {
         if let Some(Awaited { since, asked: Some(_), .. }) = self.awaited.get(&place) {
-            let took = self.now.0.saturating_sub(since.0) + 1;
-            self.patience_ms = if took > PATIENCE_MAX_MS { 0 } else { took };
+            self.patience_ms = self.patience_for(*since);
+        }
+    }
+
+    /// What would have been waited for.
+    fn patience_for(&self, since: Millis) -> u64 {
+        let took = self.now.0.saturating_sub(since.0) + 1;
+        if took > PATIENCE_MAX_MS || !self.rules.learns() { 0 } else { took }
+    }
+
+    /// A place was confirmed before all had answered: whether the others do says how long to wait
+    /// for them the next time.
+    fn await_late(&mut self, place: Place, awaited: (Millis, bool), number: Option<&u64>) {
+        let answers = number.and_then(|number| self.answers.get(number));
+        let there = answers.into_iter().flatten().filter(|(_, answer)| answer.place == place);
+        let answered = there.map(|(from, _)| *from).collect();
+        let (since, in_vain) = awaited;
+        self.late.insert(place, Late { since, in_vain, answered });
+        if self.late.len() > CLIENT_LATE_MAX {
+            self.late.pop_first();
+        }
+    }
+
+    /// A replica answers for a place that was confirmed without it. If all have now, nobody is
+    /// gone: to have places confirmed costs more than to wait for the slowest. While nobody waits
+    /// for it, it may fall behind by any time, and catches up when it is waited for.
+    fn note_late(&mut self, from: ReplicaId, place: Place) {
+        let Some(late) = self.late.get_mut(&place) else { return };
+        late.answered.insert(from);
+        if late.answered.len() >= self.rules.fast() && !mutant!("client.late-answers-teach-nothing")
+        {
+            mark!("client/late");
+            let (since, in_vain) = (late.since, late.in_vain);
+            self.late.remove(&place);
+            let is_endless = !in_vain && self.rules.learns() && self.patience_for(since) == 0;
+            let took = if is_endless { PATIENCE_MAX_MS } else { self.patience_for(since) };
+            self.patience_ms = self.patience_ms.max(took);
         }
     }
 
@@ -209,12 +272,22 @@ impl<R: Confirms> ConfirmingClient<R> {
 
     /// A replica says that a place is confirmed.
     fn on_confirmed(&mut self, from: ReplicaId, place: Place, out: &mut Vec<Effect>) {
-        let Some(awaited) = self.awaited.get_mut(&place) else { return };
+        let Some(awaited) = self.awaited.get_mut(&place) else {
+            let answers = self.answers.values_mut().filter_map(|answers| answers.get_mut(&from));
+            let here = answers.filter(|it| it.place == place);
+            here.for_each(|it| it.confirmed = !mutant!("client.forgets-what-was-confirmed"));
+            return;
+        };
         awaited.confirmed.insert(from);
         if awaited.confirmed.len() >= self.rules.confirming() {
             mark!("client/confirmed");
-            self.patience_ms = self.rules.patience_ms();
-            for (number, print) in core::mem::take(&mut awaited.results) {
+            let in_vain = awaited.asked.is_some();
+            if in_vain {
+                self.patience_ms /= 2;
+            }
+            let (since, results) = (awaited.since, core::mem::take(&mut awaited.results));
+            self.await_late(place, (since, in_vain), results.keys().next());
+            for (number, print) in results {
                 self.inner.establish(number, print, out);
                 self.forget(number);
             }

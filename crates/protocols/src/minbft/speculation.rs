@@ -85,7 +85,7 @@ impl<const KIND: usize> Settles for OnUsig<KIND> {
             }
         }
         self.frame.next_slot = self.frame.next_slot.max(slot.next());
-        out.output(Output::Speculate { slot, batch, view, history });
+        out.output(Output::Speculate { answers: true, slot, batch, view, history });
         let speculation = &mut self.speculation;
         if is_checkpoint && slot > speculation.last_final {
             mark!("minzyzzyva/halt");

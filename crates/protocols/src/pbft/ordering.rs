@@ -254,6 +254,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
             state.prepared = true;
         }
         out.send(To::All, Message::Commit { view, slot, batch });
+        self.tell_again(slot, out);
         self.decide(slot, out);
     }
 

@@ -35,7 +35,7 @@ impl<const TENTATIVE: bool, S: Seal> Settles for Pbft<TENTATIVE, S> {
     ) {
         if TENTATIVE {
             let (view, history) = (self.frame.entered, self.frame.named(&batch.digest));
-            out.output(Output::Speculate { slot, batch, view, history });
+            out.output(Output::Speculate { answers: true, slot, batch, view, history });
             if self.window.get(slot).is_some_and(|state| !state.decided) {
                 mark!("pbft/tentative");
                 return;
@@ -93,9 +93,20 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
         }
     }
 
+    /// What was executed before this view is certified in it: now it stands in this view, and its
+    /// clients are told so. What others told them in the view before, and what who had not executed
+    /// it by then tells them in this one, do not add up.
+    pub(super) fn tell_again(&self, slot: Slot, out: &mut Effects<Self>) {
+        let was_told = TENTATIVE && slot <= self.frame.executed;
+        if was_told && !mutant!("pbft-tentative.not-told-again") {
+            mark!("pbft/told_again");
+            out.output(Output::Answer { slot, view: self.frame.entered });
+        }
+    }
+
     /// A view begins. What was executed before it was decided stays if the view takes it over. It
     /// does not stand in this view, of which there is no certificate yet: clients are told nothing
-    /// anew.
+    /// anew before there is.
     pub(super) fn try_again(&mut self, out: &mut Effects<Self>) {
         let Some(Tried { slot, batch, .. }) = &self.tried else { return };
         let ordered = self.window.get(*slot).and_then(|state| state.batch);

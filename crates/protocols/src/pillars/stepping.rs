@@ -173,6 +173,7 @@ impl<P: Pillar> Pillars<P> {
             Output::Resumed { .. } => {}
             // They say nothing that may be taken back.
             Output::Speculate { .. }
+            | Output::Answer { .. }
             | Output::Commit { .. }
             | Output::Rollback { .. }
             | Output::Restate { .. }

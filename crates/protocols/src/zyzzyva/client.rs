@@ -19,10 +19,6 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::wire::Wire;
 
-/// The wait for replicas that keep certificates without being shown any: once asked, they do so for
-/// a while by themselves.
-const COMMITTING_MS: u64 = 5;
-
 /// What a client relies on by these thresholds.
 pub struct Proving(pub Table);
 
@@ -50,8 +46,8 @@ impl Confirms for Proving {
         if mutant!("zyzzyva.client-trusts-one-keeper") { 1 } else { self.0.quorum }
     }
 
-    fn patience_ms(&self) -> u64 {
-        if self.0.commits { COMMITTING_MS } else { 0 }
+    fn learns(&self) -> bool {
+        self.0.learns
     }
 
     fn ask(&self, place: Place, signed: &mut Signed) -> Vec<Bytes> {

@@ -7,7 +7,7 @@ use super::message::Message;
 use super::record::Record;
 use super::replica::{Phase, Zyzzyva};
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::Settles;
+use crate::common::frame::hooks::{Orders, Settles};
 use crate::common::frame::repair::Repair;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -23,7 +23,7 @@ use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Effects, To};
 use pentarchy_core::votes::Cast;
 
-/// Ticks for which replicas vote for everything, behind a client that found that not all answer: a
+/// Ticks for which replicas vote for everything, behind clients that found that not all answer: a
 /// second. Then it is tried without.
 const COMMITTING_TICKS: u8 = 20;
 
@@ -38,7 +38,8 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
 
     /// Keeps the order, executes, and tells each client what came of it. If a checkpoint is due
     /// behind the slot, if somebody waits for it, if others vote for it or not all answer clients,
-    /// it is to be final soon.
+    /// it is to be final soon. In the last case a client is told when this replica keeps a
+    /// certificate, both at once (section 4, the commit optimisation for faulty backups).
     fn execute(
         &mut self,
         slot: Slot,
@@ -61,7 +62,13 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
         if slot >= self.frame.next_slot {
             (self.frame.next_slot, self.tip) = (slot.next(), history);
         }
-        out.output(Output::Speculate { slot, batch, view: self.frame.entered, history });
+        let (view, answers) = (self.frame.entered, self.committing == 0);
+        out.output(Output::Speculate { answers, slot, batch, view, history });
+        if answers {
+            self.told += self.clients(slot).len();
+        } else {
+            self.held.insert(slot);
+        }
         if is_checkpoint && slot > self.last_final {
             mark!("zyzzyva/halt");
             self.halted = Some(slot);
@@ -80,6 +87,7 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
             return true;
         }
         self.halted = None;
+        self.held.clear();
         if self.last_final < self.frame.executed {
             mark!("zyzzyva/other_way");
             self.frame.go_back(self.last_final, out);
@@ -89,6 +97,7 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
 
     /// It does if it knows the history up to there, as orders name that.
     fn stands_on(&mut self, slot: Slot) -> bool {
+        self.held.clear();
         let proof = self.frame.checkpoints.proven(slot);
         self.landed = proof.map(|proof| (slot, proof.state.history));
         let stands = slot <= self.frame.stable.slot || self.landed.is_some();
@@ -100,10 +109,12 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
     }
 
     /// Nothing was executed since the last tick: what was is to become final now, and not only at
-    /// the next checkpoint.
+    /// the next checkpoint. Nor do clients wait longer than a tick for certificates.
     fn on_tick(&mut self, out: &mut Effects<Self>) {
         self.disputed = ReplicaSet::EMPTY;
+        self.answer_held(self.frame.executed, out);
         self.committing = self.committing.saturating_sub(1);
+        (self.told, self.doubted) = (self.told / 2, self.doubted / 2);
         let executed = self.frame.executed;
         let rests = self.at_tick == executed;
         self.at_tick = executed;
@@ -202,20 +213,28 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             state.committed = true;
         }
         out.send(To::All, Message::Commit(place));
+        if self.held.remove(&slot) {
+            out.output(Output::Answer { slot, view: place.view });
+        }
         if self.committing > 0 {
             self.tell_kept(place, out);
         }
     }
 
+    /// Tells clients what came of slots up to this one, if they were not told yet.
+    fn answer_held(&mut self, upto: Slot, out: &mut Effects<Self>) {
+        let behind = self.held.split_off(&upto.next());
+        for slot in core::mem::replace(&mut self.held, behind) {
+            mark!("zyzzyva/answered_late");
+            out.output(Output::Answer { slot, view: self.frame.entered });
+        }
+    }
+
     /// Tells the clients of a slot that this replica keeps a certificate for it, although nobody
-    /// showed it one (section 4, the commit optimisation for faulty backups).
+    /// showed it one.
     fn tell_kept(&self, place: Place, out: &mut Effects<Self>) {
-        let batch = self.window.get(place.slot).and_then(|state| state.batch);
-        let batch = batch.and_then(|batch| self.frame.bodies.get(&batch));
-        let envelopes = batch.iter().flat_map(|batch| &batch.envelopes);
-        let clients: BTreeSet<ClientId> = envelopes.map(|envelope| envelope.client).collect();
         mark!("zyzzyva/told_kept");
-        for client in clients {
+        for client in self.clients(place.slot) {
             out.output(Output::Tell { client, message: ToClient::Committed(place) });
         }
     }
@@ -270,6 +289,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             return;
         }
         mark!("zyzzyva/final");
+        self.answer_held(slot, out);
         self.last_final = slot;
         out.output(Output::Commit { upto: slot });
         if self.halted.is_some_and(|halted| halted <= slot) {
@@ -300,9 +320,6 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         if view != self.frame.entered || self.phase != Phase::Entered {
             return;
         }
-        if self.table.commits {
-            self.committing = COMMITTING_TICKS;
-        }
         if let Some(history) = self.past.get(&slot).copied() {
             // A stable checkpoint has it, and that is better than a certificate.
             mark!("zyzzyva/vouch_late");
@@ -311,15 +328,17 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             return;
         }
         let Some(place) = self.place(slot).filter(|_| self.window.contains(slot)) else { return };
+        let batch = self.ordered(slot);
+        if !self.frame.concerns(batch, &client) {
+            return;
+        }
+        self.note_doubt(slot, client);
         let covered = |it: &Arc<Committed>| it.place.slot >= slot;
         if self.certificate.as_ref().is_some_and(covered) {
             out.output(Output::Tell { client, message: ToClient::Committed(place) });
             return;
         }
         let Some(state) = self.window.get(slot) else { return };
-        if !self.frame.concerns(state.batch, &client) {
-            return;
-        }
         if let Some((_, signature)) = state.votes.get(&self.frame.me) {
             let message = ToClient::Vouched { place, signature: *signature };
             out.output(Output::Tell { client, message });
@@ -330,6 +349,28 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         if waiting.insert(client) && waiting.len() == 1 && !state.voted {
             out.send(To::One(self.frame.me), Message::Vote(place));
         }
+    }
+
+    /// A client found that not all answer. If lately at least half of those did who were told
+    /// something, somebody is gone, and not only late for a few, or said to be by liars.
+    fn note_doubt(&mut self, slot: Slot, client: ClientId) {
+        let Some(state) = self.window.get_mut(slot) else { return };
+        if !self.table.commits || self.committing > 0 || !state.doubts.insert(client) {
+            return;
+        }
+        self.doubted += 1;
+        if 2 * self.doubted >= self.told || mutant!("zyzzyva.one-doubt-is-enough") {
+            mark!("zyzzyva/committing");
+            self.committing = COMMITTING_TICKS;
+            (self.told, self.doubted) = (0, 0);
+        }
+    }
+
+    /// Who has something in a slot.
+    fn clients(&self, slot: Slot) -> BTreeSet<ClientId> {
+        let batch = self.ordered(slot).and_then(|batch| self.frame.bodies.get(&batch));
+        let envelopes = batch.iter().flat_map(|batch| &batch.envelopes);
+        envelopes.map(|envelope| envelope.client).collect()
     }
 
     /// This replica's signature is there: whoever waits for it gets it.

@@ -43,8 +43,11 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
         Some(batch)
     }
 
+    /// What clients are not told yet is in flight as what is not executed: while certificates are
+    /// made, requests gather to be ordered together.
     fn propose(&mut self, out: &mut Effects<Self>) {
         while self.frame.is_primary()
+            && (self.held.len() as u64) < self.frame.tuning.proposals_in_flight
             && self.frame.executed >= self.frame.stable.slot
             && self.frame.next_slot.0 - self.frame.executed.0
                 <= self.frame.tuning.proposals_in_flight

@@ -47,6 +47,8 @@ pub(super) struct SlotState {
     pub commits: Votes<Digest>,
     /// Whether this replica has sent COMMIT.
     pub committed: bool,
+    /// Clients with something in it that found that not all answer.
+    pub doubts: BTreeSet<ClientId>,
 }
 
 /// Where the replica stands in a view change.
@@ -94,6 +96,12 @@ pub struct Zyzzyva<const KIND: usize> {
     /// Ticks for which this replica votes for everything that it executes, as clients found that
     /// not all answer.
     pub(super) committing: u8,
+    /// Of how many clients this replica told something at once in the last ticks, each tick
+    /// counting half of the next one, and how many of these found that not all answer.
+    pub(super) told: usize,
+    pub(super) doubted: usize,
+    /// What was executed meanwhile and clients were not told yet.
+    pub(super) held: BTreeSet<Slot>,
     /// The slot behind which a state above the window was installed, with the history up to there.
     pub(super) landed: Option<(Slot, Digest)>,
     /// Whether execution is at a state whose history is not known; another one is to be fetched.
@@ -212,6 +220,9 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             last_final: frame.executed,
             past: BTreeMap::new(),
             committing: 0,
+            told: 0,
+            doubted: 0,
+            held: BTreeSet::new(),
             landed: None,
             is_stranded: false,
             halted: None,
@@ -247,6 +258,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
         assert!(self.landed.is_none_or(|(slot, _)| slot == low));
         assert!(self.last_final <= executed && executed <= self.window.high());
         assert!(executed < self.frame.next_slot);
+        assert!(self.held.iter().all(|slot| (self.last_final.next()..=executed).contains(slot)));
         assert!(self.halted.is_none_or(|slot| slot == executed && slot > self.last_final));
         let window = self.frame.tuning.window_slots as usize;
         assert!(self.unheard.len() <= window && self.vouching.len() <= window);

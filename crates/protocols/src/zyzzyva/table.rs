@@ -19,6 +19,9 @@ pub const THREE: usize = 3;
 pub const FIVE: usize = 5;
 /// The same: `3f + 1`, where only clients have replicas keep certificates. To measure against.
 pub const PLAIN: usize = 1003;
+/// The same: `3f + 1`, whose clients wait for nobody, however late all were before. To measure
+/// against.
+pub const HASTY: usize = 1001;
 /// What clients of PBFT with tentative execution rely on: equal answers of a quorum.
 pub const AGREED: usize = 1999;
 /// The same: `3f + 1`, with the view change as it was printed in 2009, which is not safe. For the
@@ -46,6 +49,8 @@ pub struct Table {
     pub weak: usize,
     /// While clients find that not all answer, replicas keep certificates without being shown any.
     pub commits: bool,
+    /// Clients learn how long the slowest replicas take (section 4, the adaptive commit timer).
+    pub learns: bool,
     /// A view begins as soon as its primary says so, and certificates of all views count alike.
     pub printed: bool,
 }
@@ -68,6 +73,7 @@ impl Table {
             support: fast - 2 * f,
             weak: quorums.weak(),
             commits: kind == THREE || kind == FIVE,
+            learns: kind != HASTY,
             printed: kind == PRINTED,
         }
     }

@@ -69,6 +69,8 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         self.own = OwnMessages::default();
         self.unheard.clear();
         self.vouching.clear();
+        // Clients are told when the next view begins.
+        self.held.clear();
         self.drop_idle_wants();
     }
 

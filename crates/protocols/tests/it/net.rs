@@ -90,6 +90,8 @@ pub struct Node<P: Protocol> {
     pub taken_back: usize,
     /// On what it told clients that its results rest.
     pub places: Vec<Place>,
+    /// Slots of which it told clients what came, before they were final.
+    pub answered: Vec<Slot>,
     /// Whom it told something of the protocol.
     pub told: Vec<ClientId>,
     /// Queries are answered once this slot is executed.
@@ -183,6 +185,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                 executed: Vec::new(),
                 taken_back: 0,
                 places: Vec::new(),
+                answered: Vec::new(),
                 told: Vec::new(),
                 answers_from: Slot(0),
                 stable: Vec::new(),
@@ -241,8 +244,9 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
 
     fn output(&mut self, id: u16, output: Output) {
         let node = &mut self.nodes[usize::from(id)];
-        if let Output::Speculate { slot, view, history, .. } = output {
+        if let Output::Speculate { answers, slot, view, history, .. } = output {
             node.places.push(Place { view, slot, history });
+            node.answered.extend(answers.then_some(slot));
         }
         match output {
             Output::Execute { slot, batch } | Output::Speculate { slot, batch, .. } => {
@@ -267,6 +271,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                 self.step(id, Event::Input(Input::Checkpointed { slot, state }));
             }
             Output::Stable { slot, .. } => node.stable.push(slot),
+            Output::Answer { slot, .. } => node.answered.push(slot),
             Output::Full { .. } => node.refused += 1,
             Output::Tell { client, .. } => node.told.push(client),
             Output::Resumed { upto } => node.answers_from = node.answers_from.max(upto),

@@ -2,7 +2,7 @@
 
 use crate::net::{Net, envelope};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, Slot, View};
+use pentarchy_core::ids::{ClientId, Epoch, Slot, View};
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Place;
@@ -136,6 +136,65 @@ fn who_has_nothing_in_a_slot_cannot_wait_for_it() {
     assert_eq!([1, 2].map(vouched), [true, false]);
     let bug = Some("frame.anybody-may-wait");
     assert!(mutant::with(bug, || settled(2)) && mutant::with(bug, || vouched(2)));
+}
+
+/// Four clients have something in a slot, and so many of them find that not all answer; then others
+/// do of whom that slot has nothing. Whether a backup executes the next slot without telling its
+/// clients at once, and whether they are told behind it that it keeps a certificate.
+fn doubted(by: &[u8]) -> (bool, Vec<ClientId>) {
+    let mut net = Net::<Zyzzyva<THREE>>::new(4, &[], Tuning::default());
+    (1..=4).for_each(|client| net.request(0, &envelope(client, 1, 8)));
+    net.round(0);
+    net.settle();
+    assert_eq!((net.nodes[1].executed.len(), &net.nodes[1].answered[..]), (1, &[Slot(1)][..]));
+    for client in by {
+        let vouch = zyzzyva::Message::Vouch { view: View(0), slot: Slot(1) };
+        (0..4).for_each(|id| net.says(&envelope(*client, 1, 8), id, vouch.clone()));
+    }
+    net.settle();
+    net.nodes[1].told.clear();
+    net.request(0, &envelope(1, 2, 8));
+    net.round(0);
+    while net.nodes[1].executed.len() < 2 {
+        net.deliver();
+    }
+    let is_late = net.nodes[1].answered.len() < 2;
+    net.settle();
+    assert_eq!(net.nodes[1].answered, [Slot(1), Slot(2)]);
+    (is_late, net.nodes[1].told.clone())
+}
+
+/// Replicas certify what they execute, before they tell its clients, while clients find that not
+/// all answer: half of those of a slot. One alone, or clients that the slot has nothing of, have
+/// them do nothing.
+#[test]
+fn replicas_commit_by_themselves_if_half_of_the_clients_doubt() {
+    let told = |by: &[u8]| {
+        let (is_late, told) = doubted(by);
+        assert_eq!(told.len(), usize::from(is_late));
+        is_late
+    };
+    assert_eq!(
+        [told(&[1]), told(&[1, 1]), told(&[1, 2]), told(&[5, 6])],
+        [false, false, true, false]
+    );
+    assert!(mutant::with(Some("zyzzyva.one-doubt-is-enough"), || told(&[1])));
+    assert!(mutant::with(Some("frame.anybody-may-wait"), || told(&[5, 6])));
+}
+
+/// As above, and all votes for the next slot are lost: its clients are told without a certificate.
+#[test]
+fn nobody_waits_for_a_certificate_that_does_not_come() {
+    let mut net = Net::<Zyzzyva<THREE>>::new(4, &[], Tuning::default());
+    net.order(0, &envelope(1, 1, 8));
+    let vouch = zyzzyva::Message::Vouch { view: View(0), slot: Slot(1) };
+    (0..4).for_each(|id| net.says(&envelope(1, 1, 8), id, vouch.clone()));
+    net.settle();
+    net.loses = |_, message| matches!(message, zyzzyva::Message::Vote(_));
+    net.order(0, &envelope(1, 2, 8));
+    assert_eq!((net.nodes[1].executed.len(), &net.nodes[1].answered[..]), (2, &[Slot(1)][..]));
+    net.run(60);
+    assert_eq!(net.nodes[1].answered, [Slot(1), Slot(2)]);
 }
 
 /// A replica executed up to a checkpoint, and told clients. It hears that the state there is stable

@@ -11,7 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl ReplicaNode {
-    pub(super) fn speculate(&mut self, place: Place, batch: Arc<Batch>, out: &mut Vec<Act>) {
+    pub(super) fn speculate(
+        &mut self,
+        place: Place,
+        batch: Arc<Batch>,
+        answers_now: bool,
+        out: &mut Vec<Act>,
+    ) {
         if self.executor.is_ending() {
             // Nothing comes behind the end of an epoch, unless that is taken back.
             return;
@@ -26,7 +32,7 @@ impl ReplicaNode {
         let (ran, slot) = (ran.collect(), place.slot);
         let told = answers.clone();
         out.push(Act::Saw(Observation::Speculated { slot, batch, ran, told }));
-        for (client, replies) in answers {
+        for (client, replies) in answers.into_iter().filter(|_| answers_now) {
             self.answer_speculatively(client, place, replies, out);
         }
         if wanted {
@@ -55,6 +61,13 @@ impl ReplicaNode {
     /// What was speculated stands in another view.
     pub(super) fn restate(&mut self, view: View, out: &mut Vec<Act>) {
         for (client, place, replies) in self.executor.restate(view) {
+            self.answer_speculatively(client, place, replies, out);
+        }
+    }
+
+    /// Clients of this slot were not told when it was executed, or it stands in another view now.
+    pub(super) fn answer_late(&mut self, slot: Slot, view: View, out: &mut Vec<Act>) {
+        for (client, place, replies) in self.executor.answers(slot, view) {
             self.answer_speculatively(client, place, replies, out);
         }
     }

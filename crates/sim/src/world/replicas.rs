@@ -174,10 +174,7 @@ impl World<'_> {
     pub(super) fn carry_out(&mut self, index: usize, mut acts: Vec<Act>) -> Verdict {
         let id = self.replicas[index].id;
         let faulty = self.replicas[index].adversary.is_some();
-        // What waited for a slow disk leaves all at once, and is not what this event caused.
-        let leaves = |act: &&Act| matches!(act, Act::Saw(Observation::Left { .. }));
-        let caused = acts.len().saturating_sub(2 * acts.iter().filter(leaves).count());
-        let mut load = bounds::Load { acts: caused, ..bounds::Load::default() };
+        let mut load = bounds::Load { acts: caused(&acts), ..bounds::Load::default() };
         let mut verdict = Ok(());
         let (mut ran, mut ended) = (false, false);
         for act in acts.drain(..) {
@@ -324,4 +321,19 @@ fn busy(packet: &Packet) -> Option<Packet> {
         }
         _ => None,
     }
+}
+
+/// How many of these acts their event caused. What waited for a slow disk leaves all at once, each
+/// message to each of its receivers, and is not what this event caused.
+fn caused(acts: &[Act]) -> usize {
+    let mut leaves = false;
+    let is_caused = |act: &&Act| {
+        let is_sent = matches!(
+            act,
+            Act::Send { .. } | Act::Saw(Observation::Said { .. } | Observation::Relayed { .. })
+        );
+        leaves = matches!(act, Act::Saw(Observation::Left { .. })) || (leaves && is_sent);
+        !leaves
+    };
+    acts.iter().filter(is_caused).count()
 }

@@ -393,6 +393,7 @@ impl<B: Backing> Keeper<B> {
             Output::Execute { .. }
                 | Output::Checkpoint { .. }
                 | Output::Speculate { .. }
+                | Output::Answer { .. }
                 | Output::Commit { .. }
                 | Output::Rollback { .. }
         );
