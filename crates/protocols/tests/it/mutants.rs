@@ -138,12 +138,11 @@ const UNCLAIMED_MAX: [(&str, usize); 8] = [
 ];
 
 /// Nor do those grow that only a test written for them finds. Five of these are of schedules over
-/// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not; three
-/// of what a liar's VIEW-CHANGE hides and a primary leaves out there (`hybster.rs`); one of whose a vote is (`hybrid.rs`), which 60 worlds
-/// did not find; and
-/// 15 of clients that decide by themselves and of what waits to become final (`confirming.rs`,
-/// `waiting.rs`), of rules without which groups are slower or of which no world draws what it
-/// takes.
+/// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not;
+/// three of what a liar's VIEW-CHANGE hides and a primary leaves out there (`hybster.rs`); one of
+/// whose a trusted MAC is (`hybrid.rs`), which 60 worlds did not find; and 15 of clients that
+/// decide by themselves and of what waits to become final (`confirming.rs`, `waiting.rs`), of rules
+/// without which groups are slower or of which no world draws what it takes.
 const SCHEDULED_MAX: usize = 29;
 
 #[test]
