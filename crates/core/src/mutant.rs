@@ -261,7 +261,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft-tentative.keeps", "what a view does not take over stays executed").unclaimed(),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
     mutant("hybrid-pbft.mac-not-checked", "a trusted MAC is believed at the door, whatever it is"),
-    mutant("hybrid-pbft.mac-of-anyone", "a trusted MAC counts for whoever is named beside it"),
+    mutant("hybrid-pbft.mac-of-anyone", "a trusted MAC counts for whoever is named beside it")
+        .scheduled(),
     mutant("hybrid-pbft.mac-taken-for-unique", "f + 1 who made trusted MACs are a quorum"),
     mutant("minzyzzyva.shows-commitments-only", "a VIEW-CHANGE hides what was only executed"),
     mutant(

@@ -17,7 +17,7 @@
 //! | `view-change-empty` | shows none |
 //! | `view-change-stale` | shows for each slot the certificate of the lowest view |
 //! | `view-change-forged` | shows one of another batch, with the proof of the right one |
-//! | `view-change-alone` | one of the last view that it voted for alone, under every name, where one key checks all |
+//! | `view-change-alone` | where one key checks all: its own vote under every name |
 //! | `new-view` | as primary: any quorum of VIEW-CHANGEs (`choice`: the set) |
 //! | `new-view-few` | as primary: `f + 1` of them |
 //! | `new-view-stale` | VIEW-CHANGEs for a lower view |

@@ -1,5 +1,5 @@
-//! PBFT: `3f + 1` replicas, three phases, no trusted device; and HybridPBFT, the same with a trusted
-//! MAC where a vote or a view change is signed.
+//! PBFT: `3f + 1` replicas, three phases, no trusted device; and HybridPBFT, the same with a
+//! trusted MAC where a vote or a view change is signed.
 //!
 //! # What it is
 //! *Practical Byzantine Fault Tolerance and Proactive Recovery* (Castro, Liskov, TOCS 2002), in the
@@ -37,9 +37,9 @@
 //! Votes are signed, so that certificates convince third parties; COMMITs are not. A replica leaves
 //! a view only when `f + 1` ask for it. A VIEW-CHANGE's signature covers what it claims, and its
 //! proofs stand beside that, so a NEW-VIEW needs proof of the claims that win and of no others.
-//! Bodies are fetched by digest. HybridPBFT (*Hybrids on Steroids*, section 6) certifies COMMITs too;
-//! here the channel vouches for them. Tentative execution (`tentative.rs`) is a protocol of its own by
-//! name. Each has its reason on the protocol's page.
+//! Bodies are fetched by digest. HybridPBFT (*Hybrids on Steroids*, section 6) certifies COMMITs
+//! too; here the channel vouches for them. Tentative execution (`tentative.rs`) is a protocol of
+//! its own by name. Each has its reason on the protocol's page.
 
 mod byzantine;
 mod certificate;

@@ -304,8 +304,8 @@ fn nobody_leaves_from_below_the_view_in_which_it_spoke() {
     assert_eq!(believed("hybster.members-not-checked"), [true, false, true]);
 }
 
-/// A primary tells one backup alone what it orders, and falls silent. Whether the other one hears of
-/// it from the first.
+/// A primary tells one backup alone what it orders, and falls silent. Whether the other one hears
+/// of it from the first.
 fn told_by_who_was_told() -> bool {
     let mut net = Net::<Hybster>::new(3, &[0], Tuning::default());
     let items = vec![Item::Whole(envelope(1, 1, 8))];

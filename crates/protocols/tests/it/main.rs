@@ -4,6 +4,7 @@ mod attacks;
 mod confirming;
 mod explore;
 mod hand;
+mod hybrid;
 mod hybster;
 mod minzyzzyva;
 mod mutants;

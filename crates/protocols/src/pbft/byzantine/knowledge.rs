@@ -11,6 +11,9 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Base;
 
+/// How a replica left for a view: as a NEW-VIEW names it, and with its proofs.
+type Left<S> = (Member<S>, Arc<ViewChange<S>>);
+
 /// All that can be used again.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Knowledge<S> {
@@ -18,7 +21,7 @@ pub struct Knowledge<S> {
     pub heard: Hearsay,
     /// Who voted for what.
     pub votes: BTreeMap<(View, Slot, Digest), BTreeMap<ReplicaId, S>>,
-    pub changes: BTreeMap<(View, ReplicaId), (Member<S>, Arc<ViewChange<S>>)>,
+    pub changes: BTreeMap<(View, ReplicaId), Left<S>>,
     pub openings: BTreeMap<View, Arc<NewView<S>>>,
 }
 
