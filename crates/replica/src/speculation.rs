@@ -51,7 +51,8 @@ impl Unit {
         Ok(())
     }
 
-    fn telling(&self, network: &Network) -> Telling {
+    /// How this replica tells results that it has just come by.
+    pub fn telling(&self, network: &Network) -> Telling {
         let (me, n) = (self.me, self.executor.members());
         Telling { me, n, whole_bytes: network.limits().whole_result_bytes }
     }

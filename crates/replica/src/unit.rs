@@ -27,7 +27,6 @@ use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
-use pentarchy_core::telling::Telling;
 use pentarchy_core::transfer::{self, Step, Transfer};
 use pentarchy_core::wire::{Reader, Wire};
 use pentarchy_crypto::authenticator::Authenticator;
@@ -413,9 +412,7 @@ impl Unit {
             Output::Resumed { upto } => self.answers_from = self.answers_from.max(upto),
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();
-                let (me, n) = (self.me, self.executor.members());
-                let whole_bytes = network.limits().whole_result_bytes;
-                let telling = Telling { me, n, whole_bytes };
+                let telling = self.telling(network);
                 let notify = |client: &ClientId, notice| {
                     network.notify_executed(client, notice, telling);
                 };

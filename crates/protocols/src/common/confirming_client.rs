@@ -31,6 +31,10 @@ use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, Reply, ToClient};
 
+/// The wait for the slowest replicas before anything is known of them. None at all would have every
+/// place confirmed that answers came for one by one.
+const PATIENCE_FIRST_MS: u64 = 1;
+
 /// The longest wait for the slowest replicas.
 const PATIENCE_MAX_MS: u64 = 50;
 
@@ -129,7 +133,7 @@ impl<R: Confirms> ConfirmingClient<R> {
             answers: BTreeMap::new(),
             awaited: BTreeMap::new(),
             late: BTreeMap::new(),
-            patience_ms: 0,
+            patience_ms: PATIENCE_FIRST_MS,
         }
     }
 
