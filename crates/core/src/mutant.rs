@@ -122,6 +122,7 @@ pub const MUTANTS: &[Mutant] = &[
         "a client takes the number of a view for a replica's",
     )
     .scheduled(),
+    mutant("client.waits-whatever-it-takes", "who is always late is always waited for").scheduled(),
     mutant("client.late-answers-teach-nothing", "a client has confirmed what is only late")
         .scheduled(),
     mutant("client.forgets-what-was-confirmed", "a place is confirmed by who says so afterwards")

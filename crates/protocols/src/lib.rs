@@ -302,6 +302,7 @@ pub fn in_pillars(name: &str) -> Option<&'static Entry> {
     let name = match name {
         "hybster" => <hybster::Hybster as Pillar>::NAME,
         "pbft" => <pbft::Pbft<false> as Pillar>::NAME,
+        "hybrid-pbft" => <pbft::HybridPbft as Pillar>::NAME,
         _ => return None,
     };
     find(name)

@@ -190,7 +190,7 @@ pub struct GroupArgs {
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub f: usize,
     /// Pillars into which the order is split, up to 8: agreements side by side, each with its own
-    /// primary and trusted counters. Of hybster and pbft
+    /// primary and trusted counters. Of hybster, pbft and hybrid-pbft
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u8).range(1..=i64::from(PILLARS_MAX)))]
     pub pillars: u8,

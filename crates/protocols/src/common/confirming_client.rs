@@ -11,7 +11,8 @@
 //!
 //! How long to wait for the slowest replicas is learned (Zyzzyva, section 4): as long as they took
 //! when they came too late, also if that was after their place was confirmed, and hardly at all
-//! while they do not come, or come much too late. Replicas that know that not all answer may say
+//! while they do not come, or come so late that to have a place confirmed takes far less. Who is
+//! always that late so costs no more than who is gone. Replicas that know that not all answer may say
 //! with their answers that the place is confirmed. Then there is nothing to wait for, or to learn.
 //!
 //! Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]). A
@@ -37,6 +38,9 @@ const PATIENCE_FIRST_MS: u64 = 1;
 
 /// The longest wait for the slowest replicas.
 const PATIENCE_MAX_MS: u64 = 50;
+
+/// Waiting may take so many times as long as to have a place confirmed: that takes signatures.
+const PATIENCE_WORTH: u64 = 4;
 
 /// After which a client says again what it needs for a place.
 const AGAIN_MS: u64 = 25;
@@ -89,11 +93,19 @@ struct Awaited<T> {
     results: BTreeMap<u64, Fingerprint>,
     /// When enough had answered.
     since: Millis,
-    /// When to ask again; none if that was not asked yet.
-    asked: Option<Millis>,
+    /// Since when that is asked for.
+    asked: Option<Asked>,
     /// Who says that it is confirmed.
     confirmed: ReplicaSet,
     collected: T,
+}
+
+/// That replicas are asked to confirm a place.
+struct Asked {
+    /// When they were at first.
+    first: Millis,
+    /// When they are to be again.
+    again: Millis,
 }
 
 /// A place that was confirmed before all had answered.
@@ -119,6 +131,8 @@ pub struct ConfirmingClient<R: Confirms> {
     late: BTreeMap<Place, Late>,
     /// How long to wait for the slowest replicas.
     patience_ms: u64,
+    /// How long it took lately to have a place confirmed.
+    confirming_ms: u64,
 }
 
 impl<R: Confirms> ConfirmingClient<R> {
@@ -134,6 +148,7 @@ impl<R: Confirms> ConfirmingClient<R> {
             awaited: BTreeMap::new(),
             late: BTreeMap::new(),
             patience_ms: PATIENCE_FIRST_MS,
+            confirming_ms: PATIENCE_MAX_MS,
         }
     }
 
@@ -224,15 +239,24 @@ impl<R: Confirms> ConfirmingClient<R> {
     /// All have answered after all. If that was too late, waits as long the next time, unless that
     /// is too long.
     fn learn(&mut self, place: Place) {
-        if let Some(Awaited { since, asked: Some(_), .. }) = self.awaited.get(&place) {
-            self.patience_ms = self.patience_for(*since);
+        let Some(Awaited { since, asked, .. }) = self.awaited.get(&place) else { return };
+        let patience = self.patience_for(*since);
+        let is_too_long = patience == 0 && !mutant!("client.waits-whatever-it-takes");
+        if asked.is_some() || is_too_long {
+            self.patience_ms = patience;
         }
     }
 
-    /// What would have been waited for.
+    /// What would have been waited for; 0 if that is not worth it.
     fn patience_for(&self, since: Millis) -> u64 {
-        let took = self.now.0.saturating_sub(since.0) + 1;
-        if took > PATIENCE_MAX_MS || !self.rules.learns() { 0 } else { took }
+        let took = self.took(since);
+        let most = PATIENCE_MAX_MS.min(PATIENCE_WORTH * self.confirming_ms);
+        if took > most || !self.rules.learns() { 0 } else { took }
+    }
+
+    /// Milliseconds that have begun.
+    const fn took(&self, since: Millis) -> u64 {
+        self.now.0.saturating_sub(since.0) + 1
     }
 
     /// A place was confirmed before all had answered: whether the others do says how long to wait
@@ -285,11 +309,13 @@ impl<R: Confirms> ConfirmingClient<R> {
         awaited.confirmed.insert(from);
         if awaited.confirmed.len() >= self.rules.confirming() {
             mark!("client/confirmed");
-            let in_vain = awaited.asked.is_some();
-            if in_vain {
-                self.patience_ms /= 2;
-            }
             let (since, results) = (awaited.since, core::mem::take(&mut awaited.results));
+            let asked = awaited.asked.as_ref().map(|asked| asked.first);
+            let in_vain = asked.is_some();
+            if let Some(first) = asked {
+                self.patience_ms /= 2;
+                self.confirming_ms = self.took(first);
+            }
             self.await_late(place, (since, in_vain), results.keys().next());
             for (number, print) in results {
                 self.inner.establish(number, print, out);
@@ -302,10 +328,12 @@ impl<R: Confirms> ConfirmingClient<R> {
         self.now = self.now.max(now);
         let (to, mut wake_at) = (self.replicas, None);
         for (place, awaited) in &mut self.awaited {
-            let mut at = awaited.asked.unwrap_or(Millis(awaited.since.0 + self.patience_ms));
+            let patience_ends = Millis(awaited.since.0 + self.patience_ms);
+            let mut at = awaited.asked.as_ref().map_or(patience_ends, |asked| asked.again);
             if at <= self.now {
                 at = Millis(self.now.0 + AGAIN_MS);
-                awaited.asked = Some(at);
+                let first = awaited.asked.take().map_or(self.now, |asked| asked.first);
+                awaited.asked = Some(Asked { first, again: at });
                 let messages = self.rules.ask(*place, &mut awaited.collected).into_iter();
                 out.extend(messages.map(|message| Effect::Protocol { to, message }));
             }

@@ -87,7 +87,7 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
             return true;
         }
         self.halted = None;
-        self.held.clear();
+        self.answer_held(self.frame.executed, out);
         if self.last_final < self.frame.executed {
             mark!("zyzzyva/other_way");
             self.frame.go_back(self.last_final, out);
@@ -222,7 +222,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
     }
 
     /// Tells clients what came of slots up to this one, if they were not told yet.
-    fn answer_held(&mut self, upto: Slot, out: &mut Effects<Self>) {
+    pub(super) fn answer_held(&mut self, upto: Slot, out: &mut Effects<Self>) {
         let behind = self.held.split_off(&upto.next());
         for slot in core::mem::replace(&mut self.held, behind) {
             mark!("zyzzyva/answered_late");

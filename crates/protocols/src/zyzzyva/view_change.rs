@@ -62,6 +62,8 @@ impl<const KIND: usize> ChangesViews for Zyzzyva<KIND> {
 impl<const KIND: usize> Zyzzyva<KIND> {
     /// Gives up every lower view.
     fn move_to(&mut self, view: View, out: &mut Effects<Self>) {
+        // What VIEW-CHANGE shows may become final before the next view tells clients of it.
+        self.answer_held(self.frame.executed, out);
         self.frame.move_to(view, out);
         self.phase = Phase::Changing;
         self.confirms.clear();
@@ -69,8 +71,6 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         self.own = OwnMessages::default();
         self.unheard.clear();
         self.vouching.clear();
-        // Clients are told when the next view begins.
-        self.held.clear();
         self.drop_idle_wants();
     }
 

@@ -97,6 +97,8 @@ fn a_client_waits_for_who_is_late_and_not_for_who_is_gone() {
             bench.asks_at(begun);
             (0..3).for_each(|from| bench.answers(from, number));
             let waited = (0..60).find(|after| bench.has_it_confirmed(begun + after));
+            let confirmed = Millis(begun + waited.expect("it does not wait for ever") + 10);
+            bench.core.step(Event::Round { now: confirmed }, &mut bench.out);
             (0..3).for_each(|from| bench.says(from, ToClient::Committed(place(number))));
             assert!(bench.is_done());
             if let Some(late) = late {
@@ -114,6 +116,44 @@ fn a_client_waits_for_who_is_late_and_not_for_who_is_gone() {
     assert_eq!(forgetful, [Some(1), Some(0), Some(0), Some(0)]);
     // Its replicas confirm by themselves for a while.
     assert_eq!(run("zyzzyva"), [Some(1), Some(31), Some(15), Some(7)]);
+}
+
+/// The last of four replicas always answers 40 ms after the others, and to have a place confirmed
+/// takes one. How long the client waits in all for ten results, of which the second is confirmed
+/// without being asked for, so that it is tempted to wait for all as long as it ever does.
+#[test]
+fn a_client_does_not_wait_for_who_is_always_late() {
+    let run = || {
+        let mut bench = Bench::new("zyzzyva");
+        let mut waited = 0;
+        for number in 1..=10 {
+            let begun = 100 * number;
+            let now = |bench: &mut Bench, after: u64| {
+                bench.core.step(Event::Round { now: Millis(begun + after) }, &mut bench.out);
+            };
+            bench.number = number;
+            now(&mut bench, 0);
+            bench.asks_at(begun);
+            (0..3).for_each(|from| bench.answers(from, number));
+            let asked = match number {
+                2 => Some(0),
+                _ => (0..40).find(|after| bench.has_it_confirmed(begun + after)),
+            };
+            if let Some(asked) = asked {
+                now(&mut bench, asked + 1);
+                (0..3).for_each(|from| bench.says(from, ToClient::Committed(place(number))));
+                assert!(bench.is_done());
+                waited += asked;
+            }
+            now(&mut bench, 40);
+            bench.answers(3, number);
+            assert!(bench.is_done());
+            waited += if asked.is_none() { 40 } else { 0 };
+        }
+        waited
+    };
+    assert_eq!(run(), 41, "the first one's millisecond, and the third in vain");
+    assert!(mutant::with(Some("client.waits-whatever-it-takes"), run) > 8 * 40 - 1);
 }
 
 /// A place was confirmed without being asked for, and then the last replica answers, so many
