@@ -13,7 +13,7 @@ use pentarchy_core::protocol::Value;
 use pentarchy_core::quorum::Quorums;
 use pentarchy_core::wire::Wire;
 
-/// See the [module](self).
+/// By what votes and view changes convince third parties.
 pub trait Seal: Wire + Value + Copy {
     /// The protocol that has it, if it does not execute tentatively.
     const NAME: &'static str;
