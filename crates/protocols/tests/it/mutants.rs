@@ -136,8 +136,8 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not; and
 /// 15 of clients that decide by themselves and of what waits to become final (`confirming.rs`,
 /// `waiting.rs`), of rules without which groups are slower or of which no world draws what it
-/// takes. 12 are of pillars (`pillars.rs`, `pillars_by_hand.rs`), which random worlds were not given
-/// the time to look for.
+/// takes. 12 are of pillars (`pillars.rs`, `pillars_by_hand.rs`), which random worlds were not
+/// given the time to look for.
 const SCHEDULED_MAX: usize = 36;
 
 #[test]

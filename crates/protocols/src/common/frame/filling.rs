@@ -79,8 +79,8 @@ impl<C: Framed> Frame<C> {
         *voted = slot.max(*voted);
     }
 
-    /// The last slot of which this replica has heard that others are at it: a proposal came, whether
-    /// or not it can be voted for yet, or somebody correct voted, or reports that it is executed. No
+    /// The last slot of which this replica has heard that others are at it: a proposal came, even
+    /// if it cannot be voted for yet, or somebody correct voted, or reports that it is executed. No
     /// further from what it has taken up than a correct primary gets.
     #[must_use]
     pub fn heard_of(&self) -> Slot {
