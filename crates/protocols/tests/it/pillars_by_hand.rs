@@ -159,7 +159,8 @@ fn who_asked_for_a_state_that_was_promised_is_told_when_it_is_here() {
     assert!(signed, "the first pillar signs the state after its slot 8");
 }
 
-/// A row that is stable in one pillar makes the others write their windows again, so it is told when
+/// A row that is stable in one pillar makes the others write their windows again, so it is told
+/// when
 /// all have come to it: nearly always soon. One that does not come holds it up until the next one.
 #[test]
 fn the_host_is_told_of_a_row_when_it_is_stable_in_all_pillars_or_another_one_is() {
@@ -178,8 +179,8 @@ fn the_host_is_told_of_a_row_when_it_is_stable_in_all_pillars_or_another_one_is(
     assert_eq!(told(silent, 4), [Slot(8)]);
 }
 
-/// Replica 0 leads the first pillar, and 1 the second. What 0 proposes names an envelope that 1 does
-/// not get, so it cannot vote for it; but it has heard that others wait for its slot.
+/// Replica 0 leads the first pillar, and 1 the second. What 0 proposes names an envelope that 1
+/// does not get, so it cannot vote for it; but it has heard that others wait for its slot.
 #[test]
 fn a_primary_fills_what_it_has_heard_of_though_it_cannot_vote_for_it() {
     assert_eq!(fills(), Slot(2));
@@ -287,7 +288,8 @@ fn what_nobody_asks_for_is_filled_at_once() {
     assert_eq!(mutant::with(Some("pillars.gaps-not-filled"), executed), Slot(2));
 }
 
-/// Of the first pillar's checkpoints nobody hears, so its window is full when the second one goes on.
+/// Of the first pillar's checkpoints nobody hears, so its window is full when the second one goes
+/// on.
 #[test]
 fn what_waits_for_a_pillar_whose_window_is_full_asks_for_nothing() {
     let tuning = Tuning { checkpoint_slots: 2, window_slots: 8, ..SLOW };
