@@ -6,7 +6,7 @@ use crate::cold::Spool;
 use crate::digest::Digest;
 use crate::epochs::Handover;
 use crate::ids::{ClientId, Millis, ReplicaId, Slot};
-use crate::limits::{SECTIONS_MAX, SNAPSHOTS_KEPT};
+use crate::limits::{SECTIONS_MAX, snapshots_kept};
 use crate::membership::{Base, Membership};
 use crate::mutant;
 use crate::ports::client::{Outcome, Reply, ToClient};
@@ -331,7 +331,7 @@ impl Executor {
 
     fn keep(&mut self, snapshot: Snapshot) {
         self.snapshots.push_back(snapshot);
-        if self.snapshots.len() > SNAPSHOTS_KEPT {
+        if self.snapshots.len() > self.snapshots_max() {
             self.snapshots.pop_front();
         }
     }
@@ -376,7 +376,7 @@ impl Executor {
     /// Keeps states from before the one that was installed last, oldest first, for others to fetch.
     pub fn keep_earlier(&mut self, snapshots: impl DoubleEndedIterator<Item = Snapshot>) {
         for snapshot in snapshots.rev() {
-            if self.snapshots.len() < SNAPSHOTS_KEPT {
+            if self.snapshots.len() < self.snapshots_max() {
                 self.snapshots.push_front(snapshot);
             }
         }
@@ -388,7 +388,11 @@ impl Executor {
         self.snapshots.iter().find(|snapshot| snapshot.slot == slot)
     }
 
-    /// How many snapshots are kept: at most [`SNAPSHOTS_KEPT`].
+    fn snapshots_max(&self) -> usize {
+        snapshots_kept(self.roster.membership().lane.pillars)
+    }
+
+    /// How many snapshots are kept: at most [`snapshots_kept`].
     #[must_use]
     pub fn snapshots(&self) -> usize {
         self.snapshots.len()

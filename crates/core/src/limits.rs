@@ -201,6 +201,14 @@ pub const TRANSFER_PIN_MILLIS: u64 = 300_000;
 pub const SNAPSHOTS_KEPT: usize =
     (WINDOW_SLOTS / CHECKPOINT_SLOTS) as usize + WINDOW_BYTES / CHECKPOINT_BYTES + 2;
 
+/// [`SNAPSHOTS_KEPT`] where the order is split into so many pillars: each takes checkpoints by bytes
+/// for itself, and the last stable one may be told late.
+#[must_use]
+pub const fn snapshots_kept(pillars: u8) -> usize {
+    let others = (pillars as usize).saturating_sub(1);
+    SNAPSHOTS_KEPT + others * (WINDOW_BYTES / CHECKPOINT_BYTES + 1)
+}
+
 const _: () = assert!(WINDOW_SLOTS.is_multiple_of(CHECKPOINT_SLOTS));
 const _: () = assert!(WINDOW_SLOTS >= 2 * CHECKPOINT_SLOTS);
 const _: () = assert!(BATCH_BYTES_MAX < CHECKPOINT_BYTES && WINDOW_BYTES >= 2 * CHECKPOINT_BYTES);

@@ -182,17 +182,26 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("frame.trusts-new-primary", "nobody times the new primary"),
     mutant("frame.slots-not-passed-on", "PREPAREs and COMMITs are not sent again"),
     mutant("frame.next-slot-stays-behind", "the next slot stays below a new window"),
-    mutant("frame.never-times-gaps", "no backup times slots that others wait for").unclaimed(),
-    mutant("pillars.any-pillar", "what one pillar's counter certifies counts in all").unclaimed(),
-    mutant("pillars.statements-shared", "what is said in one pillar convinces in all").unclaimed(),
-    mutant("pillars.gaps-not-filled", "slots that nobody asks for are not filled").unclaimed(),
+    mutant("frame.never-times-gaps", "no backup times slots that others wait for").scheduled(),
+    mutant("pillars.any-pillar", "what one pillar's counter certifies counts in all").scheduled(),
+    mutant("pillars.statements-shared", "what is said in one pillar convinces in all").scheduled(),
+    mutant("pillars.gaps-not-filled", "slots that nobody asks for are not filled").scheduled(),
     mutant("pillars.one-is-answered", "of all pillars that ask for a state only one gets it")
-        .unclaimed(),
+        .scheduled(),
     mutant("pillars.others-not-kept-again", "when a row is stable only one pillar keeps again")
-        .unclaimed(),
-    mutant("pillars.executed-again", "what lies below an installed state is executed again")
-        .unclaimed(),
-    mutant("pillars.state-not-here", "a pillar is told of a state that is not here").unclaimed(),
+        .scheduled(),
+    mutant("pillars.covered-not-dropped", "what an installed state covers stays in the merge")
+        .scheduled(),
+    mutant("pillars.state-not-here", "a pillar is told of a state that is not here").scheduled(),
+    mutant("pillars.gaps-left-out", "what is decided is executed although slots before it are not"),
+    mutant("pillars.siblings-not-timed", "a request has only its own pillar's primary timed")
+        .scheduled(),
+    mutant("pillars.waits-for-ever", "what is executed late goes on waiting in its pillar")
+        .scheduled(),
+    mutant("pillars.counts-bytes-from-row", "who goes back counts bytes from where it is put")
+        .scheduled(),
+    mutant("pillars.fills-what-it-voted-for", "a primary fills no slots that it has only heard of")
+        .scheduled(),
     mutant("frame.state-not-vouched-again", "after a crash the last state is not signed again"),
     mutant("minbft.decide-with-f", "f commitments decide a slot"),
     mutant("minbft.flight-leaks", "a decided proposal stays counted as under way"),

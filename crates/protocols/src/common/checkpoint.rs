@@ -128,7 +128,8 @@ impl<S: Vouched> Checkpoints<S> {
     /// executed since.
     pub fn installed(&mut self, slot: Slot) {
         self.extent = Extent::default();
-        self.mine.retain(|at, _| *at <= slot);
+        // What was announced for this one may have been wrong, and is not what is here any more.
+        self.mine.retain(|at, _| *at < slot);
     }
 
     /// Waits for execution to reach a proven checkpoint; false if it waits for a later one.

@@ -43,9 +43,9 @@ const STRIKES: u8 = 2;
 /// After so much time without an objection, half of the patience that earlier ones left is gone.
 const CALM_MILLIS: u64 = 60_000;
 
-/// How long it may take until the primary hears that a slot is to be filled: what is decided
-/// elsewhere may have to be repeated to it, and its batch to be asked for.
-const HEARD_OF_MILLIS: u64 = 200;
+/// How long it may take until the primary hears that a slot is to be filled: of what is decided
+/// elsewhere every vote tells, and votes that are lost are repeated after this.
+const HEARD_OF_MILLIS: u64 = 50;
 
 /// How long what another primary achieved is worth comparing with.
 const RECORD_MILLIS: u64 = 600_000;

@@ -184,6 +184,7 @@ impl<const TENTATIVE: bool> Pbft<TENTATIVE> {
         let Some(signature) = verified.tag.signature() else { return };
         let (author, vote) = (verified.author, (batch, Signature(*signature)));
         let known = state.votes.get(&author).copied();
+        self.frame.note_voted(author, slot);
         if author == self.frame.me {
             state.own_vote = Some(verified);
         }

@@ -1,8 +1,8 @@
 //! Slots that nobody asks for, and that others wait for (section 5.3.2, "execution order"): they
 //! are filled with nothing.
 //!
-//! - Who leads a pillar fills what others are ahead of it, at the end of each round: so what fills
-//!   a row goes out with what needs it.
+//! - Who leads a pillar fills what others are ahead of it, as far as it has heard of that, at the
+//!   end of each round: so what fills a row goes out with what needs it.
 //! - Where execution waits for a slot although a later one is decided, the primary of its pillar is
 //!   given as much time as for a request.
 //! - So it is in all pillars with the same primary if a request waits in one: if it is gone, all
@@ -29,7 +29,7 @@ impl<P: Pillar> Pillars<P> {
         }
     }
 
-    fn numbers(&self) -> core::ops::Range<u8> {
+    pub(super) fn numbers(&self) -> core::ops::Range<u8> {
         0..self.membership.lane.pillars
     }
 
@@ -43,7 +43,8 @@ impl<P: Pillar> Pillars<P> {
             return;
         }
         let (row, primary) = (frame.next_slot, leader(frame));
-        for pillar in self.numbers().filter(|it| *it != of_client) {
+        let all = !mutant!("pillars.siblings-not-timed");
+        for pillar in self.numbers().filter(|it| all && *it != of_client) {
             if leader(self.pillars[usize::from(pillar)].frame()) == primary {
                 self.fill(pillar, row, false);
             }
@@ -56,8 +57,11 @@ impl<P: Pillar> Pillars<P> {
             self.feed(pillar, Event::Input(Input::Round { now }), out);
         }
         self.settle(out);
-        let taken_up = |core: &P| Slot(core.frame().next_slot.0 - 1);
-        let Some(last) = self.pillars.iter().map(taken_up).max() else { return };
+        let heard_of = |core: &P| match mutant!("pillars.fills-what-it-voted-for") {
+            true => Slot(core.frame().next_slot.0 - 1),
+            false => core.frame().heard_of(),
+        };
+        let Some(last) = self.pillars.iter().map(heard_of).max() else { return };
         for pillar in self.numbers() {
             let frame = self.pillars[usize::from(pillar)].frame();
             if frame.is_primary() && frame.next_slot <= last {

@@ -131,21 +131,28 @@ impl Merge {
     /// A pillar decided a slot.
     pub fn decided(&mut self, pillar: u8, row: Slot, batch: Arc<Batch>) {
         let slot = self.rows.global(pillar, row);
-        if slot > self.executed || mutant!("pillars.executed-again") {
+        if slot > self.executed || mutant!("pillars.covered-not-dropped") {
             self.waiting.insert(slot, batch);
         }
     }
 
     /// Takes out what is next.
     pub fn advance(&mut self, mut next: impl FnMut(Next)) {
-        while let Some(batch) = self.waiting.remove(&self.executed.next()) {
-            self.executed = self.executed.next();
+        while let Some((slot, batch)) = self.next() {
+            self.executed = slot;
             next(Next::Execute(self.executed, batch));
             let row = self.rows.complete(self.executed);
             if self.rows.end(row) == self.executed && self.due.contains_key(&row) {
                 next(Next::Checkpoint(self.executed));
             }
         }
+    }
+
+    fn next(&mut self) -> Option<(Slot, Arc<Batch>)> {
+        if mutant!("pillars.gaps-left-out") {
+            return self.waiting.pop_first();
+        }
+        self.waiting.remove_entry(&self.executed.next())
     }
 
     /// A pillar asks for the state after a row: gives it if it is known.
@@ -279,5 +286,10 @@ mod tests {
         assert_eq!((merge.executed(), merge.len()), (Slot(6), 0));
         merge.decided(0, Slot(4), batch());
         assert_eq!(advance(&mut merge), [7]);
+        let covered = || {
+            merge.decided(0, Slot(2), batch());
+            merge.len()
+        };
+        assert_eq!(mutant::with(Some("pillars.covered-not-dropped"), covered), 1);
     }
 }

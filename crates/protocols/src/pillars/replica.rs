@@ -31,6 +31,15 @@ pub(super) struct Wishes {
     pub diverged: bool,
 }
 
+/// A stable row of which the host is to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Untold {
+    pub row: Slot,
+    pub state: Digest,
+    /// It is not the first: a pillar that lags holds them up.
+    pub is_late: bool,
+}
+
 /// One replica of several pillars.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Pillars<P: Pillar> {
@@ -42,6 +51,8 @@ pub struct Pillars<P: Pillar> {
     pub(super) wishes: Vec<Wishes>,
     /// The highest row whose state is vouched for, if execution has not come to it.
     pub(super) promised: Option<(Slot, Digest)>,
+    /// The highest such row that it has come to, if the host has not been told.
+    pub(super) untold: Option<Untold>,
     /// States by row that were fetched because they were promised: the first, and the last.
     pub(super) asked: BTreeMap<Slot, Digest>,
     /// Whether to look, once execution has gone as far as it can, if that state is to be fetched.
@@ -115,6 +126,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
             merge: Merge::new(rows, executed),
             wishes: (0..count).map(|_| Wishes::default()).collect(),
             promised: None,
+            untold: None,
             asked: BTreeMap::new(),
             seeks: false,
             given_up: Slot(0),
@@ -196,7 +208,8 @@ impl<P: Pillar> Protocol for Pillars<P> {
 
     fn hint(&self, client: &ClientId) -> View {
         let pillar = pillar_of(client, self.membership.lane.pillars);
-        View(u64::from(self.pillars[usize::from(pillar)].status().primary.0))
+        let frame = self.pillars[usize::from(pillar)].frame();
+        View(u64::from(frame.membership.primary(frame.view).0))
     }
 }
 

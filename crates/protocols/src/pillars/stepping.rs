@@ -3,7 +3,7 @@
 use super::merge::Next;
 use super::message::{Message, PillarTimer};
 use super::record::Record;
-use super::replica::{Pillar, Pillars, Wishes, pillar_of};
+use super::replica::{Pillar, Pillars, Untold, Wishes, pillar_of};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -13,7 +13,7 @@ use pentarchy_core::ids::{ReplicaSet, Slot};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{Effect, Effects, Event, Evidence, Protocol};
+use pentarchy_core::protocol::{Effect, Effects, Event, Evidence, Finding, Protocol};
 
 /// Room for a pillar's effects, empty between steps.
 #[derive(Debug)]
@@ -65,6 +65,11 @@ impl<P: Pillar> Pillars<P> {
             effects.drain().for_each(|effect| self.carry(pillar, effect, out));
         }
         self.settle(out);
+        // All have written again what they need: whoever crashes often would fill its log.
+        if let Some(untold) = &mut self.untold {
+            untold.is_late = true;
+            self.settle(out);
+        }
     }
 
     /// Has a pillar take one step.
@@ -98,11 +103,14 @@ impl<P: Pillar> Pillars<P> {
                 Next::Checkpoint(slot) => out.output(Output::Checkpoint { slot }),
             });
             executed.iter().for_each(|batch| self.on_executed(batch, out));
-            self.keep_promise(out);
+            self.keep_promise();
             if core::mem::take(&mut self.seeks) {
                 self.fetch_promised(out);
             }
             self.fill_gaps();
+            if self.inward.is_empty() {
+                self.tell_stable(None, out);
+            }
             let Some((pillar, input)) = self.inward.pop_front() else { return };
             self.feed(pillar, Event::Input(input), out);
         }
@@ -110,7 +118,7 @@ impl<P: Pillar> Pillars<P> {
 
     /// What waits for this in the pillars of its clients has come, whoever ordered it when.
     fn on_executed(&mut self, batch: &Batch, out: &mut Effects<Self>) {
-        for envelope in &batch.envelopes {
+        for envelope in batch.envelopes.iter().filter(|_| !mutant!("pillars.waits-for-ever")) {
             let pillar = pillar_of(&envelope.client, self.membership.lane.pillars);
             let settle =
                 |core: &mut P, effects: &mut _| core.frame_mut().executed_late(envelope, effects);
@@ -131,7 +139,12 @@ impl<P: Pillar> Pillars<P> {
             Effect::Output(output) => self.on_output(pillar, output, out),
             Effect::Report(Evidence { author, finding }) => {
                 let rows = self.merge.rows;
-                out.report(author, finding.elsewhere(|row| rows.global(pillar, row)));
+                let of_state = matches!(
+                    finding,
+                    Finding::DivergedState { .. } | Finding::TwoCheckpoints { .. }
+                );
+                let place = |row| if of_state { rows.end(row) } else { rows.global(pillar, row) };
+                out.report(author, finding.elsewhere(place));
             }
         }
     }
@@ -179,11 +192,17 @@ impl<P: Pillar> Pillars<P> {
             self.merge.give_up(pillar, row);
             self.given_up = self.given_up.max(row);
         }
-        let known = self.promised.map_or(self.stable, |(row, _)| row);
-        if row > known.max(self.stable) {
+        if row <= self.stable {
+            return;
+        }
+        if self.merge.has_row(row) {
+            self.note_stable(row, state);
+            if self.inward.is_empty() {
+                self.tell_stable(Some(pillar), out);
+            }
+        } else if self.promised.is_none_or(|(known, _)| known < row) {
             self.promised = Some((row, state));
             self.seeks = true;
-            self.keep_promise(out);
         }
     }
 
@@ -207,21 +226,38 @@ impl<P: Pillar> Pillars<P> {
         }
     }
 
-    /// Tells the host of a stable state that execution has come to. What pillars keep before that
-    /// may go, so all keep again what they need.
-    fn keep_promise(&mut self, out: &mut Effects<Self>) {
-        let Some((row, state)) = self.promised.filter(|(row, _)| self.merge.has_row(*row)) else {
-            return;
-        };
-        self.promised = None;
+    /// Whether execution has come to what was promised.
+    fn keep_promise(&mut self) {
+        if let Some((row, state)) = self.promised.filter(|(row, _)| self.merge.has_row(*row)) {
+            self.promised = None;
+            self.note_stable(row, state);
+        }
+    }
+
+    /// A quorum vouches for the state after a row that execution has come to.
+    fn note_stable(&mut self, row: Slot, state: Digest) {
+        let before = self.untold.map_or(self.stable, |untold| untold.row);
+        if row > before {
+            self.untold = Some(Untold { row, state, is_late: self.untold.is_some() });
+        }
+    }
+
+    /// Tells the host of the last stable state that execution has come to. The host then cuts its
+    /// log there, so all pillars keep again what they need, except one that is about to. Those
+    /// behind that row write all of a window, so they are given until the next one.
+    fn tell_stable(&mut self, writes: Option<u8>, out: &mut Effects<Self>) {
+        let lowest = self.pillars.iter().map(|pillar| pillar.frame().stable.slot).min();
+        let lowest = lowest.unwrap_or_default();
+        let is_time = |untold: &Untold| untold.is_late || lowest >= untold.row;
+        let Some(Untold { row, state, .. }) = self.untold.filter(is_time) else { return };
+        self.untold = None;
         self.stable = row;
         // A pillar that is further behind may ask for earlier ones.
-        let lowest = self.pillars.iter().map(|pillar| pillar.frame().stable.slot).min();
-        self.merge.stable(lowest.map_or(row, |lowest| lowest.min(row)));
+        self.merge.stable(lowest.min(row));
         out.output(Output::Stable { slot: self.merge.rows.end(row), state });
-        let all = (0..self.membership.lane.pillars).map(|pillar| (pillar, Input::KeepAgain));
+        let others = self.numbers().filter(|pillar| Some(*pillar) != writes);
         if !mutant!("pillars.others-not-kept-again") {
-            self.inward.extend(all);
+            self.inward.extend(others.map(|pillar| (pillar, Input::KeepAgain)));
         }
     }
 
@@ -292,6 +328,8 @@ impl<P: Pillar> Pillars<P> {
         self.installed = row;
         // Who says again that it is stable says what there was no state for.
         self.stable = self.stable.min(Slot(row.0.saturating_sub(1)));
+        // The host has no older states now.
+        self.untold = None;
         for pillar in 0..self.membership.lane.pillars {
             self.have(pillar, |core, effects| core.frame_mut().forget_pending(effects), out);
         }
@@ -301,7 +339,11 @@ impl<P: Pillar> Pillars<P> {
             let wanted = core::mem::replace(&mut wishes.rows, later);
             let wanted = wanted.last_key_value().map(|(row, _)| *row);
             wishes.diverged = false;
-            let again = (goes_back && frame.executed >= row).then_some(row);
+            // What was executed behind it was so from this pillar's own last checkpoint on, and so
+            // are bytes counted: others would take the next one elsewhere.
+            let from_row = mutant!("pillars.counts-bytes-from-row");
+            let begins = if from_row { row } else { frame.stable.slot.min(row) };
+            let again = (goes_back && frame.executed >= row).then_some(begins);
             let wanted = wanted.filter(|row| frame.executed < *row);
             if let Some(slot) = again.or(wanted) {
                 // It asks again for what it lacks then.

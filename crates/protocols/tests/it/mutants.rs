@@ -58,6 +58,11 @@ fn random_worlds_find_seeded_bugs_of_hybster() {
 }
 
 #[test]
+fn random_worlds_find_seeded_bugs_of_pillars() {
+    find_all("hybster-pillars", &[("pillars.gaps-left-out", "panic")]);
+}
+
+#[test]
 fn random_worlds_find_seeded_bugs_of_zyzzyva() {
     find_all("zyzzyva", &[("zyzzyva.clients-not-rolled-back", "checkpoint")]);
 }
@@ -117,15 +122,13 @@ fn a_hunt_begins_in_the_world_that_is_known() {
 
 /// At most so many seeded bugs of each module are in the code without anything that is claimed to
 /// find them. These numbers go down: whoever claims one lowers them.
-const UNCLAIMED_MAX: [(&str, usize); 9] = [
+const UNCLAIMED_MAX: [(&str, usize); 7] = [
     ("log", 2),
     ("snapshots", 2),
     ("kept", 2),
     ("pbft", 1),
     ("pbft-tentative", 1),
     ("hybster", 5),
-    ("pillars", 7),
-    ("frame", 1),
     ("zyzzyva", 9),
 ];
 
@@ -133,8 +136,9 @@ const UNCLAIMED_MAX: [(&str, usize); 9] = [
 /// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not; and
 /// 15 of clients that decide by themselves and of what waits to become final (`confirming.rs`,
 /// `waiting.rs`), of rules without which groups are slower or of which no world draws what it
-/// takes.
-const SCHEDULED_MAX: usize = 24;
+/// takes. 12 are of pillars (`pillars.rs`, `pillars_by_hand.rs`), which random worlds were not given
+/// the time to look for.
+const SCHEDULED_MAX: usize = 36;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
@@ -150,7 +154,7 @@ fn what_nothing_is_claimed_to_find_only_becomes_less() {
     }
     assert!(by(Finder::Schedule).count() <= SCHEDULED_MAX);
     assert!(by(Finder::Specification).count() >= 7);
-    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 149);
+    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 150);
 }
 
 /// The flaw breaks what it should, and ours breaks nothing in a tenth of the runs.

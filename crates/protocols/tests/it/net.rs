@@ -91,6 +91,8 @@ pub struct Node<P: Protocol> {
     pub told: Vec<ClientId>,
     /// Queries are answered once this slot is executed.
     pub answers_from: Slot,
+    /// Which states it said to be stable.
+    pub stable: Vec<Slot>,
     /// What it reported.
     pub findings: Vec<Evidence>,
     /// Messages by kind that it sent, and passed on, to how many.
@@ -145,6 +147,12 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
         Self::of(Arc::new(Membership { lane, ..members(n) }), liars, tuning)
     }
 
+    /// The same, each with a primary of its own.
+    pub fn rotating(pillars: u8, n: usize, liars: &[u16], tuning: Tuning) -> Self {
+        let lane = Lane { pillars, rotates: true, pillar: None };
+        Self::of(Arc::new(Membership { lane, ..members(n) }), liars, tuning)
+    }
+
     fn of(membership: Arc<Membership>, liars: &[u16], tuning: Tuning) -> Self {
         let mut net = Self {
             membership: membership.clone(),
@@ -174,6 +182,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                 places: Vec::new(),
                 told: Vec::new(),
                 answers_from: Slot(0),
+                stable: Vec::new(),
                 findings: Vec::new(),
                 sent: BTreeMap::new(),
                 refused: 0,
@@ -254,6 +263,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                 let state = Digest::of(&slot.0.to_le_bytes());
                 self.step(id, Event::Input(Input::Checkpointed { slot, state }));
             }
+            Output::Stable { slot, .. } => node.stable.push(slot),
             Output::Full { .. } => node.refused += 1,
             Output::Tell { client, .. } => node.told.push(client),
             Output::Resumed { upto } => node.answers_from = node.answers_from.max(upto),

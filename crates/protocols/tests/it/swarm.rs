@@ -347,7 +347,9 @@ fn twins_break_nothing_in_any_protocol() {
         assert!(rounds_max(n) >= 2, "{name}");
         let all = schedules(1, n);
         let some: Vec<_> = all.iter().step_by(all.len().div_ceil(30)).cloned().collect();
-        let (config, mut slots) = (SimConfig::default(), 0);
+        let pillars = Some(if entry.rules.pillars { 2 } else { 1 });
+        let rotates = Some(entry.rules.pillars);
+        let (config, mut slots) = (SimConfig { pillars, rotates, ..SimConfig::default() }, 0);
         run_schedules(&some, 0..30, jobs(), &config, &factories(name), |outcome| {
             match outcome {
                 Ok(summary) => {

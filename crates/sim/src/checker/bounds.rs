@@ -4,8 +4,8 @@ use super::{Broken, Stand, Verdict};
 use crate::node::Packet;
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::limits::{
-    CHUNK_BYTES_MAX, CLIENTS_MAX, MESSAGE_BYTES_MAX, PENDING_ENVELOPES_MAX, SNAPSHOTS_KEPT,
-    TRANSFER_CHUNKS_IN_FLIGHT,
+    CHUNK_BYTES_MAX, CLIENTS_MAX, MESSAGE_BYTES_MAX, PENDING_ENVELOPES_MAX,
+    TRANSFER_CHUNKS_IN_FLIGHT, snapshots_kept,
 };
 use pentarchy_core::protocol::{Status, Tuning};
 
@@ -90,7 +90,7 @@ pub fn check(
         ("bytes of an answer about a state", load.chunk_bytes, CHUNK_BYTES_MAX + ANSWER_BYTES),
         ("questions about a state", load.asks, TRANSFER_CHUNKS_IN_FLIGHT),
         ("armed timers", load.timers, TIMERS_MAX),
-        ("snapshots", load.snapshots, SNAPSHOTS_KEPT),
+        ("snapshots", load.snapshots, snapshots_kept(pillars as u8)),
         ("clients", load.sessions, CLIENTS_MAX),
         ("waiting envelopes", status.waiting, pillars * PENDING_ENVELOPES_MAX),
         ("slots above the stable checkpoint", ahead as usize, window),
@@ -191,7 +191,7 @@ pub(super) mod tests {
             Load { chunk_bytes: CHUNK_BYTES_MAX + ANSWER_BYTES + 1, ..load.clone() },
         ));
         broken(check(&status, Load { asks: TRANSFER_CHUNKS_IN_FLIGHT + 1, ..load.clone() }));
-        broken(check(&status, Load { snapshots: SNAPSHOTS_KEPT + 1, ..load.clone() }));
+        broken(check(&status, Load { snapshots: snapshots_kept(1) + 1, ..load.clone() }));
         broken(check(&status, Load { sessions: CLIENTS_MAX + 1, ..load.clone() }));
         broken(check(
             &Status { waiting: PENDING_ENVELOPES_MAX + 1, ..status.clone() },

@@ -105,7 +105,11 @@ pub trait Events: Core {
             Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),
             Input::Installed { slot } => self.on_installed(slot, out),
             Input::Wanted { slot } => self.on_wanted(slot, out),
-            Input::Fill { slot, decided } => self.frame_mut().on_fill(slot, decided, out),
+            Input::Fill { slot, decided } => {
+                self.frame_mut().on_fill(slot, decided, out);
+                // Votes for a checkpoint may be lacking, without which the window stays full.
+                self.arm_resend_if_unsettled(out);
+            }
             Input::KeepAgain => self.persist_all_again(out),
         }
     }

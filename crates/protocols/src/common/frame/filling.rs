@@ -3,10 +3,11 @@
 
 use super::Frame;
 use super::hooks::Framed;
+use crate::common::checks::vouched;
 use crate::common::pace::Demand;
 use crate::common::timer::Timer;
 use pentarchy_core::batch::Batch;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Delay, Effects};
@@ -19,8 +20,10 @@ impl<C: Framed> Frame<C> {
         self.executed < slot && (self.fill < slot || decided && self.may_demand())
     }
 
+    /// What is beyond the window lacks votes, and not a proposal.
     fn may_demand(&self) -> bool {
-        self.judges() && !self.is_behind() && self.fill_demand.is_none()
+        let is_open = self.executed < self.high();
+        self.judges() && !self.is_behind() && is_open && self.fill_demand.is_none()
     }
 
     fn is_behind(&self) -> bool {
@@ -37,9 +40,7 @@ impl<C: Framed> Frame<C> {
         if decided && self.may_demand() {
             // One at a time: whoever runs far ahead elsewhere must not make this primary look slow.
             let demand = Demand { since: self.now, work: self.pace.all_work() };
-            let slot = self.executed.next();
-            // What is beyond the window lacks votes, and not a proposal.
-            self.fill_demand = (slot <= self.high()).then_some((slot, demand));
+            self.fill_demand = Some((self.executed.next(), demand));
         }
         self.arm_fill_timer(out);
     }
@@ -56,6 +57,23 @@ impl<C: Framed> Frame<C> {
             }
             self.fill_demand = self.fill_demand.filter(|_| !done);
         }
+    }
+
+    /// A replica voted in a slot of the window.
+    pub fn note_voted(&mut self, author: ReplicaId, slot: Slot) {
+        let voted = &mut self.voted[usize::from(author.0)];
+        *voted = slot.max(*voted);
+    }
+
+    /// The last slot of which this replica has heard that others are at it: a proposal came, whether
+    /// or not it can be voted for yet, or somebody correct voted, or reports that it is executed. No
+    /// further from what it has taken up than a correct primary gets.
+    #[must_use]
+    pub fn heard_of(&self) -> Slot {
+        let taken_up = Slot(self.next_slot.0 - 1);
+        let most = Slot(taken_up.0.saturating_add(self.tuning.proposals_in_flight));
+        let voted = vouched(self.voted.iter().copied(), self.membership.f);
+        self.proposed.max(voted).max(self.reported()).min(most).max(taken_up)
     }
 
     /// Whether this primary is to propose in its next slot although nothing waits.

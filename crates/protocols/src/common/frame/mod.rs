@@ -110,6 +110,10 @@ pub struct Frame<C: Framed> {
     /// The arrival number for which the request timer runs.
     pub request_timer: Option<u64>,
 
+    /// The last slot for which a proposal came.
+    pub proposed: Slot,
+    /// The last slot for which each replica is known to have voted.
+    pub voted: Vec<Slot>,
     /// Slots up to this one are to be ordered, whether or not anything waits.
     pub fill: Slot,
     /// The slot for whose execution the clock for that runs, or has run out.
@@ -221,6 +225,8 @@ impl<C: Framed> Frame<C> {
             pledges: Pledges::default(),
             clock_wait: None,
             request_timer: None,
+            proposed: Slot(0),
+            voted: vec![Slot(0); n],
             fill: Slot(0),
             fill_timer: None,
             is_unfilled: false,
@@ -297,11 +303,17 @@ impl<C: Framed> Frame<C> {
         self.pace.assert_invariants();
     }
 
+    /// The last slot that somebody correct reports as final.
+    #[must_use]
+    pub fn reported(&self) -> Slot {
+        let reported = self.reports.iter().flatten().map(|heard| heard.report.last_final());
+        vouched(reported, self.membership.f)
+    }
+
     /// See [`pentarchy_core::protocol::Protocol::status`]. What it is doing, while it has not
     /// entered its view, is the protocol's to say, and which slot is the last that is final.
     #[must_use]
     pub fn status(&self, changing: &'static str, last_final: Slot) -> Status {
-        let reported = self.reports.iter().flatten().map(|heard| heard.report.last_final());
         let phase = match self.is_entered() {
             true if self.executed < self.stable.slot => "catching-up",
             true => "normal",
@@ -313,7 +325,7 @@ impl<C: Framed> Frame<C> {
             phase,
             committed: last_final,
             stable: self.stable.slot,
-            peers_committed: vouched(reported, self.membership.f),
+            peers_committed: self.reported(),
             waiting: self.pending.len(),
             view_changes: self.view_changes_count,
             reason: self.reason,

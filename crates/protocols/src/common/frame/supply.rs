@@ -30,6 +30,7 @@ impl<C: Framed> Frame<C> {
         out: &mut Effects<C>,
     ) {
         let batch = proposal.digest();
+        self.proposed = self.proposed.max(slot);
         self.bodies.want(slot, batch);
         let pending = &self.pending;
         if self.bodies.offer(proposal, |digest| pending.find(digest)) {
