@@ -129,7 +129,8 @@ impl<C: Framed> Frame<C> {
         self.early.clear();
         self.own = Own { ask: self.own.ask.take(), view_change: None };
         self.end_waiting(out);
-        (self.is_unfilled, self.fill_demand) = (false, None);
+        self.is_unfilled = false;
+        self.fill_demands.clear();
         self.arm_request_timer(out);
         self.arm_fill_timer(out);
         self.arm_resend(out);

@@ -17,13 +17,25 @@ impl<C: Framed> Frame<C> {
     /// Whether anything follows from [`Input::Fill`](pentarchy_core::ports::replica::Input::Fill).
     #[must_use]
     pub fn can_fill(&self, slot: Slot, decided: bool) -> bool {
-        self.executed < slot && (self.fill < slot || decided && self.may_demand())
+        let demands = decided && self.may_demand() && !self.to_demand(slot).is_empty();
+        self.executed < slot && (self.fill < slot || demands)
     }
 
-    /// What is beyond the window lacks votes, and not a proposal.
     fn may_demand(&self) -> bool {
-        let is_open = self.executed < self.high();
-        self.judges() && !self.is_behind() && is_open && self.fill_demand.is_none()
+        self.judges() && !self.is_behind()
+    }
+
+    /// The slots up to this one, by number, that the primary can order now and was not yet known to
+    /// have heard of: as many as it has under way at most, so that whoever runs far ahead elsewhere
+    /// does not make it look slow. What is beyond the window lacks votes, and not a proposal.
+    fn to_demand(&self, slot: Slot) -> core::ops::RangeInclusive<u64> {
+        let last = self.fill_demands.back().map_or(self.executed, |(last, _)| *last);
+        last.max(self.executed).next().0..=slot.min(self.reach()).0
+    }
+
+    fn reach(&self) -> Slot {
+        let reach = Slot(self.executed.0.saturating_add(self.tuning.proposals_in_flight));
+        reach.min(self.high())
     }
 
     fn is_behind(&self) -> bool {
@@ -38,9 +50,8 @@ impl<C: Framed> Frame<C> {
         }
         self.fill = self.fill.max(slot);
         if decided && self.may_demand() {
-            // One at a time: whoever runs far ahead elsewhere must not make this primary look slow.
             let demand = Demand { since: self.now, work: self.pace.all_work() };
-            self.fill_demand = Some((self.executed.next(), demand));
+            self.fill_demands.extend(self.to_demand(slot).map(|slot| (Slot(slot), demand)));
         }
         self.arm_fill_timer(out);
     }
@@ -48,14 +59,17 @@ impl<C: Framed> Frame<C> {
     /// What was to be filled is executed, or has not come. Who is behind cannot tell.
     pub(super) fn note_filled(&mut self, is_due: bool) {
         if self.is_behind() {
-            self.fill_demand = None;
+            self.fill_demands.clear();
         }
-        if let Some((slot, demand)) = self.fill_demand {
+        while let Some((slot, demand)) = self.fill_demands.front().copied() {
             let done = self.executed >= slot;
             if done || is_due {
                 self.pace.note_filled(demand, self.now);
             }
-            self.fill_demand = self.fill_demand.filter(|_| !done);
+            if !done {
+                break;
+            }
+            self.fill_demands.pop_front();
         }
     }
 
@@ -97,8 +111,7 @@ impl<C: Framed> Frame<C> {
                 self.reconsider(out);
             }
         }
-        let reach = Slot(self.executed.0.saturating_add(self.tuning.proposals_in_flight));
-        let slot = self.fill.min(reach).min(self.high());
+        let slot = self.fill.min(self.reach());
         if judges && self.executed < slot && !mutant!("frame.never-times-gaps") {
             self.fill_timer = Some(slot);
             out.arm(Timer::Fill(slot), Delay::Request { doublings: self.doublings });

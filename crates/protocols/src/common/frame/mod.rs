@@ -46,7 +46,7 @@ use super::pending::Pending;
 use super::pledges::Pledges;
 use super::served::Served;
 use super::showing::Showing;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -120,8 +120,8 @@ pub struct Frame<C: Framed> {
     pub fill_timer: Option<Slot>,
     /// Whether it has run out.
     pub is_unfilled: bool,
-    /// The slot that the primary was to fill next, and since when it can know.
-    pub fill_demand: Option<(Slot, Demand)>,
+    /// The slots that the primary is to fill next, and since when it can know of each.
+    pub fill_demands: VecDeque<(Slot, Demand)>,
 
     /// How fast the primary is.
     pub pace: Pace,
@@ -230,7 +230,7 @@ impl<C: Framed> Frame<C> {
             fill: Slot(0),
             fill_timer: None,
             is_unfilled: false,
-            fill_demand: None,
+            fill_demands: VecDeque::new(),
             pace: Pace::new(n, membership.f),
             looked: None,
             liars: ReplicaSet::EMPTY,
