@@ -196,7 +196,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pillars.any-pillar", "what one pillar's counter certifies counts in all").scheduled(),
     mutant("pillars.statements-shared", "what is said in one pillar convinces in all").scheduled(),
     mutant("pillars.gaps-not-filled", "slots that nobody asks for are not filled").scheduled(),
-    mutant("pillars.one-is-answered", "of all pillars that ask for a state only one gets it")
+    mutant("pillars.one-is-told", "of all pillars only one is told the state after a row")
         .scheduled(),
     mutant("pillars.others-not-kept-again", "when a row is stable only one pillar keeps again")
         .scheduled(),
@@ -208,7 +208,7 @@ pub const MUTANTS: &[Mutant] = &[
         .scheduled(),
     mutant("pillars.waits-for-ever", "what is executed late goes on waiting in its pillar")
         .scheduled(),
-    mutant("pillars.counts-bytes-from-row", "who goes back counts bytes from where it is put")
+    mutant("pillars.bytes-go-on", "bytes before an installed state count for what comes behind it")
         .scheduled(),
     mutant("pillars.fills-what-it-voted-for", "a primary fills no slots that it has only heard of")
         .scheduled(),

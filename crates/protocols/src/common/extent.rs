@@ -2,13 +2,15 @@
 //!
 //! Every state that replicas agree on begins at a checkpoint, and batches have the same bytes
 //! everywhere, so all correct replicas take checkpoints at the same slots. A replica that installs
-//! a state counts from there.
+//! a state counts from there. In a pillar, whose checkpoints are not its own to place, each slot is
+//! counted for itself.
 
 use alloc::collections::VecDeque;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::protocol::Tuning;
 
-/// See the [module](self). Holds one entry for each checkpoint that is not stable.
+/// See the [module](self). Holds one entry for each checkpoint that is not stable, in a pillar for
+/// each slot of the window.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Extent {
     /// Checkpoints that are not stable, ascending, with what was executed since the one before.
@@ -27,6 +29,11 @@ impl Extent {
             self.open.push_back((slot, core::mem::take(&mut self.since)));
         }
         is_due
+    }
+
+    /// A slot of a pillar was executed: where checkpoints are is decided for all pillars together.
+    pub fn executed_in_pillar(&mut self, slot: Slot, bytes: usize) {
+        self.open.push_back((slot, bytes));
     }
 
     /// There is a checkpoint at this slot, for whatever reason it was taken.

@@ -1,13 +1,14 @@
 //! The order of all pillars together: which slot of which comes where, and what is decided and
 //! waits for what comes before it.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
+use pentarchy_core::protocol::Tuning;
 
 /// Where slots of pillars are in the global order of an epoch.
 ///
@@ -80,10 +81,13 @@ pub struct Merge {
     executed: Slot,
     /// What pillars decided and what comes before is not here.
     waiting: BTreeMap<Slot, Arc<Batch>>,
-    /// Rows after which a state is to be taken, with the pillars that asked for it, until that is
-    /// here.
-    due: BTreeMap<Slot, u8>,
-    /// The states after rows, as far as they may still be asked for.
+    /// Bytes that were executed since the last checkpoint. States are taken and installed at
+    /// checkpoints only, and batches have the same bytes everywhere: so all correct replicas take
+    /// them after the same rows.
+    since: usize,
+    /// Rows after which a state is to be taken, until that is here.
+    due: BTreeSet<Slot>,
+    /// The states after rows, as far as a pillar may still learn that another one is vouched for.
     states: BTreeMap<Slot, Digest>,
 }
 
@@ -99,9 +103,9 @@ impl Merge {
     /// In the beginning, or where the executor is.
     #[must_use]
     pub fn new(rows: Rows, executed: Base) -> Self {
-        let (waiting, due) = (BTreeMap::new(), BTreeMap::new());
+        let (waiting, due) = (BTreeMap::new(), BTreeSet::new());
         let states = rows.row_of(executed).into_iter().collect();
-        Self { rows, executed: executed.slot, waiting, due, states }
+        Self { rows, executed: executed.slot, waiting, since: 0, due, states }
     }
 
     /// The last global slot that was handed to execution.
@@ -136,13 +140,19 @@ impl Merge {
         }
     }
 
-    /// Takes out what is next.
-    pub fn advance(&mut self, mut next: impl FnMut(Next)) {
+    /// Takes out what is next. After a row a state is taken if so many rows or bytes have passed:
+    /// the same for all pillars.
+    pub fn advance(&mut self, tuning: &Tuning, mut next: impl FnMut(Next)) {
         while let Some((slot, batch)) = self.next() {
             self.executed = slot;
+            self.since += batch.bytes();
             next(Next::Execute(self.executed, batch));
             let row = self.rows.complete(self.executed);
-            if self.rows.end(row) == self.executed && self.due.contains_key(&row) {
+            let is_due = row.0.is_multiple_of(tuning.checkpoint_slots)
+                || self.since >= tuning.checkpoint_bytes;
+            if self.rows.end(row) == self.executed && is_due {
+                self.since = 0;
+                self.due.insert(row);
                 next(Next::Checkpoint(self.executed));
             }
         }
@@ -155,23 +165,14 @@ impl Merge {
         self.waiting.remove_entry(&self.executed.next())
     }
 
-    /// A pillar asks for the state after a row: gives it if it is known.
-    pub fn wants_state(&mut self, pillar: u8, row: Slot) -> Option<Digest> {
-        if self.due.contains_key(&row) || !self.has_row(row) {
-            *self.due.entry(row).or_default() |= 1 << pillar;
+    /// The state after a global slot is known: of which row, if it was to be taken.
+    pub fn note_state(&mut self, slot: Slot, state: Digest) -> Option<Slot> {
+        let (row, state) = self.rows.row_of(Base { slot, state })?;
+        if !self.due.remove(&row) {
             return None;
         }
-        self.states.get(&row).copied()
-    }
-
-    /// The state after a global slot is known: the row, and who asked.
-    pub fn note_state(&mut self, slot: Slot, state: Digest) -> Option<(Slot, u8)> {
-        let (row, state) = self.rows.row_of(Base { slot, state })?;
-        let all = self.due.remove(&row)?;
-        let first = all & all.wrapping_neg();
-        let asked = if mutant!("pillars.one-is-answered") { first } else { all };
         self.states.insert(row, state);
-        Some((row, asked))
+        Some(row)
     }
 
     /// The state after a row, if it is known.
@@ -181,25 +182,26 @@ impl Merge {
     }
 
     /// The state after a row was installed, whether it is the one that execution had come to, one
-    /// behind it or one before. Gives who had asked for it while it was not here, if it is known.
-    pub fn installed(&mut self, row: Slot, state: Option<Digest>) -> u8 {
+    /// behind it or one before.
+    pub fn installed(&mut self, row: Slot, state: Option<Digest>) {
         let goes_back = self.executed >= self.rows.end(row);
-        let asked = state.and_then(|_| self.due.remove(&row)).unwrap_or_default();
         self.executed = self.rows.end(row);
+        if !mutant!("pillars.bytes-go-on") {
+            self.since = 0;
+        }
         if goes_back {
             self.waiting.clear();
-            self.due.retain(|due, _| *due < row);
+            self.due.retain(|due| *due < row);
             self.states.retain(|known, _| *known < row);
         } else {
             self.waiting = self.waiting.split_off(&self.executed.next());
-            self.due.retain(|due, _| *due > row);
+            self.due.clear();
             self.states.clear();
         }
         self.states.extend(state.map(|state| (row, state)));
-        asked
     }
 
-    /// A quorum vouches for the state after a row: nobody asks for those before.
+    /// A quorum vouches in all pillars for the state after a row, or after a later one.
     pub fn stable(&mut self, row: Slot) {
         self.states.retain(|known, _| *known >= row);
     }
@@ -224,6 +226,11 @@ mod tests {
         Rows { pillars, base: Slot(base) }
     }
 
+    /// A checkpoint after every second row.
+    fn tuning() -> Tuning {
+        Tuning { checkpoint_slots: 2, ..Tuning::default() }
+    }
+
     fn batch() -> Arc<Batch> {
         Arc::new(Batch { digest: Digest::default(), time: Millis(0), envelopes: Vec::new() })
     }
@@ -231,7 +238,7 @@ mod tests {
     /// What is executed, and checkpoints as negative numbers.
     fn advance(merge: &mut Merge) -> Vec<i64> {
         let mut done = Vec::new();
-        merge.advance(|next| {
+        merge.advance(&tuning(), |next| {
             done.push(match next {
                 Next::Execute(slot, _) => slot.0 as i64,
                 Next::Checkpoint(slot) => -(slot.0 as i64),
@@ -260,18 +267,43 @@ mod tests {
     #[test]
     fn what_is_decided_early_waits_and_a_state_is_taken_when_its_row_is_complete() {
         let mut merge = Merge::new(rows(2, 0), Base::default());
-        merge.decided(0, Slot(1), batch());
-        merge.decided(0, Slot(2), batch());
-        assert_eq!(merge.wants_state(0, Slot(1)), None);
+        (1..=3).for_each(|row| merge.decided(0, Slot(row), batch()));
         assert_eq!(advance(&mut merge), [1]);
-        assert_eq!(merge.last_waiting(), Some(Slot(3)));
-        assert_eq!(merge.wants_state(1, Slot(1)), None);
+        assert_eq!(merge.last_waiting(), Some(Slot(5)));
         merge.decided(1, Slot(1), batch());
-        assert_eq!(advance(&mut merge), [2, -2, 3]);
+        assert_eq!(advance(&mut merge), [2, 3]);
+        merge.decided(1, Slot(2), batch());
+        assert_eq!(advance(&mut merge), [4, -4, 5]);
         let state = Digest([1; 32]);
-        assert_eq!(merge.note_state(Slot(2), state), Some((Slot(1), 0b11)));
-        assert_eq!(merge.note_state(Slot(2), state), None, "each is answered once");
-        assert_eq!(merge.wants_state(1, Slot(1)), Some(state), "who asks again is");
+        assert_eq!(merge.note_state(Slot(4), state), Some(Slot(2)));
+        assert_eq!(merge.note_state(Slot(4), state), None, "it was asked for once");
+        assert_eq!(merge.state(Slot(2)), Some(state));
+    }
+
+    #[test]
+    fn states_are_taken_by_the_bytes_of_all_pillars_and_counted_from_a_state() {
+        let tuning = Tuning { checkpoint_bytes: 2 * batch().bytes().max(1), ..Tuning::default() };
+        let taken = |merge: &mut Merge| {
+            let mut taken = Vec::new();
+            merge.advance(&tuning, |next| {
+                if let Next::Checkpoint(slot) = next {
+                    taken.push(slot.0);
+                }
+            });
+            taken
+        };
+        let decide = |merge: &mut Merge, slots: core::ops::RangeInclusive<u64>| {
+            for (pillar, row) in slots.map(|slot| merge.rows.place(Slot(slot))).collect::<Vec<_>>()
+            {
+                merge.decided(pillar, row, batch());
+            }
+        };
+        let mut merge = Merge::new(rows(3, 0), Base::default());
+        decide(&mut merge, 1..=9);
+        assert_eq!(taken(&mut merge), [3, 6, 9], "two are enough, and a row is complete");
+        merge.installed(Slot(4), None);
+        decide(&mut merge, 13..=15);
+        assert_eq!(taken(&mut merge), [15]);
     }
 
     #[test]

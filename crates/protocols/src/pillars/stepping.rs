@@ -64,6 +64,11 @@ impl<P: Pillar> Pillars<P> {
         for (pillar, mut effects) in (0..).zip(first) {
             effects.drain().for_each(|effect| self.carry(pillar, effect, out));
         }
+        // States before this one cannot be signed any more. All others come to it, too.
+        let row = self.merge.rows.complete(self.merge.executed());
+        if let Some(state) = self.merge.state(row).filter(|_| row > self.merge.rows.base()) {
+            self.tell_state(row, state);
+        }
         self.settle(out);
         // All have written again what they need: whoever crashes often would fill its log.
         if let Some(untold) = &mut self.untold {
@@ -95,7 +100,8 @@ impl<P: Pillar> Pillars<P> {
     pub(super) fn settle(&mut self, out: &mut Effects<Self>) {
         loop {
             let mut executed = Vec::new();
-            self.merge.advance(|next| match next {
+            let tuning = self.pillars[0].frame().tuning;
+            self.merge.advance(&tuning, |next| match next {
                 Next::Execute(slot, batch) => {
                     executed.push(batch.clone());
                     out.output(Output::Execute { slot, batch });
@@ -157,11 +163,6 @@ impl<P: Pillar> Pillars<P> {
                 others.for_each(|(_, other): (u8, _)| other.frame_mut().note_beside(&batch));
                 self.merge.decided(pillar, slot, batch);
             }
-            Output::Checkpoint { slot } => {
-                if let Some(state) = self.merge.wants_state(pillar, slot) {
-                    self.inward.push_back((pillar, Input::Checkpointed { slot, state }));
-                }
-            }
             Output::Stable { slot, state } => self.on_stable(pillar, slot, state, out),
             Output::Fetch { slot, state, from } => self.on_fetch(pillar, (slot, state), from, out),
             Output::Diverged { slot, mine, theirs } => {
@@ -169,8 +170,8 @@ impl<P: Pillar> Pillars<P> {
                 self.wishes[usize::from(pillar)].diverged = true;
                 out.output(Output::Diverged { slot: rows.end(slot), mine, theirs });
             }
-            // It was said for all of them.
-            Output::Resumed { .. } => {}
+            // These are for all of them to say.
+            Output::Resumed { .. } | Output::Checkpoint { .. } => {}
             // They say nothing that may be taken back.
             Output::Speculate { .. }
             | Output::Answer { .. }
@@ -296,8 +297,9 @@ impl<P: Pillar> Pillars<P> {
             }
             Input::Round { now } => self.on_round(now, out),
             Input::Checkpointed { slot, state } => {
-                let Some((row, asked)) = self.merge.note_state(slot, state) else { return };
-                self.tell_state(row, state, asked);
+                if let Some(row) = self.merge.note_state(slot, state) {
+                    self.tell_state(row, state);
+                }
             }
             Input::Installed { slot } => self.on_installed(slot, out),
             // Of those who are no pillars themselves nobody says more.
@@ -305,10 +307,11 @@ impl<P: Pillar> Pillars<P> {
         }
     }
 
-    /// The state after a row, to those pillars whose bits are set.
-    fn tell_state(&mut self, row: Slot, state: Digest, asked: u8) {
-        let asked = (0..self.membership.lane.pillars).filter(|it| asked >> it & 1 == 1);
-        self.inward.extend(asked.map(|it| (it, Input::Checkpointed { slot: row, state })));
+    /// The state after a row, to all pillars, for each to sign.
+    fn tell_state(&mut self, row: Slot, state: Digest) {
+        let all = self.membership.lane.pillars;
+        let told = if mutant!("pillars.one-is-told") { 1 } else { all };
+        self.inward.extend((0..told).map(|it| (it, Input::Checkpointed { slot: row, state })));
     }
 
     /// Another state is here: execution goes on behind it. Who asked for it, or for an earlier one,
@@ -322,10 +325,7 @@ impl<P: Pillar> Pillars<P> {
         let wished = wished.map(|(state, _)| *state);
         let known = wished.or_else(|| self.asked.get(&row).copied());
         self.asked = self.asked.split_off(&row.next());
-        let asked = self.merge.installed(row, known);
-        if let Some(state) = known {
-            self.tell_state(row, state, asked);
-        }
+        self.merge.installed(row, known);
         self.installed = row;
         // Who says again that it is stable says what there was no state for.
         self.stable = self.stable.min(Slot(row.0.saturating_sub(1)));
@@ -340,10 +340,8 @@ impl<P: Pillar> Pillars<P> {
             let wanted = core::mem::replace(&mut wishes.rows, later);
             let wanted = wanted.last_key_value().map(|(row, _)| *row);
             wishes.diverged = false;
-            // What was executed behind it was so from this pillar's own last checkpoint on, and so
-            // are bytes counted: others would take the next one elsewhere.
-            let from_row = mutant!("pillars.counts-bytes-from-row");
-            let begins = if from_row { row } else { frame.stable.slot.min(row) };
+            // Its window has everything from its own last checkpoint on.
+            let begins = frame.stable.slot.min(row);
             let again = (goes_back && frame.executed >= row).then_some(begins);
             let wanted = wanted.filter(|row| frame.executed < *row);
             if let Some(slot) = again.or(wanted) {
@@ -355,6 +353,9 @@ impl<P: Pillar> Pillars<P> {
             for (row, (state, from)) in &wishes.rows {
                 out.output(Output::Fetch { slot: rows.end(*row), state: *state, from: *from });
             }
+        }
+        if let Some(state) = known {
+            self.tell_state(row, state);
         }
         self.seeks = true;
     }

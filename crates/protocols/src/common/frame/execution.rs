@@ -37,7 +37,7 @@ pub trait Execution: Core {
         frame.executed = slot;
         frame.pledges.settle(slot);
         frame.note_executed(&batch);
-        let is_checkpoint = frame.checkpoints.extent.executed(slot, batch.bytes(), &frame.tuning);
+        let is_checkpoint = frame.count_bytes(slot, batch.bytes());
         self.execute(slot, batch, is_checkpoint, out);
         true
     }

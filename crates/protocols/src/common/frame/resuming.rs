@@ -69,11 +69,21 @@ impl<C: Framed> Frame<C> {
         self.bodies.offer(proposal, |digest| past.get(digest).cloned());
     }
 
+    /// Counts what a slot executed; says whether a checkpoint is to be taken behind it.
+    pub(super) fn count_bytes(&mut self, slot: Slot, bytes: usize) -> bool {
+        let extent = &mut self.checkpoints.extent;
+        if self.membership.lane.pillar.is_some() {
+            extent.executed_in_pillar(slot, bytes);
+            return false;
+        }
+        extent.executed(slot, bytes, &self.tuning)
+    }
+
     /// A slot that was executed ordered this, as the log says.
     pub fn recall_executed(&mut self, slot: Slot, batch: Option<Digest>) {
         let body = batch.and_then(|batch| self.bodies.get(&batch));
         if let Some(bytes) = body.map(|body| body.bytes()) {
-            self.checkpoints.extent.executed(slot, bytes, &self.tuning);
+            self.count_bytes(slot, bytes);
         }
     }
 }
