@@ -206,8 +206,8 @@ pub const TRANSFER_PIN_MILLIS: u64 = 300_000;
 pub const SNAPSHOTS_KEPT: usize =
     (WINDOW_SLOTS / CHECKPOINT_SLOTS) as usize + WINDOW_BYTES / CHECKPOINT_BYTES + 2;
 
-/// [`SNAPSHOTS_KEPT`] where the order is split into so many pillars: each takes checkpoints by
-/// bytes for itself, and the last stable one may be told late.
+/// [`SNAPSHOTS_KEPT`] where the order is split into so many pillars: each has a window of bytes,
+/// and the last stable one may be told late.
 #[must_use]
 pub fn snapshots_kept(pillars: u8) -> usize {
     let others = (pillars as usize).saturating_sub(1);

@@ -290,7 +290,8 @@ pub const MUTANTS: &[Mutant] = &[
         "commitments to other batches make a slot final",
     )
     .scheduled(),
-    mutant("minzyzzyva.commitment-to-its-slot-only", "a commitment is none to the slots before"),
+    mutant("minzyzzyva.commitment-to-its-slot-only", "a commitment is none to the slots before")
+        .unclaimed(),
     mutant("minzyzzyva.taken-over-is-final", "what a view takes over is final as it is entered")
         .scheduled(),
     mutant("minzyzzyva.nothing-taken-back", "what a view did not take over stays executed"),

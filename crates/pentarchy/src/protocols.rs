@@ -126,7 +126,7 @@ mod tests {
         let refused = check_lane("minbft", split(2, false));
         assert_eq!(
             refused.unwrap_err(),
-            "minbft cannot be split into pillars; what can: pbft, hybster"
+            "minbft cannot be split into pillars; what can: pbft, hybrid-pbft, hybster"
         );
     }
 }

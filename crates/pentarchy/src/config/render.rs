@@ -36,9 +36,9 @@ group = \"{group}\"
 # PBFT 3f + 1 and no trusted devices.
 protocol = \"{protocol}\"
 f = {f}
-# Into how many pillars hybster, pbft and hybrid-pbft split the order, at most {pillars_max}: agreements side by
-# side, each with its own primary and trusted counters; 1 does not split it. And whether each
-# begins with another primary. A group keeps what it was begun with.
+# Into how many pillars hybster, pbft and hybrid-pbft split the order, at most {pillars_max}:
+# agreements side by side, each with its own primary and trusted counters; 1 does not split it.
+# And whether each begins with another primary. A group keeps what it was begun with.
 pillars = {pillars}
 rotate_leader = {rotates}
 

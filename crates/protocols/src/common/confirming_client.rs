@@ -11,8 +11,8 @@
 //!
 //! How long to wait for the slowest replicas is learned (Zyzzyva, section 4): as long as they took
 //! when they came too late, also if that was after their place was confirmed, and hardly at all
-//! while they do not come, or come so late that to have a place confirmed takes far less. Who is
-//! always that late so costs no more than who is gone. Replicas that know that not all answer may say
+//! while they do not come, or come so late that to have a place confirmed takes far less: who is
+//! always that late costs no more than who is gone. Replicas that know that not all answer may say
 //! with their answers that the place is confirmed. Then there is nothing to wait for, or to learn.
 //!
 //! Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]). A

@@ -62,10 +62,12 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
         if slot >= self.frame.next_slot {
             (self.frame.next_slot, self.tip) = (slot.next(), history);
         }
-        let (view, answers) = (self.frame.entered, self.committing == 0);
+        let (view, clients) = (self.frame.entered, self.clients(slot).len());
+        // For who is alone all may answer a step earlier, and to tell one client twice is cheap.
+        let answers = self.committing == 0 || clients == 1;
         out.output(Output::Speculate { answers, slot, batch, view, history });
         if answers {
-            self.told += self.clients(slot).len();
+            self.told += clients;
         } else {
             self.held.insert(slot);
         }

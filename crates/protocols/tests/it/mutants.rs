@@ -131,8 +131,15 @@ fn a_hunt_begins_in_the_world_that_is_known() {
 
 /// At most so many seeded bugs of each module are in the code without anything that is claimed to
 /// find them. These numbers go down: whoever claims one lowers them.
-const UNCLAIMED_MAX: [(&str, usize); 6] =
-    [("log", 2), ("snapshots", 2), ("kept", 2), ("pbft", 1), ("pbft-tentative", 1), ("zyzzyva", 9)];
+const UNCLAIMED_MAX: [(&str, usize); 7] = [
+    ("log", 2),
+    ("snapshots", 2),
+    ("kept", 2),
+    ("pbft", 1),
+    ("pbft-tentative", 1),
+    ("minzyzzyva", 1),
+    ("zyzzyva", 9),
+];
 
 /// Nor do those grow that only a test written for them finds. Five of these are of schedules over
 /// several views, which a reader of Hybster's code found (`stalls.rs`), and 80 worlds did not;

@@ -159,8 +159,9 @@ fn who_asked_for_a_state_that_was_promised_is_told_when_it_is_here() {
     assert!(signed, "the first pillar signs the state after its slot 8");
 }
 
-/// A row that is stable in one pillar makes the others write their windows again, so it is told when
-/// all have come to it: nearly always soon. One that does not come holds it up until the next one.
+/// A row that is stable in one pillar makes the others write their windows again, so it is told
+/// when all have come to it: nearly always soon. One that does not come holds it up until the next
+/// one.
 #[test]
 fn the_host_is_told_of_a_row_when_it_is_stable_in_all_pillars_or_another_one_is() {
     let tuning = Tuning { checkpoint_slots: 2, window_slots: 8, ..Tuning::default() };

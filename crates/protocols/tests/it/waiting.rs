@@ -139,9 +139,9 @@ fn who_has_nothing_in_a_slot_cannot_wait_for_it() {
 }
 
 /// Four clients have something in a slot, and so many of them find that not all answer; then others
-/// do of whom that slot has nothing. Whether a backup executes the next slot without telling its
-/// clients at once, and whether they are told behind it that it keeps a certificate.
-fn doubted(by: &[u8]) -> (bool, Vec<ClientId>) {
+/// do of whom that slot has nothing. Whether a backup executes the next slot, of `clients`, without
+/// telling them at once, and who is told behind it that it keeps a certificate.
+fn doubted(by: &[u8], clients: &[u8]) -> (bool, Vec<ClientId>) {
     let mut net = Net::<Zyzzyva<THREE>>::new(4, &[], Tuning::default());
     (1..=4).for_each(|client| net.request(0, &envelope(client, 1, 8)));
     net.round(0);
@@ -153,7 +153,7 @@ fn doubted(by: &[u8]) -> (bool, Vec<ClientId>) {
     }
     net.settle();
     net.nodes[1].told.clear();
-    net.request(0, &envelope(1, 2, 8));
+    clients.iter().for_each(|client| net.request(0, &envelope(*client, 2, 8)));
     net.round(0);
     while net.nodes[1].executed.len() < 2 {
         net.deliver();
@@ -170,8 +170,11 @@ fn doubted(by: &[u8]) -> (bool, Vec<ClientId>) {
 #[test]
 fn replicas_commit_by_themselves_if_half_of_the_clients_doubt() {
     let told = |by: &[u8]| {
-        let (is_late, told) = doubted(by);
-        assert_eq!(told.len(), usize::from(is_late));
+        let (is_late, told) = doubted(by, &[1, 2]);
+        assert_eq!(told.len(), if is_late { 2 } else { 0 });
+        let (is_late_alone, told_alone) = doubted(by, &[1]);
+        assert!(!is_late_alone, "all may answer a client that is alone");
+        assert_eq!(told_alone.len(), usize::from(is_late));
         is_late
     };
     assert_eq!(
@@ -191,6 +194,7 @@ fn nobody_waits_for_a_certificate_that_does_not_come() {
     (0..4).for_each(|id| net.says(&envelope(1, 1, 8), id, vouch.clone()));
     net.settle();
     net.loses = |_, message| matches!(message, zyzzyva::Message::Vote(_));
+    net.request(0, &envelope(2, 1, 8));
     net.order(0, &envelope(1, 2, 8));
     assert_eq!((net.nodes[1].executed.len(), &net.nodes[1].answered[..]), (2, &[Slot(1)][..]));
     net.run(60);

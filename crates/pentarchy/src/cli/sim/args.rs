@@ -70,8 +70,8 @@ pub struct WorldArgs {
     #[arg(long, default_value_t = 1000, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub requests: u64,
-    /// Pillars into which hybster or pbft is split; hybster-pillars and pbft-pillars draw them from
-    /// the seed
+    /// Pillars into which hybster, pbft or hybrid-pbft is split; by the names that end in -pillars
+    /// they are drawn from the seed
     #[arg(long, value_name = "N",
         value_parser = clap::value_parser!(u8).range(1..=i64::from(PILLARS_MAX)))]
     pub pillars: Option<u8>,
