@@ -159,7 +159,7 @@ fn the_order_of_some_protocols_can_be_split() {
         (pillars, "pillars = 258", "pillars = 258", 11, "255 pillars; 1 to 8 work"),
         (pillars, "pillars = 1", "pillars = 1", 11, "with 1 pillar no leader rotates"),
         (pillars, "", rotates, 17, "with 1 pillar no leader rotates"),
-        (of, "protocol = \"minbft\"", pillars, 11, "what can: pbft, hybster"),
+        (of, "protocol = \"minbft\"", pillars, 11, "what can: pbft, hybrid-pbft, hybster"),
     ];
     for (from, to, at, column, message) in cases {
         let text = good.replacen(from, to, 1);

@@ -220,7 +220,9 @@ impl Merge {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
-    use pentarchy_core::ids::Millis;
+    use pentarchy_core::Bytes;
+    use pentarchy_core::ids::{ClientId, Millis};
+    use pentarchy_core::request::{Draft, Request, RequestAuth};
 
     fn rows(pillars: u64, base: u64) -> Rows {
         Rows { pillars, base: Slot(base) }
@@ -282,7 +284,11 @@ mod tests {
 
     #[test]
     fn states_are_taken_by_the_bytes_of_all_pillars_and_counted_from_a_state() {
-        let tuning = Tuning { checkpoint_bytes: 2 * batch().bytes().max(1), ..Tuning::default() };
+        let requests = Vec::from([Request { number: 1, operation: Bytes::from_static(&[1; 9]) }]);
+        let draft = Draft { client: ClientId([1; 32]), floor: 0, events: None, requests };
+        let envelopes = Vec::from([Arc::new(draft.seal(RequestAuth::Signature([0; 64])))]);
+        let batch = Arc::new(Batch { envelopes, ..(*batch()).clone() });
+        let tuning = Tuning { checkpoint_bytes: 2 * batch.bytes(), ..Tuning::default() };
         let taken = |merge: &mut Merge| {
             let mut taken = Vec::new();
             merge.advance(&tuning, |next| {
@@ -295,7 +301,7 @@ mod tests {
         let decide = |merge: &mut Merge, slots: core::ops::RangeInclusive<u64>| {
             for (pillar, row) in slots.map(|slot| merge.rows.place(Slot(slot))).collect::<Vec<_>>()
             {
-                merge.decided(pillar, row, batch());
+                merge.decided(pillar, row, batch.clone());
             }
         };
         let mut merge = Merge::new(rows(3, 0), Base::default());
