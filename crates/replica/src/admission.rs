@@ -96,7 +96,7 @@ impl Admission {
             unit.answer_settled(envelope, network);
             return;
         }
-        let waiting = *self.waiting.get_or_insert_with(|| unit.core.status().waiting);
+        let waiting = *self.waiting.get_or_insert_with(|| unit.speaker.core.status().waiting);
         if waiting + self.fresh.len() >= network.limits().waiting_max {
             return unit.refuse(&envelope, network);
         }
@@ -114,9 +114,9 @@ impl Admission {
         if *sent > PENDING_CLIENT_ENVELOPES_MAX {
             return;
         }
-        match unit.core.open_client(&*unit.verifier, message) {
+        match unit.speaker.core.open_client(&*unit.speaker.verifier, message) {
             Ok(incoming) => self.said.push((client, incoming)),
-            Err(why) => unit.rejects.add(why),
+            Err(why) => unit.speaker.rejects.add(why),
         }
     }
 
@@ -213,7 +213,7 @@ impl Admission {
 
 fn is_authentic(envelopes: &[Arc<Envelope>], unit: &Unit) -> bool {
     let envelopes: Vec<&Envelope> = envelopes.iter().map(AsRef::as_ref).collect();
-    envelopes.is_empty() || unit.verifier.envelopes(&envelopes)
+    envelopes.is_empty() || unit.speaker.verifier.envelopes(&envelopes)
 }
 
 /// Finds the clients whose envelopes are not all authentic, and disconnects them. Each sent its own

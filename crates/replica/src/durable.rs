@@ -6,10 +6,8 @@ use crate::error::Fatal;
 use crate::network::Network;
 use crate::status::DurabilityReport;
 use crate::unit::Unit;
-use pentarchy_core::auth::Auth;
-use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing};
+use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
@@ -31,7 +29,7 @@ impl Unit {
             self.drain(network)?;
         }
         while let Some((client, message)) = self.keeper.as_mut().and_then(|k| k.next_answer()) {
-            answer(&client, &message, self.now_ms, network);
+            answer(&client, &message, self.speaker.now_ms, network);
         }
         while let Some(then) = self.next_saved()? {
             self.on_saved(then, network);
@@ -67,20 +65,12 @@ impl Unit {
             cache.offer(snapshot);
         }
         match &mut self.keeper {
-            Some(keeper) if mine == Some(state) => {
-                Ok(keeper.stable(slot, self.authenticator.memories(), self.taken)?)
-            }
+            Some(keeper) if mine == Some(state) => Ok(keeper.stable(
+                slot,
+                self.speaker.authenticator.memories(),
+                self.speaker.taken,
+            )?),
             _ => Ok(()),
-        }
-    }
-
-    /// The certificate of a statement from before a crash that is made again.
-    pub fn said_before(&self, outgoing: &Outgoing) -> Option<Ui> {
-        match (&self.keeper, outgoing.auth) {
-            (Some(keeper), Auth::Usig(instance, at)) => {
-                keeper.certified(instance, at, &outgoing.digest)
-            }
-            _ => None,
         }
     }
 
@@ -88,10 +78,12 @@ impl Unit {
     fn on_saved(&mut self, then: Then, network: &mut Network) {
         match then {
             Then::Checkpointed { slot, state } => {
-                self.inward.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
+                self.speaker
+                    .inward
+                    .push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
             }
             Then::Installed { slot } => {
-                self.inward.push_back(CoreEvent::Input(Input::Installed { slot }));
+                self.speaker.inward.push_back(CoreEvent::Input(Input::Installed { slot }));
             }
             Then::Ended(handover) => self.vote_for(handover, network),
         }
@@ -141,7 +133,7 @@ impl Unit {
             None => Some(message),
         };
         if let Some(message) = message {
-            answer(&client, &message, self.now_ms, network);
+            answer(&client, &message, self.speaker.now_ms, network);
         }
     }
 }

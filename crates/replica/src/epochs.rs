@@ -24,13 +24,11 @@ pub const EPOCHS: u8 = 2;
 
 /// The epochs of one replica, and what makes the parts that change with them.
 pub struct Succession {
+    /// They are ahead of the core that runs until the present event is dealt with.
     pub epochs: Epochs,
     factory: Box<dyn EpochFactory>,
     signer: ClientSigner,
     life: Life,
-    /// Of the core that runs. [`Self::epochs`] is ahead of it until the present event is dealt
-    /// with.
-    epoch: Epoch,
     /// The number of the last request to be admitted.
     asked: u64,
     steps: Vec<Step>,
@@ -45,20 +43,13 @@ impl Succession {
         factory: Box<dyn EpochFactory>,
         signer: ClientSigner,
     ) -> Self {
-        let epoch = epochs.membership().epoch;
-        Self { epochs, factory, signer, life, epoch, asked: 0, steps: Vec::new(), next: None }
-    }
-
-    /// The epoch of the core that runs, to which all that it says belongs.
-    pub const fn epoch(&self) -> Epoch {
-        self.epoch
+        Self { epochs, factory, signer, life, asked: 0, steps: Vec::new(), next: None }
     }
 
     /// A request under this replica's key to count by the device that it has now.
-    fn admission(&mut self, now: Millis) -> Arc<Envelope> {
+    fn admission(&mut self, epoch: Epoch, now: Millis) -> Arc<Envelope> {
         self.asked = now.0.max(self.asked + 1);
-        let (epoch, life) = (self.epoch(), self.life);
-        let operation = Admission { epoch, life }.to_bytes();
+        let operation = Admission { epoch, life: self.life }.to_bytes();
         let request = Request { number: self.asked, operation };
         let client = self.signer.client_id();
         let requests = vec![request];
@@ -76,11 +67,11 @@ impl Unit {
         network: &mut Network,
     ) -> Result<(), Fatal> {
         match Message::from_bytes(bytes) {
-            Err(_) => self.rejects.add(Reject::Malformed),
+            Err(_) => self.speaker.rejects.add(Reject::Malformed),
             Ok(Message::Admit(envelope)) => return self.on_admit(peer, envelope, network),
             Ok(message) => {
                 let Succession { epochs, steps, .. } = &mut self.succession;
-                epochs.on_message(peer, message, &*self.verifier, steps);
+                epochs.on_message(peer, message, &*self.speaker.verifier, steps);
                 self.carry_out_succession(network);
             }
         }
@@ -103,8 +94,8 @@ impl Unit {
         network: &mut Network,
     ) -> Result<(), Fatal> {
         let member = self.succession.epochs.membership().member(&envelope.client);
-        if member != Some(peer) || !self.verifier.envelope(&envelope) {
-            self.rejects.add(Reject::BadRequest);
+        if member != Some(peer) || !self.speaker.verifier.envelope(&envelope) {
+            self.speaker.rejects.add(Reject::BadRequest);
             return Ok(());
         }
         match self.answer_settled(envelope, network) {
@@ -129,17 +120,17 @@ impl Unit {
             return;
         }
         let Succession { epochs, steps, .. } = &mut self.succession;
-        epochs.on_ended(handover, |digest| self.authenticator.sign(digest), steps);
+        epochs.on_ended(handover, |digest| self.speaker.authenticator.sign(digest), steps);
         self.carry_out_succession(network);
     }
 
     /// Time has passed.
     pub fn on_succession_round(&mut self, now: Millis, network: &mut Network) -> Result<(), Fatal> {
         let Succession { epochs, steps, .. } = &mut self.succession;
-        epochs.on_round(Millis(self.now_ms), steps);
+        epochs.on_round(Millis(self.speaker.now_ms), steps);
         if steps.contains(&Step::AskAdmission) {
-            let message = Message::Admit(self.succession.admission(now));
-            self.tell(self.others, &message, network);
+            let message = Message::Admit(self.succession.admission(self.speaker.epoch, now));
+            self.tell(self.speaker.others, &message, network);
         }
         self.carry_out_succession(network);
         self.begin_epoch(network)
@@ -176,8 +167,7 @@ impl Unit {
         let Some((membership, sources)) = self.succession.next.take() else { return Ok(()) };
         let mine = self.ended.take();
         // Only the next epoch begins where this one ended; one behind it begins further on.
-        let follows = self.succession.epoch.next() == membership.epoch;
-        self.succession.epoch = membership.epoch;
+        let follows = self.speaker.epoch.next() == membership.epoch;
         if let Some(mine) = mine.filter(|mine| follows && *mine != membership.base) {
             network.counters.diverged += 1;
             warn!(slot = %mine.slot, "this replica's state differs from the group's");
@@ -185,19 +175,18 @@ impl Unit {
         let fetch = (mine != Some(membership.base)).then_some(sources);
         info!(epoch = %membership.epoch, slot = %membership.base.slot, "the epoch begins");
         network.counters.epochs += 1;
-        self.authenticator.begin_epoch(&membership).map_err(Fatal::Counter)?;
+        self.speaker.authenticator.begin_epoch(&membership).map_err(Fatal::Counter)?;
         self.executor.begin_epoch(membership.clone());
         self.check_service()?;
         if let Some(keeper) = &mut self.keeper {
             let proof = self.succession.epochs.proof().cloned();
             keeper.begin_epoch(membership.clone(), proof, fetch.is_some())?;
         }
-        self.verifier = self.succession.factory.verifier(&membership);
-        self.timers.clear();
-        self.inward.clear();
         self.transfer.give_up();
-        self.core = self.start_core(&membership, fetch);
-        self.resuming.begin(self.succession.epochs.is_admitted(), self.now_ms);
+        let verifier = self.succession.factory.verifier(&membership);
+        let core = self.start_core(&membership, fetch);
+        self.speaker.begin_epoch(membership.epoch, verifier, core);
+        self.resuming.begin(self.succession.epochs.is_admitted(), self.speaker.now_ms);
         if self.is_resuming() { Ok(()) } else { self.begin(network) }
     }
 
@@ -207,16 +196,16 @@ impl Unit {
         membership: &Arc<Membership>,
         fetch: Option<ReplicaSet>,
     ) -> Box<dyn ReplicaCore> {
-        self.effects.clear();
+        self.speaker.effects.clear();
         if self.succession.epochs.is_admitted() {
             let memory = match self.keeper {
                 Some(_) => Memory::Durable { executed: membership.base, records: Vec::new() },
                 None => Memory::Volatile,
             };
-            self.succession.factory.core(membership, fetch, memory, &mut self.effects)
+            self.succession.factory.core(membership, fetch, memory, &mut self.speaker.effects)
         } else {
             warn!(epoch = %membership.epoch, "not admitted; asking the group to admit this device");
-            Box::new(Outsider { rules: self.core.rules() })
+            Box::new(Outsider { rules: self.speaker.core.rules() })
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::inbound::Inbound;
 use crate::network::{Network, Sender};
 use crate::peers::Peers;
 use crate::readiness::Settling;
+use crate::speaker::{Speaker, SpeakerParts};
 use crate::spooling::Spooling;
 use crate::status::{CatchUp, CostReport, Fill, PillarReport, StatusReport, allocations, usage};
 use crate::unit::{Unit, UnitParts};
@@ -96,21 +97,25 @@ impl Replica {
         let start = |spool| Spooling::start(spool, &mut begun.executor, &mut transfer);
         let spooling = spool.map(start);
         let verifier = epochs.verifier(begun.following.membership());
-        let unit = Unit::new(UnitParts {
+        let speaker = Speaker::new(SpeakerParts {
             core: begun.core,
-            executor: begun.executor,
-            transfer,
-            spooling,
             verifier,
-            succession: Succession::new(begun.following, life, epochs, config.signer),
             authenticator: Authenticator::new(config.keys, counters),
-            keeper: begun.keeper,
-            cache: begun.cache,
             timeouts: config.timeouts,
             me,
             others,
-            resumes: begun.resumes,
+            epoch: begun.following.membership().epoch,
             effects: begun.effects,
+        });
+        let unit = Unit::new(UnitParts {
+            speaker,
+            executor: begun.executor,
+            transfer,
+            spooling,
+            succession: Succession::new(begun.following, life, epochs, config.signer),
+            keeper: begun.keeper,
+            cache: begun.cache,
+            resumes: begun.resumes,
         });
         Ok(Self {
             network,
@@ -226,7 +231,7 @@ impl Replica {
         self.settling.on_round(now_ms, self.network.peers.connected().count() >= f);
         self.unit.meter.begin(self.clock.now());
         self.admission.deliver(now_ms, &mut self.unit, &mut self.network)?;
-        while let Some(timer) = self.unit.timers.pop(now_ms) {
+        while let Some(timer) = self.unit.speaker.timers.pop(now_ms) {
             happened = true;
             self.unit.step(CoreEvent::Timeout(timer), &mut self.network)?;
         }
@@ -253,9 +258,9 @@ impl Replica {
     fn misbehave(&mut self, now_ms: u64) {
         let Some(switch) = &self.faults else { return };
         let fault = switch.get();
-        if fault != self.unit.fault {
+        if fault != self.unit.speaker.fault {
             warn!(%fault, "misbehaving on command");
-            self.unit.fault = fault;
+            self.unit.speaker.fault = fault;
         }
         self.network.set_fault(fault, now_ms);
         self.network.send_late(now_ms);
@@ -264,7 +269,7 @@ impl Replica {
     fn timeout(&mut self) -> Duration {
         let now_ms = self.clock.elapsed_ms();
         let deadlines =
-            [self.unit.timers.next_ms(), self.network.next_ms(), self.network.late_ms()];
+            [self.unit.speaker.timers.next_ms(), self.network.next_ms(), self.network.late_ms()];
         let next_ms = deadlines.into_iter().flatten().min().unwrap_or(u64::MAX);
         let mut wait_ms = next_ms.saturating_sub(now_ms).min(IDLE_MS);
         if let Some(at) = self.unit.transfer.wake_at() {
@@ -314,11 +319,11 @@ impl Replica {
         let now = self.clock.now();
         self.unit.step(CoreEvent::Input(Input::Round { now }), &mut self.network)?;
         self.unit.on_round(now, &mut self.network)?;
-        let status = self.unit.core.status();
+        let status = self.unit.speaker.core.status();
         let look = self.look(&status, now_ms);
         self.approach.look(look);
         // The client takes it modulo the group's size.
-        let (primary, core) = (View(u64::from(status.primary.0)), &self.unit.core);
+        let (primary, core) = (View(u64::from(status.primary.0)), &self.unit.speaker.core);
         let is_split = core.rules().pillars;
         let hint = |client: &ClientId| if is_split { core.hint(client) } else { primary };
         self.network.send_replies(hint, now_ms);
@@ -355,7 +360,9 @@ impl Replica {
             "joining" => "joining",
             _ if core.primary == self.me => "primary",
             // With several pillars that primary is one of several.
-            _ if self.unit.core.statuses().iter().any(|it| it.primary == self.me) => "primary",
+            _ if self.unit.speaker.core.statuses().iter().any(|it| it.primary == self.me) => {
+                "primary"
+            }
             _ => "backup",
         }
     }
@@ -363,7 +370,7 @@ impl Replica {
     /// What this replica says of itself.
     #[must_use]
     pub fn status(&self) -> StatusReport {
-        let core = self.unit.core.status();
+        let core = self.unit.speaker.core.status();
         let executed = self.unit.executor.executed();
         let look = self.look(&core, self.clock.elapsed_ms());
         let membership = self.unit.succession.epochs.membership();
@@ -378,7 +385,7 @@ impl Replica {
             peer_queues: self.peer_queues(),
             unread: self.network.has_unread() || !self.inbound.is_empty(),
             settling_ms: self.settling.left_ms(self.clock.elapsed_ms()),
-            timers: self.unit.timers.len(),
+            timers: self.unit.speaker.timers.len(),
             traffic: self.network.traffic,
             messages: self.network.messages.by_kind(),
             rounds: meter.rounds,
@@ -394,7 +401,8 @@ impl Replica {
             epoch: membership.epoch.0,
             incarnation: self.life.incarnation.0,
             counter_process: self.counter_process,
-            fault: (self.unit.fault != Fault::None).then(|| self.unit.fault.to_string()),
+            fault: (self.unit.speaker.fault != Fault::None)
+                .then(|| self.unit.speaker.fault.to_string()),
             view: core.view.0,
             primary: core.primary.0,
             role: self.role(&core),
@@ -415,7 +423,7 @@ impl Replica {
             view_change_reason: core.reason,
             durability: self.unit.disk(),
             diverged_sections: self.unit.divergence.sections(),
-            rejects: self.unit.rejects.by_name(),
+            rejects: self.unit.speaker.rejects.by_name(),
             counters: self.network.counters.clone(),
             costs: CostReport::now(),
             calls: calls().into(),
@@ -437,7 +445,7 @@ impl Replica {
             stable: it.stable.0,
             waiting: it.waiting,
         };
-        self.unit.core.statuses().into_iter().map(report).collect()
+        self.unit.speaker.core.statuses().into_iter().map(report).collect()
     }
 
     /// How full everything is that has a bound.

@@ -10,7 +10,8 @@
 //! | [`config`] | what a replica is started with |
 //! | [`host`] | the rounds |
 //! | `network` | sockets: who is connected, and what is queued for them |
-//! | `unit` | the core, and what becomes of its effects |
+//! | `speaker` | the core among its peers: messages, timers, keys |
+//! | `unit` | what becomes of the core's outputs |
 //! | `keeper`, `durable` | what is kept across a crash, and what waits for the disk |
 //! | `cache` | states for the next life, for which nothing waits |
 //! | `inbound` | what peers sent, and how much of it is looked at in a round |
@@ -56,6 +57,7 @@ mod peers;
 mod queries;
 pub mod readiness;
 mod resuming;
+mod speaker;
 mod speculation;
 mod spooling;
 pub mod status;

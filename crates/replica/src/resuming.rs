@@ -133,11 +133,12 @@ impl Unit {
     pub fn ask_before_resuming(&mut self, network: &mut Network) -> Result<(), Fatal> {
         let Some(since) = self.resuming.since else { return Ok(()) };
         // A device that keeps its own memory cannot be put back with a folder.
-        let keeps_itself = self.authenticator.memories().is_empty();
+        let keeps_itself = self.speaker.authenticator.memories().is_empty();
         let wanted = self.succession.epochs.membership().f + 1;
-        let enough = self.resuming.answered.len() >= wanted.min(self.others.len());
-        let first_late = self.resuming.first_ms.is_some_and(|at| self.now_ms >= at + ASK_FOR_MS);
-        let is_late = first_late || self.now_ms >= since + ASK_NOBODY_FOR_MS;
+        let enough = self.resuming.answered.len() >= wanted.min(self.speaker.others.len());
+        let first_late =
+            self.resuming.first_ms.is_some_and(|at| self.speaker.now_ms >= at + ASK_FOR_MS);
+        let is_late = first_late || self.speaker.now_ms >= since + ASK_NOBODY_FOR_MS;
         if keeps_itself || enough || is_late {
             let others = self.resuming.answered.len();
             if is_late && !enough {
@@ -148,10 +149,12 @@ impl Unit {
             self.resuming.since = None;
             return self.begin_process(network);
         }
-        if self.resuming.asked_ms.is_none_or(|asked| self.now_ms >= asked + ASK_EVERY_MS) {
-            self.resuming.asked_ms = Some(self.now_ms);
-            let ask = Message::Ask { epoch: self.succession.epoch() };
-            for peer in self.others.iter().filter(|peer| !self.resuming.answered.contains(*peer)) {
+        if self.resuming.asked_ms.is_none_or(|asked| self.speaker.now_ms >= asked + ASK_EVERY_MS) {
+            self.resuming.asked_ms = Some(self.speaker.now_ms);
+            let ask = Message::Ask { epoch: self.speaker.epoch };
+            for peer in
+                self.speaker.others.iter().filter(|peer| !self.resuming.answered.contains(*peer))
+            {
                 tell(peer, &ask, network);
             }
         }
@@ -166,29 +169,31 @@ impl Unit {
         network: &mut Network,
     ) -> Result<(), Fatal> {
         match Message::from_bytes(bytes) {
-            Err(Malformed) => self.rejects.add(Reject::Malformed),
+            Err(Malformed) => self.speaker.rejects.add(Reject::Malformed),
             Ok(Message::Ask { epoch }) => {
-                let is_mine = epoch == self.succession.epoch();
+                let is_mine = epoch == self.speaker.epoch;
                 let of_peer = (peer, Instance::FIRST)..=(peer, Instance(u8::MAX));
                 let lasts = self.resuming.seen.range(of_peer).filter(|_| is_mine);
                 let lasts = lasts.map(|(_, last)| *last).collect();
                 tell(peer, &Message::Seen { epoch, lasts }, network);
             }
-            Ok(Message::Seen { epoch, .. }) if epoch != self.succession.epoch() => {}
+            Ok(Message::Seen { epoch, .. }) if epoch != self.speaker.epoch => {}
             Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts),
         }
         Ok(())
     }
 
     fn on_seen(&mut self, peer: ReplicaId, lasts: &[(Digest, Ui)]) -> Result<(), Fatal> {
-        let memories = self.authenticator.memories();
+        let memories = self.speaker.authenticator.memories();
         if memories.is_empty() || !self.succession.epochs.is_admitted() {
             return Ok(());
         }
         for (digest, ui) in lasts {
             let mine = memories.iter().find(|(instance, _)| *instance == ui.instance);
-            let Some((_, memory)) = mine.filter(|_| self.verifier.usig(self.me, digest, ui)) else {
-                self.rejects.add(Reject::BadAuth);
+            let Some((_, memory)) =
+                mine.filter(|_| self.speaker.verifier.usig(self.speaker.me, digest, ui))
+            else {
+                self.speaker.rejects.add(Reject::BadAuth);
                 return Ok(());
             };
             if is_beyond(memory, digest, ui.position) {
@@ -196,7 +201,7 @@ impl Unit {
             }
         }
         self.resuming.answered.insert(peer);
-        self.resuming.first_ms.get_or_insert(self.now_ms);
+        self.resuming.first_ms.get_or_insert(self.speaker.now_ms);
         Ok(())
     }
 }

@@ -53,7 +53,7 @@ impl Unit {
 
     /// How this replica tells results that it has just come by.
     pub fn telling(&self, network: &Network) -> Telling {
-        let (me, n) = (self.me, self.executor.members());
+        let (me, n) = (self.speaker.me, self.executor.members());
         Telling { me, n, whole_bytes: network.limits().whole_result_bytes }
     }
 
@@ -79,7 +79,7 @@ impl Unit {
 
     /// Somebody waits until this slot is final.
     fn want(&mut self, slot: Slot) {
-        self.inward.push_back(CoreEvent::Input(Input::Wanted { slot }));
+        self.speaker.inward.push_back(CoreEvent::Input(Input::Wanted { slot }));
     }
 
     /// Says on what results rest: if `telling` says so, some of them by their digests.

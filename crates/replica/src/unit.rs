@@ -1,71 +1,52 @@
-//! The core, and what becomes of its effects.
+//! What becomes of the core's outputs: execution, transfer of state, epochs.
 
 use crate::admission::answer;
 use crate::cache::Cache;
-use crate::counters::Rejects;
 use crate::divergence::Divergence;
 use crate::epochs::{EPOCHS, Succession};
 use crate::error::Fatal;
-use crate::fault::{Fault, other_state, some_of};
+use crate::fault::{Fault, other_state};
 use crate::inbound::Heard;
 use crate::keeper::Keeper;
 use crate::meter::Meter;
-use crate::network::{Kind, Network};
+use crate::network::Network;
 use crate::resuming::{RESUMING, Resuming};
+use crate::speaker::{Opened, PROTOCOL, Speaker};
 use crate::spooling::Spooling;
-use crate::timers::Timers;
 use bytes::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Verifier};
-use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
+use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
 use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
 use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
+use pentarchy_core::protocol::Reject;
 use pentarchy_core::request::Envelope;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{self, Step, Transfer};
-use pentarchy_core::wire::{Reader, Wire};
-use pentarchy_crypto::authenticator::Authenticator;
+use pentarchy_core::wire::Wire;
 use pentarchy_storage::kept::Then;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
-/// First byte of a peer's message: bytes for [`ReplicaCore::open`] follow.
-const PROTOCOL: u8 = 0;
 /// First byte of a peer's message: a [`transfer::Message`] follows.
 const TRANSFER: u8 = 1;
 
-/// What a protocol message is.
-enum Opened {
-    /// For the core.
-    Message(Incoming),
-    /// Nothing would follow from it, so it was not checked.
-    Moot,
-    /// For the core of another epoch.
-    OtherEpoch,
-}
-
-/// The deterministic part of a replica with its keys and its timers.
+/// The deterministic part of a replica, with what speaks for it.
 pub struct Unit {
-    pub core: Box<dyn ReplicaCore>,
+    pub speaker: Speaker,
     pub executor: Executor,
     pub transfer: Transfer,
     /// Where states are that are not in memory, until they are in files.
     pub spooling: Option<Spooling>,
-    pub timers: Timers,
-    pub rejects: Rejects,
     pub meter: Meter,
-    pub verifier: Arc<dyn Verifier>,
     pub succession: Succession,
     /// Where this epoch ended for the executor, until the next one begins.
     pub ended: Option<Base>,
-    pub authenticator: Authenticator,
     /// What it keeps across a crash, if anything.
     pub keeper: Option<Keeper>,
     pub divergence: Divergence,
@@ -73,80 +54,44 @@ pub struct Unit {
     pub resuming: Resuming,
     /// What it keeps for its next life, if that is all.
     pub cache: Option<Cache>,
-    timeouts: Timeouts,
-    pub me: ReplicaId,
-    pub others: ReplicaSet,
-    /// What the core sent to itself and what it is answered, in order. Delivered before anything
-    /// from outside.
-    pub inward: VecDeque<CoreEvent>,
-    /// Events that were taken out there.
-    pub taken: u64,
-    pub effects: Vec<CoreEffect>,
     steps: Vec<Step>,
     /// Questions about state that each peer asked in this round.
     asked: BTreeMap<ReplicaId, usize>,
-    /// How this replica misbehaves on command.
-    pub fault: Fault,
     /// Queries are answered once this slot is executed.
     pub answers_from: Slot,
-    /// Certified statements since it equivocates.
-    turn: u64,
-    /// The process's clock at the start of the round.
-    pub now_ms: u64,
 }
 
 /// What a [`Unit`] is made of.
 pub struct UnitParts {
-    pub core: Box<dyn ReplicaCore>,
+    pub speaker: Speaker,
     pub executor: Executor,
     pub transfer: Transfer,
     pub spooling: Option<Spooling>,
-    pub verifier: Arc<dyn Verifier>,
     pub succession: Succession,
-    pub authenticator: Authenticator,
     pub keeper: Option<Keeper>,
     pub cache: Option<Cache>,
-    pub timeouts: Timeouts,
-    pub me: ReplicaId,
-    pub others: ReplicaSet,
     /// Whether it goes on from what it had kept.
     pub resumes: bool,
-    /// What the core asked for when it was started.
-    pub effects: Vec<CoreEffect>,
 }
 
 impl Unit {
     /// The first effects wait for [`Self::begin`].
     pub fn new(parts: UnitParts) -> Self {
-        let me = parts.me;
         Self {
-            core: parts.core,
+            speaker: parts.speaker,
             executor: parts.executor,
             transfer: parts.transfer,
             spooling: parts.spooling,
-            timers: Timers::default(),
-            rejects: Rejects::default(),
             meter: Meter::default(),
-            verifier: parts.verifier,
             succession: parts.succession,
             ended: None,
-            authenticator: parts.authenticator,
             keeper: parts.keeper,
             divergence: Divergence::default(),
             resuming: Resuming::new(parts.resumes),
             cache: parts.cache,
-            timeouts: parts.timeouts,
-            me,
-            others: parts.others,
-            inward: VecDeque::new(),
-            taken: 0,
-            effects: parts.effects,
             steps: Vec::new(),
             asked: BTreeMap::new(),
-            fault: Fault::None,
             answers_from: Slot(0),
-            turn: 0,
-            now_ms: 0,
         }
     }
 
@@ -158,7 +103,7 @@ impl Unit {
 
     /// Begins, once it may speak.
     pub fn start(&mut self, network: &mut Network) -> Result<(), Fatal> {
-        self.resuming.begin(self.succession.epochs.is_admitted(), self.now_ms);
+        self.resuming.begin(self.succession.epochs.is_admitted(), self.speaker.now_ms);
         if self.is_resuming() { Ok(()) } else { self.begin_process(network) }
     }
 
@@ -174,7 +119,7 @@ impl Unit {
 
     /// The clock by which timers are armed and the transfer waits, from now on.
     pub const fn set_now(&mut self, now_ms: u64) {
-        self.now_ms = now_ms;
+        self.speaker.now_ms = now_ms;
     }
 
     /// Takes a peer's message.
@@ -185,7 +130,7 @@ impl Unit {
         network: &mut Network,
     ) -> Result<Heard, Fatal> {
         let refused = match bytes.first() {
-            Some(&PROTOCOL) => match self.open(peer, &bytes.slice(1..), network) {
+            Some(&PROTOCOL) => match self.speaker.open(peer, &bytes.slice(1..)) {
                 Ok(Opened::Message(incoming)) => {
                     self.resuming.note(&incoming);
                     network.messages.came(incoming.kind(), bytes.len());
@@ -196,7 +141,8 @@ impl Unit {
                     network.messages.came("moot", bytes.len());
                     return Ok(Heard::Taken);
                 }
-                Ok(Opened::OtherEpoch) => {
+                Ok(Opened::OtherEpoch(epoch)) => {
+                    self.on_other_epoch(peer, epoch, network);
                     network.messages.came("other_epoch", bytes.len());
                     return Ok(Heard::Taken);
                 }
@@ -222,27 +168,7 @@ impl Unit {
             },
             _ => Reject::Malformed,
         };
-        network.messages.came("refused", bytes.len());
-        self.rejects.add(refused);
-        let forged = refused == Reject::BadAuth && author(bytes) == Some(peer);
-        Ok(if forged { Heard::Forged } else { Heard::Taken })
-    }
-
-    /// Opens a protocol message.
-    fn open(
-        &mut self,
-        peer: ReplicaId,
-        bytes: &Bytes,
-        network: &mut Network,
-    ) -> Result<Opened, Reject> {
-        let mut reader = Reader::new(bytes);
-        let epoch = Epoch::decode(&mut reader).map_err(|_| Reject::Malformed)?;
-        if epoch == self.succession.epoch() {
-            let opened = self.core.open_new(&*self.verifier, peer, &bytes.slice(8..))?;
-            return Ok(opened.map_or(Opened::Moot, Opened::Message));
-        }
-        self.on_other_epoch(peer, epoch, network);
-        Ok(Opened::OtherEpoch)
+        Ok(self.speaker.refuse(peer, bytes, refused, network))
     }
 
     /// Delivers one event, and everything that the core then says to itself. Before it has resumed
@@ -260,25 +186,21 @@ impl Unit {
         if self.is_resuming() {
             return Ok(());
         }
-        while let Some(event) = self.inward.pop_front() {
-            self.taken += 1;
+        while let Some(event) = self.speaker.next_inward() {
             self.deliver(event, network)?;
         }
         Ok(())
     }
 
     fn deliver(&mut self, event: CoreEvent, network: &mut Network) -> Result<(), Fatal> {
-        self.core.step(event, &mut self.effects);
-        if cfg!(debug_assertions) {
-            self.core.assert_invariants();
-        }
+        self.speaker.take(event);
         self.carry_out(network)
     }
 
     fn carry_out(&mut self, network: &mut Network) -> Result<(), Fatal> {
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = std::mem::take(&mut self.speaker.effects);
         let result = effects.drain(..).try_for_each(|effect| self.effect(effect, network));
-        self.effects = effects;
+        self.speaker.effects = effects;
         result?;
         Ok(self.keeper.as_mut().map_or(Ok(()), |keeper| keeper.end_of_step())?)
     }
@@ -294,99 +216,9 @@ impl Unit {
 
     /// Carries out what waits for nothing.
     pub fn carry(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
-        match effect {
-            CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, network)?,
-            CoreEffect::Relay { to, wire, kind } => {
-                self.relay(to, kind, &wire, network);
-                self.relay_to_itself(to, &wire);
-            }
-            // Nothing outlives the process; see the crate's documentation.
-            CoreEffect::Persist(_) => {}
-            CoreEffect::Arm { timer, after } => {
-                self.timers.arm(timer, self.now_ms + self.timeouts.millis(after));
-            }
-            CoreEffect::Disarm(timer) => self.timers.disarm(timer),
-            CoreEffect::Output(output) => self.output(output, network)?,
-            CoreEffect::Report(Evidence { author, finding }) => {
-                network.counters.findings += 1;
-                *network.counters.findings_about.entry(author.0).or_default() += 1;
-                warn!(about = %author, ?finding, "finding");
-            }
-        }
-        Ok(())
-    }
-
-    fn receivers(&self, to: To) -> ReplicaSet {
-        match to {
-            To::One(id) => ReplicaSet::from_iter([id]),
-            To::Others => self.others,
-            To::All => {
-                let mut all = self.others;
-                all.insert(self.me);
-                all
-            }
-            To::Set(set) => set,
-        }
-    }
-
-    fn send(&mut self, to: To, outgoing: &Outgoing, network: &mut Network) -> Result<(), Fatal> {
-        let tag = match self.said_before(outgoing) {
-            Some(ui) => AuthTag::Usig(ui),
-            None => {
-                self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?
-            }
-        };
-        let ui = tag.ui().copied();
-        let (wire, incoming) = self.core.seal(outgoing, tag);
-        self.check_own(outgoing.kind, &wire);
-        let receivers = self.receivers(to);
-        if receivers.contains(self.me) {
-            if let (Some(keeper), Some(ui)) = (&mut self.keeper, ui) {
-                keeper.loops(self.taken + self.inward.len() as u64, ui, outgoing.digest);
-            }
-            self.inward.push_back(CoreEvent::Message(incoming));
-        }
-        let is_certified = matches!(outgoing.auth, Auth::Usig(..));
-        let shown = if self.fault == Fault::Equivocate && is_certified {
-            self.turn += 1;
-            some_of(receivers, self.turn)
-        } else {
-            receivers
-        };
-        self.relay(To::Set(shown), outgoing.kind, &wire, network);
-        Ok(())
-    }
-
-    /// Others check what this replica shows in a view change. If it would not pass, no view would
-    /// begin, and nobody could say why: debug builds look at once.
-    fn check_own(&self, kind: Kind, wire: &Bytes) {
-        let shows = matches!(kind, "view_change" | "new_view") && self.fault == Fault::None;
-        if cfg!(debug_assertions) && shows {
-            let opened = self.core.open(&*self.verifier, self.me, wire);
-            assert!(opened.is_ok(), "this replica's {kind} is refused: {:?}", opened.err());
-        }
-    }
-
-    /// Queues bytes for the other replicas among the receivers.
-    fn relay(&self, to: To, kind: Kind, wire: &Bytes, network: &mut Network) {
-        let mut receivers = self.receivers(to);
-        receivers.remove(self.me);
-        for peer in receivers.iter() {
-            network.send_peer(peer, kind, |to| {
-                to.u8(PROTOCOL);
-                self.succession.epoch().encode(to);
-                to.array(wire);
-            });
-        }
-    }
-
-    /// What this replica had said before a crash comes back to it as what it says now does.
-    fn relay_to_itself(&mut self, to: To, wire: &Bytes) {
-        if self.receivers(to).contains(self.me) {
-            match self.core.open(&*self.verifier, self.me, wire) {
-                Ok(incoming) => self.inward.push_back(CoreEvent::Message(incoming)),
-                Err(why) => self.rejects.add(why),
-            }
+        match self.speaker.carry(effect, self.keeper.as_mut(), network)? {
+            Some(output) => self.output(output, network),
+            None => Ok(()),
         }
     }
 
@@ -395,7 +227,7 @@ impl Unit {
             Output::Admit { envelope } => {
                 let settled = self.settled(&envelope).map(|reply| reply.number).collect();
                 let request = request(envelope, settled, true);
-                self.inward.extend(request.map(CoreEvent::Input));
+                self.speaker.inward.extend(request.map(CoreEvent::Input));
             }
             Output::Full { envelope } => self.refuse(&envelope, network),
             // Nothing is executed behind the end of an epoch, whatever its core still orders.
@@ -437,7 +269,7 @@ impl Unit {
             Output::Checkpoint { slot } => {
                 let mut state = self.executor.checkpoint();
                 self.check_service()?;
-                if self.fault == Fault::Equivocate {
+                if self.speaker.fault == Fault::Equivocate {
                     state = other_state(state);
                 }
                 self.when_saved(Then::Checkpointed { slot, state }, network)?;
@@ -466,8 +298,8 @@ impl Unit {
     pub fn refuse(&self, envelope: &Envelope, network: &mut Network) {
         network.counters.client_busy += 1;
         let busy = ToClient::Busy { number: envelope.range().0 };
-        answer(&envelope.client, &busy, self.now_ms, network);
-        network.pause_client(&envelope.client, self.now_ms);
+        answer(&envelope.client, &busy, self.speaker.now_ms, network);
+        network.pause_client(&envelope.client, self.speaker.now_ms);
     }
 
     /// Whether nothing in the envelope is left to be ordered.
@@ -519,7 +351,7 @@ impl Unit {
         self.cool_cached();
         self.on_succession_round(now, network)?;
         self.asked.clear();
-        self.transfer.on_round(Millis(self.now_ms), &mut self.steps);
+        self.transfer.on_round(Millis(self.speaker.now_ms), &mut self.steps);
         self.carry_out_transfer(network)?;
         self.drain(network)?;
         self.begin_epoch(network)
@@ -567,12 +399,4 @@ impl Unit {
 pub fn request(envelope: Arc<Envelope>, settled: Vec<u64>, passed_on: bool) -> Option<Input> {
     let is_new = settled.len() < envelope.requests.len();
     is_new.then_some(Input::Request { envelope, settled, passed_on })
-}
-
-/// Who is said to be the author of a protocol message, behind its first byte and its epoch.
-fn author(bytes: &Bytes) -> Option<ReplicaId> {
-    let mut reader = Reader::new(bytes);
-    reader.u8().ok()?;
-    Epoch::decode(&mut reader).ok()?;
-    ReplicaId::decode(&mut reader).ok()
 }

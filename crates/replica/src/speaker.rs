@@ -1,0 +1,276 @@
+//! What speaks with the same core at other replicas: the core with its timers, and with the keys
+//! under which it says what it says. What its outputs lead to is its host's business.
+
+use crate::counters::Rejects;
+use crate::error::Fatal;
+use crate::fault::{Fault, some_of};
+use crate::inbound::Heard;
+use crate::keeper::Keeper;
+use crate::network::{Kind, Network};
+use crate::timers::Timers;
+use bytes::Bytes;
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::counter::Ui;
+use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
+use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
+use pentarchy_core::wire::{Reader, Wire};
+use pentarchy_crypto::authenticator::Authenticator;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tracing::warn;
+
+/// First byte of a peer's message: bytes for [`ReplicaCore::open`] follow.
+pub const PROTOCOL: u8 = 0;
+
+/// What a protocol message is.
+pub enum Opened {
+    /// For the core.
+    Message(Incoming),
+    /// Nothing would follow from it, so it was not checked.
+    Moot,
+    /// For the core of this other epoch.
+    OtherEpoch(Epoch),
+}
+
+/// A core among its peers.
+pub struct Speaker {
+    pub core: Box<dyn ReplicaCore>,
+    pub timers: Timers,
+    pub rejects: Rejects,
+    pub verifier: Arc<dyn Verifier>,
+    pub authenticator: Authenticator,
+    timeouts: Timeouts,
+    pub me: ReplicaId,
+    pub others: ReplicaSet,
+    /// Of the core, to which all that it says belongs.
+    pub epoch: Epoch,
+    /// What the core sent to itself and what it is answered, in order. Delivered before anything
+    /// from outside.
+    pub inward: VecDeque<CoreEvent>,
+    /// Events that were taken out there.
+    pub taken: u64,
+    pub effects: Vec<CoreEffect>,
+    /// How this replica misbehaves on command.
+    pub fault: Fault,
+    /// Certified statements since it equivocates.
+    turn: u64,
+    /// The process's clock at the start of the round.
+    pub now_ms: u64,
+}
+
+/// What a [`Speaker`] is made of.
+pub struct SpeakerParts {
+    pub core: Box<dyn ReplicaCore>,
+    pub verifier: Arc<dyn Verifier>,
+    pub authenticator: Authenticator,
+    pub timeouts: Timeouts,
+    pub me: ReplicaId,
+    pub others: ReplicaSet,
+    pub epoch: Epoch,
+    /// What the core asked for when it was started.
+    pub effects: Vec<CoreEffect>,
+}
+
+impl Speaker {
+    pub fn new(parts: SpeakerParts) -> Self {
+        let SpeakerParts { core, verifier, authenticator, timeouts, me, others, epoch, effects } =
+            parts;
+        Self {
+            core,
+            timers: Timers::default(),
+            rejects: Rejects::default(),
+            verifier,
+            authenticator,
+            timeouts,
+            me,
+            others,
+            epoch,
+            inward: VecDeque::new(),
+            taken: 0,
+            effects,
+            fault: Fault::None,
+            turn: 0,
+            now_ms: 0,
+        }
+    }
+
+    /// Goes over to the core of another epoch. Nothing of the one before is left.
+    pub fn begin_epoch(
+        &mut self,
+        epoch: Epoch,
+        verifier: Arc<dyn Verifier>,
+        core: Box<dyn ReplicaCore>,
+    ) {
+        (self.epoch, self.verifier, self.core) = (epoch, verifier, core);
+        self.timers.clear();
+        self.inward.clear();
+    }
+
+    /// Opens a protocol message, behind its first byte.
+    pub fn open(&self, peer: ReplicaId, bytes: &Bytes) -> Result<Opened, Reject> {
+        let mut reader = Reader::new(bytes);
+        let epoch = Epoch::decode(&mut reader).map_err(|_| Reject::Malformed)?;
+        if epoch != self.epoch {
+            return Ok(Opened::OtherEpoch(epoch));
+        }
+        let opened = self.core.open_new(&*self.verifier, peer, &bytes.slice(8..))?;
+        Ok(opened.map_or(Opened::Moot, Opened::Message))
+    }
+
+    /// A whole message of a peer is refused.
+    pub fn refuse(
+        &mut self,
+        peer: ReplicaId,
+        bytes: &Bytes,
+        why: Reject,
+        network: &mut Network,
+    ) -> Heard {
+        network.messages.came("refused", bytes.len());
+        self.rejects.add(why);
+        let forged = why == Reject::BadAuth && author(bytes) == Some(peer);
+        if forged { Heard::Forged } else { Heard::Taken }
+    }
+
+    /// Has the core take a step; its effects wait in [`Self::effects`].
+    pub fn take(&mut self, event: CoreEvent) {
+        self.core.step(event, &mut self.effects);
+        if cfg!(debug_assertions) {
+            self.core.assert_invariants();
+        }
+    }
+
+    /// What the core is to take before anything from outside.
+    pub fn next_inward(&mut self) -> Option<CoreEvent> {
+        let event = self.inward.pop_front();
+        self.taken += u64::from(event.is_some());
+        event
+    }
+
+    /// Carries out an effect that waits for nothing; an output is given back.
+    pub fn carry(
+        &mut self,
+        effect: CoreEffect,
+        keeper: Option<&mut Keeper>,
+        network: &mut Network,
+    ) -> Result<Option<Output>, Fatal> {
+        match effect {
+            CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, keeper, network)?,
+            CoreEffect::Relay { to, wire, kind } => {
+                self.relay(to, kind, &wire, network);
+                self.relay_to_itself(to, &wire);
+            }
+            // Nothing outlives the process; see the crate's documentation.
+            CoreEffect::Persist(_) => {}
+            CoreEffect::Arm { timer, after } => {
+                self.timers.arm(timer, self.now_ms + self.timeouts.millis(after));
+            }
+            CoreEffect::Disarm(timer) => self.timers.disarm(timer),
+            CoreEffect::Output(output) => return Ok(Some(output)),
+            CoreEffect::Report(Evidence { author, finding }) => {
+                network.counters.findings += 1;
+                *network.counters.findings_about.entry(author.0).or_default() += 1;
+                warn!(about = %author, ?finding, "finding");
+            }
+        }
+        Ok(None)
+    }
+
+    fn receivers(&self, to: To) -> ReplicaSet {
+        match to {
+            To::One(id) => ReplicaSet::from_iter([id]),
+            To::Others => self.others,
+            To::All => {
+                let mut all = self.others;
+                all.insert(self.me);
+                all
+            }
+            To::Set(set) => set,
+        }
+    }
+
+    fn send(
+        &mut self,
+        to: To,
+        outgoing: &Outgoing,
+        keeper: Option<&mut Keeper>,
+        network: &mut Network,
+    ) -> Result<(), Fatal> {
+        let said_before = keeper.as_deref().and_then(|keeper| certificate(keeper, outgoing));
+        let tag = match said_before {
+            Some(ui) => AuthTag::Usig(ui),
+            None => {
+                self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?
+            }
+        };
+        let ui = tag.ui().copied();
+        let (wire, incoming) = self.core.seal(outgoing, tag);
+        self.check_own(outgoing.kind, &wire);
+        let receivers = self.receivers(to);
+        if receivers.contains(self.me) {
+            if let (Some(keeper), Some(ui)) = (keeper, ui) {
+                keeper.loops(self.taken + self.inward.len() as u64, ui, outgoing.digest);
+            }
+            self.inward.push_back(CoreEvent::Message(incoming));
+        }
+        let is_certified = matches!(outgoing.auth, Auth::Usig(..));
+        let shown = if self.fault == Fault::Equivocate && is_certified {
+            self.turn += 1;
+            some_of(receivers, self.turn)
+        } else {
+            receivers
+        };
+        self.relay(To::Set(shown), outgoing.kind, &wire, network);
+        Ok(())
+    }
+
+    /// Others check what this replica shows in a view change. If it would not pass, no view would
+    /// begin, and nobody could say why: debug builds look at once.
+    fn check_own(&self, kind: Kind, wire: &Bytes) {
+        let shows = matches!(kind, "view_change" | "new_view") && self.fault == Fault::None;
+        if cfg!(debug_assertions) && shows {
+            let opened = self.core.open(&*self.verifier, self.me, wire);
+            assert!(opened.is_ok(), "this replica's {kind} is refused: {:?}", opened.err());
+        }
+    }
+
+    /// Queues bytes for the other replicas among the receivers.
+    fn relay(&self, to: To, kind: Kind, wire: &Bytes, network: &mut Network) {
+        let mut receivers = self.receivers(to);
+        receivers.remove(self.me);
+        for peer in receivers.iter() {
+            network.send_peer(peer, kind, |to| {
+                to.u8(PROTOCOL);
+                self.epoch.encode(to);
+                to.array(wire);
+            });
+        }
+    }
+
+    /// What this replica had said before a crash comes back to it as what it says now does.
+    fn relay_to_itself(&mut self, to: To, wire: &Bytes) {
+        if self.receivers(to).contains(self.me) {
+            match self.core.open(&*self.verifier, self.me, wire) {
+                Ok(incoming) => self.inward.push_back(CoreEvent::Message(incoming)),
+                Err(why) => self.rejects.add(why),
+            }
+        }
+    }
+}
+
+/// Of a statement from before a crash that is made again.
+fn certificate(keeper: &Keeper, outgoing: &Outgoing) -> Option<Ui> {
+    match outgoing.auth {
+        Auth::Usig(instance, at) => keeper.certified(instance, at, &outgoing.digest),
+        _ => None,
+    }
+}
+
+/// Who is said to be the author of a protocol message, behind its first byte and its epoch.
+fn author(bytes: &Bytes) -> Option<ReplicaId> {
+    let mut reader = Reader::new(bytes);
+    reader.u8().ok()?;
+    Epoch::decode(&mut reader).ok()?;
+    ReplicaId::decode(&mut reader).ok()
+}
