@@ -125,7 +125,7 @@ impl Links {
         let mut connection = Connection::dial(link.address, &self.identity, &link.key, LIMITS)?;
         poller.register(connection.stream(), Token(self.first_token + index))?;
         // The queue is empty, so it takes this.
-        let _ = connection.queue_with(|to| Hello(self.me).encode(to));
+        let _ = connection.queue_with(|to| Hello::Node(self.me).encode(to));
         let give_up_at = now_ms + OPEN_MS;
         link.state = State::Opening { connection: Box::new(connection), give_up_at };
         Ok(())

@@ -1,32 +1,48 @@
-//! The first message inside every channel: the initiator says who it is. A replica answers a client
+//! The first message inside every channel: the initiator says who it is, and a replica's pillar also
+//! which one it is: it speaks with the same pillar over there. A replica answers a client
 //! by an empty message, the *welcome*: what is executed from then on is answered over this channel.
 //! A client that sent requests before could miss answers, because others may have executed them
 //! before this replica knew where the client is.
 
 use pentarchy_core::ids::{ClientId, Node, ReplicaId};
+use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// Who dialled. The receiver checks that the channel's static key belongs to that node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hello(pub Node);
+pub enum Hello {
+    /// A replica or a client.
+    Node(Node),
+    /// A pillar of a replica, by its number.
+    Pillar(ReplicaId, u8),
+}
 
 impl Wire for Hello {
     fn encode(&self, to: &mut Writer) {
-        match &self.0 {
-            Node::Replica(id) => {
+        match self {
+            Self::Node(Node::Replica(id)) => {
                 to.u8(0);
                 id.encode(to);
             }
-            Node::Client(id) => {
+            Self::Node(Node::Client(id)) => {
                 to.u8(1);
                 id.encode(to);
+            }
+            Self::Pillar(id, pillar) => {
+                to.u8(2);
+                id.encode(to);
+                to.u8(*pillar);
             }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         match from.u8()? {
-            0 => ReplicaId::decode(from).map(|id| Self(Node::Replica(id))),
-            1 => ClientId::decode(from).map(|id| Self(Node::Client(id))),
+            0 => ReplicaId::decode(from).map(|id| Self::Node(Node::Replica(id))),
+            1 => ClientId::decode(from).map(|id| Self::Node(Node::Client(id))),
+            2 => {
+                let (id, pillar) = (ReplicaId::decode(from)?, from.u8()?);
+                if pillar < PILLARS_MAX { Ok(Self::Pillar(id, pillar)) } else { Err(Malformed) }
+            }
             _ => Err(Malformed),
         }
     }
@@ -38,10 +54,25 @@ mod tests {
 
     #[test]
     fn round_trips() {
-        for node in [Node::Replica(ReplicaId(3)), Node::Client(ClientId([9; 32]))] {
-            let bytes = Hello(node).to_bytes();
-            assert_eq!(Hello::from_bytes(&bytes), Ok(Hello(node)));
+        let nodes = [Node::Replica(ReplicaId(3)), Node::Client(ClientId([9; 32]))];
+        let last = Hello::Pillar(ReplicaId(3), PILLARS_MAX - 1);
+        for hello in nodes.map(Hello::Node).into_iter().chain([last]) {
+            let bytes = hello.to_bytes();
+            assert_eq!(Hello::from_bytes(&bytes), Ok(hello));
+            assert_eq!(Hello::from_bytes(&bytes.slice(1..)), Err(Malformed));
         }
-        assert_eq!(Hello::from_bytes(&vec![2].into()), Err(Malformed));
+        for wrong in [vec![3], vec![2, 3, 0], vec![2, 3, 0, PILLARS_MAX], vec![2, 3, 0, 1, 0]] {
+            assert_eq!(Hello::from_bytes(&wrong.into()), Err(Malformed));
+        }
+    }
+
+    /// Who knows no pillars says what it always said.
+    #[test]
+    fn a_replica_and_a_client_say_who_they_are_and_nothing_else() {
+        let replica = Hello::Node(Node::Replica(ReplicaId(3)));
+        assert_eq!(replica.to_bytes(), vec![0, 3, 0]);
+        let client = Hello::Node(Node::Client(ClientId([9; 32])));
+        assert_eq!(client.to_bytes(), [&[1][..], &[9; 32]].concat());
+        assert_eq!(Hello::Pillar(ReplicaId(3), 1).to_bytes(), vec![2, 3, 0, 1]);
     }
 }

@@ -14,7 +14,9 @@ pub struct Peer {
     pub key: [u8; 32],
     pub state: PeerState,
     pub backoff: Backoff,
-    /// It hung up on us before it was connected, and that was said.
+    /// It took this connection for what it is.
+    pub has_welcomed: bool,
+    /// It hung up on us before it did, and that was said.
     pub has_refused: bool,
 }
 
@@ -56,6 +58,7 @@ impl Peers {
                 key: key.ok_or(StartError::MemberKey(id))?,
                 state: idle(me, id, 0),
                 backoff: Backoff::default(),
+                has_welcomed: false,
                 has_refused: false,
             })
         };
@@ -111,11 +114,18 @@ impl Peers {
     pub fn up(&mut self, id: ReplicaId, token: usize) -> Option<usize> {
         let old = self.token(id).filter(|old| *old != token);
         if let Some(peer) = self.get_mut(id) {
-            peer.backoff.reset();
-            peer.has_refused = false;
             peer.state = PeerState::Up { token };
         }
         old
+    }
+
+    /// Takes note that a connected replica took the connection for what it is.
+    pub fn welcomed(&mut self, id: ReplicaId) {
+        if let Some(peer) = self.get_mut(id).filter(|peer| !peer.has_welcomed) {
+            peer.backoff.reset();
+            peer.has_refused = false;
+            peer.has_welcomed = true;
+        }
     }
 
     /// Takes note that a connection to a replica, or the attempt at one, is over.
@@ -123,6 +133,7 @@ impl Peers {
         let me = self.me;
         if let Some(peer) = self.get_mut(id) {
             let dial_at_ms = now_ms + peer.backoff.delay_ms();
+            peer.has_welcomed = false;
             peer.state = idle(me, id, dial_at_ms);
         }
     }

@@ -100,7 +100,9 @@ impl Attack<'_> {
             }
         }
         out.clear();
-        for message in [Hello(Node::Client(keys.client_id())).to_bytes(), vec![9; 1000].into()] {
+        for message in
+            [Hello::Node(Node::Client(keys.client_id())).to_bytes(), vec![9; 1000].into()]
+        {
             let plain = [&(message.len() as u32).to_le_bytes()[..], &message].concat();
             channel.write(&plain, &mut out).expect("it is open");
         }

@@ -1,6 +1,9 @@
-//! Sockets: who is connected, what they said, and what is queued for them.
+//! Sockets: who is connected, what they said, and what is queued for them. A replica has one
+//! network for its clients and its peers; each pillar on a thread of its own has another one, for
+//! the same pillar at its peers, without a door: whoever dials it comes in at the replica's.
 
 mod faulty;
+mod handing;
 mod opening;
 mod strangers;
 
@@ -13,6 +16,7 @@ use crate::links::{Link, Links, Role};
 use crate::peers::Peers;
 use bytes::Bytes;
 use faulty::Faulty;
+pub use handing::Handed;
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, ReplicaId, View};
 use pentarchy_core::ports::client::ToClient;
@@ -61,16 +65,29 @@ pub enum Sender {
     Client(ClientId),
 }
 
-/// All sockets of a replica.
-pub struct Network {
-    poller: Poller,
+/// Where others come in.
+struct Door {
     listener: TcpListener,
     /// There may be more to accept.
     acceptable: bool,
     /// Accepting failed, and is tried again at this time.
-    accept_again_ms: Option<u64>,
+    again_ms: Option<u64>,
     /// When it was last said that accepting failed.
-    accept_warned_ms: Option<u64>,
+    warned_ms: Option<u64>,
+    /// Pillars that have networks of their own: connections to those before this number are handed
+    /// over.
+    pillars: u8,
+    /// What is to be handed over in this round.
+    handed: Vec<Handed>,
+}
+
+/// All sockets of a replica, or of one of its pillars.
+pub struct Network {
+    poller: Poller,
+    /// None if it is a pillar's.
+    door: Option<Door>,
+    /// Whose it is, if it is a pillar's.
+    pillar: Option<u8>,
     /// When frames that do not end are looked for.
     sweep_ms: u64,
     identity: Identity,
@@ -104,17 +121,29 @@ impl Network {
         peers: Peers,
     ) -> Result<Self, StartError> {
         let mut listener = bind(listen)?;
-        let poller = Poller::new()?;
-        poller.register_readable(&mut listener, LISTENER)?;
-        Ok(Self {
-            poller,
+        let mut network = Self::closed(identity, limits, peers)?;
+        network.access = access;
+        network.poller.register_readable(&mut listener, LISTENER)?;
+        network.door = Some(Door {
             listener,
             acceptable: false,
-            accept_again_ms: None,
-            accept_warned_ms: None,
+            again_ms: None,
+            warned_ms: None,
+            pillars: 0,
+            handed: Vec::new(),
+        });
+        Ok(network)
+    }
+
+    /// Without a door.
+    fn closed(identity: Identity, limits: HostLimits, peers: Peers) -> io::Result<Self> {
+        Ok(Self {
+            poller: Poller::new()?,
+            door: None,
+            pillar: None,
             sweep_ms: 0,
             identity,
-            access,
+            access: Access::Listed(BTreeSet::new()),
             limits,
             links: Links::default(),
             peers,
@@ -133,7 +162,8 @@ impl Network {
     }
 
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        let door = self.door.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        door.listener.local_addr()
     }
 
     pub const fn limits(&self) -> &HostLimits {
@@ -148,13 +178,18 @@ impl Network {
     /// Waits for readiness, not at all if something is left over from the round before that
     /// `is_reading` can read now. Says whether there is any.
     pub fn wait(&mut self, timeout: Duration, is_reading: bool) -> io::Result<bool> {
-        let is_ready = self.acceptable || is_reading && self.links.has_ready();
+        let is_acceptable = self.door.as_ref().is_some_and(|door| door.acceptable);
+        let is_ready = is_acceptable || is_reading && self.links.has_ready();
         let timeout = if is_ready { Duration::ZERO } else { timeout };
         let mut any = is_ready;
         for event in self.poller.wait(timeout)? {
             any = true;
             match event.token() {
-                LISTENER => self.acceptable = self.accept_again_ms.is_none(),
+                LISTENER => {
+                    if let Some(door) = &mut self.door {
+                        door.acceptable = door.again_ms.is_none();
+                    }
+                }
                 WAKER => {}
                 _ => self.links.on_event(event),
             }
@@ -258,9 +293,13 @@ impl Network {
             self.links.mark_dirty(token);
         }
         self.links.mark_ready(token);
-        let sender = self.settle(token, now_ms, messages);
+        let sender = self.settle(token, received.is_ok(), now_ms, messages);
         if let (Some(sender), Ok(bytes)) = (sender, &received) {
             self.traffic.of(matches!(sender, Sender::Peer(_))).came(*bytes, messages.len());
+        }
+        if let (Some(Sender::Peer(id)), Some(_), false) = (sender, self.pillar, messages.is_empty())
+        {
+            self.peers.welcomed(id);
         }
         if let Some(Sender::Client(id)) = sender {
             if let Some(link) = self.links.get_mut(token) {
@@ -455,14 +494,19 @@ impl Network {
 
     /// A peer that listens and hangs up does not know this replica, which an operator has to mend.
     fn note_refused(&mut self, token: usize) {
-        let Some(Link { role: Role::Dialled(id), .. }) = self.links.get_mut(token) else { return };
-        let id = *id;
+        let Some(Link { role: Role::Dialled(id) | Role::Peer(id), .. }) = self.links.get(token)
+        else {
+            return;
+        };
+        let (id, me) = (*id, self.peers.me);
+        let Some(peer) = self.peers.get_mut(id).filter(|peer| me > id && !peer.has_welcomed) else {
+            return;
+        };
         self.counters.dials_refused += 1;
-        if let Some(peer) = self.peers.get_mut(id)
-            && !std::mem::replace(&mut peer.has_refused, true)
-        {
+        if !std::mem::replace(&mut peer.has_refused, true) {
             warn!(
                 peer = id.0,
+                pillar = self.pillar,
                 address = %peer.address,
                 "whoever listens there hangs up; do both replicas have the same cluster.toml?"
             );

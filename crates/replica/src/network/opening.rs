@@ -1,6 +1,6 @@
 //! Connections on their way to a peer or a client: accepted, dialled, asked who they are.
 
-use super::{Network, Sender};
+use super::{Door, Network, Sender};
 use crate::links::Role;
 use crate::peers::PeerState;
 use bytes::Bytes;
@@ -39,13 +39,7 @@ const SWEEP_MS: u64 = 500;
 impl Network {
     /// Accepts, dials, and closes what took too long.
     pub fn open(&mut self, now_ms: u64) {
-        if self.accept_again_ms.is_some_and(|again_ms| again_ms <= now_ms) {
-            self.accept_again_ms = None;
-            self.acceptable = true;
-        }
-        if self.acceptable {
-            self.accept(now_ms);
-        }
+        self.accept(now_ms);
         while let Some(id) = self.peers.due(now_ms) {
             self.dial(id, now_ms);
         }
@@ -74,47 +68,47 @@ impl Network {
     /// When [`Self::open`] has something to do.
     pub fn next_ms(&self) -> Option<u64> {
         let paused = self.paused.first().map(|(until_ms, _)| *until_ms);
-        let deadlines =
-            [self.peers.next_ms(), self.strangers.next_ms(), self.accept_again_ms, paused];
+        let again_ms = self.door.as_ref().and_then(|door| door.again_ms);
+        let deadlines = [self.peers.next_ms(), self.strangers.next_ms(), again_ms, paused];
         deadlines.into_iter().flatten().min()
     }
 
     fn accept(&mut self, now_ms: u64) {
         for _ in 0..ACCEPTS_MAX {
-            match self.listener.accept() {
+            let Some(door) = &mut self.door else { return };
+            if !door.is_acceptable(now_ms) {
+                return;
+            }
+            match door.listener.accept() {
                 Ok((stream, from)) => {
                     if let Err(error) = self.accepted(stream, from.ip(), now_ms) {
                         debug!(%error, "cannot take over a connection");
                     }
                 }
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {
-                        self.acceptable = false;
-                        return;
-                    }
+                    io::ErrorKind::WouldBlock => door.acceptable = false,
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    _ if self.cannot_accept(&error, now_ms) => {}
-                    _ => return,
+                    _ => self.cannot_accept(&error, now_ms),
                 },
             }
         }
     }
 
-    /// Whether to try again at once. If descriptors have run out someone makes room, or a peer that
-    /// lost its connection could not come back while others hold all of them.
-    fn cannot_accept(&mut self, error: &io::Error, now_ms: u64) -> bool {
+    /// Tries again at once, or later. If descriptors have run out someone makes room, or a peer
+    /// that lost its connection could not come back while others hold all of them.
+    fn cannot_accept(&mut self, error: &io::Error, now_ms: u64) {
         self.counters.accepts_failed += 1;
-        if self.accept_warned_ms.is_none_or(|warned_ms| warned_ms + ACCEPT_WARNING_MS <= now_ms) {
-            self.accept_warned_ms = Some(now_ms);
+        let exhausted = [Errno::EMFILE, Errno::ENFILE].map(|errno| Some(errno as i32));
+        let makes_room = exhausted.contains(&error.raw_os_error()) && self.free_descriptor(now_ms);
+        let Some(door) = &mut self.door else { return };
+        if door.warned_ms.is_none_or(|warned_ms| warned_ms + ACCEPT_WARNING_MS <= now_ms) {
+            door.warned_ms = Some(now_ms);
             warn!(%error, "cannot accept connections; raise the limit of open files (ulimit -n)");
         }
-        let exhausted = [Errno::EMFILE, Errno::ENFILE].map(|errno| Some(errno as i32));
-        if exhausted.contains(&error.raw_os_error()) && self.free_descriptor(now_ms) {
-            return true;
+        if !makes_room {
+            door.acceptable = false;
+            door.again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
         }
-        self.acceptable = false;
-        self.accept_again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
-        false
     }
 
     /// Strangers make room first, but not before they had time to say who they are.
@@ -146,7 +140,7 @@ impl Network {
         Ok(())
     }
 
-    fn peer_limits(&self) -> ConnectionLimits {
+    pub(super) fn peer_limits(&self) -> ConnectionLimits {
         ConnectionLimits {
             message_bytes_max: FRAME_BYTES_MAX,
             queue_bytes_max: self.limits.peer_queue_bytes,
@@ -162,21 +156,27 @@ impl Network {
 
     fn try_dial(&mut self, id: ReplicaId, now_ms: u64) -> io::Result<()> {
         let (limits, me) = (self.peer_limits(), self.peers.me);
+        let hello = match self.pillar {
+            None => Hello::Node(Node::Replica(me)),
+            Some(pillar) => Hello::Pillar(me, pillar),
+        };
         let Some(peer) = self.peers.get_mut(id) else { return Ok(()) };
         let mut connection = Connection::dial(peer.address, &self.identity, &peer.key, limits)?;
         self.poller.register(connection.stream(), Token(self.links.next_token()))?;
         // The queue is empty, so it takes this.
-        let _ = connection.queue_with(|to| Hello(Node::Replica(me)).encode(to));
+        let _ = connection.queue_with(|to| hello.encode(to));
         let give_up_at_ms = now_ms + self.limits.hello_ms;
         let token = self.links.add(connection, Role::Dialled(id));
         peer.state = PeerState::Dialled { token, give_up_at_ms };
         Ok(())
     }
 
-    /// Finds out who is on the other side. Takes the `Hello` out of the messages.
+    /// Finds out who is on the other side. Takes the `Hello` out of the messages. `is_open` if
+    /// nothing is wrong with the connection.
     pub(super) fn settle(
         &mut self,
         token: usize,
+        is_open: bool,
         now_ms: u64,
         messages: &mut Vec<Bytes>,
     ) -> Option<Sender> {
@@ -191,8 +191,15 @@ impl Network {
             }
             Role::Unknown if messages.is_empty() => None,
             Role::Unknown => {
-                let hello = Hello::from_bytes(&messages.remove(0));
-                let sender = hello.ok().and_then(|Hello(node)| self.admit(node, token, now_ms));
+                let sender = match Hello::from_bytes(&messages.remove(0)) {
+                    Ok(Hello::Node(node)) => self.admit(node, token, now_ms),
+                    Ok(Hello::Pillar(id, pillar))
+                        if is_open && self.hand_over((id, pillar), token, messages) =>
+                    {
+                        return None;
+                    }
+                    _ => None,
+                };
                 if sender.is_none() {
                     self.counters.hellos_refused += 1;
                     messages.clear();
@@ -205,15 +212,13 @@ impl Network {
 
     /// Whether someone is who it says and may connect.
     fn admit(&mut self, node: Node, token: usize, now_ms: u64) -> Option<Sender> {
-        let remote = *self.links.get_mut(token)?.connection.remote()?;
         match node {
             Node::Replica(id) => {
-                // Of two replicas the one with the higher id dials.
-                let is_peer = self.peers.get(id)?.key == remote && id > self.peers.me;
-                is_peer.then(|| self.peer_up(id, token, now_ms))?;
+                self.is_peer_dialling(id, token).then(|| self.peer_up(id, token, now_ms))?;
                 Some(Sender::Peer(id))
             }
             Node::Client(id) => {
+                let remote = *self.links.get(token)?.connection.remote()?;
                 let is_client = channel_public(&id.0)? == remote && self.access.admits(&id);
                 if !is_client || !self.clients.contains(&id) && !self.make_room(now_ms) {
                     return None;
@@ -222,6 +227,13 @@ impl Network {
                 Some(Sender::Client(id))
             }
         }
+    }
+
+    /// Whether a stranger is this replica. Of two the one with the higher id dials.
+    pub(super) fn is_peer_dialling(&self, id: ReplicaId, token: usize) -> bool {
+        let remote = self.links.get(token).and_then(|link| link.connection.remote());
+        let key = self.peers.get(id).map(|peer| &peer.key);
+        remote.is_some() && remote == key && id > self.peers.me
     }
 
     /// Whether there is room for another client, if need be in place of one that says nothing:
@@ -248,10 +260,15 @@ impl Network {
         self.strangers.remove(token);
     }
 
-    fn peer_up(&mut self, id: ReplicaId, token: usize, now_ms: u64) {
+    pub(super) fn peer_up(&mut self, id: ReplicaId, token: usize, now_ms: u64) {
         info!(peer = id.0, "connected");
         self.set_role(token, Role::Peer(id), self.peer_limits());
-        if let Some(old) = self.peers.up(id, token) {
+        let old = self.peers.up(id, token);
+        // Of a pillar the other side may have none; then it hangs up instead of saying anything.
+        if self.pillar.is_none() {
+            self.peers.welcomed(id);
+        }
+        if let Some(old) = old {
             self.close(old, now_ms, "replaced by a newer connection");
         }
     }
@@ -271,5 +288,16 @@ impl Network {
             let _ = link.connection.queue_with(|_| {});
             self.links.mark_dirty(token);
         }
+    }
+}
+
+impl Door {
+    /// Whether there may be more to accept now.
+    fn is_acceptable(&mut self, now_ms: u64) -> bool {
+        if self.again_ms.is_some_and(|again_ms| again_ms <= now_ms) {
+            self.again_ms = None;
+            self.acceptable = true;
+        }
+        self.acceptable
     }
 }

@@ -33,7 +33,7 @@ pub fn works(cluster: &Cluster, client: &Client, count: u64) {
 /// Opens a channel by hand, as whoever has the key, and says who it claims to be.
 pub fn intrude(cluster: &Cluster, keys: &KeyPair, claim: Node) -> (TcpStream, Channel) {
     let (mut stream, mut channel) = open(cluster, keys);
-    send(&mut stream, &mut channel, &Hello(claim).to_bytes());
+    send(&mut stream, &mut channel, &Hello::Node(claim).to_bytes());
     (stream, channel)
 }
 
