@@ -6,9 +6,25 @@ pub mod replica {
     use crate::digest::Digest;
     use crate::ids::{ClientId, Millis, ReplicaSet, Slot, View};
     use crate::ports::client::ToClient;
+    use crate::protocol::Status;
     use crate::request::Envelope;
+    use alloc::boxed::Box;
     use alloc::sync::Arc;
     use alloc::vec::Vec;
+
+    /// How a pillar stands, as far as those need to know who run it beside others. Slots are the
+    /// pillar's own.
+    #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+    pub struct Glance {
+        /// View, role and progress.
+        pub status: Status,
+        /// Whether this replica orders in it now.
+        pub leads: bool,
+        /// The slot that is proposed or taken up next.
+        pub next_slot: Slot,
+        /// The last slot of which it has heard that others are at it.
+        pub heard_of: Slot,
+    }
 
     /// What the host tells a replica core.
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -58,6 +74,40 @@ pub mod replica {
         /// Of such cores: another one said [`Output::Stable`]. What this one persisted before may
         /// go with the log below, so it persists again all that it needs.
         KeepAgain,
+        /// Of such cores: somebody is at this slot elsewhere. Whoever is or becomes primary orders
+        /// its slots up to it at the end of its next round, empty if nothing waits. Nobody is
+        /// judged by it.
+        Heard {
+            /// The slot.
+            slot: Slot,
+        },
+        /// Of such cores: another one decided this, which costs whoever orders here as well.
+        Beside {
+            /// What it decided.
+            batch: Arc<Batch>,
+        },
+        /// Of such cores: this was executed, whoever decided it when. It need not wait any more.
+        Executed {
+            /// What was executed.
+            batch: Arc<Batch>,
+        },
+        /// Of such cores: the state after this slot was installed, and what is executed next comes
+        /// behind it. What waits may be settled.
+        Moved {
+            /// The slot.
+            slot: Slot,
+            /// Whether execution goes back, so that what came behind the slot is to be said again.
+            back: bool,
+            /// The last slot, up to this one, whose state this core had asked for.
+            asked: Option<Slot>,
+        },
+        /// Of the part that merges such orders: a core said this.
+        OfPillar {
+            /// The core's number.
+            pillar: u8,
+            /// What it said.
+            output: Box<Output>,
+        },
     }
 
     /// What a replica core asks of its host.
@@ -183,6 +233,17 @@ pub mod replica {
             mine: Digest,
             /// What the quorum has.
             theirs: Digest,
+        },
+        /// Of several cores whose orders are merged, for the part that merges them: how this one
+        /// stands. Said at the end of a round if it has changed, and whenever another state is
+        /// stable.
+        Glance(Box<Glance>),
+        /// Of the part that merges such orders: a core is to be told this.
+        ToPillar {
+            /// The core's number.
+            pillar: u8,
+            /// What it is to be told.
+            input: Box<Input>,
         },
     }
 }

@@ -259,6 +259,8 @@ impl Host {
             | Output::Rollback { .. }
             | Output::Restate { .. }
             | Output::Entered { .. }
+            | Output::Glance(_)
+            | Output::ToPillar { .. }
             | Output::Diverged { .. } => panic!("nothing goes wrong in here: {output:?}"),
         }
     }

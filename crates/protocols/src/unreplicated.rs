@@ -64,7 +64,12 @@ impl Protocol for Unreplicated {
                 | Input::Installed { .. }
                 | Input::Wanted { .. }
                 | Input::Fill { .. }
-                | Input::KeepAgain,
+                | Input::KeepAgain
+                | Input::Heard { .. }
+                | Input::Beside { .. }
+                | Input::Executed { .. }
+                | Input::Moved { .. }
+                | Input::OfPillar { .. },
             )
             | Event::Client(..)
             | Event::Timeout(NoTimer) => {}

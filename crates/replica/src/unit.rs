@@ -266,6 +266,8 @@ impl Unit {
             Output::Rollback { after } => self.roll_back(after)?,
             Output::Restate { view } => self.restate(view, network),
             Output::Tell { client, message } => self.tell_client(client, message, network),
+            // What pillars and their merge say to each other is settled inside of the core.
+            Output::Glance(_) | Output::ToPillar { .. } => {}
             Output::Checkpoint { slot } => {
                 let mut state = self.executor.checkpoint();
                 self.check_service()?;

@@ -614,6 +614,9 @@ impl ReplicaNode {
             Output::Rollback { after } => self.roll_back(after, out),
             Output::Restate { view } => self.restate(view, out),
             Output::Tell { client, message } => self.tell(client, message, out),
+            Output::Glance(_) | Output::ToPillar { .. } => {
+                unreachable!("what pillars and their merge say to each other stays in the core")
+            }
             Output::Checkpoint { slot } => {
                 assert_eq!(slot, self.executor.executed(), "checkpoints follow execution");
                 let state = self.executor.checkpoint();

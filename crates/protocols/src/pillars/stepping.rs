@@ -178,7 +178,9 @@ impl<P: Pillar> Pillars<P> {
             | Output::Commit { .. }
             | Output::Rollback { .. }
             | Output::Restate { .. }
-            | Output::Tell { .. } => {}
+            | Output::Tell { .. }
+            | Output::Glance(_)
+            | Output::ToPillar { .. } => {}
             output @ (Output::Admit { .. } | Output::Full { .. } | Output::Entered { .. }) => {
                 out.output(output);
             }
@@ -303,7 +305,14 @@ impl<P: Pillar> Pillars<P> {
             }
             Input::Installed { slot } => self.on_installed(slot, out),
             // Of those who are no pillars themselves nobody says more.
-            Input::Wanted { .. } | Input::Fill { .. } | Input::KeepAgain => {}
+            Input::Wanted { .. }
+            | Input::Fill { .. }
+            | Input::KeepAgain
+            | Input::Heard { .. }
+            | Input::Beside { .. }
+            | Input::Executed { .. }
+            | Input::Moved { .. }
+            | Input::OfPillar { .. } => {}
         }
     }
 

@@ -143,7 +143,16 @@ impl Protocol for Follow {
                 self.execute(out);
             }
             Event::Client(..)
-            | Event::Input(Input::Wanted { .. } | Input::Fill { .. } | Input::KeepAgain) => {}
+            | Event::Input(
+                Input::Wanted { .. }
+                | Input::Fill { .. }
+                | Input::KeepAgain
+                | Input::Heard { .. }
+                | Input::Beside { .. }
+                | Input::Executed { .. }
+                | Input::Moved { .. }
+                | Input::OfPillar { .. },
+            ) => {}
             Event::Message(order) => {
                 let Order { slot, proposal, checkpoint } = &*order.message;
                 if *slot == Slot(0) {

@@ -170,7 +170,12 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
                 Input::Installed { .. }
                 | Input::Wanted { .. }
                 | Input::Fill { .. }
-                | Input::KeepAgain,
+                | Input::KeepAgain
+                | Input::Heard { .. }
+                | Input::Beside { .. }
+                | Input::Executed { .. }
+                | Input::Moved { .. }
+                | Input::OfPillar { .. },
             )
             | Event::Client(..)
             | Event::Timeout(_) => {}

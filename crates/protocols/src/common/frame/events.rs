@@ -111,6 +111,12 @@ pub trait Events: Core {
                 self.arm_resend_if_unsettled(out);
             }
             Input::KeepAgain => self.persist_all_again(out),
+            // For who runs this core beside others ([`crate::pillars`]), and not for the core.
+            Input::Heard { .. }
+            | Input::Beside { .. }
+            | Input::Executed { .. }
+            | Input::Moved { .. }
+            | Input::OfPillar { .. } => {}
         }
     }
 
