@@ -218,7 +218,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
         let mut effects = Effects::default();
         let me = setup.me;
         let membership = setup.membership.clone();
-        let domain = membership.domain();
+        let domain = P::domain(&membership);
         let persists = setup.memory != Memory::Volatile;
         let core = P::start(setup, &mut log, &mut effects);
         let mut erased = Self { core, me, membership, domain, persists, effects };

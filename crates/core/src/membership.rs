@@ -227,7 +227,13 @@ impl Membership {
     /// What every statement of a replica in this epoch is bound to.
     #[must_use]
     pub fn domain(&self) -> Domain {
-        let Lane { pillars, rotates, pillar } = self.lane;
+        self.domain_in(self.lane)
+    }
+
+    /// The same of these members, if this is what they agree on.
+    #[must_use]
+    pub fn domain_in(&self, lane: Lane) -> Domain {
+        let Lane { pillars, rotates, pillar } = lane;
         let mut domain = Domain::new(&self.group, self.epoch);
         if pillars > 1 {
             domain = domain.split(pillars, rotates);

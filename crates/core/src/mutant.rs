@@ -212,6 +212,13 @@ pub const MUTANTS: &[Mutant] = &[
         .scheduled(),
     mutant("pillars.fills-what-it-voted-for", "a primary fills no slots that it has only heard of")
         .scheduled(),
+    mutant("pillars.glance-stale", "a pillar says only once how it stands").scheduled(),
+    mutant("pillars.stays-ahead", "a pillar does not say again what execution has gone back behind")
+        .scheduled(),
+    mutant("pillars.said-twice-dropped", "what a pillar says again is dropped though it is lacking")
+        .scheduled(),
+    mutant("pillars.hears-others", "a pillar on its own takes what was said in another")
+        .scheduled(),
     mutant("frame.state-not-vouched-again", "after a crash the last state is not signed again"),
     mutant("minbft.decide-with-f", "f commitments decide a slot"),
     mutant("minbft.flight-leaks", "a decided proposal stays counted as under way"),

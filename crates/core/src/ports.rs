@@ -24,6 +24,9 @@ pub mod replica {
         pub next_slot: Slot,
         /// The last slot of which it has heard that others are at it.
         pub heard_of: Slot,
+        /// If a request waits here for another replica to order it: the slot in which the last one
+        /// that came could be ordered at the earliest.
+        pub wants: Option<Slot>,
     }
 
     /// What the host tells a replica core.

@@ -130,6 +130,12 @@ pub trait Protocol: Value {
     /// Fault model and group size, as data.
     const RULES: Rules;
 
+    /// What everything that its replicas say is bound to.
+    #[must_use]
+    fn domain(membership: &Membership) -> Domain {
+        membership.domain()
+    }
+
     /// All checks that need no protocol state: shape, bounds, the author's role, the authentication
     /// of embedded messages. The message's own `tag` was checked already; it is here for what it
     /// says. Any thread. A message that fails never reaches [`Self::step`].
@@ -433,6 +439,9 @@ pub struct Tuning {
     pub batch_requests: usize,
     /// Proposals in flight.
     pub proposals_in_flight: u64,
+    /// For the simulator: unless it is 0, what pillars of a replica and their merge say to each
+    /// other arrives late, pseudo-randomly by this number. Not where there is a log.
+    pub interleaving: u64,
 }
 
 impl Default for Tuning {
@@ -443,6 +452,7 @@ impl Default for Tuning {
             window_slots: limits::WINDOW_SLOTS,
             batch_requests: limits::BATCH_REQUESTS_MAX,
             proposals_in_flight: limits::PROPOSALS_IN_FLIGHT,
+            interleaving: 0,
         }
     }
 }

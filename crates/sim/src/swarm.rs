@@ -304,6 +304,8 @@ impl Options {
             let (pillars, rotates) = (rng.range(2, 4) as u8, rng.percent(50));
             options.pillars = config.pillars.unwrap_or(pillars);
             options.rotates = config.rotates.unwrap_or(rotates);
+            let late = rng.percent(50).then(|| rng.range(1, 1_000_000));
+            options.tuning.interleaving = late.filter(|_| !options.is_durable()).unwrap_or(0);
         }
         options
     }
@@ -615,6 +617,7 @@ fn draw_tuning(rng: &mut Rng) -> Tuning {
         window_slots: checkpoint_slots * rng.range(2, 4),
         batch_requests: *rng.pick(&[1, 4, 16, 64, 512]),
         proposals_in_flight: rng.range(1, 6),
+        interleaving: 0,
     }
 }
 

@@ -134,6 +134,7 @@ impl Schedule {
                 window_slots: 12,
                 batch_requests: 4,
                 proposals_in_flight: 2,
+                interleaving: 0,
             },
             timeouts: config.timeouts,
             network: NetworkOptions { latency_us: 100, jitter_us: 200, ..Default::default() },

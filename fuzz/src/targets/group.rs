@@ -39,6 +39,7 @@ pub const TUNING: Tuning = Tuning {
     window_slots: 4,
     batch_requests: 8,
     proposals_in_flight: 2,
+    interleaving: 0,
 };
 
 const N: u16 = 3;

@@ -134,6 +134,7 @@ impl Group {
             window_slots: 16,
             batch_requests: 8,
             proposals_in_flight: 4,
+            interleaving: 0,
         };
         let mut group = Self {
             membership: membership.clone(),

@@ -7,6 +7,13 @@
 //! is a whole core ([`Pillar`]) with a trusted counter, views, checkpoints and a window of its own,
 //! and shares no state with the others. Slot `k` of all pillars together is *row* `k`; execution
 //! goes through row after row, in each from the first pillar to the last (`merge.rs`).
+//!
+//! - A [`Cell`] is one pillar, with all that needs to look into its core.
+//! - The [`Stage`] has the order of all together, and what goes between them and execution. It
+//!   knows of each only what it was told.
+//! - [`Pillars`] is a replica that runs one stage and all cells in one thread. A host may run each
+//!   in a thread of its own instead: what they say to each other may come late.
+//!
 //! `docs/protocols/pillars.md` has the argument.
 //!
 //! # Messages
@@ -27,14 +34,21 @@
 //! change of the pillar that lacks them, whoever else is content.
 
 mod byzantine;
+mod cell;
 mod filling;
 mod merge;
 mod message;
 mod record;
 mod replica;
-mod stepping;
+mod running;
+mod scratch;
+mod stage;
+mod staging;
+mod transit;
 
 pub use byzantine::Byzantine;
+pub use cell::{Cell, Pillar, of_cell};
 pub use message::{Message, PillarTimer};
 pub use record::Record;
-pub use replica::{Pillar, Pillars};
+pub use replica::Pillars;
+pub use stage::{Stage, pillar_of};

@@ -126,6 +126,7 @@ pub const SLOW: Tuning = Tuning {
     window_slots: 256,
     batch_requests: 16,
     proposals_in_flight: 1,
+    interleaving: 0,
 };
 
 fn members(n: usize) -> Membership {

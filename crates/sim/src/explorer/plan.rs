@@ -64,6 +64,7 @@ impl Default for Plan {
                 window_slots: 8,
                 batch_requests: 1,
                 proposals_in_flight: 2,
+                interleaving: 0,
             },
             liar: None,
             lies: 5,

@@ -1,0 +1,300 @@
+//! One pillar: a core that orders its part, and all that needs to look into it. What others beside
+//! it do it knows from inputs alone, which may come late: see `docs/protocols/pillars.md`.
+
+use super::merge::Rows;
+use super::message::{Message, PillarTimer};
+use super::record::Record;
+use super::scratch::Scratch;
+use super::stage::pillar_of;
+use crate::common::frame::hooks::Core;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use pentarchy_core::auth::{AuthTag, Verifier};
+use pentarchy_core::batch::Batch;
+use pentarchy_core::digest::Domain;
+use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::membership::{Lane, Membership};
+use pentarchy_core::mutant;
+use pentarchy_core::ports::replica::{Glance, Input, Output};
+use pentarchy_core::protocol::{
+    Effect, Effects, Event, Evidence, Finding, Memory, Protocol, Reject, Rules, Setup, Status,
+};
+
+/// A protocol of which there may be several side by side. What it executes is final.
+pub trait Pillar: Core {
+    /// The name of several.
+    const NAME: &'static str;
+}
+
+/// One pillar of a replica.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Cell<P: Pillar> {
+    number: u8,
+    rows: Rows,
+    core: P,
+    /// How it said last that it stands.
+    said: Option<Glance>,
+    /// The slot in which the last request that came here, to a backup, could be ordered at the
+    /// earliest.
+    wants: Slot,
+    /// The last slot behind which something is decided that waits for it.
+    gap: Slot,
+    /// The last slot that others are known to be at in any pillar.
+    heard: Slot,
+    scratch: Scratch<P>,
+}
+
+impl<P: Pillar> Protocol for Cell<P> {
+    type Message = Message<P::Message>;
+    type Timer = PillarTimer<P::Timer>;
+    type Record = Record<P::Record>;
+    type Input = Input;
+    type Output = Output;
+
+    const RULES: Rules = Rules { name: P::NAME, pillars: true, ..P::RULES };
+
+    /// What is said names its pillar itself.
+    fn domain(membership: &Membership) -> Domain {
+        let lane = Lane { pillar: None, ..membership.lane };
+        membership.domain_in(lane)
+    }
+
+    fn validate(
+        membership: &Membership,
+        verifier: &dyn Verifier,
+        author: ReplicaId,
+        tag: &AuthTag,
+        message: &Self::Message,
+    ) -> Result<(), Reject> {
+        let Message { pillar, inner } = message;
+        let Lane { pillars, pillar: own, .. } = membership.lane;
+        let elsewhere = own.is_some_and(|own| own != *pillar) && !mutant!("pillars.hears-others");
+        if *pillar >= pillars || elsewhere {
+            return Err(Reject::OutOfBounds);
+        }
+        let of_pillar = membership.of_pillar(*pillar, Rows::of(membership).base());
+        P::validate(&of_pillar, verifier, author, tag, inner)
+    }
+
+    /// The membership is that of the group, with the number of this pillar in its lane; the log has
+    /// what this pillar kept.
+    fn start(
+        setup: Setup,
+        log: &mut dyn Iterator<Item = Self::Record>,
+        out: &mut Effects<Self>,
+    ) -> Self {
+        let number = setup.membership.lane.pillar.expect("a host says which pillar it starts");
+        let rows = Rows::of(&setup.membership);
+        let mut log = log.map(|record| record.inner);
+        let mut effects = Effects::default();
+        let core = P::start(within(setup, number, rows), &mut log, &mut effects);
+        let mut cell = Self {
+            number,
+            rows,
+            core,
+            said: None,
+            wants: Slot(0),
+            gap: Slot(0),
+            heard: Slot(0),
+            scratch: Scratch::default(),
+        };
+        cell.say(out);
+        cell.carry(effects, out);
+        cell
+    }
+
+    fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
+        let is_round = matches!(event, Event::Input(Input::Round { .. }));
+        let mut effects = self.scratch.take();
+        match event {
+            Event::Message(verified) => {
+                let within = Message::within(&verified);
+                self.core.step(Event::Message(within), &mut effects);
+            }
+            Event::Timeout(PillarTimer { inner, .. }) => {
+                self.core.step(Event::Timeout(inner), &mut effects);
+            }
+            Event::Input(input) => self.on_input(input, &mut effects),
+            // Refused at the door: clients of these protocols only ask.
+            Event::Client(..) => {}
+        }
+        if self.core.frame().can_fill(self.gap, true) {
+            let fill = Input::Fill { slot: self.gap, decided: true };
+            self.core.step(Event::Input(fill), &mut effects);
+        }
+        let stable = self.core.frame().stable.slot;
+        let has_moved = self.said.as_ref().is_none_or(|said| said.status.stable != stable);
+        // Before what follows from it.
+        if (is_round || has_moved) && !mutant!("pillars.glance-stale") {
+            self.say(out);
+        }
+        self.carry(effects, out);
+    }
+
+    fn is_moot(&self, author: ReplicaId, message: &Self::Message) -> bool {
+        message.pillar == self.number && self.core.is_moot(author, &message.inner)
+    }
+
+    fn assert_invariants(&self) {
+        self.core.assert_invariants();
+    }
+
+    fn status(&self) -> Status {
+        self.core.status()
+    }
+}
+
+impl<P: Pillar> Cell<P> {
+    fn on_input(&mut self, input: Input, effects: &mut Effects<P>) {
+        match input {
+            Input::Request { .. } => {
+                self.core.step(Event::Input(input), effects);
+                let frame = self.core.frame();
+                if !frame.is_primary() && !frame.pending.is_empty() {
+                    self.wants = frame.next_slot;
+                }
+            }
+            Input::Round { .. } => {
+                let frame = self.core.frame();
+                let fills = frame.is_primary() && frame.next_slot <= self.heard;
+                if fills && frame.can_fill(self.heard, false) {
+                    let fill = Input::Fill { slot: self.heard, decided: false };
+                    self.core.step(Event::Input(fill), effects);
+                }
+                self.core.step(Event::Input(input), effects);
+            }
+            // Until it is there: what can be done for it changes with each step.
+            Input::Fill { slot, decided: true } => self.gap = self.gap.max(slot),
+            Input::Fill { slot, decided: false } => {
+                if self.core.frame().can_fill(slot, false) {
+                    self.core.step(Event::Input(input), effects);
+                }
+            }
+            Input::Heard { slot } => self.heard = self.heard.max(slot),
+            Input::Beside { batch } => self.core.frame_mut().note_beside(&batch),
+            Input::Executed { batch } => self.on_executed(&batch, effects),
+            Input::Installed { slot } => {
+                // It may have been told of a later one meanwhile, and be behind that.
+                if self.core.frame().executed < slot {
+                    self.core.step(Event::Input(input), effects);
+                }
+            }
+            Input::Moved { slot, back, asked } => self.on_moved(slot, back, asked, effects),
+            Input::Checkpointed { .. } | Input::KeepAgain => {
+                self.core.step(Event::Input(input), effects);
+            }
+            // What pillars execute is final, and they merge nothing.
+            Input::Wanted { .. } | Input::OfPillar { .. } => {}
+        }
+    }
+
+    /// What waits for this has come, whoever ordered it when.
+    fn on_executed(&mut self, batch: &Batch, effects: &mut Effects<P>) {
+        let pillars = self.core.frame().membership.lane.pillars;
+        for envelope in batch.envelopes.iter().filter(|_| !mutant!("pillars.waits-for-ever")) {
+            if pillar_of(&envelope.client, pillars) == self.number {
+                self.core.frame_mut().executed_late(envelope, effects);
+            }
+        }
+    }
+
+    /// Execution goes on behind a row. Whoever asked for that state or an earlier one goes on from
+    /// there too. Others have slots below it still to come; but what was executed behind it, from
+    /// the view of this pillar by now, is to be executed again.
+    fn on_moved(
+        &mut self,
+        row: Slot,
+        back: bool,
+        asked: Option<Slot>,
+        effects: &mut Effects<P>,
+    ) {
+        let frame = self.core.frame_mut();
+        frame.forget_pending(effects);
+        // Its window has everything from its own last checkpoint on.
+        let begins = frame.stable.slot.min(row);
+        let goes_back = back && frame.executed >= row && !mutant!("pillars.stays-ahead");
+        let again = goes_back.then_some(begins);
+        let asked = asked.filter(|asked| frame.executed < *asked);
+        if let Some(slot) = again.or(asked) {
+            self.core.step(Event::Input(Input::Installed { slot }), effects);
+        }
+    }
+
+    /// Says how it stands, if it has not said so.
+    fn say(&mut self, out: &mut Effects<Self>) {
+        let frame = self.core.frame();
+        let heard_of = match mutant!("pillars.fills-what-it-voted-for") {
+            true => Slot(frame.next_slot.0 - 1),
+            false => frame.heard_of(),
+        };
+        let leads = frame.is_primary();
+        let waits = !leads && !frame.pending.is_empty() && self.wants > Slot(0);
+        let glance = Glance {
+            status: self.core.status(),
+            leads,
+            next_slot: frame.next_slot,
+            heard_of,
+            wants: waits.then_some(self.wants),
+        };
+        if self.said.as_ref() != Some(&glance) {
+            self.said = Some(glance.clone());
+            out.output(Output::Glance(Box::new(glance)));
+        }
+    }
+
+    /// What the core says, as this pillar's.
+    fn carry(&mut self, mut effects: Effects<P>, out: &mut Effects<Self>) {
+        let (pillar, rows) = (self.number, self.rows);
+        let timer = |inner| PillarTimer { pillar, inner };
+        for effect in effects.drain() {
+            match effect {
+                Effect::Send { to, message } => {
+                    out.send(to, Message { pillar, inner: message.into() });
+                }
+                Effect::Relay { to, message } => out.relay(to, &Message::around(pillar, &message)),
+                Effect::Persist(inner) => out.persist(Record { pillar, inner }),
+                Effect::Arm { timer: inner, after } => out.arm(timer(inner), after),
+                Effect::Disarm(inner) => out.disarm(timer(inner)),
+                Effect::Output(output) => out.output(output),
+                Effect::Report(Evidence { author, finding }) => {
+                    let of_state = matches!(
+                        finding,
+                        Finding::DivergedState { .. } | Finding::TwoCheckpoints { .. }
+                    );
+                    let place =
+                        |row| if of_state { rows.end(row) } else { rows.global(pillar, row) };
+                    out.report(author, finding.elsewhere(place));
+                }
+            }
+        }
+        self.scratch.put(effects);
+    }
+}
+
+/// What the core of a pillar is started with. It goes on from its own last stable row: a state that
+/// is here may be of a row that means nothing to it.
+fn within(setup: Setup, pillar: u8, rows: Rows) -> Setup {
+    let membership = Arc::new(setup.membership.of_pillar(pillar, rows.base()));
+    let memory = match setup.memory {
+        Memory::Volatile => Memory::Volatile,
+        Memory::Durable { .. } => {
+            Memory::Durable { executed: membership.base, records: Vec::new() }
+        }
+    };
+    Setup { membership, memory, ..setup }
+}
+
+/// The same setup, for one of its pillars.
+#[must_use]
+pub fn of_cell(setup: &Setup, pillar: u8) -> Setup {
+    let lane = Lane { pillar: Some(pillar), ..setup.membership.lane };
+    let membership = Arc::new(Membership { lane, ..(*setup.membership).clone() });
+    let memory = match &setup.memory {
+        Memory::Volatile => Memory::Volatile,
+        Memory::Durable { executed, .. } => {
+            Memory::Durable { executed: *executed, records: Vec::new() }
+        }
+    };
+    Setup { membership, memory, ..setup.clone() }
+}

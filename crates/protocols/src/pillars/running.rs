@@ -1,0 +1,137 @@
+//! How pillars and their stage take turns in one thread.
+
+use super::cell::{Cell, Pillar};
+use super::replica::{LATE, Pillars, Said, spoken};
+use super::stage::Stage;
+use super::transit::{Arrival, Transit};
+use alloc::vec::Vec;
+use pentarchy_core::ids::Millis;
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{Delay, Effect, Effects, Event, Protocol as _};
+
+impl<P: Pillar> Pillars<P> {
+    /// Carries out what the pillars asked for when they were started.
+    pub(super) fn begin(&mut self, first: Vec<Said<P>>, out: &mut Effects<Self>) {
+        if let Some(upto) = spoken(self.stage.merge.rows, &first) {
+            out.output(Output::Resumed { upto: upto.max(self.stage.merge.executed()) });
+        }
+        for (pillar, said) in (0..).zip(first) {
+            said.into_iter().for_each(|effect| self.carry(pillar, effect, out));
+        }
+        self.have(|stage, effects| stage.tell_first_state(effects), out);
+        self.run(false, out);
+        // All have written again what they need: whoever crashes often would fill its log.
+        if let Some(untold) = &mut self.stage.untold {
+            untold.is_late = true;
+            self.run(false, out);
+        }
+    }
+
+    /// The end of a round: what waits is proposed, and what has to be filled for that is too.
+    pub(super) fn on_round(&mut self, now: Millis, out: &mut Effects<Self>) {
+        let round = || Event::Input(Input::Round { now });
+        for pillar in self.stage.numbers() {
+            self.feed(pillar, round(), out);
+        }
+        for pillar in self.run(true, out) {
+            self.feed(pillar, round(), out);
+        }
+        self.run(false, out);
+        if self.transit.len() > 0 {
+            // As no more may come from outside.
+            out.arm(LATE, Delay::Millis(1));
+        }
+    }
+
+    /// Lets arrive what may, and all that follows from it. Says which pillars have something to
+    /// order because of that.
+    pub(super) fn run(&mut self, is_round: bool, out: &mut Effects<Self>) -> Vec<u8> {
+        let mut to_order = Vec::new();
+        self.transit.begin(is_round);
+        loop {
+            self.have(|stage, effects| stage.settle(effects), out);
+            if self.transit.len() == 0 || (is_round && matches!(self.transit, Transit::Late(_))) {
+                self.have(|stage, effects| stage.tell_stable(None, effects), out);
+            }
+            match self.transit.next() {
+                None => return to_order,
+                Some(Arrival::AtPillar(pillar, input)) => {
+                    let orders = matches!(input, Input::Heard { .. } | Input::Request { .. });
+                    if orders && !to_order.contains(&pillar) {
+                        to_order.push(pillar);
+                    }
+                    self.feed(pillar, Event::Input(input), out);
+                }
+                Some(Arrival::AtStage(pillar, output)) => {
+                    self.have(|stage, effects| stage.hear(pillar, output, false, effects), out);
+                }
+            }
+        }
+    }
+
+    /// The host tells the stage something.
+    pub(super) fn tell_stage(&mut self, input: Input, out: &mut Effects<Self>) {
+        self.have(|stage, effects| stage.on_input(input, effects), out);
+    }
+
+    /// Has the stage do something.
+    fn have(
+        &mut self,
+        act: impl FnOnce(&mut Stage, &mut Effects<Stage>),
+        out: &mut Effects<Self>,
+    ) {
+        let mut effects = self.of_stage.take();
+        act(&mut self.stage, &mut effects);
+        for effect in effects.drain() {
+            match effect {
+                Effect::Output(Output::ToPillar { pillar, input }) => {
+                    self.transit.inward(pillar, *input);
+                }
+                Effect::Output(output) => out.output(output),
+                // It says nothing to others, keeps nothing and waits for nothing.
+                Effect::Send { .. }
+                | Effect::Relay { .. }
+                | Effect::Persist(_)
+                | Effect::Arm { .. }
+                | Effect::Disarm(_)
+                | Effect::Report(_) => {}
+            }
+        }
+        self.of_stage.put(effects);
+    }
+
+    /// Has a pillar take one step.
+    pub(super) fn feed(&mut self, pillar: u8, event: Event<Self>, out: &mut Effects<Self>) {
+        let event = match event {
+            Event::Message(verified) => Event::Message(verified),
+            Event::Timeout(timer) => Event::Timeout(timer),
+            Event::Input(input) => Event::Input(input),
+            Event::Client(..) => return,
+        };
+        let Some(cell) = self.cells.get_mut(usize::from(pillar)) else { return };
+        let mut effects = self.of_cell.take();
+        cell.step(event, &mut effects);
+        for effect in effects.drain() {
+            self.carry(pillar, effect, out);
+        }
+        self.of_cell.put(effects);
+    }
+
+    fn carry(&mut self, pillar: u8, effect: Effect<Cell<P>>, out: &mut Effects<Self>) {
+        match effect {
+            Effect::Send { to, message } => out.send(to, message),
+            Effect::Relay { to, message } => out.relay(to, &message),
+            Effect::Persist(record) => out.persist(record),
+            Effect::Arm { timer, after } => out.arm(timer, after),
+            Effect::Disarm(timer) => out.disarm(timer),
+            Effect::Report(evidence) => out.report(evidence.author, evidence.finding),
+            Effect::Output(output) => {
+                // What it persists next is behind what the host is told because of this.
+                let writes = self.transit.is_calm();
+                if let Some(output) = self.transit.outward(pillar, output) {
+                    self.have(|stage, effects| stage.hear(pillar, output, writes, effects), out);
+                }
+            }
+        }
+    }
+}

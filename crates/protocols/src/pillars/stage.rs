@@ -1,0 +1,265 @@
+//! The order of all pillars together, and what follows from it for each. It looks into no pillar:
+//! it knows what they told it, which may be late, and tells them what may come late. The argument
+//! is in `docs/protocols/pillars.md`.
+
+use super::merge::{Merge, Rows};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use pentarchy_core::auth::{AuthTag, Verifier};
+use pentarchy_core::counter::Counter;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::limits::PILLARS_MAX;
+use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::ports::replica::{Glance, Input, Output};
+use pentarchy_core::protocol::{
+    Effects, Event, Memory, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status, Tuning,
+};
+
+/// What a pillar has asked its host to fetch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Wishes {
+    /// States by row: the first that it asked for, and the last.
+    pub rows: BTreeMap<Slot, (Digest, ReplicaSet)>,
+    /// Its own state is wrong, so that having one of that row is not enough.
+    pub diverged: bool,
+}
+
+/// What is known of a pillar, and what it was told.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Known {
+    /// How it said last that it stands.
+    pub glance: Glance,
+    /// What it waits to be fetched.
+    pub wishes: Wishes,
+    /// The last row that it said is decided there.
+    pub decided: Slot,
+    /// The last row that it was told is wanted there.
+    pub wanted: Slot,
+    /// The last row that it was told something decided waits for.
+    pub gap: Slot,
+    /// The last row that it was told others are at.
+    pub heard: Slot,
+}
+
+/// A stable row of which the host is to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Untold {
+    pub row: Slot,
+    pub state: Digest,
+    /// It is not the first: a pillar that lags holds them up.
+    pub is_late: bool,
+}
+
+/// See the [module](self).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Stage {
+    pub(super) me: ReplicaId,
+    pub(super) membership: Arc<Membership>,
+    pub(super) tuning: Tuning,
+    pub(super) merge: Merge,
+    pub(super) pillars: Vec<Known>,
+    /// The highest row whose state is vouched for, if execution has not come to it.
+    pub(super) promised: Option<(Slot, Digest)>,
+    /// The highest such row that it has come to, if the host has not been told.
+    pub(super) untold: Option<Untold>,
+    /// States by row that were fetched because they were promised: the first, and the last.
+    pub(super) asked: BTreeMap<Slot, Digest>,
+    /// Whether to look, once execution has gone as far as it can, if that state is to be fetched.
+    pub(super) seeks: bool,
+    /// The last row up to which something was given up that a pillar had decided.
+    pub(super) given_up: Slot,
+    /// The last row that the host was told to be stable.
+    pub(super) stable: Slot,
+    /// The row of the state that was installed last: one that is vouched for.
+    pub(super) installed: Slot,
+}
+
+impl Protocol for Stage {
+    type Message = Nothing;
+    type Timer = NoTimer;
+    type Record = Nothing;
+    type Input = Input;
+    type Output = Output;
+
+    /// Those of the pillars it leaves to them.
+    const RULES: Rules = Rules {
+        name: "stage",
+        replicas_factor: 2,
+        pillars: true,
+        speculative: false,
+        counter: Counter::Usig,
+        source: "docs/protocols/pillars.md",
+    };
+
+    fn validate(
+        _membership: &Membership,
+        _verifier: &dyn Verifier,
+        _author: ReplicaId,
+        _tag: &AuthTag,
+        message: &Nothing,
+    ) -> Result<(), Reject> {
+        match *message {}
+    }
+
+    fn start(
+        setup: Setup,
+        _log: &mut dyn Iterator<Item = Nothing>,
+        _out: &mut Effects<Self>,
+    ) -> Self {
+        let Setup { me, membership, fetch, memory, tuning } = setup;
+        let count = membership.lane.pillars;
+        assert!((1..=PILLARS_MAX).contains(&count), "a host checks how many pillars there are");
+        let rows = Rows::of(&membership);
+        let executed = match (&memory, fetch) {
+            (_, Some(_)) => Base::default(),
+            (Memory::Durable { executed, .. }, None) => *executed,
+            (Memory::Volatile, None) => membership.base,
+        };
+        let known = |pillar| Known {
+            glance: unheard(&membership, pillar),
+            wishes: Wishes::default(),
+            decided: Slot(0),
+            wanted: Slot(0),
+            gap: Slot(0),
+            heard: Slot(0),
+        };
+        Self {
+            me,
+            tuning,
+            merge: Merge::new(rows, executed),
+            pillars: (0..count).map(known).collect(),
+            promised: None,
+            untold: None,
+            asked: BTreeMap::new(),
+            seeks: false,
+            given_up: Slot(0),
+            stable: rows.base(),
+            installed: rows.base(),
+            membership,
+        }
+    }
+
+    fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
+        let is_round = matches!(event, Event::Input(Input::Round { .. }));
+        match event {
+            Event::Input(input) => self.on_input(input, out),
+            Event::Message(message) => match *message.message {},
+            Event::Client(_, message) => match *message {},
+            Event::Timeout(NoTimer) => {}
+        }
+        self.settle(out);
+        if is_round {
+            self.tell_stable(None, out);
+        }
+    }
+
+    fn assert_invariants(&self) {
+        let window = self.tuning.window_slots as usize;
+        assert!(self.merge.len() <= 2 * window * self.pillars.len());
+        assert!(self.pillars.iter().all(|it| it.wishes.rows.len() <= 2) && self.asked.len() <= 2);
+    }
+
+    fn status(&self) -> Status {
+        self.status_of(&self.glances())
+    }
+
+    fn statuses(&self) -> Vec<Status> {
+        self.statuses_of(self.glances())
+    }
+
+    fn hint(&self, client: &ClientId) -> View {
+        let pillar = &self.pillars[usize::from(self.pillar_of(client))];
+        View(u64::from(pillar.glance.status.primary.0))
+    }
+}
+
+impl Stage {
+    /// How all stand, if the pillars stand so.
+    pub(super) fn status_of(&self, all: &[Status]) -> Status {
+        let rows = self.merge.rows;
+        // Everything is there up to where the first gap is.
+        let until = |(pillar, row): (u8, Slot)| {
+            let next = row.max(rows.base()).next();
+            Slot(rows.global(pillar, next).0 - 1)
+        };
+        let reported = (0..).zip(all.iter().map(|it| it.peers_committed)).map(until).min();
+        let last = all.iter().min_by_key(|it| it.view).expect("there is a pillar");
+        let odd = all.iter().map(|it| it.phase).find(|phase| *phase != "normal");
+        // The last row that execution has come to and for whose state a quorum vouches.
+        let stable = all.iter().map(|it| it.stable).filter(|row| self.merge.has_row(*row));
+        let stable = stable.fold(self.stable.max(self.installed), Slot::max);
+        Status {
+            view: last.view,
+            primary: last.primary,
+            phase: odd.unwrap_or("normal"),
+            committed: self.merge.executed(),
+            stable: rows.end(stable),
+            peers_committed: reported.unwrap_or_default(),
+            waiting: all.iter().map(|it| it.waiting).sum(),
+            view_changes: all.iter().map(|it| it.view_changes).sum(),
+            reason: all.iter().map(|it| it.reason).find(|it| !it.is_empty()).unwrap_or_default(),
+        }
+    }
+
+    /// The same of each, in slots of the whole order.
+    pub(super) fn statuses_of(&self, all: Vec<Status>) -> Vec<Status> {
+        let rows = self.merge.rows;
+        let of_pillar = |(pillar, status): (u8, Status)| {
+            let global = |row: Slot| match row == rows.base() {
+                true => rows.end(row),
+                false => rows.global(pillar, row),
+            };
+            let (committed, stable) = (global(status.committed), global(status.stable));
+            Status { committed, stable, peers_committed: global(status.peers_committed), ..status }
+        };
+        (0..).zip(all).map(of_pillar).collect()
+    }
+
+    fn glances(&self) -> Vec<Status> {
+        self.pillars.iter().map(|known| known.glance.status.clone()).collect()
+    }
+
+    /// To which pillar a client belongs.
+    pub(super) fn pillar_of(&self, client: &ClientId) -> u8 {
+        pillar_of(client, self.membership.lane.pillars)
+    }
+
+    pub(super) fn numbers(&self) -> core::ops::Range<u8> {
+        0..self.membership.lane.pillars
+    }
+
+    pub(super) fn known(&mut self, pillar: u8) -> &mut Known {
+        &mut self.pillars[usize::from(pillar)]
+    }
+
+    /// Tells a pillar something.
+    pub(super) fn tell(pillar: u8, input: Input, out: &mut Effects<Self>) {
+        out.output(Output::ToPillar { pillar, input: input.into() });
+    }
+}
+
+/// To which pillar a client belongs. It may choose its name, and so its pillar.
+#[must_use]
+pub fn pillar_of(client: &ClientId, pillars: u8) -> u8 {
+    let bytes = client.0.first_chunk().expect("a name is longer");
+    (u64::from_le_bytes(*bytes) % u64::from(pillars)) as u8
+}
+
+/// How a pillar stands of which nothing was heard: where it begins.
+fn unheard(membership: &Membership, pillar: u8) -> Glance {
+    let base = Rows::of(membership).base();
+    let status = Status {
+        view: View(0),
+        primary: membership.of_pillar(pillar, base).primary(View(0)),
+        phase: "normal",
+        committed: base,
+        stable: base,
+        peers_committed: base,
+        waiting: 0,
+        view_changes: 0,
+        reason: "",
+    };
+    Glance { status, leads: false, next_slot: base.next(), heard_of: base, wants: None }
+}

@@ -1,0 +1,283 @@
+//! What the stage hears, and what follows.
+
+use super::merge::Next;
+use super::stage::{Known, Stage, Untold, pillar_of};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, ReplicaSet, Slot};
+use pentarchy_core::mark;
+use pentarchy_core::mutant;
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::Effects;
+
+impl Stage {
+    /// The host, or a pillar, says something.
+    pub(super) fn on_input(&mut self, input: Input, out: &mut Effects<Self>) {
+        match input {
+            Input::OfPillar { pillar, output } => self.hear(pillar, *output, false, out),
+            Input::Request { ref envelope, .. } => {
+                let pillar = self.pillar_of(&envelope.client);
+                Self::tell(pillar, input, out);
+            }
+            Input::Checkpointed { slot, state } => {
+                if let Some(row) = self.merge.note_state(slot, state) {
+                    self.tell_state(row, state, out);
+                }
+            }
+            Input::Installed { slot } => self.on_installed(slot, out),
+            // These are for pillars, and to those who are none nobody says them.
+            Input::Round { .. }
+            | Input::Wanted { .. }
+            | Input::Fill { .. }
+            | Input::KeepAgain
+            | Input::Heard { .. }
+            | Input::Beside { .. }
+            | Input::Executed { .. }
+            | Input::Moved { .. } => {}
+        }
+    }
+
+    /// A pillar says something. Whether it `writes` all that it needs behind what the host is told
+    /// because of it, and nothing is under way that may make more stable.
+    pub(super) fn hear(
+        &mut self,
+        pillar: u8,
+        output: Output,
+        writes: bool,
+        out: &mut Effects<Self>,
+    ) {
+        match output {
+            Output::Execute { slot, batch } => {
+                for other in self.numbers().filter(|other| *other != pillar) {
+                    Self::tell(other, Input::Beside { batch: batch.clone() }, out);
+                }
+                let known = self.known(pillar);
+                if slot <= known.decided && mutant!("pillars.said-twice-dropped") {
+                    return;
+                }
+                known.decided = known.decided.max(slot);
+                self.merge.decided(pillar, slot, batch);
+            }
+            Output::Stable { slot, state } => self.on_stable(pillar, (slot, state), writes, out),
+            Output::Fetch { slot, state, from } => self.on_fetch(pillar, (slot, state), from, out),
+            Output::Diverged { slot, mine, theirs } => {
+                mark!("pillars/diverged");
+                self.known(pillar).wishes.diverged = true;
+                out.output(Output::Diverged { slot: self.merge.rows.end(slot), mine, theirs });
+            }
+            Output::Glance(glance) => self.on_glance(pillar, *glance, out),
+            output @ (Output::Admit { .. } | Output::Full { .. } | Output::Entered { .. }) => {
+                out.output(output);
+            }
+            // These are for all of them to say.
+            Output::Resumed { .. } | Output::Checkpoint { .. } => {}
+            // They say nothing that may be taken back, and have no pillars themselves.
+            Output::Speculate { .. }
+            | Output::Answer { .. }
+            | Output::Commit { .. }
+            | Output::Rollback { .. }
+            | Output::Restate { .. }
+            | Output::Tell { .. }
+            | Output::ToPillar { .. } => {}
+        }
+    }
+
+    /// Execution goes as far as it can, and what follows from that.
+    pub(super) fn settle(&mut self, out: &mut Effects<Self>) {
+        let (all, tuning) = (self.membership.lane.pillars, self.tuning);
+        self.merge.advance(&tuning, |next| match next {
+            Next::Execute(slot, batch) => {
+                tell_executed(&batch, all, out);
+                out.output(Output::Execute { slot, batch });
+            }
+            Next::Checkpoint(slot) => out.output(Output::Checkpoint { slot }),
+        });
+        self.keep_promise();
+        if core::mem::take(&mut self.seeks) {
+            self.fetch_promised(out);
+        }
+        self.fill_gaps(out);
+    }
+
+    /// A quorum vouches in a pillar for the state after a row, and the pillar has come to it. The
+    /// others may not have.
+    fn on_stable(
+        &mut self,
+        pillar: u8,
+        (row, state): (Slot, Digest),
+        writes: bool,
+        out: &mut Effects<Self>,
+    ) {
+        if self.is_far(row) {
+            // What is missing between may never come, and this pillar goes on.
+            mark!("pillars/left_behind");
+            self.merge.give_up(pillar, row);
+            self.given_up = self.given_up.max(row);
+        }
+        if row <= self.stable {
+            return;
+        }
+        if self.merge.has_row(row) {
+            self.note_stable(row, state);
+            if writes {
+                self.tell_stable(Some(pillar), out);
+            }
+        } else if self.promised.is_none_or(|(known, _)| known < row) {
+            self.promised = Some((row, state));
+            self.seeks = true;
+        }
+    }
+
+    /// Whether more than a window is missing of what leads to the end of a row.
+    fn is_far(&self, row: Slot) -> bool {
+        let reached = self.merge.rows.complete(self.merge.executed());
+        row.0 > reached.0.saturating_add(self.tuning.window_slots)
+    }
+
+    /// Asks for the promised state, unless slots still lead to it. If a pillar waits for an
+    /// earlier one, nobody may have that any more: of stable states others keep the last.
+    fn fetch_promised(&mut self, out: &mut Effects<Self>) {
+        let waits = self.pillars.iter().any(|known| !known.wishes.rows.is_empty());
+        let lacks = !self.merge.has_row(self.given_up);
+        if let Some((row, state)) = self.promised.filter(|_| waits || lacks) {
+            let mut from: ReplicaSet = self.membership.ids().collect();
+            from.remove(self.me);
+            note(&mut self.asked, row, state);
+            out.output(Output::Fetch { slot: self.merge.rows.end(row), state, from });
+        }
+    }
+
+    /// Whether execution has come to what was promised.
+    fn keep_promise(&mut self) {
+        if let Some((row, state)) = self.promised.filter(|(row, _)| self.merge.has_row(*row)) {
+            self.promised = None;
+            self.note_stable(row, state);
+        }
+    }
+
+    /// A quorum vouches for the state after a row that execution has come to.
+    fn note_stable(&mut self, row: Slot, state: Digest) {
+        let before = self.untold.map_or(self.stable, |untold| untold.row);
+        if row > before {
+            self.untold = Some(Untold { row, state, is_late: self.untold.is_some() });
+        }
+    }
+
+    /// Tells the host of the last stable state that execution has come to. The host then cuts its
+    /// log there, so all pillars keep again what they need, except one that is about to. Those
+    /// behind that row write all of a window, so they are given until the next one.
+    pub(super) fn tell_stable(&mut self, writes: Option<u8>, out: &mut Effects<Self>) {
+        let lowest = self.pillars.iter().map(|known| known.glance.status.stable).min();
+        let lowest = lowest.unwrap_or_default();
+        let is_time = |untold: &Untold| untold.is_late || lowest >= untold.row;
+        let Some(Untold { row, state, .. }) = self.untold.filter(is_time) else { return };
+        self.untold = None;
+        self.stable = row;
+        // A pillar that is further behind may ask for earlier ones.
+        self.merge.stable(lowest.min(row));
+        out.output(Output::Stable { slot: self.merge.rows.end(row), state });
+        if !mutant!("pillars.others-not-kept-again") {
+            let others = self.numbers().filter(|pillar| Some(*pillar) != writes);
+            others.for_each(|pillar| Self::tell(pillar, Input::KeepAgain, out));
+        }
+    }
+
+    /// A pillar lacks a state: the replica may have it, or a later one.
+    fn on_fetch(
+        &mut self,
+        pillar: u8,
+        (row, state): (Slot, Digest),
+        from: ReplicaSet,
+        out: &mut Effects<Self>,
+    ) {
+        let is_here = self.merge.has_row(row) || mutant!("pillars.state-not-here");
+        let is_wrong = is_here && self.merge.state(row).is_some_and(|mine| mine != state);
+        let Known { wishes, .. } = self.known(pillar);
+        if is_wrong {
+            // It is the wrong one, as the pillar may have found out before a restart.
+            mark!("pillars/wrong_state");
+            wishes.diverged = true;
+        }
+        if is_here && !wishes.diverged {
+            mark!("pillars/state_is_here");
+            Self::tell(pillar, Input::Installed { slot: row }, out);
+            return;
+        }
+        note(&mut wishes.rows, row, (state, from));
+        out.output(Output::Fetch { slot: self.merge.rows.end(row), state, from });
+        self.seeks = true;
+    }
+
+    /// The state after a row, to all pillars, for each to sign.
+    fn tell_state(&self, row: Slot, state: Digest, out: &mut Effects<Self>) {
+        let all = self.membership.lane.pillars;
+        let told = if mutant!("pillars.one-is-told") { 1 } else { all };
+        (0..told).for_each(|it| Self::tell(it, Input::Checkpointed { slot: row, state }, out));
+    }
+
+    /// After a restart: states before the one from which it goes on cannot be signed any more. All
+    /// others come to it, too.
+    pub(super) fn tell_first_state(&self, out: &mut Effects<Self>) {
+        let row = self.merge.rows.complete(self.merge.executed());
+        if let Some(state) = self.merge.state(row).filter(|_| row > self.merge.rows.base()) {
+            self.tell_state(row, state, out);
+        }
+    }
+
+    /// Another state is here: execution goes on behind it. Each pillar finds out what that means
+    /// for where it is by now. What it says of slots behind the state, before or after that, is
+    /// what was agreed on, so it may come twice.
+    fn on_installed(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        let rows = self.merge.rows;
+        let row = rows.complete(slot);
+        let back = slot <= self.merge.executed();
+        let wished = self.pillars.iter().find_map(|known| known.wishes.rows.get(&row));
+        let wished = wished.map(|(state, _)| *state);
+        let known = wished.or_else(|| self.asked.get(&row).copied());
+        self.asked = self.asked.split_off(&row.next());
+        self.merge.installed(row, known);
+        self.installed = row;
+        // Who says again that it is stable says what there was no state for.
+        self.stable = self.stable.min(Slot(row.0.saturating_sub(1)));
+        // The host has no older states now.
+        self.untold = None;
+        for (pillar, Known { wishes, decided, .. }) in (0..).zip(&mut self.pillars) {
+            if back {
+                *decided = row.min(*decided);
+            }
+            let later = wishes.rows.split_off(&row.next());
+            let asked = core::mem::replace(&mut wishes.rows, later);
+            let asked = asked.last_key_value().map(|(row, _)| *row);
+            wishes.diverged = false;
+            Self::tell(pillar, Input::Moved { slot: row, back, asked }, out);
+            // While one state was being fetched, the host may have forgotten another.
+            for (row, (state, from)) in &wishes.rows {
+                out.output(Output::Fetch { slot: rows.end(*row), state: *state, from: *from });
+            }
+        }
+        if let Some(state) = known {
+            self.tell_state(row, state, out);
+        }
+        self.seeks = true;
+    }
+}
+
+/// Tells the pillars of its clients that a batch was executed.
+fn tell_executed(batch: &Arc<Batch>, pillars: u8, out: &mut Effects<Stage>) {
+    let bit = |client: &ClientId| 1u32 << pillar_of(client, pillars);
+    let concerned = batch.envelopes.iter().fold(0, |all, it| all | bit(&it.client));
+    for pillar in (0..pillars).filter(|pillar| concerned & (1 << pillar) != 0) {
+        Stage::tell(pillar, Input::Executed { batch: batch.clone() }, out);
+    }
+}
+
+/// Notes what was asked for: the first, of which a host may be fetching the state already, and the
+/// last.
+fn note<T>(asked: &mut BTreeMap<Slot, T>, row: Slot, what: T) {
+    if asked.len() > 1 && !asked.contains_key(&row) {
+        asked.pop_last();
+    }
+    asked.insert(row, what);
+}
