@@ -213,10 +213,18 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pillars.fills-what-it-voted-for", "a primary fills no slots that it has only heard of")
         .scheduled(),
     mutant("pillars.glance-stale", "a pillar says only once how it stands").scheduled(),
-    mutant("pillars.stays-ahead", "a pillar does not say again what execution has gone back behind")
+    mutant(
+        "pillars.stays-ahead",
+        "a pillar does not say again what execution has gone back behind",
+    )
+    .scheduled(),
+    mutant("pillars.asks-twice", "a state is fetched that a pillar may not lack any more")
         .scheduled(),
-    mutant("pillars.said-twice-dropped", "what a pillar says again is dropped though it is lacking")
-        .scheduled(),
+    mutant(
+        "pillars.said-twice-dropped",
+        "what a pillar says again is dropped though it is lacking",
+    )
+    .scheduled(),
     mutant("pillars.hears-others", "a pillar on its own takes what was said in another")
         .scheduled(),
     mutant("frame.state-not-vouched-again", "after a crash the last state is not signed again"),

@@ -27,6 +27,10 @@ pub mod replica {
         /// If a request waits here for another replica to order it: the slot in which the last one
         /// that came could be ordered at the earliest.
         pub wants: Option<Slot>,
+        /// How often it was told from where to go on, by [`Input::Installed`] and
+        /// [`Input::Moved`]: what it asked to be fetched before the last of these it asks for
+        /// again, if it still lacks it.
+        pub answers: u64,
     }
 
     /// What the host tells a replica core.
@@ -238,8 +242,8 @@ pub mod replica {
             theirs: Digest,
         },
         /// Of several cores whose orders are merged, for the part that merges them: how this one
-        /// stands. Said at the end of a round if it has changed, and whenever another state is
-        /// stable.
+        /// stands. Said at the end of a round if it has changed, and at once when another state is
+        /// stable or it was told from where to go on.
         Glance(Box<Glance>),
         /// Of the part that merges such orders: a core is to be told this.
         ToPillar {

@@ -44,9 +44,9 @@ use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::forge::{IsSettled, MakeForger};
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::ports::client::ClientCore;
-use pentarchy_core::protocol::{BadRecord, Protocol, Rules, Setup, Timeouts};
+use pentarchy_core::protocol::{BadRecord, Memory, Protocol, Rules, Setup, Timeouts};
 use pentarchy_core::quorum::Quorums;
-use pillars::{Pillar, Pillars};
+use pillars::{Cell, Pillar, Pillars, Stage};
 use zyzzyva::table::{AGREED, FIVE, HASTY, PLAIN, PRINTED, THREE, Table};
 use zyzzyva::{Proving, Zyzzyva};
 
@@ -92,6 +92,19 @@ pub struct Entry {
     pub is_settled: IsSettled,
     /// Where explorations can begin: names and scripts.
     pub starts: &'static [(&'static str, &'static str)],
+    /// How its parts are brought up each on its own, if it has some.
+    pub split: Option<Split>,
+}
+
+/// How the parts of a replica are brought up that share no state, so that a host can run each in a
+/// thread of its own. What one outputs for another may come late, but in its order
+/// (`docs/host-contract.md`). Only where nothing outlives the process.
+#[derive(Clone, Copy)]
+pub struct Split {
+    /// Brings up one pillar of the group: the one of this number.
+    pub cell: fn(Setup, u8, &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore>,
+    /// Brings up what merges their orders.
+    pub stage: Start,
 }
 
 impl Pillar for hybster::Hybster {
@@ -118,6 +131,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(minbft::Byzantine::boxed),
         is_settled: minbft::is_settled,
         starts: &minbft::STARTS,
+        split: None,
     },
     Entry {
         rules: pbft::Pbft::<false>::RULES,
@@ -129,6 +143,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(pbft::Byzantine::<Signature>::boxed),
         is_settled: pbft::is_settled::<Signature>,
         starts: &[],
+        split: None,
     },
     Entry {
         rules: pbft::Pbft::<true>::RULES,
@@ -140,6 +155,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(pbft::Byzantine::<Signature>::boxed),
         is_settled: pbft::is_settled::<Signature>,
         starts: &[],
+        split: None,
     },
     Entry {
         rules: pbft::HybridPbft::RULES,
@@ -151,6 +167,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(pbft::Byzantine::<TrustedMac>::boxed),
         is_settled: pbft::is_settled::<TrustedMac>,
         starts: &[],
+        split: None,
     },
     Entry {
         rules: hybster::Hybster::RULES,
@@ -162,6 +179,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(hybster::Byzantine::boxed),
         is_settled: hybster::is_settled,
         starts: &[],
+        split: None,
     },
     Entry {
         rules: Pillars::<hybster::Hybster>::RULES,
@@ -173,6 +191,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(|me, group| pillars::Byzantine::boxed(me, group, hybster::Byzantine::boxed)),
         is_settled: |_, _| false,
         starts: &[],
+        split: Some(split::<hybster::Hybster>()),
     },
     Entry {
         rules: Pillars::<pbft::Pbft<false>>::RULES,
@@ -186,6 +205,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         }),
         is_settled: |_, _| false,
         starts: &[],
+        split: Some(split::<pbft::Pbft<false>>()),
     },
     Entry {
         rules: Pillars::<pbft::HybridPbft>::RULES,
@@ -199,6 +219,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         }),
         is_settled: |_, _| false,
         starts: &[],
+        split: Some(split::<pbft::HybridPbft>()),
     },
     Entry {
         rules: minbft::MinZyzzyva::RULES,
@@ -210,6 +231,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(minbft::Byzantine::boxed),
         is_settled: minbft::is_settled,
         starts: &minbft::STARTS,
+        split: None,
     },
     Entry {
         rules: Zyzzyva::<THREE>::RULES,
@@ -221,6 +243,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(zyzzyva::Byzantine::boxed::<THREE>),
         is_settled: zyzzyva::is_settled,
         starts: &[],
+        split: None,
     },
     Entry {
         rules: Zyzzyva::<FIVE>::RULES,
@@ -232,6 +255,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(zyzzyva::Byzantine::boxed::<FIVE>),
         is_settled: zyzzyva::is_settled,
         starts: &[],
+        split: None,
     },
     Entry {
         rules: Zyzzyva::<PLAIN>::RULES,
@@ -243,6 +267,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(zyzzyva::Byzantine::boxed::<PLAIN>),
         is_settled: zyzzyva::is_settled,
         starts: &[],
+        split: None,
     },
     Entry {
         rules: Rules { name: "zyzzyva-hasty", ..Zyzzyva::<THREE>::RULES },
@@ -254,6 +279,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(zyzzyva::Byzantine::boxed::<THREE>),
         is_settled: zyzzyva::is_settled,
         starts: &[],
+        split: None,
     },
     Entry {
         rules: Zyzzyva::<PRINTED>::RULES,
@@ -265,6 +291,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(zyzzyva::Byzantine::boxed::<PRINTED>),
         is_settled: zyzzyva::is_settled,
         starts: &[],
+        split: None,
     },
     Entry {
         rules: minbft::MinZyzzyva2010::RULES,
@@ -276,6 +303,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: Some(minbft::Byzantine::boxed),
         is_settled: minbft::is_settled,
         starts: &minbft::STARTS,
+        split: None,
     },
     Entry {
         rules: unreplicated::Unreplicated::RULES,
@@ -287,6 +315,7 @@ pub static PROTOCOLS: [Entry; 16] = [
         forger: None,
         is_settled: |_, _| false,
         starts: &[],
+        split: None,
     },
 ];
 
@@ -346,6 +375,28 @@ fn start_hybster(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore
 
 fn start_pillars<P: Pillar>(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
     Box::new(Erased::<Pillars<P>>::start(setup, out))
+}
+
+const fn split<P: Pillar>() -> Split {
+    Split { cell: start_cell::<P>, stage: start_stage }
+}
+
+fn start_cell<P: Pillar>(
+    setup: Setup,
+    pillar: u8,
+    out: &mut Vec<CoreEffect>,
+) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<Cell<P>>::start(in_part(pillars::of_cell(&setup, pillar)), out))
+}
+
+fn start_stage(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
+    Box::new(Erased::<Stage>::start(in_part(setup), out))
+}
+
+/// A log would have to be cut in one step of all parts.
+fn in_part(setup: Setup) -> Setup {
+    assert!(setup.memory == Memory::Volatile, "parts of a replica keep no log");
+    setup
 }
 
 fn start_unreplicated(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {

@@ -35,6 +35,8 @@ pub struct Cell<P: Pillar> {
     core: P,
     /// How it said last that it stands.
     said: Option<Glance>,
+    /// How often it was told from where to go on.
+    answers: u64,
     /// The slot in which the last request that came here, to a backup, could be ordered at the
     /// earliest.
     wants: Slot,
@@ -94,6 +96,7 @@ impl<P: Pillar> Protocol for Cell<P> {
             rows,
             core,
             said: None,
+            answers: 0,
             wants: Slot(0),
             gap: Slot(0),
             heard: Slot(0),
@@ -123,8 +126,9 @@ impl<P: Pillar> Protocol for Cell<P> {
             let fill = Input::Fill { slot: self.gap, decided: true };
             self.core.step(Event::Input(fill), &mut effects);
         }
-        let stable = self.core.frame().stable.slot;
-        let has_moved = self.said.as_ref().is_none_or(|said| said.status.stable != stable);
+        let (stable, answers) = (self.core.frame().stable.slot, self.answers);
+        let has_moved = |said: &Glance| said.status.stable != stable || said.answers != answers;
+        let has_moved = self.said.as_ref().is_none_or(has_moved);
         // Before what follows from it.
         if (is_round || has_moved) && !mutant!("pillars.glance-stale") {
             self.say(out);
@@ -176,9 +180,8 @@ impl<P: Pillar> Cell<P> {
             Input::Executed { batch } => self.on_executed(&batch, effects),
             Input::Installed { slot } => {
                 // It may have been told of a later one meanwhile, and be behind that.
-                if self.core.frame().executed < slot {
-                    self.core.step(Event::Input(input), effects);
-                }
+                let is_new = self.core.frame().executed < slot;
+                self.on_answer(is_new.then_some(slot), effects);
             }
             Input::Moved { slot, back, asked } => self.on_moved(slot, back, asked, effects),
             Input::Checkpointed { .. } | Input::KeepAgain => {
@@ -202,13 +205,7 @@ impl<P: Pillar> Cell<P> {
     /// Execution goes on behind a row. Whoever asked for that state or an earlier one goes on from
     /// there too. Others have slots below it still to come; but what was executed behind it, from
     /// the view of this pillar by now, is to be executed again.
-    fn on_moved(
-        &mut self,
-        row: Slot,
-        back: bool,
-        asked: Option<Slot>,
-        effects: &mut Effects<P>,
-    ) {
+    fn on_moved(&mut self, row: Slot, back: bool, asked: Option<Slot>, effects: &mut Effects<P>) {
         let frame = self.core.frame_mut();
         frame.forget_pending(effects);
         // Its window has everything from its own last checkpoint on.
@@ -216,8 +213,16 @@ impl<P: Pillar> Cell<P> {
         let goes_back = back && frame.executed >= row && !mutant!("pillars.stays-ahead");
         let again = goes_back.then_some(begins);
         let asked = asked.filter(|asked| frame.executed < *asked);
-        if let Some(slot) = again.or(asked) {
+        self.on_answer(again.or(asked), effects);
+    }
+
+    /// It goes on from here, or not at all: it asks again for what it lacks then.
+    fn on_answer(&mut self, from: Option<Slot>, effects: &mut Effects<P>) {
+        self.answers += 1;
+        if let Some(slot) = from {
             self.core.step(Event::Input(Input::Installed { slot }), effects);
+        } else if self.core.frame().is_fetching() {
+            self.core.frame().fetch_stable(effects);
         }
     }
 
@@ -236,6 +241,7 @@ impl<P: Pillar> Cell<P> {
             next_slot: frame.next_slot,
             heard_of,
             wants: waits.then_some(self.wants),
+            answers: self.answers,
         };
         if self.said.as_ref() != Some(&glance) {
             self.said = Some(glance.clone());

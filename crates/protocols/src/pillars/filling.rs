@@ -18,12 +18,7 @@ use pentarchy_core::protocol::Effects;
 impl Stage {
     /// A pillar stands like this.
     pub(super) fn on_glance(&mut self, pillar: u8, glance: Glance, out: &mut Effects<Self>) {
-        let known = self.known(pillar);
-        if !known.wishes.diverged {
-            // What it has come to by itself it does not wait for.
-            known.wishes.rows.retain(|row, _| *row > glance.status.committed);
-        }
-        known.glance = glance;
+        self.known(pillar).glance = glance;
         self.time_siblings(out);
         self.tell_heard(out);
     }

@@ -44,6 +44,8 @@ mod running;
 mod scratch;
 mod stage;
 mod staging;
+#[cfg(test)]
+mod tests;
 mod transit;
 
 pub use byzantine::Byzantine;

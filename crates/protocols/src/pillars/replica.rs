@@ -69,7 +69,8 @@ impl<P: Pillar> Protocol for Pillars<P> {
             Memory::Durable { .. } => 0,
         };
         let of_replica = (u64::from(setup.me.0) << 32) | setup.membership.epoch.0;
-        let seed = if late == 0 { 0 } else { late.wrapping_mul(31).wrapping_add(of_replica).max(1) };
+        let seed =
+            if late == 0 { 0 } else { late.wrapping_mul(31).wrapping_add(of_replica).max(1) };
         let mut first = Vec::new();
         let start = |(pillar, log): (u8, Vec<Self::Record>)| {
             let mut effects = Effects::default();

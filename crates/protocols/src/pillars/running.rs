@@ -75,11 +75,7 @@ impl<P: Pillar> Pillars<P> {
     }
 
     /// Has the stage do something.
-    fn have(
-        &mut self,
-        act: impl FnOnce(&mut Stage, &mut Effects<Stage>),
-        out: &mut Effects<Self>,
-    ) {
+    fn have(&mut self, act: impl FnOnce(&mut Stage, &mut Effects<Stage>), out: &mut Effects<Self>) {
         let mut effects = self.of_stage.take();
         act(&mut self.stage, &mut effects);
         for effect in effects.drain() {

@@ -12,6 +12,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Glance, Input, Output};
 use pentarchy_core::protocol::{
     Effects, Event, Memory, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status, Tuning,
@@ -33,6 +34,8 @@ pub(super) struct Known {
     pub glance: Glance,
     /// What it waits to be fetched.
     pub wishes: Wishes,
+    /// How often it was told from where to go on.
+    pub answers: u64,
     /// The last row that it said is decided there.
     pub decided: Slot,
     /// The last row that it was told is wanted there.
@@ -41,6 +44,14 @@ pub(super) struct Known {
     pub gap: Slot,
     /// The last row that it was told others are at.
     pub heard: Slot,
+}
+
+impl Known {
+    /// Whether it has heard from where it is to go on. What it asked for before that, and has not,
+    /// it will ask for again.
+    pub fn is_answered(&self) -> bool {
+        self.glance.answers == self.answers || mutant!("pillars.asks-twice")
+    }
 }
 
 /// A stable row of which the host is to be told.
@@ -120,6 +131,7 @@ impl Protocol for Stage {
         let known = |pillar| Known {
             glance: unheard(&membership, pillar),
             wishes: Wishes::default(),
+            answers: 0,
             decided: Slot(0),
             wanted: Slot(0),
             gap: Slot(0),
@@ -261,5 +273,5 @@ fn unheard(membership: &Membership, pillar: u8) -> Glance {
         view_changes: 0,
         reason: "",
     };
-    Glance { status, leads: false, next_slot: base.next(), heard_of: base, wants: None }
+    Glance { status, leads: false, next_slot: base.next(), heard_of: base, wants: None, answers: 0 }
 }

@@ -64,7 +64,8 @@ impl Stage {
             Output::Fetch { slot, state, from } => self.on_fetch(pillar, (slot, state), from, out),
             Output::Diverged { slot, mine, theirs } => {
                 mark!("pillars/diverged");
-                self.known(pillar).wishes.diverged = true;
+                let known = self.known(pillar);
+                known.wishes.diverged |= known.is_answered();
                 out.output(Output::Diverged { slot: self.merge.rows.end(slot), mine, theirs });
             }
             Output::Glance(glance) => self.on_glance(pillar, *glance, out),
@@ -194,7 +195,14 @@ impl Stage {
     ) {
         let is_here = self.merge.has_row(row) || mutant!("pillars.state-not-here");
         let is_wrong = is_here && self.merge.state(row).is_some_and(|mine| mine != state);
-        let Known { wishes, .. } = self.known(pillar);
+        let known = self.known(pillar);
+        if !known.is_answered() {
+            // What it had asked for may be here by now, and to fetch it would take back what was
+            // executed since.
+            mark!("pillars/asked_too_early");
+            return;
+        }
+        let Known { wishes, answers, .. } = known;
         if is_wrong {
             // It is the wrong one, as the pillar may have found out before a restart.
             mark!("pillars/wrong_state");
@@ -202,6 +210,7 @@ impl Stage {
         }
         if is_here && !wishes.diverged {
             mark!("pillars/state_is_here");
+            *answers += 1;
             Self::tell(pillar, Input::Installed { slot: row }, out);
             return;
         }
@@ -243,19 +252,16 @@ impl Stage {
         self.stable = self.stable.min(Slot(row.0.saturating_sub(1)));
         // The host has no older states now.
         self.untold = None;
-        for (pillar, Known { wishes, decided, .. }) in (0..).zip(&mut self.pillars) {
+        for (pillar, known) in (0..).zip(&mut self.pillars) {
             if back {
-                *decided = row.min(*decided);
+                known.decided = row.min(known.decided);
             }
-            let later = wishes.rows.split_off(&row.next());
-            let asked = core::mem::replace(&mut wishes.rows, later);
-            let asked = asked.last_key_value().map(|(row, _)| *row);
-            wishes.diverged = false;
+            // While one state was being fetched, the host may have forgotten another: so what it
+            // lacks still, it asks for again.
+            let wishes = core::mem::take(&mut known.wishes);
+            let asked = wishes.rows.range(..=row).next_back().map(|(row, _)| *row);
+            known.answers += 1;
             Self::tell(pillar, Input::Moved { slot: row, back, asked }, out);
-            // While one state was being fetched, the host may have forgotten another.
-            for (row, (state, from)) in &wishes.rows {
-                out.output(Output::Fetch { slot: rows.end(*row), state: *state, from: *from });
-            }
         }
         if let Some(state) = known {
             self.tell_state(row, state, out);

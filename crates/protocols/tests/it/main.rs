@@ -1,5 +1,6 @@
 //! Whole groups of every protocol in the simulator.
 
+mod apart;
 mod attacks;
 mod confirming;
 mod explore;

@@ -117,6 +117,23 @@ fn what_is_said_in_one_pillar_convinces_in_no_other() {
 }
 
 #[test]
+fn a_pillar_on_its_own_takes_nothing_of_others() {
+    let Group { membership, crypto, .. } = Group::new();
+    let entry = pentarchy_protocols::find("hybster-pillars").expect("it is there");
+    let (me, memory) = (ReplicaId(1), Memory::Volatile);
+    let setup = Setup { me, membership, fetch: None, memory, tuning: Tuning::default() };
+    let membership = setup.membership.clone();
+    let parts = entry.split.expect("it has parts");
+    let backup = (parts.cell)(setup, 1, &mut Vec::new());
+    let alone = Group { membership, crypto, backup };
+    assert_eq!(alone.opens(&alone.said(1, 1, prepare())), Ok(()));
+    let foreign = alone.said(0, 0, prepare());
+    assert_eq!(alone.opens(&foreign), Err(Reject::OutOfBounds));
+    let took = mutant::with(Some("pillars.hears-others"), || alone.opens(&foreign));
+    assert_eq!(took, Ok(()), "this is what the check is for");
+}
+
+#[test]
 fn there_are_no_more_pillars_than_were_configured() {
     let group = Group::new();
     let beyond = group.said(PILLARS, 0, acknowledge());

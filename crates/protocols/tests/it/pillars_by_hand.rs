@@ -208,6 +208,8 @@ fn who_goes_back_takes_checkpoints_by_bytes_where_others_do() {
     assert_eq!(goes_back(), [Slot(19), Slot(20)], "row 10");
     let elsewhere = mutant::with(Some("pillars.bytes-go-on"), goes_back);
     assert!(elsewhere[0] < Slot(19), "{elsewhere:?}");
+    let stays = mutant::with(Some("pillars.stays-ahead"), goes_back);
+    assert_eq!(stays, [], "the fifth row is not executed again");
 }
 
 /// What is stable at replica 1 in each pillar long after it went back.
@@ -227,7 +229,9 @@ fn goes_back() -> Vec<Slot> {
     };
     assert_eq!(rows(&net), [Slot(7), Slot(8)], "row 4");
     net.installed(1, Slot(8));
-    assert_eq!(net.status(1).committed, Slot(10), "the fifth row is executed again");
+    if net.status(1).committed < Slot(10) {
+        return Vec::new();
+    }
     (6..=10).for_each(|number| order(&mut net, number));
     rows(&net)
 }

@@ -227,7 +227,7 @@ impl<C: Framed> Frame<C> {
 
     /// Asks for the state of the stable checkpoint. Nobody may have that any more: if a newer one
     /// is proven already, the host hears of it too.
-    fn fetch_stable(&self, out: &mut Effects<C>) {
+    pub fn fetch_stable(&self, out: &mut Effects<C>) {
         self.fetch(&self.stable, out);
         self.fetch_ahead(out);
     }
@@ -247,7 +247,8 @@ impl<C: Framed> Frame<C> {
     }
 
     /// Whether the window begins behind a state that is not here yet.
-    pub(super) const fn is_fetching(&self) -> bool {
+    #[must_use]
+    pub const fn is_fetching(&self) -> bool {
         self.executed.0 < self.stable.slot.0
     }
 }
