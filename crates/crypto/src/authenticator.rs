@@ -11,6 +11,8 @@ use std::fmt;
 /// A replica's means to convince others: its key and its trusted counters.
 pub struct Authenticator {
     keys: KeyPair,
+    /// The number of the first of its counters.
+    first: u8,
     counters: Vec<Box<dyn Usig>>,
 }
 
@@ -19,7 +21,28 @@ impl Authenticator {
     /// would see the other's positions as spent.
     #[must_use]
     pub fn new(keys: KeyPair, counters: Vec<Box<dyn Usig>>) -> Self {
-        Self { keys, counters }
+        Self { keys, first: 0, counters }
+    }
+
+    /// For one who has no counter, and for so many pillars beside it, each of which has the one of
+    /// its number. If there is not one for each, they need none, and it keeps what there is.
+    #[must_use]
+    pub fn of_pillars(
+        keys: &KeyPair,
+        counters: Vec<Box<dyn Usig>>,
+        pillars: u8,
+    ) -> (Self, Vec<Self>) {
+        let is_shared = counters.len() == usize::from(pillars);
+        let (kept, shared) =
+            if is_shared { (Vec::new(), counters) } else { (counters, Vec::new()) };
+        let mut shared = shared.into_iter();
+        let of_pillar = |first| Self {
+            keys: keys.clone(),
+            first,
+            counters: shared.next().into_iter().collect(),
+        };
+        let of_pillars = (0..pillars).map(of_pillar).collect();
+        (Self::new(keys.clone(), kept), of_pillars)
     }
 
     /// Goes over to a later epoch.
@@ -33,7 +56,7 @@ impl Authenticator {
     /// What each counter remembers of its epoch; see [`Usig::memory`].
     #[must_use]
     pub fn memories(&self) -> Vec<(Instance, Memory)> {
-        let remembered = (0..).map(Instance).zip(&self.counters);
+        let remembered = (self.first..).map(Instance).zip(&self.counters);
         remembered.filter_map(|(instance, it)| Some((instance, it.memory()?))).collect()
     }
 
@@ -54,13 +77,18 @@ impl Authenticator {
             Auth::Signature => Ok(AuthTag::Signature(self.keys.sign(digest))),
             Auth::Usig(instance, position) => {
                 costs::USIGS_CREATED.add(1);
-                self.counters.of(*instance)?.create(*position, digest).map(AuthTag::Usig)
+                self.counter(*instance)?.create(*position, digest).map(AuthTag::Usig)
             }
             Auth::Mac(instance) => {
                 costs::USIGS_CREATED.add(1);
-                self.counters.of(*instance)?.mac(digest).map(AuthTag::Mac)
+                self.counter(*instance)?.mac(digest).map(AuthTag::Mac)
             }
         }
+    }
+
+    fn counter(&mut self, Instance(number): Instance) -> Result<&mut dyn Usig, Refused> {
+        let index = number.checked_sub(self.first).ok_or(Refused::Unavailable)?;
+        self.counters.of(Instance(index))
     }
 }
 

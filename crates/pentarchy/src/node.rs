@@ -21,7 +21,8 @@ use pentarchy_crypto::verifier::{
 };
 use pentarchy_protocols::Entry;
 use pentarchy_replica::{
-    Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, States, Storage,
+    Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, Split, Started, States,
+    Storage,
 };
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::backend::process::question::Device;
@@ -428,6 +429,25 @@ impl EpochFactory for Epochs {
         let tuning = self.tuning;
         (self.entry.start)(Setup { me, membership, fetch, memory, tuning }, effects)
     }
+
+    fn can_split(&self) -> bool {
+        self.entry.split.is_some()
+    }
+
+    fn split(&mut self, membership: &Arc<Membership>, fetch: Option<ReplicaSet>) -> Option<Split> {
+        let (me, membership, memory) = (self.me, membership.clone(), Memory::Volatile);
+        let setup = Setup { me, membership, fetch, memory, tuning: self.tuning };
+        let starts = self.entry.split?;
+        let started = |start: &dyn Fn(&mut Vec<CoreEffect>) -> Box<dyn ReplicaCore>| {
+            let mut effects = Vec::new();
+            Started { core: start(&mut effects), effects }
+        };
+        let pillars = 0..setup.membership.lane.pillars;
+        let cells = pillars.map(|it| started(&|out| (starts.cell)(setup.clone(), it, out)));
+        let cells = cells.collect();
+        Some(Split { stage: started(&|out| (starts.stage)(setup.clone(), out)), cells })
+    }
+
     fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord> {
         (self.entry.check_records)(records)
     }

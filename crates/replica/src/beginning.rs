@@ -1,20 +1,19 @@
 //! What a replica begins with: the group's first state, or what it had kept when it stopped.
 
 use crate::cache::Cache;
-use crate::config::{EpochFactory, States, Storage};
+use crate::config::{EpochFactory, Started, States, Storage};
+use crate::epochs::{Parts, Starting};
 use crate::error::StartError;
 use crate::keeper::Keeper;
+use crate::pillars::mailbox::Bell;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::epochs::{Epochs, Proof};
-use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Base, Life, Membership};
-use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Rules};
 use pentarchy_core::service::Service;
 use pentarchy_core::snapshot::Snapshot;
-use pentarchy_io::poll::Waker;
 use pentarchy_storage::kept::{Certificates, Past};
 use std::sync::Arc;
 use tracing::{info, warn};
@@ -28,15 +27,17 @@ pub struct Beginning<'a> {
     pub membership: Arc<Membership>,
     pub factory: &'a mut dyn EpochFactory,
     pub counters: &'a mut Vec<Box<dyn Usig>>,
+    /// Whether its core is in parts.
+    pub is_split: bool,
 }
 
 /// The parts that depend on it.
 pub struct Begun {
     pub following: Epochs,
     pub executor: Executor,
-    pub core: Box<dyn ReplicaCore>,
-    /// What the core asked for.
-    pub effects: Vec<CoreEffect>,
+    pub core: Started,
+    /// Those for threads of their own.
+    pub cells: Vec<Started>,
     pub keeper: Option<Keeper>,
     pub cache: Option<Cache>,
     /// It goes on from what was kept.
@@ -63,12 +64,9 @@ impl Beginning<'_> {
         service: Box<dyn Service>,
         storage: Option<Storage>,
         states: Option<States>,
-        waker: Waker,
+        bell: Arc<Bell>,
     ) -> Result<Begun, StartError> {
-        let wake = Box::new(move || {
-            // Who cannot be woken looks within 20 ms.
-            let _ = waker.wake();
-        });
+        let wake = Box::new(move || bell.wake());
         match storage {
             None => {
                 let mut begun = self.afresh(service, Memory::Volatile);
@@ -105,10 +103,9 @@ impl Beginning<'_> {
     fn afresh(&mut self, service: Box<dyn Service>, memory: Memory) -> Begun {
         let following = Epochs::new(self.me, self.life, self.membership.clone());
         let executor = Executor::new(self.membership.clone(), service);
-        let mut effects = Vec::new();
-        let core = self.core(&following, None, memory, &mut effects);
+        let Parts { core, cells } = self.parts(&following, None, memory);
         let (keeper, cache, resumes) = (None, None, false);
-        Begun { following, executor, core, effects, keeper, cache, resumes }
+        Begun { following, executor, core, cells, keeper, cache, resumes }
     }
 
     fn resumed(&mut self, service: Box<dyn Service>, past: Past) -> Result<Begun, StartError> {
@@ -136,23 +133,15 @@ impl Beginning<'_> {
         }
         let following = Epochs::resumed(self.me, self.life, self.membership.clone(), past.proof);
         let fetch = if whole { None } else { following.proof().map(Proof::signers) };
-        let mut effects = Vec::new();
-        let core = self.core(&following, fetch, memory, &mut effects);
+        let Parts { core, cells } = self.parts(&following, fetch, memory);
         let (keeper, cache, resumes) = (None, None, true);
-        Ok(Begun { following, executor, core, effects, keeper, cache, resumes })
+        Ok(Begun { following, executor, core, cells, keeper, cache, resumes })
     }
 
-    fn core(
-        &mut self,
-        following: &Epochs,
-        fetch: Option<ReplicaSet>,
-        memory: Memory,
-        effects: &mut Vec<CoreEffect>,
-    ) -> Box<dyn ReplicaCore> {
-        if following.is_admitted() {
-            self.factory.core(&self.membership, fetch, memory, effects)
-        } else {
-            Box::new(Outsider { rules: self.rules })
-        }
+    fn parts(&mut self, following: &Epochs, fetch: Option<ReplicaSet>, memory: Memory) -> Parts {
+        let (is_admitted, rules) = (following.is_admitted(), self.rules);
+        let (is_split, factory) = (self.is_split, &mut *self.factory);
+        let starting = Starting { is_admitted, is_split, rules, factory };
+        starting.start(&self.membership, fetch, memory)
     }
 }

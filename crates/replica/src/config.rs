@@ -38,11 +38,39 @@ pub trait EpochFactory: Send {
         effects: &mut Vec<CoreEffect>,
     ) -> Box<dyn ReplicaCore>;
 
+    /// Whether [`Self::split`] starts something.
+    fn can_split(&self) -> bool {
+        false
+    }
+
+    /// The same core in parts, for a replica that keeps nothing: what merges the orders of several,
+    /// and those, each to be run on a thread of its own. None if it cannot be taken apart.
+    fn split(&mut self, membership: &Arc<Membership>, fetch: Option<ReplicaSet>) -> Option<Split> {
+        let _ = (membership, fetch);
+        None
+    }
+
     /// Whether these are records of such a core.
     ///
     /// # Errors
     /// [`BadRecord`] names the first that is not.
     fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord>;
+}
+
+/// A core that was started.
+pub struct Started {
+    /// The core.
+    pub core: Box<dyn ReplicaCore>,
+    /// What it asked for.
+    pub effects: Vec<CoreEffect>,
+}
+
+/// A core in parts.
+pub struct Split {
+    /// What merges their orders, and speaks with the host.
+    pub stage: Started,
+    /// Those that agree on them, by their numbers.
+    pub cells: Vec<Started>,
 }
 
 /// What a replica keeps across a crash. The files belong to the life of its trusted device that it

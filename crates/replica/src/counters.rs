@@ -68,6 +68,22 @@ pub struct Counters {
     pub diverged: u64,
 }
 
+impl Counters {
+    /// Adds what a pillar on a thread of its own counts, which has no clients, accepts nothing and
+    /// moves no state.
+    pub(crate) fn add_pillar(&mut self, pillar: &Self) {
+        self.dials_refused += pillar.dials_refused;
+        self.frames_refused += pillar.frames_refused;
+        self.peer_dropped += pillar.peer_dropped;
+        self.peer_unconnected += pillar.peer_unconnected;
+        self.records += pillar.records;
+        self.findings += pillar.findings;
+        for (replica, findings) in &pillar.findings_about {
+            *self.findings_about.entry(*replica).or_default() += findings;
+        }
+    }
+}
+
 /// What went over the sockets.
 #[derive(Clone, Copy, Default, Serialize, Debug)]
 pub struct Traffic {
@@ -98,6 +114,13 @@ impl Traffic {
 }
 
 impl Flow {
+    pub(crate) const fn add(&mut self, other: &Self) {
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.messages_in += other.messages_in;
+        self.messages_out += other.messages_out;
+    }
+
     pub(crate) const fn came(&mut self, bytes: usize, messages: usize) {
         self.bytes_in += bytes as u64;
         self.messages_in += messages as u64;
@@ -122,6 +145,12 @@ impl Messages {
         flow.messages_out += 1;
     }
 
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (kind, flow) in &other.0 {
+            self.0.entry(kind).or_default().add(flow);
+        }
+    }
+
     /// The counts so far.
     #[must_use]
     pub fn by_kind(&self) -> BTreeMap<&'static str, Flow> {
@@ -140,6 +169,10 @@ impl Rejects {
         if let Some(count) = index.and_then(|index| self.0.get_mut(index)) {
             *count += 1;
         }
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
     }
 
     /// The counts by name.

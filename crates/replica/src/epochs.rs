@@ -1,8 +1,9 @@
 //! From epoch to epoch: what [`pentarchy_core::epochs`] asks of this host.
 
-use crate::config::EpochFactory;
+use crate::config::{EpochFactory, Split, Started};
 use crate::error::Fatal;
 use crate::network::Network;
+use crate::pillars::pillar::{NextEpoch, Told};
 use crate::unit::Unit;
 use bytes::Bytes;
 use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Step};
@@ -10,8 +11,7 @@ use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
-use pentarchy_core::protocol::Memory;
-use pentarchy_core::protocol::Reject;
+use pentarchy_core::protocol::{Memory, Reject, Rules};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::request_auth::ClientSigner;
@@ -196,16 +196,73 @@ impl Unit {
         membership: &Arc<Membership>,
         fetch: Option<ReplicaSet>,
     ) -> Box<dyn ReplicaCore> {
-        self.speaker.effects.clear();
-        if self.succession.epochs.is_admitted() {
-            let memory = match self.keeper {
-                Some(_) => Memory::Durable { executed: membership.base, records: Vec::new() },
-                None => Memory::Volatile,
-            };
-            self.succession.factory.core(membership, fetch, memory, &mut self.speaker.effects)
-        } else {
+        if !self.succession.epochs.is_admitted() {
             warn!(epoch = %membership.epoch, "not admitted; asking the group to admit this device");
-            Box::new(Outsider { rules: self.speaker.core.rules() })
         }
+        let memory = match self.keeper {
+            Some(_) => Memory::Durable { executed: membership.base, records: Vec::new() },
+            None => Memory::Volatile,
+        };
+        let rules = self.speaker.core.rules();
+        let succession = &mut self.succession;
+        let starting = Starting {
+            is_admitted: succession.epochs.is_admitted(),
+            is_split: self.is_split,
+            rules,
+            factory: &mut *succession.factory,
+        };
+        let Parts { core, cells } = starting.start(membership, fetch, memory);
+        self.speaker.effects = core.effects;
+        // What they were to be told is of the epoch before.
+        self.telling.clear();
+        self.begin_pillars(membership, cells);
+        core.core
+    }
+
+    /// Has pillars with threads of their own begin the epoch with these.
+    pub fn begin_pillars(&mut self, membership: &Arc<Membership>, cells: Vec<Started>) {
+        for (pillar, started) in (0..).zip(cells) {
+            let verifier = self.succession.factory.verifier(membership);
+            let next = NextEpoch { membership: membership.clone(), verifier, started };
+            self.telling.push((pillar, Told::Epoch(Box::new(next))));
+        }
+    }
+}
+
+/// What decides which cores an epoch begins with.
+pub struct Starting<'a> {
+    pub is_admitted: bool,
+    /// In parts, for threads of their own.
+    pub is_split: bool,
+    pub rules: Rules,
+    pub factory: &'a mut dyn EpochFactory,
+}
+
+/// The core of an epoch, and those that it merges if it is in parts.
+pub struct Parts {
+    pub core: Started,
+    pub cells: Vec<Started>,
+}
+
+impl Starting<'_> {
+    /// Starts the core; nothing that takes part where the device is not admitted.
+    pub fn start(
+        self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+        memory: Memory,
+    ) -> Parts {
+        let Self { is_admitted, is_split, rules, factory } = self;
+        let pillars = if is_split { membership.lane.pillars } else { 0 };
+        if !is_admitted {
+            let outsider = |_| Started { core: Box::new(Outsider { rules }), effects: Vec::new() };
+            return Parts { core: outsider(0), cells: (0..pillars).map(outsider).collect() };
+        }
+        if is_split && let Some(Split { stage, cells }) = factory.split(membership, fetch) {
+            return Parts { core: stage, cells };
+        }
+        let mut effects = Vec::new();
+        let core = factory.core(membership, fetch, memory, &mut effects);
+        Parts { core: Started { core, effects }, cells: Vec::new() }
     }
 }

@@ -2,19 +2,20 @@
 
 use crate::admission::{Admission, answer};
 use crate::approach::{Approach, Look};
-use crate::beginning::Beginning;
+use crate::assembly::{Assembled, assemble};
 use crate::config::ReplicaConfig;
-use crate::epochs::Succession;
+use crate::counters::Traffic;
 use crate::error::{Fatal, StartError};
 use crate::fault::{Fault, FaultSwitch};
 use crate::inbound::Inbound;
-use crate::network::{Network, Sender};
-use crate::peers::Peers;
+use crate::network::Network;
+use crate::pillars::Pillars;
+use crate::pillars::mailbox::MAILBOX_MESSAGES;
+use crate::pillars::report::Report;
 use crate::readiness::Settling;
-use crate::speaker::{Speaker, SpeakerParts};
-use crate::spooling::Spooling;
+use crate::rounds::{ROUND_MS, wait_ms};
 use crate::status::{CatchUp, CostReport, Fill, PillarReport, StatusReport, allocations, usage};
-use crate::unit::{Unit, UnitParts};
+use crate::unit::Unit;
 use crate::watch::Watch;
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEvent;
@@ -24,11 +25,8 @@ use pentarchy_core::membership::Life;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::protocol::Status;
-use pentarchy_core::transfer::Transfer;
-use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_io::buffers;
 use pentarchy_io::calls::calls;
-use pentarchy_io::channel::Identity;
 use pentarchy_io::clock::Clock;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,17 +36,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tracing::{error, error_span, info, warn};
 
-/// The longest a round waits for something to happen: how late a stop, or a core that only looks at
-/// the clock, may be.
-const IDLE_MS: u64 = 20;
-
-/// The shortest time between two rounds that are reported although nothing happened.
-const ROUND_MS: u64 = 5;
-
 /// One replica. It does nothing until it is [run](Self::run).
 pub struct Replica {
     network: Network,
     unit: Unit,
+    pillars: Pillars,
     admission: Admission,
     clock: Clock,
     me: ReplicaId,
@@ -59,8 +51,6 @@ pub struct Replica {
     counter_process: Option<u32>,
     /// When the core was last told that a round is over.
     round_ms: u64,
-    ready: Vec<usize>,
-    messages: Vec<Bytes>,
     inbound: Inbound,
     started: bool,
     settling: Settling,
@@ -76,60 +66,20 @@ impl Replica {
     /// # Errors
     /// [`StartError`]
     pub fn new(config: ReplicaConfig) -> Result<Self, StartError> {
-        let ReplicaConfig { me, membership, addresses, listen, service, storage, states, .. } =
-            config;
-        let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
-        if member.key != config.keys.public() {
-            return Err(StartError::WrongKey(me));
-        }
-        let peers = Peers::new(me, &membership, &addresses)?;
-        let others = peers.others().collect();
-        let identity = Identity::new(*config.keys.channel_secret(), &membership.group_domain());
-        let network = Network::new(listen, identity, config.access, config.limits, peers)?;
-        let waker = network.waker()?;
-        let (mut epochs, mut counters, life) = (config.epochs, config.counters, config.life);
-        let (factory, rules) = (&mut *epochs, config.rules);
-        let beginning = Beginning { me, life, rules, membership, factory, counters: &mut counters };
-        let spool = storage.as_ref().and_then(|storage| storage.spool.clone());
-        let spool = spool.or_else(|| states.as_ref()?.spool.clone());
-        let mut begun = beginning.begin(service, storage, states, waker)?;
-        let mut transfer = Transfer::new(me);
-        let start = |spool| Spooling::start(spool, &mut begun.executor, &mut transfer);
-        let spooling = spool.map(start);
-        let verifier = epochs.verifier(begun.following.membership());
-        let speaker = Speaker::new(SpeakerParts {
-            core: begun.core,
-            verifier,
-            authenticator: Authenticator::new(config.keys, counters),
-            timeouts: config.timeouts,
-            me,
-            others,
-            epoch: begun.following.membership().epoch,
-            effects: begun.effects,
-        });
-        let unit = Unit::new(UnitParts {
-            speaker,
-            executor: begun.executor,
-            transfer,
-            spooling,
-            succession: Succession::new(begun.following, life, epochs, config.signer),
-            keeper: begun.keeper,
-            cache: begun.cache,
-            resumes: begun.resumes,
-        });
+        let (me, life, protocol) = (config.me, config.life, config.protocol.clone());
+        let Assembled { network, unit, pillars } = assemble(config)?;
         Ok(Self {
             network,
             unit,
+            pillars,
             admission: Admission::default(),
             clock: Clock::default(),
             me,
-            protocol: config.protocol,
+            protocol,
             life,
             faults: None,
             counter_process: None,
             round_ms: 0,
-            ready: Vec::new(),
-            messages: Vec::new(),
             inbound: Inbound::default(),
             started: false,
             settling: Settling::default(),
@@ -167,12 +117,24 @@ impl Replica {
         self
     }
 
-    /// Works until `stop` is set, which is noticed within 20 ms.
+    /// Works until `stop` is set, which is noticed within 20 ms. Threads of its own that it starts
+    /// have ended then.
     ///
     /// # Errors
     /// [`Fatal`] if it must not go on. Then the process should end.
+    ///
+    /// # Panics
+    /// With a thread of its own that has.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), Fatal> {
         buffers::keep(self.network.limits().spare_bytes);
+        self.pillars.start(self.faults.as_ref())?;
+        let result = self.rounds(stop);
+        // What ended it first is what is told.
+        let ended = self.pillars.end();
+        result.and(ended)
+    }
+
+    fn rounds(&mut self, stop: &AtomicBool) -> Result<(), Fatal> {
         while !stop.load(Ordering::Relaxed) {
             // Whatever is logged in here says whose it is.
             let epoch = self.epoch();
@@ -208,10 +170,13 @@ impl Replica {
     }
 
     fn round(&mut self) -> Result<(), Fatal> {
-        let is_reading = !self.unit.waits_for_disk(&self.network);
-        let is_late = is_reading && !self.inbound.is_empty();
+        let is_reading = !self.unit.waits_for_disk(&self.network) && !self.pillars.is_behind();
+        let has_heard = self.pillars.before_wait();
+        let is_late = is_reading && (has_heard || !self.inbound.is_empty());
         let timeout = if is_late { Duration::ZERO } else { self.timeout() };
-        let mut happened = self.network.wait(timeout, is_reading)? || is_late;
+        let waited = self.network.wait(timeout, is_reading);
+        self.pillars.after_wait()?;
+        let mut happened = waited? || is_late;
         let (begun, asked) = (Instant::now(), self.watch.asked());
         let now_ms = self.clock.elapsed_ms();
         self.unit.set_now(now_ms);
@@ -225,7 +190,10 @@ impl Replica {
         self.unit.release(&mut self.network)?;
         self.network.open(now_ms);
         if is_reading {
+            let (unit, network) = (&mut self.unit, &mut self.network);
+            self.pillars.hear(|pillar, said| unit.on_pillar(pillar, said, network))?;
             self.read(now_ms)?;
+            self.pillars.hand_over(self.network.take_handed());
         }
         let f = self.unit.succession.epochs.membership().f;
         self.settling.on_round(now_ms, self.network.peers.connected().count() >= f);
@@ -242,6 +210,10 @@ impl Replica {
         if let Some(keeper) = &self.unit.keeper {
             keeper.end_of_round();
         }
+        for (pillar, told) in self.unit.telling.drain(..) {
+            self.pillars.tell(pillar, told);
+        }
+        self.pillars.post();
         self.network.flush(now_ms);
         if happened {
             self.unit.meter.round(begun);
@@ -268,44 +240,19 @@ impl Replica {
 
     fn timeout(&mut self) -> Duration {
         let now_ms = self.clock.elapsed_ms();
-        let deadlines =
-            [self.unit.speaker.timers.next_ms(), self.network.next_ms(), self.network.late_ms()];
-        let next_ms = deadlines.into_iter().flatten().min().unwrap_or(u64::MAX);
-        let mut wait_ms = next_ms.saturating_sub(now_ms).min(IDLE_MS);
-        if let Some(at) = self.unit.transfer.wake_at() {
-            wait_ms = wait_ms.min(at.0.saturating_sub(now_ms));
-        }
-        Duration::from_millis(wait_ms)
+        let (unit, network) = (&self.unit, &self.network);
+        let transfer = unit.transfer.wake_at().map(|at| at.0);
+        let timer = unit.speaker.timers.next_ms();
+        let deadlines = [timer, network.next_ms(), network.late_ms(), transfer];
+        Duration::from_millis(wait_ms(deadlines, now_ms))
     }
 
     /// Reads every connection that has something, up to its share, and acts on it.
     fn read(&mut self, now_ms: u64) -> Result<(), Fatal> {
-        let Self { network, unit, admission, ready, messages, inbound, .. } = self;
-        network.take_ready(now_ms, ready);
-        for (index, token) in ready.iter().copied().enumerate() {
-            if network.has_read_enough() {
-                network.postpone(&ready[index..]);
-                break;
-            }
-            if network.peer(token).is_some_and(|peer| inbound.has(peer)) {
-                network.postpone(&[token]);
-                continue;
-            }
-            match network.read(token, now_ms, messages) {
-                Some(Sender::Peer(id)) => inbound.push(id, messages.drain(..)),
-                Some(Sender::Client(id)) => {
-                    for bytes in messages.drain(..) {
-                        // What it said before may have ended the connection.
-                        if network.clients.token(&id) != Some(token) {
-                            break;
-                        }
-                        admission.on_client(id, &bytes, now_ms, unit, network);
-                    }
-                }
-                None => messages.clear(),
-            }
-        }
-        ready.clear();
+        let Self { network, unit, admission, inbound, .. } = self;
+        inbound.read(network, now_ms, |id, bytes, network| {
+            admission.on_client(id, bytes, now_ms, unit, network);
+        });
         let take = |peer, message: &Bytes| unit.on_peer(peer, message, network);
         let forgers = inbound.deliver(Instant::now, take)?;
         forgers.iter().for_each(|peer| network.pause_peer(peer, now_ms));
@@ -376,18 +323,19 @@ impl Replica {
         let membership = self.unit.succession.epochs.membership();
         let (cpu_micros, rss_kib, peak_rss_kib) = usage();
         let meter = &self.unit.meter;
+        let counted = self.counted();
         StatusReport {
             replica: self.me.0,
             version: env!("CARGO_PKG_VERSION"),
             n: membership.n(),
             f: membership.f,
-            queues: self.queues(core.waiting, core.committed.0.saturating_sub(core.stable.0)),
-            peer_queues: self.peer_queues(),
-            unread: self.network.has_unread() || !self.inbound.is_empty(),
+            queues: self.queues(&core, &counted),
+            peer_queues: counted.queues,
+            unread: counted.unread,
             settling_ms: self.settling.left_ms(self.clock.elapsed_ms()),
-            timers: self.unit.speaker.timers.len(),
-            traffic: self.network.traffic,
-            messages: self.network.messages.by_kind(),
+            timers: counted.timers,
+            traffic: Traffic { peers: counted.traffic, clients: self.network.traffic.clients },
+            messages: counted.messages.by_kind(),
             rounds: meter.rounds,
             batches: meter.batches,
             view_changes_by_reason: meter.view_changes.clone(),
@@ -423,8 +371,8 @@ impl Replica {
             view_change_reason: core.reason,
             durability: self.unit.disk(),
             diverged_sections: self.unit.divergence.sections(),
-            rejects: self.unit.speaker.rejects.by_name(),
-            counters: self.network.counters.clone(),
+            rejects: counted.rejects.by_name(),
+            counters: counted.counters,
             costs: CostReport::now(),
             calls: calls().into(),
             allocations: allocations(),
@@ -437,27 +385,35 @@ impl Replica {
 
     /// How each pillar is, if there are several.
     fn pillars(&self) -> Vec<PillarReport> {
-        let report = |it: Status| PillarReport {
+        let report = |(pillar, it): (usize, Status)| PillarReport {
             view: it.view.0,
             primary: it.primary.0,
             phase: it.phase,
             committed: it.committed.0,
             stable: it.stable.0,
             waiting: it.waiting,
+            thread: self.pillars.thread(pillar),
         };
-        self.unit.speaker.core.statuses().into_iter().map(report).collect()
+        self.unit.speaker.core.statuses().into_iter().enumerate().map(report).collect()
+    }
+
+    /// What all threads have counted.
+    fn counted(&self) -> Report {
+        let mut counted = Report::new(&self.unit.speaker, &self.network, &self.inbound);
+        self.pillars.reports().for_each(|report| counted.add(report));
+        counted
     }
 
     /// How full everything is that has a bound.
-    fn queues(&self, waiting: usize, window: u64) -> BTreeMap<&'static str, Fill> {
+    fn queues(&self, core: &Status, counted: &Report) -> BTreeMap<&'static str, Fill> {
         let (network, limits) = (&self.network, self.network.limits());
         let pillars = u64::from(self.unit.succession.epochs.membership().lane.pillars);
         let fill = |used: usize, limit: usize| Fill { used: used as u64, limit: limit as u64 };
-        let peer = self.peer_queues().into_values().max().unwrap_or(0) as usize;
-        BTreeMap::from([
-            ("waiting_envelopes", fill(waiting, limits.waiting_max)),
+        let window = core.committed.0.saturating_sub(core.stable.0);
+        let mut queues = BTreeMap::from([
+            ("waiting_envelopes", fill(core.waiting, limits.waiting_max)),
             ("window_slots", Fill { used: window, limit: pillars * WINDOW_SLOTS }),
-            ("peer_send_bytes", fill(peer, limits.peer_queue_bytes)),
+            ("peer_send_bytes", fill(counted.fullest as usize, limits.peer_queue_bytes)),
             (
                 "clients_send_bytes",
                 fill(network.clients_queued_bytes(), limits.clients_queue_bytes),
@@ -465,13 +421,11 @@ impl Replica {
             ("clients", fill(network.clients.len(), limits.clients_max)),
             ("strangers", fill(network.unknown_count(), limits.unknown_max)),
             ("sessions", fill(self.unit.executor.clients(), CLIENTS_MAX)),
-        ])
-    }
-
-    /// Bytes that wait for each connected peer.
-    fn peer_queues(&self) -> BTreeMap<u16, u64> {
-        let queued = |id: ReplicaId| (id.0, self.network.peer_queued_bytes(id) as u64);
-        self.network.peers.connected().map(queued).collect()
+        ]);
+        if let Some(mail) = self.pillars.mail() {
+            queues.insert("pillar_mail", fill(mail, MAILBOX_MESSAGES));
+        }
+        queues
     }
 }
 

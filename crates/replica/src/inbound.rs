@@ -3,9 +3,11 @@
 //! may ask for: each gets as much time in a round as any other, and whoever sends more waits for
 //! the rounds to come. What it sends meanwhile is not read.
 
+use crate::network::{Network, Sender};
 use bytes::Bytes;
-use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::take;
 use std::time::{Duration, Instant};
 
 /// The time that the messages of one peer may take in one round. The one that exceeds it is the
@@ -25,12 +27,52 @@ pub enum Heard {
 #[derive(Default)]
 pub struct Inbound {
     waiting: BTreeMap<ReplicaId, VecDeque<Bytes>>,
+    /// Room for a round's connections to read, and for what is read of one.
+    ready: Vec<usize>,
+    messages: Vec<Bytes>,
 }
 
 impl Inbound {
     /// Takes in what was read of a peer.
     pub fn push(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>) {
         self.waiting.entry(peer).or_default().extend(messages);
+    }
+
+    /// Reads every connection that has something, up to its share. What clients said is for
+    /// `on_client`.
+    pub fn read(
+        &mut self,
+        network: &mut Network,
+        now_ms: u64,
+        mut on_client: impl FnMut(ClientId, &Bytes, &mut Network),
+    ) {
+        let (mut ready, mut messages) = (take(&mut self.ready), take(&mut self.messages));
+        network.take_ready(now_ms, &mut ready);
+        for (index, token) in ready.iter().copied().enumerate() {
+            if network.has_read_enough() {
+                network.postpone(&ready[index..]);
+                break;
+            }
+            if network.peer(token).is_some_and(|peer| self.has(peer)) {
+                network.postpone(&[token]);
+                continue;
+            }
+            match network.read(token, now_ms, &mut messages) {
+                Some(Sender::Peer(id)) => self.push(id, messages.drain(..)),
+                Some(Sender::Client(id)) => {
+                    for bytes in messages.drain(..) {
+                        // What it said before may have ended the connection.
+                        if network.clients.token(&id) != Some(token) {
+                            break;
+                        }
+                        on_client(id, &bytes, network);
+                    }
+                }
+                None => messages.clear(),
+            }
+        }
+        ready.clear();
+        (self.ready, self.messages) = (ready, messages);
     }
 
     /// Whether something of a peer waits, so that no more is to be read of it.

@@ -12,6 +12,7 @@
 //! | `network` | sockets: who is connected, and what is queued for them |
 //! | `speaker` | the core among its peers: messages, timers, keys |
 //! | `unit` | what becomes of the core's outputs |
+//! | `pillars` | pillars on threads of their own, and what they and the replica tell each other |
 //! | `keeper`, `durable` | what is kept across a crash, and what waits for the disk |
 //! | `cache` | states for the next life, for which nothing waits |
 //! | `inbound` | what peers sent, and how much of it is looked at in a round |
@@ -36,6 +37,7 @@
 
 mod admission;
 pub mod approach;
+mod assembly;
 mod beginning;
 mod cache;
 mod clients;
@@ -54,9 +56,11 @@ mod links;
 pub mod meter;
 mod network;
 mod peers;
+mod pillars;
 mod queries;
 pub mod readiness;
 mod resuming;
+mod rounds;
 mod speaker;
 mod speculation;
 mod spooling;
@@ -65,7 +69,9 @@ mod timers;
 mod unit;
 pub mod watch;
 
-pub use config::{Access, EpochFactory, HostLimits, Listen, ReplicaConfig, States, Storage};
+pub use config::{
+    Access, EpochFactory, HostLimits, Listen, ReplicaConfig, Split, Started, States, Storage,
+};
 pub use error::{Fatal, StartError};
 pub use host::{Replica, Running};
 pub use status::StatusReport;

@@ -60,6 +60,15 @@ impl StatusReport {
             let (peers, f) = (self.peers.len(), self.f);
             reasons.push(format!("connected to {peers} peers; at least {f} are needed"));
         }
+        for (number, pillar) in self.pillars.iter().enumerate() {
+            let Some(thread) = pillar.thread.as_ref().filter(|it| it.peers.len() < self.f) else {
+                continue;
+            };
+            let (peers, f) = (thread.peers.len(), self.f);
+            reasons.push(format!(
+                "pillar {number} is connected to {peers} peers; at least {f} are needed"
+            ));
+        }
         if self.settling_ms > 0 {
             let left = self.settling_ms;
             reasons.push(format!("at work and connected too short to know; {left} ms left"));

@@ -1,6 +1,7 @@
 //! What speaks with the same core at other replicas: the core with its timers, and with the keys
 //! under which it says what it says. What its outputs lead to is its host's business.
 
+use crate::config::Started;
 use crate::counters::Rejects;
 use crate::error::Fatal;
 use crate::fault::{Fault, some_of};
@@ -24,14 +25,14 @@ use tracing::warn;
 /// First byte of a peer's message: bytes for [`ReplicaCore::open`] follow.
 pub const PROTOCOL: u8 = 0;
 
-/// What a protocol message is.
+/// What a protocol message of a peer is.
 pub enum Opened {
     /// For the core.
     Message(Incoming),
-    /// Nothing would follow from it, so it was not checked.
-    Moot,
     /// For the core of this other epoch.
     OtherEpoch(Epoch),
+    /// Nothing follows from it.
+    Nothing(Heard),
 }
 
 /// A core among its peers.
@@ -62,21 +63,19 @@ pub struct Speaker {
 
 /// What a [`Speaker`] is made of.
 pub struct SpeakerParts {
-    pub core: Box<dyn ReplicaCore>,
+    pub core: Started,
     pub verifier: Arc<dyn Verifier>,
     pub authenticator: Authenticator,
     pub timeouts: Timeouts,
     pub me: ReplicaId,
     pub others: ReplicaSet,
     pub epoch: Epoch,
-    /// What the core asked for when it was started.
-    pub effects: Vec<CoreEffect>,
 }
 
 impl Speaker {
     pub fn new(parts: SpeakerParts) -> Self {
-        let SpeakerParts { core, verifier, authenticator, timeouts, me, others, epoch, effects } =
-            parts;
+        let SpeakerParts { core, verifier, authenticator, timeouts, me, others, epoch } = parts;
+        let Started { core, effects } = core;
         Self {
             core,
             timers: Timers::default(),
@@ -108,15 +107,31 @@ impl Speaker {
         self.inward.clear();
     }
 
-    /// Opens a protocol message, behind its first byte.
-    pub fn open(&self, peer: ReplicaId, bytes: &Bytes) -> Result<Opened, Reject> {
+    /// Opens and counts a peer's protocol message.
+    pub fn open(&mut self, peer: ReplicaId, bytes: &Bytes, network: &mut Network) -> Opened {
+        let (kind, opened) = match self.try_open(peer, &bytes.slice(1..)) {
+            Ok(Ok(Some(incoming))) => (incoming.kind(), Opened::Message(incoming)),
+            // It was not checked.
+            Ok(Ok(None)) => ("moot", Opened::Nothing(Heard::Taken)),
+            Ok(Err(epoch)) => ("other_epoch", Opened::OtherEpoch(epoch)),
+            Err(why) => return Opened::Nothing(self.refuse(peer, bytes, why, network)),
+        };
+        network.messages.came(kind, bytes.len());
+        opened
+    }
+
+    /// The message, unless it is of another epoch.
+    fn try_open(
+        &self,
+        peer: ReplicaId,
+        bytes: &Bytes,
+    ) -> Result<Result<Option<Incoming>, Epoch>, Reject> {
         let mut reader = Reader::new(bytes);
         let epoch = Epoch::decode(&mut reader).map_err(|_| Reject::Malformed)?;
         if epoch != self.epoch {
-            return Ok(Opened::OtherEpoch(epoch));
+            return Ok(Err(epoch));
         }
-        let opened = self.core.open_new(&*self.verifier, peer, &bytes.slice(8..))?;
-        Ok(opened.map_or(Opened::Moot, Opened::Message))
+        self.core.open_new(&*self.verifier, peer, &bytes.slice(8..)).map(Ok)
     }
 
     /// A whole message of a peer is refused.

@@ -3,7 +3,8 @@
 use crate::approach::Pace;
 use crate::counters::{Counters, Flow, Traffic};
 use crate::meter::{Spreads, ViewChange};
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use pentarchy_core::transfer::Progress;
 use pentarchy_crypto::costs::costs;
 use pentarchy_io::calls::Calls;
@@ -129,7 +130,7 @@ pub struct StatusReport {
 }
 
 /// How one of a replica's pillars is. Slots are those of the whole order.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct PillarReport {
     /// The view it is in or wants to enter.
     pub view: u64,
@@ -143,6 +144,20 @@ pub struct PillarReport {
     pub stable: u64,
     /// Envelopes that wait in it to be ordered.
     pub waiting: usize,
+    /// How its own thread is; none if one thread runs all pillars.
+    pub thread: Option<ThreadReport>,
+}
+
+/// How the thread of a pillar is, as it was at most a few tenths of a second ago unless the thread
+/// stands still.
+#[derive(Clone, Default, Debug, Serialize)]
+pub struct ThreadReport {
+    /// Replicas to whose pillar of the same number it is connected.
+    pub peers: Vec<u16>,
+    /// Rounds in which something happened.
+    pub rounds: u64,
+    /// Its processor time in microseconds; 0 where the system does not say.
+    pub cpu_micros: u64,
 }
 
 /// What a replica keeps across a crash, and how its disk is doing.
@@ -290,18 +305,30 @@ pub fn allocations() -> Option<AllocationReport> {
     None
 }
 
+/// Processor time of this thread in microseconds. Zero where the system does not say.
+#[must_use]
+pub fn thread_cpu_micros() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| cpu_micros(&usage));
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    return 0;
+}
+
+fn cpu_micros(usage: &Usage) -> u64 {
+    let micros = |time: TimeVal| {
+        u64::try_from(time.tv_sec().saturating_mul(1_000_000).saturating_add(time.tv_usec()))
+            .unwrap_or(0)
+    };
+    micros(usage.user_time()) + micros(usage.system_time())
+}
+
 /// What the process has used: processor time in microseconds, memory and peak memory in KiB. Zero
 /// where the system does not say.
 #[must_use]
 pub fn usage() -> (u64, u64, u64) {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return (0, 0, 0) };
-    let micros = |seconds: i64, micros: i64| {
-        u64::try_from(seconds.saturating_mul(1_000_000).saturating_add(micros)).unwrap_or(0)
-    };
-    let (user, system) = (usage.user_time(), usage.system_time());
-    let cpu = micros(user.tv_sec(), user.tv_usec()) + micros(system.tv_sec(), system.tv_usec());
     let (now, peak) = resident_kib();
-    (cpu, now, peak)
+    (cpu_micros(&usage), now, peak)
 }
 
 /// From the system's table of processes: `getrusage` would count what a parent had before it

@@ -10,6 +10,7 @@ use crate::inbound::Heard;
 use crate::keeper::Keeper;
 use crate::meter::Meter;
 use crate::network::Network;
+use crate::pillars::pillar::{Said, Told};
 use crate::resuming::{RESUMING, Resuming};
 use crate::speaker::{Opened, PROTOCOL, Speaker};
 use crate::spooling::Spooling;
@@ -57,6 +58,10 @@ pub struct Unit {
     steps: Vec<Step>,
     /// Questions about state that each peer asked in this round.
     asked: BTreeMap<ReplicaId, usize>,
+    /// Whether the core is in parts, of which the speaker has the stage.
+    pub is_split: bool,
+    /// What pillars with threads of their own are to be told.
+    pub telling: Vec<(u8, Told)>,
     /// Queries are answered once this slot is executed.
     pub answers_from: Slot,
 }
@@ -72,6 +77,8 @@ pub struct UnitParts {
     pub cache: Option<Cache>,
     /// Whether it goes on from what it had kept.
     pub resumes: bool,
+    /// See [`Unit::is_split`].
+    pub is_split: bool,
 }
 
 impl Unit {
@@ -91,6 +98,8 @@ impl Unit {
             cache: parts.cache,
             steps: Vec::new(),
             asked: BTreeMap::new(),
+            is_split: parts.is_split,
+            telling: Vec::new(),
             answers_from: Slot(0),
         }
     }
@@ -130,24 +139,20 @@ impl Unit {
         network: &mut Network,
     ) -> Result<Heard, Fatal> {
         let refused = match bytes.first() {
-            Some(&PROTOCOL) => match self.speaker.open(peer, &bytes.slice(1..)) {
-                Ok(Opened::Message(incoming)) => {
-                    self.resuming.note(&incoming);
-                    network.messages.came(incoming.kind(), bytes.len());
-                    self.step(CoreEvent::Message(incoming), network)?;
-                    return Ok(Heard::Taken);
-                }
-                Ok(Opened::Moot) => {
-                    network.messages.came("moot", bytes.len());
-                    return Ok(Heard::Taken);
-                }
-                Ok(Opened::OtherEpoch(epoch)) => {
-                    self.on_other_epoch(peer, epoch, network);
-                    network.messages.came("other_epoch", bytes.len());
-                    return Ok(Heard::Taken);
-                }
-                Err(refused) => refused,
-            },
+            Some(&PROTOCOL) => {
+                return match self.speaker.open(peer, bytes, network) {
+                    Opened::Message(incoming) => {
+                        self.resuming.note(&incoming);
+                        self.step(CoreEvent::Message(incoming), network)?;
+                        Ok(Heard::Taken)
+                    }
+                    Opened::OtherEpoch(epoch) => {
+                        self.on_other_epoch(peer, epoch, network);
+                        Ok(Heard::Taken)
+                    }
+                    Opened::Nothing(heard) => Ok(heard),
+                };
+            }
             Some(&RESUMING) => {
                 network.messages.came("resuming", bytes.len());
                 self.on_resuming(peer, &bytes.slice(1..), network)?;
@@ -169,6 +174,25 @@ impl Unit {
             _ => Reject::Malformed,
         };
         Ok(self.speaker.refuse(peer, bytes, refused, network))
+    }
+
+    /// A pillar with a thread of its own says something. What it said in another epoch is gone.
+    pub fn on_pillar(
+        &mut self,
+        pillar: u8,
+        said: Said,
+        network: &mut Network,
+    ) -> Result<(), Fatal> {
+        match said {
+            Said::Output(epoch, output) if epoch == self.speaker.epoch => {
+                self.step(CoreEvent::Input(Input::OfPillar { pillar, output }), network)
+            }
+            Said::OtherEpoch(peer, epoch) => {
+                self.on_other_epoch(peer, epoch, network);
+                self.begin_epoch(network)
+            }
+            Said::Output(..) | Said::Report(_) => Ok(()),
+        }
     }
 
     /// Delivers one event, and everything that the core then says to itself. Before it has resumed
@@ -266,8 +290,9 @@ impl Unit {
             Output::Rollback { after } => self.roll_back(after)?,
             Output::Restate { view } => self.restate(view, network),
             Output::Tell { client, message } => self.tell_client(client, message, network),
-            // What pillars and their merge say to each other is settled inside of the core.
-            Output::Glance(_) | Output::ToPillar { .. } => {}
+            Output::ToPillar { pillar, input } => self.telling.push((pillar, Told::Input(input))),
+            // For whoever merges what this core orders.
+            Output::Glance(_) => {}
             Output::Checkpoint { slot } => {
                 let mut state = self.executor.checkpoint();
                 self.check_service()?;

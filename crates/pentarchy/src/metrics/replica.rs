@@ -152,6 +152,33 @@ pub const METRICS: &[ReplicaMetric] = &[
         },
     },
     ReplicaMetric {
+        name: "pentarchy_pillar_peers",
+        kind: Gauge,
+        help: "Replicas to which the thread of each `pillar` is connected; only where pillars have \
+               threads.",
+        watch: "Fewer than all others for more than a minute.",
+        read: |report, samples| {
+            for (pillar, it) in report.pillars.iter().enumerate() {
+                if let Some(thread) = &it.thread {
+                    samples.of("pillar", pillar, thread.peers.len() as f64);
+                }
+            }
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_pillar_cpu_seconds_total",
+        kind: Counter,
+        help: "Processor time of the thread of each `pillar`; only where pillars have threads.",
+        watch: "A pillar near 1 second per second: its thread is the bottleneck.",
+        read: |report, samples| {
+            for (pillar, it) in report.pillars.iter().enumerate() {
+                if let Some(thread) = &it.thread {
+                    samples.of("pillar", pillar, thread.cpu_micros as f64 / 1e6);
+                }
+            }
+        },
+    },
+    ReplicaMetric {
         name: "pentarchy_behind_slots",
         kind: Gauge,
         help: "Slots that `f + 1` others committed and this replica has not executed.",

@@ -24,6 +24,13 @@ pub struct Handed {
     messages: Vec<Bytes>,
 }
 
+impl Handed {
+    /// The bytes of what it has said.
+    pub fn bytes(&self) -> usize {
+        self.messages.iter().map(Bytes::len).sum()
+    }
+}
+
 impl Network {
     /// The network of one pillar: for the same pillar at its peers, and nobody else.
     pub fn of_pillar(

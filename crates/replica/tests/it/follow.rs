@@ -79,6 +79,8 @@ impl TimerName for UseCounter {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Follow {
     me: ReplicaId,
+    pillars: u8,
+    panics: bool,
     waiting: Vec<Arc<Envelope>>,
     ordered: Slot,
     executed: Slot,
@@ -118,12 +120,16 @@ impl Protocol for Follow {
     }
 
     fn start(setup: Setup, _log: &mut dyn Iterator<Item = Slot>, out: &mut Effects<Self>) -> Self {
-        // Tests that want a refused counter set this size, which means nothing here otherwise.
-        if setup.tuning.proposals_in_flight == 1 {
+        // Tests that want a refused counter, or a panic, set these sizes, which mean nothing here
+        // otherwise.
+        let panics = setup.tuning.window_slots == 0;
+        if setup.tuning.proposals_in_flight == 1 || panics {
             out.arm(UseCounter, Delay::Millis(1));
         }
         Self {
             me: setup.me,
+            pillars: setup.membership.lane.pillars,
+            panics,
             waiting: Vec::new(),
             ordered: Slot(0),
             executed: Slot(0),
@@ -168,6 +174,7 @@ impl Protocol for Follow {
                 }
             }
             Event::Timeout(UseCounter) => {
+                assert!(!self.panics, "as a test wants it");
                 let proposal = Proposal::new(Millis(0), Vec::new());
                 let checkpoint = self.checkpoint;
                 out.send(To::All, Order { slot: Slot(99), proposal, checkpoint });
@@ -191,6 +198,11 @@ impl Protocol for Follow {
             view_changes: 0,
             reason: "",
         }
+    }
+
+    fn statuses(&self) -> Vec<Status> {
+        let count = if self.pillars > 1 { self.pillars } else { 0 };
+        (0..count).map(|_| self.status()).collect()
     }
 }
 

@@ -32,8 +32,13 @@ pub fn works(cluster: &Cluster, client: &Client, count: u64) {
 
 /// Opens a channel by hand, as whoever has the key, and says who it claims to be.
 pub fn intrude(cluster: &Cluster, keys: &KeyPair, claim: Node) -> (TcpStream, Channel) {
+    greet(cluster, keys, Hello::Node(claim))
+}
+
+/// The same with any claim.
+pub fn greet(cluster: &Cluster, keys: &KeyPair, claim: Hello) -> (TcpStream, Channel) {
     let (mut stream, mut channel) = open(cluster, keys);
-    send(&mut stream, &mut channel, &Hello::Node(claim).to_bytes());
+    send(&mut stream, &mut channel, &claim.to_bytes());
     (stream, channel)
 }
 
@@ -57,7 +62,7 @@ pub fn send(stream: &mut TcpStream, channel: &mut Channel, message: &[u8]) {
 }
 
 /// Sends messages in one frame.
-fn send_all(stream: &mut TcpStream, channel: &mut Channel, messages: &[&[u8]]) {
+pub fn send_all(stream: &mut TcpStream, channel: &mut Channel, messages: &[&[u8]]) {
     let framed = |message: &&[u8]| [&(message.len() as u32).to_le_bytes(), *message].concat();
     let plain: Vec<u8> = messages.iter().flat_map(framed).collect();
     let mut out = Vec::new();

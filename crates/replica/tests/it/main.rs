@@ -4,5 +4,6 @@ mod cluster;
 mod follow;
 mod frames;
 mod hostile;
+mod pillars;
 mod requests;
 mod tally;

@@ -116,6 +116,15 @@ pub struct Pillar {
     pub committed: u64,
     pub stable: u64,
     pub waiting: u64,
+    pub thread: Option<PillarThread>,
+}
+
+/// How the thread of a pillar is.
+#[derive(Deserialize, Clone, Default)]
+#[serde(default)]
+pub struct PillarThread {
+    pub peers: Vec<u16>,
+    pub cpu_micros: u64,
 }
 
 /// What a replica keeps across a crash.

@@ -47,15 +47,31 @@ pub fn table(report: &ClusterReport) -> String {
 
 /// How each pillar is, where there are several.
 fn pillars(report: &ClusterReport) -> Option<String> {
-    let heads = ["replica", "pillar", "view", "primary", "phase", "committed", "stable", "waiting"];
+    let heads = [
+        "replica",
+        "pillar",
+        "view",
+        "primary",
+        "phase",
+        "committed",
+        "stable",
+        "waiting",
+        "peers",
+        "CPU s",
+    ];
     let mut table = table::new(&heads);
     for replica in &report.replicas {
         for (number, pillar) in replica.known.pillars.iter().enumerate() {
-            let Pillar { view, primary, phase, committed, stable, waiting } = pillar;
+            let Pillar { view, primary, phase, committed, stable, waiting, thread } = pillar;
             let ids = [replica.id.to_string(), number.to_string()];
             let stand = [view.to_string(), primary.to_string(), phase.clone()];
             let numbers = [committed, stable, waiting].map(u64::to_string);
-            table.add_row(ids.into_iter().chain(stand).chain(numbers));
+            // Where one thread runs all pillars, they have no connections of their own.
+            let of_thread = thread.as_ref().map_or_else(
+                || ["-", "-"].map(str::to_owned),
+                |it| [it.peers.len().to_string(), format!("{:.1}", it.cpu_micros as f64 / 1e6)],
+            );
+            table.add_row(ids.into_iter().chain(stand).chain(numbers).chain(of_thread));
         }
     }
     (!table.is_empty()).then(|| format!("pillars:\n{}", table::text(&table)))

@@ -1,0 +1,140 @@
+//! From what a replica is started with to its parts.
+
+use crate::beginning::{Beginning, Begun};
+use crate::config::{EpochFactory, HostLimits, ReplicaConfig, Started};
+use crate::epochs::Succession;
+use crate::error::StartError;
+use crate::network::Network;
+use crate::peers::Peers;
+use crate::pillars::Pillars;
+use crate::pillars::mailbox::Bell;
+use crate::speaker::{Speaker, SpeakerParts};
+use crate::spooling::Spooling;
+use crate::unit::{Unit, UnitParts};
+use pentarchy_core::counter::Usig;
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::membership::Membership;
+use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::transfer::Transfer;
+use pentarchy_crypto::authenticator::Authenticator;
+use pentarchy_crypto::keys::KeyPair;
+use pentarchy_io::channel::Identity;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// The parts.
+pub struct Assembled {
+    pub network: Network,
+    pub unit: Unit,
+    pub pillars: Pillars,
+}
+
+/// Checks the configuration, listens, and starts the core.
+pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
+    let ReplicaConfig { me, membership, addresses, listen, service, storage, states, .. } = config;
+    let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
+    if member.key != config.keys.public() {
+        return Err(StartError::WrongKey(me));
+    }
+    let identity = Identity::new(*config.keys.channel_secret(), &membership.group_domain());
+    let limits = config.limits;
+    let wiring = Wiring { me, membership: membership.clone(), addresses, identity, limits };
+    let identity = wiring.identity.clone();
+    let network = Network::new(listen, identity, config.access, limits, wiring.peers()?)?;
+    let bell = Arc::new(Bell::new(network.waker()?));
+    let (mut epochs, mut counters, life) = (config.epochs, config.counters, config.life);
+    // What is kept is the log of one core.
+    let is_split = membership.lane.pillars > 1 && storage.is_none() && epochs.can_split();
+    let (factory, rules) = (&mut *epochs, config.rules);
+    let counted = &mut counters;
+    let beginning = Beginning { me, life, rules, membership, factory, counters: counted, is_split };
+    let spool = storage.as_ref().and_then(|storage| storage.spool.clone());
+    let spool = spool.or_else(|| states.as_ref()?.spool.clone());
+    let mut begun = beginning.begin(service, storage, states, bell.clone())?;
+    let mut transfer = Transfer::new(me);
+    let start = |spool| Spooling::start(spool, &mut begun.executor, &mut transfer);
+    let spooling = spool.map(start);
+    let (keys, timeouts) = (config.keys, config.timeouts);
+    let voices = Voices { wiring, keys, counters, timeouts, epochs: &mut *epochs };
+    let Begun { following, executor, core, cells, keeper, cache, resumes } = begun;
+    let (speaker, network, pillars) =
+        voices.speakers(following.membership(), core, cells, network, bell)?;
+    let succession = Succession::new(following, life, epochs, config.signer);
+    let unit = Unit::new(UnitParts {
+        speaker,
+        executor,
+        transfer,
+        spooling,
+        succession,
+        keeper,
+        cache,
+        resumes,
+        is_split,
+    });
+    Ok(Assembled { network, unit, pillars })
+}
+
+/// What every network of a replica is made of.
+struct Wiring {
+    me: ReplicaId,
+    /// The group as it began: later ones have the same members.
+    membership: Arc<Membership>,
+    addresses: Vec<SocketAddr>,
+    identity: Identity,
+    limits: HostLimits,
+}
+
+impl Wiring {
+    fn peers(&self) -> Result<Peers, StartError> {
+        Peers::new(self.me, &self.membership, &self.addresses)
+    }
+}
+
+/// What every speaker of a replica is made of.
+struct Voices<'a> {
+    wiring: Wiring,
+    keys: KeyPair,
+    counters: Vec<Box<dyn Usig>>,
+    timeouts: Timeouts,
+    epochs: &'a mut dyn EpochFactory,
+}
+
+impl Voices<'_> {
+    /// The one of the replica's thread, and one for each core that runs apart.
+    fn speakers(
+        self,
+        current: &Arc<Membership>,
+        core: Started,
+        cells: Vec<Started>,
+        mut network: Network,
+        bell: Arc<Bell>,
+    ) -> Result<(Speaker, Network, Pillars), StartError> {
+        let Self { wiring, keys, counters, timeouts, epochs } = self;
+        let (me, others) = (wiring.me, wiring.peers()?.others().collect());
+        let mut speaker = |core, authenticator| {
+            let (verifier, epoch) = (epochs.verifier(current), current.epoch);
+            Speaker::new(SpeakerParts {
+                core,
+                verifier,
+                authenticator,
+                timeouts,
+                me,
+                others,
+                epoch,
+            })
+        };
+        let count = cells.len() as u8;
+        let (mine, of_pillars) = match count {
+            0 => (Authenticator::new(keys, counters), Vec::new()),
+            _ => Authenticator::of_pillars(&keys, counters, count),
+        };
+        let mut pillars = Pillars::none(me, bell);
+        for ((pillar, cell), authenticator) in (0..).zip(cells).zip(of_pillars) {
+            let (identity, peers) = (wiring.identity.clone(), wiring.peers()?);
+            let its = Network::of_pillar(pillar, identity, wiring.limits, peers)?;
+            pillars.add(speaker(cell, authenticator), its)?;
+        }
+        network.let_in_pillars(count);
+        Ok((speaker(core, mine), network, pillars))
+    }
+}

@@ -1,0 +1,189 @@
+//! What one thread tells another. Neither ever waits for the other: who finds that much is waiting
+//! does nothing that leads to more, and looks again when it is woken.
+
+use pentarchy_io::poll::Waker;
+use std::mem::swap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Messages that wait above which a mailbox is full.
+pub const MAILBOX_MESSAGES: usize = 8_192;
+
+/// Bytes of these above which it is full.
+pub const MAILBOX_BYTES: usize = 16 << 20;
+
+/// Wakes a thread that waits for its sockets, if it does: a thread at work finds what came for it
+/// without a system call.
+pub struct Bell {
+    waker: Waker,
+    is_asleep: AtomicBool,
+}
+
+impl Bell {
+    /// Of a thread that waits with the poller of this waker.
+    pub fn new(waker: Waker) -> Self {
+        Self { waker, is_asleep: AtomicBool::new(false) }
+    }
+
+    /// The thread is about to wait: what it finds in its mailboxes from now on is all that came
+    /// without a ring.
+    pub fn going_to_sleep(&self) {
+        self.is_asleep.store(true, SeqCst);
+    }
+
+    /// It waits no more.
+    pub fn woken(&self) {
+        self.is_asleep.store(false, SeqCst);
+    }
+
+    /// Wakes it if it sleeps.
+    pub fn ring(&self) {
+        if self.is_asleep.swap(false, SeqCst) {
+            self.wake();
+        }
+    }
+
+    /// Wakes it, whether it sleeps or not: for what it does not look for before it waits.
+    pub fn wake(&self) {
+        // Who cannot be woken looks within 20 ms.
+        let _ = self.waker.wake();
+    }
+}
+
+/// What can be put into a mailbox.
+pub trait Mail {
+    /// The bytes of it that nobody else keeps.
+    fn bytes(&self) -> usize;
+}
+
+struct Waiting<T> {
+    messages: Vec<T>,
+    bytes: usize,
+}
+
+impl<T> Waiting<T> {
+    const fn is_full(&self) -> bool {
+        self.messages.len() >= MAILBOX_MESSAGES || self.bytes >= MAILBOX_BYTES
+    }
+}
+
+/// From one thread to one other.
+pub struct Mailbox<T> {
+    waiting: Mutex<Waiting<T>>,
+    from: Arc<Bell>,
+    to: Arc<Bell>,
+}
+
+impl<T: Mail> Mailbox<T> {
+    pub fn new(from: Arc<Bell>, to: Arc<Bell>) -> Self {
+        let waiting = Mutex::new(Waiting { messages: Vec::new(), bytes: 0 });
+        Self { waiting, from, to }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
+        // Whoever panicked between two of its statements leaves a list of messages behind.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts in all of these, also if it is full.
+    pub fn post(&self, messages: &mut Vec<T>) {
+        if messages.is_empty() {
+            return;
+        }
+        let bytes: usize = messages.iter().map(Mail::bytes).sum();
+        {
+            let mut waiting = self.waiting();
+            waiting.messages.append(messages);
+            waiting.bytes += bytes;
+        }
+        self.to.ring();
+    }
+
+    /// Takes out all there is, into an empty list.
+    pub fn take(&self, into: &mut Vec<T>) {
+        let was_full = {
+            let mut waiting = self.waiting();
+            let was_full = waiting.is_full();
+            swap(&mut waiting.messages, into);
+            waiting.bytes = 0;
+            was_full
+        };
+        if was_full {
+            self.from.ring();
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting().messages.is_empty()
+    }
+
+    /// Whether so much waits that nothing is to be done which leads to more.
+    pub fn is_full(&self) -> bool {
+        self.waiting().is_full()
+    }
+
+    /// How many messages wait.
+    pub fn len(&self) -> usize {
+        self.waiting().messages.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_io::poll::{Poller, Token};
+    use std::time::Duration;
+
+    impl Mail for usize {
+        fn bytes(&self) -> usize {
+            *self
+        }
+    }
+
+    fn bell(poller: &Poller) -> Arc<Bell> {
+        Arc::new(Bell::new(poller.waker(Token(0)).unwrap()))
+    }
+
+    fn is_woken(poller: &mut Poller) -> bool {
+        poller.wait(Duration::ZERO).unwrap().count() > 0
+    }
+
+    #[test]
+    fn only_who_sleeps_is_woken_and_once() {
+        let (mut from, mut to) = (Poller::new().unwrap(), Poller::new().unwrap());
+        let sleeper = bell(&to);
+        let mailbox = Mailbox::new(bell(&from), sleeper.clone());
+        mailbox.post(&mut vec![1]);
+        assert!(!is_woken(&mut to), "it is at work");
+        sleeper.going_to_sleep();
+        assert!(!mailbox.is_empty(), "it looks before it sleeps");
+        mailbox.post(&mut vec![2]);
+        assert!(is_woken(&mut to));
+        mailbox.post(&mut vec![3]);
+        assert!(!is_woken(&mut to), "it was woken by then");
+        sleeper.going_to_sleep();
+        sleeper.woken();
+        mailbox.post(&mut Vec::new());
+        let mut taken = Vec::new();
+        mailbox.take(&mut taken);
+        assert_eq!((taken, mailbox.len()), (vec![1, 2, 3], 0));
+        assert!(!is_woken(&mut from) && !is_woken(&mut to));
+    }
+
+    #[test]
+    fn who_found_it_full_is_woken_when_it_is_not() {
+        for messages in [vec![MAILBOX_BYTES], vec![0; MAILBOX_MESSAGES]] {
+            let (mut from, to) = (Poller::new().unwrap(), Poller::new().unwrap());
+            let writer = bell(&from);
+            let mailbox = Mailbox::new(writer.clone(), bell(&to));
+            mailbox.post(&mut messages[1..].to_vec());
+            assert!(!mailbox.is_full());
+            mailbox.post(&mut messages[..1].to_vec());
+            assert!(mailbox.is_full());
+            writer.going_to_sleep();
+            let mut taken = Vec::new();
+            mailbox.take(&mut taken);
+            assert!(taken.len() == messages.len() && !mailbox.is_full() && is_woken(&mut from));
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The pillars of a replica that keeps nothing, each on a thread of its own with its trusted
+//! counter and its connections. The replica's thread has the part of the core that merges what they
+//! agree on, and everything else.
+//!
+//! Threads tell each other things through [mailboxes](mailbox), and none waits for another. A
+//! pillar always takes what it is told; it reads its peers while there is room for what it says. The
+//! replica reads its sockets, and takes what pillars say, while there is room for what each is told.
+//! So a pillar that is slow holds up the others as any slow core holds up its sockets, and no two can
+//! wait for each other.
+
+pub mod mailbox;
+pub mod pillar;
+pub mod report;
+
+use crate::error::Fatal;
+use crate::fault::FaultSwitch;
+use crate::network::{Handed, Network};
+use crate::speaker::Speaker;
+use crate::status::ThreadReport;
+use mailbox::{Bell, Mailbox};
+use pentarchy_core::ids::ReplicaId;
+use pillar::{Pillar, Said, Told};
+use report::Report;
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use tracing::{error, error_span};
+
+/// What the replica's thread has of one pillar.
+struct Handle {
+    /// Until it is started.
+    pillar: Option<Box<Pillar>>,
+    thread: Option<JoinHandle<Result<(), Fatal>>>,
+    bell: Arc<Bell>,
+    told: Arc<Mailbox<Told>>,
+    said: Arc<Mailbox<Said>>,
+    /// What it is to be told at the end of the round.
+    telling: Vec<Told>,
+    /// What it last said of itself.
+    report: (Report, ThreadReport),
+}
+
+/// All pillars with threads of their own; none if one thread runs all, or there is one.
+pub struct Pillars {
+    me: ReplicaId,
+    /// Of the replica's thread.
+    bell: Arc<Bell>,
+    handles: Vec<Handle>,
+    stop: Arc<AtomicBool>,
+    /// One has ended by itself.
+    ended: Arc<AtomicBool>,
+    /// Room for what one says.
+    heard: Vec<Said>,
+}
+
+impl Pillars {
+    /// Without any, for a replica's thread that is woken like this.
+    pub fn none(me: ReplicaId, bell: Arc<Bell>) -> Self {
+        Self {
+            me,
+            bell,
+            handles: Vec::new(),
+            stop: Arc::default(),
+            ended: Arc::default(),
+            heard: Vec::new(),
+        }
+    }
+
+    /// Takes in one more, which speaks like this in that network.
+    pub fn add(&mut self, speaker: Speaker, network: Network) -> io::Result<()> {
+        let bell = Arc::new(Bell::new(network.waker()?));
+        let told = Arc::new(Mailbox::new(self.bell.clone(), bell.clone()));
+        let said = Arc::new(Mailbox::new(bell.clone(), self.bell.clone()));
+        let pillar = Pillar::new(speaker, network, bell.clone(), told.clone(), said.clone());
+        self.handles.push(Handle {
+            pillar: Some(Box::new(pillar)),
+            thread: None,
+            bell,
+            told,
+            said,
+            telling: Vec::new(),
+            report: Default::default(),
+        });
+        Ok(())
+    }
+
+    /// Starts their threads. They misbehave as the switch says.
+    pub fn start(&mut self, faults: Option<&FaultSwitch>) -> io::Result<()> {
+        for (number, handle) in self.handles.iter_mut().enumerate() {
+            let Some(mut pillar) = handle.pillar.take() else { continue };
+            pillar.faults = faults.cloned();
+            let (me, stop) = (self.me.0, self.stop.clone());
+            let ending = Ending { ended: self.ended.clone(), bell: self.bell.clone() };
+            let thread = Builder::new().name(format!("replica-{me}-pillar-{number}"));
+            handle.thread = Some(thread.spawn(move || {
+                let _ending = ending;
+                let _span = error_span!("replica", replica = me, pillar = number).entered();
+                let result = pillar.run(&stop);
+                if let Err(fatal) = &result {
+                    error!(%fatal, "the pillar ends");
+                }
+                result
+            })?);
+        }
+        Ok(())
+    }
+
+    /// The replica's thread is about to wait for its sockets. Says whether there is something to do
+    /// before.
+    pub fn before_wait(&self) -> bool {
+        self.bell.going_to_sleep();
+        self.handles.iter().any(|handle| !handle.said.is_empty())
+    }
+
+    /// It has waited.
+    ///
+    /// # Panics
+    /// With a pillar that has.
+    pub fn after_wait(&mut self) -> Result<(), Fatal> {
+        self.bell.woken();
+        if self.ended.load(Ordering::SeqCst) { self.end() } else { Ok(()) }
+    }
+
+    /// Whether some pillar has so much to do that nothing is to be done which leads to more.
+    pub fn is_behind(&self) -> bool {
+        self.handles.iter().any(|handle| handle.told.is_full())
+    }
+
+    /// What pillars say, in the order of each.
+    pub fn hear<E>(&mut self, mut take: impl FnMut(u8, Said) -> Result<(), E>) -> Result<(), E> {
+        let mut heard = std::mem::take(&mut self.heard);
+        for (number, handle) in (0..).zip(&mut self.handles) {
+            handle.said.take(&mut heard);
+            for said in heard.drain(..) {
+                match said {
+                    Said::Report(report) => handle.report = *report,
+                    said => take(number, said)?,
+                }
+            }
+        }
+        self.heard = heard;
+        Ok(())
+    }
+
+    /// A pillar is to be told something at the end of the round.
+    pub fn tell(&mut self, pillar: u8, told: Told) {
+        if let Some(handle) = self.handles.get_mut(usize::from(pillar)) {
+            handle.telling.push(told);
+        }
+    }
+
+    /// Somebody dialled pillars.
+    pub fn hand_over(&mut self, handed: Vec<Handed>) {
+        for connection in handed {
+            self.tell(connection.pillar, Told::Connection(connection));
+        }
+    }
+
+    /// The round is over.
+    pub fn post(&mut self) {
+        self.handles.iter_mut().for_each(|handle| handle.told.post(&mut handle.telling));
+    }
+
+    /// What they have counted.
+    pub fn reports(&self) -> impl Iterator<Item = &Report> {
+        self.handles.iter().map(|handle| &handle.report.0)
+    }
+
+    /// How the thread of this one is, if it has one.
+    pub fn thread(&self, pillar: usize) -> Option<ThreadReport> {
+        self.handles.get(pillar).map(|handle| handle.report.1.clone())
+    }
+
+    /// How many messages wait in the fullest mailbox, if there are any.
+    pub fn mail(&self) -> Option<usize> {
+        let waits = |it: &Handle| it.said.len().max(it.told.len());
+        self.handles.iter().map(waits).max()
+    }
+
+    /// Ends all threads, and waits for that.
+    ///
+    /// # Panics
+    /// With the first that has.
+    pub fn end(&mut self) -> Result<(), Fatal> {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut result = Ok(Ok(()));
+        for handle in &mut self.handles {
+            handle.pillar = None;
+            handle.bell.ring();
+            if let Some(thread) = handle.thread.take() {
+                let ended = thread.join();
+                if matches!(result, Ok(Ok(()))) {
+                    result = ended;
+                }
+            }
+        }
+        match result {
+            Ok(result) => result,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for Pillars {
+    /// Nobody is left who could be told how they ended.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        for handle in &mut self.handles {
+            handle.bell.ring();
+            let _ = handle.thread.take().map(JoinHandle::join);
+        }
+    }
+}
+
+/// Says that a thread ends, also if it panics.
+struct Ending {
+    ended: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        self.bell.ring();
+    }
+}

@@ -1,0 +1,294 @@
+//! A pillar on a thread of its own: its core among its peers. It shares nothing with other threads
+//! but what it tells the replica and is told.
+
+use super::mailbox::{Bell, Mail, Mailbox};
+use super::report::Report;
+use crate::config::Started;
+use crate::error::Fatal;
+use crate::fault::FaultSwitch;
+use crate::inbound::{Heard, Inbound};
+use crate::network::{Handed, Network};
+use crate::rounds::{ROUND_MS, wait_ms};
+use crate::speaker::{Opened, PROTOCOL, Speaker};
+use crate::status::{ThreadReport, thread_cpu_micros};
+use bytes::Bytes;
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::ids::{Epoch, ReplicaId};
+use pentarchy_core::membership::Membership;
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::Reject;
+use pentarchy_io::buffers;
+use pentarchy_io::clock::Clock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Milliseconds between two reports.
+const REPORT_MS: u64 = 100;
+
+/// What the replica tells a pillar.
+pub enum Told {
+    /// For its core.
+    Input(Box<Input>),
+    /// Somebody dialled it.
+    Connection(Handed),
+    /// It goes over to this epoch.
+    Epoch(Box<NextEpoch>),
+}
+
+/// What changes with the epoch.
+pub struct NextEpoch {
+    pub membership: Arc<Membership>,
+    pub verifier: Arc<dyn Verifier>,
+    pub started: Started,
+}
+
+impl Mail for Told {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Input(input) => match &**input {
+                Input::Request { envelope, .. } => envelope.len(),
+                // Batches are those of windows.
+                _ => 0,
+            },
+            Self::Connection(handed) => handed.bytes(),
+            Self::Epoch(_) => 0,
+        }
+    }
+}
+
+/// What a pillar tells the replica.
+pub enum Said {
+    /// Its core said this in that epoch.
+    Output(Epoch, Box<Output>),
+    /// A peer is in another epoch.
+    OtherEpoch(ReplicaId, Epoch),
+    /// What it has counted, and how its thread is.
+    Report(Box<(Report, ThreadReport)>),
+}
+
+impl Mail for Said {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Output(_, output) => match &**output {
+                Output::Admit { envelope } | Output::Full { envelope } => envelope.len(),
+                _ => 0,
+            },
+            Self::OtherEpoch(..) | Self::Report(_) => 0,
+        }
+    }
+}
+
+/// See the module.
+pub struct Pillar {
+    speaker: Speaker,
+    network: Network,
+    inbound: Inbound,
+    clock: Clock,
+    pub faults: Option<FaultSwitch>,
+    bell: Arc<Bell>,
+    told: Arc<Mailbox<Told>>,
+    said: Arc<Mailbox<Said>>,
+    /// Room for what it was told, and for what it has to say at the end of the round.
+    mail: Vec<Told>,
+    saying: Vec<Said>,
+    /// Who spoke of which other epoch in this round.
+    other_epochs: BTreeMap<ReplicaId, Epoch>,
+    /// When the core was last told that a round is over.
+    round_ms: u64,
+    rounds: u64,
+    reported_ms: u64,
+}
+
+impl Pillar {
+    pub fn new(
+        speaker: Speaker,
+        network: Network,
+        bell: Arc<Bell>,
+        told: Arc<Mailbox<Told>>,
+        said: Arc<Mailbox<Said>>,
+    ) -> Self {
+        Self {
+            speaker,
+            network,
+            inbound: Inbound::default(),
+            clock: Clock::default(),
+            faults: None,
+            bell,
+            told,
+            said,
+            mail: Vec::new(),
+            saying: Vec::new(),
+            other_epochs: BTreeMap::new(),
+            round_ms: 0,
+            rounds: 0,
+            reported_ms: 0,
+        }
+    }
+
+    /// Works until `stop` is set.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<(), Fatal> {
+        buffers::keep(self.network.limits().spare_bytes);
+        self.speaker.now_ms = self.clock.elapsed_ms();
+        self.carry_out()?;
+        self.drain()?;
+        while !stop.load(Ordering::Relaxed) {
+            self.round()?;
+        }
+        Ok(())
+    }
+
+    fn round(&mut self) -> Result<(), Fatal> {
+        self.bell.going_to_sleep();
+        // What peers say leads to what the replica is told.
+        let is_reading = !self.said.is_full();
+        let is_late = !self.told.is_empty() || is_reading && !self.inbound.is_empty();
+        let timeout = if is_late { Duration::ZERO } else { self.timeout() };
+        let happened = self.network.wait(timeout, is_reading);
+        self.bell.woken();
+        let mut happened = happened? || is_late;
+        let now_ms = self.clock.elapsed_ms();
+        self.speaker.now_ms = now_ms;
+        self.misbehave(now_ms);
+        self.take_mail(now_ms)?;
+        self.network.open(now_ms);
+        if is_reading {
+            self.read(now_ms)?;
+        }
+        while let Some(timer) = self.speaker.timers.pop(now_ms) {
+            happened = true;
+            self.step(CoreEvent::Timeout(timer))?;
+        }
+        if happened || now_ms >= self.round_ms + ROUND_MS {
+            self.round_ms = now_ms;
+            let now = self.clock.now();
+            self.step(CoreEvent::Input(Input::Round { now }))?;
+        }
+        self.rounds += u64::from(happened);
+        self.report(now_ms);
+        // First: the replica can execute while this thread encrypts.
+        self.said.post(&mut self.saying);
+        self.network.flush(now_ms);
+        Ok(())
+    }
+
+    fn timeout(&self) -> Duration {
+        let (speaker, network) = (&self.speaker, &self.network);
+        let deadlines = [speaker.timers.next_ms(), network.next_ms(), network.late_ms()];
+        Duration::from_millis(wait_ms(deadlines, self.clock.elapsed_ms()))
+    }
+
+    fn misbehave(&mut self, now_ms: u64) {
+        let Some(switch) = &self.faults else { return };
+        self.speaker.fault = switch.get();
+        self.network.set_fault(self.speaker.fault, now_ms);
+        self.network.send_late(now_ms);
+    }
+
+    fn take_mail(&mut self, now_ms: u64) -> Result<(), Fatal> {
+        let mut mail = std::mem::take(&mut self.mail);
+        self.told.take(&mut mail);
+        let result = mail.drain(..).try_for_each(|told| match told {
+            Told::Input(input) => self.step(CoreEvent::Input(*input)),
+            Told::Connection(handed) => {
+                self.adopt(handed, now_ms);
+                Ok(())
+            }
+            Told::Epoch(next) => self.begin_epoch(*next),
+        });
+        self.mail = mail;
+        result
+    }
+
+    fn adopt(&mut self, handed: Handed, now_ms: u64) {
+        let (peer, mut messages) = (handed.peer, Vec::new());
+        if self.network.adopt(handed, now_ms, &mut messages).is_some() {
+            self.inbound.push(peer, messages.into_iter());
+        }
+    }
+
+    fn begin_epoch(&mut self, next: NextEpoch) -> Result<(), Fatal> {
+        let NextEpoch { membership, verifier, started } = next;
+        self.speaker.authenticator.begin_epoch(&membership).map_err(Fatal::Counter)?;
+        self.speaker.begin_epoch(membership.epoch, verifier, started.core);
+        self.speaker.effects = started.effects;
+        self.carry_out()?;
+        self.drain()
+    }
+
+    /// Reads every connection that has something, up to its share, and acts on it.
+    fn read(&mut self, now_ms: u64) -> Result<(), Fatal> {
+        // Nobody is let in here who is no replica.
+        self.inbound.read(&mut self.network, now_ms, |_, _, _| {});
+        let mut inbound = std::mem::take(&mut self.inbound);
+        let forgers = inbound.deliver(Instant::now, |peer, bytes| self.on_peer(peer, bytes));
+        self.inbound = inbound;
+        forgers?.iter().for_each(|peer| self.network.pause_peer(peer, now_ms));
+        for (peer, epoch) in std::mem::take(&mut self.other_epochs) {
+            self.saying.push(Said::OtherEpoch(peer, epoch));
+        }
+        Ok(())
+    }
+
+    fn on_peer(&mut self, peer: ReplicaId, bytes: &Bytes) -> Result<Heard, Fatal> {
+        if bytes.first() != Some(&PROTOCOL) {
+            let why = Reject::Malformed;
+            return Ok(self.speaker.refuse(peer, bytes, why, &mut self.network));
+        }
+        match self.speaker.open(peer, bytes, &mut self.network) {
+            Opened::Message(incoming) => {
+                self.step(CoreEvent::Message(incoming))?;
+                Ok(Heard::Taken)
+            }
+            Opened::OtherEpoch(epoch) => {
+                let known = self.other_epochs.entry(peer).or_insert(epoch);
+                *known = epoch.max(*known);
+                Ok(Heard::Taken)
+            }
+            Opened::Nothing(heard) => Ok(heard),
+        }
+    }
+
+    /// Delivers one event, and everything that the core then says to itself.
+    fn step(&mut self, event: CoreEvent) -> Result<(), Fatal> {
+        self.speaker.take(event);
+        self.carry_out()?;
+        self.drain()
+    }
+
+    fn drain(&mut self) -> Result<(), Fatal> {
+        while let Some(event) = self.speaker.next_inward() {
+            self.speaker.take(event);
+            self.carry_out()?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self) -> Result<(), Fatal> {
+        let Self { speaker, network, saying, .. } = self;
+        let mut effects = std::mem::take(&mut speaker.effects);
+        let result = effects.drain(..).try_for_each(|effect| {
+            let output = speaker.carry(effect, None, network)?;
+            saying.extend(output.map(|output| Said::Output(speaker.epoch, Box::new(output))));
+            Ok(())
+        });
+        speaker.effects = effects;
+        result
+    }
+
+    fn report(&mut self, now_ms: u64) {
+        if self.reported_ms > 0 && now_ms < self.reported_ms + REPORT_MS {
+            return;
+        }
+        self.reported_ms = now_ms;
+        let thread = ThreadReport {
+            peers: self.network.peers.connected().map(|id| id.0).collect(),
+            rounds: self.rounds,
+            cpu_micros: thread_cpu_micros(),
+        };
+        let report = Report::new(&self.speaker, &self.network, &self.inbound);
+        self.saying.push(Said::Report(Box::new((report, thread))));
+    }
+}

@@ -1,0 +1,57 @@
+//! What a thread has counted: the replica's, or a pillar's.
+
+use crate::counters::{Counters, Flow, Messages, Rejects};
+use crate::inbound::Inbound;
+use crate::network::Network;
+use crate::speaker::Speaker;
+use pentarchy_core::ids::ReplicaId;
+use std::collections::BTreeMap;
+
+/// See the module.
+#[derive(Default)]
+pub struct Report {
+    /// To and from peers.
+    pub traffic: Flow,
+    pub messages: Messages,
+    pub rejects: Rejects,
+    pub counters: Counters,
+    pub timers: usize,
+    /// Bytes that wait for each connected peer, ...
+    pub queues: BTreeMap<u16, u64>,
+    /// ... and on the fullest of these connections.
+    pub fullest: u64,
+    /// Whether peers sent more than one round reads.
+    pub unread: bool,
+}
+
+impl Report {
+    /// Of one thread.
+    pub fn new(speaker: &Speaker, network: &Network, inbound: &Inbound) -> Self {
+        let queued = |id: ReplicaId| (id.0, network.peer_queued_bytes(id) as u64);
+        let queues: BTreeMap<u16, u64> = network.peers.connected().map(queued).collect();
+        Self {
+            traffic: network.traffic.peers,
+            messages: network.messages.clone(),
+            rejects: speaker.rejects.clone(),
+            counters: network.counters.clone(),
+            timers: speaker.timers.len(),
+            fullest: queues.values().copied().max().unwrap_or(0),
+            queues,
+            unread: network.has_unread() || !inbound.is_empty(),
+        }
+    }
+
+    /// And of another one beside it.
+    pub fn add(&mut self, other: &Self) {
+        self.traffic.add(&other.traffic);
+        self.messages.add(&other.messages);
+        self.rejects.add_all(&other.rejects);
+        self.counters.add_pillar(&other.counters);
+        self.timers += other.timers;
+        for (peer, bytes) in &other.queues {
+            *self.queues.entry(*peer).or_default() += bytes;
+        }
+        self.fullest = self.fullest.max(other.fullest);
+        self.unread |= other.unread;
+    }
+}

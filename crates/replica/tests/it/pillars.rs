@@ -1,0 +1,204 @@
+//! Pillars with threads of their own: who is let in to them, and how they end. What they agree on
+//! is tried with real protocols; here the replica's own core does all the work, and those of its
+//! pillars do what they are told by their peers, which is nothing.
+
+use crate::cluster::{Cluster, Json, NoCounter, PATIENCE};
+use crate::follow::Follow;
+use crate::hostile::{greet, is_closed, send, send_all, works};
+use bytes::Bytes;
+use pentarchy_client::Client;
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::membership::{Lane, Membership};
+use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
+use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::verifier::{GroupVerifier, RequestMode};
+use pentarchy_io::hello::Hello;
+use pentarchy_replica::{EpochFactory, Fatal, ReplicaConfig, Split, Started};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+/// What every thread has one of, as long as it is there.
+type Traces = Arc<Mutex<Vec<Weak<GroupVerifier>>>>;
+
+/// Starts [`Follow`] on each thread.
+struct Apart {
+    me: ReplicaId,
+    /// Of the last pillar.
+    last: Tuning,
+    traces: Traces,
+}
+
+impl Apart {
+    fn start(&self, membership: &Arc<Membership>, tuning: Tuning) -> Started {
+        let (me, membership, memory) = (self.me, membership.clone(), Memory::Volatile);
+        let setup = Setup { me, membership, fetch: None, memory, tuning };
+        let mut effects = Vec::new();
+        let core = Box::new(Erased::<Follow>::start(setup, &mut effects));
+        Started { core, effects }
+    }
+}
+
+impl EpochFactory for Apart {
+    fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
+        let (membership, mode) = (membership.clone(), RequestMode::Signature);
+        let verifier = GroupVerifier::new(membership, Arc::new(NoCounter), mode, None).unwrap();
+        let verifier = Arc::new(verifier);
+        self.traces.lock().unwrap().push(Arc::downgrade(&verifier));
+        verifier
+    }
+    fn core(
+        &mut self,
+        _: &Arc<Membership>,
+        _: Option<ReplicaSet>,
+        _: Memory,
+        _: &mut Vec<CoreEffect>,
+    ) -> Box<dyn ReplicaCore> {
+        unreachable!("it is in parts")
+    }
+    fn can_split(&self) -> bool {
+        true
+    }
+    fn split(&mut self, membership: &Arc<Membership>, _: Option<ReplicaSet>) -> Option<Split> {
+        let tunings = [Tuning::default(), self.last];
+        let cells = tunings.map(|tuning| self.start(membership, tuning));
+        Some(Split { stage: self.start(membership, Tuning::default()), cells: cells.into() })
+    }
+    fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
+        unreachable!("it keeps nothing")
+    }
+}
+
+/// The first of two replicas, with two pillars. The other one is whoever has its key.
+fn cluster(last: Tuning) -> (Cluster, Traces) {
+    let traces = Traces::default();
+    let change = |config: &mut ReplicaConfig| {
+        let lane = Lane { pillars: 2, ..Lane::default() };
+        config.membership = Arc::new(Membership { lane, ..(*config.membership).clone() });
+        config.epochs = Box::new(Apart { me: config.me, last, traces: traces.clone() });
+    };
+    let mut cluster = Cluster::prepare(2, Tuning::default(), &change);
+    cluster.start_next();
+    (cluster, traces)
+}
+
+fn client(cluster: &Cluster) -> Client {
+    Client::connect(cluster.client_config(1, 1)).unwrap()
+}
+
+/// The key of the second replica.
+fn key() -> KeyPair {
+    KeyPair::from_seed([101; 32])
+}
+
+/// To how many replicas each pillar is connected.
+fn links(status: &Json) -> [usize; 2] {
+    [0, 1].map(|pillar| status.list(&format!("/pillars/{pillar}/thread/peers")))
+}
+
+#[test]
+fn a_flood_on_a_connection_to_a_pillar_stops_nobody_else() {
+    let (cluster, _) = cluster(Tuning::default());
+    let client = client(&cluster);
+    works(&cluster, &client, 1);
+    let (mut stream, mut channel) = greet(&cluster, &key(), Hello::Pillar(ReplicaId(1), 1));
+    cluster.await_status(&client, 0, |status| links(status) == [0, 1]);
+    let malformed = |status: &Json| status.number("/rejects/malformed");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let garbage: Vec<&[u8]> = vec![&[9; 16]; 1_000];
+            while !stop.load(Ordering::Relaxed) {
+                send_all(&mut stream, &mut channel, &garbage);
+            }
+        });
+        (2..30).for_each(|count| works(&cluster, &client, count));
+        cluster.await_status(&client, 0, |status| malformed(status) > 10_000);
+        stop.store(true, Ordering::Relaxed);
+        flood.join().unwrap();
+    });
+    cluster.await_status(&client, 0, |status| {
+        assert_eq!(status.list("/peers"), 0, "it is no connection of the replica");
+        links(status) == [0, 1]
+    });
+    drop(stream);
+    cluster.await_status(&client, 0, |status| links(status) == [0, 0]);
+    works(&cluster, &client, 30);
+    cluster.stop();
+}
+
+/// What comes right behind the `Hello` is not lost.
+#[test]
+fn a_pillar_hears_what_came_before_the_connection_was_its_own() {
+    let (cluster, _) = cluster(Tuning::default());
+    let client = client(&cluster);
+    let hello = Hello::Pillar(ReplicaId(1), 0);
+    let (mut stream, mut channel) = greet(&cluster, &key(), hello);
+    (0..3).for_each(|_| send(&mut stream, &mut channel, &[9; 16]));
+    cluster.await_status(&client, 0, |status| status.number("/rejects/malformed") == 3);
+    // Now in one piece.
+    let (mut second, mut channel) = greet(&cluster, &key(), hello);
+    assert!(is_closed(&mut stream), "another one took its place");
+    send_all(&mut second, &mut channel, &[&[9; 16], &[9; 16]]);
+    cluster.await_status(&client, 0, |status| status.number("/rejects/malformed") == 5);
+    cluster.stop();
+}
+
+#[test]
+fn only_the_same_pillar_of_a_higher_member_is_let_in() {
+    let (cluster, _) = cluster(Tuning::default());
+    let mallory = KeyPair::from_seed([66; 32]);
+    let first = KeyPair::from_seed([100; 32]);
+    for (keys, claim) in [
+        (&key(), Hello::Pillar(ReplicaId(1), 2)),
+        (&mallory, Hello::Pillar(ReplicaId(1), 0)),
+        (&first, Hello::Pillar(ReplicaId(0), 0)),
+        (&key(), Hello::Pillar(ReplicaId(0), 0)),
+        (&mallory, Hello::Pillar(ReplicaId(9), 0)),
+    ] {
+        let (mut stream, _channel) = greet(&cluster, keys, claim);
+        assert!(is_closed(&mut stream), "{claim:?}");
+    }
+    let client = client(&cluster);
+    cluster.await_status(&client, 0, |status| status.number("/counters/hellos_refused") == 5);
+    cluster.await_status(&client, 0, |status| links(status) == [0, 0]);
+    cluster.stop();
+}
+
+#[test]
+fn who_stops_a_replica_stops_its_threads() {
+    let (cluster, traces) = cluster(Tuning::default());
+    let client = client(&cluster);
+    works(&cluster, &client, 1);
+    let alive = || traces.lock().unwrap().iter().filter(|it| it.strong_count() > 0).count();
+    assert_eq!(alive(), 3 + 3, "the second replica, which does not run, has as many");
+    cluster.stop();
+    assert_eq!(alive(), 0);
+}
+
+#[test]
+fn a_replica_ends_with_a_pillar_that_cannot_go_on() {
+    let (cluster, traces) = cluster(Tuning { proposals_in_flight: 1, ..Tuning::default() });
+    let replica = cluster.replicas().pop().unwrap();
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !replica.is_finished() {
+        assert!(std::time::Instant::now() < deadline, "it goes on");
+        std::thread::yield_now();
+    }
+    assert!(matches!(replica.stop(), Err(Fatal::Counter(_))));
+    assert!(traces.lock().unwrap().iter().all(|it| it.strong_count() == 0));
+}
+
+#[test]
+fn a_replica_ends_with_a_pillar_that_panics() {
+    let (cluster, _) = cluster(Tuning { window_slots: 0, ..Tuning::default() });
+    let replica = cluster.replicas().pop().unwrap();
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !replica.is_finished() {
+        assert!(std::time::Instant::now() < deadline, "it goes on");
+        std::thread::yield_now();
+    }
+    let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| replica.stop()));
+    assert!(stopped.is_err());
+}
