@@ -61,13 +61,17 @@ impl StatusReport {
             reasons.push(format!("connected to {peers} peers; at least {f} are needed"));
         }
         for (number, pillar) in self.pillars.iter().enumerate() {
-            let Some(thread) = pillar.thread.as_ref().filter(|it| it.peers.len() < self.f) else {
-                continue;
-            };
-            let (peers, f) = (thread.peers.len(), self.f);
-            reasons.push(format!(
-                "pillar {number} is connected to {peers} peers; at least {f} are needed"
-            ));
+            let Some(thread) = &pillar.thread else { continue };
+            if thread.peers.len() < self.f {
+                let (peers, f) = (thread.peers.len(), self.f);
+                reasons.push(format!(
+                    "pillar {number} is connected to {peers} peers; at least {f} are needed"
+                ));
+            }
+            if thread.silent_ms >= STALL_MS {
+                let silent = thread.silent_ms;
+                reasons.push(format!("the thread of pillar {number} stands still for {silent} ms"));
+            }
         }
         if self.settling_ms > 0 {
             let left = self.settling_ms;

@@ -148,8 +148,7 @@ pub struct PillarReport {
     pub thread: Option<ThreadReport>,
 }
 
-/// How the thread of a pillar is, as it was at most a few tenths of a second ago unless the thread
-/// stands still.
+/// How the thread of a pillar is, as it last said.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct ThreadReport {
     /// Replicas to whose pillar of the same number it is connected.
@@ -158,6 +157,8 @@ pub struct ThreadReport {
     pub rounds: u64,
     /// Its processor time in microseconds; 0 where the system does not say.
     pub cpu_micros: u64,
+    /// Milliseconds since it said so: a tenth of a second or two if it does not stand still.
+    pub silent_ms: u64,
 }
 
 /// What a replica keeps across a crash, and how its disk is doing.

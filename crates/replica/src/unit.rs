@@ -293,14 +293,7 @@ impl Unit {
             Output::ToPillar { pillar, input } => self.telling.push((pillar, Told::Input(input))),
             // For whoever merges what this core orders.
             Output::Glance(_) => {}
-            Output::Checkpoint { slot } => {
-                let mut state = self.executor.checkpoint();
-                self.check_service()?;
-                if self.speaker.fault == Fault::Equivocate {
-                    state = other_state(state);
-                }
-                self.when_saved(Then::Checkpointed { slot, state }, network)?;
-            }
+            Output::Checkpoint { slot } => self.checkpoint(slot, network)?,
             Output::Stable { slot, state } => self.on_stable(slot, state)?,
             Output::Fetch { slot, state, from } => {
                 let before = self.transfer.progress().map(|it| it.slot);
@@ -318,6 +311,15 @@ impl Unit {
             }
         }
         Ok(())
+    }
+
+    fn checkpoint(&mut self, slot: Slot, network: &mut Network) -> Result<(), Fatal> {
+        let mut state = self.executor.checkpoint();
+        self.check_service()?;
+        if self.speaker.fault == Fault::Equivocate {
+            state = other_state(state);
+        }
+        self.when_saved(Then::Checkpointed { slot, state }, network)
     }
 
     /// Tells a client that there is no room for its envelope now, and does not listen to it for a

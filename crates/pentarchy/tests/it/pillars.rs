@@ -1,8 +1,10 @@
 //! Groups whose order is split into pillars, over real sockets.
 
-use crate::support::{Cluster, PATIENCE, eventually, pentarchy, run, stderr, stdout, text};
+use crate::support::{Cluster, PATIENCE, eventually, pentarchy, run, signal, stderr, stdout, text};
 use pentarchy::services::kv::{Command as Words, Kv, STATE_BYTES_DEFAULT};
 use pentarchy::{Client, KeyPair, LocalCluster, Service, StatusReport};
+use rustix::process::Signal;
+use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -82,6 +84,7 @@ fn each_is_killed_and_comes_back(protocol: &str, n: usize, rotates: bool, data: 
     let clients = clients(&cluster);
     for (pillar, its) in (0..).zip(&report(&cluster, 0).pillars) {
         assert_eq!(its.primary, if rotates { pillar } else { 0 }, "of pillar {pillar}");
+        assert_eq!(its.thread.is_some(), data.is_none(), "of pillar {pillar}");
     }
     for id in 0..n {
         counting(&clients, || {
@@ -95,6 +98,13 @@ fn each_is_killed_and_comes_back(protocol: &str, n: usize, rotates: bool, data: 
             cluster.restart(id, service()).expect("it starts");
             eventually("it is level", || is_level(&report(&cluster, id)));
         });
+        for id in 0..n {
+            eventually("all pillars are connected", || {
+                let report = report(&cluster, id);
+                let mut threads = report.pillars.iter().filter_map(|it| it.thread.as_ref());
+                threads.all(|thread| thread.peers.len() == n - 1)
+            });
+        }
     }
     let first = report(&cluster, 0);
     assert_eq!((first.protocol.as_str(), first.pillars.len()), (protocol, usize::from(PILLARS)));
@@ -170,6 +180,65 @@ fn all_of_hybster_stop_and_go_on() {
 #[test]
 fn all_of_pbft_stop_and_go_on_under_rotating_primaries() {
     all_stop_and_go_on("pbft", 4, true);
+}
+
+#[test]
+fn replicas_of_hybrid_pbft_are_killed_and_come_back_as_new_lives() {
+    each_is_killed_and_comes_back("hybrid-pbft", 4, false, None);
+}
+
+/// Liars lie on the threads of their pillars too, and what a thread rests on is what its replica
+/// does.
+#[test]
+fn a_group_on_threads_outlives_liars_and_counters() {
+    let split = ["--protocol", "hybster", "--pillars", "2", "--counter", "process"];
+    let cluster = Cluster::up(&split);
+    let data = text(&cluster.data);
+    let mut count = 0;
+    let mut incr = || {
+        (0..5).for_each(|_| {
+            count += 1;
+            assert_eq!(cluster.redis_cli(&["INCR", "count"]), count.to_string());
+        });
+    };
+    incr();
+    let shown = stdout(&run(&["status", "--data", data]));
+    assert!(shown.contains("CPU s") && shown.contains("hybster with 3 replicas"), "{shown}");
+    let is_told_apart = || {
+        let (status, _) = cluster.status();
+        let counts = |name: &str| {
+            let of = |replica: &Value| replica["rejects"][name].as_u64().unwrap_or(0);
+            status["replicas"].as_array().expect("a list").iter().map(of).sum::<u64>()
+        };
+        counts("bad_auth") + counts("bad_certificate") + counts("malformed")
+    };
+    for (id, how) in [("1", "--corrupt"), ("0", "--equivocate"), ("2", "--silent")] {
+        let before = is_told_apart();
+        let broken = run(&["break", id, how, "--data", data]);
+        assert!(broken.status.success(), "{}", stderr(&broken));
+        incr();
+        if how == "--corrupt" {
+            // A vote that comes when others were enough is dropped unread.
+            eventually("what it says is refused", || {
+                incr();
+                is_told_apart() > before
+            });
+        }
+        let healed = run(&["heal", id, "--data", data]);
+        assert!(healed.status.success(), "{}", stderr(&healed));
+        incr();
+    }
+    let (status, _) = cluster.status();
+    let counter = status["replicas"][1]["counter_process"].as_u64().expect("another process");
+    signal(counter as u32, Signal::KILL);
+    let log = cluster.data.join("replica-1/replica.log");
+    eventually("the replica says why it ends", || {
+        std::fs::read_to_string(&log).expect("a log").contains("trusted counter has ended")
+    });
+    incr();
+    let healed = run(&["heal", "1", "--data", data]);
+    assert!(healed.status.success(), "{}", stderr(&healed));
+    incr();
 }
 
 /// A client of a pillar with another primary learns that from replies, and asks it.

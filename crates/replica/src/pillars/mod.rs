@@ -3,10 +3,10 @@
 //! agree on, and everything else.
 //!
 //! Threads tell each other things through [mailboxes](mailbox), and none waits for another. A
-//! pillar always takes what it is told; it reads its peers while there is room for what it says. The
-//! replica reads its sockets, and takes what pillars say, while there is room for what each is told.
-//! So a pillar that is slow holds up the others as any slow core holds up its sockets, and no two can
-//! wait for each other.
+//! pillar always takes what it is told; it reads its peers while there is room for what it says.
+//! The replica reads its sockets, and takes what pillars say, while there is room for what each is
+//! told. So a pillar that is slow holds up the others as any slow core holds up its sockets, and no
+//! two can wait for each other.
 
 pub mod mailbox;
 pub mod pillar;
@@ -26,6 +26,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
 use tracing::{error, error_span};
 
 /// What the replica's thread has of one pillar.
@@ -38,8 +39,9 @@ struct Handle {
     said: Arc<Mailbox<Said>>,
     /// What it is to be told at the end of the round.
     telling: Vec<Told>,
-    /// What it last said of itself.
+    /// What it last said of itself, and when.
     report: (Report, ThreadReport),
+    reported: Instant,
 }
 
 /// All pillars with threads of their own; none if one thread runs all, or there is one.
@@ -82,6 +84,7 @@ impl Pillars {
             said,
             telling: Vec::new(),
             report: Default::default(),
+            reported: Instant::now(),
         });
         Ok(())
     }
@@ -93,7 +96,7 @@ impl Pillars {
             pillar.faults = faults.cloned();
             let (me, stop) = (self.me.0, self.stop.clone());
             let ending = Ending { ended: self.ended.clone(), bell: self.bell.clone() };
-            let thread = Builder::new().name(format!("replica-{me}-pillar-{number}"));
+            let thread = Builder::new().name(format!("pillar-{me}.{number}"));
             handle.thread = Some(thread.spawn(move || {
                 let _ending = ending;
                 let _span = error_span!("replica", replica = me, pillar = number).entered();
@@ -110,6 +113,9 @@ impl Pillars {
     /// The replica's thread is about to wait for its sockets. Says whether there is something to do
     /// before.
     pub fn before_wait(&self) -> bool {
+        if self.handles.is_empty() {
+            return false;
+        }
         self.bell.going_to_sleep();
         self.handles.iter().any(|handle| !handle.said.is_empty())
     }
@@ -119,6 +125,9 @@ impl Pillars {
     /// # Panics
     /// With a pillar that has.
     pub fn after_wait(&mut self) -> Result<(), Fatal> {
+        if self.handles.is_empty() {
+            return Ok(());
+        }
         self.bell.woken();
         if self.ended.load(Ordering::SeqCst) { self.end() } else { Ok(()) }
     }
@@ -135,7 +144,9 @@ impl Pillars {
             handle.said.take(&mut heard);
             for said in heard.drain(..) {
                 match said {
-                    Said::Report(report) => handle.report = *report,
+                    Said::Report(report) => {
+                        (handle.report, handle.reported) = (*report, Instant::now());
+                    }
                     said => take(number, said)?,
                 }
             }
@@ -154,7 +165,7 @@ impl Pillars {
     /// Somebody dialled pillars.
     pub fn hand_over(&mut self, handed: Vec<Handed>) {
         for connection in handed {
-            self.tell(connection.pillar, Told::Connection(connection));
+            self.tell(connection.pillar, Told::Connection(connection.into()));
         }
     }
 
@@ -170,7 +181,9 @@ impl Pillars {
 
     /// How the thread of this one is, if it has one.
     pub fn thread(&self, pillar: usize) -> Option<ThreadReport> {
-        self.handles.get(pillar).map(|handle| handle.report.1.clone())
+        let handle = self.handles.get(pillar)?;
+        let silent_ms = u64::try_from(handle.reported.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Some(ThreadReport { silent_ms, ..handle.report.1.clone() })
     }
 
     /// How many messages wait in the fullest mailbox, if there are any.

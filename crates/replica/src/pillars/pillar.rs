@@ -33,7 +33,7 @@ pub enum Told {
     /// For its core.
     Input(Box<Input>),
     /// Somebody dialled it.
-    Connection(Handed),
+    Connection(Box<Handed>),
     /// It goes over to this epoch.
     Epoch(Box<NextEpoch>),
 }
@@ -193,7 +193,7 @@ impl Pillar {
         let result = mail.drain(..).try_for_each(|told| match told {
             Told::Input(input) => self.step(CoreEvent::Input(*input)),
             Told::Connection(handed) => {
-                self.adopt(handed, now_ms);
+                self.adopt(*handed, now_ms);
                 Ok(())
             }
             Told::Epoch(next) => self.begin_epoch(*next),
@@ -287,6 +287,7 @@ impl Pillar {
             peers: self.network.peers.connected().map(|id| id.0).collect(),
             rounds: self.rounds,
             cpu_micros: thread_cpu_micros(),
+            silent_ms: 0,
         };
         let report = Report::new(&self.speaker, &self.network, &self.inbound);
         self.saying.push(Said::Report(Box::new((report, thread))));

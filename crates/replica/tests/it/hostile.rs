@@ -43,7 +43,7 @@ pub fn greet(cluster: &Cluster, keys: &KeyPair, claim: Hello) -> (TcpStream, Cha
 }
 
 /// Opens a channel by hand, and says nothing on it.
-fn open(cluster: &Cluster, keys: &KeyPair) -> (TcpStream, Channel) {
+pub fn open(cluster: &Cluster, keys: &KeyPair) -> (TcpStream, Channel) {
     let identity = Identity::new(*keys.channel_secret(), &cluster.membership.group_domain());
     let remote = channel_public(&cluster.membership.members[0].key).unwrap();
     let mut stream = TcpStream::connect(cluster.addresses[0]).unwrap();
