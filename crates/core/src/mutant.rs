@@ -218,7 +218,8 @@ pub const MUTANTS: &[Mutant] = &[
         "a pillar does not say again what execution has gone back behind",
     )
     .scheduled(),
-    mutant("pillars.asks-twice", "a state is fetched that a pillar may not lack any more"),
+    mutant("pillars.asks-twice", "a state is fetched that a pillar may not lack any more")
+        .scheduled(),
     mutant(
         "pillars.said-twice-dropped",
         "what a pillar says again is dropped though it is lacking",
