@@ -10,6 +10,10 @@ pub const REPLICAS_MAX: usize = 64;
 /// Pillars into which a group may split its order; each has a counter of its own.
 pub const PILLARS_MAX: u8 = 8;
 
+/// What the parts of a simulated replica of pillars say to each other that is late at a time: with
+/// more, all arrives.
+pub const LATE_MAX: usize = 256;
+
 /// Slots above the stable checkpoint in which a replica orders. Ordering stops at the end of the
 /// window until a checkpoint moves it.
 pub const WINDOW_SLOTS: u64 = 256;

@@ -275,9 +275,7 @@ impl Unit {
                 self.executor.execute(slot, &batch, notify);
                 self.check_service()?;
                 self.meter.executed(&batch, begun);
-                if let Some(keeper) = &mut self.keeper {
-                    keeper.executed();
-                }
+                self.keeper.iter_mut().for_each(|keeper| keeper.executed());
                 if self.executor.is_ending() {
                     self.on_ended(network)?;
                 }

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Domain;
-use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
 use pentarchy_core::membership::{Lane, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Glance, Input, Output};
@@ -146,6 +146,11 @@ impl<P: Pillar> Protocol for Cell<P> {
 
     fn status(&self) -> Status {
         self.core.status()
+    }
+
+    fn hint(&self, _client: &ClientId) -> View {
+        let frame = self.core.frame();
+        View(u64::from(frame.membership.primary(frame.view).0))
     }
 }
 

@@ -6,12 +6,12 @@ use super::message::{Message, PillarTimer};
 use super::record::Record;
 use super::scratch::Scratch;
 use super::stage::Stage;
-use super::transit::{LATE_MAX, Transit};
+use super::transit::Transit;
 use crate::common::timer::Timer;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verifier};
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
-use pentarchy_core::limits::PILLARS_MAX;
+use pentarchy_core::limits::{LATE_MAX, PILLARS_MAX};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
@@ -129,8 +129,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
     }
 
     fn hint(&self, client: &ClientId) -> View {
-        let pillar = self.stage.pillar_of(client);
-        View(u64::from(self.cells[usize::from(pillar)].status().primary.0))
+        self.cells[usize::from(self.stage.pillar_of(client))].hint(client)
     }
 }
 

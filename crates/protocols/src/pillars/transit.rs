@@ -7,10 +7,8 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use pentarchy_core::limits::LATE_MAX;
 use pentarchy_core::ports::replica::{Input, Output};
-
-/// Messages that are late at a time: with more, all arrive.
-pub(super) const LATE_MAX: usize = 256;
 
 /// Rounds in a row that end while messages are late: in the next all arrive.
 const LATE_ROUNDS: u8 = 6;

@@ -284,8 +284,9 @@ impl Group {
         (0..most).for_each(|_| self.arrive());
         for id in 0..N {
             let timers = &mut self.replicas[usize::from(id)].timers;
-            let due = timers.extract_if(.., |_, at| *at <= self.now);
-            let due: Vec<(Part, TimerKey)> = due.map(|(timer, _)| timer).collect();
+            let due = timers.iter().filter(|(_, at)| **at <= self.now);
+            let due: Vec<(Part, TimerKey)> = due.map(|(timer, _)| *timer).collect();
+            timers.retain(|_, at| *at > self.now);
             for (part, timer) in due {
                 self.step(id, part, CoreEvent::Timeout(timer));
             }

@@ -68,7 +68,10 @@ fn random_worlds_find_seeded_bugs_of_hybster() {
 
 #[test]
 fn random_worlds_find_seeded_bugs_of_pillars() {
-    find_all("hybster-pillars", &[("pillars.gaps-left-out", "panic")]);
+    find_all(
+        "hybster-pillars",
+        &[("pillars.gaps-left-out", "panic"), ("pillars.glance-stale", "liveness")],
+    );
 }
 
 #[test]
@@ -146,9 +149,10 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// three of what a liar's VIEW-CHANGE hides and a primary leaves out there (`hybster.rs`); one of
 /// whose a trusted MAC is (`hybrid.rs`), which 60 worlds did not find; and 20 of clients that
 /// decide by themselves and of what waits to become final (`confirming.rs`, `waiting.rs`), of rules
-/// without which groups are slower or of which no world draws what it takes. 12 are of pillars
-/// (`pillars.rs`, `pillars_by_hand.rs`), which random worlds were not given the time to look for.
-const SCHEDULED_MAX: usize = 46;
+/// without which groups are slower or of which no world draws what it takes. 16 are of pillars
+/// (`pillars.rs`, `pillars_by_hand.rs`, the tests of the stage), which random worlds were not given
+/// the time to look for.
+const SCHEDULED_MAX: usize = 50;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
