@@ -99,7 +99,7 @@ impl Network {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::config::{Access, Listen};
     use pentarchy_core::ids::{Epoch, GroupId, Incarnation};
@@ -110,14 +110,14 @@ mod tests {
     use std::time::{Duration, Instant};
 
     /// Two members, and a listener for the first.
-    struct Group {
-        keys: [KeyPair; 2],
-        membership: Arc<Membership>,
+    pub struct Group {
+        pub keys: [KeyPair; 2],
+        pub membership: Arc<Membership>,
         addresses: Vec<SocketAddr>,
     }
 
     impl Group {
-        fn new() -> (Self, TcpListener) {
+        pub fn new() -> (Self, TcpListener) {
             let keys = [1, 2].map(|seed| KeyPair::from_seed([seed; 32]));
             let member = |keys: &KeyPair| Member {
                 key: keys.public(),
@@ -146,7 +146,7 @@ mod tests {
         }
 
         /// The first one's, with a door.
-        fn door(&self, listener: TcpListener, pillars: u8) -> Network {
+        pub fn door(&self, listener: TcpListener, pillars: u8) -> Network {
             let (listen, limits) = (Listen::Bound(listener), HostLimits::default());
             let network =
                 Network::new(listen, self.identity(0), Access::Open, limits, self.peers(0));
@@ -155,7 +155,7 @@ mod tests {
             network
         }
 
-        fn of_pillar(&self, pillar: u8, id: u16) -> Network {
+        pub fn of_pillar(&self, pillar: u8, id: u16) -> Network {
             let identity = self.identity(usize::from(id));
             let limits = HostLimits::default();
             Network::of_pillar(pillar, identity, limits, self.peers(id)).unwrap()
@@ -163,7 +163,7 @@ mod tests {
     }
 
     /// One round of a network; gives what peers said.
-    fn round(network: &mut Network, now_ms: u64) -> Vec<(Option<Sender>, Bytes)> {
+    pub fn round(network: &mut Network, now_ms: u64) -> Vec<(Option<Sender>, Bytes)> {
         network.wait(Duration::from_millis(1), true).unwrap();
         network.open(now_ms);
         let (mut tokens, mut messages, mut said) = (Vec::new(), Vec::new(), Vec::new());
@@ -176,7 +176,7 @@ mod tests {
         said
     }
 
-    fn until(mut is_so: impl FnMut(u64) -> bool) {
+    pub fn until(mut is_so: impl FnMut(u64) -> bool) {
         let begun = Instant::now();
         while !is_so(begun.elapsed().as_millis() as u64) {
             assert!(begun.elapsed() < Duration::from_secs(30), "it never was so");

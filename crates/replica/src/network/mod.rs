@@ -17,6 +17,8 @@ use crate::peers::Peers;
 use bytes::Bytes;
 use faulty::Faulty;
 pub use handing::Handed;
+#[cfg(test)]
+pub use handing::tests::{Group, round, until};
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, ReplicaId, View};
 use pentarchy_core::ports::client::ToClient;

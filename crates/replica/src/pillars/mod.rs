@@ -239,3 +239,39 @@ impl Drop for Ending {
         self.bell.ring();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Group;
+    use mailbox::MAILBOX_MESSAGES;
+    use pentarchy_core::ports::replica::Input;
+    use pentarchy_io::poll::Poller;
+    use pillar::tests::{bell, deaf};
+    use std::time::Duration;
+
+    /// The replica waits while much is to be done by a pillar, and is woken when it is done.
+    #[test]
+    fn who_waits_for_a_pillar_that_is_behind_is_woken() {
+        let (group, _listener) = Group::new();
+        let mut poller = Poller::new().unwrap();
+        let mut pillars = Pillars::none(ReplicaId(0), bell(&poller));
+        pillars.add(deaf(&group), group.of_pillar(0, 0)).unwrap();
+        (0..MAILBOX_MESSAGES).for_each(|_| {
+            assert!(!pillars.is_behind());
+            pillars.tell(0, Told::Input(Box::new(Input::KeepAgain)));
+        });
+        pillars.post();
+        assert!(pillars.is_behind() && pillars.mail() == Some(MAILBOX_MESSAGES));
+        pillars.before_wait();
+        pillars.start(None).unwrap();
+        let woken = poller.wait(Duration::from_secs(30)).unwrap().count();
+        assert_eq!(woken, 1);
+        pillars.after_wait().unwrap();
+        let begun = Instant::now();
+        while pillars.is_behind() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it does nothing");
+        }
+        assert!(pillars.end().is_ok() && pillars.thread(0).is_some());
+    }
+}

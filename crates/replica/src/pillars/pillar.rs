@@ -293,3 +293,101 @@ impl Pillar {
         self.saying.push(Said::Report(Box::new((report, thread))));
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::network::{Group, round, until};
+    use crate::pillars::mailbox::MAILBOX_MESSAGES;
+    use crate::speaker::SpeakerParts;
+    use pentarchy_core::counter::{Counter, Ui};
+    use pentarchy_core::digest::Digest;
+    use pentarchy_core::outsider::Outsider;
+    use pentarchy_core::protocol::{Rules, Timeouts};
+    use pentarchy_crypto::authenticator::Authenticator;
+    use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
+    use pentarchy_io::poll::{Poller, Token};
+
+    const RULES: Rules = Rules {
+        name: "none",
+        replicas_factor: 2,
+        pillars: true,
+        speculative: false,
+        counter: Counter::Usig,
+        source: "a test",
+    };
+
+    struct NoCheck;
+
+    impl UsigCheck for NoCheck {
+        fn check(&self, _: ReplicaId, _: &Ui, _: &Digest) -> bool {
+            false
+        }
+    }
+
+    /// Of a core that hears nobody.
+    pub fn deaf(group: &Group) -> Speaker {
+        let membership = group.membership.clone();
+        let mode = RequestMode::Signature;
+        let verifier = GroupVerifier::new(membership, Arc::new(NoCheck), mode, None).unwrap();
+        Speaker::new(SpeakerParts {
+            core: Started { core: Box::new(Outsider { rules: RULES }), effects: Vec::new() },
+            verifier: Arc::new(verifier),
+            authenticator: Authenticator::new(group.keys[0].clone(), Vec::new()),
+            timeouts: Timeouts::default(),
+            me: ReplicaId(0),
+            others: [ReplicaId(1)].into_iter().collect(),
+            epoch: group.membership.epoch,
+        })
+    }
+
+    pub fn bell(poller: &Poller) -> Arc<Bell> {
+        Arc::new(Bell::new(poller.waker(Token(0)).unwrap()))
+    }
+
+    #[test]
+    fn a_pillar_reads_nothing_while_what_it_said_is_not_heard() {
+        let (group, listener) = Group::new();
+        let (mut door, mut theirs) = (group.door(listener, 2), group.of_pillar(1, 1));
+        let mut handed = Vec::new();
+        until(|now_ms| {
+            round(&mut theirs, now_ms);
+            round(&mut door, now_ms);
+            handed.extend(door.take_handed());
+            !handed.is_empty()
+        });
+        let network = group.of_pillar(1, 0);
+        let mine = Arc::new(Bell::new(network.waker().unwrap()));
+        let replica = bell(&Poller::new().unwrap());
+        let told = Arc::new(Mailbox::new(replica.clone(), mine.clone()));
+        let said = Arc::new(Mailbox::new(mine.clone(), replica));
+        let mut pillar = Pillar::new(deaf(&group), network, mine, told.clone(), said.clone());
+        let connection = handed.pop().unwrap();
+        told.post(&mut vec![Told::Connection(connection.into())]);
+        pillar.round().unwrap();
+        let mut heard = Vec::new();
+        said.take(&mut heard);
+
+        let flood = (0..MAILBOX_MESSAGES).map(|_| Said::OtherEpoch(ReplicaId(1), Epoch(9)));
+        said.post(&mut flood.collect());
+        until(|now_ms| {
+            round(&mut theirs, now_ms);
+            theirs.peers.connected().count() == 1
+        });
+        theirs.send_peer(ReplicaId(0), "test", |to| to.array(&[PROTOCOL; 20]));
+        theirs.flush(0);
+        let refused = |pillar: &Pillar| pillar.network.messages.by_kind().contains_key("refused");
+        (0..10).for_each(|_| pillar.round().unwrap());
+        assert!(!refused(&pillar), "what it says to that nobody has room for");
+        told.post(&mut vec![Told::Input(Box::new(Input::KeepAgain))]);
+        pillar.round().unwrap();
+        assert!(told.is_empty(), "what it is told it takes");
+        heard.clear();
+        said.take(&mut heard);
+        assert!(heard.len() >= MAILBOX_MESSAGES);
+        until(|_| {
+            pillar.round().unwrap();
+            refused(&pillar)
+        });
+    }
+}
