@@ -10,7 +10,6 @@ use crate::fault::{Fault, FaultSwitch};
 use crate::inbound::Inbound;
 use crate::network::Network;
 use crate::pillars::Pillars;
-use crate::pillars::mailbox::MAILBOX_MESSAGES;
 use crate::pillars::report::Report;
 use crate::readiness::Settling;
 use crate::rounds::{ROUND_MS, wait_ms};
@@ -422,8 +421,9 @@ impl Replica {
             ("strangers", fill(network.unknown_count(), limits.unknown_max)),
             ("sessions", fill(self.unit.executor.clients(), CLIENTS_MAX)),
         ]);
-        if let Some(mail) = self.pillars.mail() {
-            queues.insert("pillar_mail", fill(mail, MAILBOX_MESSAGES));
+        if let Some([told, said]) = self.pillars.mail() {
+            queues.insert("pillars_told", fill(told.0, told.1));
+            queues.insert("pillars_said", fill(said.0, said.1));
         }
         queues
     }

@@ -6,10 +6,14 @@ use std::mem::swap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Messages that wait above which a mailbox is full.
-pub const MAILBOX_MESSAGES: usize = 8_192;
+/// Messages from the replica's thread to a pillar that wait above which a mailbox is full.
+pub const TOLD_MESSAGES: usize = 8_192;
 
-/// Bytes of these above which it is full.
+/// The same from a pillar to the replica's thread, which takes all of them in one round: so that
+/// whoever makes pillars say much makes no round of it long.
+pub const SAID_MESSAGES: usize = 1_024;
+
+/// Bytes of what waits above which a mailbox is full.
 pub const MAILBOX_BYTES: usize = 16 << 20;
 
 /// Wakes a thread that waits for its sockets, if it does: a thread at work finds what came for it
@@ -59,11 +63,12 @@ pub trait Mail {
 struct Waiting<T> {
     messages: Vec<T>,
     bytes: usize,
+    messages_max: usize,
 }
 
 impl<T> Waiting<T> {
     const fn is_full(&self) -> bool {
-        self.messages.len() >= MAILBOX_MESSAGES || self.bytes >= MAILBOX_BYTES
+        self.messages.len() >= self.messages_max || self.bytes >= MAILBOX_BYTES
     }
 }
 
@@ -75,8 +80,9 @@ pub struct Mailbox<T> {
 }
 
 impl<T: Mail> Mailbox<T> {
-    pub fn new(from: Arc<Bell>, to: Arc<Bell>) -> Self {
-        let waiting = Mutex::new(Waiting { messages: Vec::new(), bytes: 0 });
+    /// Full with so many messages.
+    pub fn new(from: Arc<Bell>, to: Arc<Bell>, messages_max: usize) -> Self {
+        let waiting = Mutex::new(Waiting { messages: Vec::new(), bytes: 0, messages_max });
         Self { waiting, from, to }
     }
 
@@ -152,7 +158,7 @@ mod tests {
     fn only_who_sleeps_is_woken_and_once() {
         let (mut from, mut to) = (Poller::new().unwrap(), Poller::new().unwrap());
         let sleeper = bell(&to);
-        let mailbox = Mailbox::new(bell(&from), sleeper.clone());
+        let mailbox = Mailbox::new(bell(&from), sleeper.clone(), 9);
         mailbox.post(&mut vec![1]);
         assert!(!is_woken(&mut to), "it is at work");
         sleeper.going_to_sleep();
@@ -172,10 +178,10 @@ mod tests {
 
     #[test]
     fn who_found_it_full_is_woken_when_it_is_not() {
-        for messages in [vec![MAILBOX_BYTES], vec![0; MAILBOX_MESSAGES]] {
+        for messages in [vec![MAILBOX_BYTES], vec![0; SAID_MESSAGES]] {
             let (mut from, to) = (Poller::new().unwrap(), Poller::new().unwrap());
             let writer = bell(&from);
-            let mailbox = Mailbox::new(writer.clone(), bell(&to));
+            let mailbox = Mailbox::new(writer.clone(), bell(&to), SAID_MESSAGES);
             mailbox.post(&mut messages[1..].to_vec());
             assert!(!mailbox.is_full());
             mailbox.post(&mut messages[..1].to_vec());

@@ -17,7 +17,7 @@ use crate::fault::FaultSwitch;
 use crate::network::{Handed, Network};
 use crate::speaker::Speaker;
 use crate::status::ThreadReport;
-use mailbox::{Bell, Mailbox};
+use mailbox::{Bell, Mailbox, SAID_MESSAGES, TOLD_MESSAGES};
 use pentarchy_core::ids::ReplicaId;
 use pillar::{Pillar, Said, Told};
 use report::Report;
@@ -73,8 +73,8 @@ impl Pillars {
     /// Takes in one more, which speaks like this in that network.
     pub fn add(&mut self, speaker: Speaker, network: Network) -> io::Result<()> {
         let bell = Arc::new(Bell::new(network.waker()?));
-        let told = Arc::new(Mailbox::new(self.bell.clone(), bell.clone()));
-        let said = Arc::new(Mailbox::new(bell.clone(), self.bell.clone()));
+        let told = Arc::new(Mailbox::new(self.bell.clone(), bell.clone(), TOLD_MESSAGES));
+        let said = Arc::new(Mailbox::new(bell.clone(), self.bell.clone(), SAID_MESSAGES));
         let pillar = Pillar::new(speaker, network, bell.clone(), told.clone(), said.clone());
         self.handles.push(Handle {
             pillar: Some(Box::new(pillar)),
@@ -186,10 +186,12 @@ impl Pillars {
         Some(ThreadReport { silent_ms, ..handle.report.1.clone() })
     }
 
-    /// How many messages wait in the fullest mailbox, if there are any.
-    pub fn mail(&self) -> Option<usize> {
-        let waits = |it: &Handle| it.said.len().max(it.told.len());
-        self.handles.iter().map(waits).max()
+    /// How many messages wait in the fullest mailbox of what pillars are told, and how many may; and
+    /// of what they say. None if there are none.
+    pub fn mail(&self) -> Option<[(usize, usize); 2]> {
+        let told = self.handles.iter().map(|it| it.told.len()).max()?;
+        let said = self.handles.iter().map(|it| it.said.len()).max()?;
+        Some([(told, TOLD_MESSAGES), (said, SAID_MESSAGES)])
     }
 
     /// Ends all threads, and waits for that.
@@ -244,7 +246,6 @@ impl Drop for Ending {
 mod tests {
     use super::*;
     use crate::network::Group;
-    use mailbox::MAILBOX_MESSAGES;
     use pentarchy_core::ports::replica::Input;
     use pentarchy_io::poll::Poller;
     use pillar::tests::{bell, deaf};
@@ -257,12 +258,15 @@ mod tests {
         let mut poller = Poller::new().unwrap();
         let mut pillars = Pillars::none(ReplicaId(0), bell(&poller));
         pillars.add(deaf(&group), group.of_pillar(0, 0)).unwrap();
-        (0..MAILBOX_MESSAGES).for_each(|_| {
+        (0..TOLD_MESSAGES).for_each(|_| {
             assert!(!pillars.is_behind());
             pillars.tell(0, Told::Input(Box::new(Input::KeepAgain)));
         });
         pillars.post();
-        assert!(pillars.is_behind() && pillars.mail() == Some(MAILBOX_MESSAGES));
+        assert!(
+            pillars.is_behind()
+                && pillars.mail().is_some_and(|[(told, _), _]| told == TOLD_MESSAGES)
+        );
         pillars.before_wait();
         pillars.start(None).unwrap();
         let woken = poller.wait(Duration::from_secs(30)).unwrap().count();

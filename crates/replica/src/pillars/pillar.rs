@@ -298,7 +298,7 @@ impl Pillar {
 pub mod tests {
     use super::*;
     use crate::network::{Group, round, until};
-    use crate::pillars::mailbox::MAILBOX_MESSAGES;
+    use crate::pillars::mailbox::{SAID_MESSAGES, TOLD_MESSAGES};
     use crate::speaker::SpeakerParts;
     use pentarchy_core::counter::{Counter, Ui};
     use pentarchy_core::digest::Digest;
@@ -359,8 +359,8 @@ pub mod tests {
         let network = group.of_pillar(1, 0);
         let mine = Arc::new(Bell::new(network.waker().unwrap()));
         let replica = bell(&Poller::new().unwrap());
-        let told = Arc::new(Mailbox::new(replica.clone(), mine.clone()));
-        let said = Arc::new(Mailbox::new(mine.clone(), replica));
+        let told = Arc::new(Mailbox::new(replica.clone(), mine.clone(), TOLD_MESSAGES));
+        let said = Arc::new(Mailbox::new(mine.clone(), replica, SAID_MESSAGES));
         let mut pillar = Pillar::new(deaf(&group), network, mine, told.clone(), said.clone());
         let connection = handed.pop().unwrap();
         told.post(&mut vec![Told::Connection(connection.into())]);
@@ -368,7 +368,7 @@ pub mod tests {
         let mut heard = Vec::new();
         said.take(&mut heard);
 
-        let flood = (0..MAILBOX_MESSAGES).map(|_| Said::OtherEpoch(ReplicaId(1), Epoch(9)));
+        let flood = (0..SAID_MESSAGES).map(|_| Said::OtherEpoch(ReplicaId(1), Epoch(9)));
         said.post(&mut flood.collect());
         until(|now_ms| {
             round(&mut theirs, now_ms);
@@ -384,7 +384,7 @@ pub mod tests {
         assert!(told.is_empty(), "what it is told it takes");
         heard.clear();
         said.take(&mut heard);
-        assert!(heard.len() >= MAILBOX_MESSAGES);
+        assert!(heard.len() >= SAID_MESSAGES);
         until(|_| {
             pillar.round().unwrap();
             refused(&pillar)
