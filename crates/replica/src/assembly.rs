@@ -111,11 +111,12 @@ impl Voices<'_> {
     ) -> Result<(Speaker, Network, Pillars), StartError> {
         let Self { wiring, keys, counters, timeouts, epochs } = self;
         let (me, others) = (wiring.me, wiring.peers()?.others().collect());
-        let mut speaker = |core, authenticator| {
-            let (verifier, epoch) = (epochs.verifier(current), current.epoch);
+        // One for all: what is found genuine in one thread is not checked again in another.
+        let (verifier, epoch) = (epochs.verifier(current), current.epoch);
+        let speaker = |core, authenticator| {
             Speaker::new(SpeakerParts {
                 core,
-                verifier,
+                verifier: verifier.clone(),
                 authenticator,
                 timeouts,
                 me,

@@ -184,7 +184,7 @@ impl Unit {
         }
         self.transfer.give_up();
         let verifier = self.succession.factory.verifier(&membership);
-        let core = self.start_core(&membership, fetch);
+        let core = self.start_core(&membership, &verifier, fetch);
         self.speaker.begin_epoch(membership.epoch, verifier, core);
         self.resuming.begin(self.succession.epochs.is_admitted(), self.speaker.now_ms);
         if self.is_resuming() { Ok(()) } else { self.begin(network) }
@@ -194,6 +194,7 @@ impl Unit {
     fn start_core(
         &mut self,
         membership: &Arc<Membership>,
+        verifier: &Arc<dyn Verifier>,
         fetch: Option<ReplicaSet>,
     ) -> Box<dyn ReplicaCore> {
         if !self.succession.epochs.is_admitted() {
@@ -215,15 +216,20 @@ impl Unit {
         self.speaker.effects = core.effects;
         // What they were to be told is of the epoch before.
         self.telling.clear();
-        self.begin_pillars(membership, cells);
+        self.begin_pillars(membership, verifier, cells);
         core.core
     }
 
     /// Has pillars with threads of their own begin the epoch with these.
-    pub fn begin_pillars(&mut self, membership: &Arc<Membership>, cells: Vec<Started>) {
+    fn begin_pillars(
+        &mut self,
+        membership: &Arc<Membership>,
+        verifier: &Arc<dyn Verifier>,
+        cells: Vec<Started>,
+    ) {
         for (pillar, started) in (0..).zip(cells) {
-            let verifier = self.succession.factory.verifier(membership);
-            let next = NextEpoch { membership: membership.clone(), verifier, started };
+            let (membership, verifier) = (membership.clone(), verifier.clone());
+            let next = NextEpoch { membership, verifier, started };
             self.telling.push((pillar, Told::Epoch(Box::new(next))));
         }
     }

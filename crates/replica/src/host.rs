@@ -169,8 +169,9 @@ impl Replica {
     }
 
     fn round(&mut self) -> Result<(), Fatal> {
-        let is_reading = !self.unit.waits_for_disk(&self.network) && !self.pillars.is_behind();
+        // First: a pillar that makes room from here on rings.
         let has_heard = self.pillars.before_wait();
+        let is_reading = !self.unit.waits_for_disk(&self.network) && !self.pillars.is_behind();
         let is_late = is_reading && (has_heard || !self.inbound.is_empty());
         let timeout = if is_late { Duration::ZERO } else { self.timeout() };
         let waited = self.network.wait(timeout, is_reading);
@@ -190,7 +191,7 @@ impl Replica {
         self.network.open(now_ms);
         if is_reading {
             let (unit, network) = (&mut self.unit, &mut self.network);
-            self.pillars.hear(|pillar, said| unit.on_pillar(pillar, said, network))?;
+            happened |= self.pillars.hear(|pillar, said| unit.on_pillar(pillar, said, network))?;
             self.read(now_ms)?;
             self.pillars.hand_over(self.network.take_handed());
         }

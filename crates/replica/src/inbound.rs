@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// last. Well below any timeout, for as many liars as a group may have.
 const SHARE: Duration = Duration::from_millis(4);
 
+/// What a message that waits counts beside its bytes.
+const MESSAGE_BYTES: usize = 64;
+
 /// What was found of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
@@ -38,6 +41,24 @@ impl Inbound {
         self.waiting.entry(peer).or_default().extend(messages);
     }
 
+    /// Takes in what a peer said on a connection that takes the place of the one before. What it
+    /// said there is lost with it: who connects again and again must not fill the memory.
+    pub fn begin(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>) {
+        self.waiting.insert(peer, messages.collect());
+    }
+
+    /// Takes in a message that came in a roundabout way, if there is room. Nobody stops reading
+    /// for these.
+    pub fn push_bounded(&mut self, peer: ReplicaId, message: Bytes, bytes_max: usize) -> bool {
+        let waiting = self.waiting.entry(peer).or_default();
+        let bytes = |it: &Bytes| MESSAGE_BYTES + it.len();
+        let has_room = waiting.iter().map(bytes).sum::<usize>() < bytes_max;
+        if has_room {
+            waiting.push_back(message);
+        }
+        has_room
+    }
+
     /// Reads every connection that has something, up to its share. What clients said is for
     /// `on_client`.
     pub fn read(
@@ -57,8 +78,10 @@ impl Inbound {
                 network.postpone(&[token]);
                 continue;
             }
+            let was_known = network.peer(token).is_some();
             match network.read(token, now_ms, &mut messages) {
-                Some(Sender::Peer(id)) => self.push(id, messages.drain(..)),
+                Some(Sender::Peer(id)) if was_known => self.push(id, messages.drain(..)),
+                Some(Sender::Peer(id)) => self.begin(id, messages.drain(..)),
                 Some(Sender::Client(id)) => {
                     for bytes in messages.drain(..) {
                         // What it said before may have ended the connection.

@@ -9,7 +9,7 @@ use crate::fault::{Fault, other_state};
 use crate::inbound::Heard;
 use crate::keeper::Keeper;
 use crate::meter::Meter;
-use crate::network::Network;
+use crate::network::{Detour, Network};
 use crate::pillars::pillar::{Said, Told};
 use crate::resuming::{RESUMING, Resuming};
 use crate::speaker::{Opened, PROTOCOL, Speaker};
@@ -139,6 +139,13 @@ impl Unit {
         network: &mut Network,
     ) -> Result<Heard, Fatal> {
         let refused = match bytes.first() {
+            Some(&PROTOCOL) if self.is_split => match self.pillar_of(bytes) {
+                Some(pillar) => {
+                    self.telling.push((pillar, Told::Message(peer, bytes.clone())));
+                    return Ok(Heard::Taken);
+                }
+                None => Reject::Malformed,
+            },
             Some(&PROTOCOL) => {
                 return match self.speaker.open(peer, bytes, network) {
                     Opened::Message(incoming) => {
@@ -176,6 +183,12 @@ impl Unit {
         Ok(self.speaker.refuse(peer, bytes, refused, network))
     }
 
+    /// For which pillar a protocol message is: its number is the last byte.
+    fn pillar_of(&self, bytes: &Bytes) -> Option<u8> {
+        let pillars = self.succession.epochs.membership().lane.pillars;
+        bytes.last().copied().filter(|pillar| *pillar < pillars)
+    }
+
     /// A pillar with a thread of its own says something. What it said in another epoch is gone.
     pub fn on_pillar(
         &mut self,
@@ -190,6 +203,10 @@ impl Unit {
             Said::OtherEpoch(peer, epoch) => {
                 self.on_other_epoch(peer, epoch, network);
                 self.begin_epoch(network)
+            }
+            Said::Detour(Detour { peer, kind, bytes }) => {
+                network.send_peer(peer, kind, |to| to.array(&bytes));
+                Ok(())
             }
             Said::Output(..) | Said::Report(_) => Ok(()),
         }
@@ -312,6 +329,7 @@ impl Unit {
     }
 
     fn checkpoint(&mut self, slot: Slot, network: &mut Network) -> Result<(), Fatal> {
+        debug_assert_eq!(slot, self.executor.executed(), "execution is in step with the core");
         let mut state = self.executor.checkpoint();
         self.check_service()?;
         if self.speaker.fault == Fault::Equivocate {

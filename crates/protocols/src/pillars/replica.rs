@@ -113,6 +113,8 @@ impl<P: Pillar> Protocol for Pillars<P> {
     fn assert_invariants(&self) {
         self.cells.iter().for_each(Cell::assert_invariants);
         self.stage.assert_invariants();
+        let window = self.stage.tuning.window_slots as usize;
+        assert!(self.stage.merge.len() <= 2 * window * self.cells.len());
         match &self.transit {
             Transit::AtOnce(inward) => assert!(inward.is_empty()),
             Transit::Late(_) => assert!(self.transit.len() <= LATE_MAX),

@@ -51,7 +51,7 @@ impl<P: Pillar> Pillars<P> {
         loop {
             self.have(|stage, effects| stage.settle(effects), out);
             if self.transit.len() == 0 || (is_round && matches!(self.transit, Transit::Late(_))) {
-                self.have(|stage, effects| stage.tell_stable(None, effects), out);
+                self.have(|stage, effects| stage.all_is_heard(effects), out);
             }
             match self.transit.next() {
                 None => return to_order,

@@ -38,6 +38,8 @@ pub(super) struct Known {
     pub answers: u64,
     /// The last row that it said is decided there.
     pub decided: Slot,
+    /// The last row for whose state it said that a quorum vouches.
+    pub vouched: Slot,
     /// The last row that it was told is wanted there.
     pub wanted: Slot,
     /// The last row that it was told something decided waits for.
@@ -133,6 +135,7 @@ impl Protocol for Stage {
             wishes: Wishes::default(),
             answers: 0,
             decided: Slot(0),
+            vouched: Slot(0),
             wanted: Slot(0),
             gap: Slot(0),
             heard: Slot(0),
@@ -163,13 +166,11 @@ impl Protocol for Stage {
         }
         self.settle(out);
         if is_round {
-            self.tell_stable(None, out);
+            self.all_is_heard(out);
         }
     }
 
     fn assert_invariants(&self) {
-        let window = self.tuning.window_slots as usize;
-        assert!(self.merge.len() <= 2 * window * self.pillars.len());
         assert!(self.pillars.iter().all(|it| it.wishes.rows.len() <= 2) && self.asked.len() <= 2);
     }
 

@@ -50,7 +50,9 @@ impl Stage {
     ) {
         match output {
             Output::Execute { slot, batch } => {
-                for other in self.numbers().filter(|other| *other != pillar) {
+                let others = self.numbers().filter(|other| *other != pillar);
+                // Whoever only fills has nothing to do.
+                for other in others.filter(|_| !batch.envelopes.is_empty()) {
                     Self::tell(other, Input::Beside { batch: batch.clone() }, out);
                 }
                 let known = self.known(pillar);
@@ -111,12 +113,8 @@ impl Stage {
         writes: bool,
         out: &mut Effects<Self>,
     ) {
-        if self.is_far(row) {
-            // What is missing between may never come, and this pillar goes on.
-            mark!("pillars/left_behind");
-            self.merge.give_up(pillar, row);
-            self.given_up = self.given_up.max(row);
-        }
+        let known = self.known(pillar);
+        known.vouched = known.vouched.max(row);
         if row <= self.stable {
             return;
         }
@@ -128,6 +126,30 @@ impl Stage {
         } else if self.promised.is_none_or(|(known, _)| known < row) {
             self.promised = Some((row, state));
             self.seeks = true;
+        }
+    }
+
+    /// All that pillars have said so far was heard.
+    pub(super) fn all_is_heard(&mut self, out: &mut Effects<Self>) {
+        self.give_up();
+        if self.seeks {
+            self.settle(out);
+        }
+        self.tell_stable(None, out);
+    }
+
+    /// Lets go of what pillars decided that went on too far without the others. Before all was
+    /// heard, what is missing may only have come in another order.
+    fn give_up(&mut self) {
+        for pillar in self.numbers() {
+            let row = self.known(pillar).vouched;
+            if row > self.given_up && self.is_far(row) {
+                // What is missing between may never come, and this pillar goes on.
+                mark!("pillars/left_behind");
+                self.merge.give_up(pillar, row);
+                self.given_up = row;
+                self.seeks = true;
+            }
         }
     }
 

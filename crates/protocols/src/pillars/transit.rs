@@ -135,7 +135,7 @@ impl Late {
     fn begin(&mut self, is_round: bool) {
         self.rounds = match self.len() {
             0 => 0,
-            _ => self.rounds + u8::from(is_round),
+            _ => self.rounds.saturating_add(u8::from(is_round)),
         };
         self.budget = match self.roll(4) {
             _ if self.rounds > LATE_ROUNDS => usize::MAX,

@@ -1,7 +1,7 @@
 //! Connections to pillars: they come in at the replica's door, which finds out whose they are and
 //! hands them over to the pillar's own network.
 
-use super::{Network, Sender};
+use super::{Kind, Network, Sender};
 use crate::config::HostLimits;
 use crate::links::Role;
 use crate::peers::Peers;
@@ -12,6 +12,10 @@ use pentarchy_io::connection::Connection;
 use pentarchy_io::poll::Token;
 use std::io;
 use tracing::debug;
+
+/// What a connection and each of its messages count beside the messages' bytes.
+const CONNECTION_BYTES: usize = 64 << 10;
+const MESSAGE_BYTES: usize = 64;
 
 /// An open connection to a pillar of this replica. Dropping it closes it.
 pub struct Handed {
@@ -25,13 +29,30 @@ pub struct Handed {
 }
 
 impl Handed {
-    /// The bytes of what it has said.
+    /// The bytes that it takes while it waits.
     pub fn bytes(&self) -> usize {
-        self.messages.iter().map(Bytes::len).sum()
+        let bytes = |message: &Bytes| MESSAGE_BYTES + message.len();
+        CONNECTION_BYTES + self.messages.iter().map(bytes).sum::<usize>()
     }
 }
 
+/// What a pillar says to a peer to which it has no connection: one that runs all of its pillars in
+/// one thread has none for it. It goes by the replica's own.
+pub struct Detour {
+    /// To whom.
+    pub peer: ReplicaId,
+    /// See [`Kind`].
+    pub kind: Kind,
+    /// The whole message.
+    pub bytes: Bytes,
+}
+
 impl Network {
+    /// What found no connection since the last call.
+    pub fn take_detours(&mut self) -> Vec<Detour> {
+        std::mem::take(&mut self.detours)
+    }
+
     /// The network of one pillar: for the same pillar at its peers, and nobody else.
     pub fn of_pillar(
         pillar: u8,

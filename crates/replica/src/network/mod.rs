@@ -16,7 +16,7 @@ use crate::links::{Link, Links, Role};
 use crate::peers::Peers;
 use bytes::Bytes;
 use faulty::Faulty;
-pub use handing::Handed;
+pub use handing::{Detour, Handed};
 #[cfg(test)]
 pub use handing::tests::{Group, round, until};
 use pentarchy_core::executor::Notice;
@@ -90,6 +90,8 @@ pub struct Network {
     door: Option<Door>,
     /// Whose it is, if it is a pillar's.
     pillar: Option<u8>,
+    /// Of a pillar: what found no connection.
+    detours: Vec<Detour>,
     /// When frames that do not end are looked for.
     sweep_ms: u64,
     identity: Identity,
@@ -143,6 +145,7 @@ impl Network {
             poller: Poller::new()?,
             door: None,
             pillar: None,
+            detours: Vec::new(),
             sweep_ms: 0,
             identity,
             access: Access::Listed(BTreeSet::new()),
@@ -326,7 +329,14 @@ impl Network {
 
     fn send_peer_now(&mut self, id: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         let Some(token) = self.peers.token(id) else {
-            self.counters.peer_unconnected += 1;
+            match self.pillar {
+                Some(_) => {
+                    let mut bytes = Writer::default();
+                    encode(&mut bytes);
+                    self.detours.push(Detour { peer: id, kind, bytes: bytes.into_bytes() });
+                }
+                None => self.counters.peer_unconnected += 1,
+            }
             return;
         };
         let Some(link) = self.links.get_mut(token) else { return };
@@ -532,7 +542,10 @@ impl Network {
                 self.peers.down(id, now_ms);
             }
             Role::Peer(id) if self.peers.token(id) == Some(token) => {
-                info!(peer = id.0, reason, "disconnected");
+                match self.pillar {
+                    None => info!(peer = id.0, reason, "disconnected"),
+                    Some(pillar) => debug!(peer = id.0, pillar, reason, "disconnected"),
+                }
                 self.peers.down(id, now_ms);
             }
             Role::Peer(_) => {}

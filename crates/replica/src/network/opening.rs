@@ -261,7 +261,10 @@ impl Network {
     }
 
     pub(super) fn peer_up(&mut self, id: ReplicaId, token: usize, now_ms: u64) {
-        info!(peer = id.0, "connected");
+        match self.pillar {
+            None => info!(peer = id.0, "connected"),
+            Some(pillar) => debug!(peer = id.0, pillar, "connected"),
+        }
         self.set_role(token, Role::Peer(id), self.peer_limits());
         let old = self.peers.up(id, token);
         // Of a pillar the other side may have none; then it hangs up instead of saying anything.

@@ -56,7 +56,7 @@ impl Bell {
 
 /// What can be put into a mailbox.
 pub trait Mail {
-    /// The bytes of it that nobody else keeps.
+    /// The bytes that it keeps, though others may keep the same.
     fn bytes(&self) -> usize;
 }
 

@@ -137,9 +137,9 @@ impl Pillars {
         self.handles.iter().any(|handle| handle.told.is_full())
     }
 
-    /// What pillars say, in the order of each.
-    pub fn hear<E>(&mut self, mut take: impl FnMut(u8, Said) -> Result<(), E>) -> Result<(), E> {
-        let mut heard = std::mem::take(&mut self.heard);
+    /// What pillars say, in the order of each. Whether it was anything to act on.
+    pub fn hear<E>(&mut self, mut take: impl FnMut(u8, Said) -> Result<(), E>) -> Result<bool, E> {
+        let (mut heard, mut any) = (std::mem::take(&mut self.heard), false);
         for (number, handle) in (0..).zip(&mut self.handles) {
             handle.said.take(&mut heard);
             for said in heard.drain(..) {
@@ -147,12 +147,15 @@ impl Pillars {
                     Said::Report(report) => {
                         (handle.report, handle.reported) = (*report, Instant::now());
                     }
-                    said => take(number, said)?,
+                    said => {
+                        any = true;
+                        take(number, said)?;
+                    }
                 }
             }
         }
         self.heard = heard;
-        Ok(())
+        Ok(any)
     }
 
     /// A pillar is to be told something at the end of the round.

@@ -7,7 +7,7 @@ use crate::config::Started;
 use crate::error::Fatal;
 use crate::fault::FaultSwitch;
 use crate::inbound::{Heard, Inbound};
-use crate::network::{Handed, Network};
+use crate::network::{Detour, Handed, Network};
 use crate::rounds::{ROUND_MS, wait_ms};
 use crate::speaker::{Opened, PROTOCOL, Speaker};
 use crate::status::{ThreadReport, thread_cpu_micros};
@@ -34,6 +34,9 @@ pub enum Told {
     Input(Box<Input>),
     /// Somebody dialled it.
     Connection(Box<Handed>),
+    /// What a peer said to it on the replica's connection: one that runs all pillars in one thread
+    /// has no other.
+    Message(ReplicaId, Bytes),
     /// It goes over to this epoch.
     Epoch(Box<NextEpoch>),
 }
@@ -50,10 +53,11 @@ impl Mail for Told {
         match self {
             Self::Input(input) => match &**input {
                 Input::Request { envelope, .. } => envelope.len(),
-                // Batches are those of windows.
+                Input::Beside { batch } | Input::Executed { batch } => batch.bytes(),
                 _ => 0,
             },
             Self::Connection(handed) => handed.bytes(),
+            Self::Message(_, bytes) => bytes.len(),
             Self::Epoch(_) => 0,
         }
     }
@@ -65,6 +69,8 @@ pub enum Said {
     Output(Epoch, Box<Output>),
     /// A peer is in another epoch.
     OtherEpoch(ReplicaId, Epoch),
+    /// For a peer to which it has no connection.
+    Detour(Detour),
     /// What it has counted, and how its thread is.
     Report(Box<(Report, ThreadReport)>),
 }
@@ -74,8 +80,10 @@ impl Mail for Said {
         match self {
             Self::Output(_, output) => match &**output {
                 Output::Admit { envelope } | Output::Full { envelope } => envelope.len(),
+                Output::Execute { batch, .. } => batch.bytes(),
                 _ => 0,
             },
+            Self::Detour(detour) => detour.bytes.len(),
             Self::OtherEpoch(..) | Self::Report(_) => 0,
         }
     }
@@ -152,7 +160,7 @@ impl Pillar {
         let now_ms = self.clock.elapsed_ms();
         self.speaker.now_ms = now_ms;
         self.misbehave(now_ms);
-        self.take_mail(now_ms)?;
+        happened |= self.take_mail(now_ms)?;
         self.network.open(now_ms);
         if is_reading {
             self.read(now_ms)?;
@@ -168,6 +176,7 @@ impl Pillar {
         }
         self.rounds += u64::from(happened);
         self.report(now_ms);
+        self.take_detours();
         // First: the replica can execute while this thread encrypts.
         self.said.post(&mut self.saying);
         self.network.flush(now_ms);
@@ -187,25 +196,34 @@ impl Pillar {
         self.network.send_late(now_ms);
     }
 
-    fn take_mail(&mut self, now_ms: u64) -> Result<(), Fatal> {
+    /// Whether there was any.
+    fn take_mail(&mut self, now_ms: u64) -> Result<bool, Fatal> {
         let mut mail = std::mem::take(&mut self.mail);
         self.told.take(&mut mail);
+        let any = !mail.is_empty();
         let result = mail.drain(..).try_for_each(|told| match told {
             Told::Input(input) => self.step(CoreEvent::Input(*input)),
             Told::Connection(handed) => {
                 self.adopt(*handed, now_ms);
                 Ok(())
             }
+            Told::Message(peer, bytes) => {
+                let bytes_max = self.network.limits().peer_round_bytes;
+                if !self.inbound.push_bounded(peer, bytes, bytes_max) {
+                    self.network.counters.peer_dropped += 1;
+                }
+                Ok(())
+            }
             Told::Epoch(next) => self.begin_epoch(*next),
         });
         self.mail = mail;
-        result
+        result.map(|()| any)
     }
 
     fn adopt(&mut self, handed: Handed, now_ms: u64) {
         let (peer, mut messages) = (handed.peer, Vec::new());
         if self.network.adopt(handed, now_ms, &mut messages).is_some() {
-            self.inbound.push(peer, messages.into_iter());
+            self.inbound.begin(peer, messages.into_iter());
         }
     }
 
@@ -276,6 +294,18 @@ impl Pillar {
         });
         speaker.effects = effects;
         result
+    }
+
+    /// What found no connection goes by the replica's, unless that has enough to do.
+    fn take_detours(&mut self) {
+        let is_full = self.said.is_full();
+        for detour in self.network.take_detours() {
+            if is_full {
+                self.network.counters.peer_dropped += 1;
+            } else {
+                self.saying.push(Said::Detour(detour));
+            }
+        }
     }
 
     fn report(&mut self, now_ms: u64) {
