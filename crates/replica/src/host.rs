@@ -169,8 +169,9 @@ impl Replica {
     }
 
     fn round(&mut self) -> Result<(), Fatal> {
-        let is_reading = !self.unit.waits_for_disk(&self.network) && !self.pillars.is_behind();
         let has_heard = self.pillars.before_wait();
+        // Behind that: a pillar that is done from here on wakes it.
+        let is_reading = !self.unit.waits_for_disk(&self.network) && !self.pillars.is_behind();
         let is_late = is_reading && (has_heard || !self.inbound.is_empty());
         let timeout = if is_late { Duration::ZERO } else { self.timeout() };
         let waited = self.network.wait(timeout, is_reading);
