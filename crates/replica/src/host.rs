@@ -169,8 +169,8 @@ impl Replica {
     }
 
     fn round(&mut self) -> Result<(), Fatal> {
-        // First: a pillar that makes room from here on rings.
         let has_heard = self.pillars.before_wait();
+        // Behind that: a pillar that is done from here on wakes it.
         let is_reading = !self.unit.waits_for_disk(&self.network) && !self.pillars.is_behind();
         let is_late = is_reading && (has_heard || !self.inbound.is_empty());
         let timeout = if is_late { Duration::ZERO } else { self.timeout() };

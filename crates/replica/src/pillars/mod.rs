@@ -189,8 +189,8 @@ impl Pillars {
         Some(ThreadReport { silent_ms, ..handle.report.1.clone() })
     }
 
-    /// How many messages wait in the fullest mailbox of what pillars are told, and how many may; and
-    /// of what they say. None if there are none.
+    /// How many messages wait in the fullest mailbox of what pillars are told, and how many may;
+    /// and of what they say. None if there are none.
     pub fn mail(&self) -> Option<[(usize, usize); 2]> {
         let told = self.handles.iter().map(|it| it.told.len()).max()?;
         let said = self.handles.iter().map(|it| it.said.len()).max()?;
