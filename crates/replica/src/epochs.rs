@@ -6,6 +6,7 @@ use crate::network::Network;
 use crate::pillars::pillar::{NextEpoch, Told};
 use crate::unit::Unit;
 use bytes::Bytes;
+use pentarchy_core::auth::Verifier;
 use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Step};
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};

@@ -179,4 +179,16 @@ mod tests {
         assert_eq!(round(&mut inbound, Heard::Forged), ([1, 2], forgers));
         assert!(inbound.is_empty());
     }
+
+    #[test]
+    fn who_connects_again_and_again_waits_with_what_it_said_last() {
+        let mut inbound = filled();
+        (0..5).for_each(|_| inbound.begin(LIAR, std::iter::repeat_n(Bytes::new(), 3)));
+        assert_eq!(inbound.waiting[&LIAR].len(), 3);
+        let fits = |inbound: &mut Inbound| {
+            inbound.push_bounded(LIAR, Bytes::from_static(b"x"), 5 * MESSAGE_BYTES)
+        };
+        let taken: Vec<bool> = (0..4).map(|_| fits(&mut inbound)).collect();
+        assert_eq!(taken, [true, true, false, false], "the last one may go beyond the bound");
+    }
 }

@@ -19,7 +19,8 @@ fn call(client: &Client, words: &[&str]) -> Vec<u8> {
     pending.wait_timeout(PATIENCE).expect("the group answers").to_vec()
 }
 
-fn status(client: &Client, id: u16) -> Value {
+/// What a replica says of itself; nothing if it does not answer.
+pub fn status(client: &Client, id: u16) -> Value {
     let asked = client.status(ReplicaId(id)).wait_timeout(PATIENCE);
     asked.map_or(Value::Null, |json| serde_json::from_slice(&json).expect("JSON"))
 }

@@ -1,6 +1,9 @@
 //! Groups whose order is split into pillars, over real sockets.
 
+use crate::durable::status;
+use crate::hosts::Parts;
 use crate::support::{Cluster, PATIENCE, eventually, pentarchy, run, signal, stderr, stdout, text};
+use pentarchy::config::ClusterConfig;
 use pentarchy::services::kv::{Command as Words, Kv, STATE_BYTES_DEFAULT};
 use pentarchy::{Client, KeyPair, LocalCluster, Service, StatusReport};
 use rustix::process::Signal;
@@ -363,5 +366,44 @@ fn simulations_take_the_number_that_they_are_given() {
         assert!(swept.status.success(), "{}", stderr(&swept));
         let tally = stdout(&swept);
         assert!(tally.contains("-pillars\""), "{tally}");
+    }
+}
+
+/// Of three replicas the last one keeps what it says, and so has one thread and one connection to
+/// each peer. Whichever of the others is gone, it is needed.
+#[test]
+fn replicas_with_threads_for_their_pillars_and_without_make_one_group() {
+    let split = ["--protocol", "hybster", "--pillars", "2", "--open"];
+    let mut parts = Parts::init_with(&[&split[..], &["--durability", "memory"]].concat());
+    let start = |parts: &mut Parts, id: usize| {
+        let mut replica = parts.replica(id);
+        if id == 2 {
+            replica.args(["--durability", "sync"]);
+        }
+        parts.spawn(replica);
+    };
+    (0..3).for_each(|id| start(&mut parts, id));
+    let config = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
+    let connect = || pentarchy::node::connect(&config, KeyPair::generate()).expect("a client");
+    let clients: Vec<Client> = (0..4).map(|_| connect()).collect();
+    let mut count = 0;
+    let mut count_on = || {
+        for client in clients.iter().cycle().take(40) {
+            count += 1;
+            assert!(call(client, &["INCR", "count"]).ends_with(count.to_string().as_bytes()));
+        }
+    };
+    count_on();
+    for gone in [0, 1] {
+        parts.children[gone].kill().expect("it runs");
+        parts.children[gone].wait().expect("it ends");
+        count_on();
+        let mut replica = parts.replica(gone);
+        parts.children[gone] = replica.stderr(Stdio::null()).spawn().expect("it starts");
+        eventually("it is admitted and level", || {
+            count_on();
+            let said = status(&clients[0], gone as u16);
+            said["phase"] == "normal" && said["behind"] == 0
+        });
     }
 }

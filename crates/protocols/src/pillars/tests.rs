@@ -109,3 +109,31 @@ fn what_was_asked_for_before_an_answer_is_not_fetched() {
     assert_eq!(asks(), [0, 1]);
     assert_eq!(mutant::with(Some("pillars.asks-twice"), asks), [1, 1]);
 }
+
+/// Whether the host is asked for a state when all that leads there is on its way: the first pillar
+/// is heard with two windows, and then the second.
+fn fetches_what_is_on_its_way(round_between: bool) -> bool {
+    let mut stage = stage();
+    let mut said = Vec::new();
+    for row in 1..=16 {
+        decides(&mut stage, 0, row);
+        if row % 2 == 0 {
+            let state = Digest([row as u8; 32]);
+            said.extend(says(&mut stage, 0, Output::Stable { slot: Slot(row), state }));
+        }
+    }
+    let round = || Input::Round { now: Millis(1) };
+    if round_between {
+        said.extend(tell(&mut stage, round()));
+    }
+    let executed: Vec<u64> = (1..=16).flat_map(|row| decides(&mut stage, 1, row)).collect();
+    assert_eq!(executed.len(), if round_between { 1 } else { 31 });
+    said.extend(tell(&mut stage, round()));
+    said.iter().any(|output| matches!(output, Output::Fetch { .. }))
+}
+
+#[test]
+fn what_is_only_heard_late_is_not_given_up() {
+    assert!(!fetches_what_is_on_its_way(false));
+    assert!(fetches_what_is_on_its_way(true), "a pillar that is behind when all is heard is");
+}

@@ -16,9 +16,9 @@ use crate::links::{Link, Links, Role};
 use crate::peers::Peers;
 use bytes::Bytes;
 use faulty::Faulty;
-pub use handing::{Detour, Handed};
 #[cfg(test)]
 pub use handing::tests::{Group, round, until};
+pub use handing::{Detour, Handed};
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, ReplicaId, View};
 use pentarchy_core::ports::client::ToClient;
