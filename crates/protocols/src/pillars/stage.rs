@@ -65,7 +65,7 @@ pub(super) struct Untold {
     pub is_late: bool,
 }
 
-/// See the [module](self).
+/// The order of all pillars together, as a core of its own that hears what they say.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Stage {
     pub(super) me: ReplicaId,
