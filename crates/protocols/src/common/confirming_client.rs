@@ -36,6 +36,10 @@ use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, R
 /// place confirmed that answers came for one by one.
 const PATIENCE_FIRST_MS: u64 = 1;
 
+/// The wait while they do not come, where replicas may confirm places by themselves: a client that
+/// asked at once would do so before it hears of that, and for nothing.
+const PATIENCE_LEAST_MS: u64 = 1;
+
 /// The longest wait for the slowest replicas.
 const PATIENCE_MAX_MS: u64 = 50;
 
@@ -62,6 +66,11 @@ pub trait Confirms: Send {
     /// Whether it waits for the slowest replicas as long as that helped lately, or never.
     fn learns(&self) -> bool {
         true
+    }
+
+    /// Whether replicas that know that not all answer confirm places that nobody asked about.
+    fn unasked(&self) -> bool {
+        false
     }
 
     /// What all are told to have a place confirmed, also when that takes long.
@@ -327,8 +336,10 @@ impl<R: Confirms> ConfirmingClient<R> {
     fn on_round(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);
         let (to, mut wake_at) = (self.replicas, None);
+        let is_least = self.rules.unasked() && !mutant!("client.asks-at-once");
+        let patience_ms = self.patience_ms.max(if is_least { PATIENCE_LEAST_MS } else { 0 });
         for (place, awaited) in &mut self.awaited {
-            let patience_ends = Millis(awaited.since.0 + self.patience_ms);
+            let patience_ends = Millis(awaited.since.0 + patience_ms);
             let mut at = awaited.asked.as_ref().map_or(patience_ends, |asked| asked.again);
             if at <= self.now {
                 at = Millis(self.now.0 + AGAIN_MS);

@@ -114,8 +114,35 @@ fn a_client_waits_for_who_is_late_and_not_for_who_is_gone() {
     let forgetful = || run("minzyzzyva");
     let forgetful = mutant::with(Some("client.late-answers-teach-nothing"), forgetful);
     assert_eq!(forgetful, [Some(1), Some(0), Some(0), Some(0)]);
-    // Its replicas confirm by themselves for a while.
+    // Its replicas confirm by themselves for a while, so it always gives them a millisecond.
     assert_eq!(run("zyzzyva"), [Some(1), Some(31), Some(15), Some(7)]);
+    let forgetful = |bugs| mutant::with(Some(bugs), || run("zyzzyva"));
+    assert_eq!(forgetful("client.late-answers-teach-nothing"), [Some(1); 4]);
+}
+
+/// A backup is gone, and the client has learned that nobody else is to be waited for. Replicas
+/// confirm the place of the next request by themselves, and say so in the round after the one in
+/// which they answered, or in the next millisecond. Whether it asked them for it.
+#[test]
+fn a_client_hears_that_replicas_confirm_by_themselves() {
+    let asks = |protocol, after| {
+        let mut bench = Bench::new(protocol);
+        let mut asks = false;
+        for number in 1..=2 {
+            let begun = 100 * number;
+            bench.number = number;
+            bench.asks_at(begun);
+            (0..3).for_each(|from| bench.answers(from, number));
+            let confirmed = if number == 1 { 1 } else { after };
+            asks = (0..=confirmed).any(|after| bench.has_it_confirmed(begun + after));
+            (0..3).for_each(|from| bench.says(from, ToClient::Committed(place(number))));
+            assert!(bench.is_done());
+        }
+        asks
+    };
+    let all = |after| ["zyzzyva", "zyzzyva-hasty", "zyzzyva-plain"].map(|it| asks(it, after));
+    assert_eq!([all(0), all(1)], [[false, true, true], [true; 3]]);
+    assert!(mutant::with(Some("client.asks-at-once"), || asks("zyzzyva", 0)));
 }
 
 /// The last of four replicas always answers 40 ms after the others, and to have a place confirmed
@@ -154,7 +181,7 @@ fn a_client_does_not_wait_for_who_is_always_late() {
         }
         waited
     };
-    assert_eq!(run(), 41, "the first one's millisecond, and the third in vain");
+    assert_eq!(run(), 40 + 8, "the third in vain, and a millisecond for each but that");
     assert!(mutant::with(Some("client.waits-whatever-it-takes"), run) > 8 * 40 - 1);
 }
 
