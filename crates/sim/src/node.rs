@@ -165,7 +165,7 @@ impl ReplicaNode {
     pub fn replay_open(&mut self, behind: usize, log: &[Arc<Batch>]) {
         for (slot, batch) in (behind as u64 + 1..).map(Slot).zip(log) {
             let place = Place { view: View(0), slot, history: Digest::default() };
-            self.executor.speculate(place, batch, |_, _| {});
+            self.executor.speculate(place, batch, true, |_, _| {});
         }
     }
 
