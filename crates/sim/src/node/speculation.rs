@@ -32,6 +32,7 @@ impl ReplicaNode {
         let ran = self.drain_journal().into_iter().map(|(_, client, number)| (client, number));
         let (ran, slot) = (ran.collect(), place.slot);
         let told = answers.clone();
+        self.kept.iter_mut().for_each(Kept::executed_something);
         out.push(Act::Saw(Observation::Speculated { slot, batch, ran, told }));
         for (client, replies) in answers.into_iter().filter(|_| answers_now) {
             self.answer_speculatively(client, place, replies, out);
