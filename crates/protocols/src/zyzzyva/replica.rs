@@ -51,6 +51,15 @@ pub(super) struct SlotState {
     pub doubts: BTreeSet<ClientId>,
 }
 
+/// What is known of a slot that left the window.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct PastSlot {
+    /// The history up to there.
+    pub history: Digest,
+    /// Clients with something in it that have not said that not all answer, where that counts.
+    pub content: BTreeSet<ClientId>,
+}
+
 /// Where the replica stands in a view change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Phase {
@@ -91,8 +100,8 @@ pub struct Zyzzyva<const KIND: usize> {
     pub(super) shown: Slot,
     /// The last slot that is final; nothing up to there is taken back.
     pub(super) last_final: Slot,
-    /// Histories of slots that left the window, for clients that ask late: one window of them.
-    pub(super) past: BTreeMap<Slot, Digest>,
+    /// Slots that left the window, for clients that ask late: one window of them.
+    pub(super) past: BTreeMap<Slot, PastSlot>,
     /// Ticks for which this replica votes for everything that it executes, as clients found that
     /// not all answer.
     pub(super) committing: u8,
