@@ -252,6 +252,13 @@ impl Executor {
         }
     }
 
+    /// Where stands what was speculated behind the last checkpoint, also what is final by now.
+    #[must_use]
+    pub fn places_of_all(&self) -> Vec<Place> {
+        let log = self.speculation.iter().flat_map(|speculation| &speculation.log);
+        log.map(|done| done.place).collect()
+    }
+
     /// A client asks for results of this slot, which is not final: it is told when it is.
     pub fn ask(&mut self, slot: Slot, envelope: &Arc<Envelope>) {
         let Some(Speculation { asks, .. }) = &mut self.speculation else { return };
