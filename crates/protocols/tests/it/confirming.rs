@@ -3,6 +3,7 @@
 use crate::swarm::factories;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::limits::CLIENT_LATE_MAX;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, Reply, ToClient};
 use pentarchy_core::protocol::Timeouts;
@@ -52,8 +53,11 @@ impl Bench {
     }
 
     fn answers(&mut self, from: u16, slot: u64) {
+        self.answers_at(from, place(slot));
+    }
+
+    fn answers_at(&mut self, from: u16, place: Place) {
         let replies = vec![Reply { number: self.number, outcome: Outcome::Done("yes".into()) }];
-        let place = place(slot);
         self.says(from, ToClient::Speculative { primary: ReplicaId(1), place, replies });
     }
 
@@ -227,6 +231,73 @@ fn what_is_confirmed_as_it_is_told_has_no_client_ask() {
     }
     let early = || run([1, 1, 1]);
     assert_eq!(mutant::with(Some("client.forgets-what-was-confirmed"), early), (false, true));
+}
+
+/// Three of four replicas keep a certificate for a place, and two of them said so before they say
+/// again what came of it.
+#[test]
+fn who_answers_again_has_not_forgotten_that_it_confirmed() {
+    let mut bench = Bench::new("zyzzyva");
+    bench.asks();
+    for from in 0..2 {
+        bench.answers(from, 1);
+        bench.says(from, ToClient::Committed(place(1)));
+        bench.answers(from, 1);
+    }
+    bench.answers(2, 1);
+    bench.says(2, ToClient::Committed(place(1)));
+    assert!(bench.is_done());
+}
+
+/// A client has two requests in a slot. One is told by all, the other by three; in between replicas
+/// say that the place is confirmed. Whether both are done.
+#[test]
+fn a_place_is_confirmed_for_all_that_rests_on_it() {
+    let mut bench = Bench::new("zyzzyva");
+    for number in [1, 2] {
+        bench.number = number;
+        bench.asks();
+    }
+    for (from, number) in [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2)] {
+        bench.number = number;
+        bench.answers(from, 1);
+    }
+    (0..2).for_each(|from| bench.says(from, ToClient::Committed(place(1))));
+    bench.number = 1;
+    bench.answers(3, 1);
+    assert_eq!(bench.core.outstanding(), 1, "all told the first");
+    bench.says(2, ToClient::Committed(place(1)));
+    bench.number = 2;
+    bench.answers(2, 1);
+    assert!(bench.is_done(), "three told the second, and three keep a certificate");
+}
+
+/// More places than are remembered were confirmed without the last replica, in one epoch. In the
+/// next one, whose views begin again, it is late once: whether that is noticed.
+#[test]
+fn later_epochs_teach_patience_too() {
+    let mut bench = Bench::new("zyzzyva");
+    let mut confirmed = |number: u64, place: Place| {
+        bench.number = number;
+        bench.asks_at(100 * number);
+        for from in 0..3 {
+            bench.answers_at(from, place);
+            bench.says(from, ToClient::Committed(place));
+        }
+        assert!(bench.is_done());
+    };
+    for number in 1..=CLIENT_LATE_MAX as u64 {
+        confirmed(number, Place { view: View(1), ..place(number) });
+    }
+    let number = CLIENT_LATE_MAX as u64 + 1;
+    confirmed(number, place(number));
+    bench.core.step(Event::Round { now: Millis(100 * number + 30) }, &mut bench.out);
+    bench.answers(3, number);
+    bench.number = number + 1;
+    bench.asks_at(100 * bench.number);
+    (0..3).for_each(|from| bench.answers(from, number + 1));
+    assert!(!bench.has_it_confirmed(100 * (number + 1) + 30));
+    assert!(bench.has_it_confirmed(100 * (number + 1) + 31));
 }
 
 /// The last of four answers rests on another place than those before it.
