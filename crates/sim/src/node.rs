@@ -13,7 +13,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::REPLY_WHOLE_BYTES_MIN;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Place, Reply, ToClient, ToReplica};

@@ -78,6 +78,9 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
         if is_checkpoint || voted_for || self.frame.waits.wanted == slot || self.committing > 0 {
             self.vote_for(slot, out);
         }
+        if self.table.signs && answers {
+            self.sign_for_all(slot, out);
+        }
         self.check_certificate(slot, out);
         self.check_final(slot, out);
     }
@@ -374,6 +377,16 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             self.committing = COMMITTING_TICKS;
             (self.told, self.doubted) = (0, 0);
         }
+    }
+
+    /// Signs what was executed for everyone who has something in it, unasked.
+    fn sign_for_all(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        let clients = self.clients(slot);
+        let (Some(place), Some(state)) = (self.place(slot), self.window.get(slot)) else { return };
+        if !state.voted {
+            out.send(To::One(self.frame.me), Message::Vote(place));
+        }
+        self.vouching.insert(slot, clients);
     }
 
     /// Who has something in a slot.

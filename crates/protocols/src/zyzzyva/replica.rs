@@ -4,7 +4,7 @@ use super::certificate::{Committed, Confirmed, NewView, ViewChange, extended};
 use super::message::{Message, STATEMENTS, Shared, Standing};
 use super::record::Record;
 use super::start::Start;
-use super::table::{FIVE, PLAIN, THREE, Table, factor};
+use super::table::{FIVE, PLAIN, SIGNED, THREE, Table, factor};
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
 use crate::common::frame::Frame;
@@ -109,7 +109,7 @@ pub struct Zyzzyva<const KIND: usize> {
     /// counting half of the next one, and how many of these found that not all answer.
     pub(super) told: usize,
     pub(super) doubted: usize,
-    /// What was executed meanwhile and clients were not told yet.
+    /// What was executed while it does, and clients were not told yet.
     pub(super) held: BTreeSet<Slot>,
     /// The slot behind which a state above the window was installed, with the history up to there.
     pub(super) landed: Option<(Slot, Digest)>,
@@ -154,6 +154,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             THREE => "zyzzyva",
             FIVE => "zyzzyva5",
             PLAIN => "zyzzyva-plain",
+            SIGNED => "zyzzyva-signed",
             _ => "zyzzyva-2009",
         },
         replicas_factor: factor(KIND),
