@@ -92,7 +92,7 @@ fn what_was_speculated_is_taken_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::create(folder.path(), Limits::default()).expect("it is made");
     let mut executor = executor(store);
-    executor.execute(Slot(1), &batch(0, 1, 10), true, |_, _| {});
+    executor.execute(Slot(1), &batch(0, 1, 10), |_, _| {});
     let before = executor.checkpoint();
     let place = Place { view: View(0), slot: Slot(2), history: Digest::default() };
     executor.speculate(place, &batch(1, 2, 20_000_000 / 64), true, |_, _| {});
