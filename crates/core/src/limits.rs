@@ -181,6 +181,10 @@ pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// when these are final. One beyond has to ask once more.
 pub const SPECULATIVE_ASKS_MAX: usize = 1024;
 
+/// Results of slots that were executed and of which clients are not told yet. Those of a slot
+/// beyond are kept in the client table alone, which may forget them before.
+pub const SPECULATIVE_UNTOLD_BYTES_MAX: usize = 64 << 20;
+
 /// Sections into which a service may divide its state. The empty ones cost nothing.
 pub const SECTIONS_MAX: usize = 32 << 20;
 

@@ -228,7 +228,7 @@ impl Host {
             }
             Output::Speculate { answers: tells, slot, batch, view, history } => {
                 let (answers, place) = (&mut self.answers, Place { view, slot, history });
-                self.executor.speculate(place, &batch, |client, reply| {
+                self.executor.speculate(place, &batch, tells, |client, reply| {
                     if tells {
                         add_result(answers, *client, Some(place), reply);
                     }

@@ -15,6 +15,7 @@
 //! | `zyzzyva` | `3f + 1` | [`zyzzyva`] |
 //! | `zyzzyva5` | `5f + 1` | [`zyzzyva`] |
 //! | `zyzzyva-plain` | `3f + 1` | [`zyzzyva`] without its commit optimisation, for benchmarks |
+//! | `zyzzyva-signed` | `3f + 1` | [`zyzzyva`] whose replicas sign every answer, for benchmarks |
 //! | `zyzzyva-hasty` | `3f + 1` | [`zyzzyva`] whose clients wait for nobody, for benchmarks |
 //! | `zyzzyva-2009` | `3f + 1` | [`zyzzyva`], as printed: unsafe, for the museum |
 //! | `minzyzzyva-2010` | `2f + 1` | [`minbft`], its views as printed: unsafe, for the museum |
@@ -47,7 +48,7 @@ use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::protocol::{BadRecord, Memory, Protocol, Rules, Setup, Timeouts};
 use pentarchy_core::quorum::Quorums;
 use pillars::{Cell, Pillar, Pillars, Stage};
-use zyzzyva::table::{AGREED, FIVE, HASTY, PLAIN, PRINTED, THREE, Table};
+use zyzzyva::table::{AGREED, FIVE, HASTY, PLAIN, PRINTED, SIGNED, THREE, Table};
 use zyzzyva::{Proving, Zyzzyva};
 
 /// Starts a replica core; its first effects are appended.
@@ -120,7 +121,7 @@ impl Pillar for pbft::HybridPbft {
 }
 
 /// Every protocol.
-pub static PROTOCOLS: [Entry; 16] = [
+pub static PROTOCOLS: [Entry; 17] = [
     Entry {
         rules: minbft::MinBft::RULES,
         start: start_minbft,
@@ -265,6 +266,18 @@ pub static PROTOCOLS: [Entry; 16] = [
         for_users: false,
         in_museum: false,
         forger: Some(zyzzyva::Byzantine::boxed::<PLAIN>),
+        is_settled: zyzzyva::is_settled,
+        starts: &[],
+        split: None,
+    },
+    Entry {
+        rules: Zyzzyva::<SIGNED>::RULES,
+        start: start_zyzzyva::<SIGNED>,
+        client: zyzzyva_client::<SIGNED>,
+        check_records: Erased::<Zyzzyva<SIGNED>>::check_records,
+        for_users: false,
+        in_museum: false,
+        forger: Some(zyzzyva::Byzantine::boxed::<SIGNED>),
         is_settled: zyzzyva::is_settled,
         starts: &[],
         split: None,

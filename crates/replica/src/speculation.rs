@@ -31,7 +31,7 @@ impl Unit {
         let begun = Instant::now();
         let mut told: Vec<(ClientId, Vec<Reply>)> = Vec::new();
         let is_wanted =
-            self.executor.speculate(place, batch, |client, reply| match told.last_mut() {
+            self.executor.speculate(place, batch, answers, |client, reply| match told.last_mut() {
                 _ if !answers => {}
                 Some((last, replies)) if last == client => replies.push(reply),
                 _ => told.push((*client, vec![reply])),

@@ -13,7 +13,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::REPLY_WHOLE_BYTES_MIN;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Place, Reply, ToClient, ToReplica};
@@ -153,20 +153,21 @@ impl ReplicaNode {
         node
     }
 
-    /// Brings the executor to where it was after these batches, in the slots from 1 on.
-    pub fn replay(&mut self, log: &[Arc<Batch>]) {
+    /// Brings the executor to where it was after these batches, in the slots from 1 on, of which
+    /// so many are final. Those behind the last checkpoint stand in these places.
+    pub fn replay<'a>(
+        &mut self,
+        log: impl Iterator<Item = &'a Arc<Batch>>,
+        sure: usize,
+        places: &[Place],
+    ) {
         for (slot, batch) in (1..).map(Slot).zip(log) {
-            self.executor.execute(slot, batch, |_, _| {});
+            match places.iter().find(|place| place.slot == slot) {
+                Some(place) => drop(self.executor.speculate(*place, batch, true, |_, _| {})),
+                None => self.executor.execute(slot, batch, |_, _| {}),
+            }
         }
-    }
-
-    /// The same with what may be taken back, behind so many slots. On what it rests concerns
-    /// clients only.
-    pub fn replay_open(&mut self, behind: usize, log: &[Arc<Batch>]) {
-        for (slot, batch) in (behind as u64 + 1..).map(Slot).zip(log) {
-            let place = Place { view: View(0), slot, history: Digest::default() };
-            self.executor.speculate(place, batch, |_, _| {});
-        }
+        self.executor.commit(Slot(sure as u64), |_, _| {});
     }
 
     /// Installs a state that came by another way than the transfer's messages.
@@ -463,7 +464,7 @@ impl ReplicaNode {
     }
 
     /// Keeps what is to be kept, and carries out what waits for nothing.
-    fn carry_out(&mut self, effect: CoreEffect, out: &mut Vec<Act>) {
+    pub(crate) fn carry_out(&mut self, effect: CoreEffect, out: &mut Vec<Act>) {
         if self.is_dead() {
             return;
         }

@@ -15,15 +15,15 @@
 
 use super::{Executor, Lookup, Notice, Reply};
 use crate::batch::Batch;
-use crate::digest::Digest;
 use crate::ids::{ClientId, Slot, View};
-use crate::limits::SPECULATIVE_ASKS_MAX;
+use crate::limits::{SPECULATIVE_ASKS_MAX, SPECULATIVE_UNTOLD_BYTES_MAX};
 use crate::mutant;
 use crate::ports::client::{Outcome, Place};
 use crate::request::Envelope;
 use crate::snapshot::Snapshot;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// What can be taken back, and to where.
@@ -34,8 +34,6 @@ pub(super) struct Speculation {
     log: Vec<Done>,
     /// Nothing up to here is taken back.
     committed: Slot,
-    /// The view in which what is not committed stands.
-    view: View,
     /// Who asked for results of which slot that were not final.
     asks: VecDeque<(Slot, Arc<Envelope>)>,
 }
@@ -43,24 +41,47 @@ pub(super) struct Speculation {
 /// One slot.
 struct Done {
     batch: Arc<Batch>,
-    history: Digest,
+    /// Where it stands.
+    place: Place,
     /// What clients are to be told unasked, until they are.
     events: Vec<(ClientId, Notice)>,
+    /// Results that clients were not told when it was executed. The client table may forget them
+    /// before they are.
+    untold: Vec<(ClientId, Vec<Reply>)>,
+}
+
+/// Bytes of results.
+fn bytes(results: &[(ClientId, Vec<Reply>)]) -> usize {
+    let replies = results.iter().flat_map(|(_, replies)| replies);
+    let length = |reply: &Reply| match &reply.outcome {
+        Outcome::Done(result) => result.len(),
+        Outcome::Forgotten | Outcome::Refused => 0,
+    };
+    replies.map(length).sum()
 }
 
 impl Speculation {
-    fn slots(&self) -> impl Iterator<Item = (Slot, &Done)> {
-        (self.mark.slot.0 + 1..).map(Slot).zip(&self.log)
+    fn open(&self) -> impl Iterator<Item = &Done> {
+        self.log.iter().filter(|done| done.place.slot > self.committed)
     }
 
-    fn open(&self) -> impl Iterator<Item = (Slot, &Done)> {
-        self.slots().filter(|(slot, _)| *slot > self.committed)
+    /// A slot behind the mark.
+    fn slot(&mut self, slot: Slot) -> Option<&mut Done> {
+        let index = slot.0.checked_sub(self.mark.slot.0 + 1)?;
+        self.log.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// Keeps results until clients are told, unless too many wait for that already.
+    fn keeps(&self, results: &[(ClientId, Vec<Reply>)]) -> bool {
+        let held: usize = self.log.iter().map(|done| bytes(&done.untold)).sum();
+        held + bytes(results) <= SPECULATIVE_UNTOLD_BYTES_MAX
     }
 }
 
 impl Executor {
     /// Executes the next slot, which may be taken back until it is [committed](Self::commit);
-    /// `reply` gets the results. True if somebody waits until it is final.
+    /// `reply` gets the results. Unless clients are `told` of them now, they are kept for
+    /// [later](Self::answers). True if somebody waits until the slot is final.
     ///
     /// # Panics
     /// If `place` is not at the next slot, or behind the end of the epoch.
@@ -68,23 +89,33 @@ impl Executor {
         &mut self,
         place: Place,
         batch: &Arc<Batch>,
+        told: bool,
         mut reply: impl FnMut(&ClientId, Reply),
     ) -> bool {
-        let Place { view, slot, history } = place;
         if self.speculation.is_none() {
             let mark = self.cut();
             let (committed, log, asks) = (mark.slot, Vec::new(), VecDeque::new());
-            self.speculation = Some(Speculation { mark, log, committed, view, asks });
+            self.speculation = Some(Speculation { mark, log, committed, asks });
         }
-        let mut events = Vec::new();
-        self.run(slot, batch, |client, notice| match notice {
-            Notice::Reply(answer) => reply(client, answer),
+        let (mut events, mut untold) = (Vec::new(), Vec::<(ClientId, Vec<Reply>)>::new());
+        self.run(place.slot, batch, |client, notice| match notice {
+            Notice::Reply(answer) => {
+                if !told {
+                    match untold.last_mut() {
+                        Some((last, replies)) if last == client => replies.push(answer.clone()),
+                        _ => untold.push((*client, vec![answer.clone()])),
+                    }
+                }
+                reply(client, answer);
+            }
             event @ Notice::Event { .. } => events.push((*client, event)),
         });
         let is_wanted = !events.is_empty() || self.is_ending();
         if let Some(speculation) = &mut self.speculation {
-            speculation.view = view;
-            speculation.log.push(Done { batch: batch.clone(), history, events });
+            if !speculation.keeps(&untold) {
+                untold.clear();
+            }
+            speculation.log.push(Done { batch: batch.clone(), place, events, untold });
         }
         is_wanted
     }
@@ -141,8 +172,8 @@ impl Executor {
         restored.expect("it is restored where it was taken");
         speculation.log.truncate((after.0 - speculation.mark.slot.0) as usize);
         speculation.asks.retain(|(slot, _)| *slot <= after);
-        for (slot, done) in speculation.slots() {
-            self.run(slot, &done.batch, |_, _| {});
+        for done in &speculation.log {
+            self.run(done.place.slot, &done.batch, |_, _| {});
         }
         self.speculation = Some(speculation);
     }
@@ -150,29 +181,23 @@ impl Executor {
     /// What may be taken back stands in another view now: what clients are to be told anew, those
     /// results for which they have not declared that they have them.
     pub fn restate(&mut self, view: View) -> Vec<(ClientId, Place, Vec<Reply>)> {
-        if let Some(speculation) = &mut self.speculation {
-            speculation.view = view;
-        }
-        let mut told = Vec::new();
-        if mutant!("zyzzyva.other-view-not-told") {
-            return told;
-        }
-        for (slot, done) in self.speculation.iter().flat_map(Speculation::open) {
-            told.extend(self.results(Place { view, slot, history: done.history }, &done.batch));
-        }
-        told
+        let open = self.committed().0 + 1..=self.executed.0;
+        let told = open.flat_map(|slot| self.answers(Slot(slot), view)).collect();
+        if mutant!("zyzzyva.other-view-not-told") { Vec::new() } else { told }
     }
 
     /// What clients are to be told of a slot behind the last checkpoint, which stands in this view:
-    /// results for which they have not declared that they have them. Nothing of any other slot.
-    #[must_use]
-    pub fn answers(&self, slot: Slot, view: View) -> Vec<(ClientId, Place, Vec<Reply>)> {
-        let done = self.speculation.iter().flat_map(Speculation::slots);
-        done.filter(|(at, _)| *at == slot)
-            .flat_map(|(slot, Done { batch, history, .. })| {
-                self.results(Place { view, slot, history: *history }, batch)
-            })
-            .collect()
+    /// results that they were not told yet, or else those for which they have not declared that
+    /// they have them. Nothing of any other slot.
+    pub fn answers(&mut self, slot: Slot, view: View) -> Vec<(ClientId, Place, Vec<Reply>)> {
+        let done = self.speculation.as_mut().and_then(|speculation| speculation.slot(slot));
+        let Some(Done { batch, place, untold, .. }) = done else { return Vec::new() };
+        place.view = view;
+        let (place, batch, untold) = (*place, batch.clone(), core::mem::take(untold));
+        if untold.is_empty() {
+            return self.results(place, &batch).collect();
+        }
+        untold.into_iter().map(|(client, replies)| (client, place, replies)).collect()
     }
 
     fn results<'a>(
@@ -209,7 +234,7 @@ impl Executor {
     #[must_use]
     pub fn withholds_events(&self, client: &ClientId) -> bool {
         let mut open = self.speculation.iter().flat_map(Speculation::open);
-        open.any(|(_, done)| done.events.iter().any(|(who, _)| who == client))
+        open.any(|done| done.events.iter().any(|(who, _)| who == client))
     }
 
     /// Says of each number of this client that is settled on what that rests, if it may be taken
@@ -217,15 +242,21 @@ impl Executor {
     pub fn places<'a>(&'a self, client: &ClientId) -> impl Fn(u64) -> Option<Place> + use<'a> {
         let mut known: Vec<(Place, &'a Arc<Envelope>)> = Vec::new();
         if let Some(speculation) = &self.speculation {
-            for (slot, done) in speculation.open() {
-                let place = Place { view: speculation.view, slot, history: done.history };
-                let of_client = done.batch.envelopes.iter().filter(|it| it.client == *client);
-                known.extend(of_client.map(|envelope| (place, envelope)));
+            for Done { batch, place, .. } in speculation.open() {
+                let of_client = batch.envelopes.iter().filter(|it| it.client == *client);
+                known.extend(of_client.map(|envelope| (*place, envelope)));
             }
         }
         move |number| {
             known.iter().find(|(_, envelope)| envelope.asks(number)).map(|(place, _)| *place)
         }
+    }
+
+    /// Where stands what was speculated behind the last checkpoint, also what is final by now.
+    #[must_use]
+    pub fn places_of_all(&self) -> Vec<Place> {
+        let log = self.speculation.iter().flat_map(|speculation| &speculation.log);
+        log.map(|done| done.place).collect()
     }
 
     /// A client asks for results of this slot, which is not final: it is told when it is.

@@ -62,7 +62,7 @@ fn put(number: u64, seed: u8) -> Batch {
 fn speculate(executor: &mut Executor, batch: Batch) {
     let slot = executor.executed().next();
     let place = Place { view: View(3), slot, history: Digest::of(&slot.0.to_le_bytes()) };
-    executor.speculate(place, &Arc::new(batch), |_, _| {});
+    executor.speculate(place, &Arc::new(batch), true, |_, _| {});
 }
 
 fn leaves(snapshot: &Snapshot) -> impl Iterator<Item = (bool, bool)> {

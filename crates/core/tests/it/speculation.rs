@@ -6,6 +6,7 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Millis, Slot, View};
+use pentarchy_core::limits::SPECULATIVE_UNTOLD_BYTES_MAX;
 use pentarchy_core::ports::client::{Outcome, Place, Reply};
 use pentarchy_core::request::{Draft, RequestAuth};
 use pentarchy_core::service::{Context, Event, SmallService, Whole};
@@ -22,7 +23,8 @@ fn speculate(executor: &mut Executor, batch: Batch) -> (Vec<Outcome>, bool) {
     let mut told = Vec::new();
     let slot = executor.executed().next();
     let place = Place { view: View(3), slot, history: Digest::of(&slot.0.to_le_bytes()) };
-    let wanted = executor.speculate(place, &Arc::new(batch), |_, reply| told.push(reply.outcome));
+    let told_now = |_: &ClientId, reply: Reply| told.push(reply.outcome);
+    let wanted = executor.speculate(place, &Arc::new(batch), true, told_now);
     (told, wanted)
 }
 
@@ -147,6 +149,59 @@ impl SmallService for Echo {
         self.0 = *bytes.first().ok_or(Malformed)?;
         Ok(())
     }
+}
+
+/// Results of 1 MiB, more than the client table keeps of one client.
+struct Long;
+
+impl SmallService for Long {
+    fn execute(&mut self, _context: &Context, operation: &[u8]) -> Vec<u8> {
+        vec![operation[0]; 1 << 20]
+    }
+    fn query(&self, _operation: &[u8]) -> Vec<u8> {
+        Vec::new()
+    }
+    fn save(&self) -> Vec<u8> {
+        Vec::new()
+    }
+    fn load(&mut self, _bytes: &[u8]) -> Result<(), Malformed> {
+        Ok(())
+    }
+}
+
+/// So many requests in a slot, and so many in the next, of which clients are told later. How many
+/// results they are told then of each, and how many when they are told again.
+fn told_later(slots: [u64; 2]) -> [usize; 4] {
+    let mut executor = toy::fresh(Box::new(Whole::new(Long)));
+    for (slot, count) in (1..).zip(slots) {
+        let numbers = (1..=count).map(|number| (100 * slot + number, vec![number as u8]));
+        let place = Place { view: View(0), slot: Slot(slot), history: Digest::default() };
+        let batch = Arc::new(batch(slot as u8, &numbers.collect::<Vec<_>>()));
+        executor.speculate(place, &batch, false, |_, _| {});
+    }
+    let mut told = |slot| {
+        let told = executor.answers(Slot(slot), View(0)).into_iter();
+        told.flat_map(|(.., replies)| replies).filter(|it| it.outcome != Outcome::Forgotten).count()
+    };
+    [told(1), told(2), told(1), told(2)]
+}
+
+#[test]
+fn what_clients_are_told_later_is_kept_for_that() {
+    assert_eq!(told_later([6, 2]), [6, 2, 4, 2], "and not for longer");
+    let limit = (SPECULATIVE_UNTOLD_BYTES_MAX >> 20) as u64;
+    assert_eq!(told_later([limit - 5, 6]), [limit as usize - 5, 4, 4, 4]);
+    assert_eq!(told_later([limit - 5, 5]), [limit as usize - 5, 5, 4, 4]);
+}
+
+/// A slot stands in another view when its clients are told so again, and no other one does.
+#[test]
+fn each_slot_stands_where_clients_were_told_that_it_does() {
+    let mut executor = toy::fresh(toy::Toy::boxed());
+    (1..=2).for_each(|number| drop(speculate(&mut executor, put(number, 1))));
+    assert_eq!(executor.answers(Slot(1), View(7))[0].1.view, View(7));
+    let view = |number| executor.places(&ClientId([1; 32]))(number).map(|place| place.view);
+    assert_eq!([view(1), view(2)], [Some(View(7)), Some(View(3))]);
 }
 
 /// A view takes over what is not final. Its clients are told in which view it stands now, but for

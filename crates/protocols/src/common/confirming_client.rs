@@ -18,11 +18,12 @@
 //! Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]). A
 //! client that can rely on a digest and lacks the result asks everyone for it.
 //!
-//! Memory: for each outstanding number one vote per replica, and of results what the core inside
-//! holds.
+//! Memory: for each outstanding number one vote per replica, and the places that these rest on; the
+//! last [`CLIENT_LATE_MAX`] places that were confirmed before all had answered; and of results what
+//! the core inside holds.
 
 use super::voting_client::{Fingerprint, VotingClient};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
@@ -35,6 +36,10 @@ use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, R
 /// The wait for the slowest replicas before anything is known of them. None at all would have every
 /// place confirmed that answers came for one by one.
 const PATIENCE_FIRST_MS: u64 = 1;
+
+/// The wait while they do not come, where replicas may confirm places by themselves: a client that
+/// asked at once would do so before it hears of that, and for nothing.
+const PATIENCE_LEAST_MS: u64 = 1;
 
 /// The longest wait for the slowest replicas.
 const PATIENCE_MAX_MS: u64 = 50;
@@ -64,6 +69,11 @@ pub trait Confirms: Send {
         true
     }
 
+    /// Whether replicas that know that not all answer confirm places that nobody asked about.
+    fn unasked(&self) -> bool {
+        false
+    }
+
     /// What all are told to have a place confirmed, also when that takes long.
     fn ask(&self, place: Place, collected: &mut Self::Collected) -> Vec<Bytes>;
 
@@ -83,8 +93,15 @@ pub trait Confirms: Send {
 struct Answer {
     place: Place,
     print: Fingerprint,
-    /// Whether it said behind that that the place is confirmed.
-    confirmed: bool,
+}
+
+/// A place that answers rest on.
+#[derive(Default)]
+struct Standing {
+    /// How many do.
+    answers: usize,
+    /// Who says that it is confirmed.
+    confirmed: ReplicaSet,
 }
 
 /// A place for which enough answered alike, and not all.
@@ -95,8 +112,6 @@ struct Awaited<T> {
     since: Millis,
     /// Since when that is asked for.
     asked: Option<Asked>,
-    /// Who says that it is confirmed.
-    confirmed: ReplicaSet,
     collected: T,
 }
 
@@ -110,6 +125,7 @@ struct Asked {
 
 /// A place that was confirmed before all had answered.
 struct Late {
+    place: Place,
     /// When enough had.
     since: Millis,
     /// Whether it was waited for in vain before it was confirmed.
@@ -126,9 +142,11 @@ pub struct ConfirmingClient<R: Confirms> {
     now: Millis,
     /// Each one's last word.
     answers: BTreeMap<u64, BTreeMap<ReplicaId, Answer>>,
+    /// What these rest on.
+    places: BTreeMap<Place, Standing>,
     awaited: BTreeMap<Place, Awaited<R::Collected>>,
-    /// Places that were confirmed before all had answered.
-    late: BTreeMap<Place, Late>,
+    /// Places that were confirmed before all had answered, the latest last.
+    late: VecDeque<Late>,
     /// How long to wait for the slowest replicas.
     patience_ms: u64,
     /// How long it took lately to have a place confirmed.
@@ -145,8 +163,9 @@ impl<R: Confirms> ConfirmingClient<R> {
             replicas: (0..n as u16).map(ReplicaId).collect(),
             now: Millis(0),
             answers: BTreeMap::new(),
+            places: BTreeMap::new(),
             awaited: BTreeMap::new(),
-            late: BTreeMap::new(),
+            late: VecDeque::new(),
             patience_ms: PATIENCE_FIRST_MS,
             confirming_ms: PATIENCE_MAX_MS,
         }
@@ -203,14 +222,14 @@ impl<R: Confirms> ConfirmingClient<R> {
             told.into_iter().for_each(|reply| self.inner.offer(print, reply, out));
             return;
         }
+        self.places.entry(place).or_default().answers += 1;
         let answers = self.answers.entry(number).or_default();
-        answers.insert(from, Answer { place, print, confirmed: false });
+        let before = answers.insert(from, Answer { place, print });
         let same = |it: &&Answer| {
             (it.place == place || mutant!("zyzzyva.client-ignores-places")) && it.print == print
         };
         let equal = answers.values().filter(same).count();
-        let confirmed = answers.iter().filter(|(_, it)| same(it) && it.confirmed);
-        let confirmed: ReplicaSet = confirmed.map(|(id, _)| *id).collect();
+        before.into_iter().for_each(|answer| self.release(answer.place));
         if equal >= self.rules.fast() {
             mark!("client/fast");
             self.learn(place);
@@ -229,10 +248,10 @@ impl<R: Confirms> ConfirmingClient<R> {
                 results: BTreeMap::new(),
                 since,
                 asked: None,
-                confirmed,
                 collected: R::Collected::default(),
             });
             awaited.results.insert(number, print);
+            self.check_confirmed(place, out);
         }
     }
 
@@ -266,9 +285,10 @@ impl<R: Confirms> ConfirmingClient<R> {
         let there = answers.into_iter().flatten().filter(|(_, answer)| answer.place == place);
         let answered = there.map(|(from, _)| *from).collect();
         let (since, in_vain) = awaited;
-        self.late.insert(place, Late { since, in_vain, answered });
+        self.late.retain(|late| late.place != place);
+        self.late.push_back(Late { place, since, in_vain, answered });
         if self.late.len() > CLIENT_LATE_MAX {
-            self.late.pop_first();
+            self.late.pop_front();
         }
     }
 
@@ -276,13 +296,14 @@ impl<R: Confirms> ConfirmingClient<R> {
     /// gone: to have places confirmed costs more than to wait for the slowest. While nobody waits
     /// for it, it may fall behind by any time, and catches up when it is waited for.
     fn note_late(&mut self, from: ReplicaId, place: Place) {
-        let Some(late) = self.late.get_mut(&place) else { return };
+        let Some(index) = self.late.iter().position(|late| late.place == place) else { return };
+        let late = &mut self.late[index];
         late.answered.insert(from);
         if late.answered.len() >= self.rules.fast() && !mutant!("client.late-answers-teach-nothing")
         {
             mark!("client/late");
             let (since, in_vain) = (late.since, late.in_vain);
-            self.late.remove(&place);
+            self.late.remove(index);
             let is_endless = !in_vain && self.rules.learns() && self.patience_for(since) == 0;
             let took = if is_endless { PATIENCE_MAX_MS } else { self.patience_for(since) };
             self.patience_ms = self.patience_ms.max(took);
@@ -291,44 +312,62 @@ impl<R: Confirms> ConfirmingClient<R> {
 
     /// What came of a number can be relied on, whether the result is here or not.
     fn forget(&mut self, number: u64) {
-        self.answers.remove(&number);
+        let answers = self.answers.remove(&number).unwrap_or_default();
+        answers.values().for_each(|answer| self.release(answer.place));
         self.awaited.retain(|_, awaited| {
             awaited.results.remove(&number);
             !awaited.results.is_empty()
         });
     }
 
-    /// A replica says that a place is confirmed.
+    /// One answer less rests on a place.
+    fn release(&mut self, place: Place) {
+        let Some(standing) = self.places.get_mut(&place) else { return };
+        standing.answers -= 1;
+        if standing.answers == 0 {
+            self.places.remove(&place);
+        }
+    }
+
+    /// A replica says that a place is confirmed, maybe before enough have answered for it.
     fn on_confirmed(&mut self, from: ReplicaId, place: Place, out: &mut Vec<Effect>) {
-        let Some(awaited) = self.awaited.get_mut(&place) else {
-            let answers = self.answers.values_mut().filter_map(|answers| answers.get_mut(&from));
-            let here = answers.filter(|it| it.place == place);
-            here.for_each(|it| it.confirmed = !mutant!("client.forgets-what-was-confirmed"));
+        let early = !self.awaited.contains_key(&place);
+        let Some(standing) = self.places.get_mut(&place) else { return };
+        if !early || !mutant!("client.forgets-what-was-confirmed") {
+            standing.confirmed.insert(from);
+        }
+        self.check_confirmed(place, out);
+    }
+
+    /// Enough say that a place is confirmed for which enough answered alike.
+    fn check_confirmed(&mut self, place: Place, out: &mut Vec<Effect>) {
+        let confirmed = self.places.get(&place).map_or(0, |standing| standing.confirmed.len());
+        let Some(awaited) = self.awaited.get_mut(&place) else { return };
+        if confirmed < self.rules.confirming() {
             return;
-        };
-        awaited.confirmed.insert(from);
-        if awaited.confirmed.len() >= self.rules.confirming() {
-            mark!("client/confirmed");
-            let (since, results) = (awaited.since, core::mem::take(&mut awaited.results));
-            let asked = awaited.asked.as_ref().map(|asked| asked.first);
-            let in_vain = asked.is_some();
-            if let Some(first) = asked {
-                self.patience_ms /= 2;
-                self.confirming_ms = self.took(first);
-            }
-            self.await_late(place, (since, in_vain), results.keys().next());
-            for (number, print) in results {
-                self.inner.establish(number, print, out);
-                self.forget(number);
-            }
+        }
+        mark!("client/confirmed");
+        let (since, results) = (awaited.since, core::mem::take(&mut awaited.results));
+        let asked = awaited.asked.as_ref().map(|asked| asked.first);
+        let in_vain = asked.is_some();
+        if let Some(first) = asked {
+            self.patience_ms /= 2;
+            self.confirming_ms = self.took(first);
+        }
+        self.await_late(place, (since, in_vain), results.keys().next());
+        for (number, print) in results {
+            self.inner.establish(number, print, out);
+            self.forget(number);
         }
     }
 
     fn on_round(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);
         let (to, mut wake_at) = (self.replicas, None);
+        let is_least = self.rules.unasked() && !mutant!("client.asks-at-once");
+        let patience_ms = self.patience_ms.max(if is_least { PATIENCE_LEAST_MS } else { 0 });
         for (place, awaited) in &mut self.awaited {
-            let patience_ends = Millis(awaited.since.0 + self.patience_ms);
+            let patience_ends = Millis(awaited.since.0 + patience_ms);
             let mut at = awaited.asked.as_ref().map_or(patience_ends, |asked| asked.again);
             if at <= self.now {
                 at = Millis(self.now.0 + AGAIN_MS);

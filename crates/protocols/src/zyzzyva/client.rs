@@ -50,6 +50,10 @@ impl Confirms for Proving {
         self.0.learns
     }
 
+    fn unasked(&self) -> bool {
+        self.0.commits
+    }
+
     fn ask(&self, place: Place, signed: &mut Signed) -> Vec<Bytes> {
         signed.attempts += 1;
         let mut messages = vec![Message::Vouch { view: place.view, slot: place.slot }.to_bytes()];

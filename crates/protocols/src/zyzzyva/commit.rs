@@ -78,6 +78,9 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
         if is_checkpoint || voted_for || self.frame.waits.wanted == slot || self.committing > 0 {
             self.vote_for(slot, out);
         }
+        if self.table.signs && answers {
+            self.sign_for_all(slot, out);
+        }
         self.check_certificate(slot, out);
         self.check_final(slot, out);
     }
@@ -322,10 +325,11 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         if view != self.frame.entered || self.phase != Phase::Entered {
             return;
         }
-        if let Some(history) = self.past.get(&slot).copied() {
+        if let Some(past) = self.past.get(&slot) {
             // A stable checkpoint has it, and that is better than a certificate.
             mark!("zyzzyva/vouch_late");
-            let place = Place { view, slot, history };
+            let place = Place { view, slot, history: past.history };
+            self.note_doubt(slot, client);
             out.output(Output::Tell { client, message: ToClient::Committed(place) });
             return;
         }
@@ -356,8 +360,15 @@ impl<const KIND: usize> Zyzzyva<KIND> {
     /// A client found that not all answer. If lately at least half of those did who were told
     /// something, somebody is gone, and not only late for a few, or said to be by liars.
     fn note_doubt(&mut self, slot: Slot, client: ClientId) {
-        let Some(state) = self.window.get_mut(slot) else { return };
-        if !self.table.commits || self.committing > 0 || !state.doubts.insert(client) {
+        if !self.table.commits || self.committing > 0 {
+            return;
+        }
+        let is_new = match (self.past.get_mut(&slot), self.window.get_mut(slot)) {
+            (Some(past), _) => past.content.remove(&client),
+            (None, Some(state)) => state.doubts.insert(client),
+            (None, None) => false,
+        };
+        if !is_new {
             return;
         }
         self.doubted += 1;
@@ -368,8 +379,18 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         }
     }
 
+    /// Signs what was executed for everyone who has something in it, unasked.
+    fn sign_for_all(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        let clients = self.clients(slot);
+        let (Some(place), Some(state)) = (self.place(slot), self.window.get(slot)) else { return };
+        if !state.voted {
+            out.send(To::One(self.frame.me), Message::Vote(place));
+        }
+        self.vouching.insert(slot, clients);
+    }
+
     /// Who has something in a slot.
-    fn clients(&self, slot: Slot) -> BTreeSet<ClientId> {
+    pub(super) fn clients(&self, slot: Slot) -> BTreeSet<ClientId> {
         let batch = self.ordered(slot).and_then(|batch| self.frame.bodies.get(&batch));
         let envelopes = batch.iter().flat_map(|batch| &batch.envelopes);
         envelopes.map(|envelope| envelope.client).collect()

@@ -3,11 +3,13 @@
 use super::certificate::extended;
 use super::message::Message;
 use super::record::Record;
-use super::replica::{Phase, SlotState, Zyzzyva};
+use super::replica::{PastSlot, Phase, SlotState, Zyzzyva};
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::Orders;
 use crate::common::frame::repair::Repair;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
@@ -74,7 +76,12 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
             self.forget_histories();
         }
         let left = self.window.iter().take_while(|(slot, _)| *slot <= low);
-        let left = left.filter_map(|(slot, state)| Some((slot, state.history?)));
+        let left = left.filter_map(|(slot, state)| {
+            let all = if self.table.commits { self.clients(slot) } else { BTreeSet::new() };
+            let content = all.difference(&state.doubts).copied().collect();
+            Some((slot, PastSlot { history: state.history?, content }))
+        });
+        let left: Vec<_> = left.collect();
         self.past.extend(left);
         let window = self.frame.tuning.window_slots;
         self.past.retain(|slot, _| slot.0 + window > low.0);

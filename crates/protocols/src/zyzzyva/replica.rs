@@ -4,7 +4,7 @@ use super::certificate::{Committed, Confirmed, NewView, ViewChange, extended};
 use super::message::{Message, STATEMENTS, Shared, Standing};
 use super::record::Record;
 use super::start::Start;
-use super::table::{FIVE, PLAIN, THREE, Table, factor};
+use super::table::{FIVE, PLAIN, SIGNED, THREE, Table, factor};
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
 use crate::common::frame::Frame;
@@ -51,6 +51,15 @@ pub(super) struct SlotState {
     pub doubts: BTreeSet<ClientId>,
 }
 
+/// What is known of a slot that left the window.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct PastSlot {
+    /// The history up to there.
+    pub history: Digest,
+    /// Clients with something in it that have not said that not all answer, where that counts.
+    pub content: BTreeSet<ClientId>,
+}
+
 /// Where the replica stands in a view change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Phase {
@@ -91,8 +100,8 @@ pub struct Zyzzyva<const KIND: usize> {
     pub(super) shown: Slot,
     /// The last slot that is final; nothing up to there is taken back.
     pub(super) last_final: Slot,
-    /// Histories of slots that left the window, for clients that ask late: one window of them.
-    pub(super) past: BTreeMap<Slot, Digest>,
+    /// Slots that left the window, for clients that ask late: one window of them.
+    pub(super) past: BTreeMap<Slot, PastSlot>,
     /// Ticks for which this replica votes for everything that it executes, as clients found that
     /// not all answer.
     pub(super) committing: u8,
@@ -100,7 +109,7 @@ pub struct Zyzzyva<const KIND: usize> {
     /// counting half of the next one, and how many of these found that not all answer.
     pub(super) told: usize,
     pub(super) doubted: usize,
-    /// What was executed meanwhile and clients were not told yet.
+    /// What was executed while it does, and clients were not told yet.
     pub(super) held: BTreeSet<Slot>,
     /// The slot behind which a state above the window was installed, with the history up to there.
     pub(super) landed: Option<(Slot, Digest)>,
@@ -145,6 +154,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             THREE => "zyzzyva",
             FIVE => "zyzzyva5",
             PLAIN => "zyzzyva-plain",
+            SIGNED => "zyzzyva-signed",
             _ => "zyzzyva-2009",
         },
         replicas_factor: factor(KIND),

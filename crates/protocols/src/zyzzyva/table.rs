@@ -19,6 +19,9 @@ pub const THREE: usize = 3;
 pub const FIVE: usize = 5;
 /// The same: `3f + 1`, where only clients have replicas keep certificates. To measure against.
 pub const PLAIN: usize = 1003;
+/// The same: `3f + 1`, whose replicas sign what they answer, whether or not anybody asks for that.
+/// To measure against.
+pub const SIGNED: usize = 1002;
 /// The same: `3f + 1`, whose clients wait for nobody, however late all were before. To measure
 /// against.
 pub const HASTY: usize = 1001;
@@ -49,6 +52,8 @@ pub struct Table {
     pub weak: usize,
     /// While clients find that not all answer, replicas keep certificates without being shown any.
     pub commits: bool,
+    /// Replicas sign what they answer as they answer it.
+    pub signs: bool,
     /// Clients learn how long the slowest replicas take (section 4, the adaptive commit timer).
     pub learns: bool,
     /// A view begins as soon as its primary says so, and certificates of all views count alike.
@@ -72,7 +77,8 @@ impl Table {
             // Of those who answered, `f` may lie and `f` may not be members.
             support: fast - 2 * f,
             weak: quorums.weak(),
-            commits: kind == THREE || kind == FIVE,
+            commits: kind == THREE || kind == FIVE || kind == SIGNED,
+            signs: kind == SIGNED,
             learns: kind != HASTY,
             printed: kind == PRINTED,
         }

@@ -3,6 +3,7 @@
 use crate::swarm::factories;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::limits::CLIENT_LATE_MAX;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, Reply, ToClient};
 use pentarchy_core::protocol::Timeouts;
@@ -52,8 +53,11 @@ impl Bench {
     }
 
     fn answers(&mut self, from: u16, slot: u64) {
+        self.answers_at(from, place(slot));
+    }
+
+    fn answers_at(&mut self, from: u16, place: Place) {
         let replies = vec![Reply { number: self.number, outcome: Outcome::Done("yes".into()) }];
-        let place = place(slot);
         self.says(from, ToClient::Speculative { primary: ReplicaId(1), place, replies });
     }
 
@@ -114,8 +118,35 @@ fn a_client_waits_for_who_is_late_and_not_for_who_is_gone() {
     let forgetful = || run("minzyzzyva");
     let forgetful = mutant::with(Some("client.late-answers-teach-nothing"), forgetful);
     assert_eq!(forgetful, [Some(1), Some(0), Some(0), Some(0)]);
-    // Its replicas confirm by themselves for a while.
+    // Its replicas confirm by themselves for a while, so it always gives them a millisecond.
     assert_eq!(run("zyzzyva"), [Some(1), Some(31), Some(15), Some(7)]);
+    let forgetful = |bugs| mutant::with(Some(bugs), || run("zyzzyva"));
+    assert_eq!(forgetful("client.late-answers-teach-nothing"), [Some(1); 4]);
+}
+
+/// A backup is gone, and the client has learned that nobody else is to be waited for. Replicas
+/// confirm the place of the next request by themselves, and say so in the round after the one in
+/// which they answered, or in the next millisecond. Whether it asked them for it.
+#[test]
+fn a_client_hears_that_replicas_confirm_by_themselves() {
+    let asks = |protocol, after| {
+        let mut bench = Bench::new(protocol);
+        let mut asks = false;
+        for number in 1..=2 {
+            let begun = 100 * number;
+            bench.number = number;
+            bench.asks_at(begun);
+            (0..3).for_each(|from| bench.answers(from, number));
+            let confirmed = if number == 1 { 1 } else { after };
+            asks = (0..=confirmed).any(|after| bench.has_it_confirmed(begun + after));
+            (0..3).for_each(|from| bench.says(from, ToClient::Committed(place(number))));
+            assert!(bench.is_done());
+        }
+        asks
+    };
+    let all = |after| ["zyzzyva", "zyzzyva-hasty", "zyzzyva-plain"].map(|it| asks(it, after));
+    assert_eq!([all(0), all(1)], [[false, true, true], [true; 3]]);
+    assert!(mutant::with(Some("client.asks-at-once"), || asks("zyzzyva", 0)));
 }
 
 /// The last of four replicas always answers 40 ms after the others, and to have a place confirmed
@@ -154,7 +185,7 @@ fn a_client_does_not_wait_for_who_is_always_late() {
         }
         waited
     };
-    assert_eq!(run(), 41, "the first one's millisecond, and the third in vain");
+    assert_eq!(run(), 40 + 8, "the third in vain, and a millisecond for each but that");
     assert!(mutant::with(Some("client.waits-whatever-it-takes"), run) > 8 * 40 - 1);
 }
 
@@ -200,6 +231,73 @@ fn what_is_confirmed_as_it_is_told_has_no_client_ask() {
     }
     let early = || run([1, 1, 1]);
     assert_eq!(mutant::with(Some("client.forgets-what-was-confirmed"), early), (false, true));
+}
+
+/// Three of four replicas keep a certificate for a place, and two of them said so before they say
+/// again what came of it.
+#[test]
+fn who_answers_again_has_not_forgotten_that_it_confirmed() {
+    let mut bench = Bench::new("zyzzyva");
+    bench.asks();
+    for from in 0..2 {
+        bench.answers(from, 1);
+        bench.says(from, ToClient::Committed(place(1)));
+        bench.answers(from, 1);
+    }
+    bench.answers(2, 1);
+    bench.says(2, ToClient::Committed(place(1)));
+    assert!(bench.is_done());
+}
+
+/// A client has two requests in a slot. One is told by all, the other by three; in between replicas
+/// say that the place is confirmed. Whether both are done.
+#[test]
+fn a_place_is_confirmed_for_all_that_rests_on_it() {
+    let mut bench = Bench::new("zyzzyva");
+    for number in [1, 2] {
+        bench.number = number;
+        bench.asks();
+    }
+    for (from, number) in [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2)] {
+        bench.number = number;
+        bench.answers(from, 1);
+    }
+    (0..2).for_each(|from| bench.says(from, ToClient::Committed(place(1))));
+    bench.number = 1;
+    bench.answers(3, 1);
+    assert_eq!(bench.core.outstanding(), 1, "all told the first");
+    bench.says(2, ToClient::Committed(place(1)));
+    bench.number = 2;
+    bench.answers(2, 1);
+    assert!(bench.is_done(), "three told the second, and three keep a certificate");
+}
+
+/// More places than are remembered were confirmed without the last replica, in one epoch. In the
+/// next one, whose views begin again, it is late once: whether that is noticed.
+#[test]
+fn later_epochs_teach_patience_too() {
+    let mut bench = Bench::new("zyzzyva");
+    let mut confirmed = |number: u64, place: Place| {
+        bench.number = number;
+        bench.asks_at(100 * number);
+        for from in 0..3 {
+            bench.answers_at(from, place);
+            bench.says(from, ToClient::Committed(place));
+        }
+        assert!(bench.is_done());
+    };
+    for number in 1..=CLIENT_LATE_MAX as u64 {
+        confirmed(number, Place { view: View(1), ..place(number) });
+    }
+    let number = CLIENT_LATE_MAX as u64 + 1;
+    confirmed(number, place(number));
+    bench.core.step(Event::Round { now: Millis(100 * number + 30) }, &mut bench.out);
+    bench.answers(3, number);
+    bench.number = number + 1;
+    bench.asks_at(100 * bench.number);
+    (0..3).for_each(|from| bench.answers(from, number + 1));
+    assert!(!bench.has_it_confirmed(100 * (number + 1) + 30));
+    assert!(bench.has_it_confirmed(100 * (number + 1) + 31));
 }
 
 /// The last of four answers rests on another place than those before it.

@@ -141,8 +141,8 @@ fn who_has_nothing_in_a_slot_cannot_wait_for_it() {
 /// Four clients have something in a slot, and so many of them find that not all answer; then others
 /// do of whom that slot has nothing. Whether a backup executes the next slot, of `clients`, without
 /// telling them at once, and who is told behind it that it keeps a certificate.
-fn doubted(by: &[u8], clients: &[u8]) -> (bool, Vec<ClientId>) {
-    let mut net = Net::<Zyzzyva<THREE>>::new(4, &[], Tuning::default());
+fn doubted(by: &[u8], clients: &[u8], tuning: Tuning) -> (bool, Vec<ClientId>) {
+    let mut net = Net::<Zyzzyva<THREE>>::new(4, &[], tuning);
     (1..=4).for_each(|client| net.request(0, &envelope(client, 1, 8)));
     net.round(0);
     net.settle();
@@ -169,16 +169,23 @@ fn doubted(by: &[u8], clients: &[u8]) -> (bool, Vec<ClientId>) {
 /// them do nothing.
 #[test]
 fn replicas_commit_by_themselves_if_half_of_the_clients_doubt() {
-    let told = |by: &[u8]| {
-        let (is_late, told) = doubted(by, &[1, 2]);
+    let told_behind = |by: &[u8], tuning| {
+        let (is_late, told) = doubted(by, &[1, 2], tuning);
         assert_eq!(told.len(), if is_late { 2 } else { 0 });
-        let (is_late_alone, told_alone) = doubted(by, &[1]);
+        let (is_late_alone, told_alone) = doubted(by, &[1], tuning);
         assert!(!is_late_alone, "all may answer a client that is alone");
         assert_eq!(told_alone.len(), usize::from(is_late));
         is_late
     };
+    let told = |by: &[u8]| told_behind(by, Tuning::default());
     assert_eq!(
         [told(&[1]), told(&[1, 1]), told(&[1, 2]), told(&[5, 6])],
+        [false, false, true, false]
+    );
+    // Clients that are far away find it when the slot is behind a stable checkpoint.
+    let late = |by: &[u8]| told_behind(by, Tuning { checkpoint_slots: 1, ..Tuning::default() });
+    assert_eq!(
+        [late(&[1]), late(&[1, 1]), late(&[1, 2]), late(&[5, 6])],
         [false, false, true, false]
     );
     assert!(mutant::with(Some("zyzzyva.one-doubt-is-enough"), || told(&[1])));

@@ -76,6 +76,8 @@ pub struct Replica {
     pub log: Vec<Arc<Batch>>,
     /// What it executed behind that.
     open: Vec<Arc<Batch>>,
+    /// Where stands what it executed behind the last checkpoint, if that was open at first.
+    places: Vec<Place>,
     /// What it ever told clients of what was open, with a name for all that it had executed up to
     /// there.
     pub told: BTreeMap<Answer, Digest>,
@@ -118,6 +120,7 @@ impl Clone for Replica {
             timers: self.timers.clone(),
             log: self.log.clone(),
             open: self.open.clone(),
+            places: self.places.clone(),
             told: self.told.clone(),
             id: self.id,
             stands: self.stands,
@@ -148,6 +151,7 @@ impl Replica {
             timers: BTreeMap::new(),
             log: Vec::new(),
             open: Vec::new(),
+            places: Vec::new(),
             told: BTreeMap::new(),
             wish: None,
             asked: 0,
@@ -180,7 +184,7 @@ impl Replica {
         let (log, open) = (digests(&self.log), digests(&self.open));
         let host = (self.id, self.stands, &self.timers, log, self.wish);
         (host, self.asked, self.timeouts, self.resends).hash(&mut sink);
-        (open, self.asked_again, &self.told).hash(&mut sink);
+        (open, &self.places, self.asked_again, &self.told).hash(&mut sink);
         sink.finish_128()
     }
 
@@ -208,11 +212,16 @@ impl Replica {
         outcome
     }
 
+    /// It takes up the state behind these batches from others, in its next step.
+    pub fn take_up(&mut self, log: &[Arc<Batch>]) {
+        (self.log, self.open, self.places) = (log.to_vec(), Vec::new(), Vec::new());
+    }
+
     /// The state of the executor after a slot, as a donor of state has it.
     pub fn snapshot(&self, slot: Slot, common: &Common) -> Option<Snapshot> {
         let log = self.log.get(..usize::try_from(slot.0).ok()?)?;
         let (mut node, _) = self.node(common, Vec::new(), &mut Vec::new());
-        node.replay(log);
+        node.replay(log.iter(), log.len(), &[]);
         node.state();
         node.executor().snapshot(slot).cloned()
     }
@@ -249,8 +258,7 @@ impl Replica {
     ) {
         let mut acts = Vec::new();
         let (mut node, _) = self.node(common, first, &mut acts);
-        node.replay(&self.log);
-        node.replay_open(self.log.len(), &self.open);
+        node.replay(self.log.iter().chain(&self.open), self.log.len(), &self.places);
         node.drain_journal();
         act(&mut node, &mut acts);
         node.on_round(NOW, &mut acts);
@@ -259,6 +267,7 @@ impl Replica {
         if self.log.len() > before {
             self.judge_log(common, outcome);
         }
+        self.places = node.executor().places_of_all();
         let (core, device) = node.into_parts();
         self.core = core;
         self.device = device.lock().expect("no panic while certifying").clone();
@@ -343,8 +352,6 @@ impl Replica {
                 let sure = (upto.0 as usize).saturating_sub(self.log.len());
                 self.log.extend(self.open.drain(..sure));
             }
-            // What was open behind the state that it had is not behind the one that it got.
-            Observation::Installed { .. } => self.open.clear(),
             Observation::Fetching { slot, state } => self.wish = Some((slot, state)),
             Observation::Certified { ui, .. } => self.judge_certificate(&ui, outcome),
             Observation::Diverged { slot } => {
@@ -383,7 +390,7 @@ impl Replica {
             }
         }
         let (mut node, journal) = self.node(common, Vec::new(), &mut Vec::new());
-        node.replay(&self.log);
+        node.replay(self.log.iter(), self.log.len(), &[]);
         let ran = journal.lock().expect("no panic while writing").clone();
         let mut seen = BTreeSet::new();
         for (slot, client, number) in ran {
@@ -424,5 +431,67 @@ impl Hasher for Sink {
     }
     fn finish(&self) -> u64 {
         self.finish_128() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::membership;
+    use pentarchy_core::counter::Counter;
+    use pentarchy_core::ids::View;
+    use pentarchy_core::outsider::Outsider;
+    use pentarchy_core::ports::replica::Output;
+    use pentarchy_core::protocol::Rules;
+    use pentarchy_core::request::{Draft, Request, RequestAuth};
+
+    const RULES: Rules = Rules {
+        name: "none",
+        replicas_factor: 3,
+        pillars: false,
+        speculative: true,
+        counter: Counter::Usig,
+        source: "",
+    };
+
+    fn common() -> Common {
+        let client = ClientId([99; 32]);
+        Common {
+            membership: Arc::new(membership(1, 4, 1)),
+            crypto: Arc::new(Crypto::new(1, 4, 1)),
+            clients: [client].into(),
+            envelopes: BTreeSet::new(),
+        }
+    }
+
+    fn batch(client: ClientId) -> Arc<Batch> {
+        let request = Request { number: 1, operation: "op".into() };
+        let draft = Draft { client, floor: 0, events: None, requests: vec![request] };
+        let envelope = Arc::new(draft.seal(RequestAuth::Signature([0; 64])));
+        let digest = envelope.digest;
+        Arc::new(Batch { time: Millis(1), envelopes: vec![envelope], digest })
+    }
+
+    /// A core has a client told again what came of a slot, which stands in later views now, before
+    /// it is final and afterwards: each time on what that rests.
+    #[test]
+    fn what_clients_are_told_again_is_seen() {
+        let common = common();
+        let core = Box::new(Outsider { rules: RULES });
+        let (slot, batch, history) = (Slot(1), batch(common.clients[0]), Digest::of(b"all"));
+        let first = Output::Speculate { answers: true, slot, batch, view: View(0), history };
+        let first = vec![CoreEffect::Output(first)];
+        let (mut replica, mut outcome) = Replica::start(ReplicaId(0), core, first, &common, (0, 0));
+        let mut later = |output| {
+            replica.with_node(&common, Vec::new(), &mut outcome, |node, out| {
+                node.carry_out(CoreEffect::Output(output), out);
+            });
+        };
+        later(Output::Answer { slot, view: View(2) });
+        later(Output::Restate { view: View(4) });
+        later(Output::Commit { upto: slot });
+        later(Output::Answer { slot, view: View(5) });
+        let places = replica.told.keys().map(|answer| answer.place).collect::<Vec<_>>();
+        assert_eq!(places, [0, 2, 4, 5].map(|view| Place { view: View(view), slot, history }));
     }
 }

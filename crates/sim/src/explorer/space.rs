@@ -206,7 +206,7 @@ impl<'a> Space<'a> {
         let snapshot = donor.snapshot(slot, &self.common).filter(|found| found.digest == state);
         let Some(snapshot) = snapshot else { return Outcome::default() };
         replica.wish = None;
-        replica.log = donor.log[..slot.0 as usize].to_vec();
+        replica.take_up(&donor.log[..slot.0 as usize]);
         replica.step(Happening::State(snapshot), &self.common)
     }
 

@@ -23,14 +23,16 @@ impl ReplicaNode {
             return;
         }
         let mut answers: Vec<(ClientId, Vec<Reply>)> = Vec::new();
-        let wanted =
-            self.executor.speculate(place, &batch, |client, reply| match answers.last_mut() {
+        let wanted = self.executor.speculate(place, &batch, answers_now, |client, reply| {
+            match answers.last_mut() {
                 Some((last, replies)) if last == client => replies.push(reply),
                 _ => answers.push((*client, vec![reply])),
-            });
+            }
+        });
         let ran = self.drain_journal().into_iter().map(|(_, client, number)| (client, number));
         let (ran, slot) = (ran.collect(), place.slot);
         let told = answers.clone();
+        self.kept.iter_mut().for_each(Kept::executed_something);
         out.push(Act::Saw(Observation::Speculated { slot, batch, ran, told }));
         for (client, replies) in answers.into_iter().filter(|_| answers_now) {
             self.answer_speculatively(client, place, replies, out);

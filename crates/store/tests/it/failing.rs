@@ -95,8 +95,8 @@ fn what_was_speculated_is_taken_back() {
     executor.execute(Slot(1), &batch(0, 1, 10), |_, _| {});
     let before = executor.checkpoint();
     let place = Place { view: View(0), slot: Slot(2), history: Digest::default() };
-    executor.speculate(place, &batch(1, 2, 20_000_000 / 64), |_, _| {});
-    executor.speculate(Place { slot: Slot(3), ..place }, &batch(0, 9, 10), |_, _| {});
+    executor.speculate(place, &batch(1, 2, 20_000_000 / 64), true, |_, _| {});
+    executor.speculate(Place { slot: Slot(3), ..place }, &batch(0, 9, 10), true, |_, _| {});
     assert_eq!(get(&executor, 2), Answer::Value(vec![2; 20_000_000 / 64]));
     executor.rollback(Slot(1));
     assert_eq!(
