@@ -40,6 +40,8 @@ pub(super) struct Known {
     pub decided: Slot,
     /// The last row for whose state it said that a quorum vouches.
     pub vouched: Slot,
+    /// Up to which row something was given up that it had decided.
+    pub given_up: Slot,
     /// The last row that it was told is wanted there.
     pub wanted: Slot,
     /// The last row that it was told something decided waits for.
@@ -136,6 +138,7 @@ impl Protocol for Stage {
             answers: 0,
             decided: Slot(0),
             vouched: Slot(0),
+            given_up: Slot(0),
             wanted: Slot(0),
             gap: Slot(0),
             heard: Slot(0),

@@ -143,11 +143,12 @@ impl Stage {
     fn give_up(&mut self) {
         for pillar in self.numbers() {
             let row = self.known(pillar).vouched;
-            if row > self.given_up && self.is_far(row) {
+            if row > self.known(pillar).given_up && self.is_far(row) {
                 // What is missing between may never come, and this pillar goes on.
                 mark!("pillars/left_behind");
                 self.merge.give_up(pillar, row);
-                self.given_up = row;
+                self.known(pillar).given_up = row;
+                self.given_up = self.given_up.max(row);
                 self.seeks = true;
             }
         }
@@ -283,6 +284,7 @@ impl Stage {
             let wishes = core::mem::take(&mut known.wishes);
             let asked = wishes.rows.range(..=row).next_back().map(|(row, _)| *row);
             known.answers += 1;
+            known.given_up = Slot(0);
             Self::tell(pillar, Input::Moved { slot: row, back, asked }, out);
         }
         if let Some(state) = known {
