@@ -147,10 +147,7 @@ pub trait Verifier: Send + Sync {
 
     /// Whether this device of the replica, in the incarnation that the membership admits, made the
     /// MAC of the statement with this digest. Nobody can say so whose devices make none.
-    fn mac(&self, by: (ReplicaId, Instance), digest: &Digest, mac: &TrustedMac) -> bool {
-        let _ = (by, digest, mac);
-        false
-    }
+    fn mac(&self, by: (ReplicaId, Instance), digest: &Digest, mac: &TrustedMac) -> bool;
 
     /// Whether the client made the envelope.
     fn envelope(&self, envelope: &Envelope) -> bool;

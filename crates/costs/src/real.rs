@@ -43,6 +43,8 @@ pub fn membership(protocol: &Entry, f: usize) -> Arc<Membership> {
         device_key: [0; 32],
     };
     let members = (0..protocol.rules.replicas(f) as u16).map(member).collect();
+    // A server that is alone survives nothing.
+    let f = if protocol.rules.replicas_factor == 0 { 0 } else { f };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
     Arc::new(Membership { group, epoch, f, members, base, lane: Default::default() })
 }

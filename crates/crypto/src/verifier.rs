@@ -29,6 +29,11 @@ pub trait UsigCheck: Send + Sync {
         let _ = (by, mac, digest);
         false
     }
+
+    /// Whether it is another process that is asked, so that a look at what is remembered is faster.
+    fn is_apart(&self) -> bool {
+        false
+    }
 }
 
 /// Who is said to have made a trusted MAC.
@@ -103,8 +108,9 @@ impl std::error::Error for BadVerifier {}
 
 /// The verifier of one membership. Shared by threads.
 ///
-/// Signatures that were found genuine are remembered ([`Seen`]); what was found false is not. MACs
-/// and session tags are as fast to check again as to look up.
+/// Signatures that were found genuine are remembered ([`Seen`]), and so are certificates and MACs
+/// of devices if another process has to be asked; what was found false is not. Other MACs and
+/// session tags are as fast to check again as to look up.
 pub struct GroupVerifier {
     membership: Arc<Membership>,
     /// Of the requests.
@@ -194,6 +200,11 @@ impl GroupVerifier {
             self.seen.insert([claim]);
         }
         genuine
+    }
+
+    fn usig_once(&self, replica: ReplicaId, digest: &Digest, ui: &Ui, seal: &[u8]) -> bool {
+        let claim = usig_claim(replica, digest, ui, seal);
+        self.once(&claim, || self.check_usig(replica, digest, ui))
     }
 
     fn check_usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
@@ -289,12 +300,12 @@ impl Verifier for GroupVerifier {
         // the weaker key speak for a device of the stronger.
         let by_mac = member.life().is_mac();
         match &ui.certificate {
-            Certificate::Mac(_) => by_mac && self.check_usig(replica, digest, ui),
+            Certificate::Mac(_) if by_mac && !self.usig.is_apart() => {
+                self.check_usig(replica, digest, ui)
+            }
+            Certificate::Mac(mac) => by_mac && self.usig_once(replica, digest, ui, mac),
             Certificate::Signature(signature) => {
-                !by_mac
-                    && self.once(&usig_claim(replica, digest, ui, signature), || {
-                        self.check_usig(replica, digest, ui)
-                    })
+                !by_mac && self.usig_once(replica, digest, ui, signature)
             }
         }
     }
@@ -309,10 +320,13 @@ impl Verifier for GroupVerifier {
             return false;
         };
         let by = Maker { replica, instance, incarnation: member.incarnation };
-        member.life().is_mac() && {
+        let check = || {
             costs::USIGS_VERIFIED.add(1);
             self.usig.check_mac(by, mac, digest)
-        }
+        };
+        let is_apart = self.usig.is_apart();
+        member.life().is_mac()
+            && if is_apart { self.once(&mac_claim(by, mac, digest), check) } else { check() }
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {
@@ -349,15 +363,22 @@ fn signature_claim(replica: ReplicaId, digest: &Digest, signature: &[u8; 64]) ->
     Hasher::new("seen signature").u64(replica.0.into()).digest(digest).bytes(signature).finish()
 }
 
-/// What [`Seen`] remembers of a device's signature: every field of the identifier is in it.
-fn usig_claim(replica: ReplicaId, digest: &Digest, ui: &Ui, signature: &[u8; 64]) -> Digest {
+/// What [`Seen`] remembers of a device's certificate: every field of the identifier is in it.
+fn usig_claim(replica: ReplicaId, digest: &Digest, ui: &Ui, seal: &[u8]) -> Digest {
     let mut hasher = Hasher::new("seen certificate");
     hasher.u64(replica.0.into()).digest(digest).u64(ui.incarnation.0);
     hasher.u64(ui.instance.0.into());
     for position in [ui.position, ui.committed] {
         hasher.u64(position.view.0).u64(position.index);
     }
-    hasher.bytes(signature).finish()
+    hasher.bytes(seal).finish()
+}
+
+/// What [`Seen`] remembers of a trusted MAC.
+fn mac_claim(by: Maker, mac: &TrustedMac, digest: &Digest) -> Digest {
+    let mut hasher = Hasher::new("seen trusted mac");
+    hasher.u64(by.replica.0.into()).u64(by.instance.0.into()).u64(by.incarnation.0);
+    hasher.digest(digest).bytes(&mac.0).finish()
 }
 
 /// What [`Seen`] remembers of an envelope. The digest names the client.

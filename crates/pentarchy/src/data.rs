@@ -4,13 +4,15 @@
 //! | --- | --- |
 //! | `lock` | locked by the process that uses the folder |
 //! | `device` | the identity of the trusted device, in the life to which the rest belongs |
+//! | `protocol` | the name of the protocol whose records are in the log |
 //! | `log/`, `snapshots/` | `docs/log.md`, `docs/snapshot.md` |
 //! | `states/` | as `snapshots/`, with durability `async`: of no life, and with nothing beside it |
 //!
 //! The identity appears under its name once the log exists, and the device certifies nothing
 //! before: where it is without a log, somebody removed one.
 
-use crate::config::ClusterConfig;
+use crate::config::{ClusterConfig, ConfigError};
+use crate::files::{read_bounded, write_whole};
 use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::membership::{Member, Membership};
 use pentarchy_core::snapshot::Snapshot;
@@ -37,6 +39,11 @@ pub const DATA_FOLDER: &str = "data";
 const DEVICE: &str = "device";
 /// The same, before the log exists.
 const NEXT_DEVICE: &str = "device.next";
+
+/// The protocol's name.
+const PROTOCOL: &str = "protocol";
+/// A name is shorter.
+const PROTOCOL_BYTES_MAX: u64 = 64;
 
 /// The folder of states for the next life.
 const STATES: &str = "states";
@@ -68,6 +75,23 @@ pub enum DataError {
         .0.display()
     )]
     Used(PathBuf),
+    /// The log is of another protocol: what it says would mean something else, or nothing.
+    #[error(
+        "data folder {}: it was written by {found}, and the configuration says {asked}. A group \
+         keeps the protocol that it was begun with",
+        folder.display()
+    )]
+    Protocol {
+        /// The folder.
+        folder: PathBuf,
+        /// Which protocol wrote it.
+        found: String,
+        /// Which one is to go on.
+        asked: String,
+    },
+    /// The protocol's name cannot be read or written.
+    #[error(transparent)]
+    Name(#[from] ConfigError),
     /// The device's identity cannot be taken, read or written.
     #[error(transparent)]
     Identity(#[from] TakeError),
@@ -176,6 +200,7 @@ impl DataFolder {
         let member = &first.members[usize::from(id)];
         let device = self.path.join(DEVICE);
         if device.exists() {
+            self.check_protocol(&config.protocol)?;
             return self.resume(config, &device, &first, ReplicaId(id));
         }
         let next = self.path.join(NEXT_DEVICE);
@@ -187,6 +212,9 @@ impl DataFolder {
             identity.save(&next).map_err(TakeError::File)?;
             identity
         };
+        // Of an attempt that did not come to a log.
+        let _ = std::fs::remove_file(self.path.join(PROTOCOL));
+        write_whole(&self.path.join(PROTOCOL), 0o600, config.protocol.as_bytes())?;
         let owner = owner(&first, ReplicaId(id), &identity);
         let options = self.options(config);
         let kept = Kept::create(&mut *self.files, owner, first, options);
@@ -196,6 +224,17 @@ impl DataFolder {
             .and_then(|()| sync_directory_of(&device))
             .map_err(|problem| DataError::Io { folder: self.path, problem })?;
         Ok((identity, Storage { kept, past: None, spool }))
+    }
+
+    /// Folders of earlier versions do not say what wrote them.
+    fn check_protocol(&self, asked: &str) -> Result<(), DataError> {
+        let path = self.path.join(PROTOCOL);
+        if !path.exists() {
+            return Ok(());
+        }
+        let found = read_bounded(&path, PROTOCOL_BYTES_MAX)?;
+        let (folder, asked) = (self.path.clone(), asked.to_owned());
+        if found == asked { Ok(()) } else { Err(DataError::Protocol { folder, found, asked }) }
     }
 
     /// Prepares an empty folder, so that the replica begins with this state. It is to be the state

@@ -146,6 +146,10 @@ impl UsigCheck for Check {
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         Self::check(self, replica, ui, digest)
     }
+
+    fn is_apart(&self) -> bool {
+        matches!(self.keys, Keys::Apart(_))
+    }
 }
 
 impl fmt::Debug for Check {

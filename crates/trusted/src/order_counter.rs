@@ -146,6 +146,10 @@ impl UsigCheck for OrderCheck {
         let by = InstanceId { replica, number: instance.0.into() };
         self.is_certified(by, certificate, digest)
     }
+
+    fn is_apart(&self) -> bool {
+        matches!(self.key, Key::Apart(_))
+    }
 }
 
 impl fmt::Debug for OrderCheck {

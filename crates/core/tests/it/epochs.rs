@@ -2,7 +2,7 @@
 
 use crate::toy::membership;
 use pentarchy_core::auth::{Signature, Verifier};
-use pentarchy_core::counter::Ui;
+use pentarchy_core::counter::{Instance, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Epochs, Handover, Message, Proof, Step};
 use pentarchy_core::ids::{Epoch, Incarnation, Millis, ReplicaId, ReplicaSet, Slot};
@@ -22,6 +22,9 @@ impl Verifier for Keys {
         Signature(*signature) == sign(replica, digest)
     }
     fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
+        false
+    }
+    fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
         false
     }
     fn envelope(&self, _: &Envelope) -> bool {

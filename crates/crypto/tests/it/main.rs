@@ -5,13 +5,13 @@ mod files;
 mod keys;
 mod replicas;
 
-use pentarchy_core::counter::{Certificate, Instance, Position, Ui};
+use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::request::{Draft, Request};
 use pentarchy_crypto::keys::KeyPair;
-use pentarchy_crypto::verifier::UsigCheck;
+use pentarchy_crypto::verifier::{Maker, UsigCheck};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -47,6 +47,8 @@ fn draft(client: ClientId, number: u64) -> Draft {
 #[derive(Default)]
 struct FakeDevices {
     asked: AtomicUsize,
+    /// Whether they are in another process.
+    apart: bool,
 }
 
 impl FakeDevices {
@@ -63,6 +65,15 @@ impl UsigCheck for FakeDevices {
             Certificate::Mac(bytes) => bytes == [expected; 32],
             Certificate::Signature(bytes) => bytes == [expected; 64],
         }
+    }
+
+    fn check_mac(&self, by: Maker, mac: &TrustedMac, _: &Digest) -> bool {
+        self.asked.fetch_add(1, Relaxed);
+        mac.0 == [by.replica.0 as u8; 32]
+    }
+
+    fn is_apart(&self) -> bool {
+        self.apart
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{FakeDevices, membership, replica_key, ui};
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
-use pentarchy_core::counter::{Certificate, Position, Refused, Ui, Usig};
+use pentarchy_core::counter::{Certificate, Instance, Position, Refused, TrustedMac, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
@@ -15,7 +15,11 @@ use std::sync::Arc;
 const DIGEST: Digest = Digest([9; 32]);
 
 fn verifier() -> (GroupVerifier, Arc<FakeDevices>) {
-    let devices = Arc::new(FakeDevices::default());
+    verifier_with(FakeDevices::default())
+}
+
+fn verifier_with(devices: FakeDevices) -> (GroupVerifier, Arc<FakeDevices>) {
+    let devices = Arc::new(devices);
     let verifier =
         GroupVerifier::new(membership(), devices.clone(), RequestMode::Signature, None).unwrap();
     (verifier, devices)
@@ -122,6 +126,34 @@ fn signed_certificates_are_checked_once_and_false_ones_every_time() {
         assert!(!verifier.usig(ReplicaId(2), &DIGEST, &bad));
     }
     assert_eq!(devices.asked(), before + 5);
+}
+
+#[test]
+fn what_another_process_found_genuine_it_is_not_asked_again() {
+    let (good, false_one) = (TrustedMac([0; 32]), TrustedMac([7; 32]));
+    let certified = ui(0, Certificate::Mac([0; 32]));
+    for apart in [false, true] {
+        let (verifier, devices) = verifier_with(FakeDevices { apart, ..FakeDevices::default() });
+        let check = |by: u16, digest, mac| {
+            verifier.mac((ReplicaId(by), Instance::FIRST), &digest, mac);
+            verifier.mac((ReplicaId(by), Instance::FIRST), &digest, mac)
+        };
+        let again = if apart { 1 } else { 2 };
+        assert!(check(0, DIGEST, &good));
+        assert_eq!(devices.asked(), again);
+        // Whatever differs in any part is another claim.
+        assert!(check(0, Digest([8; 32]), &good));
+        assert_eq!(devices.asked(), 2 * again);
+        assert!(!check(1, DIGEST, &good), "of another replica");
+        assert_eq!(devices.asked(), 2 * again + 2);
+        assert!(verifier.mac((ReplicaId(0), Instance(1)), &DIGEST, &good), "of another instance");
+        assert_eq!(devices.asked(), 2 * again + 3);
+        assert!(!check(0, DIGEST, &false_one));
+        assert_eq!(devices.asked(), 2 * again + 5, "what is false is not remembered");
+        let usig = |_| assert!(verifier.usig(ReplicaId(0), &DIGEST, &certified));
+        (0..2).for_each(usig);
+        assert_eq!(devices.asked(), 3 * again + 5, "a certificate likewise");
+    }
 }
 
 #[test]

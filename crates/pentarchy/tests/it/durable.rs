@@ -186,6 +186,15 @@ fn a_bad_data_folder_is_refused_with_what_is_wrong_and_what_to_do() {
         std::fs::copy(stopped.data[1].join("device"), folder.join("device")).expect("a copy");
     };
     stopped.broken(0, life, &["it belongs to another life of this replica's trusted device"]);
+    // Records of one protocol mean nothing to another, or something else.
+    let config = stopped.parts.file("cluster.toml");
+    let right = std::fs::read_to_string(&config).expect("it was made");
+    let other = right.replace("\"minbft\"", "\"minzyzzyva\"");
+    assert_ne!(other, right);
+    std::fs::write(&config, other).expect("it can be written");
+    let said = stopped.refusal(0);
+    assert!(said.contains("written by minbft, and the configuration says minzyzzyva"), "{said}");
+    std::fs::write(&config, right).expect("it can be written");
     // Two at a time.
     let mut parts = stopped.parts;
     parts.children.clear();

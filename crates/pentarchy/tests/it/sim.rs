@@ -103,6 +103,18 @@ fn run_words(words: &[String], more: &[&str]) -> std::process::Output {
     run(&words)
 }
 
+/// What breaks the protocols that need only `2f + 1` replicas by their devices: the same lies do
+/// nothing to one that uses devices and needs `3f + 1` all the same.
+#[test]
+fn devices_that_lie_break_nothing_where_a_quorum_outvotes_them() {
+    for device in ["clone", "rollback"] {
+        let lying = ["sim", "--device", device, "--requests", "60", "--seeds", "20"];
+        let output = run(&[&lying[..], &["--protocol", "hybrid-pbft"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+        assert!(stdout(&output).contains("twin "), "somebody has two copies: {}", stdout(&output));
+    }
+}
+
 #[test]
 fn a_failure_is_printed_made_smaller_drawn_and_can_be_replayed() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::{Certificate, Instance, Position, Ui};
+use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
@@ -41,6 +41,9 @@ impl Verifier for Trusting {
     }
     fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
         ui.certificate == seal(replica, ui.position, ui.committed, digest)
+    }
+    fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
+        false
     }
     fn envelope(&self, _: &Envelope) -> bool {
         true
