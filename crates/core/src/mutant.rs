@@ -125,11 +125,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("client.waits-whatever-it-takes", "who is always late is always waited for").scheduled(),
     mutant("client.late-answers-teach-nothing", "a client has confirmed what is only late")
         .scheduled(),
-    mutant(
-        "client.asks-at-once",
-        "a client does not wait for word that replicas confirm by themselves",
-    )
-    .scheduled(),
     mutant("client.forgets-what-was-confirmed", "a place is confirmed by who says so afterwards")
         .scheduled(),
     mutant(

@@ -364,8 +364,8 @@ impl<R: Confirms> ConfirmingClient<R> {
     fn on_round(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);
         let (to, mut wake_at) = (self.replicas, None);
-        let is_least = self.rules.unasked() && !mutant!("client.asks-at-once");
-        let patience_ms = self.patience_ms.max(if is_least { PATIENCE_LEAST_MS } else { 0 });
+        let least_ms = if self.rules.unasked() { PATIENCE_LEAST_MS } else { 0 };
+        let patience_ms = self.patience_ms.max(least_ms);
         for (place, awaited) in &mut self.awaited {
             let patience_ends = Millis(awaited.since.0 + patience_ms);
             let mut at = awaited.asked.as_ref().map_or(patience_ends, |asked| asked.again);
