@@ -20,7 +20,7 @@ use pentarchy_replica::{EpochFactory, Fatal, ReplicaConfig, Split, Started};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-/// What every thread has one of, as long as it is there.
+/// What every thread of a replica holds, as long as it is there.
 type Traces = Arc<Mutex<Vec<Weak<GroupVerifier>>>>;
 
 /// Starts [`Follow`] on each thread.
@@ -170,7 +170,7 @@ fn who_stops_a_replica_stops_its_threads() {
     let (cluster, traces) = cluster(Tuning::default());
     let client = client(&cluster);
     works(&cluster, &client, 1);
-    let alive = || traces.lock().unwrap().iter().filter(|it| it.strong_count() > 0).count();
+    let alive = || traces.lock().unwrap().iter().map(Weak::strong_count).sum::<usize>();
     assert_eq!(alive(), 3 + 3, "the second replica, which does not run, has as many");
     cluster.stop();
     assert_eq!(alive(), 0);
