@@ -153,6 +153,20 @@ fn pid(process: &CounterProcess) -> Pid {
     Pid::from_raw(process.id().unwrap() as i32).unwrap()
 }
 
+/// Stops a process, and waits until each of its threads has: one at work may answer before.
+fn stop(pid: Pid) {
+    kill_process(pid, Signal::STOP).unwrap();
+    let tasks = format!("/proc/{}/task", pid.as_raw_nonzero());
+    let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        // Behind the name, which may hold anything.
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    };
+    while !std::fs::read_dir(&tasks).unwrap().all(is_stopped) {
+        thread::yield_now();
+    }
+}
+
 /// Its end is seen also by who asks nothing of it.
 #[test]
 fn an_end_is_noticed_without_a_question() {
@@ -170,7 +184,7 @@ fn an_end_is_noticed_without_a_question() {
 fn a_process_that_hangs_is_unavailable_in_time() {
     let process = start(Device::Trinx(1), ME, LIFE);
     let mut device = TrinxProcess::new(process.clone());
-    kill_process(pid(&process), Signal::STOP).unwrap();
+    stop(pid(&process));
     let begun = Instant::now();
     assert_eq!(device.certify(0, &order(1), &digest(1)), Err(Refused::Unavailable));
     let took = begun.elapsed();
