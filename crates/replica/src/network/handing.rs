@@ -3,6 +3,7 @@
 
 use super::{Kind, Network, Sender};
 use crate::config::HostLimits;
+use crate::inbound::MESSAGE_BYTES;
 use crate::links::Role;
 use crate::peers::Peers;
 use bytes::Bytes;
@@ -13,9 +14,8 @@ use pentarchy_io::poll::Token;
 use std::io;
 use tracing::debug;
 
-/// What a connection and each of its messages count beside the messages' bytes.
+/// What a connection counts beside what was said on it.
 const CONNECTION_BYTES: usize = 64 << 10;
-const MESSAGE_BYTES: usize = 64;
 
 /// An open connection to a pillar of this replica. Dropping it closes it.
 pub struct Handed {
