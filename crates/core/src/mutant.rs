@@ -198,6 +198,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pillars.gaps-not-filled", "slots that nobody asks for are not filled").scheduled(),
     mutant("pillars.one-is-told", "of all pillars only one is told the state after a row")
         .scheduled(),
+    mutant("pillars.cut-before-all-kept-again", "the log is cut when one pillar has kept again"),
     mutant("pillars.others-not-kept-again", "when a row is stable only one pillar keeps again")
         .scheduled(),
     mutant("pillars.covered-not-dropped", "what an installed state covers stays in the merge")

@@ -78,8 +78,9 @@ pub mod replica {
             /// Whether somebody decided a later one.
             decided: bool,
         },
-        /// Of such cores: another one said [`Output::Stable`]. What this one persisted before may
-        /// go with the log below, so it persists again all that it needs.
+        /// Of such cores: the host was told [`Output::Stable`]. What this one persisted before may
+        /// go with the log below, so it persists again all that it needs, and says where that
+        /// begins and ends: [`Output::Keeping`].
         KeepAgain,
         /// Of such cores: somebody is at this slot elsewhere. Whoever is or becomes primary orders
         /// its slots up to it at the end of its next round, empty if nothing waits. Nobody is
@@ -207,7 +208,8 @@ pub mod replica {
         /// the log below may go, once that state is durable here, and so may older states when the
         /// log says durably that this one is stable. Of its own certified messages the core keeps
         /// those again, with their certificates, that have come back to it; those that have not
-        /// are the host's to keep, with what the trusted device remembers.
+        /// are the host's to keep, with what the trusted device remembers. Where orders are merged,
+        /// all this holds of each core from its next [`Output::Keeping`] on instead.
         Stable {
             /// The slot.
             slot: Slot,
@@ -240,6 +242,15 @@ pub mod replica {
             mine: Digest,
             /// What the quorum has.
             theirs: Digest,
+        },
+        /// Of several cores whose orders are merged, answer to [`Input::KeepAgain`], for the host:
+        /// what this one persists from here on is all it needs to go on from where it stands. Said
+        /// again, when that much is persisted.
+        Keeping {
+            /// The core's number, with which its records begin.
+            pillar: u8,
+            /// Whether it is said again.
+            is_done: bool,
         },
         /// Of several cores whose orders are merged, for the part that merges them: how this one
         /// stands. Said at the end of a round if it has changed, and at once when another state is

@@ -259,6 +259,7 @@ impl Host {
             | Output::Rollback { .. }
             | Output::Restate { .. }
             | Output::Entered { .. }
+            | Output::Keeping { .. }
             | Output::Glance(_)
             | Output::ToPillar { .. }
             | Output::Diverged { .. } => panic!("nothing goes wrong in here: {output:?}"),

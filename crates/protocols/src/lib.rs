@@ -45,9 +45,9 @@ use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::forge::{IsSettled, MakeForger};
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::ports::client::ClientCore;
-use pentarchy_core::protocol::{BadRecord, Memory, Protocol, Rules, Setup, Timeouts};
+use pentarchy_core::protocol::{BadRecord, Protocol, Rules, Setup, Timeouts};
 use pentarchy_core::quorum::Quorums;
-use pillars::{Cell, Pillar, Pillars, Stage};
+use pillars::{Parts, Pillar, Pillars};
 use zyzzyva::table::{AGREED, FIVE, HASTY, PLAIN, PRINTED, SIGNED, THREE, Table};
 use zyzzyva::{Proving, Zyzzyva};
 
@@ -94,19 +94,12 @@ pub struct Entry {
     /// Where explorations can begin: names and scripts.
     pub starts: &'static [(&'static str, &'static str)],
     /// How its parts are brought up each on its own, if it has some.
-    pub split: Option<Split>,
+    pub split: Option<StartParts>,
 }
 
-/// How the parts of a replica are brought up that share no state, so that a host can run each in a
-/// thread of its own. What one outputs for another may come late, but in its order
-/// (`docs/host-contract.md`). Only where nothing outlives the process.
-#[derive(Clone, Copy)]
-pub struct Split {
-    /// Brings up one pillar of the group: the one of this number.
-    pub cell: fn(Setup, u8, &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore>,
-    /// Brings up what merges their orders.
-    pub stage: Start,
-}
+/// Brings up the parts of a replica that share no state, so that a host can run each in a thread of
+/// its own.
+pub type StartParts = fn(Setup) -> Parts;
 
 impl Pillar for hybster::Hybster {
     const NAME: &'static str = "hybster-pillars";
@@ -192,7 +185,7 @@ pub static PROTOCOLS: [Entry; 17] = [
         forger: Some(|me, group| pillars::Byzantine::boxed(me, group, hybster::Byzantine::boxed)),
         is_settled: |_, _| false,
         starts: &[],
-        split: Some(split::<hybster::Hybster>()),
+        split: Some(Parts::start::<hybster::Hybster>),
     },
     Entry {
         rules: Pillars::<pbft::Pbft<false>>::RULES,
@@ -206,7 +199,7 @@ pub static PROTOCOLS: [Entry; 17] = [
         }),
         is_settled: |_, _| false,
         starts: &[],
-        split: Some(split::<pbft::Pbft<false>>()),
+        split: Some(Parts::start::<pbft::Pbft<false>>),
     },
     Entry {
         rules: Pillars::<pbft::HybridPbft>::RULES,
@@ -220,7 +213,7 @@ pub static PROTOCOLS: [Entry; 17] = [
         }),
         is_settled: |_, _| false,
         starts: &[],
-        split: Some(split::<pbft::HybridPbft>()),
+        split: Some(Parts::start::<pbft::HybridPbft>),
     },
     Entry {
         rules: minbft::MinZyzzyva::RULES,
@@ -388,28 +381,6 @@ fn start_hybster(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore
 
 fn start_pillars<P: Pillar>(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
     Box::new(Erased::<Pillars<P>>::start(setup, out))
-}
-
-const fn split<P: Pillar>() -> Split {
-    Split { cell: start_cell::<P>, stage: start_stage }
-}
-
-fn start_cell<P: Pillar>(
-    setup: Setup,
-    pillar: u8,
-    out: &mut Vec<CoreEffect>,
-) -> Box<dyn ReplicaCore> {
-    Box::new(Erased::<Cell<P>>::start(in_part(pillars::of_cell(&setup, pillar)), out))
-}
-
-fn start_stage(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
-    Box::new(Erased::<Stage>::start(in_part(setup), out))
-}
-
-/// A log would have to be cut in one step of all parts.
-fn in_part(setup: Setup) -> Setup {
-    assert!(setup.memory == Memory::Volatile, "parts of a replica keep no log");
-    setup
 }
 
 fn start_unreplicated(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {

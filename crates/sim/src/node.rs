@@ -635,6 +635,7 @@ impl ReplicaNode {
                 self.transfer.want(slot, state, from, &self.executor, &mut steps);
                 self.carry_out_transfer(steps, out);
             }
+            Output::Keeping { pillar, is_done } => self.on_keeping(pillar, is_done),
             Output::Entered { view, reason } => {
                 out.push(Act::Saw(Observation::Entered { view, reason }));
             }

@@ -305,7 +305,7 @@ impl Options {
             options.pillars = config.pillars.unwrap_or(pillars);
             options.rotates = config.rotates.unwrap_or(rotates);
             let late = rng.percent(50).then(|| rng.range(1, 1_000_000));
-            options.tuning.interleaving = late.filter(|_| !options.is_durable()).unwrap_or(0);
+            options.tuning.interleaving = late.unwrap_or(0);
         }
         options
     }

@@ -189,11 +189,17 @@ impl<P: Pillar> Cell<P> {
                 self.on_answer(is_new.then_some(slot), effects);
             }
             Input::Moved { slot, back, asked } => self.on_moved(slot, back, asked, effects),
-            Input::Checkpointed { .. } | Input::KeepAgain => {
-                self.core.step(Event::Input(input), effects);
+            Input::Checkpointed { .. } => self.core.step(Event::Input(input), effects),
+            Input::KeepAgain if self.core.frame().is_durable => {
+                let pillar = self.number;
+                effects.output(Output::Keeping { pillar, is_done: false });
+                if pillar == 0 || !mutant!("pillars.others-not-kept-again") {
+                    self.core.step(Event::Input(input), effects);
+                }
+                effects.output(Output::Keeping { pillar, is_done: true });
             }
-            // What pillars execute is final, and they merge nothing.
-            Input::Wanted { .. } | Input::OfPillar { .. } => {}
+            // What pillars execute is final, they merge nothing, and without a log keep nothing.
+            Input::Wanted { .. } | Input::OfPillar { .. } | Input::KeepAgain => {}
         }
     }
 
@@ -296,9 +302,8 @@ fn within(setup: Setup, pillar: u8, rows: Rows) -> Setup {
     Setup { membership, memory, ..setup }
 }
 
-/// The same setup, for one of its pillars.
-#[must_use]
-pub fn of_cell(setup: &Setup, pillar: u8) -> Setup {
+/// The same setup, for one of its pillars, without a log.
+pub(super) fn of_cell(setup: &Setup, pillar: u8) -> Setup {
     let lane = Lane { pillar: Some(pillar), ..setup.membership.lane };
     let membership = Arc::new(Membership { lane, ..(*setup.membership).clone() });
     let memory = match &setup.memory {

@@ -63,6 +63,17 @@ impl Rows {
         ((before % self.pillars) as u8, Slot(self.base().0 + 1 + before / self.pillars))
     }
 
+    /// The last global slot that may have been executed before a restart, as pillars say: up to
+    /// which row each may have come, if it says so.
+    #[must_use]
+    pub fn spoken(self, said: impl Iterator<Item = Option<Slot>>) -> Option<Slot> {
+        let place = |(pillar, row): (u8, Slot)| match row > self.base() {
+            true => self.global(pillar, row),
+            false => Slot(0),
+        };
+        (0..).zip(said).filter_map(|(pillar, row)| Some(place((pillar, row?)))).max()
+    }
+
     /// The state of a row, if it is one: otherwise it is in the middle.
     #[must_use]
     pub fn row_of(self, state: Base) -> Option<(Slot, Digest)> {

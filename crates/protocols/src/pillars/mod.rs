@@ -38,6 +38,7 @@ mod cell;
 mod filling;
 mod merge;
 mod message;
+mod parts;
 mod record;
 mod replica;
 mod running;
@@ -49,8 +50,9 @@ mod tests;
 mod transit;
 
 pub use byzantine::Byzantine;
-pub use cell::{Cell, Pillar, of_cell};
+pub use cell::{Cell, Pillar};
 pub use message::{Message, PillarTimer};
+pub use parts::{Part, Parts};
 pub use record::Record;
 pub use replica::Pillars;
 pub use stage::{Stage, pillar_of};

@@ -1,7 +1,6 @@
 //! The replica that runs all of its pillars in one thread: its state, and where each event goes.
 
 use super::cell::{Cell, Pillar, of_cell};
-use super::merge::Rows;
 use super::message::{Message, PillarTimer};
 use super::record::Record;
 use super::scratch::Scratch;
@@ -14,9 +13,7 @@ use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
 use pentarchy_core::limits::{LATE_MAX, PILLARS_MAX};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{
-    Effect, Effects, Event, Memory, Protocol, Reject, Rules, Setup, Status,
-};
+use pentarchy_core::protocol::{Effect, Effects, Event, Protocol, Reject, Rules, Setup, Status};
 
 /// Something is late; no pillar waits for this.
 pub(super) const LATE: PillarTimer<Timer> = PillarTimer { pillar: 0, inner: Timer::Final(Slot(0)) };
@@ -63,11 +60,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
             let of_pillar = records.get_mut(usize::from(record.pillar));
             of_pillar.expect("a log is of as many pillars as it was begun with").push(record);
         }
-        // A host with a log cuts it by what is said in one step.
-        let late = match setup.memory {
-            Memory::Volatile => setup.tuning.interleaving,
-            Memory::Durable { .. } => 0,
-        };
+        let late = setup.tuning.interleaving;
         let of_replica = (u64::from(setup.me.0) << 32) | setup.membership.epoch.0;
         let seed =
             if late == 0 { 0 } else { late.wrapping_mul(31).wrapping_add(of_replica).max(1) };
@@ -79,14 +72,15 @@ impl<P: Pillar> Protocol for Pillars<P> {
             cell
         };
         let cells = (0..).zip(records).map(start).collect();
+        let mut of_stage = Effects::default();
         let mut replica = Self {
             cells,
-            stage: Stage::start(setup, &mut core::iter::empty(), &mut Effects::default()),
+            stage: Stage::start(setup, &mut core::iter::empty(), &mut of_stage),
             transit: Transit::new(count, seed),
             of_cell: Scratch::default(),
             of_stage: Scratch::default(),
         };
-        replica.begin(first, out);
+        replica.begin(first, of_stage, out);
         replica
     }
 
@@ -137,18 +131,3 @@ impl<P: Pillar> Protocol for Pillars<P> {
 
 /// What a pillar says.
 pub(super) type Said<P> = Vec<Effect<Cell<P>>>;
-
-/// The last slot of the whole order that pillars may have executed before a restart.
-pub(super) fn spoken<P: Pillar>(rows: Rows, first: &[Said<P>]) -> Option<Slot> {
-    let resumed = |(pillar, said): (u8, &Said<P>)| {
-        let upto = |effect: &Effect<Cell<P>>| match effect {
-            Effect::Output(Output::Resumed { upto }) if *upto > rows.base() => {
-                Some(rows.global(pillar, *upto))
-            }
-            Effect::Output(Output::Resumed { .. }) => Some(Slot(0)),
-            _ => None,
-        };
-        said.iter().filter_map(upto).max()
-    };
-    (0..).zip(first).filter_map(resumed).max()
-}

@@ -1,7 +1,7 @@
 //! How pillars and their stage take turns in one thread.
 
 use super::cell::{Cell, Pillar};
-use super::replica::{LATE, Pillars, Said, spoken};
+use super::replica::{LATE, Pillars, Said};
 use super::stage::Stage;
 use super::transit::{Arrival, Transit};
 use alloc::vec::Vec;
@@ -11,20 +11,25 @@ use pentarchy_core::protocol::{Delay, Effect, Effects, Event, Protocol as _};
 
 impl<P: Pillar> Pillars<P> {
     /// Carries out what the pillars asked for when they were started.
-    pub(super) fn begin(&mut self, first: Vec<Said<P>>, out: &mut Effects<Self>) {
-        if let Some(upto) = spoken(self.stage.merge.rows, &first) {
-            out.output(Output::Resumed { upto: upto.max(self.stage.merge.executed()) });
+    pub(super) fn begin(
+        &mut self,
+        first: Vec<Said<P>>,
+        mut of_stage: Effects<Stage>,
+        out: &mut Effects<Self>,
+    ) {
+        let resumed = |effect: &Effect<Cell<P>>| match effect {
+            Effect::Output(Output::Resumed { upto }) => Some(*upto),
+            _ => None,
+        };
+        let said = first.iter().map(|said| said.iter().filter_map(resumed).max());
+        if let Some(upto) = self.stage.merge.rows.spoken(said) {
+            out.output(Output::Resumed { upto: upto.max(self.stage.executed()) });
         }
+        self.pass_on(&mut of_stage, out);
         for (pillar, said) in (0..).zip(first) {
             said.into_iter().for_each(|effect| self.carry(pillar, effect, out));
         }
-        self.have(|stage, effects| stage.tell_first_state(effects), out);
         self.run(false, out);
-        // All have written again what they need: whoever crashes often would fill its log.
-        if let Some(untold) = &mut self.stage.untold {
-            untold.is_late = true;
-            self.run(false, out);
-        }
     }
 
     /// The end of a round: what waits is proposed, and what has to be filled for that is too.
@@ -63,7 +68,7 @@ impl<P: Pillar> Pillars<P> {
                     self.feed(pillar, Event::Input(input), out);
                 }
                 Some(Arrival::AtStage(pillar, output)) => {
-                    self.have(|stage, effects| stage.hear(pillar, output, false, effects), out);
+                    self.have(|stage, effects| stage.hear(pillar, output, effects), out);
                 }
             }
         }
@@ -78,7 +83,12 @@ impl<P: Pillar> Pillars<P> {
     fn have(&mut self, act: impl FnOnce(&mut Stage, &mut Effects<Stage>), out: &mut Effects<Self>) {
         let mut effects = self.of_stage.take();
         act(&mut self.stage, &mut effects);
-        for effect in effects.drain() {
+        self.pass_on(&mut effects, out);
+        self.of_stage.put(effects);
+    }
+
+    fn pass_on(&mut self, said: &mut Effects<Stage>, out: &mut Effects<Self>) {
+        for effect in said.drain() {
             match effect {
                 Effect::Output(Output::ToPillar { pillar, input }) => {
                     self.transit.inward(pillar, *input);
@@ -93,7 +103,6 @@ impl<P: Pillar> Pillars<P> {
                 | Effect::Report(_) => {}
             }
         }
-        self.of_stage.put(effects);
     }
 
     /// Has a pillar take one step.
@@ -121,11 +130,11 @@ impl<P: Pillar> Pillars<P> {
             Effect::Arm { timer, after } => out.arm(timer, after),
             Effect::Disarm(timer) => out.disarm(timer),
             Effect::Report(evidence) => out.report(evidence.author, evidence.finding),
+            // Where it says so is what matters.
+            Effect::Output(output @ Output::Keeping { .. }) => out.output(output),
             Effect::Output(output) => {
-                // What it persists next is behind what the host is told because of this.
-                let writes = self.transit.is_calm();
                 if let Some(output) = self.transit.outward(pillar, output) {
-                    self.have(|stage, effects| stage.hear(pillar, output, writes, effects), out);
+                    self.have(|stage, effects| stage.hear(pillar, output, effects), out);
                 }
             }
         }

@@ -89,6 +89,8 @@ pub struct Stage {
     pub(super) stable: Slot,
     /// The row of the state that was installed last: one that is vouched for.
     pub(super) installed: Slot,
+    /// It goes on from a log, and no state was stable since.
+    pub(super) is_fresh: bool,
 }
 
 impl Protocol for Stage {
@@ -121,7 +123,7 @@ impl Protocol for Stage {
     fn start(
         setup: Setup,
         _log: &mut dyn Iterator<Item = Nothing>,
-        _out: &mut Effects<Self>,
+        out: &mut Effects<Self>,
     ) -> Self {
         let Setup { me, membership, fetch, memory, tuning } = setup;
         let count = membership.lane.pillars;
@@ -143,7 +145,7 @@ impl Protocol for Stage {
             gap: Slot(0),
             heard: Slot(0),
         };
-        Self {
+        let stage = Self {
             me,
             tuning,
             merge: Merge::new(rows, executed),
@@ -155,8 +157,12 @@ impl Protocol for Stage {
             given_up: Slot(0),
             stable: rows.base(),
             installed: rows.base(),
+            // Whoever crashes often would fill its log.
+            is_fresh: executed.slot > membership.base.slot,
             membership,
-        }
+        };
+        stage.tell_first_state(out);
+        stage
     }
 
     fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
@@ -192,6 +198,11 @@ impl Protocol for Stage {
 }
 
 impl Stage {
+    /// The last slot that was given to execution.
+    pub(super) const fn executed(&self) -> Slot {
+        self.merge.executed()
+    }
+
     /// How all stand, if the pillars stand so.
     pub(super) fn status_of(&self, all: &[Status]) -> Status {
         let rows = self.merge.rows;

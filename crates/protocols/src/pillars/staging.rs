@@ -16,7 +16,7 @@ impl Stage {
     /// The host, or a pillar, says something.
     pub(super) fn on_input(&mut self, input: Input, out: &mut Effects<Self>) {
         match input {
-            Input::OfPillar { pillar, output } => self.hear(pillar, *output, false, out),
+            Input::OfPillar { pillar, output } => self.hear(pillar, *output, out),
             Input::Request { ref envelope, .. } => {
                 let pillar = self.pillar_of(&envelope.client);
                 Self::tell(pillar, input, out);
@@ -39,15 +39,8 @@ impl Stage {
         }
     }
 
-    /// A pillar says something. Whether it `writes` all that it needs behind what the host is told
-    /// because of it, and nothing is under way that may make more stable.
-    pub(super) fn hear(
-        &mut self,
-        pillar: u8,
-        output: Output,
-        writes: bool,
-        out: &mut Effects<Self>,
-    ) {
+    /// A pillar says something.
+    pub(super) fn hear(&mut self, pillar: u8, output: Output, out: &mut Effects<Self>) {
         match output {
             Output::Execute { slot, batch } => {
                 let others = self.numbers().filter(|other| *other != pillar);
@@ -62,7 +55,7 @@ impl Stage {
                 known.decided = known.decided.max(slot);
                 self.merge.decided(pillar, slot, batch);
             }
-            Output::Stable { slot, state } => self.on_stable(pillar, (slot, state), writes, out),
+            Output::Stable { slot, state } => self.on_stable(pillar, slot, state),
             Output::Fetch { slot, state, from } => self.on_fetch(pillar, (slot, state), from, out),
             Output::Diverged { slot, mine, theirs } => {
                 mark!("pillars/diverged");
@@ -76,6 +69,8 @@ impl Stage {
             }
             // These are for all of them to say.
             Output::Resumed { .. } | Output::Checkpoint { .. } => {}
+            // That is for their host.
+            Output::Keeping { .. } => {}
             // They say nothing that may be taken back, and have no pillars themselves.
             Output::Speculate { .. }
             | Output::Answer { .. }
@@ -106,13 +101,7 @@ impl Stage {
 
     /// A quorum vouches in a pillar for the state after a row, and the pillar has come to it. The
     /// others may not have.
-    fn on_stable(
-        &mut self,
-        pillar: u8,
-        (row, state): (Slot, Digest),
-        writes: bool,
-        out: &mut Effects<Self>,
-    ) {
+    fn on_stable(&mut self, pillar: u8, row: Slot, state: Digest) {
         let known = self.known(pillar);
         known.vouched = known.vouched.max(row);
         if row <= self.stable {
@@ -120,9 +109,6 @@ impl Stage {
         }
         if self.merge.has_row(row) {
             self.note_stable(row, state);
-            if writes {
-                self.tell_stable(Some(pillar), out);
-            }
         } else if self.promised.is_none_or(|(known, _)| known < row) {
             self.promised = Some((row, state));
             self.seeks = true;
@@ -135,7 +121,7 @@ impl Stage {
         if self.seeks {
             self.settle(out);
         }
-        self.tell_stable(None, out);
+        self.tell_stable(out);
     }
 
     /// Lets go of what pillars decided that went on too far without the others. Before all was
@@ -185,14 +171,15 @@ impl Stage {
     fn note_stable(&mut self, row: Slot, state: Digest) {
         let before = self.untold.map_or(self.stable, |untold| untold.row);
         if row > before {
-            self.untold = Some(Untold { row, state, is_late: self.untold.is_some() });
+            let is_late = self.untold.is_some() || core::mem::take(&mut self.is_fresh);
+            self.untold = Some(Untold { row, state, is_late });
         }
     }
 
     /// Tells the host of the last stable state that execution has come to. The host then cuts its
-    /// log there, so all pillars keep again what they need, except one that is about to. Those
-    /// behind that row write all of a window, so they are given until the next one.
-    pub(super) fn tell_stable(&mut self, writes: Option<u8>, out: &mut Effects<Self>) {
+    /// log there, so all pillars keep again what they need. Those behind that row write all of a
+    /// window, so they are given until the next one.
+    fn tell_stable(&mut self, out: &mut Effects<Self>) {
         let lowest = self.pillars.iter().map(|known| known.glance.status.stable).min();
         let lowest = lowest.unwrap_or_default();
         let is_time = |untold: &Untold| untold.is_late || lowest >= untold.row;
@@ -202,10 +189,7 @@ impl Stage {
         // A pillar that is further behind may ask for earlier ones.
         self.merge.stable(lowest.min(row));
         out.output(Output::Stable { slot: self.merge.rows.end(row), state });
-        if !mutant!("pillars.others-not-kept-again") {
-            let others = self.numbers().filter(|pillar| Some(*pillar) != writes);
-            others.for_each(|pillar| Self::tell(pillar, Input::KeepAgain, out));
-        }
+        self.numbers().for_each(|pillar| Self::tell(pillar, Input::KeepAgain, out));
     }
 
     /// A pillar lacks a state: the replica may have it, or a later one.

@@ -77,17 +77,6 @@ impl Transit {
         }
     }
 
-    /// Whether nothing is on its way by which more may become stable in pillars.
-    pub(super) fn is_calm(&self) -> bool {
-        let calm = |input: &Input| {
-            !matches!(
-                input,
-                Input::Checkpointed { .. } | Input::Installed { .. } | Input::Moved { .. }
-            )
-        };
-        matches!(self, Self::AtOnce(inward) if inward.iter().all(|(_, input)| calm(input)))
-    }
-
     /// A pillar says something to the stage: comes back if it arrives at once.
     pub(super) fn outward(&mut self, pillar: u8, output: Output) -> Option<Output> {
         match self {

@@ -12,9 +12,9 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Memory, Setup, Timeouts, TimerKey, To, Tuning};
 use pentarchy_core::request::Envelope;
-use pentarchy_protocols::Split;
 use pentarchy_protocols::pbft::Pbft;
 use pentarchy_protocols::pillars::Pillars;
+use pentarchy_protocols::pillars::{Part as Started, Parts};
 use pentarchy_sim::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -72,25 +72,16 @@ fn digest(history: &History) -> Digest {
     hasher.finish()
 }
 
-fn split() -> Split {
-    let entry = pentarchy_protocols::find("pbft-pillars").expect("it is there");
-    entry.split.expect("it has parts")
-}
-
-/// Brings up one part.
+/// Brings up all parts, in their order.
 fn start(
     me: u16,
-    part: Part,
     membership: &Arc<Membership>,
-) -> (Box<dyn ReplicaCore>, Vec<CoreEffect>) {
+) -> impl Iterator<Item = (Box<dyn ReplicaCore>, Vec<CoreEffect>)> {
+    let entry = pentarchy_protocols::find("pbft-pillars").expect("it is there");
     let (membership, memory) = (membership.clone(), Memory::Volatile);
     let setup = Setup { me: ReplicaId(me), membership, fetch: None, memory, tuning: TUNING };
-    let mut out = Vec::new();
-    let core = match part {
-        STAGE => (split().stage)(setup, &mut out),
-        pillar => (split().cell)(setup, pillar as u8, &mut out),
-    };
-    (core, out)
+    let Parts { stage, cells } = entry.split.expect("it has parts")(setup);
+    cells.into_iter().chain([stage]).map(|Started { core, effects }| (core, effects))
 }
 
 impl Group {
@@ -107,8 +98,7 @@ impl Group {
         };
         for me in 0..N {
             let queues = usize::from(PILLARS);
-            let (parts, first): (Vec<_>, Vec<_>) =
-                (0..=STAGE).map(|part| start(me, part, &membership)).unzip();
+            let (parts, first): (Vec<_>, Vec<_>) = start(me, &membership).unzip();
             group.replicas.push(Replica {
                 parts,
                 inward: (0..queues).map(|_| VecDeque::new()).collect(),
@@ -133,6 +123,14 @@ impl Group {
         core.step(event, &mut out);
         core.assert_invariants();
         self.carry_out(id, part, out);
+        self.tell_stage(id);
+    }
+
+    /// Execution is in step with the stage: what it answers is heard before anything else.
+    fn tell_stage(&mut self, id: u16) {
+        while let Some(told) = self.replicas[usize::from(id)].told.pop_front() {
+            self.step(id, STAGE, CoreEvent::Input(told));
+        }
     }
 
     fn carry_out(&mut self, id: u16, part: Part, effects: Vec<CoreEffect>) {
@@ -191,7 +189,7 @@ impl Group {
         }
     }
 
-    /// Execution does what the stage asks for; its answers wait, too.
+    /// Execution does what the stage asks for.
     fn output(&mut self, id: u16, output: Output) {
         let replica = &mut self.replicas[usize::from(id)];
         match output {
@@ -238,6 +236,7 @@ impl Group {
         replica.history = history.clone();
         replica.installed += 1;
         replica.told.push_back(Input::Installed { slot });
+        self.tell_stage(id);
     }
 
     /// Something that is under way arrives, somewhere.
@@ -245,7 +244,7 @@ impl Group {
         let id = self.rng.below(u64::from(N)) as u16;
         let part = self.rng.below(u64::from(PILLARS)) as usize;
         let replica = &mut self.replicas[usize::from(id)];
-        let (part, event) = match self.rng.below(8) {
+        let (part, event) = match self.rng.below(7) {
             0..4 => return self.deliver(),
             4 => (part, replica.inward[part].pop_front()),
             5 => {
@@ -253,7 +252,6 @@ impl Group {
                 let pillar = part as u8;
                 (STAGE, output.map(|it| Input::OfPillar { pillar, output: Box::new(it) }))
             }
-            6 => (STAGE, replica.told.pop_front()),
             _ => (part, Some(Input::Round { now: Millis(self.now) })),
         };
         if let Some(input) = event {
@@ -312,7 +310,10 @@ impl Group {
         };
         for round in 0..8_000 {
             if round % 300 == 0 {
-                ask.iter().for_each(|id| self.request(*id, &request, false));
+                for id in ask {
+                    self.request(*id, &request, false);
+                    self.tell_stage(*id);
+                }
             }
             if is_done(self) {
                 return true;

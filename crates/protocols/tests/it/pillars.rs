@@ -123,8 +123,8 @@ fn a_pillar_on_its_own_takes_nothing_of_others() {
     let (me, memory) = (ReplicaId(1), Memory::Volatile);
     let setup = Setup { me, membership, fetch: None, memory, tuning: Tuning::default() };
     let membership = setup.membership.clone();
-    let parts = entry.split.expect("it has parts");
-    let backup = (parts.cell)(setup, 1, &mut Vec::new());
+    let parts = entry.split.expect("it has parts")(setup);
+    let backup = parts.cells.into_iter().nth(1).expect("it is there").core;
     let alone = Group { membership, crypto, backup };
     assert_eq!(alone.opens(&alone.said(1, 1, prepare())), Ok(()));
     let foreign = alone.said(0, 0, prepare());

@@ -65,9 +65,22 @@ impl ReplicaNode {
     pub(super) fn on_stable(&mut self, slot: Slot, state: Digest) {
         let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
         self.executor.stable(slot);
-        if let Some(kept) = self.kept.as_mut().filter(|_| mine == Some(state)) {
+        let lane = self.succession.epochs.membership().lane;
+        let Some(kept) = &mut self.kept else { return };
+        let mine = mine.filter(|mine| *mine == state).map(|_| slot);
+        if lane.pillars > 1 {
+            kept.stable_in_parts(mine, lane.pillars);
+        } else if let Some(slot) = mine {
             let devices = self.device.lock().expect("a device does not panic").memories();
             kept.stable(slot, devices, self.taken);
+        }
+    }
+
+    /// A pillar writes again what it needs, or has done so.
+    pub(super) fn on_keeping(&mut self, pillar: u8, is_done: bool) {
+        if let Some(kept) = &mut self.kept {
+            let devices = self.device.lock().expect("a device does not panic").memories();
+            kept.keeps_again(pillar, is_done, devices, self.taken);
         }
     }
 

@@ -26,7 +26,7 @@ use pentarchy_core::snapshot::Snapshot;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{
-    self, Backing as _, Certificates, Job, Keeper, LOG, Past, Stepped, Then,
+    self, Certificates, EntryLog as _, Job, Keeper, LOG, Past, Stepped, Then,
 };
 use pentarchy_storage::log::Options;
 use std::collections::VecDeque;
@@ -289,7 +289,7 @@ impl Kept {
         if is_kept && !self.survives("entry") {
             return None;
         }
-        let effect = self.hands(|keeper| keeper.hold(effect))?;
+        let effect = self.hands(|keeper| keeper.barrier_mut().hold(effect))?;
         if leaves {
             self.behind.push_back(self.handed);
         }
@@ -317,7 +317,7 @@ impl Kept {
     #[must_use]
     pub fn certified(&self, outgoing: &Outgoing) -> Option<Ui> {
         let Auth::Usig(instance, position) = outgoing.auth else { return None };
-        self.keeper.certified(instance, position, &outgoing.digest)
+        self.keeper.barrier().certified(instance, position, &outgoing.digest)
     }
 
     /// See [`Keeper::hold_answer`].
@@ -327,14 +327,14 @@ impl Kept {
     }
 
     /// See [`Keeper::executed`].
-    pub const fn executed_something(&mut self) {
+    pub fn executed_something(&mut self) {
         self.executed_behind = self.handed;
         self.keeper.executed();
     }
 
     /// See [`Keeper::loops`].
     pub fn loops(&mut self, event: u64, ui: Ui, digest: Digest) {
-        self.keeper.loops(event, ui, digest);
+        self.keeper.barrier_mut().loops(event, ui, digest);
     }
 
     /// Looks how far the disk has come. False if the replica has ended.
@@ -360,7 +360,7 @@ impl Kept {
 
     /// See [`Keeper::next_message`].
     pub fn next_message(&mut self) -> Option<CoreEffect> {
-        if self.is_dead() { None } else { self.keeper.next_message() }
+        if self.is_dead() { None } else { self.keeper.barrier_mut().next_message() }
     }
 
     /// See [`Keeper::next_answer`].
@@ -413,6 +413,22 @@ impl Kept {
     /// See [`Keeper::stable`].
     pub fn stable(&mut self, slot: Slot, devices: Vec<(Instance, DeviceMemory)>, taken: u64) {
         self.hands(|keeper| keeper.stable(slot, devices, taken));
+    }
+
+    /// See [`Keeper::stable_in_parts`].
+    pub fn stable_in_parts(&mut self, slot: Option<Slot>, parts: u8) {
+        self.keeper.stable_in_parts(slot, parts);
+    }
+
+    /// See [`Keeper::keeps_again`].
+    pub fn keeps_again(
+        &mut self,
+        part: u8,
+        is_done: bool,
+        devices: Vec<(Instance, DeviceMemory)>,
+        taken: u64,
+    ) {
+        self.hands(|keeper| keeper.keeps_again(part, is_done, devices, taken));
     }
 
     /// See [`Keeper::end_of_step`].

@@ -65,7 +65,11 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
                 EPOCH => None,
                 _ => Some((Slot::decode(&mut from)?, from.u64()?)),
             };
-            let lane = match entry::open_lane(&mut from)? {
+            let lane = entry::open_lane(&mut from)?;
+            if let Some((_, lowest)) = mark {
+                entry::open_needed(&mut from, lowest, lane)?;
+            }
+            let lane = match lane {
                 whole if whole == Lane::default() => String::new(),
                 lane => format!(", {lane}"),
             };

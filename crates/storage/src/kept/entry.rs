@@ -38,13 +38,50 @@ pub enum Entry {
     },
 }
 
+/// From which entry on the log is needed beside a state: of each part of the core, as each has
+/// kept again what it needs at another place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Needed([u64; PILLARS_MAX as usize]);
+
+impl Needed {
+    /// Of parts that each need entries from this one on. Of those beyond the given ones nothing is
+    /// there.
+    #[must_use]
+    pub fn of_parts(parts: &[u64]) -> Self {
+        let lowest = parts.iter().copied().min().unwrap_or_default();
+        let mut all = Self::from(lowest);
+        all.0.iter_mut().zip(parts).for_each(|(needed, part)| *needed = *part);
+        all
+    }
+
+    /// No entry below this one is needed.
+    #[must_use]
+    pub fn lowest(&self) -> u64 {
+        self.0.into_iter().min().unwrap_or_default()
+    }
+
+    /// Whether this entry of a log that is split like that is needed.
+    #[must_use]
+    pub fn has(&self, number: u64, entry: &Entry, lane: Lane) -> bool {
+        let of_part = entry.part(lane).and_then(|part| self.0.get(usize::from(part)).copied());
+        number >= of_part.unwrap_or_else(|| self.lowest())
+    }
+}
+
+impl From<u64> for Needed {
+    /// Entries from this one on are needed, whoever kept them.
+    fn from(first: u64) -> Self {
+        Self([first; PILLARS_MAX as usize])
+    }
+}
+
 /// Up to where a quorum vouches for a replica's states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
     /// The slot of the state.
     pub slot: Slot,
-    /// The lowest entry that is needed beside it.
-    pub needed: u64,
+    /// What is needed beside it.
+    pub needed: Needed,
 }
 
 /// Kinds of records in the log.
@@ -66,6 +103,17 @@ pub const EPOCH_BYTES: usize = 8;
 pub const RECORD_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 
 impl Entry {
+    /// Which part of the core kept it, if there are several: their records begin with the number,
+    /// and each has the device of that number.
+    fn part(&self, lane: Lane) -> Option<u8> {
+        let part = match self {
+            Self::Record(record) => record.first().copied(),
+            Self::Certified { instance, .. } | Self::Memory(instance, _) => Some(instance.0),
+            Self::Issued { ui, .. } => Some(ui.instance.0),
+        };
+        part.filter(|_| lane.pillars > 1)
+    }
+
     /// As kind and body of a record.
     pub fn seal(&self, epoch: Epoch) -> (u8, Vec<u8>) {
         let mut to = Writer::default();
@@ -126,9 +174,12 @@ pub fn seal_epoch(
     to.option(proof);
     if let Some(Mark { slot, needed }) = mark {
         slot.encode(&mut to);
-        to.u64(needed);
+        to.u64(needed.lowest());
     }
     seal_lane(membership.lane, &mut to);
+    if let Some(Mark { needed, .. }) = mark.filter(|_| membership.lane.pillars > 1) {
+        parts_of(needed, membership.lane).for_each(|needed| to.u64(needed));
+    }
     (if mark.is_some() { STABLE } else { EPOCH }, to.into_vec())
 }
 
@@ -138,6 +189,22 @@ fn seal_lane(lane: Lane, to: &mut Writer) {
         to.u8(lane.pillars);
         to.u8(lane.rotates.into());
     }
+}
+
+/// What each part needs, if there are several.
+fn parts_of(needed: Needed, lane: Lane) -> impl Iterator<Item = u64> {
+    needed.0.into_iter().take(usize::from(lane.pillars))
+}
+
+/// The same, behind how the order is split. Where one thread runs all parts, older programs named
+/// only the lowest: what all need begins there.
+pub fn open_needed(from: &mut Reader<'_>, lowest: u64, lane: Lane) -> Result<Needed, Malformed> {
+    if lane.pillars < 2 || from.is_empty() {
+        return Ok(Needed::from(lowest));
+    }
+    let parts = (0..lane.pillars).map(|_| from.u64()).collect::<Result<Vec<u64>, _>>()?;
+    let needed = Needed::of_parts(&parts);
+    if needed.lowest() == lowest { Ok(needed) } else { Err(Malformed) }
 }
 
 /// How the order is split.
@@ -197,9 +264,12 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
             let proof = from.option()?;
             let mark = match kind {
                 EPOCH => None,
-                _ => Some(Mark { slot: Slot::decode(&mut from)?, needed: from.u64()? }),
+                _ => Some((Slot::decode(&mut from)?, from.u64()?)),
             };
             let lane = open_lane(&mut from)?;
+            let needed =
+                mark.map(|(_, lowest)| open_needed(&mut from, lowest, lane)).transpose()?;
+            let mark = mark.zip(needed).map(|((slot, _), needed)| Mark { slot, needed });
             let membership = membership(first, epoch, base, lives)?;
             let is_other = lane != membership.lane;
             let other = || Arc::new(Membership { lane, ..(*membership).clone() });

@@ -6,6 +6,7 @@
 //! that is durable. What has to be kept, and why: `docs/decisions/0005-durability.md`.
 
 mod absent;
+mod barrier;
 mod certificates;
 mod chain;
 mod delta;
@@ -18,14 +19,15 @@ mod queue;
 mod stepped;
 mod writer;
 
+pub use barrier::{Barrier, EntryLog};
 pub use certificates::Certificates;
 pub use describe::{Described, describe};
-pub use entry::{Entry, Mark};
+pub use entry::{Entry, Mark, Needed};
 pub use keeper::{Backing, Keeper, Then};
 pub use look::{Newest, newest_state};
 pub use queue::Scrubs;
 pub use stepped::{Job, Stepped};
-pub use writer::{Group, Measured, Writer};
+pub use writer::{Group, Measured, Pen, Writer};
 
 use crate::disk::Folder;
 use crate::error::StorageError;
@@ -165,7 +167,9 @@ impl Entries {
     fn stable(&mut self, mark: Mark) -> Result<u64, StorageError> {
         let before = self.mark.replace(mark);
         assert!(
-            before.is_none_or(|it| it.slot <= mark.slot && it.needed <= mark.needed),
+            before.is_none_or(|it| {
+                it.slot <= mark.slot && it.needed.lowest() <= mark.needed.lowest()
+            }),
             "what was given up is not needed again"
         );
         self.marked = Some((mark, before.filter(|before| before.slot < mark.slot)));
@@ -196,14 +200,15 @@ impl Entries {
             && let Some((slot, floor)) = self.chain.forget(mark.slot, before.slot)
         {
             let early = mutant!("kept.cut-above-states");
-            let floor = if early { before.needed } else { before.needed.min(floor) };
+            let needed = before.needed.lowest();
+            let floor = if early { needed } else { needed.min(floor) };
             self.log.truncate_below(floor)?;
             below = Some(slot);
         }
         if self.log.is_full()
             && let Some((slot, floor)) = self.chain.forget_all(mark.slot)
         {
-            self.log.truncate_below(mark.needed.min(floor))?;
+            self.log.truncate_below(mark.needed.lowest().min(floor))?;
             below = Some(slot);
         }
         Ok(below)
@@ -325,13 +330,14 @@ impl Kept {
         }
         let needed = found.needed(snapshots.last());
         let first_entry = recovered.first.max(found.dropped);
-        if first_entry > needed || recovered.next < behind {
-            let (from, upto) = (needed, behind.max(first_entry));
+        if first_entry > needed.lowest() || recovered.next < behind {
+            let (from, upto) = (needed.lowest(), behind.max(first_entry));
             let what = format!("a part of the log, from record {from} to {upto},");
             return Err(StorageError::Missing { what });
         }
         let of_epoch = |(number, of, entry)| {
-            (of == membership.epoch && number >= needed).then_some((number, entry))
+            let is_needed = needed.has(number, &entry, membership.lane);
+            (of == membership.epoch && is_needed).then_some((number, entry))
         };
         let entries = found.entries.into_iter().filter_map(of_epoch).collect();
         let mut entries_of_log = Entries::new(log, membership.clone(), proof.clone(), mark);
@@ -346,7 +352,8 @@ impl Kept {
     /// What waits to be written, at the start: nothing.
     fn queue(&self) -> Queue {
         let stable = self.mark().map(|mark| mark.slot);
-        Queue::new(self.newest, stable, self.tip.clone(), &self.entries.log)
+        let epoch = self.entries.membership.epoch;
+        Queue::new(epoch, self.newest, stable, self.tip.clone(), &self.entries.log)
     }
 
     /// Keeps an entry of the present epoch and gives its number. Durable with the next
@@ -415,9 +422,9 @@ impl Kept {
     ///
     /// # Panics
     /// If entries are needed that were not needed before, or the state was not saved.
-    pub fn stable(&mut self, slot: Slot, needed: u64) -> Result<u64, StorageError> {
+    pub fn stable(&mut self, slot: Slot, needed: impl Into<Needed>) -> Result<u64, StorageError> {
         assert!(self.newest >= Some(slot), "a state is saved before it is needed");
-        self.entries.stable(Mark { slot, needed })
+        self.entries.stable(Mark { slot, needed: needed.into() })
     }
 
     /// The number of the next entry.
@@ -484,7 +491,7 @@ impl Found {
                 self.epoch = Some((membership, proof));
                 self.marks.extend(mark);
                 if let (Some(_), [.., before, _, _]) = (mark, &self.marks[..]) {
-                    self.dropped = before.needed;
+                    self.dropped = before.needed.lowest();
                     let kept = self.entries.partition_point(|(number, ..)| *number < self.dropped);
                     self.entries.drain(..kept);
                 }
@@ -494,10 +501,10 @@ impl Found {
         }
     }
 
-    /// From which entry on the log is needed beside this state.
-    fn needed(&self, newest: Option<&Snapshot>) -> u64 {
+    /// What is needed beside this state.
+    fn needed(&self, newest: Option<&Snapshot>) -> Needed {
         let reached = |mark: &&Mark| newest.is_some_and(|newest| mark.slot <= newest.slot);
-        self.marks.iter().rev().find(reached).map_or(1, |mark| mark.needed)
+        self.marks.iter().rev().find(reached).map_or(Needed::from(1), |mark| mark.needed)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::error::StorageError;
 use crate::log::Log;
 use crate::snapshots::{ABSENT_MAX, Scrubbed};
 use pentarchy_core::epochs::Proof;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Leaf;
@@ -304,6 +304,8 @@ pub(super) struct Queue {
     /// Number of the next entry.
     next: u64,
     durable: u64,
+    /// What comes is of this one.
+    epoch: Epoch,
     failed: Option<StorageError>,
     /// Nothing more comes.
     pub ending: bool,
@@ -313,6 +315,7 @@ impl Queue {
     /// Nothing waits; `newest` is the newest state that is there, `stable` the last one that a
     /// quorum vouches for, `tip` the one on which others may rest.
     pub(super) fn new(
+        epoch: Epoch,
         newest: Option<Slot>,
         stable: Option<Slot>,
         tip: Option<Snapshot>,
@@ -346,6 +349,7 @@ impl Queue {
             scrubs: Scrubs::default(),
             next: log.next(),
             durable: log.durable(),
+            epoch,
             failed: None,
             ending: false,
         }
@@ -378,11 +382,20 @@ impl Queue {
     pub(super) fn push(&mut self, task: Task) -> u64 {
         let number = self.next;
         self.next += 1;
-        // What had become stable before does not matter any more.
-        self.is_cutting &= !matches!(task, Task::Epoch(..));
+        if let Task::Epoch(membership, _) = &task {
+            self.epoch = membership.epoch;
+            // What had become stable before does not matter any more.
+            self.is_cutting = false;
+        }
         self.waiting_bytes += task.bytes();
         self.tasks.push(task);
         number
+    }
+
+    /// Adds an entry of this epoch, unless that is over: then what depends on it is not needed, and
+    /// waits no longer than for what comes next.
+    pub(super) fn push_in(&mut self, epoch: Epoch, entry: Entry) -> u64 {
+        if epoch == self.epoch { self.push(Task::Entry(entry)) } else { self.next }
     }
 
     /// Adds a state that is to be saved, and gives its number. Those that are not older were wrong.

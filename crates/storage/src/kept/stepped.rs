@@ -2,7 +2,7 @@
 //! says when a job begins and when it ends. A job touches the disk at its end, all at once.
 
 use super::queue::{Chore, Done, Queue, Scrubs, Task, Tasks};
-use super::{Backing, Entries, Entry, Kept, Mark, States};
+use super::{Backing, Entries, Entry, EntryLog, Kept, Mark, Needed, States};
 use crate::error::StorageError;
 use crate::snapshots::Scrubbed;
 use pentarchy_core::epochs::Proof;
@@ -123,11 +123,29 @@ impl Stepped {
     }
 }
 
-impl Backing for Stepped {
+impl EntryLog for Stepped {
     fn append(&mut self, entry: Entry) -> Result<u64, StorageError> {
         self.queue.check().map(|()| self.queue.push(Task::Entry(entry)))
     }
 
+    fn next(&self) -> u64 {
+        self.queue.next()
+    }
+
+    fn durable(&self) -> Result<u64, StorageError> {
+        self.queue.durable()
+    }
+
+    fn full(&self) -> Option<u64> {
+        self.queue.is_full().then(|| self.entries.log.bytes_max())
+    }
+
+    fn is_behind(&self) -> bool {
+        self.queue.is_behind()
+    }
+}
+
+impl Backing for Stepped {
     fn begin_epoch(
         &mut self,
         membership: Arc<Membership>,
@@ -148,23 +166,8 @@ impl Backing for Stepped {
         self.queue.begin_cut();
     }
 
-    fn stable(&mut self, slot: Slot, needed: u64) -> Result<(), StorageError> {
-        self.queue.check().map(|()| self.queue.stable(Mark { slot, needed }))
-    }
-
-    fn next(&self) -> u64 {
-        self.queue.next()
-    }
-
-    fn durable(&self) -> Result<u64, StorageError> {
-        self.queue.durable()
-    }
-
-    fn full(&self) -> Option<u64> {
-        self.queue.is_full().then(|| self.entries.log.bytes_max())
-    }
-
-    fn is_behind(&self) -> bool {
-        self.queue.is_behind()
+    fn stable(&mut self, slot: Slot, needed: impl Into<Needed>) -> Result<(), StorageError> {
+        let mark = Mark { slot, needed: needed.into() };
+        self.queue.check().map(|()| self.queue.stable(mark))
     }
 }

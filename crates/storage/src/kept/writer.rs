@@ -4,12 +4,12 @@
 //! meanwhile. What they do, and in which order, says the [queue](super::queue).
 
 use super::queue::{Chore, Queue, Scrubs, Task, Tasks};
-use super::{Backing, Entries, Entry, Kept, Mark, States};
+use super::{Backing, Entries, Entry, EntryLog, Kept, Mark, Needed, States};
 use crate::disk::DiskError;
 use crate::error::StorageError;
 use crate::log::Log;
 use pentarchy_core::epochs::Proof;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
 use std::io;
@@ -78,6 +78,47 @@ impl Shared {
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, when there is room.
+    fn ready(&self) -> Result<MutexGuard<'_, State>, StorageError> {
+        let mut state = self.state();
+        if state.queue.waiting_bytes > WAITING_BYTES_MAX {
+            self.ask(&mut state);
+        }
+        let waits = |queue: &Queue| queue.waiting_bytes > WAITING_BYTES_MAX && !queue.is_written();
+        while waits(&state.queue) && state.queue.check().is_ok() {
+            state = self.wait(state);
+        }
+        state.queue.check().map(|()| state)
+    }
+
+    /// Hands something over; waits while too much waits for the disk. The log's thread is not woken
+    /// for it: see [`Writer::write`].
+    fn hand_over<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> Result<T, StorageError> {
+        Ok(act(&mut self.ready()?.queue))
+    }
+
+    fn ask(&self, state: &mut State) {
+        state.asked = true;
+        self.changed.notify_all();
+    }
+
+    fn next(&self) -> u64 {
+        self.state().queue.next()
+    }
+
+    fn durable(&self) -> Result<u64, StorageError> {
+        self.state().queue.durable()
+    }
+
+    fn full(&self) -> Option<u64> {
+        let state = self.state();
+        state.queue.is_full().then_some(state.measured.log_bytes_max)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.state().queue.is_behind()
     }
 
     /// The next tasks for the log, as many as there are; none when it is over.
@@ -199,34 +240,16 @@ impl Writer {
         }
     }
 
-    /// The state, when there is room.
-    fn ready(&self) -> Result<MutexGuard<'_, State>, StorageError> {
-        let mut state = self.shared.state();
-        if state.queue.waiting_bytes > WAITING_BYTES_MAX {
-            self.ask(&mut state);
-        }
-        let waits = |queue: &Queue| queue.waiting_bytes > WAITING_BYTES_MAX && !queue.is_written();
-        while waits(&state.queue) && state.queue.check().is_ok() {
-            state = self.shared.wait(state);
-        }
-        state.queue.check().map(|()| state)
-    }
-
-    /// Hands something over; waits while too much waits for the disk. The log's thread is not woken
-    /// for it: see [`Self::write`].
-    fn hand_over<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> Result<T, StorageError> {
-        Ok(act(&mut self.ready()?.queue))
-    }
-
     /// Has everything written that was handed over, as one group if it fits one. Nothing is written
     /// before somebody asks for it, here or by waiting for it.
     pub fn write(&self) {
-        self.ask(&mut self.shared.state());
+        self.shared.ask(&mut self.shared.state());
     }
 
-    fn ask(&self, state: &mut State) {
-        state.asked = true;
-        self.shared.changed.notify_all();
+    /// For a thread that keeps entries of this epoch too.
+    #[must_use]
+    pub fn pen(&self, epoch: Epoch) -> Pen {
+        Pen { shared: self.shared.clone(), epoch }
     }
 
     /// What scrubbing came to; problems are told once.
@@ -280,7 +303,7 @@ impl Writer {
     /// [`StorageError`] if anything failed.
     pub fn wait_for(&self, entry: u64) -> Result<(), StorageError> {
         let mut state = self.shared.state();
-        self.ask(&mut state);
+        self.shared.ask(&mut state);
         loop {
             if state.queue.durable()? > entry {
                 return Ok(());
@@ -313,21 +336,80 @@ impl Writer {
     }
 }
 
-impl Backing for Writer {
-    fn append(&mut self, entry: Entry) -> Result<u64, StorageError> {
-        self.hand_over(|queue| queue.push(Task::Entry(entry)))
+/// For a thread that keeps entries of one epoch beside the one that has the [`Writer`]. As soon as
+/// another one began, its entries are not kept any more: nobody goes on from them.
+pub struct Pen {
+    shared: Arc<Shared>,
+    epoch: Epoch,
+}
+
+impl Pen {
+    /// Goes over to another epoch.
+    pub const fn begin_epoch(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
     }
 
+    /// See [`Writer::write`].
+    pub fn write(&self) {
+        self.shared.ask(&mut self.shared.state());
+    }
+}
+
+impl EntryLog for Pen {
+    fn append(&mut self, entry: Entry) -> Result<u64, StorageError> {
+        self.shared.hand_over(|queue| queue.push_in(self.epoch, entry))
+    }
+
+    fn next(&self) -> u64 {
+        self.shared.next()
+    }
+
+    fn durable(&self) -> Result<u64, StorageError> {
+        self.shared.durable()
+    }
+
+    fn full(&self) -> Option<u64> {
+        self.shared.full()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.shared.is_behind()
+    }
+}
+
+impl EntryLog for Writer {
+    fn append(&mut self, entry: Entry) -> Result<u64, StorageError> {
+        self.shared.hand_over(|queue| queue.push(Task::Entry(entry)))
+    }
+
+    fn next(&self) -> u64 {
+        self.shared.next()
+    }
+
+    fn durable(&self) -> Result<u64, StorageError> {
+        self.shared.durable()
+    }
+
+    fn full(&self) -> Option<u64> {
+        self.shared.full()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.shared.is_behind()
+    }
+}
+
+impl Backing for Writer {
     fn begin_epoch(
         &mut self,
         membership: Arc<Membership>,
         proof: Option<Proof>,
     ) -> Result<u64, StorageError> {
-        self.hand_over(|queue| queue.push(Task::Epoch(membership, proof)))
+        self.shared.hand_over(|queue| queue.push(Task::Epoch(membership, proof)))
     }
 
     fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError> {
-        let number = self.hand_over(|queue| queue.save(snapshot))?;
+        let number = self.shared.hand_over(|queue| queue.save(snapshot))?;
         self.shared.changed.notify_all();
         Ok(number)
     }
@@ -341,25 +423,9 @@ impl Backing for Writer {
         self.shared.changed.notify_all();
     }
 
-    fn stable(&mut self, slot: Slot, needed: u64) -> Result<(), StorageError> {
-        self.hand_over(|queue| queue.stable(Mark { slot, needed }))
-    }
-
-    fn next(&self) -> u64 {
-        self.shared.state().queue.next()
-    }
-
-    fn durable(&self) -> Result<u64, StorageError> {
-        self.shared.state().queue.durable()
-    }
-
-    fn full(&self) -> Option<u64> {
-        let state = self.shared.state();
-        state.queue.is_full().then_some(state.measured.log_bytes_max)
-    }
-
-    fn is_behind(&self) -> bool {
-        self.shared.state().queue.is_behind()
+    fn stable(&mut self, slot: Slot, needed: impl Into<Needed>) -> Result<(), StorageError> {
+        let mark = Mark { slot, needed: needed.into() };
+        self.shared.hand_over(|queue| queue.stable(mark))
     }
 }
 

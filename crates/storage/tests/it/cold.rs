@@ -12,7 +12,7 @@ use pentarchy_core::tree::{Leaf, Tree};
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_sim::world::membership;
 use pentarchy_storage::error::StorageError;
-use pentarchy_storage::kept::{Backing as _, Job, Kept, Stepped};
+use pentarchy_storage::kept::{Backing as _, EntryLog as _, Job, Kept, Stepped};
 use pentarchy_storage::log::Options;
 use pentarchy_storage::snapshots::Snapshots;
 use pentarchy_storage::spool::Spool;

@@ -13,8 +13,8 @@ use pentarchy_sim::world::membership;
 use pentarchy_storage::backup::{self, Backup};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::kept::{
-    Backing as _, Certificates, Job, Keeper, Kept, LOG, Newest, Past, SNAPSHOTS, Stepped, Then,
-    Writer, newest_state,
+    Backing as _, Certificates, EntryLog as _, Job, Keeper, Kept, LOG, Newest, Past, SNAPSHOTS,
+    Stepped, Then, Writer, newest_state,
 };
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn vouch(keeper: &mut Keeper<Stepped>, slot: u64) -> Result<(), StorageError> {
 }
 
 fn keep(keeper: &mut Keeper<Stepped>, content: u8) -> Result<(), StorageError> {
-    keeper.hold(CoreEffect::Persist(vec![content; 300].into())).map(drop)
+    keeper.barrier_mut().hold(CoreEffect::Persist(vec![content; 300].into())).map(drop)
 }
 
 fn run(keeper: &mut Keeper<Stepped>, job: Job) -> bool {
@@ -156,7 +156,7 @@ fn grown(disk: &SimDisk, slots: std::ops::RangeInclusive<u64>) -> Keeper<Stepped
         run(&mut keeper, Job::Log);
         vouch(&mut keeper, slot).expect("room");
         run_all(&mut keeper);
-        assert!(!keeper.is_full() && !keeper.is_behind());
+        assert!(!keeper.backing().full().is_some() && !keeper.backing().is_behind());
     }
     keeper
 }

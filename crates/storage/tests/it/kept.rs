@@ -15,7 +15,7 @@ use pentarchy_sim::world::membership;
 use pentarchy_storage::disk::{DiskError, File, Folder};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
-use pentarchy_storage::kept::{Backing as _, Entry, Kept, Past, SNAPSHOTS, Writer};
+use pentarchy_storage::kept::{Backing as _, Entry, EntryLog as _, Kept, Past, SNAPSHOTS, Writer};
 use pentarchy_storage::log::Options;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -107,7 +107,7 @@ impl Model {
         }
         self.durable_epoch = past.membership.epoch.0;
         self.durable = kept.next();
-        self.stable = kept.mark().map_or((0, 1), |mark| (mark.slot.0, mark.needed));
+        self.stable = kept.mark().map_or((0, 1), |mark| (mark.slot.0, mark.needed.lowest()));
         self.entries = past.entries.iter().map(|(number, _)| *number).collect();
         self.saved = past.snapshots.iter().map(|snapshot| snapshot.slot.0).collect();
         self.slot = self.saved.last().copied().unwrap_or(0);
@@ -583,7 +583,7 @@ fn while_a_state_is_saved_the_log_goes_on_and_does_not_call_it_stable() {
     // Pack and list, of each.
     (0..6).for_each(|_| permit.send(()).expect("it waits"));
     let kept = writer.finish().expect("it works");
-    assert_eq!(kept.mark().map(|mark| (mark.slot.0, mark.needed)), Some((64, needed)));
+    assert_eq!(kept.mark().map(|mark| (mark.slot.0, mark.needed.lowest())), Some((64, needed)));
     assert_eq!(kept.next(), last + 2);
     let (_, past) = open(&disk, 7).expect("intact");
     assert_eq!(slots(&past), [64, 128, 192]);
