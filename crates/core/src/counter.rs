@@ -254,7 +254,7 @@ impl Wire for Statement {
 }
 
 /// All that a device remembers of its present epoch.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Memory {
     /// The highest position that it certified.
     pub last: Position,

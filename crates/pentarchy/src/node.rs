@@ -20,6 +20,7 @@ use pentarchy_crypto::verifier::{
     BadVerifier, GroupVerifier, RequestMode, SessionCheck, UsigCheck,
 };
 use pentarchy_protocols::Entry;
+use pentarchy_protocols::pillars::{Part, Parts};
 use pentarchy_replica::{
     Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, Split, Started, States,
     Storage,
@@ -434,18 +435,17 @@ impl EpochFactory for Epochs {
         self.entry.split.is_some()
     }
 
-    fn split(&mut self, membership: &Arc<Membership>, fetch: Option<ReplicaSet>) -> Option<Split> {
-        let (me, membership, memory) = (self.me, membership.clone(), Memory::Volatile);
+    fn split(
+        &mut self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+        memory: &Memory,
+    ) -> Option<Split> {
+        let (me, membership, memory) = (self.me, membership.clone(), memory.clone());
         let setup = Setup { me, membership, fetch, memory, tuning: self.tuning };
-        let starts = self.entry.split?;
-        let started = |start: &dyn Fn(&mut Vec<CoreEffect>) -> Box<dyn ReplicaCore>| {
-            let mut effects = Vec::new();
-            Started { core: start(&mut effects), effects }
-        };
-        let pillars = 0..setup.membership.lane.pillars;
-        let cells = pillars.map(|it| started(&|out| (starts.cell)(setup.clone(), it, out)));
-        let cells = cells.collect();
-        Some(Split { stage: started(&|out| (starts.stage)(setup.clone(), out)), cells })
+        let Parts { stage, cells } = (self.entry.split?)(setup);
+        let started = |Part { core, effects }| Started { core, effects };
+        Some(Split { stage: started(stage), cells: cells.into_iter().map(started).collect() })
     }
 
     fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord> {

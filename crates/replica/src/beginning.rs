@@ -5,7 +5,7 @@ use crate::config::{EpochFactory, Started, States, Storage};
 use crate::epochs::{Parts, Starting};
 use crate::error::StartError;
 use crate::keeper::Keeper;
-use crate::pillars::mailbox::Bell;
+use crate::pillars::mailbox::Bells;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::epochs::{Epochs, Proof};
 use pentarchy_core::executor::Executor;
@@ -40,6 +40,8 @@ pub struct Begun {
     pub cells: Vec<Started>,
     pub keeper: Option<Keeper>,
     pub cache: Option<Cache>,
+    /// What cells had certified before this process began.
+    pub certified: Certificates,
     /// It goes on from what was kept.
     pub resumes: bool,
 }
@@ -64,9 +66,9 @@ impl Beginning<'_> {
         service: Box<dyn Service>,
         storage: Option<Storage>,
         states: Option<States>,
-        bell: Arc<Bell>,
+        bells: Arc<Bells>,
     ) -> Result<Begun, StartError> {
-        let wake = Box::new(move || bell.wake());
+        let wake = Box::new(move || bells.written());
         match storage {
             None => {
                 let mut begun = self.afresh(service, Memory::Volatile);
@@ -94,7 +96,10 @@ impl Beginning<'_> {
                 let newest =
                     past.snapshot().map(|newest| Base { slot: newest.slot, state: newest.digest });
                 let mut begun = self.resumed(service, past)?;
-                begun.keeper = Some(Keeper::start(kept, newest, certified, wake)?);
+                // Whoever speaks has use for them.
+                let mine = if self.is_split { Certificates::default() } else { certified.clone() };
+                begun.keeper = Some(Keeper::start(kept, newest, mine, wake)?);
+                begun.certified = certified;
                 Ok(begun)
             }
         }
@@ -105,7 +110,8 @@ impl Beginning<'_> {
         let executor = Executor::new(self.membership.clone(), service);
         let Parts { core, cells } = self.parts(&following, None, memory);
         let (keeper, cache, resumes) = (None, None, false);
-        Begun { following, executor, core, cells, keeper, cache, resumes }
+        let certified = Certificates::default();
+        Begun { following, executor, core, cells, keeper, cache, certified, resumes }
     }
 
     fn resumed(&mut self, service: Box<dyn Service>, past: Past) -> Result<Begun, StartError> {
@@ -135,7 +141,8 @@ impl Beginning<'_> {
         let fetch = if whole { None } else { following.proof().map(Proof::signers) };
         let Parts { core, cells } = self.parts(&following, fetch, memory);
         let (keeper, cache, resumes) = (None, None, true);
-        Ok(Begun { following, executor, core, cells, keeper, cache, resumes })
+        let certified = Certificates::default();
+        Ok(Begun { following, executor, core, cells, keeper, cache, certified, resumes })
     }
 
     fn parts(&mut self, following: &Epochs, fetch: Option<ReplicaSet>, memory: Memory) -> Parts {

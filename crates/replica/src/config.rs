@@ -43,10 +43,15 @@ pub trait EpochFactory: Send {
         false
     }
 
-    /// The same core in parts, for a replica that keeps nothing: what merges the orders of several,
-    /// and those, each to be run on a thread of its own. None if it cannot be taken apart.
-    fn split(&mut self, membership: &Arc<Membership>, fetch: Option<ReplicaSet>) -> Option<Split> {
-        let _ = (membership, fetch);
+    /// The same core in parts: what merges the orders of several, and those, each to be run on a
+    /// thread of its own. None if it cannot be taken apart.
+    fn split(
+        &mut self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+        memory: &Memory,
+    ) -> Option<Split> {
+        let _ = (membership, fetch, memory);
         None
     }
 

@@ -4,6 +4,7 @@ use crate::admission::answer;
 use crate::cache::Cache;
 use crate::error::Fatal;
 use crate::network::Network;
+use crate::speaker::Speaker;
 use crate::status::DurabilityReport;
 use crate::unit::Unit;
 use pentarchy_core::digest::Digest;
@@ -11,7 +12,7 @@ use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
-use pentarchy_storage::kept::Then;
+use pentarchy_storage::kept::{EntryLog as _, Then};
 
 impl Unit {
     /// Carries out what waited for the disk, as far as it has come.
@@ -39,7 +40,7 @@ impl Unit {
     }
 
     fn next_message(&mut self) -> Option<CoreEffect> {
-        self.keeper.as_mut()?.next_message()
+        self.keeper.as_mut()?.barrier_mut().next_message()
     }
 
     fn next_saved(&mut self) -> Result<Option<Then>, Fatal> {
@@ -64,14 +65,22 @@ impl Unit {
         {
             cache.offer(snapshot);
         }
-        match &mut self.keeper {
-            Some(keeper) if mine == Some(state) => Ok(keeper.stable(
-                slot,
-                self.speaker.authenticator.memories(),
-                self.speaker.taken,
-            )?),
-            _ => Ok(()),
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        let here = mine.filter(|mine| *mine == state).map(|_| slot);
+        if self.is_split {
+            let pillars = self.succession.epochs.membership().lane.pillars;
+            keeper.stable_in_parts(here, pillars);
+        } else if let Some(slot) = here {
+            let Speaker { authenticator, taken, .. } = &self.speaker;
+            keeper.stable(slot, authenticator.memories(), *taken)?;
         }
+        Ok(())
+    }
+
+    /// A pillar has kept again all that it needs, from this entry on.
+    pub fn on_kept_again(&mut self, pillar: u8, begins: u64) -> Result<(), Fatal> {
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        Ok(keeper.kept_again(pillar, begins)?)
     }
 
     /// A state is durable, so that this replica may vouch for it.
@@ -117,7 +126,8 @@ impl Unit {
     /// Whether so much waits for the disk that nothing more is to be read.
     pub fn waits_for_disk(&self, network: &Network) -> bool {
         self.keeper.as_ref().is_some_and(|keeper| {
-            keeper.is_behind() || keeper.waiting_bytes() > network.limits().disk_queue_bytes
+            keeper.backing().is_behind()
+                || keeper.waiting_bytes() > network.limits().disk_queue_bytes
         })
     }
 

@@ -187,6 +187,7 @@ impl Unit {
         let verifier = self.succession.factory.verifier(&membership);
         let core = self.start_core(&membership, &verifier, fetch);
         self.speaker.begin_epoch(membership.epoch, verifier, core);
+        self.resuming.begin_epoch();
         self.resuming.begin(self.succession.epochs.is_admitted(), self.speaker.now_ms);
         if self.is_resuming() { Ok(()) } else { self.begin(network) }
     }
@@ -265,7 +266,8 @@ impl Starting<'_> {
             let outsider = |_| Started { core: Box::new(Outsider { rules }), effects: Vec::new() };
             return Parts { core: outsider(0), cells: (0..pillars).map(outsider).collect() };
         }
-        if is_split && let Some(Split { stage, cells }) = factory.split(membership, fetch) {
+        if is_split && let Some(Split { stage, cells }) = factory.split(membership, fetch, &memory)
+        {
             return Parts { core: stage, cells };
         }
         let mut effects = Vec::new();

@@ -324,6 +324,7 @@ impl Replica {
         let (cpu_micros, rss_kib, peak_rss_kib) = usage();
         let meter = &self.unit.meter;
         let counted = self.counted();
+        let durability = self.unit.disk().map(|disk| counted.beside(disk));
         StatusReport {
             replica: self.me.0,
             version: env!("CARGO_PKG_VERSION"),
@@ -369,7 +370,7 @@ impl Replica {
             requests: self.unit.executor.requests(),
             view_changes: core.view_changes,
             view_change_reason: core.reason,
-            durability: self.unit.disk(),
+            durability,
             diverged_sections: self.unit.divergence.sections(),
             rejects: counted.rejects.by_name(),
             counters: counted.counters,

@@ -4,7 +4,9 @@ use crate::meter::Spreads;
 use crate::status::DurabilityReport;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::membership::Base;
-use pentarchy_storage::kept::{self, Certificates, Group, Kept, Measured, Scrubs, Writer};
+use pentarchy_storage::kept::{
+    self, Certificates, EntryLog as _, Group, Kept, Measured, Scrubs, Writer,
+};
 use std::io;
 use std::ops::{Deref, DerefMut};
 use tracing::{info, warn};
@@ -50,7 +52,7 @@ impl Keeper {
 
     /// Has the disk write all that a round kept, with one sync.
     pub fn end_of_round(&self) {
-        if self.lag_entries() > 0 || self.backing().has_state_for_log() {
+        if self.barrier().lag_entries() > 0 || self.backing().has_state_for_log() {
             self.backing().write();
         }
     }
@@ -96,8 +98,8 @@ impl Keeper {
             mode: "sync",
             log_bytes: self.disk.log_bytes,
             log_bytes_max: self.disk.log_bytes_max,
-            log_full: self.is_full(),
-            lag_entries: self.lag_entries(),
+            log_full: self.backing().full().is_some(),
+            lag_entries: self.barrier().lag_entries(),
             waiting_messages: self.waiting_messages() as u64,
             entries: spreads.group.sum(),
             syncs: spreads.sync.count(),

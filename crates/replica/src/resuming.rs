@@ -24,6 +24,7 @@ use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use tracing::{info, warn};
 
 /// First byte of a peer's message: a [`Message`] follows.
@@ -83,13 +84,51 @@ impl Wire for Message {
     }
 }
 
+/// Others' statements that a thread has seen in an epoch, for the replica's thread to tell of.
+#[derive(Clone, Default)]
+pub struct Seen(Arc<Mutex<Lasts>>);
+
+#[derive(Default)]
+struct Lasts {
+    epoch: Epoch,
+    /// The last statement of each counter: no more than members have.
+    of: BTreeMap<(ReplicaId, Instance), (Digest, Ui)>,
+}
+
+impl Seen {
+    /// A message came in this epoch; if a device certified it, it is noted.
+    pub fn note(&self, epoch: Epoch, incoming: &Incoming) {
+        let Some((author, digest, ui)) = incoming.certified() else { return };
+        let mut lasts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lasts.epoch != epoch {
+            *lasts = Lasts { epoch, of: BTreeMap::new() };
+        }
+        let counter = (*author, ui.instance);
+        let known = lasts.of.get(&counter).map(|(_, ui)| ui.position);
+        if known < Some(ui.position) {
+            lasts.of.insert(counter, (*digest, *ui));
+        }
+    }
+
+    /// Those of a replica.
+    fn of(&self, epoch: Epoch, replica: ReplicaId) -> Vec<(Digest, Ui)> {
+        let lasts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let its = (replica, Instance::FIRST)..=(replica, Instance(u8::MAX));
+        let its = lasts.of.range(its).filter(|_| lasts.epoch == epoch);
+        its.map(|(_, last)| *last).collect()
+    }
+}
+
 /// What this replica knows of others' statements, and what it wants to know of its own.
 #[derive(Default)]
 pub struct Resuming {
-    /// The last statement of each counter that came in this epoch: no more than members have.
-    seen: BTreeMap<(ReplicaId, Instance), (Digest, Ui)>,
+    pub seen: Seen,
+    /// What pillars with threads of their own have seen.
+    pub of_pillars: Vec<Seen>,
     /// Whether to ask in each epoch of its life, because this process went on from a folder.
     asks: bool,
+    /// What its devices remember that speak in other threads, before they speak.
+    elsewhere: Vec<(Instance, Memory)>,
     /// Since when it waits for answers before it speaks.
     since: Option<u64>,
     /// When the first one came.
@@ -99,27 +138,29 @@ pub struct Resuming {
 }
 
 impl Resuming {
-    /// Of a replica that goes on from what it had kept, or not.
-    pub fn new(asks: bool) -> Self {
-        Self { asks, ..Self::default() }
+    /// Of a replica that goes on from what it had kept, or not. Its devices that speak in other
+    /// threads remember this.
+    pub fn new(asks: bool, elsewhere: Vec<(Instance, Memory)>) -> Self {
+        Self { asks, elsewhere, ..Self::default() }
     }
 
-    /// Another epoch begins, or the process does.
+    /// Another epoch begins: its devices have said nothing in it.
+    pub fn begin_epoch(&mut self) {
+        self.elsewhere.iter_mut().for_each(|(_, memory)| *memory = Memory::default());
+    }
+
+    /// Another epoch has begun, or the process has.
     pub fn begin(&mut self, is_admitted: bool, now_ms: u64) {
-        self.seen.clear();
         self.since = (self.asks && is_admitted).then_some(now_ms);
         (self.first_ms, self.asked_ms) = (None, None);
         self.answered = ReplicaSet::default();
     }
 
-    /// A message came that a device certified.
-    pub fn note(&mut self, incoming: &Incoming) {
-        let Some((author, digest, ui)) = incoming.certified() else { return };
-        let counter = (*author, ui.instance);
-        let known = self.seen.get(&counter).map(|(_, ui)| ui.position);
-        if known < Some(ui.position) {
-            self.seen.insert(counter, (*digest, *ui));
-        }
+    /// The last statements of a replica's counters that this one saw.
+    fn seen_of(&self, epoch: Epoch, replica: ReplicaId) -> Vec<(Digest, Ui)> {
+        let seen = [&self.seen].into_iter().chain(&self.of_pillars);
+        let lasts = seen.flat_map(|seen| seen.of(epoch, replica));
+        lasts.take(usize::from(PILLARS_MAX)).collect()
     }
 }
 
@@ -133,7 +174,7 @@ impl Unit {
     pub fn ask_before_resuming(&mut self, network: &mut Network) -> Result<(), Fatal> {
         let Some(since) = self.resuming.since else { return Ok(()) };
         // A device that keeps its own memory cannot be put back with a folder.
-        let keeps_itself = self.speaker.authenticator.memories().is_empty();
+        let keeps_itself = self.memories().is_empty();
         let wanted = self.succession.epochs.membership().f + 1;
         let enough = self.resuming.answered.len() >= wanted.min(self.speaker.others.len());
         let first_late =
@@ -172,9 +213,7 @@ impl Unit {
             Err(Malformed) => self.speaker.rejects.add(Reject::Malformed),
             Ok(Message::Ask { epoch }) => {
                 let is_mine = epoch == self.speaker.epoch;
-                let of_peer = (peer, Instance::FIRST)..=(peer, Instance(u8::MAX));
-                let lasts = self.resuming.seen.range(of_peer).filter(|_| is_mine);
-                let lasts = lasts.map(|(_, last)| *last).collect();
+                let lasts = if is_mine { self.resuming.seen_of(epoch, peer) } else { Vec::new() };
                 tell(peer, &Message::Seen { epoch, lasts }, network);
             }
             Ok(Message::Seen { epoch, .. }) if epoch != self.speaker.epoch => {}
@@ -183,8 +222,15 @@ impl Unit {
         Ok(())
     }
 
+    /// What its devices remember, before it speaks.
+    fn memories(&self) -> Vec<(Instance, Memory)> {
+        let mut memories = self.speaker.authenticator.memories();
+        memories.extend(self.resuming.elsewhere.iter().cloned());
+        memories
+    }
+
     fn on_seen(&mut self, peer: ReplicaId, lasts: &[(Digest, Ui)]) -> Result<(), Fatal> {
-        let memories = self.speaker.authenticator.memories();
+        let memories = self.memories();
         if memories.is_empty() || !self.succession.epochs.is_admitted() {
             return Ok(());
         }

@@ -6,7 +6,6 @@ use crate::counters::Rejects;
 use crate::error::Fatal;
 use crate::fault::{Fault, some_of};
 use crate::inbound::Heard;
-use crate::keeper::Keeper;
 use crate::network::{Kind, Network};
 use crate::timers::Timers;
 use bytes::Bytes;
@@ -18,6 +17,7 @@ use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
 use pentarchy_core::wire::{Reader, Wire};
 use pentarchy_crypto::authenticator::Authenticator;
+use pentarchy_storage::kept::{Barrier, EntryLog};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tracing::warn;
@@ -164,14 +164,14 @@ impl Speaker {
     }
 
     /// Carries out an effect that waits for nothing; an output is given back.
-    pub fn carry(
+    pub fn carry<L: EntryLog>(
         &mut self,
         effect: CoreEffect,
-        keeper: Option<&mut Keeper>,
+        barrier: Option<&mut Barrier<L>>,
         network: &mut Network,
     ) -> Result<Option<Output>, Fatal> {
         match effect {
-            CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, keeper, network)?,
+            CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, barrier, network)?,
             CoreEffect::Relay { to, wire, kind } => {
                 self.relay(to, kind, &wire, network);
                 self.relay_to_itself(to, &wire);
@@ -205,14 +205,14 @@ impl Speaker {
         }
     }
 
-    fn send(
+    fn send<L: EntryLog>(
         &mut self,
         to: To,
         outgoing: &Outgoing,
-        keeper: Option<&mut Keeper>,
+        barrier: Option<&mut Barrier<L>>,
         network: &mut Network,
     ) -> Result<(), Fatal> {
-        let said_before = keeper.as_deref().and_then(|keeper| certificate(keeper, outgoing));
+        let said_before = barrier.as_deref().and_then(|barrier| certificate(barrier, outgoing));
         let tag = match said_before {
             Some(ui) => AuthTag::Usig(ui),
             None => {
@@ -224,8 +224,8 @@ impl Speaker {
         self.check_own(outgoing.kind, &wire);
         let receivers = self.receivers(to);
         if receivers.contains(self.me) {
-            if let (Some(keeper), Some(ui)) = (keeper, ui) {
-                keeper.loops(self.taken + self.inward.len() as u64, ui, outgoing.digest);
+            if let (Some(barrier), Some(ui)) = (barrier, ui) {
+                barrier.loops(self.taken + self.inward.len() as u64, ui, outgoing.digest);
             }
             self.inward.push_back(CoreEvent::Message(incoming));
         }
@@ -275,9 +275,9 @@ impl Speaker {
 }
 
 /// Of a statement from before a crash that is made again.
-fn certificate(keeper: &Keeper, outgoing: &Outgoing) -> Option<Ui> {
+fn certificate<L: EntryLog>(barrier: &Barrier<L>, outgoing: &Outgoing) -> Option<Ui> {
     match outgoing.auth {
-        Auth::Usig(instance, at) => keeper.certified(instance, at, &outgoing.digest),
+        Auth::Usig(instance, at) => barrier.certified(instance, at, &outgoing.digest),
         _ => None,
     }
 }

@@ -75,8 +75,7 @@ pub struct UnitParts {
     pub succession: Succession,
     pub keeper: Option<Keeper>,
     pub cache: Option<Cache>,
-    /// Whether it goes on from what it had kept.
-    pub resumes: bool,
+    pub resuming: Resuming,
     /// See [`Unit::is_split`].
     pub is_split: bool,
 }
@@ -94,7 +93,7 @@ impl Unit {
             ended: None,
             keeper: parts.keeper,
             divergence: Divergence::default(),
-            resuming: Resuming::new(parts.resumes),
+            resuming: parts.resuming,
             cache: parts.cache,
             steps: Vec::new(),
             asked: BTreeMap::new(),
@@ -104,8 +103,12 @@ impl Unit {
         }
     }
 
-    /// Carries out what the core asked for when it was started.
+    /// Carries out what the core asked for when it was started. So do pillars.
     pub fn begin(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        if self.is_split {
+            let pillars = self.succession.epochs.membership().lane.pillars;
+            self.telling.extend((0..pillars).map(|pillar| (pillar, Told::Speak)));
+        }
         self.carry_out(network)?;
         self.drain(network)
     }
@@ -140,6 +143,8 @@ impl Unit {
     ) -> Result<Heard, Fatal> {
         let refused = match bytes.first() {
             Some(&PROTOCOL) if self.is_split => match self.pillar_of(bytes) {
+                // Nothing is heard before it may speak.
+                Some(_) if self.is_resuming() => return Ok(Heard::Taken),
                 Some(pillar) => {
                     self.telling.push((pillar, Told::Message(peer, bytes.clone())));
                     return Ok(Heard::Taken);
@@ -149,7 +154,7 @@ impl Unit {
             Some(&PROTOCOL) => {
                 return match self.speaker.open(peer, bytes, network) {
                     Opened::Message(incoming) => {
-                        self.resuming.note(&incoming);
+                        self.resuming.seen.note(self.speaker.epoch, &incoming);
                         self.step(CoreEvent::Message(incoming), network)?;
                         Ok(Heard::Taken)
                     }
@@ -208,7 +213,10 @@ impl Unit {
                 network.send_peer(peer, kind, |to| to.array(&bytes));
                 Ok(())
             }
-            Said::Output(..) | Said::Report(_) => Ok(()),
+            Said::KeptAgain(epoch, begins) if epoch == self.speaker.epoch => {
+                self.on_kept_again(pillar, begins)
+            }
+            Said::Output(..) | Said::KeptAgain(..) | Said::Report(_) => Ok(()),
         }
     }
 
@@ -249,7 +257,7 @@ impl Unit {
     fn effect(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
         network.counters.records += u64::from(matches!(effect, CoreEffect::Persist(_)));
         let effect = match &mut self.keeper {
-            Some(keeper) => keeper.hold(effect)?,
+            Some(keeper) => keeper.barrier_mut().hold(effect)?,
             None => Some(effect),
         };
         effect.map_or(Ok(()), |effect| self.carry(effect, network))
@@ -257,7 +265,8 @@ impl Unit {
 
     /// Carries out what waits for nothing.
     pub fn carry(&mut self, effect: CoreEffect, network: &mut Network) -> Result<(), Fatal> {
-        match self.speaker.carry(effect, self.keeper.as_mut(), network)? {
+        let barrier = self.keeper.as_mut().map(|keeper| keeper.barrier_mut());
+        match self.speaker.carry(effect, barrier, network)? {
             Some(output) => self.output(output, network),
             None => Ok(()),
         }
@@ -306,8 +315,8 @@ impl Unit {
             Output::Restate { view } => self.restate(view, network),
             Output::Tell { client, message } => self.tell_client(client, message, network),
             Output::ToPillar { pillar, input } => self.telling.push((pillar, Told::Input(input))),
-            // For whoever merges what this core orders.
-            Output::Glance(_) => {}
+            // For whoever merges what this core orders, and for the host of a pillar.
+            Output::Glance(_) | Output::Keeping { .. } => {}
             Output::Checkpoint { slot } => self.checkpoint(slot, network)?,
             Output::Stable { slot, state } => self.on_stable(slot, state)?,
             Output::Fetch { slot, state, from } => {

@@ -4,7 +4,7 @@
 use pentarchy_io::poll::Waker;
 use std::mem::swap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Messages from the replica's thread to a pillar that wait above which a mailbox is full.
 pub const TOLD_MESSAGES: usize = 8_192;
@@ -21,18 +21,32 @@ pub const MAILBOX_BYTES: usize = 16 << 20;
 pub struct Bell {
     waker: Waker,
     is_asleep: AtomicBool,
+    /// Whether it wants to know when more is durable.
+    for_disk: AtomicBool,
 }
 
 impl Bell {
     /// Of a thread that waits with the poller of this waker.
     pub fn new(waker: Waker) -> Self {
-        Self { waker, is_asleep: AtomicBool::new(false) }
+        Self { waker, is_asleep: AtomicBool::new(false), for_disk: AtomicBool::new(false) }
     }
 
     /// The thread is about to wait: what it finds in its mailboxes from now on is all that came
     /// without a ring.
     pub fn going_to_sleep(&self) {
         self.is_asleep.store(true, SeqCst);
+    }
+
+    /// Whether something of it waits for the disk. To be said before it looks how far that is.
+    pub fn waits_for_disk(&self, waits: bool) {
+        self.for_disk.store(waits, SeqCst);
+    }
+
+    /// More is durable.
+    fn written(&self) {
+        if self.for_disk.load(SeqCst) {
+            self.ring();
+        }
     }
 
     /// It waits no more.
@@ -51,6 +65,29 @@ impl Bell {
     pub fn wake(&self) {
         // Who cannot be woken looks within 20 ms.
         let _ = self.waker.wake();
+    }
+}
+
+/// Those of a replica's threads that wait for the disk.
+#[derive(Default)]
+pub struct Bells {
+    /// The replica's, ...
+    replica: OnceLock<Arc<Bell>>,
+    /// ... and its pillars'.
+    pillars: OnceLock<Vec<Arc<Bell>>>,
+}
+
+impl Bells {
+    /// Of these threads, from now on.
+    pub fn set(&self, replica: Arc<Bell>, pillars: Vec<Arc<Bell>>) {
+        // Once, when the threads are made.
+        let _ = (self.replica.set(replica), self.pillars.set(pillars));
+    }
+
+    /// More is durable.
+    pub fn written(&self) {
+        self.replica.get().into_iter().for_each(|bell| bell.wake());
+        self.pillars.get().into_iter().flatten().for_each(|bell| bell.written());
     }
 }
 

@@ -1,6 +1,7 @@
-//! The pillars of a replica that keeps nothing, each on a thread of its own with its trusted
-//! counter and its connections. The replica's thread has the part of the core that merges what they
-//! agree on, and everything else.
+//! The pillars of a replica, each on a thread of its own with its trusted counter and its
+//! connections. The replica's thread has the part of the core that merges what they agree on, and
+//! everything else. If anything is kept, all write to one log, and each has what it says wait for
+//! its own entries.
 //!
 //! Threads tell each other things through [mailboxes](mailbox), and none waits for another. A
 //! pillar always takes what it is told; it reads its peers while there is room for what it says.
@@ -14,12 +15,11 @@ pub mod report;
 
 use crate::error::Fatal;
 use crate::fault::FaultSwitch;
-use crate::network::{Handed, Network};
-use crate::speaker::Speaker;
+use crate::network::Handed;
 use crate::status::ThreadReport;
 use mailbox::{Bell, Mailbox, SAID_MESSAGES, TOLD_MESSAGES};
 use pentarchy_core::ids::ReplicaId;
-use pillar::{Pillar, Said, Told};
+use pillar::{Pillar, PillarParts, Said, Told};
 use report::Report;
 use std::io;
 use std::panic::resume_unwind;
@@ -70,12 +70,12 @@ impl Pillars {
         }
     }
 
-    /// Takes in one more, which speaks like this in that network.
-    pub fn add(&mut self, speaker: Speaker, network: Network) -> io::Result<()> {
-        let bell = Arc::new(Bell::new(network.waker()?));
+    /// Takes in one more, made of this.
+    pub fn add(&mut self, parts: PillarParts) -> io::Result<()> {
+        let bell = Arc::new(Bell::new(parts.network.waker()?));
         let told = Arc::new(Mailbox::new(self.bell.clone(), bell.clone(), TOLD_MESSAGES));
         let said = Arc::new(Mailbox::new(bell.clone(), self.bell.clone(), SAID_MESSAGES));
-        let pillar = Pillar::new(speaker, network, bell.clone(), told.clone(), said.clone());
+        let pillar = Pillar::new(parts, bell.clone(), told.clone(), said.clone());
         self.handles.push(Handle {
             pillar: Some(Box::new(pillar)),
             thread: None,
@@ -87,6 +87,11 @@ impl Pillars {
             reported: Instant::now(),
         });
         Ok(())
+    }
+
+    /// What wakes them.
+    pub fn bells(&self) -> Vec<Arc<Bell>> {
+        self.handles.iter().map(|handle| handle.bell.clone()).collect()
     }
 
     /// Starts their threads. They misbehave as the switch says.
@@ -251,7 +256,7 @@ mod tests {
     use crate::network::Group;
     use pentarchy_core::ports::replica::Input;
     use pentarchy_io::poll::Poller;
-    use pillar::tests::{bell, deaf};
+    use pillar::tests::{bell, made};
     use std::time::Duration;
 
     /// The replica waits while much is to be done by a pillar, and is woken when it is done.
@@ -260,7 +265,7 @@ mod tests {
         let (group, _listener) = Group::new();
         let mut poller = Poller::new().unwrap();
         let mut pillars = Pillars::none(ReplicaId(0), bell(&poller));
-        pillars.add(deaf(&group), group.of_pillar(0, 0)).unwrap();
+        pillars.add(made(&group, group.of_pillar(0, 0))).unwrap();
         (0..TOLD_MESSAGES).for_each(|_| {
             assert!(!pillars.is_behind());
             pillars.tell(0, Told::Input(Box::new(Input::KeepAgain)));

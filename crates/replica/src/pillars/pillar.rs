@@ -8,18 +8,20 @@ use crate::error::Fatal;
 use crate::fault::FaultSwitch;
 use crate::inbound::{Heard, Inbound};
 use crate::network::{Detour, Handed, Network};
+use crate::resuming::Seen;
 use crate::rounds::{ROUND_MS, wait_ms};
 use crate::speaker::{Opened, PROTOCOL, Speaker};
 use crate::status::{ThreadReport, thread_cpu_micros};
 use bytes::Bytes;
 use pentarchy_core::auth::Verifier;
-use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::ids::{Epoch, ReplicaId};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::Reject;
 use pentarchy_io::buffers;
 use pentarchy_io::clock::Clock;
+use pentarchy_storage::kept::{Barrier, EntryLog as _, Pen};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,6 +41,8 @@ pub enum Told {
     Message(ReplicaId, Bytes),
     /// It goes over to this epoch.
     Epoch(Box<NextEpoch>),
+    /// It may speak, in its epoch.
+    Speak,
 }
 
 /// What changes with the epoch.
@@ -58,7 +62,7 @@ impl Mail for Told {
             },
             Self::Connection(handed) => handed.bytes(),
             Self::Message(_, bytes) => bytes.len(),
-            Self::Epoch(_) => 0,
+            Self::Epoch(_) | Self::Speak => 0,
         }
     }
 }
@@ -67,6 +71,8 @@ impl Mail for Told {
 pub enum Said {
     /// Its core said this in that epoch.
     Output(Epoch, Box<Output>),
+    /// In that epoch it has kept again all that it needs, from this entry of the log on.
+    KeptAgain(Epoch, u64),
     /// A peer is in another epoch.
     OtherEpoch(ReplicaId, Epoch),
     /// For a peer to which it has no connection.
@@ -84,15 +90,31 @@ impl Mail for Said {
                 _ => 0,
             },
             Self::Detour(detour) => detour.bytes.len(),
-            Self::OtherEpoch(..) | Self::Report(_) => 0,
+            Self::KeptAgain(..) | Self::OtherEpoch(..) | Self::Report(_) => 0,
         }
     }
+}
+
+/// What a pillar is made of.
+pub struct PillarParts {
+    pub speaker: Speaker,
+    pub network: Network,
+    /// Behind which what it says waits, if it keeps anything.
+    pub barrier: Option<Barrier<Pen>>,
+    /// Where it notes what others said.
+    pub seen: Seen,
 }
 
 /// See the module.
 pub struct Pillar {
     speaker: Speaker,
     network: Network,
+    barrier: Option<Barrier<Pen>>,
+    /// From which entry on it is keeping again what it needs.
+    keeps_from: u64,
+    seen: Seen,
+    /// Until it is told that it may speak in this epoch, it hears nothing either.
+    may_speak: bool,
     inbound: Inbound,
     clock: Clock,
     pub faults: Option<FaultSwitch>,
@@ -112,15 +134,19 @@ pub struct Pillar {
 
 impl Pillar {
     pub fn new(
-        speaker: Speaker,
-        network: Network,
+        parts: PillarParts,
         bell: Arc<Bell>,
         told: Arc<Mailbox<Told>>,
         said: Arc<Mailbox<Said>>,
     ) -> Self {
+        let PillarParts { speaker, network, barrier, seen } = parts;
         Self {
             speaker,
             network,
+            barrier,
+            keeps_from: 0,
+            seen,
+            may_speak: false,
             inbound: Inbound::default(),
             clock: Clock::default(),
             faults: None,
@@ -139,9 +165,6 @@ impl Pillar {
     /// Works until `stop` is set.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), Fatal> {
         buffers::keep(self.network.limits().spare_bytes);
-        self.speaker.now_ms = self.clock.elapsed_ms();
-        self.carry_out()?;
-        self.drain()?;
         while !stop.load(Ordering::Relaxed) {
             self.round()?;
         }
@@ -149,10 +172,14 @@ impl Pillar {
     }
 
     fn round(&mut self) -> Result<(), Fatal> {
+        let waits_for_disk = self.waits_for_disk();
+        self.bell.waits_for_disk(waits_for_disk || self.lag_entries() > 0);
         self.bell.going_to_sleep();
         // What peers say leads to what the replica is told.
-        let is_reading = !self.said.is_full();
-        let is_late = !self.told.is_empty() || is_reading && !self.inbound.is_empty();
+        let is_reading = self.may_speak && !waits_for_disk && !self.said.is_full();
+        let is_late = !self.told.is_empty()
+            || is_reading && !self.inbound.is_empty()
+            || self.barrier.as_ref().is_some_and(Barrier::has_news);
         let timeout = if is_late { Duration::ZERO } else { self.timeout() };
         let happened = self.network.wait(timeout, is_reading);
         self.bell.woken();
@@ -160,6 +187,7 @@ impl Pillar {
         let now_ms = self.clock.elapsed_ms();
         self.speaker.now_ms = now_ms;
         self.misbehave(now_ms);
+        self.release()?;
         happened |= self.take_mail(now_ms)?;
         self.network.open(now_ms);
         if is_reading {
@@ -173,6 +201,11 @@ impl Pillar {
             self.round_ms = now_ms;
             let now = self.clock.now();
             self.step(CoreEvent::Input(Input::Round { now }))?;
+        }
+        self.release()?;
+        if self.lag_entries() > 0 {
+            // All that waits in this round, with one sync, and what other threads have for it.
+            self.barrier.iter().for_each(|barrier| barrier.log().write());
         }
         self.rounds += u64::from(happened);
         self.report(now_ms);
@@ -215,6 +248,7 @@ impl Pillar {
                 Ok(())
             }
             Told::Epoch(next) => self.begin_epoch(*next),
+            Told::Speak => self.speak(),
         });
         self.mail = mail;
         result.map(|()| any)
@@ -230,10 +264,45 @@ impl Pillar {
     fn begin_epoch(&mut self, next: NextEpoch) -> Result<(), Fatal> {
         let NextEpoch { membership, verifier, started } = next;
         self.speaker.authenticator.begin_epoch(&membership).map_err(Fatal::Counter)?;
+        if let Some(barrier) = &mut self.barrier {
+            barrier.log_mut().begin_epoch(membership.epoch);
+            barrier.begin_epoch();
+        }
         self.speaker.begin_epoch(membership.epoch, verifier, started.core);
         self.speaker.effects = started.effects;
+        self.may_speak = false;
+        Ok(())
+    }
+
+    /// Carries out what the core asked for when it was started.
+    fn speak(&mut self) -> Result<(), Fatal> {
+        self.may_speak = true;
         self.carry_out()?;
         self.drain()
+    }
+
+    /// Carries out what waited for the disk, as far as it has come.
+    fn release(&mut self) -> Result<(), Fatal> {
+        let Some(barrier) = self.barrier.as_mut().filter(|_| self.may_speak) else { return Ok(()) };
+        barrier.look()?;
+        while let Some(effect) = self.barrier.as_mut().and_then(Barrier::next_message) {
+            self.carry(effect)?;
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Entries that are not durable yet.
+    fn lag_entries(&self) -> u64 {
+        self.barrier.as_ref().map_or(0, Barrier::lag_entries)
+    }
+
+    /// Whether so much waits for the disk that nothing more is to be read.
+    fn waits_for_disk(&self) -> bool {
+        self.barrier.as_ref().is_some_and(|barrier| {
+            barrier.log().is_behind()
+                || barrier.waiting_bytes() > self.network.limits().disk_queue_bytes
+        })
     }
 
     /// Reads every connection that has something, up to its share, and acts on it.
@@ -257,6 +326,7 @@ impl Pillar {
         }
         match self.speaker.open(peer, bytes, &mut self.network) {
             Opened::Message(incoming) => {
+                self.seen.note(self.speaker.epoch, &incoming);
                 self.step(CoreEvent::Message(incoming))?;
                 Ok(Heard::Taken)
             }
@@ -269,8 +339,12 @@ impl Pillar {
         }
     }
 
-    /// Delivers one event, and everything that the core then says to itself.
+    /// Delivers one event, and everything that the core then says to itself. Before it may speak
+    /// none is: it is lost, as any message may be.
     fn step(&mut self, event: CoreEvent) -> Result<(), Fatal> {
+        if !self.may_speak {
+            return Ok(());
+        }
         self.speaker.take(event);
         self.carry_out()?;
         self.drain()
@@ -285,15 +359,38 @@ impl Pillar {
     }
 
     fn carry_out(&mut self) -> Result<(), Fatal> {
-        let Self { speaker, network, saying, .. } = self;
-        let mut effects = std::mem::take(&mut speaker.effects);
-        let result = effects.drain(..).try_for_each(|effect| {
-            let output = speaker.carry(effect, None, network)?;
-            saying.extend(output.map(|output| Said::Output(speaker.epoch, Box::new(output))));
-            Ok(())
-        });
-        speaker.effects = effects;
+        let mut effects = std::mem::take(&mut self.speaker.effects);
+        let result = effects.drain(..).try_for_each(|effect| self.effect(effect));
+        self.speaker.effects = effects;
         result
+    }
+
+    fn effect(&mut self, effect: CoreEffect) -> Result<(), Fatal> {
+        self.network.counters.records += u64::from(matches!(effect, CoreEffect::Persist(_)));
+        let effect = match &mut self.barrier {
+            Some(barrier) => barrier.hold(effect)?,
+            None => Some(effect),
+        };
+        effect.map_or(Ok(()), |effect| self.carry(effect))
+    }
+
+    /// Carries out what waits for nothing.
+    fn carry(&mut self, effect: CoreEffect) -> Result<(), Fatal> {
+        let Self { speaker, network, barrier, .. } = self;
+        match (speaker.carry(effect, barrier.as_mut(), network)?, barrier) {
+            (Some(Output::Keeping { is_done: false, .. }), Some(barrier)) => {
+                let memories = speaker.authenticator.memories();
+                self.keeps_from = barrier.keep_again(None, memories, speaker.taken)?;
+            }
+            (Some(Output::Keeping { .. }), _) => {
+                self.saying.push(Said::KeptAgain(speaker.epoch, self.keeps_from));
+            }
+            (Some(output), _) => {
+                self.saying.push(Said::Output(speaker.epoch, Box::new(output)));
+            }
+            (None, _) => {}
+        }
+        Ok(())
     }
 
     /// What found no connection goes by the replica's, unless that has enough to do.
@@ -319,7 +416,10 @@ impl Pillar {
             cpu_micros: thread_cpu_micros(),
             silent_ms: 0,
         };
-        let report = Report::new(&self.speaker, &self.network, &self.inbound);
+        let mut report = Report::new(&self.speaker, &self.network, &self.inbound);
+        report.lag_entries = self.lag_entries();
+        report.waiting_messages =
+            self.barrier.as_ref().map_or(0, |barrier| barrier.waiting_messages() as u64);
         self.saying.push(Said::Report(Box::new((report, thread))));
     }
 }
@@ -355,8 +455,13 @@ pub mod tests {
         }
     }
 
-    /// Of a core that hears nobody.
-    pub fn deaf(group: &Group) -> Speaker {
+    /// Of a core that hears nobody, in this network.
+    pub fn made(group: &Group, network: Network) -> PillarParts {
+        PillarParts { speaker: deaf(group), network, barrier: None, seen: Seen::default() }
+    }
+
+    /// A core that hears nobody.
+    fn deaf(group: &Group) -> Speaker {
         let membership = group.membership.clone();
         let mode = RequestMode::Signature;
         let verifier = GroupVerifier::new(membership, Arc::new(NoCheck), mode, None).unwrap();
@@ -391,9 +496,9 @@ pub mod tests {
         let replica = bell(&Poller::new().unwrap());
         let told = Arc::new(Mailbox::new(replica.clone(), mine.clone(), TOLD_MESSAGES));
         let said = Arc::new(Mailbox::new(mine.clone(), replica, SAID_MESSAGES));
-        let mut pillar = Pillar::new(deaf(&group), network, mine, told.clone(), said.clone());
+        let mut pillar = Pillar::new(made(&group, network), mine, told.clone(), said.clone());
         let connection = handed.pop().unwrap();
-        told.post(&mut vec![Told::Connection(connection.into())]);
+        told.post(&mut vec![Told::Speak, Told::Connection(connection.into())]);
         pillar.round().unwrap();
         let mut heard = Vec::new();
         said.take(&mut heard);

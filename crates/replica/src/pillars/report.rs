@@ -4,6 +4,7 @@ use crate::counters::{Counters, Flow, Messages, Rejects};
 use crate::inbound::Inbound;
 use crate::network::Network;
 use crate::speaker::Speaker;
+use crate::status::DurabilityReport;
 use pentarchy_core::ids::ReplicaId;
 use std::collections::BTreeMap;
 
@@ -22,6 +23,10 @@ pub struct Report {
     pub fullest: u64,
     /// Whether peers sent more than one round reads.
     pub unread: bool,
+    /// Of a pillar: entries of the log that are not durable, ...
+    pub lag_entries: u64,
+    /// ... and messages that wait for that.
+    pub waiting_messages: u64,
 }
 
 impl Report {
@@ -38,6 +43,17 @@ impl Report {
             fullest: queues.values().copied().max().unwrap_or(0),
             queues,
             unread: network.has_unread() || !inbound.is_empty(),
+            lag_entries: 0,
+            waiting_messages: 0,
+        }
+    }
+
+    /// How the disk is doing, with what pillars have wait for it.
+    pub fn beside(&self, disk: DurabilityReport) -> DurabilityReport {
+        DurabilityReport {
+            lag_entries: disk.lag_entries.max(self.lag_entries),
+            waiting_messages: disk.waiting_messages + self.waiting_messages,
+            ..disk
         }
     }
 
@@ -53,5 +69,8 @@ impl Report {
         }
         self.fullest = self.fullest.max(other.fullest);
         self.unread |= other.unread;
+        // They count those of others between their own.
+        self.lag_entries = self.lag_entries.max(other.lag_entries);
+        self.waiting_messages += other.waiting_messages;
     }
 }

@@ -61,7 +61,12 @@ impl EpochFactory for Apart {
     fn can_split(&self) -> bool {
         true
     }
-    fn split(&mut self, membership: &Arc<Membership>, _: Option<ReplicaSet>) -> Option<Split> {
+    fn split(
+        &mut self,
+        membership: &Arc<Membership>,
+        _: Option<ReplicaSet>,
+        _: &Memory,
+    ) -> Option<Split> {
         let tunings = [Tuning::default(), self.last];
         let cells = tunings.map(|tuning| self.start(membership, tuning));
         Some(Split { stage: self.start(membership, Tuning::default()), cells: cells.into() })

@@ -257,14 +257,19 @@ impl<L: EntryLog> Barrier<L> {
         })
     }
 
+    /// Whether more is durable than at the last look, of what this core waits for.
+    pub fn has_news(&self) -> bool {
+        self.lag_entries() > 0 && self.log.durable().is_ok_and(|durable| durable > self.durable)
+    }
+
     /// The core's epoch has ended. What waits belongs to it, and nobody wants it any more. What
-    /// comes next waits for entries below this one.
-    pub fn begin_epoch(&mut self, next: u64) {
+    /// comes next waits for all that was handed over.
+    pub fn begin_epoch(&mut self) {
         self.messages.clear();
         (self.waiting_bytes, self.entry_bytes) = (0, 0);
         self.certified = Certificates::default();
         self.unheard.clear();
-        self.next = next;
+        self.next = self.log.next();
     }
 }
 

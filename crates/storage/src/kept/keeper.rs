@@ -375,7 +375,7 @@ impl<B: Backing> Keeper<B> {
         self.answers_bytes = 0;
         let base = membership.base.slot;
         let begun = self.backing_mut().begin_epoch(membership, proof)?;
-        self.barrier.begin_epoch(begun + 1);
+        self.barrier.begin_epoch();
         self.when_saved.clear();
         self.cuts.clear();
         self.keeping.clear();
