@@ -5,7 +5,7 @@
 //! microseconds to check, a look in here well under one.
 
 use pentarchy_core::digest::Digest;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Entries that are kept. Holds a full ordering window of the largest group:
 /// 256 slots x 64 replicas, in half a megabyte.
@@ -13,6 +13,9 @@ pub const SEEN_MAX: usize = SETS * WAYS;
 
 const SETS: usize = 4096;
 const WAYS: usize = 4;
+
+/// Parts of the table, each with a lock: threads that share it seldom wait for each other.
+const PARTS: usize = 16;
 
 /// No entry. That a claim hashes to this is as likely as any other collision.
 const NONE: Digest = Digest([0; 32]);
@@ -23,12 +26,13 @@ const NONE: Digest = Digest([0; 32]);
 /// Each digest belongs to one of many small sets, in which the newest pushes out the oldest. Who
 /// aims at one set can make us check again, never make us believe.
 pub struct Seen {
-    sets: Mutex<Box<[[Digest; WAYS]]>>,
+    parts: [Mutex<Box<[[Digest; WAYS]]>>; PARTS],
 }
 
 impl Default for Seen {
     fn default() -> Self {
-        Self { sets: Mutex::new(vec![[NONE; WAYS]; SETS].into_boxed_slice()) }
+        let part = |_| Mutex::new(vec![[NONE; WAYS]; SETS / PARTS].into_boxed_slice());
+        Self { parts: std::array::from_fn(part) }
     }
 }
 
@@ -36,16 +40,15 @@ impl Seen {
     /// Whether this claim was proved before and is still remembered.
     #[must_use]
     pub fn contains(&self, claim: &Digest) -> bool {
-        // A panic elsewhere cannot have left half an entry behind that anyone could forge.
-        let sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
-        *claim != NONE && sets[Self::set_of(claim)].contains(claim)
+        let (part, set) = Self::place(claim);
+        *claim != NONE && self.part(part)[set].contains(claim)
     }
 
     /// Remembers proved claims.
     pub fn insert<'a>(&self, claims: impl IntoIterator<Item = &'a Digest>) {
-        let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
         for claim in claims {
-            let set = &mut sets[Self::set_of(claim)];
+            let (part, set) = Self::place(claim);
+            let set = &mut self.part(part)[set];
             if !set.contains(claim) {
                 set.rotate_right(1);
                 set[0] = *claim;
@@ -53,8 +56,15 @@ impl Seen {
         }
     }
 
-    fn set_of(claim: &Digest) -> usize {
-        usize::from(u16::from_le_bytes([claim.0[0], claim.0[1]])) % SETS
+    fn part(&self, part: usize) -> MutexGuard<'_, Box<[[Digest; WAYS]]>> {
+        // A panic elsewhere cannot have left half an entry behind that anyone could forge.
+        self.parts[part].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// In which part, and which set of it.
+    fn place(claim: &Digest) -> (usize, usize) {
+        let set = usize::from(u16::from_le_bytes([claim.0[0], claim.0[1]])) % SETS;
+        (set % PARTS, set / PARTS)
     }
 }
 

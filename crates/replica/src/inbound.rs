@@ -14,9 +14,6 @@ use std::time::{Duration, Instant};
 /// last. Well below any timeout, for as many liars as a group may have.
 const SHARE: Duration = Duration::from_millis(4);
 
-/// What a message that waits counts beside its bytes.
-pub const MESSAGE_BYTES: usize = 64;
-
 /// What was found of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
@@ -26,35 +23,10 @@ pub enum Heard {
     Forged,
 }
 
-/// Those of one peer.
-#[derive(Default)]
-struct Waiting {
-    messages: VecDeque<Bytes>,
-    /// What they count together.
-    bytes: usize,
-}
-
-impl Waiting {
-    fn push(&mut self, message: Bytes) {
-        self.bytes += counted(&message);
-        self.messages.push_back(message);
-    }
-
-    fn pop(&mut self) -> Option<Bytes> {
-        let message = self.messages.pop_front()?;
-        self.bytes -= counted(&message);
-        Some(message)
-    }
-}
-
-fn counted(message: &Bytes) -> usize {
-    MESSAGE_BYTES + message.len()
-}
-
 /// Messages of peers, in the order in which they came. Of each peer no more than was read at once.
 #[derive(Default)]
 pub struct Inbound {
-    waiting: BTreeMap<ReplicaId, Waiting>,
+    waiting: BTreeMap<ReplicaId, VecDeque<Bytes>>,
     /// Room for a round's connections to read, and for what is read of one.
     ready: Vec<usize>,
     messages: Vec<Bytes>,
@@ -63,8 +35,7 @@ pub struct Inbound {
 impl Inbound {
     /// Takes in what was read of a peer.
     pub fn push(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>) {
-        let waiting = self.waiting.entry(peer).or_default();
-        messages.for_each(|message| waiting.push(message));
+        self.waiting.entry(peer).or_default().extend(messages);
     }
 
     /// Takes in what a peer said on a connection that takes the place of the one before. What it
@@ -72,17 +43,6 @@ impl Inbound {
     pub fn begin(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>) {
         self.waiting.remove(&peer);
         self.push(peer, messages);
-    }
-
-    /// Takes in a message that came in a roundabout way, if there is room. Nobody stops reading
-    /// for these.
-    pub fn push_bounded(&mut self, peer: ReplicaId, message: Bytes, bytes_max: usize) -> bool {
-        let waiting = self.waiting.entry(peer).or_default();
-        let has_room = waiting.bytes < bytes_max;
-        if has_room {
-            waiting.push(message);
-        }
-        has_room
     }
 
     /// Reads every connection that has something, up to its share. What clients said is for
@@ -126,12 +86,12 @@ impl Inbound {
 
     /// Whether something of a peer waits, so that no more is to be read of it.
     pub fn has(&self, peer: ReplicaId) -> bool {
-        self.waiting.get(&peer).is_some_and(|waiting| !waiting.messages.is_empty())
+        self.waiting.get(&peer).is_some_and(|waiting| !waiting.is_empty())
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.waiting.values().all(|waiting| waiting.messages.is_empty())
+        self.waiting.values().all(VecDeque::is_empty)
     }
 
     /// Gives every peer its share of a round. Of those who forge, nothing else is looked at; they
@@ -144,9 +104,9 @@ impl Inbound {
         let mut forgers = ReplicaSet::EMPTY;
         for (peer, waiting) in &mut self.waiting {
             let begun = now();
-            while let Some(message) = waiting.pop() {
+            while let Some(message) = waiting.pop_front() {
                 if take(*peer, &message)? == Heard::Forged {
-                    *waiting = Waiting::default();
+                    waiting.clear();
                     forgers.insert(*peer);
                 }
                 if now().duration_since(begun) >= SHARE {
@@ -210,15 +170,6 @@ mod tests {
     fn who_connects_again_and_again_waits_with_what_it_said_last() {
         let mut inbound = filled();
         (0..5).for_each(|_| inbound.begin(LIAR, std::iter::repeat_n(Bytes::new(), 3)));
-        assert_eq!(inbound.waiting[&LIAR].messages.len(), 3);
-        let fits = |inbound: &mut Inbound| {
-            inbound.push_bounded(LIAR, Bytes::from_static(b"x"), 5 * MESSAGE_BYTES)
-        };
-        let taken: Vec<bool> = (0..4).map(|_| fits(&mut inbound)).collect();
-        assert_eq!(taken, [true, true, false, false], "the last one may go beyond the bound");
-        while inbound.has(LIAR) {
-            round(&mut inbound, Heard::Taken);
-        }
-        assert!(fits(&mut inbound), "there is room again");
+        assert_eq!(inbound.waiting[&LIAR].len(), 3);
     }
 }

@@ -9,7 +9,7 @@ use crate::fault::{Fault, other_state};
 use crate::inbound::Heard;
 use crate::keeper::Keeper;
 use crate::meter::Meter;
-use crate::network::{Detour, Network};
+use crate::network::Network;
 use crate::pillars::pillar::{Said, Told};
 use crate::resuming::{RESUMING, Resuming};
 use crate::speaker::{Opened, PROTOCOL, Speaker};
@@ -142,16 +142,8 @@ impl Unit {
         network: &mut Network,
     ) -> Result<Heard, Fatal> {
         let refused = match bytes.first() {
-            Some(&PROTOCOL) if self.is_split => match self.pillar_of(bytes) {
-                // Nothing is heard before it may speak.
-                Some(_) if self.is_resuming() => return Ok(Heard::Taken),
-                Some(pillar) => {
-                    self.telling.push((pillar, Told::Message(peer, bytes.clone())));
-                    return Ok(Heard::Taken);
-                }
-                None => Reject::Malformed,
-            },
-            Some(&PROTOCOL) => {
+            // Those of pillars come to them.
+            Some(&PROTOCOL) if !self.is_split => {
                 return match self.speaker.open(peer, bytes, network) {
                     Opened::Message(incoming) => {
                         self.resuming.seen.note(self.speaker.epoch, &incoming);
@@ -188,12 +180,6 @@ impl Unit {
         Ok(self.speaker.refuse(peer, bytes, refused, network))
     }
 
-    /// For which pillar a protocol message is: its number is the last byte.
-    fn pillar_of(&self, bytes: &Bytes) -> Option<u8> {
-        let pillars = self.succession.epochs.membership().lane.pillars;
-        bytes.last().copied().filter(|pillar| *pillar < pillars)
-    }
-
     /// A pillar with a thread of its own says something. What it said in another epoch is gone.
     pub fn on_pillar(
         &mut self,
@@ -208,10 +194,6 @@ impl Unit {
             Said::OtherEpoch(peer, epoch) => {
                 self.on_other_epoch(peer, epoch, network);
                 self.begin_epoch(network)
-            }
-            Said::Detour(Detour { peer, kind, bytes }) => {
-                network.send_peer(peer, kind, |to| to.array(&bytes));
-                Ok(())
             }
             Said::KeptAgain(epoch, begins) if epoch == self.speaker.epoch => {
                 self.on_kept_again(pillar, begins)

@@ -56,12 +56,18 @@ fn start_again(parts: &mut Parts, id: usize) {
 #[test]
 fn who_finds_an_older_folder_in_its_place_says_nothing_and_why() {
     for id in [0, 1] {
-        refuses_an_older_folder(id);
+        refuses_an_older_folder(id, &["--open"]);
     }
 }
 
-fn refuses_an_older_folder(id: usize) {
-    let mut parts = Parts::init_with(&["--open"]);
+/// What pillars said, other threads of others heard.
+#[test]
+fn pillars_that_find_an_older_folder_in_its_place_say_nothing() {
+    refuses_an_older_folder(0, &["--open", "--protocol", "hybster", "--pillars", "2"]);
+}
+
+fn refuses_an_older_folder(id: usize, group: &[&str]) {
+    let mut parts = Parts::init_with(group);
     (0..3).for_each(|id| parts.start_replica(id));
     let config = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
     let client = pentarchy::node::connect(&config, KeyPair::generate()).expect("a client");

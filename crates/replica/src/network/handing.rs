@@ -1,9 +1,8 @@
 //! Connections to pillars: they come in at the replica's door, which finds out whose they are and
 //! hands them over to the pillar's own network.
 
-use super::{Kind, Network, Sender};
+use super::{Network, Sender};
 use crate::config::HostLimits;
-use crate::inbound::MESSAGE_BYTES;
 use crate::links::Role;
 use crate::peers::Peers;
 use bytes::Bytes;
@@ -16,6 +15,9 @@ use tracing::debug;
 
 /// What a connection counts beside what was said on it.
 const CONNECTION_BYTES: usize = 64 << 10;
+
+/// What each message of those counts beside its bytes.
+const MESSAGE_BYTES: usize = 64;
 
 /// An open connection to a pillar of this replica. Dropping it closes it.
 pub struct Handed {
@@ -36,23 +38,7 @@ impl Handed {
     }
 }
 
-/// What a pillar says to a peer to which it has no connection: one that runs all of its pillars in
-/// one thread has none for it. It goes by the replica's own.
-pub struct Detour {
-    /// To whom.
-    pub peer: ReplicaId,
-    /// See [`Kind`].
-    pub kind: Kind,
-    /// The whole message.
-    pub bytes: Bytes,
-}
-
 impl Network {
-    /// What found no connection since the last call.
-    pub fn take_detours(&mut self) -> Vec<Detour> {
-        std::mem::take(&mut self.detours)
-    }
-
     /// The network of one pillar: for the same pillar at its peers, and nobody else.
     pub fn of_pillar(
         pillar: u8,

@@ -16,9 +16,9 @@ use crate::links::{Link, Links, Role};
 use crate::peers::Peers;
 use bytes::Bytes;
 use faulty::Faulty;
+pub use handing::Handed;
 #[cfg(test)]
 pub use handing::tests::{Group, round, until};
-pub use handing::{Detour, Handed};
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, ReplicaId, View};
 use pentarchy_core::ports::client::ToClient;
@@ -90,8 +90,6 @@ pub struct Network {
     door: Option<Door>,
     /// Whose it is, if it is a pillar's.
     pillar: Option<u8>,
-    /// Of a pillar: what found no connection.
-    detours: Vec<Detour>,
     /// When frames that do not end are looked for.
     sweep_ms: u64,
     identity: Identity,
@@ -145,7 +143,6 @@ impl Network {
             poller: Poller::new()?,
             door: None,
             pillar: None,
-            detours: Vec::new(),
             sweep_ms: 0,
             identity,
             access: Access::Listed(BTreeSet::new()),
@@ -329,14 +326,7 @@ impl Network {
 
     fn send_peer_now(&mut self, id: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         let Some(token) = self.peers.token(id) else {
-            match self.pillar {
-                Some(_) => {
-                    let mut bytes = Writer::default();
-                    encode(&mut bytes);
-                    self.detours.push(Detour { peer: id, kind, bytes: bytes.into_bytes() });
-                }
-                None => self.counters.peer_unconnected += 1,
-            }
+            self.counters.peer_unconnected += 1;
             return;
         };
         let Some(link) = self.links.get_mut(token) else { return };

@@ -7,7 +7,7 @@ use crate::config::Started;
 use crate::error::Fatal;
 use crate::fault::FaultSwitch;
 use crate::inbound::{Heard, Inbound};
-use crate::network::{Detour, Handed, Network};
+use crate::network::{Handed, Network};
 use crate::resuming::Seen;
 use crate::rounds::{ROUND_MS, wait_ms};
 use crate::speaker::{Opened, PROTOCOL, Speaker};
@@ -36,9 +36,6 @@ pub enum Told {
     Input(Box<Input>),
     /// Somebody dialled it.
     Connection(Box<Handed>),
-    /// What a peer said to it on the replica's connection: one that runs all pillars in one thread
-    /// has no other.
-    Message(ReplicaId, Bytes),
     /// It goes over to this epoch.
     Epoch(Box<NextEpoch>),
     /// It may speak, in its epoch.
@@ -61,7 +58,6 @@ impl Mail for Told {
                 _ => 0,
             },
             Self::Connection(handed) => handed.bytes(),
-            Self::Message(_, bytes) => bytes.len(),
             Self::Epoch(_) | Self::Speak => 0,
         }
     }
@@ -75,8 +71,6 @@ pub enum Said {
     KeptAgain(Epoch, u64),
     /// A peer is in another epoch.
     OtherEpoch(ReplicaId, Epoch),
-    /// For a peer to which it has no connection.
-    Detour(Detour),
     /// What it has counted, and how its thread is.
     Report(Box<(Report, ThreadReport)>),
 }
@@ -89,7 +83,6 @@ impl Mail for Said {
                 Output::Execute { batch, .. } => batch.bytes(),
                 _ => 0,
             },
-            Self::Detour(detour) => detour.bytes.len(),
             Self::KeptAgain(..) | Self::OtherEpoch(..) | Self::Report(_) => 0,
         }
     }
@@ -209,7 +202,6 @@ impl Pillar {
         }
         self.rounds += u64::from(happened);
         self.report(now_ms);
-        self.take_detours();
         // First: the replica can execute while this thread encrypts.
         self.said.post(&mut self.saying);
         self.network.flush(now_ms);
@@ -238,13 +230,6 @@ impl Pillar {
             Told::Input(input) => self.step(CoreEvent::Input(*input)),
             Told::Connection(handed) => {
                 self.adopt(*handed, now_ms);
-                Ok(())
-            }
-            Told::Message(peer, bytes) => {
-                let bytes_max = self.network.limits().peer_round_bytes;
-                if !self.inbound.push_bounded(peer, bytes, bytes_max) {
-                    self.network.counters.peer_dropped += 1;
-                }
                 Ok(())
             }
             Told::Epoch(next) => self.begin_epoch(*next),
@@ -391,18 +376,6 @@ impl Pillar {
             (None, _) => {}
         }
         Ok(())
-    }
-
-    /// What found no connection goes by the replica's, unless that has enough to do.
-    fn take_detours(&mut self) {
-        let is_full = self.said.is_full();
-        for detour in self.network.take_detours() {
-            if is_full {
-                self.network.counters.peer_dropped += 1;
-            } else {
-                self.saying.push(Said::Detour(detour));
-            }
-        }
     }
 
     fn report(&mut self, now_ms: u64) {
