@@ -151,6 +151,12 @@ fn all_stop_and_go_on(protocol: &str, n: usize, rotates: bool) {
         assert_eq!((report.epoch, report.counters.diverged), (0, 0));
         assert!(report.stable > 0);
     }
+    (0..n).for_each(|id| cluster.kill(id).expect("it ran"));
+    for id in 0..n {
+        let data = folder.path().join(format!("replica-{id}")).join("data");
+        let dumped = stdout(&run(&["log", "dump", "--data", text(&data)]));
+        assert!(dumped.contains("by pillar from"), "all keep again what they need: {dumped}");
+    }
 }
 
 #[test]
@@ -369,8 +375,8 @@ fn simulations_take_the_number_that_they_are_given() {
     }
 }
 
-/// Of three replicas the last one keeps what it says, and so has one thread and one connection to
-/// each peer. Whichever of the others is gone, it is needed.
+/// Of three replicas the last one keeps what it says. Whichever of the others is gone, it is
+/// needed.
 #[test]
 fn replicas_that_keep_what_they_say_and_others_make_one_group() {
     let split = ["--protocol", "hybster", "--pillars", "2", "--open"];

@@ -66,9 +66,10 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
                 _ => Some((Slot::decode(&mut from)?, from.u64()?)),
             };
             let lane = entry::open_lane(&mut from)?;
-            if let Some((_, lowest)) = mark {
-                entry::open_needed(&mut from, lowest, lane)?;
-            }
+            let needed = match mark {
+                Some((_, lowest)) => entry::open_needed(&mut from, lowest, lane)?.text(lane),
+                None => String::new(),
+            };
             let lane = match lane {
                 whole if whole == Lane::default() => String::new(),
                 lane => format!(", {lane}"),
@@ -76,9 +77,7 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
             let began = format!("{members} members from {} on{lane}", base.slot);
             match mark {
                 None => ("epoch", began),
-                Some((slot, needed)) => {
-                    ("stable", format!("{slot}, with records from {needed} on; {began}"))
-                }
+                Some((slot, _)) => ("stable", format!("{slot}, with records {needed} on; {began}")),
             }
         }
         _ => return Err(Malformed),

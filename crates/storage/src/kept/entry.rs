@@ -60,6 +60,16 @@ impl Needed {
         self.0.into_iter().min().unwrap_or_default()
     }
 
+    /// From where, for people.
+    pub(super) fn text(&self, lane: Lane) -> String {
+        let lowest = format!("from {}", self.lowest());
+        if lane.pillars < 2 {
+            return lowest;
+        }
+        let parts: Vec<String> = parts_of(*self, lane).map(|first| first.to_string()).collect();
+        format!("{lowest}, by pillar from {},", parts.join(", "))
+    }
+
     /// Whether this entry of a log that is split like that is needed.
     #[must_use]
     pub fn has(&self, number: u64, entry: &Entry, lane: Lane) -> bool {
