@@ -207,12 +207,12 @@ impl ConditionArgs {
 }
 
 /// The group of this protocol for so many faults. After the name may stand a colon and into how
-/// many pillars its order is split: `hybster:2`.
+/// many pillars its order is split, and whether each begins with another primary: `hybster:2`,
+/// `hybster:2:rotate`.
 pub fn replicated(protocol: &str, f: usize) -> Outcome<System> {
-    let (name, pillars) = match protocol.split_once(':') {
-        Some((name, pillars)) => (name, Some(pillars)),
-        None => (protocol, None),
-    };
+    let mut parts = protocol.splitn(3, ':');
+    let name = parts.next().unwrap_or_default();
+    let (pillars, rotates) = (parts.next(), parts.next());
     if protocols::find(name).is_none() {
         let known: Vec<_> = protocols::names().chain([BASELINE]).collect();
         let known = known.join(", ");
@@ -221,13 +221,21 @@ pub fn replicated(protocol: &str, f: usize) -> Outcome<System> {
     let n = protocols::replicas_needed(name, f).ok_or_else(|| {
         Failure::Usage(format!("f = {f} is out of range: at least 1, and {REPLICAS_MAX} replicas"))
     })?;
-    let pillars = pillars.map_or(Ok(1), |pillars| {
-        let what = || Failure::Usage(format!("{protocol:?}: write NAME:PILLARS, like hybster:2"));
-        pillars.parse().map_err(|_| what())
-    })?;
-    let lane = Lane { pillars, ..Lane::default() };
+    let form = "write NAME:PILLARS, like hybster:2, or NAME:PILLARS:rotate";
+    let bad = || Failure::Usage(format!("{protocol:?}: {form}"));
+    let pillars = pillars.map_or(Ok(1), |pillars| pillars.parse().map_err(|_| bad()))?;
+    let rotates = match rotates {
+        None => false,
+        Some("rotate") => true,
+        Some(_) => return Err(bad()),
+    };
+    let lane = Lane { pillars, rotates, pillar: None };
     protocols::check_lane(name, lane).map_err(Failure::Usage)?;
-    let protocol = if pillars > 1 { format!("{name}:{pillars}") } else { name.to_owned() };
+    let protocol = match (pillars, rotates) {
+        (1, _) => name.to_owned(),
+        (_, false) => format!("{name}:{pillars}"),
+        (_, true) => format!("{name}:{pillars}:rotate"),
+    };
     Ok(System { protocol, lane, f, n })
 }
 

@@ -43,7 +43,8 @@ const PIPELINED_CLIENTS: usize = 8;
     measured until then is printed.")]
 pub struct ProtocolsArgs {
     /// The protocols to measure, with a number of pillars behind a colon if there are to be
-    /// several, like hybster:2 [default: all on which a service may run, without pillars]
+    /// several: hybster:2, or hybster:2:rotate if each begins with another primary [default: all on
+    /// which a service may run, without pillars]
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pub protocol: Vec<String>,
     /// Faulty replicas to tolerate

@@ -48,19 +48,24 @@ fn grids(report: &Report) -> Vec<(String, Grid)> {
 
 type Figure = fn(&SystemReport) -> &Spread;
 
-/// What is of interest under a load: throughput, or latency if there is but one client.
+/// What is of interest under a load: throughput, and latency where clients wait for each answer.
 fn figures(case: &CaseReport) -> Vec<(String, Figure)> {
     let clients = case.conditions.clients;
+    let latency = |title: &str| -> [(String, Figure); 2] {
+        [(title.to_owned(), |s| &s.latency_us.p50), ("p99, µs".to_owned(), |s| &s.latency_us.p99)]
+    };
     if clients == 1 {
-        return vec![
-            ("one client, p50, µs".to_owned(), |s| &s.latency_us.p50),
-            ("p99, µs".to_owned(), |s| &s.latency_us.p99),
-        ];
+        return latency("one client, p50, µs").into();
     }
     let batch = case.conditions.batch_requests;
     let batch = batch.map_or_else(String::new, |most| format!(", batches of {most}"));
     let outstanding = case.outstanding;
-    vec![(format!("{clients} clients x {outstanding}{batch}, ops/s"), |s| &s.throughput_ops)]
+    let title = format!("{clients} clients x {outstanding}{batch}, ops/s");
+    let mut figures: Vec<(String, Figure)> = vec![(title, |s| &s.throughput_ops)];
+    if outstanding == 1 {
+        figures.extend(latency("p50, µs"));
+    }
+    figures
 }
 
 fn speed(report: &Report) -> Grid {

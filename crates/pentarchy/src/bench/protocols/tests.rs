@@ -38,10 +38,11 @@ fn by_default_all_protocols_for_users_under_three_loads_beside_the_baseline() {
 
 #[test]
 fn pillars_stand_behind_the_name() {
-    let words = ["--protocol", "hybster:2,hybster,pbft:8,hybster:2,pbft:1", "--load", "one"];
+    let words = ["--protocol", "hybster:2,hybster,pbft:8:rotate,hybster:2,pbft:1", "--load", "one"];
     let cases = plan(&words).unwrap().cases;
     let systems: Vec<_> = cases[0].1.iter().map(System::to_string).collect();
-    let expected = ["hybster:2 f=1 n=3", "hybster f=1 n=3", "pbft:8 f=1 n=4", "pbft f=1 n=4"];
+    let expected =
+        ["hybster:2 f=1 n=3", "hybster f=1 n=3", "pbft:8:rotate f=1 n=4", "pbft f=1 n=4"];
     assert_eq!(systems[..4], expected);
     let of = |system: &System| (system.name().to_owned(), system.lane.pillars);
     assert_eq!(of(&cases[0].1[0]), ("hybster".to_owned(), 2));
@@ -113,8 +114,8 @@ fn a_table_has_a_row_for_each_protocol_and_a_column_for_each_figure() {
     let report = report();
     let markdown = table::markdown(&report);
     for part in [
-        "|  | n | 8 clients x 256, ops/s | 200 clients x 1, ops/s | one client, p50, µs | p99, µs \
-         | 200 clients x 1, batches of 10, ops/s |",
+        "|  | n | 8 clients x 256, ops/s | 200 clients x 1, ops/s | p50, µs | p99, µs \
+         | one client, p50, µs | p99, µs | 200 clients x 1, batches of 10, ops/s |",
         "| minbft | 2 | 2,000 [1,000 .. 3,000] | 2,000 [1,000 .. 3,000] | 667 [333 .. 1,000] |",
         "| unreplicated | 2 | 4,000 [4,000 .. 4,000] |",
         "|  | cpu, µs | messages | bytes | MACs | signatures | hashes | counter |",
