@@ -199,7 +199,12 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pillars.one-is-told", "of all pillars only one is told the state after a row")
         .scheduled(),
     mutant("pillars.cut-before-all-kept-again", "the log is cut when one pillar has kept again"),
-    mutant("pillars.others-not-kept-again", "when a row is stable only one pillar keeps again")
+    mutant("pillars.others-not-kept-again", "when a row is stable only one pillar keeps again"),
+    mutant(
+        "pillars.last-answer-for-all",
+        "the log is cut for all where the last pillar began to keep again",
+    ),
+    mutant("pillars.lowest-for-all", "each pillar goes on from where any needs the log")
         .scheduled(),
     mutant("pillars.covered-not-dropped", "what an installed state covers stays in the merge")
         .scheduled(),
