@@ -206,6 +206,11 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     mutant("pillars.lowest-for-all", "each pillar goes on from where any needs the log")
         .scheduled(),
+    mutant(
+        "pillars.late-states-not-compared",
+        "whose execution is behind does not compare its states with the group's",
+    )
+    .scheduled(),
     mutant("pillars.covered-not-dropped", "what an installed state covers stays in the merge")
         .scheduled(),
     mutant("pillars.state-not-here", "a pillar is told of a state that is not here").scheduled(),
