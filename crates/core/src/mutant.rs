@@ -199,8 +199,18 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pillars.one-is-told", "of all pillars only one is told the state after a row")
         .scheduled(),
     mutant("pillars.cut-before-all-kept-again", "the log is cut when one pillar has kept again"),
-    mutant("pillars.others-not-kept-again", "when a row is stable only one pillar keeps again")
+    mutant("pillars.others-not-kept-again", "when a row is stable only one pillar keeps again"),
+    mutant(
+        "pillars.last-answer-for-all",
+        "the log is cut for all where the last pillar began to keep again",
+    ),
+    mutant("pillars.lowest-for-all", "each pillar goes on from where any needs the log")
         .scheduled(),
+    mutant(
+        "pillars.late-states-not-compared",
+        "whose execution is behind does not compare its states with the group's",
+    )
+    .scheduled(),
     mutant("pillars.covered-not-dropped", "what an installed state covers stays in the merge")
         .scheduled(),
     mutant("pillars.state-not-here", "a pillar is told of a state that is not here").scheduled(),

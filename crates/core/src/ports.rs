@@ -4,7 +4,7 @@
 pub mod replica {
     use crate::batch::Batch;
     use crate::digest::Digest;
-    use crate::ids::{ClientId, Millis, ReplicaSet, Slot, View};
+    use crate::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
     use crate::ports::client::ToClient;
     use crate::protocol::Status;
     use crate::request::Envelope;
@@ -75,8 +75,9 @@ pub mod replica {
         Fill {
             /// The slot.
             slot: Slot,
-            /// Whether somebody decided a later one.
-            decided: bool,
+            /// Nobody if a later one is decided elsewhere. Otherwise the primary that a request
+            /// waits for elsewhere: it means nothing to a core that has another one by now.
+            waits_for: Option<ReplicaId>,
         },
         /// Of such cores: the host was told [`Output::Stable`]. What this one persisted before may
         /// go with the log below, so it persists again all that it needs, and says where that

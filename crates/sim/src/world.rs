@@ -213,7 +213,8 @@ impl<'a> World<'a> {
             options.places().len(),
             options.requests_each * options.clients as u64 + 4_000 * options.hostile.len() as u64,
         );
-        let lane = Lane { pillars: options.pillars, rotates: options.rotates, pillar: None };
+        let pillars = options.pillars;
+        let lane = Lane { pillars, rotates: options.rotates && pillars > 1, pillar: None };
         let first = Arc::new(Membership { lane, ..membership(seed, options.n, options.f) });
         let network = Network::new(options.network.clone(), rng.fork());
         let mut world = Self {

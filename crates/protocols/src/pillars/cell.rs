@@ -123,7 +123,7 @@ impl<P: Pillar> Protocol for Cell<P> {
             Event::Client(..) => {}
         }
         if self.core.frame().can_fill(self.gap, true) {
-            let fill = Input::Fill { slot: self.gap, decided: true };
+            let fill = Input::Fill { slot: self.gap, waits_for: None };
             self.core.step(Event::Input(fill), &mut effects);
         }
         let (stable, answers) = (self.core.frame().stable.slot, self.answers);
@@ -168,15 +168,18 @@ impl<P: Pillar> Cell<P> {
                 let frame = self.core.frame();
                 let fills = frame.is_primary() && frame.next_slot <= self.heard;
                 if fills && frame.can_fill(self.heard, false) {
-                    let fill = Input::Fill { slot: self.heard, decided: false };
+                    let fill = Input::Fill { slot: self.heard, waits_for: Some(frame.me) };
                     self.core.step(Event::Input(fill), effects);
                 }
                 self.core.step(Event::Input(input), effects);
             }
             // Until it is there: what can be done for it changes with each step.
-            Input::Fill { slot, decided: true } => self.gap = self.gap.max(slot),
-            Input::Fill { slot, decided: false } => {
-                if self.core.frame().can_fill(slot, false) {
+            Input::Fill { slot, waits_for: None } => self.gap = self.gap.max(slot),
+            // It may have another primary by now, of which nobody wants this.
+            Input::Fill { slot, waits_for: Some(primary) } => {
+                let frame = self.core.frame();
+                let is_led = frame.membership.primary(frame.view) == primary;
+                if is_led && frame.can_fill(slot, false) {
                     self.core.step(Event::Input(input), effects);
                 }
             }

@@ -33,9 +33,11 @@ impl Stage {
             for pillar in self.numbers() {
                 let known = self.known(pillar);
                 let is_led = known.glance.status.primary == primary && pillar != of_request;
-                if is_led && known.wanted < row && !mutant!("pillars.siblings-not-timed") {
-                    known.wanted = row;
-                    fill(pillar, Input::Fill { slot: row, decided: false }, out);
+                let (wanted, of) = known.wanted;
+                let is_new = wanted < row || of != primary;
+                if is_led && is_new && !mutant!("pillars.siblings-not-timed") {
+                    known.wanted = (row, primary);
+                    fill(pillar, Input::Fill { slot: row, waits_for: Some(primary) }, out);
                 }
             }
         }
@@ -63,7 +65,7 @@ impl Stage {
             let known = self.known(pillar);
             if known.gap < slot && known.decided < slot {
                 known.gap = slot;
-                fill(pillar, Input::Fill { slot, decided: true }, out);
+                fill(pillar, Input::Fill { slot, waits_for: None }, out);
             }
         }
     }

@@ -35,6 +35,7 @@
 
 mod byzantine;
 mod cell;
+mod comparing;
 mod filling;
 mod merge;
 mod message;

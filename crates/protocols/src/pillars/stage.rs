@@ -2,6 +2,7 @@
 //! it knows what they told it, which may be late, and tells them what may come late. The argument
 //! is in `docs/protocols/pillars.md`.
 
+use super::comparing::VOUCHED_MAX;
 use super::merge::{Merge, Rows};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -42,8 +43,8 @@ pub(super) struct Known {
     pub vouched: Slot,
     /// Up to which row something was given up that it had decided.
     pub given_up: Slot,
-    /// The last row that it was told is wanted there.
-    pub wanted: Slot,
+    /// The last row that it was told is wanted there of this primary.
+    pub wanted: (Slot, ReplicaId),
     /// The last row that it was told something decided waits for.
     pub gap: Slot,
     /// The last row that it was told others are at.
@@ -75,6 +76,11 @@ pub struct Stage {
     pub(super) tuning: Tuning,
     pub(super) merge: Merge,
     pub(super) pillars: Vec<Known>,
+    /// States that are vouched for, by row, until execution comes to them: of so many rows at most.
+    pub(super) vouched: BTreeMap<Slot, Digest>,
+    /// The last row of which the host was told that its state is not the group's, until another one
+    /// is installed.
+    pub(super) diverged: Slot,
     /// The highest row whose state is vouched for, if execution has not come to it.
     pub(super) promised: Option<(Slot, Digest)>,
     /// The highest such row that it has come to, if the host has not been told.
@@ -141,7 +147,7 @@ impl Protocol for Stage {
             decided: Slot(0),
             vouched: Slot(0),
             given_up: Slot(0),
-            wanted: Slot(0),
+            wanted: (Slot(0), ReplicaId(0)),
             gap: Slot(0),
             heard: Slot(0),
         };
@@ -150,6 +156,8 @@ impl Protocol for Stage {
             tuning,
             merge: Merge::new(rows, executed),
             pillars: (0..count).map(known).collect(),
+            vouched: BTreeMap::new(),
+            diverged: Slot(0),
             promised: None,
             untold: None,
             asked: BTreeMap::new(),
@@ -181,6 +189,7 @@ impl Protocol for Stage {
 
     fn assert_invariants(&self) {
         assert!(self.pillars.iter().all(|it| it.wishes.rows.len() <= 2) && self.asked.len() <= 2);
+        assert!(self.vouched.len() <= VOUCHED_MAX);
     }
 
     fn status(&self) -> Status {

@@ -1,7 +1,7 @@
 //! What the stage hears, and what follows.
 
 use super::merge::Next;
-use super::stage::{Known, Stage, Untold, pillar_of};
+use super::stage::{Known, Stage, Untold, Wishes, pillar_of};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::batch::Batch;
@@ -24,6 +24,7 @@ impl Stage {
             Input::Checkpointed { slot, state } => {
                 if let Some(row) = self.merge.note_state(slot, state) {
                     self.tell_state(row, state, out);
+                    self.note_mine(row, state, out);
                 }
             }
             Input::Installed { slot } => self.on_installed(slot, out),
@@ -55,13 +56,15 @@ impl Stage {
                 known.decided = known.decided.max(slot);
                 self.merge.decided(pillar, slot, batch);
             }
-            Output::Stable { slot, state } => self.on_stable(pillar, slot, state),
+            Output::Stable { slot, state } => {
+                self.on_stable(pillar, slot, state);
+                self.note_vouched(slot, state, out);
+            }
             Output::Fetch { slot, state, from } => self.on_fetch(pillar, (slot, state), from, out),
             Output::Diverged { slot, mine, theirs } => {
-                mark!("pillars/diverged");
                 let known = self.known(pillar);
                 known.wishes.diverged |= known.is_answered();
-                out.output(Output::Diverged { slot: self.merge.rows.end(slot), mine, theirs });
+                self.says_diverged(slot, mine, theirs, out);
             }
             Output::Glance(glance) => self.on_glance(pillar, *glance, out),
             output @ (Output::Admit { .. } | Output::Full { .. } | Output::Entered { .. }) => {
@@ -93,6 +96,7 @@ impl Stage {
             Next::Checkpoint(slot) => out.output(Output::Checkpoint { slot }),
         });
         self.keep_promise();
+        self.answer_wishes(out);
         if core::mem::take(&mut self.seeks) {
             self.fetch_promised(out);
         }
@@ -226,6 +230,22 @@ impl Stage {
         self.seeks = true;
     }
 
+    /// Execution may have come to a state that a pillar lacks: what that had said before it went
+    /// back may have been under way.
+    fn answer_wishes(&mut self, out: &mut Effects<Self>) {
+        for pillar in self.numbers() {
+            let known = &self.pillars[usize::from(pillar)];
+            let here = known.wishes.rows.keys().rfind(|row| self.merge.has_row(**row)).copied();
+            let Some(row) = here.filter(|_| !known.wishes.diverged) else { continue };
+            let known = self.known(pillar);
+            mark!("pillars/reached_by_itself");
+            // What it lacks still, it asks for again.
+            known.wishes = Wishes::default();
+            known.answers += 1;
+            Self::tell(pillar, Input::Installed { slot: row }, out);
+        }
+    }
+
     /// The state after a row, to all pillars, for each to sign.
     fn tell_state(&self, row: Slot, state: Digest, out: &mut Effects<Self>) {
         let all = self.membership.lane.pillars;
@@ -253,12 +273,14 @@ impl Stage {
         let wished = wished.map(|(state, _)| *state);
         let known = wished.or_else(|| self.asked.get(&row).copied());
         self.asked = self.asked.split_off(&row.next());
+        self.vouched = self.vouched.split_off(&row.next());
         self.merge.installed(row, known);
         self.installed = row;
         // Who says again that it is stable says what there was no state for.
         self.stable = self.stable.min(Slot(row.0.saturating_sub(1)));
         // The host has no older states now.
         self.untold = None;
+        self.diverged = Slot(0);
         for (pillar, known) in (0..).zip(&mut self.pillars) {
             if back {
                 known.decided = row.min(known.decided);
@@ -289,7 +311,7 @@ fn tell_executed(batch: &Arc<Batch>, pillars: u8, out: &mut Effects<Stage>) {
 
 /// Notes what was asked for: the first, of which a host may be fetching the state already, and the
 /// last.
-fn note<T>(asked: &mut BTreeMap<Slot, T>, row: Slot, what: T) {
+pub(super) fn note<T>(asked: &mut BTreeMap<Slot, T>, row: Slot, what: T) {
     if asked.len() > 1 && !asked.contains_key(&row) {
         asked.pop_last();
     }

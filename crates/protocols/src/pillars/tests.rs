@@ -10,7 +10,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Lane, Member, Membership};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Glance, Input, Output};
 use pentarchy_core::protocol::{Effect, Effects, Event, Memory, Protocol as _, Setup, Tuning};
 
 /// A stage of two pillars.
@@ -136,4 +136,160 @@ fn fetches_what_is_on_its_way(round_between: bool) -> bool {
 fn what_is_only_heard_late_is_not_given_up() {
     assert!(!fetches_what_is_on_its_way(false));
     assert!(fetches_what_is_on_its_way(true), "a pillar that is behind when all is heard is");
+}
+
+fn glance(stage: &mut Stage, pillar: u8, change: impl FnOnce(&mut Glance)) -> Vec<Output> {
+    let mut glance = stage.pillars[usize::from(pillar)].glance.clone();
+    change(&mut glance);
+    says(stage, pillar, Output::Glance(Box::new(glance)))
+}
+
+/// Of whom which pillars are to be timed.
+fn timed(said: &[Output]) -> Vec<(u8, ReplicaId)> {
+    let timed = said.iter().filter_map(|output| match output {
+        Output::ToPillar { pillar, input } => match **input {
+            Input::Fill { waits_for: Some(primary), .. } => Some((*pillar, primary)),
+            _ => None,
+        },
+        _ => None,
+    });
+    timed.collect()
+}
+
+/// What the first pillar knows of its sibling may be old, so that one does not time another primary
+/// for it. If both have changed, it is told anew.
+#[test]
+fn a_sibling_is_timed_for_the_primary_that_a_request_waits_for() {
+    let (first, second) = (ReplicaId(0), ReplicaId(1));
+    let mut stage = stage();
+    let said = glance(&mut stage, 0, |it| it.wants = Some(Slot(1)));
+    assert_eq!(timed(&said), [(1, first)]);
+    let said = glance(&mut stage, 1, |it| it.status.primary = second);
+    assert_eq!(timed(&said), []);
+    let said = glance(&mut stage, 0, |it| it.status.primary = second);
+    assert_eq!(timed(&said), [(1, second)], "the same row");
+    assert_eq!(timed(&glance(&mut stage, 0, |_| {})), [], "it was told");
+}
+
+fn stable(row: u64, state: u8) -> Output {
+    Output::Stable { slot: Slot(row), state: Digest([state; 32]) }
+}
+
+/// Execution comes to row 2 with this state.
+fn comes_to_row_2(stage: &mut Stage, state: u8) -> Vec<Output> {
+    for row in 1..=2 {
+        decides(stage, 0, row);
+        decides(stage, 1, row);
+    }
+    tell(stage, Input::Checkpointed { slot: Slot(4), state: Digest([state; 32]) })
+}
+
+/// What is said of a state that is not the group's: of which slot, and which are fetched.
+fn found(said: &[Output]) -> (Vec<Slot>, Vec<(Slot, Digest)>) {
+    let diverged = said.iter().filter_map(|output| match output {
+        Output::Diverged { slot, .. } => Some(*slot),
+        _ => None,
+    });
+    let fetched = said.iter().filter_map(|output| match output {
+        Output::Fetch { slot, state, .. } => Some((*slot, *state)),
+        _ => None,
+    });
+    (diverged.collect(), fetched.collect())
+}
+
+/// Pillars are past a row when execution comes to it, so they do not look at that state any more.
+#[test]
+fn who_is_behind_compares_its_states_with_what_was_vouched_for_before() {
+    let compared = |mine| {
+        let mut stage = stage();
+        let mut said = says(&mut stage, 0, stable(2, 7));
+        said.extend(says(&mut stage, 0, stable(4, 8)));
+        said.extend(comes_to_row_2(&mut stage, mine));
+        said.extend(says(&mut stage, 1, stable(2, 7)));
+        found(&said)
+    };
+    assert_eq!(compared(7), (vec![], vec![]));
+    let theirs = (Slot(4), Digest([7; 32]));
+    assert_eq!(compared(9), (vec![Slot(4)], vec![theirs]), "it says so once");
+    let late = mutant::with(Some("pillars.late-states-not-compared"), || {
+        let mut stage = stage();
+        says(&mut stage, 0, stable(2, 7));
+        found(&comes_to_row_2(&mut stage, 9))
+    });
+    assert_eq!(late, (vec![], vec![]));
+}
+
+#[test]
+fn a_state_that_is_here_is_compared_with_what_is_vouched_for_later() {
+    let mut stage = stage();
+    assert_eq!(found(&comes_to_row_2(&mut stage, 9)), (vec![], vec![]));
+    let mut said = says(&mut stage, 0, stable(2, 7));
+    // The pillar finds it too, and asks for the state.
+    let (mine, theirs) = (Digest([9; 32]), Digest([7; 32]));
+    said.extend(says(&mut stage, 0, Output::Diverged { slot: Slot(2), mine, theirs }));
+    assert_eq!(found(&said), (vec![Slot(4)], vec![(Slot(4), theirs)]));
+    // Behind the group's state all is well, and what goes wrong then is said again.
+    tell(&mut stage, Input::Installed { slot: Slot(4) });
+    assert_eq!(found(&says(&mut stage, 1, stable(2, 7))), (vec![], vec![]));
+    for row in 3..=4 {
+        decides(&mut stage, 0, row);
+        decides(&mut stage, 1, row);
+    }
+    says(&mut stage, 1, stable(4, 8));
+    let said = tell(&mut stage, Input::Checkpointed { slot: Slot(8), state: mine });
+    assert_eq!(found(&said).0, [Slot(8)]);
+}
+
+#[test]
+fn of_states_to_which_execution_has_not_come_a_bounded_number_is_kept() {
+    let mut stage = stage();
+    (1..=100).rev().for_each(|row| drop(says(&mut stage, 0, stable(2 * row, 7))));
+    assert_eq!(stage.vouched.keys().next(), Some(&Slot(2)));
+    assert_eq!(found(&comes_to_row_2(&mut stage, 9)).0, [Slot(4)]);
+}
+
+/// Execution went back behind row 2. The first pillar, further on, asks for the state of row 4,
+/// behind which it has what it decided. But what it had said before is still under way, and with
+/// the other one's slots execution comes to row 4.
+#[test]
+fn a_pillar_goes_on_when_execution_has_come_to_what_it_lacks() {
+    let mut stage = stage();
+    for row in 1..=2 {
+        decides(&mut stage, 0, row);
+        decides(&mut stage, 1, row);
+    }
+    tell(&mut stage, Input::Installed { slot: Slot(4) });
+    (3..=5).for_each(|row| drop(decides(&mut stage, 0, row)));
+    glance(&mut stage, 0, |it| it.answers = 1);
+    assert_eq!(found(&says(&mut stage, 0, fetch(4))).1.len(), 1);
+    decides(&mut stage, 1, 3);
+    let batch = Batch { digest: Digest::default(), time: Millis(0), envelopes: Vec::new() };
+    let said = says(&mut stage, 1, Output::Execute { slot: Slot(4), batch: Arc::new(batch) });
+    let told = |said: &[Output]| {
+        said.iter().any(|output| {
+            matches!(output, Output::ToPillar { pillar: 0, input }
+                if **input == Input::Installed { slot: Slot(4) })
+        })
+    };
+    assert!(told(&said), "the state is here: {said:?}");
+    // It is told once, and what it asked for before it heard of that is not fetched.
+    assert!(!told(&tell(&mut stage, Input::Round { now: Millis(1) })));
+    assert_eq!(found(&says(&mut stage, 0, fetch(6))).1, []);
+    glance(&mut stage, 0, |it| it.answers = 2);
+    assert_eq!(found(&says(&mut stage, 0, fetch(6))).1.len(), 1);
+}
+
+/// Having a state of that row is not enough then.
+#[test]
+fn a_pillar_whose_state_is_wrong_waits_for_the_right_one() {
+    let mut stage = stage();
+    comes_to_row_2(&mut stage, 9);
+    let said = says(&mut stage, 0, fetch(2));
+    assert_eq!(found(&said).1, [(Slot(4), Digest([2; 32]))], "another one than is here");
+    let more = tell(&mut stage, Input::Round { now: Millis(1) });
+    let answered = |output: &Output| {
+        matches!(output, Output::ToPillar { input, .. }
+            if matches!(**input, Input::Installed { .. }))
+    };
+    assert!(!said.iter().chain(&more).any(answered));
 }

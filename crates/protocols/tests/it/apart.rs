@@ -1,25 +1,26 @@
 //! Replicas whose pillars and merge run apart, as in threads of their own: what they say to each
-//! other waits in queues, and which of them is emptied next is left to chance.
+//! other waits in queues, and which of them is emptied next is left to chance. Some keep a log, cut it
+//! when all parts have kept again what they need, and crash.
 
-use crate::net::{Net, Trusting, envelope};
+use crate::net::{Device, Trusting, envelope};
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag};
+use pentarchy_core::counter::Instance;
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
-use pentarchy_core::membership::Membership;
+use pentarchy_core::membership::{Base, Lane, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Memory, Setup, Timeouts, TimerKey, To, Tuning};
 use pentarchy_core::request::Envelope;
-use pentarchy_protocols::pbft::Pbft;
-use pentarchy_protocols::pillars::Pillars;
+use pentarchy_protocols::Entry;
 use pentarchy_protocols::pillars::{Part as Started, Parts};
 use pentarchy_sim::rng::Rng;
+use pentarchy_sim::world::membership;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-const N: u16 = 4;
 const PILLARS: u8 = 3;
 const TUNING: Tuning = Tuning {
     checkpoint_slots: 4,
@@ -37,29 +38,75 @@ type History = Vec<(Slot, Digest)>;
 type Part = usize;
 const STAGE: Part = PILLARS as usize;
 
+/// A state: what led there.
+#[derive(Clone, Default)]
+struct State {
+    history: History,
+    settled: BTreeSet<(ClientId, u64)>,
+}
+
+/// What a replica has kept, all at once durable.
+#[derive(Default)]
+struct Kept {
+    /// Records by number, and which part's each is.
+    log: BTreeMap<u64, (Part, Bytes)>,
+    next: u64,
+    /// The last state that was taken or fetched.
+    saved: State,
+    /// From where on parts keep again, of which the stage's host has not heard.
+    begun: Vec<VecDeque<u64>>,
+    /// Of each time that a state was stable, from where on parts have kept again.
+    cuts: VecDeque<Vec<Option<u64>>>,
+    /// How often the log was cut.
+    cut: usize,
+}
+
+impl Kept {
+    /// A part has kept again all that it needs. When all have, the log is cut.
+    fn kept_again(&mut self, part: Part) {
+        let begun = self.begun[part].pop_front().expect("it has begun");
+        let open = self.cuts.iter_mut().find(|cut| cut[part].is_none());
+        open.expect("it was told to")[part] = Some(begun);
+        let Some(needed) = self.cuts[0].iter().copied().collect::<Option<Vec<u64>>>() else {
+            return;
+        };
+        self.cuts.pop_front();
+        self.log.retain(|number, (part, _)| *number >= needed[*part]);
+        self.cut += 1;
+    }
+}
+
 struct Replica {
     parts: Vec<Box<dyn ReplicaCore>>,
     /// To each pillar.
     inward: Vec<VecDeque<Input>>,
     /// From each.
     outward: Vec<VecDeque<Output>>,
+    /// Of each.
+    devices: Vec<Device>,
     timers: BTreeMap<(Part, TimerKey), u64>,
     /// What execution told the stage.
     told: VecDeque<Input>,
-    history: History,
-    settled: BTreeSet<(ClientId, u64)>,
+    state: State,
+    kept: Kept,
     fetches: Option<(Slot, Digest)>,
     installed: usize,
 }
 
 struct Group {
+    /// Its name, and how many replicas it has; one of them may be faulty.
+    protocol: &'static Entry,
+    n: u16,
+    membership: Arc<Membership>,
+    /// Whether they keep a log, and crash now and then.
+    crashes: bool,
     rng: Rng,
     now: u64,
     replicas: Vec<Replica>,
     /// From whom to which part of whom.
     network: Vec<(ReplicaId, u16, Part, Bytes)>,
     /// States by slot, whoever took them.
-    states: BTreeMap<Slot, History>,
+    states: BTreeMap<Slot, State>,
     /// Who neither hears nor is heard.
     cut_off: BTreeSet<u16>,
 }
@@ -74,21 +121,29 @@ fn digest(history: &History) -> Digest {
 
 /// Brings up all parts, in their order.
 fn start(
+    entry: &Entry,
     me: u16,
     membership: &Arc<Membership>,
+    memory: Memory,
 ) -> impl Iterator<Item = (Box<dyn ReplicaCore>, Vec<CoreEffect>)> {
-    let entry = pentarchy_protocols::find("pbft-pillars").expect("it is there");
-    let (membership, memory) = (membership.clone(), Memory::Volatile);
+    let membership = membership.clone();
     let setup = Setup { me: ReplicaId(me), membership, fetch: None, memory, tuning: TUNING };
     let Parts { stage, cells } = entry.split.expect("it has parts")(setup);
     cells.into_iter().chain([stage]).map(|Started { core, effects }| (core, effects))
 }
 
 impl Group {
-    fn new(seed: u64) -> Self {
-        let membership =
-            Net::<Pillars<Pbft<false>>>::of_pillars(PILLARS, 4, &[], TUNING).membership;
+    /// A group of which one replica may be faulty.
+    fn new(name: &str, seed: u64) -> Self {
+        let protocol = pentarchy_protocols::find(name).expect("it is there");
+        let n = protocol.rules.replicas(1) as u16;
+        let lane = Lane { pillars: PILLARS, ..Lane::default() };
+        let membership = Arc::new(Membership { lane, ..membership(seed, n.into(), 1) });
         let mut group = Self {
+            protocol,
+            n,
+            membership,
+            crashes: false,
             rng: Rng::new(seed),
             now: 1_000,
             replicas: Vec::new(),
@@ -96,25 +151,67 @@ impl Group {
             states: BTreeMap::new(),
             cut_off: BTreeSet::new(),
         };
-        for me in 0..N {
-            let queues = usize::from(PILLARS);
-            let (parts, first): (Vec<_>, Vec<_>) = start(me, &membership).unzip();
+        for me in 0..n {
+            let counter = protocol.rules.counter;
+            let device = |part| Device::new(ReplicaId(me), Instance(part), counter);
             group.replicas.push(Replica {
-                parts,
-                inward: (0..queues).map(|_| VecDeque::new()).collect(),
-                outward: (0..queues).map(|_| VecDeque::new()).collect(),
+                parts: Vec::new(),
+                inward: Vec::new(),
+                outward: Vec::new(),
+                devices: (0..PILLARS).map(device).collect(),
                 timers: BTreeMap::new(),
                 told: VecDeque::new(),
-                history: Vec::new(),
-                settled: BTreeSet::new(),
+                state: State::default(),
+                kept: Kept::default(),
                 fetches: None,
                 installed: 0,
             });
-            for (part, effects) in first.into_iter().enumerate() {
-                group.carry_out(me, part, effects);
-            }
+            group.begin(me, Memory::Volatile);
         }
         group
+    }
+
+    /// The same of replicas that keep a log and crash.
+    fn crashing(name: &str, seed: u64) -> Self {
+        let mut group = Self::new(name, seed);
+        group.crashes = true;
+        group.network.clear();
+        (0..group.n).for_each(|id| group.restart(id));
+        group
+    }
+
+    /// A replica begins, or goes on from what it kept.
+    fn begin(&mut self, me: u16, memory: Memory) {
+        let queues = usize::from(PILLARS);
+        let (parts, first): (Vec<_>, Vec<_>) =
+            start(self.protocol, me, &self.membership, memory).unzip();
+        let replica = &mut self.replicas[usize::from(me)];
+        replica.parts = parts;
+        replica.inward = (0..queues).map(|_| VecDeque::new()).collect();
+        replica.outward = (0..queues).map(|_| VecDeque::new()).collect();
+        replica.kept.begun = (0..queues).map(|_| VecDeque::new()).collect();
+        for (part, effects) in first.into_iter().enumerate() {
+            self.carry_out(me, part, effects);
+        }
+    }
+
+    /// A replica loses all but what it kept. Its devices are as they were.
+    fn restart(&mut self, id: u16) {
+        let replica = &mut self.replicas[usize::from(id)];
+        replica.timers.clear();
+        replica.told.clear();
+        replica.fetches = None;
+        replica.kept.cuts.clear();
+        replica.state = replica.kept.saved.clone();
+        let slot = replica.state.history.last().map_or(Slot(0), |(slot, _)| *slot);
+        let state = match slot {
+            Slot(0) => self.membership.base.state,
+            _ => digest(&replica.state.history),
+        };
+        let records = replica.kept.log.values().map(|(_, record)| record.clone()).collect();
+        let executed = Base { slot, state };
+        self.begin(id, Memory::Durable { executed, records });
+        self.tell_stage(id);
     }
 
     fn step(&mut self, id: u16, part: Part, event: CoreEvent) {
@@ -140,7 +237,14 @@ impl Group {
             match effect {
                 CoreEffect::Send { to, outgoing } => self.send(id, part, to, &outgoing),
                 CoreEffect::Relay { to, wire, .. } => self.post(id, part, to, &wire),
-                CoreEffect::Persist(_) => panic!("nothing is kept"),
+                CoreEffect::Persist(record) => {
+                    assert!(self.crashes && record.first() == Some(&(part as u8)), "its own");
+                    replica.kept.log.insert(replica.kept.next, (part, record));
+                    replica.kept.next += 1;
+                }
+                CoreEffect::Output(Output::Keeping { is_done: false, .. }) => {
+                    replica.kept.begun[part].push_back(replica.kept.next);
+                }
                 CoreEffect::Arm { timer, after } => {
                     let at = now + Timeouts::default().millis(after);
                     replica.timers.insert((part, timer), at);
@@ -163,7 +267,12 @@ impl Group {
         let tag = match outgoing.auth {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature([id as u8; 64]),
-            Auth::Usig(..) | Auth::Mac(_) => panic!("it has no devices"),
+            Auth::Usig(instance, position) => {
+                assert_eq!(usize::from(instance.0), part, "a pillar uses its own");
+                let device = &mut self.replicas[usize::from(id)].devices[part];
+                AuthTag::Usig(device.create(position, &outgoing.digest))
+            }
+            Auth::Mac(_) => panic!("nobody asks for one"),
         };
         let (wire, own) = self.replicas[usize::from(id)].parts[part].seal(outgoing, tag);
         self.post(id, part, to, &wire);
@@ -184,7 +293,7 @@ impl Group {
             To::Set(set) => set.contains(ReplicaId(other)),
             To::All | To::Others => true,
         };
-        for other in (0..N).filter(|other| *other != id && gets(*other)) {
+        for other in (0..self.n).filter(|other| *other != id && gets(*other)) {
             self.network.push((ReplicaId(id), other, part, wire.clone()));
         }
     }
@@ -194,18 +303,22 @@ impl Group {
         let replica = &mut self.replicas[usize::from(id)];
         match output {
             Output::Execute { slot, batch } => {
-                let last = replica.history.last().map_or(Slot(0), |(last, _)| *last);
+                let last = replica.state.history.last().map_or(Slot(0), |(last, _)| *last);
                 assert_eq!(slot, last.next(), "r{id}");
-                replica.history.push((slot, batch.digest));
+                replica.state.history.push((slot, batch.digest));
                 for it in &batch.envelopes {
                     let numbers = it.requests.iter().map(|request| (it.client, request.number));
-                    replica.settled.extend(numbers);
+                    replica.state.settled.extend(numbers);
                 }
             }
             Output::Checkpoint { slot } => {
-                let state = digest(&replica.history);
+                let state = digest(&replica.state.history);
                 replica.told.push_back(Input::Checkpointed { slot, state });
-                self.states.insert(slot, replica.history.clone());
+                replica.kept.saved = replica.state.clone();
+                self.states.insert(slot, replica.state.clone());
+            }
+            Output::Stable { .. } if self.crashes => {
+                replica.kept.cuts.push_back(vec![None; PILLARS.into()]);
             }
             Output::Fetch { slot, state, .. } => {
                 replica.fetches.get_or_insert((slot, state));
@@ -218,7 +331,7 @@ impl Group {
 
     fn request(&mut self, id: u16, envelope: &Arc<Envelope>, passed_on: bool) {
         let replica = &mut self.replicas[usize::from(id)];
-        let is_open = |number| !replica.settled.contains(&(envelope.client, number));
+        let is_open = |number| !replica.state.settled.contains(&(envelope.client, number));
         if envelope.requests.iter().any(|request| is_open(request.number)) {
             let (envelope, settled) = (envelope.clone(), Vec::new());
             replica.told.push_back(Input::Request { envelope, settled, passed_on });
@@ -229,11 +342,11 @@ impl Group {
     fn install(&mut self, id: u16) {
         let replica = &mut self.replicas[usize::from(id)];
         let Some((slot, state)) = replica.fetches.take() else { return };
-        let history = &self.states[&slot];
-        assert_eq!(digest(history), state);
-        let last = replica.history.last().map_or(Slot(0), |(last, _)| *last);
+        let fetched = &self.states[&slot];
+        assert_eq!(digest(&fetched.history), state);
+        let last = replica.state.history.last().map_or(Slot(0), |(last, _)| *last);
         assert!(slot >= last, "r{id} goes back from {last} to {slot}");
-        replica.history = history.clone();
+        (replica.state, replica.kept.saved) = (fetched.clone(), fetched.clone());
         replica.installed += 1;
         replica.told.push_back(Input::Installed { slot });
         self.tell_stage(id);
@@ -241,7 +354,7 @@ impl Group {
 
     /// Something that is under way arrives, somewhere.
     fn arrive(&mut self) {
-        let id = self.rng.below(u64::from(N)) as u16;
+        let id = self.rng.below(u64::from(self.n)) as u16;
         let part = self.rng.below(u64::from(PILLARS)) as usize;
         let replica = &mut self.replicas[usize::from(id)];
         let (part, event) = match self.rng.below(7) {
@@ -249,6 +362,9 @@ impl Group {
             4 => (part, replica.inward[part].pop_front()),
             5 => {
                 let output = replica.outward[part].pop_front();
+                if let Some(Output::Keeping { .. }) = output {
+                    return replica.kept.kept_again(part);
+                }
                 let pillar = part as u8;
                 (STAGE, output.map(|it| Input::OfPillar { pillar, output: Box::new(it) }))
             }
@@ -280,7 +396,7 @@ impl Group {
         self.now += 1;
         let most = self.rng.below(2 * (60 + self.network.len() as u64));
         (0..most).for_each(|_| self.arrive());
-        for id in 0..N {
+        for id in 0..self.n {
             let timers = &mut self.replicas[usize::from(id)].timers;
             let due = timers.iter().filter(|(_, at)| **at <= self.now);
             let due: Vec<(Part, TimerKey)> = due.map(|(timer, _)| *timer).collect();
@@ -295,6 +411,9 @@ impl Group {
             if self.rng.percent(5) {
                 self.install(id);
             }
+            if self.crashes && self.rng.below(400) == 0 {
+                self.restart(id);
+            }
         }
     }
 
@@ -304,7 +423,7 @@ impl Group {
         let request = envelope(client, number, 8);
         let is_done = |group: &Self| {
             let has = |id: &u16| {
-                group.replicas[usize::from(*id)].settled.contains(&(request.client, number))
+                group.replicas[usize::from(*id)].state.settled.contains(&(request.client, number))
             };
             done.iter().all(has)
         };
@@ -326,54 +445,85 @@ impl Group {
     /// Whether what they executed is the same, as far as they have come.
     fn assert_agreement(&self) {
         for replica in &self.replicas {
-            let longest = self.replicas.iter().map(|it| &it.history).max_by_key(|it| it.len());
-            let longest = longest.expect("there are replicas");
-            assert_eq!(&longest[..replica.history.len()], &replica.history[..]);
+            let histories = self.replicas.iter().map(|it| &it.state.history);
+            let longest = histories.max_by_key(|it| it.len()).expect("there are replicas");
+            let history = &replica.state.history;
+            assert_eq!(&longest[..history.len()], &history[..]);
         }
     }
 }
 
-/// Whether all is ordered: with all four, and with three when the first primary is gone.
-fn survives_its_primary(seed: u64) -> bool {
-    let mut group = Group::new(seed);
-    let all = [0, 1, 2, 3];
+/// Whether all is ordered: with all of them, and with the others when the first primary is gone.
+fn survives_its_primary(name: &str, seed: u64) -> bool {
+    let mut group = Group::new(name, seed);
+    let all: Vec<u16> = (0..group.n).collect();
     let first = (1..=6).all(|number| group.order(number as u8, number, &all, &all));
     group.cut_off.insert(0);
-    let rest = [1, 2, 3];
-    let then = (7..=12).all(|number| group.order(number as u8, number, &rest, &rest));
+    let rest = &all[1..];
+    let then = (7..=12).all(|number| group.order(number as u8, number, rest, rest));
     group.assert_agreement();
     first && then
 }
 
 /// Whether a replica that missed more than a window has come to where the others are.
-fn catches_up(seed: u64) -> bool {
-    let mut group = Group::new(seed);
-    let rest = [0, 1, 2];
-    group.cut_off.insert(3);
+fn catches_up(name: &str, seed: u64) -> bool {
+    let mut group = Group::new(name, seed);
+    let last = group.n - 1;
+    let rest: Vec<u16> = (0..last).collect();
+    group.cut_off.insert(last);
     let mut ordered = (1..=20).all(|number| group.order(number as u8, number, &rest, &rest));
-    assert_eq!(group.replicas[3].history.len(), 0);
+    assert_eq!(group.replicas[usize::from(last)].state.history.len(), 0);
     group.cut_off.clear();
     ordered &= (21..=40).all(|number| group.order(number as u8, number, &rest, &rest));
     for _ in 0..3_000 {
         group.millisecond();
     }
     group.assert_agreement();
-    let come_to = |id: usize| group.replicas[id].history.len();
-    ordered && group.replicas[3].installed > 0 && come_to(3) == come_to(1)
+    let [lagging, other] = [last, 1].map(|id| &group.replicas[usize::from(id)]);
+    ordered && lagging.installed > 0 && lagging.state.history.len() == other.state.history.len()
+}
+
+/// Whether all is ordered although replicas crash all the time, and none says anything else than
+/// before.
+fn survives_crashes(name: &str, seed: u64) -> bool {
+    let mut group = Group::crashing(name, seed);
+    let all: Vec<u16> = (0..group.n).collect();
+    let ordered = (1..=40).all(|number| group.order(number as u8, number, &all, &all));
+    group.assert_agreement();
+    ordered && group.replicas.iter().all(|replica| replica.kept.cut > 1)
 }
 
 const SEEDS: std::ops::Range<u64> = 0..6;
 
+/// With counters, and without.
+const PROTOCOLS: [&str; 2] = ["pbft-pillars", "hybster-pillars"];
+
 #[test]
 fn parts_of_replicas_order_and_survive_their_primary() {
-    SEEDS.for_each(|seed| assert!(survives_its_primary(seed), "seed {seed}"));
-    let unfilled = || SEEDS.clone().all(survives_its_primary);
+    for name in PROTOCOLS {
+        SEEDS.for_each(|seed| assert!(survives_its_primary(name, seed), "{name}, seed {seed}"));
+    }
+    let unfilled = || SEEDS.clone().all(|seed| survives_its_primary("pbft-pillars", seed));
     assert!(!mutant::with(Some("pillars.gaps-not-filled"), unfilled));
 }
 
 #[test]
 fn parts_of_a_replica_catch_up_by_a_state() {
-    SEEDS.for_each(|seed| assert!(catches_up(seed), "seed {seed}"));
-    let stale = || SEEDS.clone().all(catches_up);
+    for name in PROTOCOLS {
+        SEEDS.for_each(|seed| assert!(catches_up(name, seed), "{name}, seed {seed}"));
+    }
+    let stale = || SEEDS.clone().all(|seed| catches_up("pbft-pillars", seed));
     assert!(!mutant::with(Some("pillars.glance-stale"), stale));
+}
+
+#[test]
+fn parts_of_replicas_go_on_from_a_log_that_they_cut_together() {
+    for name in PROTOCOLS {
+        SEEDS.for_each(|seed| assert!(survives_crashes(name, seed), "{name}, seed {seed}"));
+    }
+    let others_cut = || {
+        let all = || SEEDS.clone().all(|seed| survives_crashes("hybster-pillars", seed));
+        std::panic::catch_unwind(all).unwrap_or(false)
+    };
+    assert!(!mutant::with(Some("pillars.others-not-kept-again"), others_cut));
 }

@@ -46,15 +46,22 @@ fn certificate(id: ReplicaId, at: Position, committed: Position, digest: &Digest
 }
 
 /// A trusted counter that never certifies two statements at one position.
-struct Device {
+pub struct Device {
     id: ReplicaId,
+    instance: Instance,
     counter: Counter,
     committed: Position,
     certified: BTreeMap<Position, (Digest, Ui)>,
 }
 
 impl Device {
-    fn create(&mut self, position: Position, digest: &Digest) -> Ui {
+    /// One that certified nothing.
+    pub const fn new(id: ReplicaId, instance: Instance, counter: Counter) -> Self {
+        Self { id, instance, counter, committed: counter.start(), certified: BTreeMap::new() }
+    }
+
+    /// Its identifier of a statement.
+    pub fn create(&mut self, position: Position, digest: &Digest) -> Ui {
         if let Some((same, ui)) = self.certified.get(&position) {
             assert_eq!(same, digest, "{:?} says something else at {position:?}", self.id);
             return *ui;
@@ -67,7 +74,7 @@ impl Device {
         let certificate = certificate(self.id, position, committed, digest);
         let ui = Ui {
             incarnation: Incarnation(0),
-            instance: Instance::FIRST,
+            instance: self.instance,
             position,
             committed,
             certificate,
@@ -174,9 +181,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
             let mut out = Effects::default();
             let lies = liars.contains(&me.0);
             let core = (!lies).then(|| P::start(setup, &mut std::iter::empty(), &mut out));
-            let counter = P::RULES.counter;
-            let device =
-                Device { id: me, counter, committed: counter.start(), certified: BTreeMap::new() };
+            let device = Device::new(me, Instance::FIRST, P::RULES.counter);
             first.push(out);
             net.nodes.push(Node {
                 core,

@@ -4,10 +4,11 @@ use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::counter::{Counter, Instance};
-use pentarchy_core::erased::ReplicaCore;
+use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::{Lane, Membership};
 use pentarchy_core::mutant;
+use pentarchy_core::ports::replica::Input;
 use pentarchy_core::protocol::{Memory, Message as _, Reject, Setup, Tuning};
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_protocols::hybster::{Message, Order};
@@ -138,4 +139,23 @@ fn there_are_no_more_pillars_than_were_configured() {
     let group = Group::new();
     let beyond = group.said(PILLARS, 0, acknowledge());
     assert_eq!(group.opens(&beyond), Err(Reject::OutOfBounds));
+}
+
+/// A request waits in another pillar for the first primary, and this one is led by it, or not any
+/// more.
+#[test]
+fn a_pillar_times_nobody_but_whom_a_request_waits_for() {
+    let Group { membership, .. } = Group::new();
+    let entry = pentarchy_protocols::find("hybster-pillars").expect("it is there");
+    let (me, memory) = (ReplicaId(1), Memory::Volatile);
+    let setup = Setup { me, membership, fetch: None, memory, tuning: Tuning::default() };
+    let parts = entry.split.expect("it has parts")(setup);
+    let mut backup = parts.cells.into_iter().nth(1).expect("it is there").core;
+    let mut arms = |primary| {
+        let (slot, waits_for, mut out) = (Slot(1), Some(primary), Vec::new());
+        backup.step(CoreEvent::Input(Input::Fill { slot, waits_for }), &mut out);
+        out.iter().any(|effect| matches!(effect, CoreEffect::Arm { .. }))
+    };
+    assert!(!arms(ReplicaId(2)), "that is not who leads here");
+    assert!(arms(PRIMARY));
 }

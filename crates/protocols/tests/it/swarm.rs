@@ -195,6 +195,13 @@ fn pillars_of_hybster_survive_faults() {
     survives_faults("hybster-pillars", 30);
 }
 
+/// There is nothing to merge, and no list of what each needs of the log.
+#[test]
+fn one_pillar_alone_survives_faults() {
+    let alone = SimConfig { pillars: Some(1), requests: 300, ..SimConfig::default() };
+    sweep("hybster-pillars", &alone, 40);
+}
+
 #[test]
 fn pillars_of_pbft_in_a_perfect_network() {
     in_a_perfect_network("pbft-pillars");

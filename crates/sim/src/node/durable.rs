@@ -68,7 +68,7 @@ impl ReplicaNode {
         let lane = self.succession.epochs.membership().lane;
         let Some(kept) = &mut self.kept else { return };
         let mine = mine.filter(|mine| *mine == state).map(|_| slot);
-        if lane.pillars > 1 {
+        if self.core.rules().pillars {
             kept.stable_in_parts(mine, lane.pillars);
         } else if let Some(slot) = mine {
             let devices = self.device.lock().expect("a device does not panic").memories();

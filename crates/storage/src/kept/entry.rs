@@ -8,6 +8,7 @@ use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::limits::{MESSAGE_BYTES_MAX, PILLARS_MAX, REPLICAS_MAX};
 use pentarchy_core::membership::{Base, Lane, Life, Member, Membership};
+use pentarchy_core::mutant;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::sync::Arc;
 
@@ -73,7 +74,8 @@ impl Needed {
     /// Whether this entry of a log that is split like that is needed.
     #[must_use]
     pub fn has(&self, number: u64, entry: &Entry, lane: Lane) -> bool {
-        let of_part = entry.part(lane).and_then(|part| self.0.get(usize::from(part)).copied());
+        let part = entry.part(lane).filter(|_| !mutant!("pillars.lowest-for-all"));
+        let of_part = part.and_then(|part| self.0.get(usize::from(part)).copied());
         number >= of_part.unwrap_or_else(|| self.lowest())
     }
 }
@@ -305,4 +307,87 @@ fn membership(
     }
     let before = Epoch(epoch.0 - 1);
     Ok(Arc::new(first.after(&Handover { epoch: before, base, lives })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_sim::world::membership as group;
+
+    fn first(pillars: u8) -> Arc<Membership> {
+        let lane = Lane { pillars, rotates: false, pillar: None };
+        Arc::new(Membership { lane, ..group(1, 3, 1) })
+    }
+
+    fn sealed(pillars: u8, parts: &[u64]) -> Vec<u8> {
+        let mark = Mark { slot: Slot(64), needed: Needed::of_parts(parts) };
+        let (kind, body) = seal_epoch(&first(pillars), None, Some(mark));
+        assert_eq!(kind, STABLE);
+        body
+    }
+
+    fn opened(pillars: u8, body: Vec<u8>) -> Result<Needed, Malformed> {
+        match open(STABLE, &body.into(), &first(pillars))? {
+            Opened::Epoch(_, _, Some(Mark { slot: Slot(64), needed })) => Ok(needed),
+            _ => panic!("it is a mark"),
+        }
+    }
+
+    fn record(part: u8) -> Entry {
+        Entry::Record(Bytes::copy_from_slice(&[part, 7]))
+    }
+
+    #[test]
+    fn a_mark_names_what_each_part_needs() {
+        let needed = opened(3, sealed(3, &[12, 10, 11])).unwrap();
+        assert_eq!((needed, needed.lowest()), (Needed::of_parts(&[12, 10, 11]), 10));
+        let lane = first(3).lane;
+        for (part, from) in [(0, 12), (1, 10), (2, 11)] {
+            let has = |number| needed.has(number, &record(part), lane);
+            assert!(!has(from - 1) && has(from), "{part}");
+        }
+        let ui = |part| Instance(part);
+        let position = Position::default();
+        let digest = Digest::default();
+        let certified = |part| Entry::Certified { instance: ui(part), position, digest };
+        assert!(!needed.has(11, &certified(0), lane) && needed.has(12, &certified(0), lane));
+        assert!(needed.has(10, &certified(1), lane));
+        // Of whom nobody knows, and where the order is not split.
+        assert!(
+            needed.has(10, &record(9), lane) && needed.has(10, &Entry::Record(Bytes::new()), lane)
+        );
+        assert!(needed.has(10, &record(0), first(1).lane));
+    }
+
+    #[test]
+    fn where_the_order_is_not_split_a_mark_names_one_number() {
+        let body = sealed(1, &[10]);
+        assert_eq!(body.len() + 2 + 3 * 8, sealed(3, &[10, 10, 10]).len());
+        assert_eq!(opened(1, body), Ok(Needed::from(10)));
+    }
+
+    /// As it was when one thread ran all parts.
+    #[test]
+    fn a_mark_without_a_list_means_that_all_need_entries_from_the_same_one_on() {
+        let mut body = sealed(3, &[12, 10, 11]);
+        body.truncate(body.len() - 3 * 8);
+        assert_eq!(opened(3, body), Ok(Needed::from(10)));
+    }
+
+    #[test]
+    fn a_list_that_is_not_what_the_mark_says_is_malformed() {
+        let body = sealed(3, &[12, 10, 11]);
+        let list = body.len() - 3 * 8;
+        for (place, number) in [(0, 9_u64), (1, 11), (2, 1)] {
+            let mut other = body.clone();
+            other[list + 8 * place..][..8].copy_from_slice(&number.to_le_bytes());
+            assert_eq!(opened(3, other), Err(Malformed), "{place}: another lowest one");
+        }
+        for end in 1..3 * 8 {
+            assert_eq!(opened(3, body[..list + end].to_vec()), Err(Malformed), "{end} bytes of it");
+        }
+        assert_eq!(opened(3, [body.clone(), vec![0]].concat()), Err(Malformed), "and more");
+        let unsplit = [sealed(1, &[10]), 10_u64.to_le_bytes().to_vec()].concat();
+        assert_eq!(opened(1, unsplit), Err(Malformed), "a list of none");
+    }
 }

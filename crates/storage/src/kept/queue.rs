@@ -435,10 +435,14 @@ impl Queue {
         self.is_cutting = true;
     }
 
-    /// A quorum vouches for a state that was handed over; the log says so when it is saved. Older
-    /// ones are not needed any more.
+    /// A quorum vouches for a state that was handed over; the log says so when it is saved, unless it
+    /// says so of a later one. Older ones are not needed any more.
     pub(super) fn stable(&mut self, mark: Mark) {
         self.is_cutting = false;
+        if self.stable > Some(mark.slot) {
+            // That one was damaged, and what goes with this one is still there.
+            return;
+        }
         self.drop_saves_before(mark.slot);
         if self.newest >= Some(mark.slot) {
             self.marks.clear();

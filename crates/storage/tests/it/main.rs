@@ -6,6 +6,7 @@ mod damage;
 mod deltas;
 mod keeper;
 mod kept;
+mod parts;
 mod real;
 mod rot;
 mod slow;

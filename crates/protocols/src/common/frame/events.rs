@@ -105,8 +105,8 @@ pub trait Events: Core {
             Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),
             Input::Installed { slot } => self.on_installed(slot, out),
             Input::Wanted { slot } => self.on_wanted(slot, out),
-            Input::Fill { slot, decided } => {
-                self.frame_mut().on_fill(slot, decided, out);
+            Input::Fill { slot, waits_for } => {
+                self.frame_mut().on_fill(slot, waits_for.is_none(), out);
                 // Votes for a checkpoint may be lacking, without which the window stays full.
                 self.arm_resend_if_unsettled(out);
             }
