@@ -12,7 +12,9 @@ use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::backend::process::question::Device;
 use pentarchy_trusted::order_counter::{is_trusted_mac, trusted_mac};
-use pentarchy_trusted::trinx::{COUNTERS, Certificate, Instance, InstanceId, Kind, Memory as Kept};
+use pentarchy_trusted::trinx::{
+    COUNTERS, Certificate, Instance, InstanceId, Kind, Memory as Kept, context,
+};
 use pentarchy_trusted::usig::GroupKey;
 use pentarchy_trusted::{DeviceIdentity, OrderCounter, TrinxInProcess};
 
@@ -111,10 +113,10 @@ fn an_identity_with_a_key_of_its_own_is_not_for_trinx() {
 #[test]
 fn a_trusted_mac_says_who_and_moves_nothing() {
     let mut device = device(ME, LIFE);
-    let by = InstanceId { replica: ME, number: 1 };
+    let (by, context) = (InstanceId { replica: ME, number: 1 }, context(&EPOCH.0, EPOCH.1));
     for of in 0..20 {
         let said = device.certify(1, &trusted_mac(), &digest(of)).unwrap();
-        assert!(is_trusted_mac(&said.claim) && device.verify(by, &said, &digest(of)));
+        assert!(is_trusted_mac(&said.claim) && device.verify(&context, by, &said, &digest(of)));
     }
     assert_eq!(device.memory(1), Some(Kept::default()));
     let moved = device.certify(1, &ask(Kind::Continuing, &[(1, 1)]), &digest(0)).unwrap();
@@ -231,17 +233,25 @@ fn the_order_counter_follows_epochs() {
     assert_eq!(counter.begin_epoch(&group()), Err(Refused::Spent));
 }
 
-#[test]
-fn each_counter_of_a_replica_counts_for_itself_and_what_it_certifies_names_it() {
+/// Three counters of a replica, in this process and in one of their own.
+fn three_counters() -> [Vec<Box<dyn Usig>>; 2] {
     let identity = DeviceIdentity::chosen(LIFE, None);
-    let counters = OrderCounter::open_all(&group(), ME, &identity, Some(&SECRET), 3);
-    count_for_themselves(counters.expect("MAC devices"));
+    let here = OrderCounter::open_all(&group(), ME, &identity, Some(&SECRET), 3);
     let process = crate::process::start(Device::Trinx(3), ME, LIFE);
-    count_for_themselves(OrderCounter::apart_all(&process, &group(), 3));
+    let apart = OrderCounter::apart_all(&process, &group(), 3);
+    [boxed(here.expect("MAC devices")), boxed(apart)]
 }
 
-/// Three counters of the replica.
-fn count_for_themselves<U: Usig>(mut counters: Vec<U>) {
+fn boxed<U: Usig + 'static>(counters: Vec<U>) -> Vec<Box<dyn Usig>> {
+    counters.into_iter().map(|counter| -> Box<dyn Usig> { Box::new(counter) }).collect()
+}
+
+#[test]
+fn each_counter_of_a_replica_counts_for_itself_and_what_it_certifies_names_it() {
+    three_counters().into_iter().for_each(count_for_themselves);
+}
+
+fn count_for_themselves(mut counters: Vec<Box<dyn Usig>>) {
     let at = position(0, 1);
     let made: Vec<_> =
         counters.iter_mut().map(|counter| counter.create(at, &digest(1)).unwrap()).collect();
@@ -253,10 +263,28 @@ fn count_for_themselves<U: Usig>(mut counters: Vec<U>) {
             assert!(!counters[0].verify(ME, &posing, &digest(1)), "{number} as {other}");
         }
     }
-    let later = Membership { epoch: Epoch(EPOCH.1.0 + 1), ..group() };
-    for counter in &mut counters {
-        counter.begin_epoch(&later).expect("all go over together");
-        assert_eq!(counter.memory().unwrap().last, Position::default());
+}
+
+/// Threads that have one each come to an epoch one after the other.
+#[test]
+fn each_counter_of_a_replica_begins_an_epoch_for_itself() {
+    for mut counters in three_counters() {
+        let later = Membership { epoch: Epoch(EPOCH.1.0 + 1), ..group() };
+        counters[0].begin_epoch(&later).unwrap();
+        let old = counters[1].create(position(5, 99), &digest(1)).unwrap();
+        let new = counters[0].create(position(0, 2), &digest(2)).unwrap();
+        let [before, then] = [group(), later.clone()].map(|of| counter(ME).check().for_epoch(&of));
+        assert!(before.check(ME, &old, &digest(1)) && !then.check(ME, &old, &digest(1)));
+        assert!(then.check(ME, &new, &digest(2)) && !before.check(ME, &new, &digest(2)));
+        let stands = |counter: &dyn Usig| counter.memory().map(|memory| memory.last);
+        assert_eq!(stands(&*counters[1]), Some(position(5, 99)));
+        counters[1].begin_epoch(&later).unwrap();
+        assert_eq!(stands(&*counters[1]), Some(Position::default()));
+        let new = counters[1].create(position(0, 2), &digest(3)).unwrap();
+        assert!(then.check(ME, &new, &digest(3)) && !before.check(ME, &new, &digest(3)));
+        // It holds nobody up who is there already, and nobody who has still to come.
+        assert_eq!(stands(&*counters[0]), Some(position(0, 2)));
+        assert!(counters[2].create(position(0, 1), &digest(4)).is_ok());
     }
 }
 
