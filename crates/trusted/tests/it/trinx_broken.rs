@@ -127,7 +127,7 @@ impl Mutant {
             _ => {}
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&SECRET).unwrap();
-        mac.update(&statement(&context, by, &claim, digest));
+        mac.update(statement(&context, by, &claim, digest).as_bytes());
         mac.finalize().into_bytes().into()
     }
 
