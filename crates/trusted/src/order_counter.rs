@@ -26,7 +26,7 @@ use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_crypto::verifier::{Maker, UsigCheck};
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The counter that orders and leaves views; the paper's O.
 pub const ORDER: usize = 0;
@@ -182,10 +182,9 @@ impl OrderCounter<TrinxInProcess> {
         let device = device.ok_or(BadDevice::WrongKind)?;
         Ok(Self::over(device, OrderCheck::new(secret, membership)))
     }
-}
 
-impl OrderCounter<Arc<Mutex<TrinxInProcess>>> {
-    /// The same for so many instances of a replica.
+    /// The same for so many instances of a replica, which share nothing: threads that have one each
+    /// do not wait for each other, and come to an epoch in their own time.
     ///
     /// # Errors
     /// As for [`OrderCounter::open`].
@@ -199,10 +198,10 @@ impl OrderCounter<Arc<Mutex<TrinxInProcess>>> {
         let secret = group_secret.ok_or(BadDevice::SecretMissing)?;
         let epoch = (membership.group, membership.epoch);
         let device = TrinxInProcess::initialise(secret, epoch, me, identity, count.into());
-        let device = Arc::new(Mutex::new(device.ok_or(BadDevice::WrongKind)?));
+        let devices = device.ok_or(BadDevice::WrongKind)?.split();
         let check = OrderCheck::new(secret, membership);
-        let over = |number| Self::over_instance(device.clone(), Instance(number), check.clone());
-        Ok((0..count).map(over).collect())
+        let over = |(number, device)| Self::over_instance(device, Instance(number), check.clone());
+        Ok((0..).zip(devices).map(over).collect())
     }
 }
 
@@ -246,7 +245,7 @@ impl<D: Trinx> Usig for OrderCounter<D> {
     }
 
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
-        self.device.begin_epoch(membership.epoch)?;
+        self.device.begin_epoch(self.instance.0.into(), membership.epoch)?;
         self.check = Arc::new(self.check.for_epoch(membership));
         Ok(())
     }

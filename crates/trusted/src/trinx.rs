@@ -24,11 +24,12 @@ use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
 /// Counters of one instance.
 pub const COUNTERS: usize = 4;
 
-/// Keeps certificates apart from all else that is sealed under the same key.
+/// Keeps certificates apart from all else that is sealed under the same key, of which nothing
+/// begins with these bytes.
 const TAG: &[u8; 16] = b"pentarchy trinx1";
-const HEAD_BYTES: usize = 16 + 32 + 2 + 2 + 8 + 32 + 1;
-const READING_BYTES: usize = 1 + 16 + 16;
-const STATEMENT_BYTES: usize = HEAD_BYTES + COUNTERS * READING_BYTES;
+const HEAD_BYTES: usize = 16 + 32 + 2 + 2 + 8 + 32 + 3;
+const VALUE_BYTES: usize = 16;
+const STATEMENT_BYTES_MAX: usize = HEAD_BYTES + COUNTERS * 2 * VALUE_BYTES;
 
 /// A counter's value. Begins at 0. Wide enough for a view and an index, neither of which can spill
 /// into the other.
@@ -118,15 +119,36 @@ pub fn context(group: &GroupId, epoch: Epoch) -> Digest {
     Domain::new(group, epoch).statement("trinx").finish()
 }
 
-/// The bytes that a certificate seals: fixed-width fields, so that equal bytes mean equal claims.
+/// The bytes that a certificate seals.
+pub struct Statement {
+    bytes: [u8; STATEMENT_BYTES_MAX],
+    length: usize,
+}
+
+impl Statement {
+    /// All of it.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    fn put(&mut self, value: Value) {
+        let end = self.length + VALUE_BYTES;
+        self.bytes[self.length..end].copy_from_slice(&value.0.to_le_bytes());
+        self.length = end;
+    }
+}
+
+/// What a certificate seals. Only counters that are named take room, as nearly all certificates
+/// name one of them.
+///
+/// Equal bytes mean equal claims. Fields up to [`HEAD_BYTES`] are of fixed width. The last two of
+/// those bytes have a bit for each counter: whether it is named, and whether its value before is.
+/// So they say how many values follow, each of fixed width, and whose each is. What is not said is
+/// another thing than a zero.
 #[must_use]
-pub fn statement(
-    context: &Digest,
-    by: InstanceId,
-    claim: &Claim,
-    digest: &Digest,
-) -> [u8; STATEMENT_BYTES] {
-    let mut bytes = [0; STATEMENT_BYTES];
+pub fn statement(context: &Digest, by: InstanceId, claim: &Claim, digest: &Digest) -> Statement {
+    let mut bytes = [0; STATEMENT_BYTES_MAX];
     bytes[..16].copy_from_slice(TAG);
     bytes[16..48].copy_from_slice(&context.0);
     bytes[48..50].copy_from_slice(&by.replica.0.to_le_bytes());
@@ -134,15 +156,17 @@ pub fn statement(
     bytes[52..60].copy_from_slice(&claim.incarnation.0.to_le_bytes());
     bytes[60..92].copy_from_slice(&digest.0);
     bytes[92] = if claim.kind == Kind::Continuing { 1 } else { 2 };
-    let places = bytes[HEAD_BYTES..].chunks_exact_mut(READING_BYTES);
-    for (place, reading) in places.zip(&claim.readings) {
+    let mut statement = Statement { bytes, length: HEAD_BYTES };
+    for (counter, reading) in claim.readings.iter().enumerate() {
         let Some(Reading { value, previous }) = reading else { continue };
-        // What is not said is another thing than a zero.
-        place[0] = if previous.is_some() { 2 } else { 1 };
-        place[1..17].copy_from_slice(&value.0.to_le_bytes());
-        place[17..].copy_from_slice(&previous.unwrap_or_default().0.to_le_bytes());
+        statement.bytes[93] |= 1 << counter;
+        statement.put(*value);
+        if let Some(previous) = previous {
+            statement.bytes[94] |= 1 << counter;
+            statement.put(*previous);
+        }
     }
-    bytes
+    statement
 }
 
 /// Whether the instance gave this certificate to the digest. Takes equally long for every guess at
@@ -155,7 +179,8 @@ pub fn is_certified(
     certificate: &Certificate,
     digest: &Digest,
 ) -> bool {
-    key.is_sealed(&statement(context, by, &certificate.claim, digest), &certificate.seal)
+    let statement = statement(context, by, &certificate.claim, digest);
+    key.is_sealed(statement.as_bytes(), &certificate.seal)
 }
 
 /// One instance in one life. Whoever makes it must see to it that no other was ever made with the
@@ -167,7 +192,11 @@ pub struct Instance {
     id: InstanceId,
     incarnation: Incarnation,
     key: GroupKey,
-    memory: Memory,
+    values: [Value; COUNTERS],
+    /// What it would repeat: a ring that begins at `newest`, goes from the newest to the oldest,
+    /// and ends in holes.
+    recent: [Option<Certified>; REPEATABLE],
+    newest: usize,
 }
 
 impl Instance {
@@ -180,7 +209,8 @@ impl Instance {
         key: GroupKey,
     ) -> Self {
         let context = context(&group, epoch);
-        Self { group, epoch, context, id, incarnation, key, memory: Memory::default() }
+        let Memory { values, recent } = Memory::default();
+        Self { group, epoch, context, id, incarnation, key, values, recent, newest: 0 }
     }
 
     /// Goes over to a later epoch, where every value is free again. There is no way back.
@@ -194,7 +224,7 @@ impl Instance {
         if epoch > self.epoch {
             self.epoch = epoch;
             self.context = context(&self.group, epoch);
-            self.memory = Memory::default();
+            self.remember(&Memory::default());
         }
         Ok(())
     }
@@ -205,11 +235,12 @@ impl Instance {
     /// [`Refused::Spent`] if a value is below what is allowed, and this is not a remembered
     /// repetition; or if no counter is named.
     pub fn certify(&mut self, ask: &Ask, digest: &Digest) -> Result<Certificate, Refused> {
-        let same = |it: &&Certified| it.ask == *ask && it.digest == *digest;
-        if let Some(again) = self.memory.recent.iter().flatten().find(same) {
+        // The digest first: hardly ever two are the same, and it is shorter than the question.
+        let same = |it: &&Certified| it.digest == *digest && it.ask == *ask;
+        if let Some(again) = self.recent.iter().flatten().find(same) {
             return Ok(self.seal(again));
         }
-        let before = self.memory.values;
+        let before = self.values;
         if !is_allowed(ask, &before) {
             return Err(Refused::Spent);
         }
@@ -218,17 +249,23 @@ impl Instance {
         // Only now, as there is something to show for the values, the counters move.
         let after = after(ask, before);
         if after != before {
-            self.memory.recent.rotate_right(1);
-            self.memory.recent[0] = Some(certified);
-            self.memory.values = after;
+            self.newest = (self.newest + REPEATABLE - 1) % REPEATABLE;
+            self.recent[self.newest] = Some(certified);
+            self.values = after;
         }
         Ok(certificate)
     }
 
     /// All that the instance remembers of its epoch.
     #[must_use]
-    pub const fn memory(&self) -> Memory {
-        self.memory
+    pub fn memory(&self) -> Memory {
+        let mut recent = self.recent;
+        recent.rotate_left(self.newest);
+        Memory { values: self.values, recent }
+    }
+
+    fn remember(&mut self, memory: &Memory) {
+        (self.values, self.recent, self.newest) = (memory.values, memory.recent, 0);
     }
 
     /// Takes over the memory of an instance of the same id and life, in the epoch in which both
@@ -238,10 +275,10 @@ impl Instance {
     /// # Errors
     /// [`Refused::Spent`] if a counter has moved in this epoch, or if none could have this memory.
     pub fn restore(&mut self, memory: &Memory) -> Result<(), Refused> {
-        if self.memory != Memory::default() || !is_possible(memory) {
+        if self.memory() != Memory::default() || !is_possible(memory) {
             return Err(Refused::Spent);
         }
-        self.memory = *memory;
+        self.remember(memory);
         Ok(())
     }
 
@@ -257,7 +294,7 @@ impl Instance {
             *reading =
                 asked.map(|value| Reading { value, previous: continuing.then_some(*before) });
         }
-        let seal = self.key.seal(&statement(&self.context, self.id, &claim, digest));
+        let seal = self.key.seal(statement(&self.context, self.id, &claim, digest).as_bytes());
         Certificate { claim, seal }
     }
 }

@@ -1,7 +1,8 @@
 //! The trusted code: a counter that certifies each position at most once.
 //!
-//! The safety of the whole group rests on the few screens of this file, and on the two primitives
-//! that it calls. It depends on no state but its own, allocates nothing, and panics on no input.
+//! The safety of the whole group rests on the few screens of this file, and on what it calls: two
+//! primitives, and the digest of group and epoch. It depends on no state but its own, certifies
+//! without the allocator, and panics on no input.
 //! What it promises, for one device in one life (incarnation), under one key:
 //!
 //! 1. *Uniqueness.* No two certificates of one epoch name the same position with different digests.

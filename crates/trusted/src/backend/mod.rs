@@ -14,7 +14,6 @@ use crate::trinx::{Ask, Certificate, InstanceId, Memory};
 use pentarchy_core::counter::Refused;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The TrInX instances of one replica, wherever they run. Each question names its instance; what
 /// crosses this line is plain data of fixed size, so that a backend may put it through a pipe.
@@ -25,11 +24,13 @@ pub trait Trinx: Send {
     /// How many instances there are, numbered from 0.
     fn instances(&self) -> u16;
 
-    /// Goes over to a later epoch with all of them. Nothing to do if they are in it already.
+    /// Goes over to a later epoch with this instance alone: whoever has the others comes there in
+    /// their own time. Nothing to do if it is in it already.
     ///
     /// # Errors
-    /// [`Refused`] if they were in a later one, or have failed.
-    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused>;
+    /// [`Refused::Spent`] if it was in a later one; [`Refused::Unavailable`] if there is no such
+    /// instance or it has failed.
+    fn begin_epoch(&mut self, instance: u16, epoch: Epoch) -> Result<(), Refused>;
 
     /// Has an instance certify the digest with these values, or repeat that it did.
     ///
@@ -54,41 +55,14 @@ pub trait Trinx: Send {
     /// keeps its memory itself; [`Refused::Unavailable`] if there is no such instance.
     fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused>;
 
-    /// Whether an instance of the group gave this certificate to the digest in this epoch, in
-    /// whatever life it names.
-    fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool;
-}
-
-fn lock<D>(device: &Mutex<D>) -> MutexGuard<'_, D> {
-    device.lock().expect("a device does not panic")
-}
-
-/// Instances that several counters share.
-impl<D: Trinx> Trinx for Arc<Mutex<D>> {
-    fn incarnation(&self) -> Incarnation {
-        lock(self).incarnation()
-    }
-    fn instances(&self) -> u16 {
-        lock(self).instances()
-    }
-    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
-        lock(self).begin_epoch(epoch)
-    }
-    fn certify(
-        &mut self,
-        instance: u16,
-        ask: &Ask,
+    /// Whether an instance of the group gave this certificate to the digest in this context
+    /// ([`context`](crate::trinx::context)), in whatever life it names. The epochs in which the
+    /// instances here are have no part in the answer.
+    fn verify(
+        &self,
+        context: &Digest,
+        by: InstanceId,
+        certificate: &Certificate,
         digest: &Digest,
-    ) -> Result<Certificate, Refused> {
-        lock(self).certify(instance, ask, digest)
-    }
-    fn memory(&self, instance: u16) -> Option<Memory> {
-        lock(self).memory(instance)
-    }
-    fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused> {
-        lock(self).restore(instance, memory)
-    }
-    fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool {
-        lock(self).verify(by, certificate, digest)
-    }
+    ) -> bool;
 }

@@ -17,9 +17,6 @@ pub struct TrinxInProcess {
     /// The number of the first of them.
     first: u16,
     incarnation: Incarnation,
-    group: GroupId,
-    epoch: Epoch,
-    context: Digest,
     key: GroupKey,
 }
 
@@ -42,7 +39,14 @@ impl TrinxInProcess {
         Some(Self::these(&key, epoch, replica, identity.incarnation(), 0..instances))
     }
 
-    /// A single instance, by its number, for whoever has each on a thread of its own.
+    /// Each instance by itself, under its number, for whoever has each on a thread of its own.
+    pub(crate) fn split(self) -> Vec<Self> {
+        let Self { instances, first, incarnation, key } = self;
+        let one = |(first, it)| Self { instances: vec![it], first, incarnation, key: key.clone() };
+        (first..).zip(instances).map(one).collect()
+    }
+
+    /// A single instance, by its number.
     pub(crate) fn one(
         key: &GroupKey,
         epoch: (GroupId, Epoch),
@@ -55,18 +59,18 @@ impl TrinxInProcess {
 
     fn these(
         key: &GroupKey,
-        (group, epoch): (GroupId, Epoch),
+        epoch: (GroupId, Epoch),
         replica: ReplicaId,
         incarnation: Incarnation,
         numbers: Range<u16>,
     ) -> Self {
         let instance = |number| {
             let id = InstanceId { replica, number };
-            Instance::new((group, epoch), id, incarnation, key.clone())
+            Instance::new(epoch, id, incarnation, key.clone())
         };
-        let (first, context) = (numbers.start, trinx::context(&group, epoch));
+        let first = numbers.start;
         let instances = numbers.map(instance).collect();
-        Self { instances, first, incarnation, group, epoch, context, key: key.clone() }
+        Self { instances, first, incarnation, key: key.clone() }
     }
 
     fn index(&self, number: u16) -> Option<usize> {
@@ -86,15 +90,8 @@ impl Trinx for TrinxInProcess {
     fn instances(&self) -> u16 {
         u16::try_from(self.instances.len()).unwrap_or(u16::MAX)
     }
-    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
-        if epoch < self.epoch {
-            return Err(Refused::Spent);
-        }
-        for instance in &mut self.instances {
-            instance.begin_epoch(epoch)?;
-        }
-        (self.epoch, self.context) = (epoch, trinx::context(&self.group, epoch));
-        Ok(())
+    fn begin_epoch(&mut self, instance: u16, epoch: Epoch) -> Result<(), Refused> {
+        self.instance(instance)?.begin_epoch(epoch)
     }
     fn certify(
         &mut self,
@@ -110,8 +107,14 @@ impl Trinx for TrinxInProcess {
     fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused> {
         self.instance(instance)?.restore(memory)
     }
-    fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool {
-        trinx::is_certified(&self.key, &self.context, by, certificate, digest)
+    fn verify(
+        &self,
+        context: &Digest,
+        by: InstanceId,
+        certificate: &Certificate,
+        digest: &Digest,
+    ) -> bool {
+        trinx::is_certified(&self.key, context, by, certificate, digest)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One contract suite for every device, and what surrounds the devices.
 
+mod allocations;
 mod broken;
 mod contract;
 mod devices;
@@ -11,6 +12,7 @@ mod sessions;
 mod trinx;
 mod trinx_broken;
 mod trinx_contract;
+mod trinx_stories;
 
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::{Base, Member, Membership};

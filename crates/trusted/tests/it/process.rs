@@ -107,8 +107,8 @@ impl<D: Trinx> Trinx for Shared<D> {
     fn instances(&self) -> u16 {
         self.0.lock().unwrap().instances()
     }
-    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
-        self.0.lock().unwrap().begin_epoch(epoch)
+    fn begin_epoch(&mut self, instance: u16, epoch: Epoch) -> Result<(), Refused> {
+        self.0.lock().unwrap().begin_epoch(instance, epoch)
     }
     fn certify(
         &mut self,
@@ -124,8 +124,14 @@ impl<D: Trinx> Trinx for Shared<D> {
     fn restore(&mut self, instance: u16, memory: &trinx::Memory) -> Result<(), Refused> {
         self.0.lock().unwrap().restore(instance, memory)
     }
-    fn verify(&self, by: InstanceId, certificate: &trinx::Certificate, digest: &Digest) -> bool {
-        self.0.lock().unwrap().verify(by, certificate, digest)
+    fn verify(
+        &self,
+        context: &Digest,
+        by: InstanceId,
+        certificate: &trinx::Certificate,
+        digest: &Digest,
+    ) -> bool {
+        self.0.lock().unwrap().verify(context, by, certificate, digest)
     }
 }
 
@@ -139,13 +145,14 @@ fn a_process_that_ends_is_unavailable_for_good() {
     let mut device = TrinxProcess::new(process.clone());
     let certificate = device.certify(0, &order(1), &digest(1)).unwrap();
     let by = InstanceId { replica: ME, number: 0 };
-    assert!(device.verify(by, &certificate, &digest(1)) && process.is_well());
+    let context = trinx::context(&EPOCH.0, EPOCH.1);
+    assert!(device.verify(&context, by, &certificate, &digest(1)) && process.is_well());
     kill_process(pid(&process), Signal::KILL).unwrap();
     let begun = Instant::now();
     assert_eq!(device.certify(0, &order(2), &digest(2)), Err(Refused::Unavailable));
     assert!(begun.elapsed() < Duration::from_secs(4), "waits for nobody");
     assert_eq!(device.certify(0, &order(1), &digest(1)), Err(Refused::Unavailable));
-    assert!(!device.verify(by, &certificate, &digest(1)) && !process.is_well());
+    assert!(!device.verify(&context, by, &certificate, &digest(1)) && !process.is_well());
     assert_eq!(device.memory(0), None);
 }
 
@@ -345,7 +352,6 @@ fn questions_and_answers_come_back_as_they_were_and_fit() {
         Question::Certify(asks, digest),
         Question::Recall,
         Question::Restore(Box::new(memory)),
-        Question::Verify(by, certificate, digest),
         Question::Create(position, digest),
         Question::RecallUsig,
         Question::RestoreUsig(usig.clone()),

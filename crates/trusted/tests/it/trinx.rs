@@ -12,9 +12,12 @@ use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::backend::process::question::Device;
 use pentarchy_trusted::order_counter::{is_trusted_mac, trusted_mac};
-use pentarchy_trusted::trinx::{COUNTERS, Certificate, Instance, InstanceId, Kind, Memory as Kept};
+use pentarchy_trusted::trinx::{
+    COUNTERS, Claim, Instance, InstanceId, Kind, Memory as Kept, Reading, Value, context, statement,
+};
 use pentarchy_trusted::usig::GroupKey;
 use pentarchy_trusted::{DeviceIdentity, OrderCounter, TrinxInProcess};
+use std::collections::HashSet;
 
 fn device(replica: ReplicaId, life: Incarnation) -> TrinxInProcess {
     let identity = DeviceIdentity::chosen(life, None);
@@ -25,76 +28,6 @@ fn device(replica: ReplicaId, life: Incarnation) -> TrinxInProcess {
 fn in_process_instances_keep_the_contract() {
     let make = |replica, life| -> Box<dyn Trinx> { Box::new(device(replica, life)) };
     contract(&make).unwrap_or_else(|broken| panic!("{broken}"));
-}
-
-/// An instance at the end of a story.
-fn at(memory: &Kept) -> Instance {
-    let id = InstanceId { replica: ME, number: 0 };
-    let mut instance = Instance::new(EPOCH, id, LIFE, GroupKey::new(&SECRET));
-    instance.restore(memory).expect("an instance came to this");
-    instance
-}
-
-/// What was said in a story, in order.
-type Story = Vec<(Certificate, Digest)>;
-
-/// Whether the last word of a story agrees with those before it.
-fn check(story: &Story, memory: &Kept) {
-    let Some(((said, of), before)) = story.split_last() else { return };
-    if before.contains(&(*said, *of)) {
-        return;
-    }
-    for counter in 0..COUNTERS {
-        let Some(reading) = said.claim.readings[counter] else { continue };
-        let earlier = before.iter().filter_map(|(it, of)| Some((it.claim.readings[counter]?, of)));
-        let stood = earlier.clone().map(|(it, _)| it.value).max().unwrap_or_default();
-        assert!(reading.value >= stood, "{counter} falls: {story:?}");
-        let moves = reading.value > stood;
-        assert!(moves || said.claim.kind == Kind::Continuing, "{counter} is used twice: {story:?}");
-        match said.claim.kind {
-            Kind::Continuing => assert_eq!(reading.previous, Some(stood), "{story:?}"),
-            Kind::Independent => assert_eq!(reading.previous, None, "{story:?}"),
-        }
-        // Certificates that moved the counter to one value are of one digest.
-        let unique = earlier.filter(|(it, _)| it.value == reading.value && moves).count() == 0;
-        assert!(unique, "{story:?}");
-        assert_eq!(memory.values[counter], reading.value, "{story:?}");
-    }
-}
-
-/// Every story of three questions about two counters with values up to 2.
-#[test]
-fn no_short_story_breaks_uniqueness_or_order() {
-    let values = [None, Some(0), Some(1), Some(2)];
-    let mut asks = Vec::new();
-    for kind in [Kind::Continuing, Kind::Independent] {
-        for first in values {
-            for second in values {
-                let wanted: Vec<_> = [(0, first), (1, second)]
-                    .into_iter()
-                    .filter_map(|(counter, value)| Some((counter, value?)))
-                    .collect();
-                asks.extend([1, 2].map(|of| (ask(kind, &wanted), digest(of))));
-            }
-        }
-    }
-    let mut ends = 0;
-    let mut open: Vec<(Kept, Story)> = vec![(Kept::default(), Vec::new())];
-    while let Some((memory, story)) = open.pop() {
-        ends += 1;
-        for (ask, of) in asks.iter().filter(|_| story.len() < 3) {
-            let mut instance = at(&memory);
-            let Ok(said) = instance.certify(ask, of) else {
-                assert_eq!(instance.memory(), memory, "a refusal moves nothing");
-                continue;
-            };
-            let mut story = story.clone();
-            story.push((said, *of));
-            check(&story, &instance.memory());
-            open.push((instance.memory(), story));
-        }
-    }
-    assert!(ends > 10_000, "{ends} stories");
 }
 
 #[test]
@@ -111,10 +44,10 @@ fn an_identity_with_a_key_of_its_own_is_not_for_trinx() {
 #[test]
 fn a_trusted_mac_says_who_and_moves_nothing() {
     let mut device = device(ME, LIFE);
-    let by = InstanceId { replica: ME, number: 1 };
+    let (by, context) = (InstanceId { replica: ME, number: 1 }, context(&EPOCH.0, EPOCH.1));
     for of in 0..20 {
         let said = device.certify(1, &trusted_mac(), &digest(of)).unwrap();
-        assert!(is_trusted_mac(&said.claim) && device.verify(by, &said, &digest(of)));
+        assert!(is_trusted_mac(&said.claim) && device.verify(&context, by, &said, &digest(of)));
     }
     assert_eq!(device.memory(1), Some(Kept::default()));
     let moved = device.certify(1, &ask(Kind::Continuing, &[(1, 1)]), &digest(0)).unwrap();
@@ -129,13 +62,66 @@ fn a_trusted_mac_says_who_and_moves_nothing() {
 fn a_certificate_is_what_it_always_was() {
     let id = InstanceId { replica: ME, number: 3 };
     let mut instance = Instance::new(EPOCH, id, Incarnation(5), GroupKey::new(&SECRET));
-    instance.certify(&ask(Kind::Independent, &[(0, (2 << 64) + 17)]), &Digest([0; 32])).unwrap();
     let digest = Digest(std::array::from_fn(|index| index as u8));
-    let said = instance.certify(&ask(Kind::Continuing, &[(0, 3 << 64), (1, 0)]), &digest).unwrap();
-    assert_eq!(*to_hex(&said.seal), KNOWN);
+    let asks = [
+        ask(Kind::Independent, &[(0, (2 << 64) + 17)]),
+        ask(Kind::Continuing, &[(0, 3 << 64), (1, 0)]),
+        trusted_mac(),
+    ];
+    for (ask, known) in asks.iter().zip(KNOWN) {
+        assert_eq!(*to_hex(&instance.certify(ask, &digest).unwrap().seal), known);
+    }
 }
 
-const KNOWN: &str = "cc0763f0f33263473623eb44a45ccb0f33aa1813a933c313e9898cbe6044a8e4";
+const KNOWN: [&str; 3] = [
+    "2c2e99fa747eb3103be8328bc4877ef34be738355a5e9dc0fc5bc67ae3074eb6",
+    "3267d97541daf64571e9c079c0f90cb9ff122f52ffe4dc25dafb167e3c0aedfb",
+    "7e5251b44d623d8f27a04b94ffc595d4a76013a977a4405bbf58e00075f23a58",
+];
+
+/// All claims of four counters, whose values, as those before, are small or far apart.
+fn claims() -> impl Iterator<Item = Claim> {
+    let values = [0, 1, 1 << 64].map(Value);
+    let readings: Vec<Option<Reading>> = std::iter::once(None)
+        .chain(values.into_iter().flat_map(|value| {
+            let previous = std::iter::once(None).chain(values.into_iter().map(Some));
+            previous.map(move |previous| Some(Reading { value, previous }))
+        }))
+        .collect();
+    let count = readings.len();
+    let of = move |number: usize| {
+        std::array::from_fn(|at| readings[number / count.pow(at as u32) % count])
+    };
+    (0..count.pow(COUNTERS as u32)).map(of).flat_map(|readings| {
+        [Kind::Continuing, Kind::Independent].map(|kind| Claim {
+            incarnation: LIFE,
+            kind,
+            readings,
+        })
+    })
+}
+
+/// Also of those that no instance would make, as whoever checks is shown them.
+#[test]
+fn no_two_claims_are_sealed_as_the_same_bytes() {
+    let by = InstanceId { replica: ME, number: 3 };
+    let mut seen = HashSet::new();
+    for claim in claims() {
+        let statement = statement(&digest(1), by, &claim, &digest(2));
+        assert!(statement.as_bytes().starts_with(b"pentarchy trinx1"));
+        assert!(seen.insert(statement.as_bytes().to_vec()), "{claim:?}");
+    }
+    assert_eq!(seen.len(), 2 * 13_usize.pow(4));
+    let claim = claims().next().unwrap();
+    let others = [
+        statement(&digest(3), by, &claim, &digest(2)),
+        statement(&digest(1), by, &claim, &digest(3)),
+        statement(&digest(1), InstanceId { replica: ReplicaId(0), ..by }, &claim, &digest(2)),
+        statement(&digest(1), InstanceId { number: 4, ..by }, &claim, &digest(2)),
+        statement(&digest(1), by, &Claim { incarnation: Incarnation(1), ..claim }, &digest(2)),
+    ];
+    assert!(others.iter().all(|other| seen.insert(other.as_bytes().to_vec())));
+}
 
 fn group() -> Membership {
     membership(&[[0; 32]; REPLICAS as usize])
@@ -231,17 +217,25 @@ fn the_order_counter_follows_epochs() {
     assert_eq!(counter.begin_epoch(&group()), Err(Refused::Spent));
 }
 
-#[test]
-fn each_counter_of_a_replica_counts_for_itself_and_what_it_certifies_names_it() {
+/// Three counters of a replica, in this process and in one of their own.
+fn three_counters() -> [Vec<Box<dyn Usig>>; 2] {
     let identity = DeviceIdentity::chosen(LIFE, None);
-    let counters = OrderCounter::open_all(&group(), ME, &identity, Some(&SECRET), 3);
-    count_for_themselves(counters.expect("MAC devices"));
+    let here = OrderCounter::open_all(&group(), ME, &identity, Some(&SECRET), 3);
     let process = crate::process::start(Device::Trinx(3), ME, LIFE);
-    count_for_themselves(OrderCounter::apart_all(&process, &group(), 3));
+    let apart = OrderCounter::apart_all(&process, &group(), 3);
+    [boxed(here.expect("MAC devices")), boxed(apart)]
 }
 
-/// Three counters of the replica.
-fn count_for_themselves<U: Usig>(mut counters: Vec<U>) {
+fn boxed<U: Usig + 'static>(counters: Vec<U>) -> Vec<Box<dyn Usig>> {
+    counters.into_iter().map(|counter| -> Box<dyn Usig> { Box::new(counter) }).collect()
+}
+
+#[test]
+fn each_counter_of_a_replica_counts_for_itself_and_what_it_certifies_names_it() {
+    three_counters().into_iter().for_each(count_for_themselves);
+}
+
+fn count_for_themselves(mut counters: Vec<Box<dyn Usig>>) {
     let at = position(0, 1);
     let made: Vec<_> =
         counters.iter_mut().map(|counter| counter.create(at, &digest(1)).unwrap()).collect();
@@ -253,10 +247,28 @@ fn count_for_themselves<U: Usig>(mut counters: Vec<U>) {
             assert!(!counters[0].verify(ME, &posing, &digest(1)), "{number} as {other}");
         }
     }
-    let later = Membership { epoch: Epoch(EPOCH.1.0 + 1), ..group() };
-    for counter in &mut counters {
-        counter.begin_epoch(&later).expect("all go over together");
-        assert_eq!(counter.memory().unwrap().last, Position::default());
+}
+
+/// Threads that have one each come to an epoch one after the other.
+#[test]
+fn each_counter_of_a_replica_begins_an_epoch_for_itself() {
+    for mut counters in three_counters() {
+        let later = Membership { epoch: Epoch(EPOCH.1.0 + 1), ..group() };
+        counters[0].begin_epoch(&later).unwrap();
+        let old = counters[1].create(position(5, 99), &digest(1)).unwrap();
+        let new = counters[0].create(position(0, 2), &digest(2)).unwrap();
+        let [before, then] = [group(), later.clone()].map(|of| counter(ME).check().for_epoch(&of));
+        assert!(before.check(ME, &old, &digest(1)) && !then.check(ME, &old, &digest(1)));
+        assert!(then.check(ME, &new, &digest(2)) && !before.check(ME, &new, &digest(2)));
+        let stands = |counter: &dyn Usig| counter.memory().map(|memory| memory.last);
+        assert_eq!(stands(&*counters[1]), Some(position(5, 99)));
+        counters[1].begin_epoch(&later).unwrap();
+        assert_eq!(stands(&*counters[1]), Some(Position::default()));
+        let new = counters[1].create(position(0, 2), &digest(3)).unwrap();
+        assert!(then.check(ME, &new, &digest(3)) && !before.check(ME, &new, &digest(3)));
+        // It holds nobody up who is there already, and nobody who has still to come.
+        assert_eq!(stands(&*counters[0]), Some(position(0, 2)));
+        assert!(counters[2].create(position(0, 1), &digest(4)).is_ok());
     }
 }
 

@@ -10,8 +10,8 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::trinx::{
-    Ask, COUNTERS, Certificate, Certified, Claim, InstanceId, Kind, Memory, Reading, Value,
-    context, statement,
+    self, Ask, COUNTERS, Certificate, Certified, Claim, InstanceId, Kind, Memory, Reading, Value,
+    statement,
 };
 use pentarchy_trusted::usig::REPEATABLE;
 use sha2::Sha256;
@@ -69,6 +69,12 @@ enum Bug {
     BeginsAgain,
     /// Only the first instance goes over to a new epoch.
     FirstBegins,
+    /// All instances go over to an epoch with any one.
+    AllBegin,
+    /// All seal the epoch of the first, and count for themselves.
+    SealsEpochOfFirst,
+    /// Keeps its values in a new epoch.
+    KeepsValues,
     /// Takes a memory and goes on from the beginning.
     RestoresNothing,
     /// Goes to wherever it is told, at any time.
@@ -81,6 +87,7 @@ enum Bug {
 
 #[derive(Clone, Default)]
 struct Counters {
+    epoch: Epoch,
     values: [Value; COUNTERS],
     /// What the last continuing certificate left.
     continued: [Value; COUNTERS],
@@ -92,17 +99,21 @@ struct Mutant {
     bug: Bug,
     replica: ReplicaId,
     incarnation: Incarnation,
-    epoch: Epoch,
     instances: [Counters; 2],
+}
+
+/// Where an instance begins in an epoch.
+fn fresh(epoch: Epoch) -> Counters {
+    Counters { epoch, ..Counters::default() }
 }
 
 impl Mutant {
     fn new(bug: Bug, replica: ReplicaId, incarnation: Incarnation) -> Self {
-        Self { bug, replica, incarnation, epoch: EPOCH.1, instances: Default::default() }
+        Self { bug, replica, incarnation, instances: [fresh(EPOCH.1), fresh(EPOCH.1)] }
     }
 
-    fn seal(&self, by: InstanceId, claim: &Claim, digest: &Digest) -> [u8; 32] {
-        let (mut by, mut claim, mut epoch) = (by, *claim, self.epoch);
+    fn seal(&self, context: &Digest, by: InstanceId, claim: &Claim, digest: &Digest) -> [u8; 32] {
+        let (mut by, mut claim, mut context) = (by, *claim, *context);
         match self.bug {
             Bug::SealsNoInstance => by.number = 0,
             Bug::SealsNoReplica => by.replica = ReplicaId(0),
@@ -112,11 +123,11 @@ impl Mutant {
                 claim.readings.iter_mut().flatten().for_each(|it| it.previous = None);
             }
             Bug::SealsNoCounter => claim.readings.sort_by_key(|it| it.map(|it| it.value)),
-            Bug::SealsNoEpoch => epoch = Epoch(0),
+            Bug::SealsNoEpoch => context = trinx::context(&EPOCH.0, Epoch(0)),
             _ => {}
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&SECRET).unwrap();
-        mac.update(&statement(&context(&EPOCH.0, epoch), by, &claim, digest));
+        mac.update(statement(&context, by, &claim, digest).as_bytes());
         mac.finalize().into_bytes().into()
     }
 
@@ -133,7 +144,10 @@ impl Mutant {
         let readings = std::array::from_fn(reading);
         let claim = Claim { incarnation: self.incarnation, kind: it.ask.kind, readings };
         let by = InstanceId { replica: self.replica, number };
-        Certificate { claim, seal: self.seal(by, &claim, &it.digest) }
+        let of = if self.bug == Bug::SealsEpochOfFirst { 0 } else { usize::from(number) };
+        let epoch = self.instances.get(of).map_or(EPOCH.1, |own| own.epoch);
+        let context = trinx::context(&EPOCH.0, epoch);
+        Certificate { claim, seal: self.seal(&context, by, &claim, &it.digest) }
     }
 
     fn may(&self, ask: &Ask, values: &[Value; COUNTERS]) -> bool {
@@ -164,16 +178,19 @@ impl Trinx for Mutant {
         2
     }
 
-    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
-        if epoch < self.epoch && self.bug != Bug::GoesBack {
+    fn begin_epoch(&mut self, number: u16, epoch: Epoch) -> Result<(), Refused> {
+        let bug = self.bug;
+        let number = if bug == Bug::AnyInstance { number % 2 } else { number };
+        let own = self.instances.get_mut(usize::from(number)).ok_or(Refused::Unavailable)?;
+        if epoch < own.epoch && bug != Bug::GoesBack {
             return Err(Refused::Spent);
         }
-        if epoch != self.epoch || self.bug == Bug::BeginsAgain {
-            self.epoch = epoch;
-            let all = if self.bug == Bug::FirstBegins { 1 } else { 2 };
-            self.instances[..all].fill(Counters::default());
-            if self.bug == Bug::FirstBegins {
-                self.instances[1].values[0] = Value(9);
+        if epoch != own.epoch || bug == Bug::BeginsAgain {
+            match bug {
+                Bug::FirstBegins if number > 0 => {}
+                Bug::KeepsValues => own.epoch = epoch,
+                Bug::AllBegin => self.instances.fill(fresh(epoch)),
+                _ => *own = fresh(epoch),
             }
         }
         Ok(())
@@ -229,8 +246,8 @@ impl Trinx for Mutant {
     fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused> {
         let bug = self.bug;
         let own = self.instances.get_mut(usize::from(instance)).ok_or(Refused::Unavailable)?;
-        let fresh = own.values == [Value::default(); COUNTERS];
-        if !fresh && bug != Bug::RestoresAnyTime {
+        let is_fresh = own.values == [Value::default(); COUNTERS];
+        if !is_fresh && bug != Bug::RestoresAnyTime {
             return Err(Refused::Spent);
         }
         // Written another way than the reference: what leads to this memory, step by step.
@@ -252,13 +269,13 @@ impl Trinx for Mutant {
             return Err(Refused::Spent);
         }
         if bug != Bug::RestoresNothing {
-            *own = Counters { values: memory.values, said, ..Counters::default() };
+            *own = Counters { values: memory.values, said, ..fresh(own.epoch) };
         }
         Ok(())
     }
 
-    fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool {
-        self.bug == Bug::Gullible || self.seal(by, &certificate.claim, digest) == certificate.seal
+    fn verify(&self, context: &Digest, by: InstanceId, it: &Certificate, digest: &Digest) -> bool {
+        self.bug == Bug::Gullible || self.seal(context, by, &it.claim, digest) == it.seal
     }
 }
 
@@ -274,7 +291,7 @@ fn the_trinx_without_a_bug_keeps_the_contract() {
 }
 
 /// Each bug, and the law that is there for it.
-const EXPECTED: [(Bug, &str); 29] = [
+const EXPECTED: [(Bug, &str); 32] = [
     (Bug::EmptyAsks, "start"),
     (Bug::IndependentOfEqual, "start"),
     (Bug::ContinuingFalls, "order"),
@@ -292,7 +309,7 @@ const EXPECTED: [(Bug, &str); 29] = [
     (Bug::SealsNoKind, "binding"),
     (Bug::SealsNoPrevious, "binding"),
     (Bug::SealsNoCounter, "binding"),
-    (Bug::SealsNoEpoch, "epochs"),
+    (Bug::SealsNoEpoch, "binding"),
     (Bug::Gullible, "instances"),
     (Bug::NeverRepeats, "attribution"),
     (Bug::RepeatsForever, "repetition"),
@@ -300,6 +317,9 @@ const EXPECTED: [(Bug, &str); 29] = [
     (Bug::GoesBack, "epochs"),
     (Bug::BeginsAgain, "epochs"),
     (Bug::FirstBegins, "epochs"),
+    (Bug::AllBegin, "epochs"),
+    (Bug::SealsEpochOfFirst, "epochs"),
+    (Bug::KeepsValues, "epochs"),
     (Bug::RestoresNothing, "restoring"),
     (Bug::RestoresAnyTime, "restoring"),
     (Bug::RestoresAnything, "restoring"),

@@ -5,10 +5,10 @@ use crate::EPOCH;
 use crate::contract::Broken;
 use pentarchy_core::counter::Refused;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::trinx::{
-    Ask, COUNTERS, Certificate, Claim, InstanceId, Kind, Memory, Reading, Value,
+    Ask, COUNTERS, Certificate, Claim, InstanceId, Kind, Memory, Reading, Value, context,
 };
 use pentarchy_trusted::usig::REPEATABLE;
 
@@ -76,9 +76,14 @@ fn grant(
     }
     let right = Claim { incarnation: LIFE, kind, readings };
     hold(said.claim == right, || format!("says {:?}, not {right:?}", said.claim))?;
-    let by = InstanceId { replica: ME, number: 0 };
-    hold(device.verify(by, &said, &digest(of)), || format!("{values:?}: does not verify"))?;
+    hold(believes(device, EPOCH.1, 0, &said, of), || format!("{values:?}: does not verify"))?;
     Ok(said)
+}
+
+/// Whether this instance of the replica is believed in this epoch.
+fn believes(device: &dyn Trinx, epoch: Epoch, number: u16, said: &Certificate, of: u64) -> bool {
+    let by = InstanceId { replica: ME, number };
+    device.verify(&context(&EPOCH.0, epoch), by, said, &digest(of))
 }
 
 fn refuse(device: &mut dyn Trinx, kind: Kind, values: &[(usize, u128)], of: u64) -> Verdict {
@@ -168,15 +173,16 @@ fn instances(make: Factory) -> Verdict {
     let second = device.certify(1, &wanted, &digest(2)).map_err(|error| error.to_string())?;
     for (number, certificate, of) in [(0, &first, 1), (1, &second, 2)] {
         for claimed in [0, 1, 2, u16::MAX] {
-            let by = InstanceId { replica: ME, number: claimed };
-            let holds = device.verify(by, certificate, &digest(of));
+            let holds = believes(&*device, EPOCH.1, claimed, certificate, of);
             hold(holds == (claimed == number), || format!("{number} passes for {claimed}"))?;
         }
     }
     let none = device.certify(2, &wanted, &digest(1));
     hold(none == Err(Refused::Unavailable), || format!("an instance too many says {none:?}"))?;
     let restored = device.restore(2, &Memory::default());
-    hold(restored == Err(Refused::Unavailable), || format!("and {restored:?}"))
+    hold(restored == Err(Refused::Unavailable), || format!("and {restored:?}"))?;
+    let begun = device.begin_epoch(2, EPOCH.1);
+    hold(begun == Err(Refused::Unavailable), || format!("and begins an epoch: {begun:?}"))
 }
 
 fn repetition(make: Factory) -> Verdict {
@@ -211,20 +217,27 @@ fn binding(make: Factory) -> Verdict {
     let mut device = make(ME, LIFE);
     let other = make(ReplicaId(0), LIFE);
     let by = InstanceId { replica: ME, number: 0 };
+    let here = context(&EPOCH.0, EPOCH.1);
     grant(&mut *device, Independent, &[(0, 4, 0)], 1)?;
     let said = [
         grant(&mut *device, Continuing, &[(0, 5, 4), (1, 1, 0)], 2)?,
         grant(&mut *device, Independent, &[(0, 6, 5)], 2)?,
     ];
     for said in said {
-        hold(other.verify(by, &said, &digest(2)), || "others cannot check".to_owned())?;
+        hold(other.verify(&here, by, &said, &digest(2)), || "others cannot check".to_owned())?;
         for replica in [0, 2, u16::MAX].map(ReplicaId) {
-            let holds = other.verify(InstanceId { replica, number: 0 }, &said, &digest(2));
+            let by = InstanceId { replica, number: 0 };
+            let holds = other.verify(&here, by, &said, &digest(2));
             hold(!holds, || format!("verifies for {replica}"))?;
         }
-        hold(!other.verify(by, &said, &digest(3)), || "verifies for another digest".to_owned())?;
+        let holds = other.verify(&here, by, &said, &digest(3));
+        hold(!holds, || "verifies for another digest".to_owned())?;
+        for there in [context(&GroupId([6; 16]), EPOCH.1), context(&EPOCH.0, Epoch(9))] {
+            let holds = other.verify(&there, by, &said, &digest(2));
+            hold(!holds, || "verifies in another group or epoch".to_owned())?;
+        }
         for changed in changes(&said) {
-            let holds = other.verify(by, &changed, &digest(2));
+            let holds = other.verify(&here, by, &changed, &digest(2));
             hold(!holds, || format!("verifies though changed: {changed:?}"))?;
         }
     }
@@ -233,7 +246,8 @@ fn binding(make: Factory) -> Verdict {
     let theirs = theirs.map_err(|error| error.to_string())?;
     let claim = Claim { incarnation: LIFE, ..theirs.claim };
     let posing = Certificate { claim, ..theirs };
-    hold(!device.verify(by, &posing, &digest(1)), || "verifies for another life".to_owned())
+    let holds = device.verify(&here, by, &posing, &digest(1));
+    hold(!holds, || "verifies for another life".to_owned())
 }
 
 /// Certificates that differ from this one in one thing.
@@ -281,24 +295,45 @@ fn changes(said: &Certificate) -> Vec<Certificate> {
     all
 }
 
+/// An instance goes over by itself, and what it certifies names the epoch in which it is.
 fn epochs(make: Factory) -> Verdict {
     let mut device = make(ME, LIFE);
-    let by = InstanceId { replica: ME, number: 0 };
-    let old = grant(&mut *device, Independent, &[(0, 9, 0)], 1)?;
     let later = |epochs| Epoch(EPOCH.1.0 + epochs);
-    hold(device.begin_epoch(later(0)) == Ok(()), || "refuses the epoch it is in".to_owned())?;
+    grant(&mut *device, Independent, &[(0, 9, 0)], 1)?;
+    order_in(&mut *device, 1, EPOCH.1, 7)?;
+    let to = |device: &mut dyn Trinx, number, epochs| {
+        let begun = device.begin_epoch(number, later(epochs));
+        hold(begun.is_ok(), || format!("{number} does not come to epoch + {epochs}: {begun:?}"))
+    };
+    to(&mut *device, 0, 0)?;
     refuse(&mut *device, Independent, &[(0, 9)], 2)?;
-    hold(device.begin_epoch(later(2)) == Ok(()), || "refuses a later epoch".to_owned())?;
-    hold(!device.verify(by, &old, &digest(1)), || "believes an epoch that is over".to_owned())?;
-    let new = grant(&mut *device, Independent, &[(0, 1, 0)], 2)?;
-    let first = device.certify(1, &ask(Continuing, &[(0, 1)]), &digest(2));
-    hold(first.is_ok(), || format!("the second instance stays behind: {first:?}"))?;
-    hold(!make(ME, LIFE).verify(by, &new, &digest(2)), || "seals no epoch".to_owned())?;
-    for epochs in [0, 1] {
-        let back = device.begin_epoch(later(epochs));
-        hold(back.is_err(), || format!("goes back to epoch + {epochs}"))?;
+    to(&mut *device, 0, 2)?;
+    order_in(&mut *device, 0, later(2), 1)?;
+    // The other one has not come along: it stands where it stood, in the epoch in which it was.
+    let spent = device.certify(1, &ask(Independent, &[(0, 7)]), &digest(2));
+    hold(spent == Err(Refused::Spent), || format!("the second instance begins anew: {spent:?}"))?;
+    order_in(&mut *device, 1, EPOCH.1, 8)?;
+    to(&mut *device, 1, 1)?;
+    order_in(&mut *device, 1, later(1), 1)?;
+    to(&mut *device, 1, 2)?;
+    order_in(&mut *device, 1, later(2), 1)?;
+    for (number, epochs) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let back = device.begin_epoch(number, later(epochs));
+        hold(back.is_err(), || format!("{number} goes back to epoch + {epochs}"))?;
     }
-    grant(&mut *device, Continuing, &[(0, 2, 1)], 3).map(|_| ())
+    order_in(&mut *device, 0, later(2), 2)
+}
+
+/// The instance certifies at this value, which is believed in this epoch alone.
+fn order_in(device: &mut dyn Trinx, number: u16, epoch: Epoch, value: u64) -> Verdict {
+    let said = device.certify(number, &ask(Independent, &[(0, value.into())]), &digest(value));
+    let said = said.map_err(|error| format!("{number} at {value} of {epoch:?}: {error}"))?;
+    for other in (EPOCH.1.0..EPOCH.1.0 + 3).map(Epoch) {
+        let is_believed = believes(device, other, number, &said, value);
+        let what = || format!("{number} in {epoch:?}: believed in {other:?}: {is_believed}");
+        hold(is_believed == (other == epoch), what)?;
+    }
+    Ok(())
 }
 
 /// Nobody can tell a device that was given the memory of another one from that one, and what no

@@ -13,7 +13,7 @@ use pentarchy_crypto::session::Tag;
 pub enum Question {
     /// The first one, and the only one of its kind: whose device this is to be.
     Initialise(Initialise),
-    /// [`super::super::Trinx::begin_epoch`], of the one instance.
+    /// [`super::super::Trinx::begin_epoch`], of the instance whose mailbox it is.
     BeginEpoch(Epoch),
     /// [`super::super::Trinx::certify`].
     Certify(Ask, Digest),
@@ -21,15 +21,13 @@ pub enum Question {
     Recall,
     /// [`super::super::Trinx::restore`].
     Restore(Box<trinx::Memory>),
-    /// [`super::super::Trinx::verify`].
-    Verify(InstanceId, trinx::Certificate, Digest),
     /// [`pentarchy_core::counter::Usig::create`].
     Create(Position, Digest),
     /// [`pentarchy_core::counter::Usig::memory`].
     RecallUsig,
     /// [`pentarchy_core::counter::Usig::restore`].
     RestoreUsig(Memory),
-    /// Whether an instance gave a certificate in this context ([`trinx::context`]).
+    /// [`super::super::Trinx::verify`], in this context ([`trinx::context`]).
     CheckTrinx(Digest, InstanceId, trinx::Certificate, Digest),
     /// Whether a replica's USIG gave an identifier in this context ([`crate::usig::context`]).
     CheckUsig(Digest, ReplicaId, Ui, Digest),
@@ -95,35 +93,30 @@ impl Wire for Question {
             }
             Self::Recall => to.u8(3),
             Self::Restore(memory) => tagged(to, 4, &**memory),
-            Self::Verify(by, certificate, digest) => {
-                tagged(to, 5, by);
-                certificate.encode(to);
-                digest.encode(to);
-            }
             Self::Create(position, digest) => {
-                tagged(to, 6, position);
+                tagged(to, 5, position);
                 digest.encode(to);
             }
-            Self::RecallUsig => to.u8(7),
-            Self::RestoreUsig(memory) => tagged(to, 8, memory),
+            Self::RecallUsig => to.u8(6),
+            Self::RestoreUsig(memory) => tagged(to, 7, memory),
             Self::CheckTrinx(context, by, certificate, digest) => {
-                tagged(to, 9, context);
+                tagged(to, 8, context);
                 by.encode(to);
                 certificate.encode(to);
                 digest.encode(to);
             }
             Self::CheckUsig(context, replica, ui, digest) => {
-                tagged(to, 10, context);
+                tagged(to, 9, context);
                 replica.encode(to);
                 ui.encode(to);
                 digest.encode(to);
             }
             Self::CheckTag(client, statement, tag) => {
-                tagged(to, 11, client);
+                tagged(to, 10, client);
                 statement.encode(to);
                 to.array(tag);
             }
-            Self::SessionKey => to.u8(12),
+            Self::SessionKey => to.u8(11),
         }
     }
 
@@ -134,27 +127,23 @@ impl Wire for Question {
             2 => Self::Certify(Ask::decode(from)?, Digest::decode(from)?),
             3 => Self::Recall,
             4 => Self::Restore(Box::new(trinx::Memory::decode(from)?)),
-            5 => {
-                let by = InstanceId::decode(from)?;
-                Self::Verify(by, trinx::Certificate::decode(from)?, Digest::decode(from)?)
-            }
-            6 => Self::Create(Position::decode(from)?, Digest::decode(from)?),
-            7 => Self::RecallUsig,
-            8 => Self::RestoreUsig(Memory::decode(from)?),
-            9 => {
+            5 => Self::Create(Position::decode(from)?, Digest::decode(from)?),
+            6 => Self::RecallUsig,
+            7 => Self::RestoreUsig(Memory::decode(from)?),
+            8 => {
                 let (context, by) = (Digest::decode(from)?, InstanceId::decode(from)?);
                 let certificate = trinx::Certificate::decode(from)?;
                 Self::CheckTrinx(context, by, certificate, Digest::decode(from)?)
             }
-            10 => {
+            9 => {
                 let (context, replica) = (Digest::decode(from)?, ReplicaId::decode(from)?);
                 Self::CheckUsig(context, replica, Ui::decode(from)?, Digest::decode(from)?)
             }
-            11 => {
+            10 => {
                 let (client, statement) = (ClientId::decode(from)?, Digest::decode(from)?);
                 Self::CheckTag(client, statement, from.array()?)
             }
-            12 => Self::SessionKey,
+            11 => Self::SessionKey,
             _ => return Err(Malformed),
         })
     }

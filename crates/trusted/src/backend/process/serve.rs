@@ -201,14 +201,14 @@ fn answer_usig(device: &mut usig::Device, question: &Question) -> Option<Answer>
 
 fn answer_trinx(device: &mut dyn Trinx, number: u16, question: &Question) -> Option<Answer> {
     Some(match question {
-        Question::BeginEpoch(epoch) => done(device.begin_epoch(*epoch)),
+        Question::BeginEpoch(epoch) => done(device.begin_epoch(number, *epoch)),
         Question::Certify(ask, digest) => {
             device.certify(number, ask, digest).map_or_else(Answer::Refused, Answer::Certificate)
         }
         Question::Recall => Answer::Memory(device.memory(number).map(Box::new)),
         Question::Restore(memory) => done(device.restore(number, memory)),
-        Question::Verify(by, certificate, digest) => {
-            Answer::Is(device.verify(*by, certificate, digest))
+        Question::CheckTrinx(context, by, certificate, digest) => {
+            Answer::Is(device.verify(context, *by, certificate, digest))
         }
         _ => return None,
     })

@@ -48,9 +48,8 @@ impl Trinx for TrinxProcess {
     fn instances(&self) -> u16 {
         self.0.instances
     }
-    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
-        let begin = Question::BeginEpoch(epoch);
-        (0..self.0.instances).try_for_each(|number| self.0.instance(number, &begin, done))
+    fn begin_epoch(&mut self, instance: u16, epoch: Epoch) -> Result<(), Refused> {
+        self.0.instance(instance, &Question::BeginEpoch(epoch), done)
     }
     fn certify(
         &mut self,
@@ -74,8 +73,14 @@ impl Trinx for TrinxProcess {
     fn restore(&mut self, instance: u16, memory: &Memory) -> Result<(), Refused> {
         self.0.instance(instance, &Question::Restore(Box::new(*memory)), done)
     }
-    fn verify(&self, by: InstanceId, certificate: &Certificate, digest: &Digest) -> bool {
-        let question = Question::Verify(by, *certificate, *digest);
+    fn verify(
+        &self,
+        context: &Digest,
+        by: InstanceId,
+        certificate: &Certificate,
+        digest: &Digest,
+    ) -> bool {
+        let question = Question::CheckTrinx(*context, by, *certificate, *digest);
         let verdict = self.0.instance(0, &question, |answer| match answer {
             Answer::Is(is) => Some(is),
             _ => None,
