@@ -151,8 +151,9 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// decide by themselves and of what waits to become final (`confirming.rs`, `waiting.rs`), of rules
 /// without which groups are slower or of which no world draws what it takes. 16 are of pillars
 /// (`pillars.rs`, `pillars_by_hand.rs`, the tests of the stage), which random worlds were not given
-/// the time to look for.
-const SCHEDULED_MAX: usize = 50;
+/// the time to look for. Two are of a crash at one moment (`behind_a_state.rs`), and were
+/// not looked for otherwise.
+const SCHEDULED_MAX: usize = 52;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
