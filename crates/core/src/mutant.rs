@@ -244,6 +244,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("minbft.prepare-of-any-view", "a PREPARE of another view counts in this one"),
     mutant("minbft.commit-of-any-view", "a COMMIT of another view counts in this one"),
     mutant("minbft.commit-skips-gaps", "a backup commits past a slot whose PREPARE it lacks"),
+    mutant(
+        "minbft.commits-behind-a-hole",
+        "what it lacks before a state does not keep a replica from committing above",
+    )
+    .scheduled(),
     mutant("minbft.only-authors-repeat", "nobody passes on the PREPAREs of others"),
     mutant("minbft.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
     mutant("minbft.slow-primary-kept", "a primary may be as slow as it likes"),
@@ -352,6 +357,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.prepare-of-any-view", "a PREPARE of another view counts in this one"),
     mutant("hybster.commit-of-any-view", "a COMMIT of another view counts in this one"),
     mutant("hybster.commit-skips-gaps", "a backup commits past a slot whose PREPARE it lacks"),
+    mutant(
+        "hybster.commits-behind-a-hole",
+        "what it lacks before a state does not keep a replica from committing above",
+    )
+    .scheduled(),
     mutant("hybster.only-authors-repeat", "nobody passes on the PREPAREs of others").scheduled(),
     mutant("hybster.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
     mutant("hybster.certificate-not-passed-on", "nobody gives others why it could leave")

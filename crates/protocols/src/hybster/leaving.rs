@@ -14,6 +14,7 @@ use crate::common::counters::certificate::{Opened, Prepared};
 use crate::common::counters::views::holds_shown;
 use crate::common::frame::changing::Changing;
 use crate::common::frame::checkpointing::Checkpointing;
+use crate::common::frame::hooks::ChangesViews;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -178,8 +179,20 @@ impl Hybster {
                     continue;
                 }
             }
+            if !self.may_certify() {
+                return;
+            }
             self.leave_by(basis, requests, out);
         }
+    }
+
+    /// Whether a VIEW-CHANGE would show all that the counter says of the view that it comes from.
+    /// Only the first one behind a view that was entered has to: the next names a view that was left.
+    fn may_certify(&self) -> bool {
+        let is_first = self.left == self.frame.entered && self.from() == self.frame.entered;
+        let after = self.frame.stable.slot.max(self.taken_over());
+        let shown = || self.slots.prepares_to_show(&self.frame, after);
+        !is_first || self.slots.are_all(&self.frame, after, &shown())
     }
 
     fn leave_by(

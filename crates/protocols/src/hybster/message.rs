@@ -109,6 +109,7 @@ fn is_on(bug: Bug) -> bool {
         Bug::PrepareOfAnyView => mutant!("hybster.prepare-of-any-view"),
         Bug::CommitOfAnyView => mutant!("hybster.commit-of-any-view"),
         Bug::CommitSkipsGaps => mutant!("hybster.commit-skips-gaps"),
+        Bug::CommitsBehindAHole => mutant!("hybster.commits-behind-a-hole"),
         Bug::CommitNotKept => mutant!("hybster.commit-not-kept"),
         Bug::CommitmentNotKeptAgain => mutant!("hybster.commitment-not-kept-again"),
         Bug::OnlyAuthorsRepeat => mutant!("hybster.only-authors-repeat"),

@@ -109,6 +109,7 @@ fn is_on(bug: Bug) -> bool {
         Bug::PrepareOfAnyView => mutant!("minbft.prepare-of-any-view"),
         Bug::CommitOfAnyView => mutant!("minbft.commit-of-any-view"),
         Bug::CommitSkipsGaps => mutant!("minbft.commit-skips-gaps"),
+        Bug::CommitsBehindAHole => mutant!("minbft.commits-behind-a-hole"),
         Bug::CommitNotKept => mutant!("minbft.commit-not-kept"),
         Bug::CommitmentNotKeptAgain => mutant!("minbft.commitment-not-kept-again"),
         Bug::OnlyAuthorsRepeat => mutant!("minbft.only-authors-repeat"),

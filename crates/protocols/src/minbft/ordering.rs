@@ -40,6 +40,7 @@ impl<const KIND: usize> Orders for OnUsig<KIND> {
     fn bodies_changed(&mut self, out: &mut Effects<Self>) {
         self.try_open(out);
         self.try_acknowledge(out);
+        self.leave(out);
         self.advance(out);
     }
 

@@ -121,9 +121,12 @@ impl<const KIND: usize> OnUsig<KIND> {
         if self.phase != Phase::Draining || !self.slots.looping.is_empty() {
             return;
         }
-        (self.phase, self.behind) = (Phase::Changing, None);
         let shown_before = self.frame.stable.slot.max(self.taken_over());
         let mut prepares = self.slots.prepares_to_show(&self.frame, shown_before);
+        if !self.slots.are_all(&self.frame, shown_before, &prepares) {
+            return;
+        }
+        (self.phase, self.behind) = (Phase::Changing, None);
         if mutant!("minzyzzyva.shows-commitments-only") {
             prepares.retain(|prepared| prepared.slot <= self.speculation.certified);
         }

@@ -17,7 +17,7 @@ use pentarchy_core::protocol::{
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_protocols::common::message::Shared;
-use pentarchy_protocols::{minbft, pbft};
+use pentarchy_protocols::{hybster, minbft, pbft};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -54,6 +54,26 @@ impl Spoken for minbft::MinBft {
     }
     fn envelope(envelope: &Arc<Envelope>) -> Self::Message {
         minbft::Message::Shared(Shared::Envelope(envelope.clone()))
+    }
+}
+
+impl Spoken for hybster::Hybster {
+    const N: usize = 3;
+    fn propose(slot: Slot, proposal: &Arc<Proposal>) -> Self::Message {
+        let proposal = proposal.clone();
+        hybster::Message::Order(hybster::Order::Prepare { view: View(0), slot, proposal })
+    }
+    fn commit(_: Slot, _: Digest) -> Option<Self::Message> {
+        None
+    }
+    fn ask(view: View) -> Self::Message {
+        hybster::Message::Shared(Shared::RequestViewChange { view })
+    }
+    fn body(proposal: &Arc<Proposal>) -> Self::Message {
+        hybster::Message::Shared(Shared::Body(proposal.clone()))
+    }
+    fn envelope(envelope: &Arc<Envelope>) -> Self::Message {
+        hybster::Message::Shared(Shared::Envelope(envelope.clone()))
     }
 }
 
@@ -197,10 +217,12 @@ pub struct Group<P: Protocol> {
     pub queue: VecDeque<Sent<P>>,
     /// Links that lose everything.
     pub cut: BTreeSet<(u16, u16)>,
-    /// Messages of this kind are lost.
-    pub loses: Option<&'static str>,
+    /// Messages of these kinds are lost.
+    pub loses: &'static [&'static str],
     /// Hosts save no states, so that no checkpoint becomes stable.
     pub saves_nothing: bool,
+    /// Nobody gets a state from elsewhere.
+    pub fetches_nothing: bool,
     /// Milliseconds.
     pub now: u64,
 }
@@ -237,7 +259,8 @@ impl<P: Spoken> Group<P> {
             tuning,
             queue: VecDeque::new(),
             cut: BTreeSet::new(),
-            loses: None,
+            loses: &[],
+            fetches_nothing: false,
             saves_nothing: false,
             now: 1_000,
         };
@@ -389,8 +412,8 @@ impl<P: Spoken> Group<P> {
         let mut touched = BTreeSet::new();
         for _ in 0..100_000 {
             let Some((from, to, message)) = self.queue.pop_front() else { break };
-            let lost = self.cut.contains(&(from.0, to.0))
-                || self.loses.is_some_and(|kind| kind == message.message.kind());
+            let lost =
+                self.cut.contains(&(from.0, to.0)) || self.loses.contains(&message.message.kind());
             if !lost && self.is_good(&message) {
                 self.step(to.0, Event::Message(message));
                 touched.insert(to.0);
@@ -458,14 +481,31 @@ impl<P: Spoken> Group<P> {
     /// A state that a replica wants comes, if another one has it.
     fn transfer(&mut self, id: u16) {
         let Some(slot) = self.nodes[usize::from(id)].wishes else { return };
+        if !self.fetches_nothing && self.install(id, slot) {
+            self.step(id, Event::Input(Input::Installed { slot }));
+        }
+    }
+
+    /// The state that a replica wants comes and is durable; then it crashes, before its core hears
+    /// of that. Gives the state's slot.
+    pub fn crash_with_what_it_wants(&mut self, id: u16) -> Slot {
+        let slot = self.nodes[usize::from(id)].wishes.expect("it wants a state");
+        assert!(self.install(id, slot), "nobody has it");
+        let state = Digest::of(&slot.0.to_le_bytes());
+        self.nodes[usize::from(id)].saved = Some(Base { slot, state });
+        self.start(id);
+        slot
+    }
+
+    fn install(&mut self, id: u16, slot: Slot) -> bool {
         let has = |node: &Node<P>| node.executed.last().is_some_and(|(last, _)| *last >= slot);
-        let Some(source) = self.nodes.iter().find(|node| has(node)) else { return };
+        let Some(source) = self.nodes.iter().find(|node| has(node)) else { return false };
         let past: Vec<_> = source.executed.clone();
         let node = &mut self.nodes[usize::from(id)];
         node.wishes = None;
         node.executed.clear();
         past.into_iter().filter(|(at, _)| *at <= slot).for_each(|(at, batch)| node.note(at, batch));
-        self.step(id, Event::Input(Input::Installed { slot }));
+        true
     }
 
     /// A client's envelope reaches a replica's host.

@@ -2,6 +2,7 @@
 
 mod apart;
 mod attacks;
+mod behind_a_state;
 mod confirming;
 mod explore;
 mod hand;

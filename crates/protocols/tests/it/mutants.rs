@@ -156,8 +156,9 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// without which groups are slower or of which no world draws what it takes. 17 are of pillars
 /// (`pillars.rs`, `pillars_by_hand.rs`, the tests of the stage and of the log), of which one was not
 /// found in 800 worlds, one takes a state that is wrong without anybody's fault, and random worlds
-/// were not given the time to look for the others.
-const SCHEDULED_MAX: usize = 51;
+/// were not given the time to look for the others. Two are of a crash at one moment
+/// (`behind_a_state.rs`), and were not looked for otherwise.
+const SCHEDULED_MAX: usize = 53;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

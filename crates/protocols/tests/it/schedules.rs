@@ -213,7 +213,7 @@ fn a_primary_that_crashes_while_it_waits_to_leave_goes_on() {
         group.run(20);
     }
     // Nobody hears of the state after slot 4 at first.
-    group.loses = Some("checkpoint");
+    group.loses = &["checkpoint"];
     group.request(1, &envelope(1, 1, &[4], 8));
     group.run(20);
     group.nodes[1].disk_is_slow = true;
@@ -226,7 +226,7 @@ fn a_primary_that_crashes_while_it_waits_to_leave_goes_on() {
     group.settle_all();
     assert_eq!(status(&group, 1), (View(2), "draining"));
     let before = group.nodes[1].cut;
-    group.loses = None;
+    group.loses = &[];
     group.run(200);
     assert_eq!(status(&group, 1), (View(2), "draining"));
     assert!(group.nodes[1].cut > before, "the log is cut while it waits");

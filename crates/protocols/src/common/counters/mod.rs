@@ -102,6 +102,8 @@ pub enum Bug {
     CommitOfAnyView,
     /// A backup commits past a slot whose PREPARE it lacks.
     CommitSkipsGaps,
+    /// What it lacks before a state from elsewhere does not keep a replica from committing above.
+    CommitsBehindAHole,
     /// A commitment is not in the log.
     CommitNotKept,
     /// A commitment is lost when the log is cut.

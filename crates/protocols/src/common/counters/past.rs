@@ -169,6 +169,11 @@ impl<C: Counted> Slots<C> {
 
     /// The log is read. What was executed was decided: nobody commits to it again for this replica
     /// alone. What it said as primary and what has to come back is this.
+    ///
+    /// The state may lie above all that the log says, if it was fetched, and what vouches for it was
+    /// not written down before a crash. What led there was never here, so a commitment above it is
+    /// one that no VIEW-CHANGE could show: this replica goes on where its log ends, with what others
+    /// show it, or above the state once that is proven.
     pub fn recall_decisions(&mut self, frame: &mut Frame<C>, looping: BTreeSet<(View, Slot)>) {
         // A state that was fetched may lie far above the last one that the log proves.
         let last = frame.executed.min(self.window.high());
@@ -182,7 +187,9 @@ impl<C: Counted> Slots<C> {
         self.looping = looping;
         let open = |(_, slot): &&(View, Slot)| *slot > frame.executed;
         self.in_flight = self.looping.iter().filter(open).count() as u64;
-        frame.next_slot = frame.next_slot.max(frame.executed.next());
+        if (C::Entry::TERMS.has)(Bug::CommitsBehindAHole) {
+            frame.next_slot = frame.next_slot.max(frame.executed.next());
+        }
     }
 
     /// Keeps again what this replica committed to in the view that it entered last, behind the

@@ -307,6 +307,14 @@ impl<C: Counted> Slots<C> {
         shown.collect()
     }
 
+    /// Whether these, behind a slot, are all that the counter may say of the view: nobody takes a
+    /// VIEW-CHANGE that shows less, and it is certified once. What is lacking may still come.
+    #[must_use]
+    pub fn are_all(&self, frame: &Frame<C>, after: Slot, shown: &[Prepared]) -> bool {
+        let hidden = u64::from(has::<C>(Bug::HidesLastCommitment));
+        after.0 + shown.len() as u64 + hidden >= frame.next_slot.0 - 1
+    }
+
     /// Sends a peer PREPAREs that it lacks and own COMMITs for slots that it has not committed.
     pub fn answer(
         &self,
