@@ -9,7 +9,7 @@ use crate::mutant;
 use crate::protocol::Rules;
 use crate::quorum::Quorums;
 use crate::wire::{Malformed, Reader, Wire, Writer};
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 
 /// One replica of the group.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -87,7 +87,7 @@ pub struct Membership {
     /// Faulty members that are tolerated.
     pub f: usize,
     /// The replicas; index is [`ReplicaId`].
-    pub members: Vec<Member>,
+    pub members: Arc<[Member]>,
     /// With which state it begins.
     pub base: Base,
     /// What of the order its replicas agree on.

@@ -414,7 +414,7 @@ mod tests {
             group: GroupId::default(),
             epoch: Epoch(0),
             f: 0,
-            members: Vec::new(),
+            members: Arc::default(),
             base: Base::default(),
             lane: Default::default(),
         };

@@ -127,7 +127,7 @@ impl Group {
 
     fn with_base(f: usize, checkpoint_bytes: usize, base: Base) -> Self {
         let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
-        let members = vec![member; 2 * f + 1];
+        let members = vec![member; 2 * f + 1].into();
         let (group, epoch) = (GroupId([7; 16]), Epoch(0));
         let membership =
             Arc::new(Membership { group, epoch, f, members, base, lane: Default::default() });

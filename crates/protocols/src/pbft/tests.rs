@@ -18,7 +18,7 @@ use pentarchy_core::protocol::{Effect, Effects, Event, Memory, Protocol, Setup, 
 fn backup(me: u16, log: Vec<Record>) -> (Pbft, Effects<Pbft>) {
     let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    let members = vec![member; 4];
+    let members = vec![member; 4].into();
     let membership =
         Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });
     let memory = Memory::Durable { executed: base, records: Vec::new() };

@@ -18,7 +18,7 @@ fn stage() -> Stage {
     let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
     let lane = Lane { pillars: 2, ..Lane::default() };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    let members = vec![member; 4];
+    let members = vec![member; 4].into();
     let membership = Arc::new(Membership { group, epoch, f: 1, members, base, lane });
     let tuning = Tuning { checkpoint_slots: 2, window_slots: 8, ..Tuning::default() };
     let setup =

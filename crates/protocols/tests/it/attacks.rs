@@ -26,7 +26,7 @@ fn proposal(now: u64, client: u8, number: u64) -> Arc<Proposal> {
 fn nobody_is_told_by_others_what_it_said_itself() {
     let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    let members = vec![member; 3];
+    let members = vec![member; 3].into();
     let membership =
         Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });
     let setup = |me| Setup {

@@ -231,7 +231,7 @@ impl<P: Spoken> Group<P> {
     /// Of which this one lies, if any.
     pub fn new(liar: Option<u16>, tuning: Tuning) -> Self {
         let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
-        let members = vec![member; P::N];
+        let members = vec![member; P::N].into();
         let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
         let membership =
             Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });

@@ -139,7 +139,7 @@ pub const SLOW: Tuning = Tuning {
 fn members(n: usize) -> Membership {
     let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    let (members, lane) = (vec![member; n], Lane::default());
+    let (members, lane) = (vec![member; n].into(), Lane::default());
     Membership { group, epoch, f: 1, members, base, lane }
 }
 

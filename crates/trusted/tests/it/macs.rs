@@ -116,7 +116,8 @@ fn a_host_believes_a_trusted_mac_of_the_life_that_its_membership_admits() {
             GroupVerifier::new(group.clone(), check.clone(), RequestMode::Signature, None).unwrap()
         };
         let mut signing = Membership::clone(&group);
-        signing.members[usize::from(ME.0)].device_key = crate::device_keys()[usize::from(ME.0)];
+        let own = &mut Arc::make_mut(&mut signing.members)[usize::from(ME.0)];
+        own.device_key = crate::device_keys()[usize::from(ME.0)];
         let verifiers = (verifier(&group), verifier(&Arc::new(signing)));
         (Authenticator::new(keys, vec![Box::new(device)]), verifiers)
     };
