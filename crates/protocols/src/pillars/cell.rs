@@ -32,7 +32,7 @@ pub trait Pillar: Core {
 pub struct Cell<P: Pillar> {
     number: u8,
     rows: Rows,
-    pub(super) core: P,
+    core: P,
     /// How it said last that it stands.
     said: Option<Glance>,
     /// How often it was told from where to go on.

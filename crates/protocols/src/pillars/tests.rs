@@ -1,17 +1,10 @@
 //! What the stage makes of what it hears late.
 
-use super::record::Record;
-use super::replica::Pillars;
 use super::stage::Stage;
-use crate::common::certificate::CheckpointProof;
-use crate::common::frame::hooks::Framed as _;
-use crate::common::record::Kept;
-use crate::pbft::Pbft;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use pentarchy_core::auth::Signature;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot};
@@ -20,19 +13,17 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Glance, Input, Output};
 use pentarchy_core::protocol::{Effect, Effects, Event, Memory, Protocol as _, Setup, Tuning};
 
-/// Of a replica of two pillars.
-fn setup() -> Setup {
+/// A stage of two pillars.
+fn stage() -> Stage {
     let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
     let lane = Lane { pillars: 2, ..Lane::default() };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
     let members = vec![member; 4];
     let membership = Arc::new(Membership { group, epoch, f: 1, members, base, lane });
     let tuning = Tuning { checkpoint_slots: 2, window_slots: 8, ..Tuning::default() };
-    Setup { me: ReplicaId(1), membership, fetch: None, memory: Memory::Volatile, tuning }
-}
-
-fn stage() -> Stage {
-    Stage::start(setup(), &mut core::iter::empty(), &mut Effects::default())
+    let setup =
+        Setup { me: ReplicaId(1), membership, fetch: None, memory: Memory::Volatile, tuning };
+    Stage::start(setup, &mut core::iter::empty(), &mut Effects::default())
 }
 
 fn tell(stage: &mut Stage, input: Input) -> Vec<Output> {
@@ -301,28 +292,4 @@ fn a_pillar_whose_state_is_wrong_waits_for_the_right_one() {
             if matches!(**input, Input::Installed { .. }))
     };
     assert!(!said.iter().chain(&more).any(answered));
-}
-
-/// Both pillars know of the state of row 128, from which the replica goes on. One lags, and goes on
-/// behind row 64: it has to be able to sign the later state as often as others need that.
-#[test]
-fn a_pillar_that_lags_after_a_restart_knows_the_state_that_is_here() {
-    let state = Digest([2; 32]);
-    let stable = |row: u64| {
-        let signatures = (0..3).map(|id| (ReplicaId(id), Signature([id as u8; 64]))).collect();
-        let proof = CheckpointProof { slot: Slot(row), state: Digest([1; 32]), signatures };
-        Record { pillar: 0, inner: Pbft::<false>::kept(Kept::Stable(proof)) }
-    };
-    let executed = Base { slot: Slot(256), state };
-    let setup = Setup {
-        memory: Memory::Durable { executed, records: Vec::new() },
-        tuning: Tuning::default(),
-        ..setup()
-    };
-    let mut out = Effects::default();
-    let core = Pillars::<Pbft<false>>::start(setup, &mut [stable(64)].into_iter(), &mut out);
-    for cell in &core.cells {
-        let frame = cell.core.frame();
-        assert_eq!(frame.checkpoints.mine(Slot(128)), Some(state), "{}", frame.stable.slot);
-    }
 }

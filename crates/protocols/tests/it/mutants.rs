@@ -155,7 +155,7 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// decide by themselves and of what waits to become final (`confirming.rs`, `waiting.rs`), of rules
 /// without which groups are slower or of which no world draws what it takes. 13 are of pillars
 /// (`pillars.rs`, `pillars_by_hand.rs`, the tests of the stage and of the log), of which one was not
-/// found in 800 worlds and six in 120, one takes a state that is wrong without anybody's fault, and
+/// found in 800 worlds and six in 120, one takes a wrong state that is nobody else's fault, and
 /// random worlds were not given the time to look for the others.
 const SCHEDULED_MAX: usize = 47;
 
