@@ -154,8 +154,8 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// whose a trusted MAC is (`hybrid.rs`), which 60 worlds did not find; and 20 of clients that
 /// decide by themselves and of what waits to become final (`confirming.rs`, `waiting.rs`), of rules
 /// without which groups are slower or of which no world draws what it takes. 13 are of pillars
-/// (`pillars.rs`, `pillars_by_hand.rs`, the tests of the stage and of the log), of which one was not
-/// found in 800 worlds and six in 120, one takes a wrong state that is nobody else's fault, and
+/// (`pillars.rs`, `pillars_by_hand.rs`, the tests of the stage and of the log), of which one was
+/// not found in 800 worlds and six in 120; one takes a wrong state that nobody is to blame for; and
 /// random worlds were not given the time to look for the others.
 const SCHEDULED_MAX: usize = 47;
 
