@@ -195,9 +195,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("frame.never-times-gaps", "no backup times slots that others wait for").scheduled(),
     mutant("pillars.any-pillar", "what one pillar's counter certifies counts in all").scheduled(),
     mutant("pillars.statements-shared", "what is said in one pillar convinces in all").scheduled(),
-    mutant("pillars.gaps-not-filled", "slots that nobody asks for are not filled").scheduled(),
-    mutant("pillars.one-is-told", "of all pillars only one is told the state after a row")
-        .scheduled(),
+    mutant("pillars.gaps-not-filled", "slots that nobody asks for are not filled"),
+    mutant("pillars.one-is-told", "of all pillars only one is told the state after a row"),
     mutant("pillars.cut-before-all-kept-again", "the log is cut when one pillar has kept again"),
     mutant("pillars.others-not-kept-again", "when a row is stable only one pillar keeps again"),
     mutant(
@@ -213,12 +212,11 @@ pub const MUTANTS: &[Mutant] = &[
     .scheduled(),
     mutant("pillars.covered-not-dropped", "what an installed state covers stays in the merge")
         .scheduled(),
-    mutant("pillars.state-not-here", "a pillar is told of a state that is not here").scheduled(),
+    mutant("pillars.state-not-here", "a pillar is told of a state that is not here"),
     mutant("pillars.gaps-left-out", "what is decided is executed although slots before it are not"),
     mutant("pillars.siblings-not-timed", "a request has only its own pillar's primary timed")
         .scheduled(),
-    mutant("pillars.waits-for-ever", "what is executed late goes on waiting in its pillar")
-        .scheduled(),
+    mutant("pillars.waits-for-ever", "what is executed late goes on waiting in its pillar"),
     mutant("pillars.bytes-go-on", "bytes before an installed state count for what comes behind it")
         .scheduled(),
     mutant("pillars.fills-what-it-voted-for", "a primary fills no slots that it has only heard of")

@@ -192,6 +192,11 @@ impl Merge {
         self.states.get(&row).copied()
     }
 
+    /// The states after a row and later ones, as far as they are known.
+    pub fn states_from(&self, row: Slot) -> impl Iterator<Item = (Slot, Digest)> {
+        self.states.range(row..).map(|(row, state)| (*row, *state))
+    }
+
     /// The state after a row was installed, whether it is the one that execution had come to, one
     /// behind it or one before.
     pub fn installed(&mut self, row: Slot, state: Option<Digest>) {

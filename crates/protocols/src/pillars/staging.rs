@@ -1,7 +1,7 @@
 //! What the stage hears, and what follows.
 
 use super::merge::Next;
-use super::stage::{Known, Stage, Untold, Wishes, pillar_of};
+use super::stage::{Stage, Untold, Wishes, pillar_of};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::batch::Batch;
@@ -213,7 +213,7 @@ impl Stage {
             mark!("pillars/asked_too_early");
             return;
         }
-        let Known { wishes, answers, .. } = known;
+        let wishes = &mut known.wishes;
         if is_wrong {
             // It is the wrong one, as the pillar may have found out before a restart.
             mark!("pillars/wrong_state");
@@ -221,8 +221,7 @@ impl Stage {
         }
         if is_here && !wishes.diverged {
             mark!("pillars/state_is_here");
-            *answers += 1;
-            Self::tell(pillar, Input::Installed { slot: row }, out);
+            self.tell_here(pillar, row, out);
             return;
         }
         note(&mut wishes.rows, row, (state, from));
@@ -241,8 +240,17 @@ impl Stage {
             mark!("pillars/reached_by_itself");
             // What it lacks still, it asks for again.
             known.wishes = Wishes::default();
-            known.answers += 1;
-            Self::tell(pillar, Input::Installed { slot: row }, out);
+            self.tell_here(pillar, row, out);
+        }
+    }
+
+    /// A pillar goes on behind a row. What it had been told of that and later states it has dropped
+    /// then, as those may have been wrong.
+    fn tell_here(&mut self, pillar: u8, row: Slot, out: &mut Effects<Self>) {
+        self.known(pillar).answers += 1;
+        Self::tell(pillar, Input::Installed { slot: row }, out);
+        for (slot, state) in self.merge.states_from(row) {
+            Self::tell(pillar, Input::Checkpointed { slot, state }, out);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Replicas whose pillars and merge run apart, as in threads of their own: what they say to each
-//! other waits in queues, and which of them is emptied next is left to chance. Some keep a log, cut it
-//! when all parts have kept again what they need, and crash.
+//! other waits in queues, and which of them is emptied next is left to chance. Some keep a log, cut
+//! it when all parts have kept again what they need, and crash.
 
 use crate::net::{Device, Trusting, envelope};
 use pentarchy_core::Bytes;

@@ -73,7 +73,7 @@ fn random_worlds_find_seeded_bugs_of_pillars() {
         &[
             ("pillars.gaps-left-out", "panic"),
             ("pillars.glance-stale", "liveness"),
-            ("pillars.others-not-kept-again", "acceptance"),
+            ("pillars.others-not-kept-again", "panic"),
         ],
     );
 }
@@ -153,12 +153,12 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// three of what a liar's VIEW-CHANGE hides and a primary leaves out there (`hybster.rs`); one of
 /// whose a trusted MAC is (`hybrid.rs`), which 60 worlds did not find; and 20 of clients that
 /// decide by themselves and of what waits to become final (`confirming.rs`, `waiting.rs`), of rules
-/// without which groups are slower or of which no world draws what it takes. 17 are of pillars
-/// (`pillars.rs`, `pillars_by_hand.rs`, the tests of the stage and of the log), of which one was not
-/// found in 800 worlds, one takes a state that is wrong without anybody's fault, and random worlds
-/// were not given the time to look for the others. Two are of a crash at one moment
-/// (`behind_a_state.rs`), and were not looked for otherwise.
-const SCHEDULED_MAX: usize = 53;
+/// without which groups are slower or of which no world draws what it takes. 13 are of pillars
+/// (`pillars.rs`, `pillars_by_hand.rs`, the tests of the stage and of the log), of which one was
+/// not found in 800 worlds and six in 120; one takes a wrong state that nobody is to blame for; and
+/// random worlds were not given the time to look for the others. Two are of a
+/// crash at one moment (`behind_a_state.rs`), and were not looked for otherwise.
+const SCHEDULED_MAX: usize = 49;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
@@ -174,7 +174,7 @@ fn what_nothing_is_claimed_to_find_only_becomes_less() {
     }
     assert!(by(Finder::Schedule).count() <= SCHEDULED_MAX);
     assert!(by(Finder::Specification).count() >= 7);
-    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 155);
+    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 159);
 }
 
 /// The flaw breaks what it should, and ours breaks nothing in a tenth of the runs.

@@ -127,6 +127,23 @@ fn after_a_restart_the_host_is_told_of_one_stable_state() {
     assert_eq!(mutant::with(Some("pillars.others-not-kept-again"), again), BTreeSet::from([0]));
 }
 
+/// One pillar lags, and goes on behind row 64, so it drops what it was told of later states: it has
+/// to be told again, to sign that of row 128 as often as others need it.
+#[test]
+fn a_pillar_that_lags_after_a_restart_knows_the_state_that_is_here() {
+    let (first, second) = ((64, Digest([1; 32])), (128, Digest([2; 32])));
+    let said = restarted(second, &[first, second]);
+    let signs = |effect: &Effect<Core>| match effect {
+        Effect::Send { message, .. } => match &*message.inner {
+            Message::Shared(Shared::Checkpoint { slot: Slot(128), .. }) => Some(message.pillar),
+            _ => None,
+        },
+        _ => None,
+    };
+    let signed: Vec<u8> = said.iter().filter_map(signs).collect();
+    assert_eq!(signed, [0, 1, 0, 1], "when it starts, and where it goes on");
+}
+
 fn is_checkpoint(said: &Said) -> bool {
     matches!(&*said.inner, Message::Shared(Shared::Checkpoint { .. }))
 }

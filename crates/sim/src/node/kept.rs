@@ -282,7 +282,7 @@ impl Kept {
         done
     }
 
-    /// See [`Keeper::hold`].
+    /// See [`Barrier::hold`](kept::Barrier::hold).
     pub fn hold(&mut self, effect: CoreEffect) -> Option<CoreEffect> {
         let leaves = matches!(effect, CoreEffect::Send { .. } | CoreEffect::Relay { .. });
         let is_kept = leaves || matches!(effect, CoreEffect::Persist(_));
@@ -332,7 +332,7 @@ impl Kept {
         self.keeper.executed();
     }
 
-    /// See [`Keeper::loops`].
+    /// See [`Barrier::loops`](kept::Barrier::loops).
     pub fn loops(&mut self, event: u64, ui: Ui, digest: Digest) {
         self.keeper.barrier_mut().loops(event, ui, digest);
     }
@@ -358,7 +358,7 @@ impl Kept {
         }
     }
 
-    /// See [`Keeper::next_message`].
+    /// See [`Barrier::next_message`](kept::Barrier::next_message).
     pub fn next_message(&mut self) -> Option<CoreEffect> {
         if self.is_dead() { None } else { self.keeper.barrier_mut().next_message() }
     }

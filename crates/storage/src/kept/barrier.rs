@@ -55,7 +55,7 @@ pub(super) struct Waiting<T> {
     pub what: T,
 }
 
-/// See the [module](self).
+/// Holds back what a core says until what it kept before that is durable.
 pub struct Barrier<L> {
     log: L,
     /// Number of the entry behind the last one of this core.

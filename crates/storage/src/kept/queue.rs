@@ -435,8 +435,8 @@ impl Queue {
         self.is_cutting = true;
     }
 
-    /// A quorum vouches for a state that was handed over; the log says so when it is saved, unless it
-    /// says so of a later one. Older ones are not needed any more.
+    /// A quorum vouches for a state that was handed over; the log says so when it is saved, unless
+    /// it says so of a later one. Older ones are not needed any more.
     pub(super) fn stable(&mut self, mark: Mark) {
         self.is_cutting = false;
         if self.stable > Some(mark.slot) {

@@ -156,7 +156,7 @@ fn grown(disk: &SimDisk, slots: std::ops::RangeInclusive<u64>) -> Keeper<Stepped
         run(&mut keeper, Job::Log);
         vouch(&mut keeper, slot).expect("room");
         run_all(&mut keeper);
-        assert!(!keeper.backing().full().is_some() && !keeper.backing().is_behind());
+        assert!(keeper.backing().full().is_none() && !keeper.backing().is_behind());
     }
     keeper
 }

@@ -74,7 +74,7 @@ fn run_all(keeper: &mut Keeper<Stepped>) {
 
 /// Keeps records until there is no room.
 fn fill(keeper: &mut Keeper<Stepped>) {
-    while !keeper.backing().full().is_some() {
+    while keeper.backing().full().is_none() {
         keep(keeper, 0);
         run_all(keeper);
     }
@@ -120,7 +120,7 @@ fn a_replica_with_a_full_log_gets_level_and_goes_on() {
         // The group is further on: it fetches the state, and that is the stable one.
         keeper.save(&state(slot, slot as u8), Then::Installed { slot: Slot(slot) }).expect("works");
         assert!(
-            !keeper.backing().full().is_some(),
+            keeper.backing().full().is_none(),
             "that state waits for what is before it in the log"
         );
         run_all(&mut keeper);
@@ -130,7 +130,7 @@ fn a_replica_with_a_full_log_gets_level_and_goes_on() {
         keep(&mut keeper, 3);
         run_all(&mut keeper);
         assert!(
-            !keeper.backing().full().is_some() && keeper.barrier().lag_entries() == 0,
+            keeper.backing().full().is_none() && keeper.barrier().lag_entries() == 0,
             "there is room"
         );
         let (_, past) = open(&disk);
