@@ -176,8 +176,8 @@ impl Desk {
         }
     }
 
-    /// The answer to whatever stood in the mailbox. What nobody can answer, and what is no question,
-    /// has one answer.
+    /// The answer to whatever stood in the mailbox. What nobody can answer, and what is no
+    /// question, has one answer.
     pub fn reply(&mut self, text: &[u8]) -> Bytes {
         let answer = question(text).and_then(|question| self.answer(question));
         answer.unwrap_or(Answer::Refused(Refused::Unavailable)).to_bytes()
