@@ -19,6 +19,7 @@
 //! | `client` | what a lying replica answers to a client |
 //! | `trace` | the language of golden traces |
 //! | `storage` | what is in a data folder: log and snapshots |
+//! | `counter` | what a replica asks the process of its trusted counter |
 
 #![forbid(unsafe_code)]
 

@@ -142,10 +142,10 @@ impl Statement {
 /// What a certificate seals. Only counters that are named take room, as nearly all certificates
 /// name one of them.
 ///
-/// Equal bytes mean equal claims. Fields up to [`HEAD_BYTES`] are of fixed width. The last two of
-/// those bytes have a bit for each counter: whether it is named, and whether its value before is.
-/// So they say how many values follow, each of fixed width, and whose each is. What is not said is
-/// another thing than a zero.
+/// Equal bytes mean equal claims. All up to the values is of fixed width. The last two bytes of it
+/// have a bit for each counter: whether it is named, and whether its value before is. So they say
+/// how many values follow, each of fixed width, and whose each is. What is not said is another
+/// thing than a zero.
 #[must_use]
 pub fn statement(context: &Digest, by: InstanceId, claim: &Claim, digest: &Digest) -> Statement {
     let mut bytes = [0; STATEMENT_BYTES_MAX];

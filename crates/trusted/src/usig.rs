@@ -2,8 +2,8 @@
 //!
 //! The safety of the whole group rests on the few screens of this file, and on what it calls: two
 //! primitives, and the digest of group and epoch. It depends on no state but its own, certifies
-//! without the allocator, and panics on no input.
-//! What it promises, for one device in one life (incarnation), under one key:
+//! without the allocator, and panics on no input. What it promises, for one device in one life
+//! (incarnation), under one key:
 //!
 //! 1. *Uniqueness.* No two certificates of one epoch name the same position with different digests.
 //! 2. *Order.* Fresh certificates are issued at ascending positions only.

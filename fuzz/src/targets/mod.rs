@@ -2,6 +2,7 @@
 
 mod channel;
 mod client;
+mod counter;
 mod door;
 mod files;
 mod group;
@@ -25,7 +26,7 @@ macro_rules! targets {
 }
 
 /// All targets.
-pub const ALL: [Target; 15] = targets! {
+pub const ALL: [Target; 16] = targets! {
     wire door group transfer snapshot channel files resp_parser resp_gateway
-    kv_commands kv_bytes verifier client trace storage
+    kv_commands kv_bytes verifier client trace storage counter
 };

@@ -81,7 +81,7 @@ pub fn serve(secret: &Path) -> Result<(), ServeError> {
     if memory.words().len() != words(instances(whose.device)) {
         return Err(ServeError::Closed);
     }
-    let mut desks = desks(&secret, &whose).into_iter();
+    let mut desks = Desk::all(&secret, &whose).into_iter();
     drop(secret);
     let desk = desks.next().ok_or(ServeError::Closed)?;
     first.answer(&Answer::Done.to_bytes());
@@ -116,31 +116,6 @@ fn spawn(answerer: Answerer, desk: Desk) -> io::Result<()> {
     Ok(())
 }
 
-/// Whoever answers in each mailbox: the instances, and then those who only check.
-fn desks(secret: &GroupSecret, whose: &Initialise) -> Vec<Desk> {
-    let key = GroupKey::new(secret.as_bytes());
-    let sessions = Sessions::new(&key, Domain::of_group(&whose.group));
-    let checks = Checks { key: key.clone(), sessions: Arc::new(sessions) };
-    let instance = |number| match whose.device {
-        Device::Usig => Serving::Usig(Box::new(usig::Device::new(
-            whose.group,
-            whose.epoch,
-            whose.replica,
-            whose.incarnation,
-            usig::Key::Group(key.clone()),
-        ))),
-        Device::Trinx(_) => {
-            let epoch = (whose.group, whose.epoch);
-            let one = TrinxInProcess::one(&key, epoch, whose.replica, whose.incarnation, number);
-            Serving::Trinx(Box::new(one), number)
-        }
-    };
-    let instances = (0..instances(whose.device)).map(instance);
-    let only_checks = (0..CHECK_MAILBOXES).map(|_| Serving::Nothing);
-    let desk = |serving| Desk { serving, checks: Some(checks.clone()) };
-    instances.chain(only_checks).map(desk).collect()
-}
-
 /// What answers in one mailbox.
 pub struct Desk {
     serving: Serving,
@@ -156,6 +131,33 @@ enum Serving {
 }
 
 impl Desk {
+    /// Whoever answers in each mailbox: the instances, and then those who only check.
+    #[must_use]
+    pub fn all(secret: &GroupSecret, whose: &Initialise) -> Vec<Self> {
+        let key = GroupKey::new(secret.as_bytes());
+        let sessions = Sessions::new(&key, Domain::of_group(&whose.group));
+        let checks = Checks { key: key.clone(), sessions: Arc::new(sessions) };
+        let instance = |number| match whose.device {
+            Device::Usig => Serving::Usig(Box::new(usig::Device::new(
+                whose.group,
+                whose.epoch,
+                whose.replica,
+                whose.incarnation,
+                usig::Key::Group(key.clone()),
+            ))),
+            Device::Trinx(_) => {
+                let epoch = (whose.group, whose.epoch);
+                let one =
+                    TrinxInProcess::one(&key, epoch, whose.replica, whose.incarnation, number);
+                Serving::Trinx(Box::new(one), number)
+            }
+        };
+        let instances = (0..instances(whose.device)).map(instance);
+        let only_checks = (0..CHECK_MAILBOXES).map(|_| Serving::Nothing);
+        let desk = |serving| Self { serving, checks: Some(checks.clone()) };
+        instances.chain(only_checks).map(desk).collect()
+    }
+
     /// One instance of a device of any kind, that checks by itself.
     #[must_use]
     pub fn over(device: Box<dyn Trinx>, instance: u16) -> Self {
@@ -166,15 +168,19 @@ impl Desk {
     pub fn serve(mut self, mut mailbox: Answerer) -> Closed {
         let mut text = [0; BYTES_MAX];
         loop {
-            let question = match mailbox.next(&mut text) {
-                Ok(text) => question(text),
+            let answer = match mailbox.next(&mut text) {
+                Ok(text) => self.reply(text),
                 Err(closed) => return closed,
             };
-            // What nobody can answer, and what is no question, has one answer.
-            let answer = question.and_then(|question| self.answer(question));
-            let answer = answer.unwrap_or(Answer::Refused(Refused::Unavailable));
-            mailbox.answer(&answer.to_bytes());
+            mailbox.answer(&answer);
         }
+    }
+
+    /// The answer to whatever stood in the mailbox. What nobody can answer, and what is no
+    /// question, has one answer.
+    pub fn reply(&mut self, text: &[u8]) -> Bytes {
+        let answer = question(text).and_then(|question| self.answer(question));
+        answer.unwrap_or(Answer::Refused(Refused::Unavailable)).to_bytes()
     }
 
     fn answer(&mut self, question: Question) -> Option<Answer> {
