@@ -187,7 +187,8 @@ impl Hybster {
     }
 
     /// Whether a VIEW-CHANGE would show all that the counter says of the view that it comes from.
-    /// Only the first one behind a view that was entered has to: the next names a view that was left.
+    /// Only the first one behind a view that was entered has to: the next names a view that was
+    /// left.
     fn may_certify(&self) -> bool {
         let is_first = self.left == self.frame.entered && self.from() == self.frame.entered;
         let after = self.frame.stable.slot.max(self.taken_over());

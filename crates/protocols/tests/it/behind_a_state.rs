@@ -56,8 +56,8 @@ fn comes_back_to_a_state<P: Spoken>() -> ([usize; 2], bool) {
     ([committed, left], group.all_executed(&next))
 }
 
-/// Its counter would remember a commitment above the state, and nothing that it has leads there: its
-/// VIEW-CHANGE could not show all that its counter says, and nobody would take it.
+/// Its counter would remember a commitment above the state, and nothing that it has leads there:
+/// its VIEW-CHANGE could not show all that its counter says, and nobody would take it.
 #[test]
 fn nobody_commits_above_a_state_that_it_cannot_show() {
     assert_eq!(comes_back_to_a_state::<Hybster>(), ([0, 1], true));

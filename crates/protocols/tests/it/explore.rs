@@ -129,16 +129,40 @@ fn equivocates(protocol: &str, states_max: usize) {
     assert!(report.outcomes >= 4 && report.slots >= 1, "nothing was executed: {report}");
 }
 
-/// The same of Hybster, and with views that nobody opens in time.
+/// The same of Hybster, and with views that nobody opens in time: breadth first and some long runs.
 #[test]
 fn no_liar_breaks_hybster() {
+    let mut kinds = std::collections::BTreeSet::new();
     for (liar, timeouts) in [(None, 2), (Some(0), 1), (Some(1), 1), (Some(2), 2)] {
-        let liar = liar.map(ReplicaId);
-        let plan = Plan { liar, timeouts, states_max: states(8_000), ..Plan::default() };
-        let report = explore(&plan, &explored_as("hybster"), |_| true).expect("a plan");
-        eprintln!("liar {liar:?}: {report}");
-        assert!(report.found.is_none() && report.states > 1_000, "{report}");
+        let (liar, states_max) = (liar.map(ReplicaId), states(8_000));
+        for deep in [false, true] {
+            let plan = Plan { liar, timeouts, states_max, deep, ..Plan::default() };
+            let report = explore(&plan, &explored_as("hybster"), |_| true).expect("a plan");
+            eprintln!("liar {liar:?}, deep {deep}: {report} {:?}", report.lies);
+            assert!(report.found.is_none() && report.states >= states_max, "{report}");
+            assert!(report.outcomes >= 5 && report.slots >= 2, "two logs to compare: {report}");
+            kinds.extend(report.lies.keys().copied());
+        }
     }
+    for kind in ["prepare", "prepare-skip", "commit", "ask", "view-change", "new-view", "enter"] {
+        assert!(kinds.contains(kind), "no state lets a liar say {kind}: {kinds:?}");
+    }
+}
+
+/// A liar's VIEW-CHANGE leaves out what it committed to, and the next view orders something else
+/// there: nothing but the certificate says so.
+#[test]
+fn an_omitted_commitment_of_hybster_is_found() {
+    let search = |variant, states_max| {
+        let alphabet = ["commit", "view-change-empty", "enter"].map(str::to_owned).to_vec();
+        let plan = Plan { alphabet, states_max, ..trickster() };
+        let run = || explore(&plan, &explored_as("hybster"), |_| true).expect("a plan");
+        mutant::with(variant, run)
+    };
+    let broken = search(Some("hybster.omission-not-checked"), 200_000);
+    assert_eq!(property(&broken), "agreement", "{broken}");
+    let sound = search(None, broken.states);
+    assert!(sound.found.is_none() && sound.slots >= 1, "{sound}");
 }
 
 /// The same of Zyzzyva: a checkpoint behind each slot, so that what is executed becomes final.

@@ -182,6 +182,8 @@ fn what_nothing_is_claimed_to_find_only_becomes_less() {
 fn exhibits_show_what_they_say() {
     let quick = [
         "omitted-commitment",
+        "omitted-commitment-hybster",
+        "new-view-missed",
         "device-cloned",
         "big-mac",
         "big-mac-pbft",

@@ -17,6 +17,7 @@ use pentarchy_core::protocol::{
     TimerKey, TimerName, To, Tuning,
 };
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
+use pentarchy_core::wire::Wire as _;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -111,6 +112,8 @@ pub struct Node<P: Protocol> {
     pub sent: BTreeMap<&'static str, usize>,
     /// Envelopes that it found no room for.
     pub refused: usize,
+    /// Bytes that it persisted.
+    pub kept: usize,
 }
 
 /// A message on its way from a peer to a peer.
@@ -154,6 +157,12 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
         Self::of(Arc::new(Membership { epoch, base, ..members(n) }), liars, tuning)
     }
 
+    /// The same, and each keeps a log.
+    pub fn durable(n: usize, liars: &[u16], tuning: Tuning) -> Self {
+        let memory = Memory::Durable { executed: Base::default(), records: Vec::new() };
+        Self::with_memory(Arc::new(members(n)), liars, tuning, &memory)
+    }
+
     /// The same with so many pillars, of protocols that rest on no counters.
     pub fn of_pillars(pillars: u8, n: usize, liars: &[u16], tuning: Tuning) -> Self {
         let lane = Lane { pillars, ..Lane::default() };
@@ -167,6 +176,15 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
     }
 
     fn of(membership: Arc<Membership>, liars: &[u16], tuning: Tuning) -> Self {
+        Self::with_memory(membership, liars, tuning, &Memory::Volatile)
+    }
+
+    fn with_memory(
+        membership: Arc<Membership>,
+        liars: &[u16],
+        tuning: Tuning,
+        memory: &Memory,
+    ) -> Self {
         let mut net = Self {
             membership: membership.clone(),
             nodes: Vec::new(),
@@ -176,7 +194,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
         };
         let mut first = Vec::new();
         for me in membership.ids() {
-            let (fetch, memory) = (None, Memory::Volatile);
+            let (fetch, memory) = (None, memory.clone());
             let setup = Setup { me, membership: membership.clone(), fetch, memory, tuning };
             let mut out = Effects::default();
             let lies = liars.contains(&me.0);
@@ -198,6 +216,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                 findings: Vec::new(),
                 sent: BTreeMap::new(),
                 refused: 0,
+                kept: 0,
             });
         }
         for (id, out) in (0..).zip(first) {
@@ -242,7 +261,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                     node.timers.remove(&timer.to_key());
                 }
                 Effect::Report(evidence) => node.findings.push(evidence),
-                Effect::Persist(_) => {}
+                Effect::Persist(record) => node.kept += record.to_bytes().len(),
                 Effect::Output(output) => self.output(id, output),
             }
         }

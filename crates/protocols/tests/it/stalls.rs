@@ -19,6 +19,7 @@ use pentarchy_protocols::hybster::{
     CertifiedViewChange, Entry, Hybster, Message, NewView, Order, Prepared, ViewChange, ViewChanges,
 };
 use std::collections::BTreeMap;
+use std::hash::{Hash as _, Hasher};
 use std::sync::Arc;
 
 /// Three replicas of which r1 lies.
@@ -48,6 +49,11 @@ fn primaries(_: u16, to: u16, message: &Message) -> bool {
 impl Group {
     fn new() -> Self {
         Self { net: Net::new(3, &[LIAR], Tuning::default()), heard: Vec::new() }
+    }
+
+    /// The same, and both keep a log.
+    fn durable() -> Self {
+        Self { net: Net::durable(3, &[LIAR], Tuning::default()), heard: Vec::new() }
     }
 
     /// Time passes; links lose this.
@@ -95,10 +101,13 @@ impl Group {
         CertifiedViewChange { author: ReplicaId(author), ui, change }
     }
 
-    /// A NEW-VIEW of the liar, from the VIEW-CHANGEs of the two others.
+    /// A NEW-VIEW of the liar, from the VIEW-CHANGEs of the two others, and its word for the view
+    /// that they come from.
     fn sound(&mut self, view: u64) -> Verified<Message> {
         let members = vec![self.change(0, view), self.change(2, view)];
-        self.opening(members, Vec::new())
+        let comes_from_any = members.iter().any(|member| member.change.from() > View(0));
+        let word = (ReplicaId(LIAR), Signature([LIAR as u8; 64]));
+        self.opening(members, Vec::from_iter(comes_from_any.then_some(word)))
     }
 
     fn opening(
@@ -109,6 +118,34 @@ impl Group {
         let changes = ViewChanges { view: members[0].change.view, members };
         let opening = NewView { changes, acknowledgements };
         self.net.authentic(LIAR, Message::NewView(Arc::new(opening)))
+    }
+
+    /// The liar says that it comes from the view before, which it never opened, with batches that
+    /// it made up.
+    fn show_junk(&mut self, view: u64, known: &mut BTreeMap<Digest, Arc<Proposal>>) {
+        let (from, made) = (View(view - 1), junk(view));
+        let start = Start { base: Slot(0), list: made.iter().map(|it| it.digest()).collect() };
+        known.extend(made.into_iter().map(|it| (it.digest(), it)));
+        let (members, domain) = (Digest::default(), self.net.membership.domain());
+        let statement = Entry::TERMS.opening_statement(&domain, from, &start, &members);
+        let at = Position::new(from, Position::OPEN);
+        let opening = self.net.certify(LIAR, at, &statement);
+        let header = Header { view: from, start, members, opening };
+        let change = view_change(view, Entry { header }, Vec::new());
+        self.net.say(LIAR, &[2], Message::ViewChange(Arc::new(change)));
+    }
+
+    /// The liar gives batches to whoever asked it.
+    fn give(&mut self, known: &BTreeMap<Digest, Arc<Proposal>>) {
+        let mut asked = Vec::new();
+        for it in &self.heard {
+            if let Message::Shared(Shared::AskBody { batch }) = &*it.message {
+                asked.extend(known.get(batch).map(|made| (it.author.0, made.clone())));
+            }
+        }
+        for (author, made) in asked {
+            self.net.say(LIAR, &[author], Message::Shared(Shared::Body(made)));
+        }
     }
 
     /// Both are asked for something and have so much time. Whether both did it.
@@ -291,31 +328,14 @@ fn junk_in_failed_views() -> [usize; 2] {
     let mut group = Group::new();
     let (mut known, mut first) = (BTreeMap::new(), 0);
     for view in 1..=12 {
+        group.ask(&[0, 1, 2], view, &[0, 2]);
         if view % 3 == 2 {
-            let from = View(view - 1);
-            let made = junk(view);
-            let start = Start { base: Slot(0), list: made.iter().map(|it| it.digest()).collect() };
-            known.extend(made.into_iter().map(|it| (it.digest(), it)));
-            let (members, domain) = (Digest::default(), group.net.membership.domain());
-            let statement = Entry::TERMS.opening_statement(&domain, from, &start, &members);
-            let at = Position::new(from, Position::OPEN);
-            let opening = group.net.certify(LIAR, at, &statement);
-            let header = Header { view: from, start, members, opening };
-            let change = view_change(view, Entry { header }, Vec::new());
-            group.ask(&[0, 1, 2], view, &[0, 2]);
-            group.net.say(LIAR, &[2], Message::ViewChange(Arc::new(change)));
-        } else {
-            group.ask(&[0, 1, 2], view, &[0, 2]);
+            group.show_junk(view, &mut known);
         }
         for _ in 0..150 {
             group.run(1, |from, to, it| from != LIAR && primaries(from, to, it));
-            for asked in std::mem::take(&mut group.heard) {
-                let Message::Shared(Shared::AskBody { batch }) = &*asked.message else { continue };
-                if let Some(made) = known.get(batch) {
-                    let body = Message::Shared(Shared::Body(made.clone()));
-                    group.net.say(LIAR, &[asked.author.0], body);
-                }
-            }
+            group.give(&known);
+            group.heard.clear();
         }
         assert!([0, 2].iter().all(|id| group.net.status(*id).view == View(view)));
         first = if view == 2 { held(&mut group, &junk(2)) } else { first };
@@ -348,4 +368,100 @@ fn junk_goes_with_the_view_for_which_it_was_shown() {
     assert!(first > 20 && last == 0, "{last} of {first}");
     let [first, last] = mutant::with(Some("hybster.junk-stays"), junk_in_failed_views);
     assert!(last >= first, "{last} of {first}");
+}
+
+/// Counts what a value holds: every entry of every table, and what it says.
+#[derive(Default)]
+struct Counting(usize);
+
+impl Hasher for Counting {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len();
+    }
+    fn finish(&self) -> u64 {
+        self.0 as u64
+    }
+}
+
+/// What a replica holds, and what it has written down.
+fn size(group: &Group, id: u16) -> [usize; 2] {
+    let mut held = Counting::default();
+    group.net.core(id).hash(&mut held);
+    [held.0, group.net.nodes[usize::from(id)].kept]
+}
+
+/// Six views, none of which the group stays in. In the first the liar opens its view and shows that
+/// to r0, who tells r2; in the second r2 opens the next, of which r0 does not hear; nobody opens
+/// the third and the fourth in time; in the fifth the liar comes from where nobody was, with
+/// batches that it made up; and nobody opens the last. Or nobody opens any. The liar says twice all
+/// that it hears, and acknowledges each view.
+fn six_views_fail(group: &mut Group, first: u64, opens: bool) {
+    fn openings_to_r0(from: u16, to: u16, message: &Message) -> bool {
+        from == 2 && to == 0 && matches!(message, Message::NewView(_))
+    }
+    let mut known = BTreeMap::new();
+    for view in first..first + 6 {
+        group.ask(&[0, 1, 2], view, &[0, 2]);
+        let step = view - first;
+        let loses = match step {
+            1 if opens => openings_to_r0,
+            _ => |from, to, it: &Message| from != LIAR && primaries(from, to, it),
+        };
+        if step == 4 {
+            group.show_junk(view, &mut known);
+        }
+        for tick in 0..150 {
+            group.run(1, loses);
+            group.give(&known);
+            if opens && step == 0 && tick == 60 {
+                let opening = group.sound(view);
+                group.net.pass_on(LIAR, &[0], &opening);
+            }
+        }
+        let mut said = std::mem::take(&mut group.heard);
+        said.retain(|it| !matches!(&*it.message, Message::Shared(Shared::Report(_))));
+        for again in said.iter().chain(&said) {
+            // No primary hears in this way what it had missed.
+            let may = |id: &u16| *id != again.author.0 && !primaries(LIAR, *id, &again.message);
+            let others: Vec<u16> = [0, 2].into_iter().filter(may).collect();
+            group.net.pass_on(LIAR, &others, again);
+        }
+        for lie in view.saturating_sub(3)..view + 3 {
+            group.net.say(LIAR, &[0, 2], Message::Acknowledge { view: View(lie) });
+        }
+    }
+}
+
+/// So many times six views fail. Gives how much both hold then, at most, and wrote in these six.
+fn held_over_failed_views(times: u64, opens: bool) -> Vec<[usize; 2]> {
+    let (mut group, mut sizes, mut before) = (Group::durable(), Vec::new(), [0; 2]);
+    for time in 0..times {
+        six_views_fail(&mut group, 6 * time + 1, opens);
+        let [[r0, kept0], [r2, kept2]] = [size(&group, 0), size(&group, 2)];
+        sizes.push([r0.max(r2), (kept0 - before[0]).max(kept2 - before[1])]);
+        before = [kept0, kept2];
+    }
+    assert!(group.goes_on(60));
+    sizes
+}
+
+/// Whether both hold no more in the end than after some views, and write no more.
+fn is_bounded(sizes: &[[usize; 2]]) -> bool {
+    let most = |some: &[[usize; 2]], what: usize| some.iter().map(|it| it[what]).max();
+    let (first, rest) = sizes.split_at(sizes.len() / 3);
+    most(rest, 0) <= most(first, 0) && most(rest, 1) <= most(first, 1)
+}
+
+/// Over 204 views, with a liar that repeats itself and makes batches up, and with logs. What is
+/// written grows by as much for each: only a checkpoint cuts a log.
+#[test]
+fn what_is_held_does_not_grow_with_the_views_that_fail() {
+    for opens in [true, false] {
+        let sizes = held_over_failed_views(34, opens);
+        assert!(is_bounded(&sizes), "{opens}: {sizes:?}");
+    }
+    // Worth counting: what the liar makes up would add up.
+    let leaks = || held_over_failed_views(9, false);
+    let leaking = mutant::with(Some("hybster.junk-stays"), leaks);
+    assert!(!is_bounded(&leaking), "{leaking:?}");
 }

@@ -361,6 +361,32 @@ fn twins_break_nothing_of_hybster_unless_their_device_is_copied() {
     assert!(broken.contains("agreement"), "{broken:?}");
 }
 
+/// Some schedules of two rounds, with pillars: each has an instance of its own of the counter, and
+/// the copies have the same ones, or each has its own.
+#[test]
+fn twins_break_nothing_of_pillars_unless_their_devices_are_copied() {
+    let (pillars, rotates) = (Some(2), Some(true));
+    let config = SimConfig { pillars, rotates, ..SimConfig::default() };
+    let factories = factories("hybster-pillars");
+    let all = schedules(2, 3);
+    let some: Vec<_> = all.iter().step_by(all.len().div_ceil(60)).cloned().collect();
+    let end = some.len() as u64;
+    let mut slots = 0;
+    run_schedules(&some, 0..end, jobs(), &config, &factories, |outcome| {
+        let summary = outcome.as_ref().unwrap_or_else(|violation| panic!("{violation}"));
+        slots += summary.slots;
+        true
+    });
+    assert!(slots > 0);
+    let config = SimConfig { device: DeviceFault::Clone, ..config };
+    let mut broken = BTreeSet::new();
+    run_schedules(&some, 0..end, jobs(), &config, &factories, |outcome| {
+        broken.extend(outcome.as_ref().err().map(|violation| violation.broken.property));
+        !broken.contains("agreement")
+    });
+    assert!(broken.contains("agreement"), "{broken:?}");
+}
+
 /// Some schedules of one round, in every protocol that tolerates a fault: without a device, too,
 /// where the copies can really say two things. What is known to be unsafe may break, but runs.
 #[test]

@@ -270,6 +270,33 @@ pub const EXHIBITS: &[Exhibit] = &[
         breaks: &["agreement", "invariants"],
     },
     Exhibit {
+        name: "omitted-commitment-hybster",
+        source: "Behl, Distler and Kapitza, Hybrids on Steroids, EuroSys 2017, section 5.2.3: \
+                 continuing certificates",
+        about: "the same as omitted-commitment: a certificate names the value before, and nobody \
+                compares what is shown with that",
+        protocol: "hybster",
+        flaw: Flaw::Mutant("hybster.omission-not-checked"),
+        scene: Scene::Explorer {
+            liar: Some(2),
+            alphabet: &["commit", "view-change-empty", "enter"],
+            timeouts: 1,
+            start: None,
+            states: 200_000,
+        },
+        breaks: &["agreement"],
+    },
+    Exhibit {
+        name: "new-view-missed",
+        source: "Behl, Distler and Kapitza, Hybrids on Steroids, EuroSys 2017, figure 3",
+        about: "a replica misses the NEW-VIEW of a view that others were in, and nobody passes it \
+                on: it never gets beyond that view, and cannot open the next",
+        protocol: "hybster",
+        flaw: Flaw::Mutant("hybster.new-view-not-passed-on"),
+        scene: Scene::Swarm { seeds: 100, shape: |_| {} },
+        breaks: &["liveness"],
+    },
+    Exhibit {
         name: "slow-primary",
         source: "Amir et al., Prime, 2011; Clement et al., NSDI 2009",
         about: "a primary that is just fast enough not to run into the timeout is never deposed, \

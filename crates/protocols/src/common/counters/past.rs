@@ -170,10 +170,10 @@ impl<C: Counted> Slots<C> {
     /// The log is read. What was executed was decided: nobody commits to it again for this replica
     /// alone. What it said as primary and what has to come back is this.
     ///
-    /// The state may lie above all that the log says, if it was fetched, and what vouches for it was
-    /// not written down before a crash. What led there was never here, so a commitment above it is
-    /// one that no VIEW-CHANGE could show: this replica goes on where its log ends, with what others
-    /// show it, or above the state once that is proven.
+    /// The state may lie above all that the log says, if it was fetched, and what vouches for it
+    /// was not written down before a crash. What led there was never here, so a commitment above it
+    /// is one that no VIEW-CHANGE could show: this replica goes on where its log ends, with what
+    /// others show it, or above the state once that is proven.
     pub fn recall_decisions(&mut self, frame: &mut Frame<C>, looping: BTreeSet<(View, Slot)>) {
         // A state that was fetched may lie far above the last one that the log proves.
         let last = frame.executed.min(self.window.high());
