@@ -144,7 +144,7 @@ pub struct PillarReport {
     pub stable: u64,
     /// Envelopes that wait in it to be ordered.
     pub waiting: usize,
-    /// How its own thread is; none if one thread runs all pillars.
+    /// How its own thread is.
     pub thread: Option<ThreadReport>,
 }
 

@@ -44,7 +44,7 @@ struct Handle {
     reported: Instant,
 }
 
-/// All pillars with threads of their own; none if one thread runs all, or there is one.
+/// All pillars with threads of their own; none if the order is not split.
 pub struct Pillars {
     me: ReplicaId,
     /// Of the replica's thread.
