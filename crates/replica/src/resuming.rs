@@ -231,7 +231,9 @@ impl Unit {
 
     fn on_seen(&mut self, peer: ReplicaId, lasts: &[(Digest, Ui)]) -> Result<(), Fatal> {
         let memories = self.memories();
-        if memories.is_empty() || !self.succession.epochs.is_admitted() {
+        // What it has said since is beyond what it knew then.
+        let is_late = !self.is_resuming();
+        if is_late || memories.is_empty() || !self.succession.epochs.is_admitted() {
             return Ok(());
         }
         for (digest, ui) in lasts {

@@ -268,8 +268,11 @@ impl Pillar {
 
     /// Carries out what waited for the disk, as far as it has come.
     fn release(&mut self) -> Result<(), Fatal> {
-        let Some(barrier) = self.barrier.as_mut().filter(|_| self.may_speak) else { return Ok(()) };
+        let Some(barrier) = &mut self.barrier else { return Ok(()) };
         barrier.look()?;
+        if !self.may_speak {
+            return Ok(());
+        }
         while let Some(effect) = self.barrier.as_mut().and_then(Barrier::next_message) {
             self.carry(effect)?;
             self.drain()?;
