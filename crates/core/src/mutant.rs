@@ -192,6 +192,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("frame.trusts-new-primary", "nobody times the new primary"),
     mutant("frame.slots-not-passed-on", "PREPAREs and COMMITs are not sent again"),
     mutant("frame.next-slot-stays-behind", "the next slot stays below a new window"),
+    mutant("frame.hole-not-reported", "who lacks what led to its state does not say so")
+        .scheduled(),
     mutant("frame.never-times-gaps", "no backup times slots that others wait for").scheduled(),
     mutant("pillars.any-pillar", "what one pillar's counter certifies counts in all").scheduled(),
     mutant("pillars.statements-shared", "what is said in one pillar convinces in all").scheduled(),

@@ -19,10 +19,8 @@ fn order<P: Spoken>(group: &mut Group<P>, numbers: std::ops::RangeInclusive<u64>
     }
 }
 
-/// r2 lags, is proven one state and fetches the next one, and comes back to that with no more than
-/// the first in its log. Nobody proves it anything any more, and it hears of one more request. Then
-/// the primary is gone. Gives what r2 said of that, and whether the others go on.
-fn comes_back_to_a_state<P: Spoken>() -> ([usize; 2], bool) {
+/// r2 lags, is proven one state and wants the next one.
+fn wants_a_state<P: Spoken>(drops: fn(u16, u16, &'static str) -> bool) -> Group<P> {
     let tuning = Tuning { checkpoint_slots: 4, window_slots: 16, ..Tuning::default() };
     let mut group: Group<P> = Group::new(None, tuning);
     group.fetches_nothing = true;
@@ -34,11 +32,20 @@ fn comes_back_to_a_state<P: Spoken>() -> ([usize; 2], bool) {
     group.run(1_000);
     group.loses = &[];
     group.cut.extend(links);
+    group.drops = drops;
     order(&mut group, 5..=8);
     group.cut.clear();
     group.loses = &ORDERS;
     group.run(1_000);
     group.queue.clear();
+    group
+}
+
+/// It fetches that state, and comes back to it with no more than the first one in its log. Nobody
+/// proves it anything any more, and it hears of one more request. Then the primary is gone. Gives
+/// what r2 said of that, and whether the others go on.
+fn comes_back_to_a_state<P: Spoken>() -> ([usize; 2], bool) {
+    let mut group: Group<P> = wants_a_state(|_, _, _| false);
     group.loses = &PROOFS;
     assert_eq!(group.crash_with_what_it_wants(2), Slot(8));
     group.run(100);
@@ -67,4 +74,29 @@ fn nobody_commits_above_a_state_that_it_cannot_show() {
     let stuck = ([1, 0], false);
     assert_eq!(behind("hybster.commits-behind-a-hole", comes_back_to_a_state::<Hybster>), stuck);
     assert_eq!(behind("minbft.commits-behind-a-hole", comes_back_to_a_state::<MinBft>), stuck);
+}
+
+/// r1 vouched for that state to r2 alone. r2 fetches it and crashes; so does the primary, which
+/// forgets who vouched for what, and then r1 is gone. Whether the two that are left go on.
+fn is_shown_what_led_there<P: Spoken>() -> bool {
+    let mut group: Group<P> = wants_a_state(|_, to, kind| to == 0 && PROOFS.contains(&kind));
+    assert_eq!(group.crash_with_what_it_wants(2), Slot(8));
+    group.start(0);
+    group.nodes[1].core = None;
+    group.queue.clear();
+    group.loses = &[];
+    group.drops = |_, _, _| false;
+    let next = envelope(1, 1, &[9], 8);
+    group.insist(&next, 20);
+    group.all_executed(&next)
+}
+
+/// No proof of the state ever comes, and the primary is correct, so nobody else asks for a view.
+#[test]
+fn who_comes_back_to_a_state_is_shown_what_led_there() {
+    assert!(is_shown_what_led_there::<Hybster>());
+    assert!(is_shown_what_led_there::<MinBft>());
+    let mutant = Some("frame.hole-not-reported");
+    assert!(!mutant::with(mutant, is_shown_what_led_there::<Hybster>));
+    assert!(!mutant::with(mutant, is_shown_what_led_there::<MinBft>));
 }

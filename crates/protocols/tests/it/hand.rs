@@ -219,6 +219,8 @@ pub struct Group<P: Protocol> {
     pub cut: BTreeSet<(u16, u16)>,
     /// Messages of these kinds are lost.
     pub loses: &'static [&'static str],
+    /// Messages from one to another of a kind are lost, if this says so.
+    pub drops: fn(u16, u16, &'static str) -> bool,
     /// Hosts save no states, so that no checkpoint becomes stable.
     pub saves_nothing: bool,
     /// Nobody gets a state from elsewhere.
@@ -260,6 +262,7 @@ impl<P: Spoken> Group<P> {
             queue: VecDeque::new(),
             cut: BTreeSet::new(),
             loses: &[],
+            drops: |_, _, _| false,
             fetches_nothing: false,
             saves_nothing: false,
             now: 1_000,
@@ -412,8 +415,10 @@ impl<P: Spoken> Group<P> {
         let mut touched = BTreeSet::new();
         for _ in 0..100_000 {
             let Some((from, to, message)) = self.queue.pop_front() else { break };
-            let lost =
-                self.cut.contains(&(from.0, to.0)) || self.loses.contains(&message.message.kind());
+            let kind = message.message.kind();
+            let lost = self.cut.contains(&(from.0, to.0))
+                || self.loses.contains(&kind)
+                || (self.drops)(from.0, to.0, kind);
             if !lost && self.is_good(&message) {
                 self.step(to.0, Event::Message(message));
                 touched.insert(to.0);

@@ -21,7 +21,8 @@ pub trait Trinx: Send {
     /// The life of all instances.
     fn incarnation(&self) -> Incarnation;
 
-    /// How many instances there are, numbered from 0.
+    /// How many instances there are; their numbers ascend by one, from 0 unless a device has been
+    /// split.
     fn instances(&self) -> u16;
 
     /// Goes over to a later epoch with this instance alone: whoever has the others comes there in

@@ -84,7 +84,7 @@ impl<C: Framed> Frame<C> {
     /// further from what it has taken up than a correct primary gets.
     #[must_use]
     pub fn heard_of(&self) -> Slot {
-        let taken_up = Slot(self.next_slot.0 - 1);
+        let taken_up = self.taken_up();
         let most = Slot(taken_up.0.saturating_add(self.tuning.proposals_in_flight));
         let voted = vouched(self.voted.iter().copied(), self.membership.f);
         self.proposed.max(voted).max(self.reported()).min(most).max(taken_up)

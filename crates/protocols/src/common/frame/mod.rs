@@ -303,6 +303,12 @@ impl<C: Framed> Frame<C> {
         self.pace.assert_invariants();
     }
 
+    /// The last slot that this replica proposed or took up in the view that it entered last.
+    #[must_use]
+    pub fn taken_up(&self) -> Slot {
+        Slot(self.next_slot.0 - 1)
+    }
+
     /// The last slot that somebody correct reports as final.
     #[must_use]
     pub fn reported(&self) -> Slot {

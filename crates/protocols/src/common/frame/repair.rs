@@ -49,9 +49,20 @@ pub trait Repair: Core {
             && self.level().len() + 1 == frame.membership.n()
     }
 
+    /// The last slot that this replica executed with all that led there. It may have come back to a
+    /// state above, which it fetched, and not know who vouches for that: nobody may ever say so
+    /// again, and it can vote for nothing above what others show it.
+    fn executed_as_shown(&self) -> Slot {
+        let frame = self.frame();
+        match mutant!("frame.hole-not-reported") {
+            false => frame.executed.min(frame.taken_up()),
+            true => frame.executed,
+        }
+    }
+
     /// The last slot up to which this replica knows what every slot orders.
     fn prepared(&self) -> Slot {
-        let mut slot = self.frame().executed;
+        let mut slot = self.executed_as_shown();
         while self.ordered(slot.next()).is_some() {
             slot = slot.next();
         }
@@ -80,7 +91,7 @@ pub trait Repair: Core {
             entered: frame.is_entered(),
             view_changes: frame.view_changes.keys().copied().collect(),
             stable: frame.stable.slot,
-            executed: frame.executed,
+            executed: self.executed_as_shown(),
             prepared: self.prepared(),
             level: self.level(),
             more: self.more(),
