@@ -214,6 +214,27 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_the_disk_is_woken_when_more_is_durable() {
+        let [mut replica, mut waits, mut other] = [(); 3].map(|()| Poller::new().unwrap());
+        let (waiting, busy) = (bell(&waits), bell(&other));
+        let bells = Bells::default();
+        bells.written();
+        bells.set(bell(&replica), vec![waiting.clone(), busy.clone()]);
+        waiting.waits_for_disk(true);
+        [&waiting, &busy].into_iter().for_each(|bell| bell.going_to_sleep());
+        bells.written();
+        assert!(is_woken(&mut replica), "it always looks");
+        assert!(is_woken(&mut waits) && !is_woken(&mut other));
+        // Whoever is at work looks before it sleeps.
+        bells.written();
+        assert!(!is_woken(&mut waits));
+        waiting.going_to_sleep();
+        waiting.waits_for_disk(false);
+        bells.written();
+        assert!(!is_woken(&mut waits));
+    }
+
+    #[test]
     fn who_found_it_full_is_woken_when_it_is_not() {
         for messages in [vec![MAILBOX_BYTES], vec![0; SAID_MESSAGES]] {
             let (mut from, to) = (Poller::new().unwrap(), Poller::new().unwrap());

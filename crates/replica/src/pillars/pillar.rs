@@ -401,6 +401,9 @@ impl Pillar {
 }
 
 #[cfg(test)]
+mod with_log;
+
+#[cfg(test)]
 pub mod tests {
     use super::*;
     use crate::network::{Group, round, until};
