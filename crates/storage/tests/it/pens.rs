@@ -3,13 +3,15 @@
 use crate::workload::identity;
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEffect;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::membership::{Lane, Membership};
 use pentarchy_core::protocol::To;
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_sim::world::membership;
 use pentarchy_storage::kept::{
-    Backing as _, Barrier, Certificates, Entry, EntryLog as _, Kept, Pen, Writer,
+    Backing as _, Barrier, Certificates, Entry, EntryLog as _, Keeper, Kept, Pen, Then, Writer,
 };
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
@@ -131,4 +133,60 @@ fn what_is_kept_for_an_epoch_that_is_over_is_not_in_the_log() {
     assert_eq!(said(&mut late), [Bytes::from_static(b"with the others")]);
     drop(writer);
     assert_eq!(records(&disk), [3, 6]);
+}
+
+/// All of a full log's pillars keep again as much as one may, and one is late: until it has, others
+/// add no more than that.
+#[test]
+fn a_full_log_is_cut_although_a_pillar_is_late() {
+    let disk = SimDisk::new(1, Faults::default());
+    let writer = writer(&disk);
+    let mut pens = pens(&writer);
+    let mut keeper = Keeper::new(writer, None, Certificates::default());
+    let section = |index| vec![index; 700];
+    let state = Snapshot::new(Slot(1), Tree::of(Slot(1), (0..6).map(section)));
+    keeper.save(&state, Then::Installed { slot: Slot(1) }).expect("nothing failed");
+    while keeper.backing().saved().expect("nothing failed") < 1 {
+        std::thread::yield_now();
+    }
+    while keeper.backing().full().is_none() {
+        (0..).zip(&mut pens).for_each(|(part, pen)| keep(pen, part, 0));
+        // What there is no room for stays where it is.
+        pens[0].log().write();
+        while pens[0].lag_entries() > 0 && keeper.backing().full().is_none() {
+            pens.iter_mut().for_each(|pen| pen.look().expect("nothing failed"));
+        }
+    }
+    assert!(!pens[0].log().is_behind(), "what it reads may prove that a state is stable");
+    keeper.stable_in_parts(Some(Slot(1)), PARTS);
+    let [late, others @ ..] = &mut pens;
+    assert!(late.log().is_behind(), "what makes room comes first");
+    assert!(!keeper.backing().is_behind(), "the replica's thread has to hear that they are done");
+    let keep_again = |pen: &mut Barrier<Pen>, part| {
+        let begins = pen.keep_again(None, Vec::new(), 0).expect("nothing failed");
+        (0..32).for_each(|_| keep(pen, part, 1));
+        begins
+    };
+    for (part, pen) in (1..).zip(others.iter_mut()) {
+        let begins = keep_again(pen, part);
+        keeper.kept_again(part, begins).expect("nothing failed");
+    }
+    for _ in 0..1_000 {
+        for (part, pen) in (1..).zip(others.iter_mut()).filter(|(_, pen)| !pen.log().is_behind()) {
+            keep(pen, part, 2);
+            pen.log().write();
+            pen.look().expect("nothing failed");
+        }
+    }
+    let begins = keep_again(late, 0);
+    keeper.kept_again(0, begins).expect("nothing failed");
+    let last = keeper.backing().next() - 1;
+    keeper.backing().wait_for(last).expect("it makes room");
+    assert!(keeper.backing().full().is_none() && !late.log().is_behind());
+    (1..).zip(others.iter_mut()).for_each(|(part, pen)| keep(pen, part, 3));
+    others[0].log().write();
+    keeper.backing().wait_for(keeper.backing().next() - 1).expect("there is room");
+    drop(keeper);
+    let again = vec![1; 32 * usize::from(PARTS)];
+    assert_eq!(records(&disk), [again, vec![3; 2]].concat());
 }
