@@ -185,6 +185,8 @@ impl Pillar {
         self.network.open(now_ms);
         if is_reading {
             self.read(now_ms)?;
+        } else {
+            self.inbound.settle(&mut self.network, now_ms);
         }
         while let Some(timer) = self.speaker.timers.pop(now_ms) {
             happened = true;

@@ -2,15 +2,19 @@
 
 use super::tests::{bell, made};
 use super::*;
-use crate::network::Group;
+use crate::network::{Group, round, until};
 use crate::pillars::mailbox::{Bells, SAID_MESSAGES, TOLD_MESSAGES};
+use pentarchy_core::ids::Slot;
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::To;
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_core::tree::Tree;
 use pentarchy_io::poll::Poller;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::{Certificates, Entry, Keeper, Kept, Writer};
+use pentarchy_storage::kept::{Backing as _, Certificates, Entry, Keeper, Kept, Then, Writer};
 use pentarchy_storage::log::Options;
+use std::net::TcpListener;
 
 /// A pillar, and what the replica's thread has.
 struct Bench {
@@ -24,13 +28,17 @@ struct Bench {
 impl Bench {
     /// The pillar is silent.
     fn new() -> Self {
-        let (group, _) = Group::new();
-        let network = group.of_pillar(0, 0);
+        Self::of(0, Options::new([1; 32])).0
+    }
+
+    /// That of the second member dials the first. Gives the first one's listener too.
+    fn of(member: u16, options: Options) -> (Self, TcpListener) {
+        let (group, listener) = Group::new();
+        let network = group.of_pillar(0, member);
         let incarnation = group.membership.members[0].incarnation;
         let identity =
             Identity { group: group.membership.group, replica: ReplicaId(0), incarnation };
         let disk = SimDisk::new(1, Faults::default());
-        let options = Options::new([1; 32]);
         let kept = Kept::create(&mut *disk.root(), identity, group.membership.clone(), options);
         let mine = Arc::new(Bell::new(network.waker().unwrap()));
         let (replica, bells) = (bell(&Poller::new().unwrap()), Bells::default());
@@ -42,7 +50,7 @@ impl Bench {
         let said = Arc::new(Mailbox::new(mine.clone(), replica, SAID_MESSAGES));
         let pillar = Pillar::new(parts, mine, told.clone(), said.clone());
         let keeper = Keeper::new(writer, None, Certificates::default());
-        Self { group, pillar, told, said, keeper }
+        (Self { group, pillar, told, said, keeper }, listener)
     }
 
     fn tell(&mut self, told: Told) {
@@ -64,9 +72,24 @@ impl Bench {
         self.pillar.network.counters.peer_unconnected
     }
 
+    /// Messages of its peer that it has looked at.
+    fn heard(&self) -> u64 {
+        self.pillar.network.messages.by_kind().get("refused").map_or(0, |flow| flow.messages_in)
+    }
+
+    /// Has the pillar look at what its peer says, if it does soon.
+    fn is_heard(&mut self, theirs: &mut Network) -> bool {
+        let before = self.heard();
+        let other = ReplicaId(1 - theirs.peers.me.0);
+        theirs.send_peer(other, "test", |to| to.array(&[PROTOCOL; 20]));
+        theirs.flush(0);
+        (0..20).for_each(|_| self.pillar.round().unwrap());
+        self.heard() > before
+    }
+
     /// The replica's thread keeps something.
     fn keep(&mut self) {
-        self.keeper.backing_mut().append(Entry::Record(Bytes::from_static(b"its"))).unwrap();
+        self.keeper.backing_mut().append(Entry::Record(vec![0; 300].into())).unwrap();
     }
 
     /// Goes on until the pillar sleeps when nothing comes, and says in how many of some rounds
@@ -168,4 +191,73 @@ fn a_silent_pillar_sleeps_and_knows_later_what_was_durable() {
     bench.pillar.round().unwrap();
     assert_eq!(bench.left(), 2);
     assert_eq!(bench.busy_rounds(), 0);
+}
+
+/// Nobody waits in vain for the handshake of a replica that does not speak yet.
+#[test]
+fn a_silent_pillar_connects_and_hears_later_what_is_said_meanwhile() {
+    let (mut bench, listener) = Bench::of(1, Options::new([1; 32]));
+    let (mut door, mut theirs) = (bench.group.door(listener, 1), bench.group.of_pillar(0, 0));
+    until(|now_ms| {
+        bench.pillar.round().unwrap();
+        round(&mut door, now_ms);
+        let handed = door.take_handed();
+        handed.into_iter().for_each(|it| _ = theirs.adopt(it, now_ms, &mut Vec::new()));
+        round(&mut theirs, now_ms);
+        theirs.peers.connected().count() + bench.pillar.network.peers.connected().count() == 2
+    });
+    assert!(!bench.is_heard(&mut theirs), "it is silent");
+    bench.tell(Told::Speak);
+    until(|_| {
+        bench.pillar.round().unwrap();
+        bench.heard() == 1
+    });
+}
+
+/// What it reads would take the room that others need to keep again what they need.
+#[test]
+fn a_pillar_reads_nothing_while_a_full_log_is_being_cut() {
+    let small = Options {
+        segment_bytes: 8 * 512,
+        bytes_max: 12 * 8 * 512,
+        reserve_bytes: 8 * 8 * 512,
+        state_bytes_max: 0,
+        ..Options::new([1; 32])
+    };
+    let (mut bench, listener) = Bench::of(0, small);
+    let (mut door, mut theirs) = (bench.group.door(listener, 1), bench.group.of_pillar(0, 1));
+    bench.tell(Told::Speak);
+    until(|now_ms| {
+        round(&mut theirs, now_ms);
+        round(&mut door, now_ms);
+        door.take_handed().into_iter().for_each(|it| bench.tell(Told::Connection(it.into())));
+        bench.pillar.round().unwrap();
+        theirs.peers.connected().count() == 1
+    });
+    let slot = Slot(1);
+    let state = Snapshot::new(slot, Tree::of(slot, [vec![1; 100]]));
+    bench.keeper.save(&state, Then::Installed { slot }).unwrap();
+    until(|_| bench.keeper.backing().saved().unwrap() > 0);
+    while bench.keeper.backing().full().is_none() {
+        bench.keep();
+        let log = bench.keeper.backing();
+        log.write();
+        until(|_| log.durable().unwrap() == log.next() || log.full().is_some());
+    }
+    assert!(bench.is_heard(&mut theirs), "that may prove that a state is stable");
+    bench.keeper.stable_in_parts(Some(slot), 1);
+    assert!(!bench.is_heard(&mut theirs));
+    // It takes what it is told, and makes room.
+    let begins = bench.keeper.backing().next();
+    bench.tell(Told::Input(Box::new(Input::KeepAgain)));
+    assert!(bench.told.is_empty());
+    [keeping(false), record(), keeping(true)].into_iter().for_each(|effect| bench.act(effect));
+    bench.pillar.round().unwrap();
+    assert_eq!(bench.kept_again(), [(bench.group.membership.epoch, begins)]);
+    bench.keeper.kept_again(0, begins).unwrap();
+    until(|_| {
+        bench.keeper.backing().write();
+        bench.pillar.round().unwrap();
+        bench.heard() == 2
+    });
 }
