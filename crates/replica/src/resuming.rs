@@ -10,7 +10,8 @@
 //! Peers know what came since they were started. So this finds a folder that is put back while the
 //! others go on, and not one that is put back while all are stopped. And they know what they looked
 //! at: statements of which nothing follows any more when they come are dropped unread, so a backup
-//! that was always the last to commit may go unnoticed.
+//! that was always the last to commit may go unnoticed. Nor is told of what waits unread when the
+//! question comes, in a socket of a pillar, say, whose thread is late.
 
 use crate::error::Fatal;
 use crate::network::Network;

@@ -37,7 +37,8 @@ impl Bell {
         self.is_asleep.store(true, SeqCst);
     }
 
-    /// Whether something of it waits for the disk. To be said before it looks how far that is.
+    /// Whether something of it waits for the disk. To be said before it looks how far that
+    /// is, and taken back if nothing does.
     pub fn waits_for_disk(&self, waits: bool) {
         self.for_disk.store(waits, SeqCst);
     }

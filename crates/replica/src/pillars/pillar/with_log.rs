@@ -193,6 +193,19 @@ fn a_silent_pillar_sleeps_and_knows_later_what_was_durable() {
     assert_eq!(bench.busy_rounds(), 0);
 }
 
+/// A replica may be busy with something else for long.
+#[test]
+fn of_what_a_pillar_says_of_itself_only_the_last_waits() {
+    let mut bench = Bench::new();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(4 * REPORT_MS) {
+        bench.pillar.round().unwrap();
+    }
+    assert!(bench.said.is_empty(), "{} wait", bench.said.len());
+    let (_, thread) = bench.pillar.latest.take().unwrap();
+    assert!(thread.rounds <= bench.pillar.rounds && bench.pillar.latest.take().is_none());
+}
+
 /// Nobody waits in vain for the handshake of a replica that does not speak yet.
 #[test]
 fn a_silent_pillar_connects_and_hears_later_what_is_said_meanwhile() {
