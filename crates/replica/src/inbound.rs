@@ -85,8 +85,8 @@ impl Inbound {
     }
 
     /// Reads only those connections that a peer was dialled on and has not answered, while nothing
-    /// else is read: who does not get its handshake done in time is given up by the other side. What
-    /// comes with the last of that waits.
+    /// else is read: who does not get its handshake done in time is given up by the other side.
+    /// What comes with the last of that waits.
     pub fn settle(&mut self, network: &mut Network, now_ms: u64) {
         let (mut ready, mut messages) = (take(&mut self.ready), take(&mut self.messages));
         network.take_ready(now_ms, &mut ready);

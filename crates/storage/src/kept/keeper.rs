@@ -343,9 +343,9 @@ impl<B: Backing> Keeper<B> {
     }
 
     /// A part has written all that it needs, from this entry on: the answer to the first cut to
-    /// which it has not answered. When all have, what came before may go. An answer to a question of
-    /// which nothing was said here, as it came behind the end of the epoch, may count for a later
-    /// cut: it begins earlier, so that more than is needed stays.
+    /// which it has not answered. When all have, what came before may go. An answer to a question
+    /// of which nothing was said here, as it came behind the end of the epoch, may count for a
+    /// later cut: it begins earlier, so that more than is needed stays.
     pub fn kept_again(&mut self, part: u8, begins: u64) -> Result<(), StorageError> {
         let part = usize::from(part);
         let mut answers = self.cuts.iter_mut().filter_map(|cut| cut.parts.get_mut(part));

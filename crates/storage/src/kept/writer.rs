@@ -372,8 +372,8 @@ impl EntryLog for Pen {
         self.shared.full()
     }
 
-    /// Also while the log has little room and a checkpoint is under way that makes some. Whoever has
-    /// the [`Writer`] goes on then: it is who is told that others have kept again what they need.
+    /// Also while the log has little room and a checkpoint is under way that makes some. Whoever
+    /// has the [`Writer`] goes on then: it is told that others have kept again what they need.
     fn is_behind(&self) -> bool {
         let queue = &self.shared.state().queue;
         queue.is_behind() || queue.is_short()
