@@ -65,11 +65,11 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     let (speaker, voices) = voices.of_all(membership, core, cells)?;
     let mut pillars = Pillars::none(me, bell.clone());
     network.let_in_pillars(voices.len() as u8);
-    for Voice { speaker, network } in voices {
+    for (instance, Voice { speaker, network }) in (0..).map(Instance).zip(voices) {
         let seen = Seen::default();
         resuming.of_pillars.push(seen.clone());
         let pen = keeper.as_ref().map(|keeper| keeper.backing().pen(membership.epoch));
-        let barrier = pen.map(|pen| Barrier::new(pen, certified.clone()));
+        let barrier = pen.map(|pen| Barrier::new(pen, certified.of(instance)));
         pillars.add(PillarParts { speaker, network, barrier, seen })?;
     }
     bells.set(bell, pillars.bells());

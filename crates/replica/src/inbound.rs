@@ -84,6 +84,24 @@ impl Inbound {
         (self.ready, self.messages) = (ready, messages);
     }
 
+    /// Reads only those connections that a peer was dialled on and has not answered, while nothing
+    /// else is read: who does not get its handshake done in time is given up by the other side.
+    /// What comes with the last of that waits.
+    pub fn settle(&mut self, network: &mut Network, now_ms: u64) {
+        let (mut ready, mut messages) = (take(&mut self.ready), take(&mut self.messages));
+        network.take_ready(now_ms, &mut ready);
+        let (dialled, others): (Vec<usize>, Vec<usize>) =
+            ready.drain(..).partition(|token| network.is_dialled(*token));
+        network.postpone(&others);
+        for token in dialled {
+            match network.read(token, now_ms, &mut messages) {
+                Some(Sender::Peer(id)) => self.begin(id, messages.drain(..)),
+                _ => messages.clear(),
+            }
+        }
+        (self.ready, self.messages) = (ready, messages);
+    }
+
     /// Whether something of a peer waits, so that no more is to be read of it.
     pub fn has(&self, peer: ReplicaId) -> bool {
         self.waiting.get(&peer).is_some_and(|waiting| !waiting.is_empty())

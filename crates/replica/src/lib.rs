@@ -1,6 +1,6 @@
 //! The inline host of a replica: one thread, one poll loop, which knows neither the protocol nor
-//! the service. Where the order is split into pillars and nothing is kept, each of these has a
-//! thread with such a loop of its own.
+//! the service. Where the order is split into pillars, each of these has a thread with such a loop
+//! of its own.
 //!
 //! It works in rounds: read every socket, step every event, tell the core that the round is over,
 //! write every socket. So system calls, encryption and the core's proposals are shared by all that

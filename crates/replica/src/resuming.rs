@@ -10,10 +10,12 @@
 //! Peers know what came since they were started. So this finds a folder that is put back while the
 //! others go on, and not one that is put back while all are stopped. And they know what they looked
 //! at: statements of which nothing follows any more when they come are dropped unread, so a backup
-//! that was always the last to commit may go unnoticed.
+//! that was always the last to commit may go unnoticed. Nor is told of what waits unread when the
+//! question comes, in a socket of a pillar, say, whose thread is late.
 
 use crate::error::Fatal;
 use crate::network::Network;
+use crate::speaker::Speaker;
 use crate::unit::Unit;
 use bytes::Bytes;
 use pentarchy_core::counter::{Instance, Memory, Position, Ui};
@@ -156,6 +158,33 @@ impl Resuming {
         self.answered = ReplicaSet::default();
     }
 
+    /// A peer has seen these statements, which are to be this replica's own; its devices remember
+    /// that. Who is not asked is not believed: a replica that speaks is beyond what it knew before.
+    fn on_seen(
+        &mut self,
+        peer: ReplicaId,
+        lasts: &[(Digest, Ui)],
+        memories: &[(Instance, Memory)],
+        is_mine: impl Fn(&Digest, &Ui) -> bool,
+        now_ms: u64,
+    ) -> Result<Result<(), Reject>, Fatal> {
+        if self.since.is_none() || memories.is_empty() {
+            return Ok(Ok(()));
+        }
+        for (digest, ui) in lasts {
+            let its = memories.iter().find(|(instance, _)| *instance == ui.instance);
+            let Some((_, memory)) = its.filter(|_| is_mine(digest, ui)) else {
+                return Ok(Err(Reject::BadAuth));
+            };
+            if is_beyond(memory, digest, ui.position) {
+                return Err(Fatal::Rewound { peer, seen: ui.position, kept: memory.last });
+            }
+        }
+        self.answered.insert(peer);
+        self.first_ms.get_or_insert(now_ms);
+        Ok(Ok(()))
+    }
+
     /// The last statements of a replica's counters that this one saw.
     fn seen_of(&self, epoch: Epoch, replica: ReplicaId) -> Vec<(Digest, Ui)> {
         let seen = [&self.seen].into_iter().chain(&self.of_pillars);
@@ -231,25 +260,11 @@ impl Unit {
 
     fn on_seen(&mut self, peer: ReplicaId, lasts: &[(Digest, Ui)]) -> Result<(), Fatal> {
         let memories = self.memories();
-        // What it has said since is beyond what it knew then.
-        let is_late = !self.is_resuming();
-        if is_late || memories.is_empty() || !self.succession.epochs.is_admitted() {
-            return Ok(());
+        let Speaker { verifier, me, now_ms, rejects, .. } = &mut self.speaker;
+        let is_mine = |digest: &Digest, ui: &Ui| verifier.usig(*me, digest, ui);
+        if let Err(why) = self.resuming.on_seen(peer, lasts, &memories, is_mine, *now_ms)? {
+            rejects.add(why);
         }
-        for (digest, ui) in lasts {
-            let mine = memories.iter().find(|(instance, _)| *instance == ui.instance);
-            let Some((_, memory)) =
-                mine.filter(|_| self.speaker.verifier.usig(self.speaker.me, digest, ui))
-            else {
-                self.speaker.rejects.add(Reject::BadAuth);
-                return Ok(());
-            };
-            if is_beyond(memory, digest, ui.position) {
-                return Err(Fatal::Rewound { peer, seen: ui.position, kept: memory.last });
-            }
-        }
-        self.resuming.answered.insert(peer);
-        self.resuming.first_ms.get_or_insert(self.speaker.now_ms);
         Ok(())
     }
 }
@@ -296,17 +311,86 @@ mod tests {
         assert!(is_beyond(&memory, &said(9), at(4)), "something else, before that");
     }
 
-    #[test]
-    fn messages_are_read_as_they_were_written() {
-        let position = Position::new(View(3), 9);
-        let certificate = Certificate::Mac([5; 32]);
-        let ui = Ui {
+    fn ui(instance: u8, index: u64) -> Ui {
+        let position = Position { view: View(1), index };
+        Ui {
             incarnation: Incarnation(7),
-            instance: Instance::FIRST,
+            instance: Instance(instance),
             position,
             committed: position,
-            certificate,
+            certificate: Certificate::Mac([5; 32]),
+        }
+    }
+
+    /// A statement of this replica that is newer than what it remembers from before it spoke, as
+    /// any is that it makes from then on.
+    fn newer() -> (Digest, Ui) {
+        (Digest([9; 32]), ui(1, 9))
+    }
+
+    fn resuming(asks: bool) -> Resuming {
+        let memory = |index| Memory { last: ui(0, index).position, ..Memory::default() };
+        let of_pillars = vec![(Instance(0), memory(5)), (Instance(1), memory(6))];
+        let mut resuming = Resuming::new(asks, of_pillars);
+        resuming.begin(true, 0);
+        resuming
+    }
+
+    /// A peer answers; whatever it shows was certified by this replica's devices.
+    fn hear(resuming: &mut Resuming, lasts: &[(Digest, Ui)]) -> Result<Result<(), Reject>, Fatal> {
+        let memories = resuming.elsewhere.clone();
+        resuming.on_seen(ReplicaId(2), lasts, &memories, |_, _| true, 1)
+    }
+
+    #[test]
+    fn who_was_put_back_learns_of_it_while_it_asks() {
+        for lasts in [vec![newer()], vec![(Digest([1; 32]), ui(0, 5)), newer()]] {
+            let mut asking = resuming(true);
+            let found = hear(&mut asking, &lasts);
+            assert!(matches!(found, Err(Fatal::Rewound { .. })), "{found:?}");
+            assert!(asking.answered.is_empty());
+        }
+        let mut asking = resuming(true);
+        let unknown = hear(&mut asking, &[(Digest([1; 32]), ui(2, 1))]).unwrap();
+        assert!(unknown == Err(Reject::BadAuth) && asking.answered.is_empty());
+        assert_eq!(hear(&mut asking, &[(Digest([1; 32]), ui(0, 5))]).unwrap(), Ok(()));
+        assert!(asking.answered.contains(ReplicaId(2)) && asking.first_ms == Some(1));
+    }
+
+    /// An answer may come late, or be a liar's who was asked nothing.
+    #[test]
+    fn what_is_said_since_it_speaks_is_no_reason_to_end() {
+        let spoke = || {
+            let mut resuming = resuming(true);
+            resuming.since = None;
+            resuming
         };
+        let next_epoch = |mut resuming: Resuming, is_admitted| {
+            resuming.begin_epoch();
+            resuming.begin(is_admitted, 0);
+            resuming
+        };
+        let since = [
+            ("it went on from its log, and speaks", spoke()),
+            ("it keeps nothing", resuming(false)),
+            ("it keeps nothing, in another epoch", next_epoch(resuming(false), true)),
+            ("it is not admitted to the next epoch", next_epoch(spoke(), false)),
+            ("it speaks in another epoch", {
+                let mut next = next_epoch(spoke(), true);
+                next.since = None;
+                next
+            }),
+        ];
+        for (when, mut resuming) in since {
+            let found = hear(&mut resuming, &[newer()]);
+            assert!(matches!(found, Ok(Ok(()))), "{when}: {found:?}");
+            assert!(resuming.answered.is_empty() && resuming.first_ms.is_none(), "{when}");
+        }
+    }
+
+    #[test]
+    fn messages_are_read_as_they_were_written() {
+        let ui = ui(0, 9);
         let epoch = Epoch(2);
         let messages = [
             Message::Ask { epoch },

@@ -1,9 +1,9 @@
 //! What a stage and its pillars say to each other, on its way in one replica.
 //!
-//! It arrives at once, in the order in which it was said: that is how replicas run. Or it is late,
-//! in the simulator: in each step a pseudo-random number of messages arrive, of queues that are
-//! chosen so too; each pillar has one to the stage and one from it, whose order stays. That is how
-//! it is where each runs in a thread of its own.
+//! This is for where one thread runs them all, as in the simulator; in a replica each has its own.
+//! It arrives at once, in the order in which it was said. Or it is late: in each step a
+//! pseudo-random number of messages arrive, of queues that are chosen so too; each pillar has one
+//! to the stage and one from it, whose order stays. That is how it is between threads.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

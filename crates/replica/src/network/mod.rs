@@ -261,6 +261,11 @@ impl Network {
         }
     }
 
+    /// Whether a connection is one on which a peer was dialled and has not answered.
+    pub fn is_dialled(&self, token: usize) -> bool {
+        self.links.get(token).is_some_and(|link| matches!(link.role, Role::Dialled(_)))
+    }
+
     fn is_peer(&mut self, token: usize) -> bool {
         let link = self.links.get_mut(token);
         link.is_some_and(|link| matches!(link.role, Role::Peer(_) | Role::Dialled(_)))

@@ -37,7 +37,8 @@ impl Bell {
         self.is_asleep.store(true, SeqCst);
     }
 
-    /// Whether something of it waits for the disk. To be said before it looks how far that is.
+    /// Whether something of it waits for the disk. To be said before it looks how far that
+    /// is, and taken back if nothing does.
     pub fn waits_for_disk(&self, waits: bool) {
         self.for_disk.store(waits, SeqCst);
     }
@@ -211,6 +212,27 @@ mod tests {
         mailbox.take(&mut taken);
         assert_eq!((taken, mailbox.len()), (vec![1, 2, 3], 0));
         assert!(!is_woken(&mut from) && !is_woken(&mut to));
+    }
+
+    #[test]
+    fn who_waits_for_the_disk_is_woken_when_more_is_durable() {
+        let [mut replica, mut waits, mut other] = [(); 3].map(|()| Poller::new().unwrap());
+        let (waiting, busy) = (bell(&waits), bell(&other));
+        let bells = Bells::default();
+        bells.written();
+        bells.set(bell(&replica), vec![waiting.clone(), busy.clone()]);
+        waiting.waits_for_disk(true);
+        [&waiting, &busy].into_iter().for_each(|bell| bell.going_to_sleep());
+        bells.written();
+        assert!(is_woken(&mut replica), "it always looks");
+        assert!(is_woken(&mut waits) && !is_woken(&mut other));
+        // Whoever is at work looks before it sleeps.
+        bells.written();
+        assert!(!is_woken(&mut waits));
+        waiting.going_to_sleep();
+        waiting.waits_for_disk(false);
+        bells.written();
+        assert!(!is_woken(&mut waits));
     }
 
     #[test]

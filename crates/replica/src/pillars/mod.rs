@@ -20,7 +20,7 @@ use crate::status::ThreadReport;
 use mailbox::{Bell, Mailbox, SAID_MESSAGES, TOLD_MESSAGES};
 use pentarchy_core::ids::ReplicaId;
 use pillar::{Pillar, PillarParts, Said, Told};
-use report::Report;
+use report::{Latest, Report};
 use std::io;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -39,7 +39,9 @@ struct Handle {
     said: Arc<Mailbox<Said>>,
     /// What it is to be told at the end of the round.
     telling: Vec<Told>,
-    /// What it last said of itself, and when.
+    /// What it says of itself.
+    latest: Latest,
+    /// What it last said, and when.
     report: (Report, ThreadReport),
     reported: Instant,
 }
@@ -77,6 +79,7 @@ impl Pillars {
         let said = Arc::new(Mailbox::new(bell.clone(), self.bell.clone(), SAID_MESSAGES));
         let pillar = Pillar::new(parts, bell.clone(), told.clone(), said.clone());
         self.handles.push(Handle {
+            latest: pillar.latest.clone(),
             pillar: Some(Box::new(pillar)),
             thread: None,
             bell,
@@ -146,18 +149,12 @@ impl Pillars {
     pub fn hear<E>(&mut self, mut take: impl FnMut(u8, Said) -> Result<(), E>) -> Result<bool, E> {
         let (mut heard, mut any) = (std::mem::take(&mut self.heard), false);
         for (number, handle) in (0..).zip(&mut self.handles) {
-            handle.said.take(&mut heard);
-            for said in heard.drain(..) {
-                match said {
-                    Said::Report(report) => {
-                        (handle.report, handle.reported) = (*report, Instant::now());
-                    }
-                    said => {
-                        any = true;
-                        take(number, said)?;
-                    }
-                }
+            if let Some(report) = handle.latest.take() {
+                (handle.report, handle.reported) = (report, Instant::now());
             }
+            handle.said.take(&mut heard);
+            any |= !heard.is_empty();
+            heard.drain(..).try_for_each(|said| take(number, said))?;
         }
         self.heard = heard;
         Ok(any)

@@ -2,7 +2,7 @@
 //! but what it tells the replica and is told.
 
 use super::mailbox::{Bell, Mail, Mailbox};
-use super::report::Report;
+use super::report::{Latest, Report};
 use crate::config::Started;
 use crate::error::Fatal;
 use crate::fault::FaultSwitch;
@@ -71,8 +71,6 @@ pub enum Said {
     KeptAgain(Epoch, u64),
     /// A peer is in another epoch.
     OtherEpoch(ReplicaId, Epoch),
-    /// What it has counted, and how its thread is.
-    Report(Box<(Report, ThreadReport)>),
 }
 
 impl Mail for Said {
@@ -83,7 +81,7 @@ impl Mail for Said {
                 Output::Execute { batch, .. } => batch.bytes(),
                 _ => 0,
             },
-            Self::KeptAgain(..) | Self::OtherEpoch(..) | Self::Report(_) => 0,
+            Self::KeptAgain(..) | Self::OtherEpoch(..) => 0,
         }
     }
 }
@@ -122,6 +120,8 @@ pub struct Pillar {
     /// When the core was last told that a round is over.
     round_ms: u64,
     rounds: u64,
+    /// What it has counted, and how its thread is.
+    pub latest: Latest,
     reported_ms: u64,
 }
 
@@ -151,6 +151,7 @@ impl Pillar {
             other_epochs: BTreeMap::new(),
             round_ms: 0,
             rounds: 0,
+            latest: Latest::default(),
             reported_ms: 0,
         }
     }
@@ -165,9 +166,11 @@ impl Pillar {
     }
 
     fn round(&mut self) -> Result<(), Fatal> {
+        // What is durable from here on wakes it, also if that comes while it looks.
+        self.bell.waits_for_disk(true);
+        self.bell.going_to_sleep();
         let waits_for_disk = self.waits_for_disk();
         self.bell.waits_for_disk(waits_for_disk || self.lag_entries() > 0);
-        self.bell.going_to_sleep();
         // What peers say leads to what the replica is told.
         let is_reading = self.may_speak && !waits_for_disk && !self.said.is_full();
         let is_late = !self.told.is_empty()
@@ -185,6 +188,8 @@ impl Pillar {
         self.network.open(now_ms);
         if is_reading {
             self.read(now_ms)?;
+        } else {
+            self.inbound.settle(&mut self.network, now_ms);
         }
         while let Some(timer) = self.speaker.timers.pop(now_ms) {
             happened = true;
@@ -396,9 +401,12 @@ impl Pillar {
         report.lag_entries = self.lag_entries();
         report.waiting_messages =
             self.barrier.as_ref().map_or(0, |barrier| barrier.waiting_messages() as u64);
-        self.saying.push(Said::Report(Box::new((report, thread))));
+        self.latest.set(report, thread);
     }
 }
+
+#[cfg(test)]
+mod with_log;
 
 #[cfg(test)]
 pub mod tests {

@@ -4,9 +4,27 @@ use crate::counters::{Counters, Flow, Messages, Rejects};
 use crate::inbound::Inbound;
 use crate::network::Network;
 use crate::speaker::Speaker;
-use crate::status::DurabilityReport;
+use crate::status::{DurabilityReport, ThreadReport};
 use pentarchy_core::ids::ReplicaId;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The last that a pillar said of itself and nobody has looked at. Who does not look gets no older
+/// ones later.
+#[derive(Clone, Default)]
+pub struct Latest(Arc<Mutex<Option<(Report, ThreadReport)>>>);
+
+impl Latest {
+    /// In the place of the one before.
+    pub fn set(&self, report: Report, thread: ThreadReport) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((report, thread));
+    }
+
+    /// None if there was none since the last call.
+    pub fn take(&self) -> Option<(Report, ThreadReport)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
 
 /// See the module.
 #[derive(Default)]

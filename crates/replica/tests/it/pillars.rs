@@ -4,17 +4,19 @@
 
 use crate::cluster::{Cluster, Json, NoCounter, PATIENCE};
 use crate::follow::Follow;
-use crate::hostile::{greet, is_closed, open, send_all, works};
+use crate::hostile::{greet, intrude, is_closed, open, send, send_all, works};
 use bytes::Bytes;
 use pentarchy_client::Client;
 use pentarchy_core::auth::Verifier;
+use pentarchy_core::counter::{self, Certificate, Instance, Position, Refused, Ui, Usig};
+use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
-use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{Incarnation, Node, ReplicaId, ReplicaSet, View};
 use pentarchy_core::membership::{Lane, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
-use pentarchy_core::wire::Wire;
+use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_crypto::keys::KeyPair;
-use pentarchy_crypto::verifier::{GroupVerifier, RequestMode};
+use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
 use pentarchy_io::hello::Hello;
 use pentarchy_replica::{EpochFactory, Fatal, ReplicaConfig, Split, Started};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +31,7 @@ struct Apart {
     /// Of the last pillar.
     last: Tuning,
     traces: Traces,
+    check: Arc<dyn UsigCheck>,
 }
 
 impl Apart {
@@ -44,7 +47,7 @@ impl Apart {
 impl EpochFactory for Apart {
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
         let (membership, mode) = (membership.clone(), RequestMode::Signature);
-        let verifier = GroupVerifier::new(membership, Arc::new(NoCounter), mode, None).unwrap();
+        let verifier = GroupVerifier::new(membership, self.check.clone(), mode, None).unwrap();
         let verifier = Arc::new(verifier);
         self.traces.lock().unwrap().push(Arc::downgrade(&verifier));
         verifier
@@ -76,13 +79,50 @@ impl EpochFactory for Apart {
     }
 }
 
+/// A device that has its host remember for it. Whatever is said to be of one is genuine.
+struct Remembered;
+
+impl Usig for Remembered {
+    fn incarnation(&self) -> Incarnation {
+        Incarnation(1)
+    }
+    fn begin_epoch(&mut self, _: &Membership) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn create(&mut self, _position: Position, _digest: &Digest) -> Result<Ui, Refused> {
+        Err(Refused::Unavailable)
+    }
+    fn verify(&self, _replica: ReplicaId, _ui: &Ui, _digest: &Digest) -> bool {
+        true
+    }
+    fn memory(&self) -> Option<counter::Memory> {
+        Some(counter::Memory::default())
+    }
+}
+
+impl UsigCheck for Remembered {
+    fn check(&self, _replica: ReplicaId, _ui: &Ui, _digest: &Digest) -> bool {
+        true
+    }
+}
+
 /// The first of two replicas, with two pillars. The other one is whoever has its key.
 fn cluster(last: Tuning) -> (Cluster, Traces) {
+    cluster_of(last, || NoCounter)
+}
+
+/// The same with devices of one kind.
+fn cluster_of<D>(last: Tuning, device: fn() -> D) -> (Cluster, Traces)
+where
+    D: Usig + UsigCheck + 'static,
+{
     let traces = Traces::default();
     let change = |config: &mut ReplicaConfig| {
         let lane = Lane { pillars: 2, ..Lane::default() };
         config.membership = Arc::new(Membership { lane, ..(*config.membership).clone() });
-        config.epochs = Box::new(Apart { me: config.me, last, traces: traces.clone() });
+        config.counters = vec![Box::new(device())];
+        let (check, traces) = (Arc::new(device()), traces.clone());
+        config.epochs = Box::new(Apart { me: config.me, last, traces, check });
     };
     let mut cluster = Cluster::prepare(2, Tuning::default(), &change);
     cluster.start_next();
@@ -167,6 +207,35 @@ fn only_the_same_pillar_of_a_higher_member_is_let_in() {
     let client = client(&cluster);
     cluster.await_status(&client, 0, |status| status.number("/counters/hellos_refused") == 5);
     cluster.await_status(&client, 0, |status| links(status) == [0, 0]);
+    cluster.stop();
+}
+
+/// A replica that asked nobody is shown what its own device has certified since it began.
+#[test]
+fn nobody_ends_a_replica_by_what_it_said_itself() {
+    let (cluster, _) = cluster_of(Tuning::default(), || Remembered);
+    let client = client(&cluster);
+    works(&cluster, &client, 1);
+    let (mut stream, mut channel) = intrude(&cluster, &key(), Node::Replica(ReplicaId(1)));
+    let at = Position { view: View(1), index: 9 };
+    let certificate = Certificate::Mac([0; 32]);
+    let ui = Ui {
+        incarnation: Incarnation(1),
+        instance: Instance(0),
+        position: at,
+        committed: at,
+        certificate,
+    };
+    // What was seen of it, in this epoch.
+    let mut seen = Writer::default();
+    seen.u8(3);
+    seen.u8(1);
+    cluster.membership.epoch.encode(&mut seen);
+    seen.sequence(&[(Digest([9; 32]), ui)]);
+    send(&mut stream, &mut channel, &seen.into_bytes());
+    let came = |status: &Json| status.count("/messages/resuming/messages_in");
+    cluster.await_status(&client, 0, |status| came(status) == 1);
+    works(&cluster, &client, 2);
     cluster.stop();
 }
 

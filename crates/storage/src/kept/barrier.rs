@@ -44,7 +44,8 @@ pub trait EntryLog {
 pub(super) const HEADER_BYTES: usize = 256;
 
 /// Bytes that wait when the log is full before the replica ends. Until then it reads, and says
-/// nothing: what it reads may prove a checkpoint, which makes room.
+/// nothing: what it reads may prove a checkpoint, which makes room. Each core may have as many, and
+/// a reserve of its own that has room for them.
 const FULL_WAITING_BYTES_MAX: usize = 8 << 20;
 
 /// Something that must not be seen before what was kept before it is durable.

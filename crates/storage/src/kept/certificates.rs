@@ -58,8 +58,41 @@ impl Certificates {
         self.0.get(&(instance, position)).filter(|(of, _)| of == digest).map(|(_, ui)| *ui)
     }
 
+    /// Those of one device.
+    #[must_use]
+    pub fn of(&self, instance: Instance) -> Self {
+        let its = self.0.iter().filter(|((of, _), _)| *of == instance);
+        Self(its.map(|(at, given)| (*at, *given)).collect())
+    }
+
     /// All, by device and position, with what they were given to.
     pub fn iter(&self) -> impl Iterator<Item = (&Ui, &Digest)> {
         self.0.values().map(|(digest, ui)| (ui, digest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::counter::Certificate;
+    use pentarchy_core::ids::{Incarnation, View};
+
+    #[test]
+    fn whoever_speaks_for_one_device_has_what_that_had_certified() {
+        let position = |index| Position::new(View(0), index);
+        let digest = Digest([7; 32]);
+        let mut all = Certificates::default();
+        for (instance, index) in [(0, 1), (1, 1), (1, 2), (2, 3)] {
+            let (position, certificate) = (position(index), Certificate::Mac([0; 32]));
+            let instance = Instance(instance);
+            let incarnation = Incarnation(1);
+            let ui = Ui { incarnation, instance, position, committed: position, certificate };
+            all.insert(ui, digest);
+        }
+        let its = all.of(Instance(1));
+        let indices: Vec<u64> = its.iter().map(|(ui, _)| ui.position.index).collect();
+        assert_eq!(indices, [1, 2]);
+        assert!(its.get(Instance(1), position(2), &digest).is_some());
+        assert!(its.get(Instance(0), position(1), &digest).is_none());
     }
 }

@@ -310,7 +310,10 @@ impl<B: Backing> Keeper<B> {
     fn cut(&mut self, slot: Slot, needed: impl Into<Needed>) -> Result<(), StorageError> {
         let early = mutant!("kept.log-cut-too-early");
         let needed = if early { self.backing().next().into() } else { needed.into() };
-        self.backing_mut().stable(slot, needed)
+        self.backing_mut().stable(slot, needed)?;
+        // So that somebody has it written, although nothing else may come for long.
+        self.barrier.wait_for(self.backing().next());
+        Ok(())
     }
 
     /// The same of a core with so many parts, each of which will write what it needs. None if this
@@ -340,7 +343,9 @@ impl<B: Backing> Keeper<B> {
     }
 
     /// A part has written all that it needs, from this entry on: the answer to the first cut to
-    /// which it has not answered. When all have, what came before may go.
+    /// which it has not answered. When all have, what came before may go. An answer to a question
+    /// of which nothing was said here, as it came behind the end of the epoch, may count for a
+    /// later cut: it begins earlier, so that more than is needed stays.
     pub fn kept_again(&mut self, part: u8, begins: u64) -> Result<(), StorageError> {
         let part = usize::from(part);
         let mut answers = self.cuts.iter_mut().filter_map(|cut| cut.parts.get_mut(part));

@@ -288,7 +288,7 @@ impl Kept {
             return Err(damaged);
         }
         remove_unused(&mut *data.folder(LOG)?, &identity)?;
-        let log = Log::create(data.folder(LOG)?, identity, options)?;
+        let log = Log::create(data.folder(LOG)?, identity, of_parts(options, &membership))?;
         let mut entries = Entries::new(log, membership.clone(), None, None);
         entries.begin_epoch(membership, None)?;
         entries.log.commit()?;
@@ -309,6 +309,7 @@ impl Kept {
         let mut states = States(snapshots);
         let behind = states.behind();
         let mut found = Found::default();
+        let options = of_parts(options, first);
         let (log, recovered) = Log::open(data.folder(LOG)?, identity, options, None, |record| {
             found.note(record.number, entry::open(record.kind, &record.body, first));
         })?;
@@ -456,6 +457,12 @@ impl Kept {
     pub const fn durable(&self) -> u64 {
         self.entries.log.durable()
     }
+}
+
+/// Of a log for a core in as many parts: each has a window of its own to keep again.
+fn of_parts(options: Options, membership: &Membership) -> Options {
+    let parts = u64::from(membership.lane.pillars.max(1));
+    Options { reserve_bytes: options.reserve_bytes.saturating_mul(parts), ..options }
 }
 
 fn open_snapshots(

@@ -716,6 +716,12 @@ impl Queue {
         self.saves.len() > SAVES_WAITING_MAX || (self.is_nearly_full && is_cutting)
     }
 
+    /// Whether there is little room, and a checkpoint is under way that will make some: what is
+    /// read until then would take of the reserve what others keep again.
+    pub(super) const fn is_short(&self) -> bool {
+        self.is_nearly_full && self.is_cutting
+    }
+
     /// Whether no state waits to be saved.
     pub(super) fn has_no_saves(&self) -> bool {
         self.saves.is_empty()

@@ -372,8 +372,11 @@ impl EntryLog for Pen {
         self.shared.full()
     }
 
+    /// Also while the log has little room and a checkpoint is under way that makes some. Whoever
+    /// has the [`Writer`] goes on then: it is told that others have kept again what they need.
     fn is_behind(&self) -> bool {
-        self.shared.is_behind()
+        let queue = &self.shared.state().queue;
+        queue.is_behind() || queue.is_short()
     }
 }
 

@@ -39,7 +39,8 @@ pub struct Options {
     /// Bytes of all segments together. At least two segments are allowed.
     pub bytes_max: u64,
     /// Bytes beyond that for what a checkpoint writes, which makes room; at least a segment. Has to
-    /// hold what is kept again when a checkpoint becomes stable, and what waited until then.
+    /// hold what a core keeps again when a checkpoint becomes stable, and what waited until then;
+    /// what is [kept](crate::kept::Kept) of several parts of one has as much for each.
     pub reserve_bytes: u64,
     /// A state of which at most so many bytes changed is kept in the log; others are in files. None
     /// is in the log if this is 0.

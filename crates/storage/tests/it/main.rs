@@ -7,6 +7,7 @@ mod deltas;
 mod keeper;
 mod kept;
 mod parts;
+mod pens;
 mod real;
 mod rot;
 mod slow;

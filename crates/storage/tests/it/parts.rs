@@ -165,6 +165,22 @@ fn a_log_that_is_cut_too_early_or_not_for_each_part_is_noticed() {
     assert!(found.iter().any(|number| !needed.contains(number)), "{found:?}");
 }
 
+/// Nothing else may come for long, and a start would read all that is needed no more.
+#[test]
+fn when_the_last_part_has_kept_again_the_log_is_to_be_written() {
+    let mut host = Host::new();
+    host.save(1);
+    host.stable(Some(1));
+    (1..PARTS).for_each(|part| _ = host.keeps_again(part));
+    let begins = host.keeper.backing().next();
+    host.keep(0);
+    assert_eq!(host.keeper.barrier().lag_entries(), 0);
+    host.keeper.kept_again(0, begins).expect("nothing failed");
+    assert!(host.keeper.barrier().lag_entries() > 0, "nobody has the mark written");
+    host.write();
+    assert_eq!((host.keeper.barrier().lag_entries(), host.recovered().0), (0, Some(1)));
+}
+
 /// A part may be quick and another one slow: each answers to all cuts in their order.
 #[test]
 fn several_cuts_may_be_open_and_each_part_answers_to_the_first_that_it_has_not_answered_to() {

@@ -66,7 +66,7 @@ fn pillars(report: &ClusterReport) -> Option<String> {
             let ids = [replica.id.to_string(), number.to_string()];
             let stand = [view.to_string(), primary.to_string(), phase.clone()];
             let numbers = [committed, stable, waiting].map(u64::to_string);
-            // Where one thread runs all pillars, they have no connections of their own.
+            // A host that cannot run a core in parts has no threads to show.
             let of_thread = thread.as_ref().map_or_else(
                 || ["-", "-"].map(str::to_owned),
                 |it| [it.peers.len().to_string(), format!("{:.1}", it.cpu_micros as f64 / 1e6)],
