@@ -4,7 +4,6 @@
 
 use crate::client::{Client, Sealer};
 use crate::host::{Host, Keys, Queue};
-use crate::ordering::{Heard, Recording};
 use crate::{Channels, Node, Probe, steps};
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
@@ -55,8 +54,6 @@ pub struct Group {
     network: Network,
     /// Who does nothing any more.
     crashed: ReplicaSet,
-    /// What one replica hears.
-    recording: Option<(ReplicaId, Recording)>,
     now: Millis,
 }
 
@@ -98,7 +95,6 @@ impl Group {
             by_id,
             network: Network { channels, flights: Vec::new(), traffic: BTreeMap::new() },
             crashed: ReplicaSet::EMPTY,
-            recording: None,
             now: Millis(1),
         }
     }
@@ -124,16 +120,6 @@ impl Group {
     /// A replica stops for good. What it is sent is lost.
     pub fn crash(&mut self, replica: ReplicaId) {
         self.crashed.insert(replica);
-    }
-
-    /// Writes down from now on what this replica hears. It must not have heard anything yet.
-    pub fn record(&mut self, replica: ReplicaId) {
-        self.recording = Some((replica, Recording::default()));
-    }
-
-    /// What was written down.
-    pub fn take_recording(&mut self) -> Recording {
-        self.recording.take().map(|(_, recording)| recording).unwrap_or_default()
     }
 
     /// Works until nothing is under way, and for some milliseconds longer if clients wait for more
@@ -218,25 +204,24 @@ impl Group {
 
     fn replica_turn(&mut self, me: ReplicaId, flights: Vec<Flight>, probe: &mut dyn Probe) {
         let node = Node::Replica(me);
-        let mut recording = self.recording.as_mut().filter(|(it, _)| *it == me).map(|(_, it)| it);
         for flight in flights {
             let (from, kinds, messages) = self.network.open(flight, probe);
             let host = &mut self.hosts[usize::from(me.0)];
             for (kind, bytes) in kinds.into_iter().zip(&messages) {
-                let heard = match from {
-                    Node::Replica(peer) => Heard::Replica(peer, bytes.clone()),
-                    Node::Client(index) => Heard::Client(self.clients[index].id, bytes.clone()),
-                };
-                probe.around(node, kind, &mut || heard.tell(host));
-                write_down(&mut recording, heard);
-                execute(node, host, &mut recording, probe);
+                probe.around(node, kind, &mut || match from {
+                    Node::Replica(peer) => host.on_peer(peer, bytes),
+                    Node::Client(index) => {
+                        let is_new = host.on_client(self.clients[index].id, bytes);
+                        assert!(is_new, "each request is sent once");
+                    }
+                });
+                execute(node, host, probe);
             }
         }
         let (host, now) = (&mut self.hosts[usize::from(me.0)], self.now);
         probe.around(node, steps::ADMIT, &mut || host.admit());
         probe.around(node, steps::ROUND, &mut || host.on_round(now));
-        write_down(&mut recording, Heard::Round(now));
-        execute(node, host, &mut recording, probe);
+        execute(node, host, probe);
         probe.around(node, steps::REPLY, &mut || host.reply());
         for (peer, queue) in host.to_peers() {
             self.network.seal(node, Node::Replica(peer), queue, probe);
@@ -298,27 +283,12 @@ impl Network {
 }
 
 /// Executes what a core has decided, in order.
-fn execute(
-    node: Node,
-    host: &mut Host,
-    recording: &mut Option<&mut Recording>,
-    probe: &mut dyn Probe,
-) {
+fn execute(node: Node, host: &mut Host, probe: &mut dyn Probe) {
     while let Some(output) = host.next_output() {
         let is_batch = matches!(output, Output::Execute { .. });
         let step = if is_batch { steps::EXECUTE } else { steps::SNAPSHOT };
-        let cut = if let Output::Checkpoint { slot } = output { Some(slot) } else { None };
         let mut output = Some(output);
         probe.around(node, step, &mut || output.take().into_iter().for_each(|o| host.execute(o)));
-        if let Some(slot) = cut {
-            write_down(recording, Heard::Checkpointed(slot, host.state()));
-        }
-    }
-}
-
-fn write_down(recording: &mut Option<&mut Recording>, heard: Heard) {
-    if let Some(recording) = recording {
-        recording.push(heard);
     }
 }
 

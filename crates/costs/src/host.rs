@@ -1,31 +1,29 @@
 //! One replica without sockets, clock and threads: what `pentarchy-replica` does around a core,
 //! piece by piece, so that each can be measured alone.
 
+use crate::speaker::Speaker;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::executor::{Executor, Notice};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::REPLY_WHOLE_BYTES;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Place, Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{Delay, Memory, Setup, TimerKey, To, Tuning};
+use pentarchy_core::protocol::{Delay, Memory, Setup, Tuning};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::telling::Telling;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_protocols::Entry;
+use pentarchy_protocols::pillars::Part;
 use pentarchy_services::null::Null;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// First byte of a message between replicas, as in `pentarchy-replica`.
-const PROTOCOL: u8 = 0;
-
 /// Makes the tags that a replica's messages ask for.
-pub trait Tagger {
+pub trait Tagger: Send {
     /// The tag for the statement with this digest.
     fn tag(&mut self, auth: &Auth, digest: &Digest) -> AuthTag;
 }
@@ -79,21 +77,12 @@ enum Answer {
     Protocol(ToClient),
 }
 
-/// One replica.
+/// One replica; of one whose order is split, all that its pillars do not do themselves.
 pub struct Host {
-    core: Box<dyn ReplicaCore>,
+    speaker: Speaker,
     executor: Executor,
-    keys: Keys,
-    me: ReplicaId,
-    others: ReplicaSet,
-    epoch: Epoch,
-    inward: VecDeque<CoreEvent>,
-    effects: Vec<CoreEffect>,
     fresh: Vec<Arc<Envelope>>,
-    outputs: VecDeque<Output>,
     answers: Vec<(ClientId, Answer)>,
-    timers: BTreeMap<TimerKey, Delay>,
-    to_peers: BTreeMap<ReplicaId, Queue>,
     to_clients: BTreeMap<ClientId, Queue>,
     telling: Telling,
 }
@@ -108,54 +97,40 @@ impl Host {
         keys: Keys,
         tuning: Tuning,
     ) -> Self {
-        let (mut effects, membership) = (Vec::new(), membership.clone());
-        let setup = Setup {
-            me,
-            membership: membership.clone(),
-            fetch: None,
-            memory: Memory::Volatile,
-            tuning,
-        };
-        let mut others: ReplicaSet = membership.ids().collect();
-        others.remove(me);
-        let mut host = Self {
-            core: (protocol.start)(setup, &mut effects),
-            executor: Executor::new(membership.clone(), Box::new(Null::new())),
-            keys,
-            me,
-            others,
-            epoch: membership.epoch,
-            inward: VecDeque::new(),
-            effects,
-            fresh: Vec::new(),
-            outputs: VecDeque::new(),
-            answers: Vec::new(),
-            timers: BTreeMap::new(),
-            to_peers: BTreeMap::new(),
-            to_clients: BTreeMap::new(),
-            telling: Telling { me, n: membership.n(), whole_bytes: REPLY_WHOLE_BYTES },
-        };
-        host.carry_out();
-        host
+        let mut effects = Vec::new();
+        let core = (protocol.start)(fresh(me, membership, tuning), &mut effects);
+        Self::around(Part { core, effects }, me, membership, keys)
     }
 
-    /// Takes a client's message: decodes it, and keeps an envelope for [`Self::admit`].
+    /// Around a core that was brought up, be it what merges the orders of pillars.
+    #[must_use]
+    pub fn around(part: Part, me: ReplicaId, membership: &Arc<Membership>, keys: Keys) -> Self {
+        Self {
+            speaker: Speaker::new(part, me, membership, keys),
+            executor: Executor::new(membership.clone(), Box::new(Null::new())),
+            fresh: Vec::new(),
+            answers: Vec::new(),
+            to_clients: BTreeMap::new(),
+            telling: Telling { me, n: membership.n(), whole_bytes: REPLY_WHOLE_BYTES },
+        }
+    }
+
+    /// Takes a client's message: decodes it, and keeps an envelope for [`Self::admit`]. False if
+    /// others have had it ordered and executed before it came here.
     ///
     /// # Panics
-    /// If it is neither a new request nor the protocol's, which no client in here sends.
-    pub fn on_client(&mut self, client: ClientId, bytes: &Bytes) {
+    /// If it is neither a request nor the protocol's, which no client in here sends.
+    pub fn on_client(&mut self, client: ClientId, bytes: &Bytes) -> bool {
         match ToReplica::from_bytes(bytes) {
             Ok(ToReplica::Request(envelope)) => {
-                assert!(!self.settled(&envelope), "each request is sent once");
-                self.fresh.push(envelope);
+                let is_new = !self.settled(&envelope);
+                self.fresh.extend(Some(envelope).filter(|_| is_new));
+                return is_new;
             }
-            Ok(ToReplica::Protocol(message)) => {
-                let opened = self.core.open_client(&*self.keys.verifier, &message);
-                let opened = opened.unwrap_or_else(|why| panic!("refused as {}", why.name()));
-                self.step(CoreEvent::Client(client, opened));
-            }
+            Ok(ToReplica::Protocol(message)) => self.speaker.on_client(client, &message),
             other => panic!("a client in here only submits: {other:?}"),
         }
+        true
     }
 
     fn settled(&self, envelope: &Envelope) -> bool {
@@ -169,50 +144,41 @@ impl Host {
     pub fn admit(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
         let envelopes: Vec<&Envelope> = fresh.iter().map(AsRef::as_ref).collect();
-        assert!(envelopes.is_empty() || self.keys.verifier.envelopes(&envelopes));
+        let verifier = &self.speaker.keys().verifier;
+        assert!(envelopes.is_empty() || verifier.envelopes(&envelopes));
         for envelope in fresh {
-            self.step(CoreEvent::Input(Input::Request {
-                envelope,
-                settled: Vec::new(),
-                passed_on: false,
-            }));
+            self.speaker.tell(Input::Request { envelope, settled: Vec::new(), passed_on: false });
         }
     }
 
     /// Takes a replica's message.
-    ///
-    /// # Panics
-    /// If it is refused, as all in here are correct.
     pub fn on_peer(&mut self, peer: ReplicaId, bytes: &Bytes) {
-        let opened = self.core.open_new(&*self.keys.verifier, peer, &bytes.slice(9..));
-        let opened = opened.unwrap_or_else(|why| panic!("refused as {}", why.name()));
-        if let Some(incoming) = opened {
-            self.step(CoreEvent::Message(incoming));
-        }
+        self.speaker.on_peer(peer, bytes);
+    }
+
+    /// Hears what one of its pillars says.
+    pub fn on_pillar(&mut self, pillar: u8, output: Box<Output>) {
+        self.speaker.tell(Input::OfPillar { pillar, output });
     }
 
     /// Says that the round is over.
     pub fn on_round(&mut self, now: Millis) {
-        self.step(CoreEvent::Input(Input::Round { now }));
+        self.speaker.on_round(now);
     }
 
     /// Lets the timer run out that retransmission waits for; false if none is armed.
     pub fn on_resend(&mut self) -> bool {
-        let armed = self.timers.iter().find(|(_, after)| **after == Delay::Resend);
-        let Some((timer, _)) = armed.map(|(timer, after)| (*timer, *after)) else { return false };
-        self.timers.remove(&timer);
-        self.step(CoreEvent::Timeout(timer));
-        true
+        self.speaker.on_resend()
     }
 
     /// The delays of all armed timers.
     pub fn delays(&self) -> impl Iterator<Item = Delay> {
-        self.timers.values().copied()
+        self.speaker.delays()
     }
 
-    /// The next thing that the core wants executed.
+    /// The next thing that the core wants done.
     pub fn next_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.speaker.next_output()
     }
 
     /// Executes it, and gives the core its answer.
@@ -274,7 +240,7 @@ impl Host {
 
     /// Tells the core the digest of the state after a slot.
     pub fn checkpointed(&mut self, slot: Slot, state: Digest) {
-        self.step(CoreEvent::Input(Input::Checkpointed { slot, state }));
+        self.speaker.tell(Input::Checkpointed { slot, state });
     }
 
     /// Encodes the results for their clients.
@@ -299,81 +265,20 @@ impl Host {
 
     /// What is to be sent to replicas.
     pub fn to_peers(&mut self) -> impl Iterator<Item = (ReplicaId, &mut Queue)> {
-        self.to_peers.iter_mut().map(|(id, queue)| (*id, queue))
-    }
-
-    /// Forgets what is to be sent.
-    pub fn drop_outgoing(&mut self) {
-        self.to_peers.values_mut().chain(self.to_clients.values_mut()).for_each(Queue::clear);
+        self.speaker.to_peers()
     }
 
     /// What is to be sent to clients.
     pub fn to_clients(&mut self) -> impl Iterator<Item = (ClientId, &mut Queue)> {
         self.to_clients.iter_mut().map(|(id, queue)| (*id, queue))
     }
+}
 
-    fn step(&mut self, event: CoreEvent) {
-        self.core.step(event, &mut self.effects);
-        self.carry_out();
-        while let Some(event) = self.inward.pop_front() {
-            self.core.step(event, &mut self.effects);
-            self.carry_out();
-        }
-    }
-
-    fn carry_out(&mut self) {
-        let mut effects = std::mem::take(&mut self.effects);
-        for effect in effects.drain(..) {
-            match effect {
-                CoreEffect::Send { to, outgoing } => self.send(to, &outgoing),
-                CoreEffect::Relay { to, wire, kind } => self.queue(self.receivers(to), kind, &wire),
-                CoreEffect::Arm { timer, after } => {
-                    self.timers.insert(timer, after);
-                }
-                CoreEffect::Disarm(timer) => {
-                    self.timers.remove(&timer);
-                }
-                CoreEffect::Output(output) => self.outputs.push_back(output),
-                CoreEffect::Report(evidence) => panic!("all in here are correct: {evidence:?}"),
-                CoreEffect::Persist(_) => {}
-            }
-        }
-        self.effects = effects;
-    }
-
-    fn receivers(&self, to: To) -> ReplicaSet {
-        match to {
-            To::One(id) => ReplicaSet::from_iter([id]),
-            To::Others => self.others,
-            To::All => {
-                let mut all = self.others;
-                all.insert(self.me);
-                all
-            }
-            To::Set(set) => set,
-        }
-    }
-
-    fn send(&mut self, to: To, outgoing: &Outgoing) {
-        let tag = self.keys.tagger.tag(&outgoing.auth, &outgoing.digest);
-        let (wire, incoming) = self.core.seal(outgoing, tag);
-        let receivers = self.receivers(to);
-        if receivers.contains(self.me) {
-            self.inward.push_back(CoreEvent::Message(incoming));
-        }
-        self.queue(receivers, outgoing.kind, &wire);
-    }
-
-    fn queue(&mut self, mut receivers: ReplicaSet, kind: &'static str, wire: &Bytes) {
-        receivers.remove(self.me);
-        for peer in receivers.iter() {
-            self.to_peers.entry(peer).or_default().push(kind, |to| {
-                to.u8(PROTOCOL);
-                self.epoch.encode(to);
-                to.array(wire);
-            });
-        }
-    }
+/// What a core of a fresh group is started with, which keeps nothing.
+#[must_use]
+pub fn fresh(me: ReplicaId, membership: &Arc<Membership>, tuning: Tuning) -> Setup {
+    let membership = membership.clone();
+    Setup { me, membership, fetch: None, memory: Memory::Volatile, tuning }
 }
 
 /// What a client is told of results: those that this replica tells, and digests of the others.

@@ -4,12 +4,15 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`host`] | one replica: core, executor and buffers, as any host puts them |
+//! | [`speaker`] | what of it speaks with other replicas; a pillar is nothing else |
+//! | [`parts`] | one replica as threads have it: a host, and its pillars |
+//! | [`mailbox`] | what these tell each other |
 //! | [`client`] | one client of it |
 //! | [`group`] | all of them, in steps in which every message takes equally long |
 //! | [`real`] | real keys, counters and channels |
 //! | [`stand_in`] | keys that only count, for instruction counts without cryptography |
-//! | [`ordering`] | one replica's ordering alone, from a recording |
-//! | [`model`] | groups on more cores than there are here, in virtual time |
+//! | [`ordering`] | one replica's ordering alone, on threads, from a recording |
+//! | [`model`] | groups on more cores than there are here, in virtual time; makes the recordings |
 //!
 //! Three things use it. The tests in here run it with real keys, channels and counters, and compare
 //! operations and messages with the formulas in `docs/costs.md`. The binary `instructions` runs it
@@ -21,9 +24,12 @@
 pub mod client;
 pub mod group;
 pub mod host;
+pub mod mailbox;
 pub mod model;
 pub mod ordering;
+pub mod parts;
 pub mod real;
+pub mod speaker;
 pub mod stand_in;
 
 use pentarchy_core::Bytes;

@@ -1,15 +1,25 @@
-//! The ordering of one replica alone: what it heard in a whole group is written down once, and told
-//! again to a fresh one as often as is wanted. Nothing is executed, and nothing leaves.
+//! The ordering of one replica alone: what each of its parts heard in a whole group is written down
+//! once ([`crate::model::record`]), and told again to a fresh replica as often as is wanted, each
+//! part in a thread of its own. Nothing is executed, and nothing leaves.
 //!
-//! Equal replicas that hear the same say the same, so the recorded answers of the others fit.
+//! What came over wires is told from the recording. What parts say to each other is not: they say
+//! it again, through a [`Mailbox`], and the recording has no more of it than where in its order a
+//! part took the next letter. Equal parts that hear the same in the same order say the same, so
+//! what the others of the group answered then fits.
 
 use crate::host::Host;
+use crate::mailbox::{Mailbox, Stalled};
+use crate::model::ordered;
+use crate::parts::Parts;
+use crate::speaker::Speaker;
 use pentarchy_core::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
-use pentarchy_core::ports::replica::Output;
+use pentarchy_core::ports::replica::{Input, Output};
+use std::thread::{Scope, ScopedJoinHandle, scope};
+use std::time::Duration;
 
-/// Something that a replica hears.
+/// Something that a part of a replica hears.
 #[derive(Clone, Debug)]
 pub enum Heard {
     /// From another replica: a message, decrypted.
@@ -20,37 +30,164 @@ pub enum Heard {
     Round(Millis),
     /// The digest of the state after a slot.
     Checkpointed(Slot, Digest),
+    /// What this pillar says next.
+    Said(u8),
+    /// What a pillar is told next.
+    Told,
 }
 
-/// All that a replica heard, in order.
-pub type Recording = Vec<Heard>;
+/// All that a replica heard, in the order of each of its parts.
+pub struct Recording {
+    /// The part with clients and execution.
+    pub front: Vec<Heard>,
+    /// The pillars, by number; none if the order is not split.
+    pub cells: Vec<Vec<Heard>>,
+    /// Requests that it had executed.
+    pub requests: usize,
+}
 
 impl Heard {
-    /// Tells a replica.
-    pub fn tell(&self, host: &mut Host) {
+    /// Tells the part with clients, unless it comes from another part. False if that had it before.
+    pub fn tell(&self, host: &mut Host) -> bool {
         match self {
             Self::Replica(peer, bytes) => host.on_peer(*peer, bytes),
-            Self::Client(client, bytes) => host.on_client(*client, bytes),
+            Self::Client(client, bytes) => return host.on_client(*client, bytes),
             Self::Round(now) => {
                 host.admit();
                 host.on_round(*now);
             }
             Self::Checkpointed(slot, state) => host.checkpointed(*slot, *state),
+            Self::Said(_) | Self::Told => {}
+        }
+        true
+    }
+
+    /// Tells a pillar, unless it comes from another part.
+    pub fn tell_cell(&self, cell: &mut Speaker) {
+        match self {
+            Self::Replica(peer, bytes) => cell.on_peer(*peer, bytes),
+            Self::Round(now) => cell.on_round(*now),
+            Self::Client(..) | Self::Checkpointed(..) | Self::Said(_) | Self::Told => {}
         }
     }
 }
 
-/// Tells a fresh replica all of it. Gives the number of requests that it ordered.
-pub fn order(host: &mut Host, recording: &[Heard]) -> usize {
-    let mut ordered = 0;
-    for heard in recording {
-        heard.tell(host);
-        while let Some(output) = host.next_output() {
-            if let Output::Execute { batch, .. } | Output::Speculate { batch, .. } = output {
-                ordered += batch.requests();
+/// A part of a replica, as a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Thread {
+    /// The one with clients and execution.
+    Front,
+    /// A pillar.
+    Pillar(usize),
+}
+
+/// Between a pillar and the rest.
+#[derive(Default)]
+struct Mail {
+    told: Mailbox<Box<Input>>,
+    said: Mailbox<Box<Output>>,
+}
+
+/// Tells a fresh replica all of it, each part in a thread, in which `around` runs the work. Gives
+/// the number of requests that it ordered.
+///
+/// # Errors
+/// [`Stalled`] if a part waits for longer than `patience` for what another one says.
+///
+/// # Panics
+/// With the part that has.
+pub fn order(
+    replica: Parts,
+    recording: &Recording,
+    patience: Duration,
+    around: &(dyn Fn(Thread, &mut dyn FnMut()) + Sync),
+) -> Result<usize, Stalled> {
+    let Parts { mut front, cells } = replica;
+    let mail: Vec<Mail> = cells.iter().map(|_| Mail::default()).collect();
+    scope(|scope| {
+        let cells = cells.into_iter().zip(&recording.cells).zip(&mail).enumerate();
+        let of_cells: Vec<_> = cells
+            .map(|(number, ((mut cell, heard), mail))| {
+                spawn(scope, Thread::Pillar(number), around, move || {
+                    cell_order(&mut cell, heard, (mail, patience)).map(|()| 0)
+                })
+            })
+            .collect();
+        let of_front = spawn(scope, Thread::Front, around, || {
+            front_order(&mut front, &recording.front, (&mail, patience))
+        });
+        let join = |thread: ScopedJoinHandle<'_, _>| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        let cells: Vec<_> = of_cells.into_iter().map(join).collect();
+        let ordered = join(of_front);
+        cells.into_iter().try_for_each(|cell| cell.map(drop))?;
+        ordered
+    })
+}
+
+type Ordered = Result<usize, Stalled>;
+
+fn spawn<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    thread: Thread,
+    around: &'scope (dyn Fn(Thread, &mut dyn FnMut()) + Sync),
+    mut work: impl FnMut() -> Ordered + Send + 'scope,
+) -> ScopedJoinHandle<'scope, Ordered> {
+    scope.spawn(move || {
+        let mut result = Ok(0);
+        around(thread, &mut || result = work());
+        result
+    })
+}
+
+fn cell_order(
+    cell: &mut Speaker,
+    heard: &[Heard],
+    (mail, patience): (&Mail, Duration),
+) -> Result<(), Stalled> {
+    let (mut told, mut saying) = (mail.told.reader(patience), Vec::new());
+    for heard in heard {
+        match heard {
+            Heard::Told => cell.tell(*told.letter()?),
+            heard => heard.tell_cell(cell),
+        }
+        if matches!(heard, Heard::Round(_)) {
+            saying.extend(std::iter::from_fn(|| cell.next_output()).map(Box::new));
+            mail.said.post(&mut saying);
+            cell.to_peers().for_each(|(_, queue)| queue.clear());
+        }
+    }
+    Ok(())
+}
+
+fn front_order(
+    front: &mut Host,
+    heard: &[Heard],
+    (mail, patience): (&[Mail], Duration),
+) -> Ordered {
+    let mut said: Vec<_> = mail.iter().map(|mail| mail.said.reader(patience)).collect();
+    let mut telling: Vec<Vec<Box<Input>>> = mail.iter().map(|_| Vec::new()).collect();
+    let mut requests = 0;
+    for heard in heard {
+        match heard {
+            Heard::Said(pillar) => front.on_pillar(*pillar, said[usize::from(*pillar)].letter()?),
+            heard => {
+                heard.tell(front);
             }
         }
-        host.drop_outgoing();
+        while let Some(output) = front.next_output() {
+            requests += ordered(&output);
+            if let Output::ToPillar { pillar, input } = output {
+                telling[usize::from(pillar)].push(input);
+            }
+        }
+        if matches!(heard, Heard::Round(_)) {
+            telling.iter_mut().zip(mail).for_each(|(told, mail)| mail.told.post(told));
+            front.to_peers().for_each(|(_, queue)| queue.clear());
+            front.to_clients().for_each(|(_, queue)| queue.clear());
+        }
     }
-    ordered
+    Ok(requests)
 }

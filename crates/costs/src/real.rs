@@ -6,12 +6,13 @@ use crate::group::Group;
 use crate::host::{Keys, Tagger};
 use crate::{Channels, Node};
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag};
-use pentarchy_core::counter::{Counter, Usig};
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::counter::{Counter, Instance, TrustedMac, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Base, Lane, Member, Membership};
 use pentarchy_core::protocol::Tuning;
+use pentarchy_core::request::Envelope;
 use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_crypto::keys::{KeyPair, channel_public};
 use pentarchy_crypto::request_auth::ClientSigner;
@@ -37,6 +38,12 @@ fn client_key(index: usize) -> KeyPair {
 /// A group of a protocol for `f` faults.
 #[must_use]
 pub fn membership(protocol: &Entry, f: usize) -> Arc<Membership> {
+    in_pillars(protocol, f, 1)
+}
+
+/// The same with its order split into so many pillars.
+#[must_use]
+pub fn in_pillars(protocol: &Entry, f: usize, pillars: u8) -> Arc<Membership> {
     let member = |id: u16| Member {
         key: replica_key(ReplicaId(id)).public(),
         incarnation: Incarnation(1),
@@ -46,7 +53,8 @@ pub fn membership(protocol: &Entry, f: usize) -> Arc<Membership> {
     // A server that is alone survives nothing.
     let f = if protocol.rules.replicas_factor == 0 { 0 } else { f };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    Arc::new(Membership { group, epoch, f, members, base, lane: Default::default() })
+    let lane = Lane { pillars, ..Lane::default() };
+    Arc::new(Membership { group, epoch, f, members, base, lane })
 }
 
 struct Certifying(Authenticator);
@@ -57,32 +65,102 @@ impl Tagger for Certifying {
     }
 }
 
-/// What a member checks and convinces with, with a fresh counter in this process.
+/// What a replica makes of clients' signatures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Envelopes {
+    /// It checks them.
+    Checked,
+    /// It takes them for genuine: what is left is what replicas do to agree.
+    Believed,
+}
+
+/// Checks what replicas say, and believes clients.
+struct Trusting(GroupVerifier);
+
+impl Verifier for Trusting {
+    fn signature(&self, replica: ReplicaId, digest: &Digest, signature: &[u8; 64]) -> bool {
+        self.0.signature(replica, digest, signature)
+    }
+    fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
+        self.0.usig(replica, digest, ui)
+    }
+    fn mac(&self, by: (ReplicaId, Instance), digest: &Digest, mac: &TrustedMac) -> bool {
+        self.0.mac(by, digest, mac)
+    }
+    fn envelope(&self, _: &Envelope) -> bool {
+        true
+    }
+}
+
+/// What a member checks and convinces with, with fresh counters in this process.
 ///
 /// # Panics
 /// If the membership is not [`membership`]'s.
 #[must_use]
 pub fn keys(protocol: &Entry, me: ReplicaId, membership: &Arc<Membership>) -> Keys {
-    let (device, check) = counter(protocol, me, membership);
-    let verifier = GroupVerifier::new(membership.clone(), check, RequestMode::Signature, None);
-    let authenticator = Authenticator::new(replica_key(me), vec![device]);
-    let verifier = Arc::new(verifier.expect("keys are keys"));
-    Keys { verifier, tagger: Box::new(Certifying(authenticator)) }
+    let (verifier, devices) = opened(protocol, me, membership, Envelopes::Checked);
+    with(&verifier, Authenticator::new(replica_key(me), devices))
 }
 
-type Device = (Box<dyn Usig>, Arc<dyn UsigCheck>);
+/// The same for a replica whose pillars have their own: those of everything else, and of each.
+/// There is one verifier, which all share.
+///
+/// # Panics
+/// If the membership is not [`in_pillars`]'.
+#[must_use]
+pub fn keys_of_parts(
+    protocol: &Entry,
+    me: ReplicaId,
+    membership: &Arc<Membership>,
+    envelopes: Envelopes,
+) -> (Keys, Vec<Keys>) {
+    let (verifier, devices) = opened(protocol, me, membership, envelopes);
+    let key = replica_key(me);
+    let pillars = membership.lane.pillars;
+    if pillars == 1 {
+        return (with(&verifier, Authenticator::new(key, devices)), Vec::new());
+    }
+    let (front, cells) = Authenticator::of_pillars(&key, devices, pillars);
+    (with(&verifier, front), cells.into_iter().map(|it| with(&verifier, it)).collect())
+}
 
-fn counter(protocol: &Entry, me: ReplicaId, membership: &Arc<Membership>) -> Device {
+fn with(verifier: &Arc<dyn Verifier>, authenticator: Authenticator) -> Keys {
+    Keys { verifier: verifier.clone(), tagger: Box::new(Certifying(authenticator)) }
+}
+
+type Opened = (Arc<dyn Verifier>, Vec<Box<dyn Usig>>);
+
+fn opened(
+    protocol: &Entry,
+    me: ReplicaId,
+    membership: &Arc<Membership>,
+    envelopes: Envelopes,
+) -> Opened {
+    let (devices, check) = counters(protocol, me, membership);
+    let verifier = GroupVerifier::new(membership.clone(), check, RequestMode::Signature, None);
+    let verifier = verifier.expect("keys are keys");
+    match envelopes {
+        Envelopes::Checked => (Arc::new(verifier), devices),
+        Envelopes::Believed => (Arc::new(Trusting(verifier)), devices),
+    }
+}
+
+type Devices = (Vec<Box<dyn Usig>>, Arc<dyn UsigCheck>);
+
+/// One for each pillar, if the protocol's are of that kind.
+fn counters(protocol: &Entry, me: ReplicaId, membership: &Arc<Membership>) -> Devices {
     let identity = DeviceIdentity::chosen(Incarnation(1), None);
     if protocol.rules.counter == Counter::Trinx {
-        let device = OrderCounter::open(membership, me, &identity, Some(&SECRET));
-        let device = device.expect("a MAC device");
-        let check = device.check();
-        return (Box::new(device), check);
+        let pillars = membership.lane.pillars;
+        let devices = OrderCounter::open_all(membership, me, &identity, Some(&SECRET), pillars);
+        let devices = devices.expect("MAC devices");
+        let check = devices.first().expect("there is a pillar").check();
+        let boxed = |device| -> Box<dyn Usig> { Box::new(device) };
+        return (devices.into_iter().map(boxed).collect(), check);
     }
     let device = InProcess::open(membership, me, identity, Some(&SECRET)).expect("a MAC device");
     let check = device.check();
-    (Box::new(device), check)
+    (vec![Box::new(device)], check)
 }
 
 /// A client that signs its requests.
@@ -101,16 +179,15 @@ pub fn group(protocol: &Entry, f: usize, clients: usize) -> Group {
 /// The same, of these sizes.
 #[must_use]
 pub fn tuned(protocol: &Entry, f: usize, clients: usize, tuning: Tuning) -> Group {
-    lane(protocol, f, 0, clients, tuning)
+    split(protocol, f, 1, clients, tuning)
 }
 
-/// The same as one pillar of several: no two of them have clients or messages in common.
+/// The same with its order split into so many pillars, which each replica runs in one thread.
 #[must_use]
-pub fn lane(protocol: &Entry, f: usize, lane: usize, clients: usize, tuning: Tuning) -> Group {
-    let membership = membership(protocol, f);
-    let noise = Noise::new(&membership, clients);
-    let first = lane * clients;
-    let sealers = (first..first + clients).map(|index| sealer(index, &membership)).collect();
+pub fn split(protocol: &Entry, f: usize, pillars: u8, clients: usize, tuning: Tuning) -> Group {
+    let membership = in_pillars(protocol, f, pillars);
+    let noise = Noise::new(&membership, 0..clients);
+    let sealers = (0..clients).map(|index| sealer(index, &membership)).collect();
     let keys = |me| keys(protocol, me, &membership);
     Group::tuned(protocol, &membership, keys, sealers, Box::new(noise), tuning)
 }
@@ -121,18 +198,18 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Between all replicas, and from so many clients to all of them.
+    /// Between all replicas, and from clients with these indexes to all of them.
     ///
     /// # Panics
     /// If the membership is not [`membership`]'s.
     #[must_use]
-    pub fn new(membership: &Membership, clients: usize) -> Self {
+    pub fn new(membership: &Membership, clients: impl Iterator<Item = usize> + Clone) -> Self {
         let mut noise = Self { ends: BTreeMap::new() };
         for id in membership.ids() {
             for other in membership.ids().filter(|other| *other < id) {
                 noise.connect(membership, Node::Replica(id), other);
             }
-            (0..clients).for_each(|index| noise.connect(membership, Node::Client(index), id));
+            clients.clone().for_each(|index| noise.connect(membership, Node::Client(index), id));
         }
         noise
     }

@@ -27,6 +27,7 @@ const BACKUP: ReplicaId = ReplicaId(1);
 /// What is counted.
 struct Case {
     name: &'static str,
+    protocol: &'static str,
     /// At which replica.
     replica: ReplicaId,
     /// Which of its work; all of it if there is no list.
@@ -36,14 +37,19 @@ struct Case {
 }
 
 const fn step(name: &'static str, replica: ReplicaId, steps: &'static [&'static str]) -> Case {
-    Case { name, replica, steps: Some(steps), batch: 10 }
+    Case { name, protocol: "minbft", replica, steps: Some(steps), batch: 10 }
 }
 
 const fn whole(name: &'static str, replica: ReplicaId, batch: usize) -> Case {
-    Case { name, replica, steps: None, batch }
+    Case { name, protocol: "minbft", replica, steps: None, batch }
 }
 
-const CASES: [Case; 13] = [
+/// The same of Hybster.
+const fn hybster(case: Case) -> Case {
+    Case { protocol: "hybster", ..case }
+}
+
+const CASES: [Case; 22] = [
     step("request-in", PRIMARY, &["request", steps::ADMIT]),
     step("propose", PRIMARY, &[steps::ROUND]),
     step("prepare", BACKUP, &["prepare"]),
@@ -57,6 +63,15 @@ const CASES: [Case; 13] = [
     whole("backup-1", BACKUP, 1),
     whole("backup-10", BACKUP, 10),
     whole("backup-100", BACKUP, 100),
+    hybster(step("hybster-propose", PRIMARY, &[steps::ROUND])),
+    hybster(step("hybster-prepare", BACKUP, &["prepare"])),
+    hybster(step("hybster-commit", PRIMARY, &["commit"])),
+    hybster(whole("hybster-primary-1", PRIMARY, 1)),
+    hybster(whole("hybster-primary-10", PRIMARY, 10)),
+    hybster(whole("hybster-primary-100", PRIMARY, 100)),
+    hybster(whole("hybster-backup-1", BACKUP, 1)),
+    hybster(whole("hybster-backup-10", BACKUP, 10)),
+    hybster(whole("hybster-backup-100", BACKUP, 100)),
 ];
 
 /// Callgrind counts while this runs, by its name. Never a jump to the work: the end of this
@@ -118,7 +133,7 @@ fn run(case: &Case, protocol: &Entry) {
 fn main() -> ExitCode {
     let wanted = std::env::args().nth(1);
     let case = CASES.iter().find(|case| Some(case.name) == wanted.as_deref());
-    match (case, find("minbft")) {
+    match (case, case.and_then(|case| find(case.protocol))) {
         (Some(case), Some(protocol)) => run(case, protocol),
         _ if wanted.is_none() => CASES.iter().for_each(|case| println!("{}", case.name)),
         _ => {

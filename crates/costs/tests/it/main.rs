@@ -1,6 +1,7 @@
 //! Operations and messages of a group with real keys, counters and channels.
 
 mod formulas;
+mod hybster;
 mod ledger;
 mod minbft;
 mod minzyzzyva;

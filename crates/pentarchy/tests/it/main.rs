@@ -5,6 +5,7 @@ mod bench;
 mod bench_faults;
 mod bench_more;
 mod bench_protocols;
+mod bench_scaling;
 mod bench_wan;
 #[cfg(target_os = "linux")]
 mod clocks;

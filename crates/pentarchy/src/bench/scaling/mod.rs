@@ -1,4 +1,4 @@
-//! How far ordering goes on side by side, for protocols whose pillars share nothing.
+//! How far ordering goes on side by side, in replicas whose parts have a thread each.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -16,12 +16,12 @@ use super::report::table::origin;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::say;
 use pentarchy::protocols;
-use pentarchy_protocols::Entry;
+use pentarchy_core::limits::PILLARS_MAX;
+use pentarchy_core::membership::Lane;
+use pentarchy_core::protocol::Tuning;
+use pentarchy_costs::parts::Blueprint;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
-
-/// Pillars that can be asked for.
-const PILLARS_MAX: usize = 64;
 
 /// How results are printed.
 #[derive(clap::Args)]
@@ -46,7 +46,7 @@ struct Report<Row> {
 impl<Row: serde::Serialize> Report<Row> {
     /// Of a machine as it was before anything ran.
     fn new(machine: Machine, rows: Vec<Row>) -> Self {
-        Self { format: 1, machine, program: Program::this(), rows }
+        Self { format: 2, machine, program: Program::this(), rows }
     }
 
     fn print(&self, form: &Form, heads: &[&str], cells: impl Fn(&Row) -> Vec<String>) -> Outcome {
@@ -88,14 +88,52 @@ impl std::fmt::Display for Batches {
     }
 }
 
-fn entry(protocol: &str) -> Outcome<&'static Entry> {
+impl Batches {
+    fn tuning(self) -> Tuning {
+        let usual = Tuning::default();
+        match self {
+            Self::Of(batch_requests) => Tuning { batch_requests, ..usual },
+            Self::Adaptive => usual,
+        }
+    }
+}
+
+/// A number of pillars. Whether a protocol can have so many depends on it.
+fn parse_pillars(text: &str) -> Result<u8, String> {
+    let pillars = text.parse().ok().filter(|pillars| (1..=PILLARS_MAX).contains(pillars));
+    pillars.ok_or_else(|| format!("{text:?} is not a number from 1 to {PILLARS_MAX}"))
+}
+
+/// What replicas of this protocol are made of, with so many pillars and one that may lie.
+fn blueprint(protocol: &str, pillars: u8, batch: Batches) -> Outcome<Blueprint> {
     unsplit(protocol, 1)?;
+    let lane = Lane { pillars, ..Lane::default() };
+    protocols::check_lane(protocol, lane).map_err(Failure::Usage)?;
     let gone = || Failure::Internal(format!("protocol {protocol} is gone"));
-    protocols::find(protocol).ok_or_else(gone)
+    Blueprint::new(protocol, 1, pillars, batch.tuning()).ok_or_else(gone)
 }
 
 /// The processor time of this thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_has_a_part_for_each_pillar_and_one_beside_them() {
+        for (protocol, pillars, cells) in [("hybster", 1, 0), ("hybster", 4, 4), ("minbft", 1, 0)] {
+            let group = blueprint(protocol, pillars, Batches::Of(3)).unwrap_or_else(|_| panic!());
+            assert_eq!((group.cells(), group.tuning.batch_requests), (cells, 3));
+        }
+        for (protocol, pillars) in [("minbft", 2), ("hybster", 9), ("hybster:2", 1), ("none", 1)] {
+            let refused = blueprint(protocol, pillars, Batches::Adaptive);
+            assert!(matches!(refused, Err(Failure::Usage(_))), "{protocol} {pillars}");
+        }
+        assert!(parse_pillars("8").is_ok() && parse_pillars("9").is_err());
+        assert!(parse_pillars("0").is_err());
+    }
 }

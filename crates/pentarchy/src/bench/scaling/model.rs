@@ -1,7 +1,7 @@
 //! `bench model`: whole groups whose replicas have more processors than this machine, in virtual
 //! time.
 
-use super::{Batches, Form, PILLARS_MAX, Report, entry, parse_batches};
+use super::{Batches, Form, Report, blueprint, parse_batches, parse_pillars};
 use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::{Machine, Program};
 use crate::bench::report::table::{cell, number};
@@ -10,27 +10,26 @@ use crate::bench::{at_least_one, progress, warn_of_debug};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::stop::stop_signal;
 use clap::Args;
-use pentarchy_core::protocol::Tuning;
 use pentarchy_costs::model::{Plan, run as model};
-use pentarchy_protocols::Entry;
+use pentarchy_costs::parts::Blueprint;
 use serde::Serialize;
 use std::time::Instant;
 
 /// `bench model`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pentarchy bench model --pillars 1,2,4,8,16\n  \
+#[command(after_help = "Examples:\n  pentarchy bench model --pillars 1,2,4,8\n  \
     pentarchy bench model --protocol hybster,pbft --batch 1 --frame-us 3 --json\n\n\
-    The real cores do the real work, one piece after the other; how long each piece took here is\n\
-    how long its processor is busy in virtual time. Nothing is sent. docs/benchmarks.md says what\n\
-    that leaves out.")]
+    The real parts of all replicas do the real work, one piece after the other; how long each\n\
+    piece took here is how long its processor is busy in virtual time. Nothing is sent.\n\
+    docs/benchmarks.md says what that leaves out.")]
 pub struct ModelArgs {
     /// The protocols
     #[arg(long, value_delimiter = ',', default_value = "hybster,pbft", value_name = "NAME,...")]
     pub protocol: Vec<String>,
     /// Pillars of each replica, which has as many processors
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16", value_name = "N,...",
-        value_parser = at_least_one(PILLARS_MAX))]
-    pub pillars: Vec<usize>,
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_name = "N,...",
+        value_parser = parse_pillars)]
+    pub pillars: Vec<u8>,
     /// Requests in a batch: a number, or `adaptive` for what waits
     #[arg(long, value_delimiter = ',', default_value = "1,adaptive", value_name = "N,...",
         value_parser = parse_batches)]
@@ -68,14 +67,14 @@ struct Row {
     /// As was asked for.
     link_us: u64,
     frame_us: f64,
-    pillars: usize,
+    pillars: u8,
     requests_per_second: Spread,
     /// The busiest replica's processor time for a request, in microseconds.
     cpu_us: Spread,
-    /// The share of the time in which its busiest pillar worked.
-    busiest_pillar: Spread,
-    /// The share of the time in which it executed.
-    execution: Spread,
+    /// The share of the time in which its busiest pillar worked; none if it has no part for it.
+    busiest_pillar: Option<Spread>,
+    /// The share of the time in which all the rest of it did: clients, the merge and execution.
+    rest: Spread,
     /// Requests in a second against those with one pillar.
     times_one: Option<f64>,
 }
@@ -93,7 +92,7 @@ pub fn run(args: &ModelArgs) -> Outcome {
         "times one",
         "µs of CPU",
         "busiest pillar, %",
-        "execution, %",
+        "the rest, %",
     ];
     report.print(&args.form, &heads, |row| {
         vec![
@@ -103,8 +102,10 @@ pub fn run(args: &ModelArgs) -> Outcome {
             cell(&row.requests_per_second, 1.0, 0),
             row.times_one.map_or_else(String::new, |times| number(times, 2)),
             number(row.cpu_us.median, 2),
-            number(row.busiest_pillar.median * 100.0, 0),
-            number(row.execution.median * 100.0, 0),
+            row.busiest_pillar
+                .as_ref()
+                .map_or_else(String::new, |share| number(share.median * 100.0, 0)),
+            number(row.rest.median * 100.0, 0),
         ]
     })
 }
@@ -118,17 +119,17 @@ impl ModelArgs {
         let progress = progress::bar(cases * self.repeats);
         let mut rows: Vec<Row> = Vec::new();
         for protocol in &self.protocol {
-            let entry = entry(protocol)?;
             for batch in &self.batch {
                 let mut one = None;
                 for pillars in &self.pillars {
                     progress.set_message(format!("{protocol}, {pillars} pillars, batch {batch}"));
+                    let group = blueprint(protocol, *pillars, *batch)?;
                     let mut samples = Vec::new();
                     for _ in 0..self.repeats {
                         if !interrupt.sleep_until(Instant::now()) {
                             return Err(Failure::Unwell("interrupted".to_owned()));
                         }
-                        samples.push(self.sample(entry, *batch, *pillars));
+                        samples.push(self.sample(&group, *batch));
                         progress.inc(1);
                     }
                     let of = |index: usize| {
@@ -148,8 +149,8 @@ impl ModelArgs {
                         times_one: one.map(|one| requests_per_second.median / one),
                         requests_per_second,
                         cpu_us: of(1)?,
-                        busiest_pillar: of(2)?,
-                        execution: of(3)?,
+                        busiest_pillar: (*pillars > 1).then(|| of(2)).transpose()?,
+                        rest: of(3)?,
                     });
                 }
             }
@@ -158,36 +159,28 @@ impl ModelArgs {
         Ok(rows)
     }
 
-    fn sample(&self, entry: &Entry, batch: Batches, pillars: usize) -> Sample {
-        let usual = Tuning::default();
-        let (outstanding, tuning) = match batch {
-            Batches::Of(batch_requests) => (1, Tuning { batch_requests, ..usual }),
-            Batches::Adaptive => (self.outstanding, usual),
-        };
+    fn sample(&self, group: &Blueprint, batch: Batches) -> Sample {
         let plan = Plan {
-            f: 1,
-            pillars,
-            cores: pillars,
+            cores: group.membership.lane.pillars.into(),
             clients: self.clients,
-            outstanding,
+            outstanding: if batch == Batches::Adaptive { self.outstanding } else { 1 },
             bytes: self.payload,
-            tuning,
             link: self.link_us * 1_000,
+            mail: 0,
             per_frame: (self.frame_us * 1e3) as u64,
             warm_up: self.millis * 250_000,
             counted: self.millis * 1_000_000,
         };
         let begun = Instant::now();
-        let outcome = model(entry, plan, &|| begun.elapsed().as_nanos() as u64);
-        let seconds = outcome.counted as f64 / 1e9;
-        let share = |busy: Option<&u64>| *busy.unwrap_or(&0) as f64 / outcome.counted as f64;
-        let busy: u64 = outcome.busy.iter().sum();
-        let (execution, ordering) = outcome.busy.split_last().unwrap_or((&0, &[]));
+        let outcome = model(group, plan, &|| begun.elapsed().as_nanos() as u64);
+        let seconds = plan.counted as f64 / 1e9;
+        let share = |busy: u64| busy as f64 / plan.counted as f64;
+        let busy = outcome.pillars.iter().sum::<u64>() + outcome.rest;
         [
             outcome.completed as f64 / seconds,
             busy as f64 / 1e3 / outcome.completed.max(1) as f64,
-            share(ordering.iter().max()),
-            share(Some(execution)),
+            share(outcome.pillars.iter().max().copied().unwrap_or_default()),
+            share(outcome.rest),
         ]
     }
 }

@@ -1,0 +1,242 @@
+//! One replica in virtual time: its parts, and what each does in a round.
+
+use super::{Frame, Nanos, seal};
+use crate::client::Client;
+use crate::ordering::{Heard, Recording};
+use crate::parts::Parts;
+use crate::{Channels, Node};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
+use pentarchy_core::ports::replica::{Input, Output};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A pillar's number, or behind all of them that of the part with everything else.
+pub type UnitId = usize;
+
+/// What one part of a replica says to another.
+pub enum Letter {
+    /// A pillar.
+    Said(u8, Box<Output>),
+    /// To a pillar.
+    Told(Box<Input>),
+}
+
+/// Where a part of a replica stands.
+#[derive(Default)]
+struct Unit {
+    inbox: Vec<Frame>,
+    mail: Vec<Letter>,
+    is_working: bool,
+    is_waiting: bool,
+    /// What leaves when it is done.
+    leaving: Vec<Frame>,
+    /// What other parts hear then.
+    posting: Vec<(UnitId, Letter)>,
+    busy: Nanos,
+    /// What it has heard.
+    heard: Vec<Heard>,
+}
+
+/// See the [module](self).
+pub struct Replica {
+    me: Node,
+    parts: Parts,
+    /// The pillars, and behind them the part with everything else.
+    units: Vec<Unit>,
+    /// Those that wait for a processor.
+    ready: VecDeque<UnitId>,
+    idle_cores: usize,
+    /// Requests that were executed.
+    executed: usize,
+    is_recording: bool,
+}
+
+impl Replica {
+    pub fn new(parts: Parts, me: ReplicaId, cores: usize) -> Self {
+        let units = (0..=parts.cells.len()).map(|_| Unit::default()).collect();
+        Self {
+            me: Node::Replica(me),
+            parts,
+            units,
+            ready: VecDeque::new(),
+            idle_cores: cores,
+            executed: 0,
+            is_recording: false,
+        }
+    }
+
+    /// Writes down from now on what it hears.
+    pub const fn record(&mut self) {
+        self.is_recording = true;
+    }
+
+    /// What was written down.
+    pub fn take_recording(&mut self) -> Recording {
+        let heard = |unit: &mut Unit| std::mem::take(&mut unit.heard);
+        let mut cells: Vec<Vec<Heard>> = self.units.iter_mut().map(heard).collect();
+        Recording { front: cells.pop().unwrap_or_default(), cells, requests: self.executed }
+    }
+
+    /// Requests that were executed.
+    pub const fn executed(&self) -> usize {
+        self.executed
+    }
+
+    /// How long each part has worked.
+    pub fn busy(&self) -> Vec<Nanos> {
+        self.units.iter().map(|unit| unit.busy).collect()
+    }
+
+    /// A part has worked so long.
+    pub fn add_busy(&mut self, unit: UnitId, took: Nanos) {
+        self.units[unit].busy += took;
+    }
+
+    /// A frame arrives.
+    pub fn arrive(&mut self, frame: Frame) {
+        self.units[frame.unit].inbox.push(frame);
+    }
+
+    /// A part hears another one.
+    pub fn hear(&mut self, unit: UnitId, letter: Letter) {
+        self.units[unit].mail.push(letter);
+    }
+
+    /// Something waits for a part.
+    pub fn wake(&mut self, unit: UnitId) {
+        if !self.units[unit].is_waiting {
+            self.units[unit].is_waiting = true;
+            self.ready.push_back(unit);
+        }
+    }
+
+    /// A part that waits, if there is a processor for it.
+    pub fn next_unit(&mut self) -> Option<UnitId> {
+        let next = self.ready.iter().position(|unit| !self.units[*unit].is_working);
+        let unit = next.filter(|_| self.idle_cores > 0).and_then(|at| self.ready.remove(at))?;
+        self.idle_cores -= 1;
+        self.units[unit].is_working = true;
+        self.units[unit].is_waiting = false;
+        Some(unit)
+    }
+
+    /// A part is done with its round: what leaves, and what others hear.
+    pub fn done(&mut self, unit: UnitId) -> (Vec<Frame>, Vec<(UnitId, Letter)>) {
+        self.idle_cores += 1;
+        let unit = &mut self.units[unit];
+        unit.is_working = false;
+        (std::mem::take(&mut unit.leaving), std::mem::take(&mut unit.posting))
+    }
+
+    /// A round of a part. Gives the number of frames that came or leave.
+    pub fn round(
+        &mut self,
+        unit: UnitId,
+        now: Millis,
+        clients: &BTreeMap<usize, Client>,
+        by_id: &BTreeMap<ClientId, usize>,
+        channels: &mut dyn Channels,
+    ) -> u64 {
+        let came = std::mem::take(&mut self.units[unit].inbox);
+        let count = came.len() as u64;
+        let mut messages = Vec::new();
+        for Frame { from, to, wire, .. } in came {
+            let mut plain = Vec::new();
+            channels.open(from, to, wire, &mut plain);
+            messages.extend(plain.into_iter().map(|message| match from {
+                Node::Replica(peer) => Heard::Replica(peer, message),
+                Node::Client(index) => Heard::Client(clients[&index].id, message),
+            }));
+        }
+        if unit < self.parts.cells.len() {
+            self.cell_round(unit, messages, now);
+        } else {
+            self.front_round(messages, now);
+        }
+        let me = self.me;
+        let mut leaving = match self.parts.cells.get_mut(unit) {
+            Some(cell) => seal(channels, unit, me, to_replicas(cell.to_peers())),
+            None => seal(channels, unit, me, to_replicas(self.parts.front.to_peers())),
+        };
+        if unit == self.parts.cells.len() {
+            let answers = self.parts.front.to_clients();
+            let answers = answers.map(|(to, queue)| (Node::Client(by_id[&to]), queue));
+            leaving.extend(seal(channels, unit, me, answers));
+        }
+        let frames = count + leaving.len() as u64;
+        self.units[unit].leaving = leaving;
+        frames
+    }
+
+    fn cell_round(&mut self, pillar: UnitId, messages: Vec<Heard>, now: Millis) {
+        let (front, unit) = (self.parts.cells.len(), &mut self.units[pillar]);
+        let cell = &mut self.parts.cells[pillar];
+        for letter in std::mem::take(&mut unit.mail) {
+            let Letter::Told(input) = letter else { continue };
+            cell.tell(*input);
+            unit.heard.extend(self.is_recording.then_some(Heard::Told));
+        }
+        for heard in messages.into_iter().chain([Heard::Round(now)]) {
+            heard.tell_cell(cell);
+            unit.heard.extend(Some(heard).filter(|_| self.is_recording));
+        }
+        let said = std::iter::from_fn(|| cell.next_output());
+        unit.posting.extend(said.map(|it| (front, Letter::Said(pillar as u8, it.into()))));
+    }
+
+    fn front_round(&mut self, messages: Vec<Heard>, now: Millis) {
+        let front = self.parts.cells.len();
+        for letter in std::mem::take(&mut self.units[front].mail) {
+            let Letter::Said(pillar, output) = letter else { continue };
+            self.parts.front.on_pillar(pillar, output);
+            self.note(Heard::Said(pillar));
+            self.act();
+        }
+        for heard in messages.into_iter().chain([Heard::Round(now)]) {
+            if heard.tell(&mut self.parts.front) {
+                self.note(heard);
+            }
+            self.act();
+        }
+        self.parts.front.reply();
+    }
+
+    fn note(&mut self, heard: Heard) {
+        let front = self.units.last_mut().filter(|_| self.is_recording);
+        front.into_iter().for_each(|unit| unit.heard.push(heard.clone()));
+    }
+
+    /// Does what the core wants done.
+    fn act(&mut self) {
+        while let Some(output) = self.parts.front.next_output() {
+            match output {
+                Output::ToPillar { pillar, input } => {
+                    let front = self.units.last_mut().expect("there is one");
+                    front.posting.push((pillar.into(), Letter::Told(input)));
+                }
+                Output::Checkpoint { slot } => {
+                    self.parts.front.execute(output);
+                    let state = self.parts.front.state();
+                    self.note(Heard::Checkpointed(slot, state));
+                }
+                output => {
+                    self.executed += ordered(&output);
+                    self.parts.front.execute(output);
+                }
+            }
+        }
+    }
+}
+
+/// How many requests this has executed.
+pub fn ordered(output: &Output) -> usize {
+    match output {
+        Output::Execute { batch, .. } | Output::Speculate { batch, .. } => batch.requests(),
+        _ => 0,
+    }
+}
+
+fn to_replicas<'q>(
+    queues: impl Iterator<Item = (ReplicaId, &'q mut crate::host::Queue)>,
+) -> impl Iterator<Item = (Node, &'q mut crate::host::Queue)> {
+    queues.map(|(to, queue)| (Node::Replica(to), queue))
+}
