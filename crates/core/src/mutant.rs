@@ -168,6 +168,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("kept.answers-before-durable", "queries are answered before the disk is as far"),
     mutant("kept.vouches-before-saved", "a state is vouched for before it is durable"),
     mutant("kept.executes-while-installing", "a core goes on that an installed state overtook"),
+    mutant("kept.log-fills-up", "nothing is kept again while no newer state becomes stable")
+        .scheduled(),
     mutant("kept.log-cut-too-early", "the log is cut above what was written again for a state"),
     mutant("kept.device-memory-not-restored", "a device is not told what it remembered"),
     mutant("frame.installed-without-proof", "the proof of a state that was asked for is forgotten")

@@ -79,9 +79,10 @@ pub mod replica {
             /// waits for elsewhere: it means nothing to a core that has another one by now.
             waits_for: Option<ReplicaId>,
         },
-        /// Of such cores: the host was told [`Output::Stable`]. What this one persisted before may
-        /// go with the log below, so it persists again all that it needs, and says where that
-        /// begins and ends: [`Output::Keeping`].
+        /// What this core persisted before may go: in this step it persists again all that it needs
+        /// beside the last state that it said to be stable ([`Output::Stable`]). Said when the log
+        /// fills up and no newer one becomes stable. Where orders are merged also when one did: each
+        /// core then says where what it needs begins and ends ([`Output::Keeping`]).
         KeepAgain,
         /// Of such cores: somebody is at this slot elsewhere. Whoever is or becomes primary orders
         /// its slots up to it at the end of its next round, empty if nothing waits. Nobody is

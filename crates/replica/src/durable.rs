@@ -13,6 +13,7 @@ use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_storage::kept::{EntryLog as _, Then};
+use tracing::info;
 
 impl Unit {
     /// Carries out what waited for the disk, as far as it has come.
@@ -36,7 +37,17 @@ impl Unit {
             self.on_saved(then, network);
             self.drain(network)?;
         }
+        self.keep_again(network)?;
         self.begin_epoch(network)
+    }
+
+    /// The log fills up: the core keeps again what it needs.
+    fn keep_again(&mut self, network: &mut Network) -> Result<(), Fatal> {
+        let keeper = self.keeper.as_mut().filter(|_| self.ended.is_none());
+        let Some(slot) = keeper.and_then(|keeper| keeper.asks_again()) else { return Ok(()) };
+        info!(%slot, "the log fills up: keeping again what is needed beside the last stable state");
+        self.cut_at(Some(slot))?;
+        self.step(CoreEvent::Input(Input::KeepAgain), network)
     }
 
     fn next_message(&mut self) -> Option<CoreEffect> {
@@ -65,8 +76,12 @@ impl Unit {
         {
             cache.offer(snapshot);
         }
+        self.cut_at(mine.filter(|mine| *mine == state).map(|_| slot))
+    }
+
+    /// What the core does not keep again from here on may go, if its state is here.
+    fn cut_at(&mut self, here: Option<Slot>) -> Result<(), Fatal> {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
-        let here = mine.filter(|mine| *mine == state).map(|_| slot);
         if self.is_split {
             let pillars = self.succession.epochs.membership().lane.pillars;
             keeper.stable_in_parts(here, pillars);

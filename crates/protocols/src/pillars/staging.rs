@@ -28,11 +28,13 @@ impl Stage {
                 }
             }
             Input::Installed { slot } => self.on_installed(slot, out),
+            Input::KeepAgain => {
+                self.numbers().for_each(|pillar| Self::tell(pillar, Input::KeepAgain, out));
+            }
             // These are for pillars, and to those who are none nobody says them.
             Input::Round { .. }
             | Input::Wanted { .. }
             | Input::Fill { .. }
-            | Input::KeepAgain
             | Input::Heard { .. }
             | Input::Beside { .. }
             | Input::Executed { .. }

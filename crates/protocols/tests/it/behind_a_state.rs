@@ -32,7 +32,7 @@ fn wants_a_state<P: Spoken>(drops: fn(u16, u16, &'static str) -> bool) -> Group<
     group.run(1_000);
     group.loses = &[];
     group.cut.extend(links);
-    group.drops = drops;
+    group.drops = Box::new(drops);
     order(&mut group, 5..=8);
     group.cut.clear();
     group.loses = &ORDERS;
@@ -85,7 +85,7 @@ fn is_shown_what_led_there<P: Spoken>() -> bool {
     group.nodes[1].core = None;
     group.queue.clear();
     group.loses = &[];
-    group.drops = |_, _, _| false;
+    group.drops = Box::new(|_, _, _| false);
     let next = envelope(1, 1, &[9], 8);
     group.insist(&next, 20);
     group.all_executed(&next)

@@ -220,11 +220,14 @@ pub struct Group<P: Protocol> {
     /// Messages of these kinds are lost.
     pub loses: &'static [&'static str],
     /// Messages from one to another of a kind are lost, if this says so.
-    pub drops: fn(u16, u16, &'static str) -> bool,
+    pub drops: Box<dyn Fn(u16, u16, &'static str) -> bool>,
     /// Hosts save no states, so that no checkpoint becomes stable.
     pub saves_nothing: bool,
     /// Nobody gets a state from elsewhere.
     pub fetches_nothing: bool,
+    /// Whoever has persisted so many bytes since it last kept something again does so, and its log
+    /// is cut there.
+    pub log_bytes_max: usize,
     /// Milliseconds.
     pub now: u64,
 }
@@ -262,8 +265,9 @@ impl<P: Spoken> Group<P> {
             queue: VecDeque::new(),
             cut: BTreeSet::new(),
             loses: &[],
-            drops: |_, _, _| false,
+            drops: Box::new(|_, _, _| false),
             fetches_nothing: false,
+            log_bytes_max: usize::MAX,
             saves_nothing: false,
             now: 1_000,
         };
@@ -287,11 +291,7 @@ impl<P: Spoken> Group<P> {
             .filter(|(slot, _)| *slot <= executed.slot)
             .for_each(|(slot, batch)| node.note(slot, batch));
         let records = node.log[node.cut..].to_vec();
-        let memory = Memory::Durable { executed, records: Vec::new() };
-        let (membership, tuning) = (self.membership.clone(), self.tuning);
-        let setup = Setup { me: ReplicaId(id), membership, fetch: None, memory, tuning };
-        let mut out = Effects::default();
-        let core = P::start(setup, &mut records.into_iter(), &mut out);
+        let (core, mut out) = self.restarted(id, &records);
         self.nodes[usize::from(id)].core = Some(core);
         self.carry_out(id, &mut out);
         self.round(id);
@@ -449,6 +449,42 @@ impl<P: Spoken> Group<P> {
     /// A round of a replica's host ends.
     pub fn round(&mut self, id: u16) {
         self.step(id, Event::Input(Input::Round { now: Millis(self.now) }));
+        let node = &self.nodes[usize::from(id)];
+        if node.core.is_some() && node.log_bytes() > self.log_bytes_max {
+            self.keep_again(id);
+        }
+    }
+
+    /// A replica keeps again what it needs, and its log is cut there.
+    pub fn keep_again(&mut self, id: u16) {
+        let begins = self.nodes[usize::from(id)].log.len();
+        self.step(id, Event::Input(Input::KeepAgain));
+        self.nodes[usize::from(id)].cut = begins;
+    }
+
+    /// The same, and it crashes when so many of its records are durable: the log is cut behind the
+    /// last.
+    pub fn crash_keeping_again(&mut self, id: u16, records: usize) {
+        let begins = self.nodes[usize::from(id)].log.len();
+        self.step(id, Event::Input(Input::KeepAgain));
+        let node = &mut self.nodes[usize::from(id)];
+        if node.log.len() > begins + records {
+            node.log.truncate(begins + records);
+        } else {
+            node.cut = begins;
+        }
+        self.start(id);
+    }
+
+    /// What a replica would go on as if its log were this.
+    pub fn restarted(&self, id: u16, log: &[P::Record]) -> (P, Effects<P>) {
+        let executed = self.nodes[usize::from(id)].saved.unwrap_or(self.membership.base);
+        let memory = Memory::Durable { executed, records: Vec::new() };
+        let (membership, tuning) = (self.membership.clone(), self.tuning);
+        let setup = Setup { me: ReplicaId(id), membership, fetch: None, memory, tuning };
+        let mut out = Effects::default();
+        let core = P::start(setup, &mut log.iter().cloned(), &mut out);
+        (core, out)
     }
 
     /// Time passes; all disks but slow ones are fast.

@@ -5,6 +5,7 @@ mod attacks;
 mod behind_a_state;
 mod confirming;
 mod explore;
+mod failing_views;
 mod hand;
 mod hybrid;
 mod hybster;

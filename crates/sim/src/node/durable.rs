@@ -29,6 +29,17 @@ impl ReplicaNode {
             self.on_saved(then, out);
             self.run(out);
         }
+        self.keep_again(out);
+    }
+
+    /// The log fills up: the core keeps again what it needs.
+    fn keep_again(&mut self, out: &mut Vec<Act>) {
+        let may = !self.is_over() && self.inbox.is_empty();
+        let Some(kept) = self.kept.as_mut().filter(|_| may) else { return };
+        let Some(slot) = kept.asks_again() else { return };
+        self.cut_at(slot);
+        self.inbox.push_back(CoreEvent::Input(Input::KeepAgain));
+        self.run(out);
     }
 
     fn answered(&mut self, out: &mut Vec<Act>) {
@@ -65,12 +76,21 @@ impl ReplicaNode {
     pub(super) fn on_stable(&mut self, slot: Slot, state: Digest) {
         let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
         self.executor.stable(slot);
+        let pillars = self.succession.epochs.membership().lane.pillars;
+        match (&mut self.kept, mine.filter(|mine| *mine == state)) {
+            (_, Some(_)) => self.cut_at(slot),
+            (Some(kept), None) if self.core.rules().pillars => kept.stable_in_parts(None, pillars),
+            _ => {}
+        }
+    }
+
+    /// What the core does not keep again from here on may go.
+    fn cut_at(&mut self, slot: Slot) {
         let lane = self.succession.epochs.membership().lane;
         let Some(kept) = &mut self.kept else { return };
-        let mine = mine.filter(|mine| *mine == state).map(|_| slot);
         if self.core.rules().pillars {
-            kept.stable_in_parts(mine, lane.pillars);
-        } else if let Some(slot) = mine {
+            kept.stable_in_parts(Some(slot), lane.pillars);
+        } else {
             let devices = self.device.lock().expect("a device does not panic").memories();
             kept.stable(slot, devices, self.taken);
         }

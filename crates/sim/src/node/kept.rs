@@ -38,6 +38,9 @@ const SEGMENT_BYTES: u64 = 256 << 10;
 /// The same where clients send envelopes of any size: a record has to fit.
 const LARGE_SEGMENT_BYTES: u64 = 2 << 20;
 
+/// The bound of a log that fills up: what a core needs beside a state fits it more than once.
+const SMALL_LOG_SEGMENTS: u64 = 8;
+
 /// When the log has grown by so many segments, a state goes into files: soon, so that it happens.
 const GROWTH_SEGMENTS: u64 = 2;
 
@@ -128,10 +131,14 @@ impl Kept {
         let disk = SimDisk::new(rng.next_u64(), FAULTS);
         let segment_bytes = if large { LARGE_SEGMENT_BYTES } else { SEGMENT_BYTES };
         let growth_bytes_max = GROWTH_SEGMENTS * segment_bytes;
-        // Where states are is seen nowhere else: so it is not drawn as other things are.
-        let cold_states = rng.clone().percent(50);
-        let options =
-            Options { segment_bytes, growth_bytes_max, cold_states, ..Options::new([7; 32]) };
+        // Where states are, and how long the log is, is seen nowhere else: so it is not drawn as
+        // other things are.
+        let mut aside = rng.clone();
+        let cold_states = aside.percent(50);
+        let bytes_max =
+            if aside.percent(50) { SMALL_LOG_SEGMENTS * segment_bytes } else { 1 << 30 };
+        let rest = Options::new([7; 32]);
+        let options = Options { segment_bytes, bytes_max, growth_bytes_max, cold_states, ..rest };
         let kept = kept::Kept::create(&mut *disk.root(), identity, first.clone(), options);
         let kept = kept.expect("a disk that works");
         let durable = kept.durable();
@@ -408,6 +415,11 @@ impl Kept {
             }
             self.hands(|keeper| keeper.save(snapshot, then));
         }
+    }
+
+    /// See [`Keeper::asks_again`].
+    pub fn asks_again(&mut self) -> Option<Slot> {
+        if self.is_dead() { None } else { self.keeper.asks_again() }
     }
 
     /// See [`Keeper::stable`].

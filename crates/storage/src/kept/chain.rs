@@ -59,9 +59,13 @@ impl Chain {
         Some(self.forget_below(self.root_of(before)?.min(other)))
     }
 
-    /// The same, but nothing stays in case something gets damaged.
+    /// The same, but nothing stays in case something gets damaged. The group's first state is in no
+    /// files.
     pub fn forget_all(&mut self, stable: Slot) -> Option<(Slot, u64)> {
-        self.root_of(stable).map(|root| self.forget_below(root))
+        match self.root_of(stable) {
+            Some(root) => Some(self.forget_below(root)),
+            None => (stable == Slot(0)).then(|| (stable, self.first_delta())),
+        }
     }
 
     fn forget_below(&mut self, root: usize) -> (Slot, u64) {
@@ -69,7 +73,11 @@ impl Chain {
         let oldest = self.roots[0].slot;
         let superfluous = self.deltas.iter().take_while(|(_, slot)| *slot <= oldest).count();
         self.deltas.drain(..superfluous);
-        (oldest, self.deltas.front().map_or(u64::MAX, |(number, _)| *number))
+        (oldest, self.first_delta())
+    }
+
+    fn first_delta(&self) -> u64 {
+        self.deltas.front().map_or(u64::MAX, |(number, _)| *number)
     }
 }
 

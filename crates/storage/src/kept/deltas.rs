@@ -41,6 +41,8 @@ pub struct Deltas {
     /// The states in the log from the last stable one on, with their entries: no more than
     /// unstable checkpoints.
     recent: VecDeque<(u64, Snapshot)>,
+    /// The last of those that went into files because the log has no room.
+    copied: Option<Slot>,
 }
 
 impl Deltas {
@@ -55,6 +57,7 @@ impl Deltas {
             recent: tip.clone().map(|tip| (log.next() - 1, tip)).into_iter().collect(),
             tip,
             logged: VecDeque::new(),
+            copied: None,
         }
     }
 
@@ -117,15 +120,32 @@ impl Deltas {
         self.logged.back().is_some_and(|last| last.entry >= durable)
     }
 
-    /// A state is stable. Gives it, with its entry, if it is to go into files.
-    pub fn stable(&mut self, mark: Mark) -> Option<(u64, Snapshot)> {
+    /// A state is stable. Gives it, with its entry, if it is to go into files. If that is said again
+    /// because the log has no room left, all those do one by one that are durable, which means with
+    /// an entry below this one: the log can be cut no further than to the first that is only in it.
+    pub fn stable(&mut self, mark: Mark, makes_room: Option<u64>) -> Option<(u64, Snapshot)> {
         while self.recent.front().is_some_and(|(_, state)| state.slot < mark.slot) {
             self.recent.pop_front();
         }
+        if let Some(durable) = makes_room {
+            let next = |(_, state): &&(u64, Snapshot)| self.copied.is_none_or(|it| state.slot > it);
+            let next = self.recent.iter().find(next).filter(|(entry, _)| *entry < durable)?;
+            self.copied = Some(next.1.slot);
+            return Some(next.clone());
+        }
         let (entry, state) = self.recent.front()?;
-        let grown = self.position.saturating_sub(self.rested);
-        let is_due = grown >= self.growth_bytes_max && state.slot == mark.slot;
-        is_due.then(|| (*entry, state.clone()))
+        let is_due = self.grown_since(self.rested) >= self.growth_bytes_max;
+        (is_due && state.slot == mark.slot).then(|| (*entry, state.clone()))
+    }
+
+    /// By how much the log has grown since it was that far.
+    pub const fn grown_since(&self, position: u64) -> u64 {
+        self.position.saturating_sub(position)
+    }
+
+    /// When it has grown by so much, a state goes into files.
+    pub const fn growth_bytes_max(&self) -> u64 {
+        self.growth_bytes_max
     }
 
     /// A state goes into files.
@@ -142,6 +162,7 @@ impl Deltas {
     /// States from this slot on were wrong.
     pub fn give_up(&mut self, slot: Slot) {
         self.recent.retain(|(_, state)| state.slot < slot);
+        self.copied = self.copied.filter(|copied| *copied < slot);
     }
 
     /// Nothing becomes durable any more.

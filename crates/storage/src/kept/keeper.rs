@@ -52,6 +52,10 @@ pub trait Backing: EntryLog {
     /// checkpoint: if the log is full, it may use the reserve.
     fn begin_cut(&mut self);
 
+    /// The log fills up, and no newer state becomes stable: the slot of the last stable one, if the
+    /// core is to keep again what it needs beside that. Says so once, until it has.
+    fn asks_again(&mut self) -> Option<Slot>;
+
     /// A quorum vouches for a state that was handed over to be saved; the log says that it is
     /// stable when that is done. See [`Kept::stable`](super::Kept::stable).
     ///
@@ -297,6 +301,18 @@ impl<B: Backing> Keeper<B> {
         let needed = self.barrier.keep_again(None, devices, taken)?;
         self.cut = Some((slot, needed));
         Ok(())
+    }
+
+    /// The log fills up, and no newer state becomes stable: as many views fail, say. Gives the slot
+    /// of the last one that did. The caller then does as if it had just become so
+    /// ([`stable`](Self::stable), [`stable_in_parts`](Self::stable_in_parts)), and has the core keep
+    /// again what it needs, in its next step. Nothing then stays in case that state gets damaged.
+    pub fn asks_again(&mut self) -> Option<Slot> {
+        let waits = self.fetching.is_some() || self.installing.is_some() || self.is_ending();
+        if waits || !self.cuts.is_empty() || mutant!("kept.log-fills-up") {
+            return None;
+        }
+        self.backing_mut().asks_again()
     }
 
     /// The core has written all that it needs: what came before may go.

@@ -124,6 +124,8 @@ struct Entries {
     mark: Option<Mark>,
     /// The log says so, and that is not durable yet: with the one before it.
     marked: Option<(Mark, Option<Mark>)>,
+    /// What it says is what it said before, of the same state.
+    is_again: bool,
     /// What is appended belongs to a checkpoint.
     is_cutting: bool,
     /// Which states are durable, here and in files.
@@ -140,8 +142,8 @@ impl Entries {
         proof: Option<Proof>,
         mark: Option<Mark>,
     ) -> Self {
-        let (marked, is_cutting, chain) = (None, false, Chain::default());
-        Self { log, membership, proof, mark, marked, is_cutting, chain }
+        let (marked, is_again, is_cutting, chain) = (None, false, false, Chain::default());
+        Self { log, membership, proof, mark, marked, is_again, is_cutting, chain }
     }
 
     fn append(&mut self, entry: &Entry) -> Result<u64, StorageError> {
@@ -172,6 +174,7 @@ impl Entries {
             }),
             "what was given up is not needed again"
         );
+        self.is_again = before.is_some_and(|before| before.slot == mark.slot);
         self.marked = Some((mark, before.filter(|before| before.slot < mark.slot)));
         self.is_cutting = false;
         let (kind, body) = entry::seal_epoch(&self.membership, self.proof.as_ref(), Some(mark));
@@ -190,8 +193,8 @@ impl Entries {
     }
 
     /// Makes durable what was appended, and gives up what only a state before the last stable one
-    /// needs; if the log is full all the same, also what the one before that needs. Files of states
-    /// below the slot that it gives may go.
+    /// needs; if the log is full all the same, or no newer one became stable while it filled, also
+    /// what the one before that needs. Files of states below the slot that it gives may go.
     fn commit(&mut self) -> Result<Option<Slot>, StorageError> {
         self.log.commit()?;
         let Some((mark, before)) = self.marked.take() else { return Ok(None) };
@@ -205,7 +208,8 @@ impl Entries {
             self.log.truncate_below(floor)?;
             below = Some(slot);
         }
-        if self.log.is_full()
+        let fills = self.is_again && self.log.is_nearly_full();
+        if (self.log.is_full() || fills)
             && let Some((slot, floor)) = self.chain.forget_all(mark.slot)
         {
             self.log.truncate_below(mark.needed.lowest().min(floor))?;
@@ -353,8 +357,8 @@ impl Kept {
     /// What waits to be written, at the start: nothing.
     fn queue(&self) -> Queue {
         let stable = self.mark().map(|mark| mark.slot);
-        let epoch = self.entries.membership.epoch;
-        Queue::new(epoch, self.newest, stable, self.tip.clone(), &self.entries.log)
+        let membership = &self.entries.membership;
+        Queue::new(membership, self.newest, stable, self.tip.clone(), &self.entries.log)
     }
 
     /// Keeps an entry of the present epoch and gives its number. Durable with the next
@@ -424,7 +428,8 @@ impl Kept {
     /// # Panics
     /// If entries are needed that were not needed before, or the state was not saved.
     pub fn stable(&mut self, slot: Slot, needed: impl Into<Needed>) -> Result<u64, StorageError> {
-        assert!(self.newest >= Some(slot), "a state is saved before it is needed");
+        let is_there = slot == Slot(0) || self.newest >= Some(slot);
+        assert!(is_there, "a state is saved before it is needed");
         self.entries.stable(Mark { slot, needed: needed.into() })
     }
 
@@ -508,9 +513,10 @@ impl Found {
         }
     }
 
-    /// What is needed beside this state.
+    /// What is needed beside this state, or the group's first one.
     fn needed(&self, newest: Option<&Snapshot>) -> Needed {
-        let reached = |mark: &&Mark| newest.is_some_and(|newest| mark.slot <= newest.slot);
+        let newest = newest.map_or(Slot(0), |newest| newest.slot);
+        let reached = |mark: &&Mark| mark.slot <= newest;
         self.marks.iter().rev().find(reached).map_or(Needed::from(1), |mark| mark.needed)
     }
 }

@@ -71,6 +71,8 @@ pub(super) struct Tasks {
 pub(super) struct Written {
     /// States below this slot may go.
     below: Option<Slot>,
+    /// The log says of a state that it is stable.
+    is_marked: bool,
     /// Those for which there was no room.
     left: Vec<Task>,
 }
@@ -238,7 +240,8 @@ impl Entries {
             };
         }
         left.extend(tasks);
-        Ok(Written { below: self.commit()?, left })
+        let is_marked = self.marked.is_some();
+        Ok(Written { below: self.commit()?, is_marked, left })
     }
 
     fn carry_out(&mut self, task: &Task) -> Result<u64, StorageError> {
@@ -282,6 +285,12 @@ pub(super) struct Queue {
     is_full: bool,
     /// The log has not much room left.
     is_nearly_full: bool,
+    /// How far the log was, in bytes, when it last said of a state that it is stable.
+    marked_at: u64,
+    /// The core was asked to keep again what it needs beside the last stable state.
+    is_asked: bool,
+    /// The slot with whose state the epoch begins.
+    base: Slot,
     /// States below this slot may go.
     superfluous: Option<Slot>,
     /// The last state that a quorum vouches for and that is durable.
@@ -315,7 +324,7 @@ impl Queue {
     /// Nothing waits; `newest` is the newest state that is there, `stable` the last one that a
     /// quorum vouches for, `tip` the one on which others may rest.
     pub(super) fn new(
-        epoch: Epoch,
+        membership: &Membership,
         newest: Option<Slot>,
         stable: Option<Slot>,
         tip: Option<Snapshot>,
@@ -337,6 +346,9 @@ impl Queue {
             is_cutting: false,
             is_full: false,
             is_nearly_full: log.is_nearly_full(),
+            marked_at: log.position().saturating_sub(log.bytes()),
+            is_asked: false,
+            base: membership.base.slot,
             superfluous: None,
             stable,
             repairs: Vec::new(),
@@ -349,7 +361,7 @@ impl Queue {
             scrubs: Scrubs::default(),
             next: log.next(),
             durable: log.durable(),
-            epoch,
+            epoch: membership.epoch,
             failed: None,
             ending: false,
         }
@@ -383,9 +395,9 @@ impl Queue {
         let number = self.next;
         self.next += 1;
         if let Task::Epoch(membership, _) = &task {
-            self.epoch = membership.epoch;
+            (self.epoch, self.base) = (membership.epoch, membership.base.slot);
             // What had become stable before does not matter any more.
-            self.is_cutting = false;
+            (self.is_cutting, self.is_asked) = (false, false);
         }
         self.waiting_bytes += task.bytes();
         self.tasks.push(task);
@@ -441,10 +453,12 @@ impl Queue {
         self.is_cutting = false;
         if self.stable > Some(mark.slot) {
             // That one was damaged, and what goes with this one is still there.
+            self.is_asked = false;
             return;
         }
         self.drop_saves_before(mark.slot);
-        if self.newest >= Some(mark.slot) {
+        // The group's first state is there without being saved.
+        if mark.slot == Slot(0) || self.newest >= Some(mark.slot) {
             self.marks.clear();
             self.say_stable(mark);
             return;
@@ -471,16 +485,36 @@ impl Queue {
 
     /// Has the log say that a state is stable, which is durable; it may have to go into files.
     fn say_stable(&mut self, mark: Mark) {
+        let is_again = self.stable == Some(mark.slot);
         self.stable = self.stable.max(Some(mark.slot));
         self.push(Task::Stable(mark));
-        let copy = self.deltas.stable(mark);
+        let makes_room = is_again && self.is_nearly_full && self.may_copy();
+        let copy = self.deltas.stable(mark, makes_room.then_some(self.durable));
         self.copy_soon(copy);
+    }
+
+    fn may_copy(&self) -> bool {
+        self.copy.is_none() && self.saves.is_empty() && self.saving.is_none()
+    }
+
+    /// The log has not much room left, has grown since it last said of a state that it is stable,
+    /// and no newer one is about to be: then what the core needs beside that is to be kept again,
+    /// so that the log can be cut. Gives its slot, once.
+    pub(super) fn asks_again(&mut self) -> Option<Slot> {
+        let stable = self.stable.unwrap_or_default();
+        let is_there = stable == Slot(0) || self.newest >= Some(stable);
+        let waits = !self.marks.is_empty() || !self.saves.is_empty() || self.is_cutting;
+        let grown = self.deltas.grown_since(self.marked_at);
+        let is_due = grown >= self.deltas.growth_bytes_max() / 2 || (self.is_full && grown > 0);
+        let is_due = is_due && self.is_nearly_full && !self.is_asked && self.failed.is_none();
+        let asks = is_due && is_there && stable >= self.base && !waits;
+        self.is_asked |= asks;
+        asks.then_some(stable)
     }
 
     /// Has a state that is in the log, as this entry, written into files too.
     fn copy_soon(&mut self, state: Option<(u64, Snapshot)>) {
-        let is_free = self.copy.is_none() && self.saves.is_empty() && self.saving.is_none();
-        if let Some((entry, snapshot)) = state.filter(|_| is_free) {
+        if let Some((entry, snapshot)) = state.filter(|_| self.may_copy()) {
             self.deltas.rest();
             let behind = entry + 1;
             self.copy = Some(Save { number: 0, snapshot, behind, is_base: false });
@@ -508,7 +542,10 @@ impl Queue {
         self.is_nearly_full = log.is_nearly_full();
         self.deltas.note_position(log.position());
         match done {
-            Ok(Written { below, left }) => {
+            Ok(Written { below, is_marked, left }) => {
+                if is_marked {
+                    (self.marked_at, self.is_asked) = (log.position(), false);
+                }
                 self.superfluous = below.or(self.superfluous);
                 self.is_full = !left.is_empty() && log.is_full();
                 self.waiting_bytes += left.iter().map(Task::bytes).sum::<usize>();

@@ -162,6 +162,10 @@ impl Backing for Stepped {
         self.queue.saved_upto()
     }
 
+    fn asks_again(&mut self) -> Option<Slot> {
+        self.queue.asks_again()
+    }
+
     fn begin_cut(&mut self) {
         self.queue.begin_cut();
     }

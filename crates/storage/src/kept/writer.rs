@@ -421,6 +421,10 @@ impl Backing for Writer {
         self.shared.state().queue.saved_upto()
     }
 
+    fn asks_again(&mut self) -> Option<Slot> {
+        self.shared.state().queue.asks_again()
+    }
+
     fn begin_cut(&mut self) {
         self.shared.state().queue.begin_cut();
         self.shared.changed.notify_all();

@@ -4,6 +4,7 @@ mod cold;
 mod crash;
 mod damage;
 mod deltas;
+mod fills;
 mod keeper;
 mod kept;
 mod parts;
