@@ -414,3 +414,46 @@ fn replicas_that_keep_what_they_say_and_others_make_one_group() {
         });
     }
 }
+
+/// Of three replicas the last one keeps nothing, so that each of its lives begins an epoch. When one
+/// of the others is killed just then it goes on from its log, and asks first what was seen of it; it
+/// does so in each later epoch too.
+#[test]
+fn epochs_begin_under_load_while_who_keeps_what_it_says_is_killed() {
+    let split = ["--protocol", "hybster", "--pillars", "2", "--open"];
+    let mut parts = Parts::init_with(&[&split[..], &["--durability", "sync"]].concat());
+    let starts = |parts: &Parts, id: usize| {
+        let mut replica = parts.replica(id);
+        if id == 2 {
+            replica.args(["--durability", "memory"]);
+        }
+        replica.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
+    };
+    parts.children = (0..3).map(|id| starts(&parts, id)).collect();
+    let starts_again = |parts: &mut Parts, id: usize| {
+        parts.children[id].kill().expect("it runs");
+        parts.children[id].wait().expect("it ends");
+        parts.children[id] = starts(parts, id);
+    };
+    let config = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
+    let connect = || pentarchy::node::connect(&config, KeyPair::generate()).expect("a client");
+    let clients: Vec<Client> = (0..4).map(|_| connect()).collect();
+    let is_level = |id: u16, epoch: u64| {
+        let said = status(&clients[0], id);
+        let pillars = said["pillars"].as_array().is_some_and(|pillars| {
+            pillars.len() == 2 && pillars.iter().all(|it| it["phase"] == "normal")
+        });
+        let is_near = said["behind"].as_u64().is_some_and(|behind| behind < 64);
+        said["epoch"] == epoch && said["phase"] == "normal" && pillars && is_near
+    };
+    for epoch in 1..=3 {
+        let (goes_on, killed) = [(0, 1), (1, 0)][usize::from(epoch == 2)];
+        counting(&clients, || {
+            starts_again(&mut parts, 2);
+            let begins = || status(&clients[0], goes_on)["epoch"] == epoch;
+            eventually("another epoch begins", begins);
+            starts_again(&mut parts, killed);
+            eventually("all are level", || (0..3).all(|id| is_level(id, epoch)));
+        });
+    }
+}
