@@ -349,7 +349,7 @@ pub fn in_pillars(name: &str) -> Option<&'static Entry> {
 pub fn of_mutant(name: &str) -> &'static Entry {
     let module = name.split_once('.').map_or(name, |(module, _)| module);
     let module = match (name, module) {
-        // In Hybster only those messages are signed of which it matters little where they were said.
+        // Hybster signs only messages of which it matters little where they were said.
         ("pillars.statements-shared", _) => "pbft-pillars",
         (_, "pillars") => "hybster-pillars",
         _ => module,

@@ -128,7 +128,8 @@ impl Deltas {
             self.recent.pop_front();
         }
         if let Some(durable) = makes_room {
-            let next = |(_, state): &&(u64, Snapshot)| self.copied.is_none_or(|it| state.slot > it);
+            let is_next = |slot| self.copied.is_none_or(|copied| slot > copied);
+            let next = |(_, state): &&(u64, Snapshot)| is_next(state.slot);
             let next = self.recent.iter().find(next).filter(|(entry, _)| *entry < durable)?;
             self.copied = Some(next.1.slot);
             return Some(next.clone());
