@@ -120,9 +120,10 @@ impl Deltas {
         self.logged.back().is_some_and(|last| last.entry >= durable)
     }
 
-    /// A state is stable. Gives it, with its entry, if it is to go into files. If that is said again
-    /// because the log has no room left, all those do one by one that are durable, which means with
-    /// an entry below this one: the log can be cut no further than to the first that is only in it.
+    /// A state is stable. Gives it, with its entry, if it is to go into files. If that is said
+    /// again because the log has no room left, all those do one by one that are durable, which
+    /// means with an entry below this one: the log can be cut no further than to the first that is
+    /// only in it.
     pub fn stable(&mut self, mark: Mark, makes_room: Option<u64>) -> Option<(u64, Snapshot)> {
         while self.recent.front().is_some_and(|(_, state)| state.slot < mark.slot) {
             self.recent.pop_front();
