@@ -81,8 +81,8 @@ pub mod replica {
         },
         /// What this core persisted before may go: in this step it persists again all that it needs
         /// beside the last state that it said to be stable ([`Output::Stable`]). Said when the log
-        /// fills up and no newer one becomes stable. Where orders are merged also when one did: each
-        /// core then says where what it needs begins and ends ([`Output::Keeping`]).
+        /// fills up and no newer one becomes stable. Where orders are merged also when one did:
+        /// each core then says where what it needs begins and ends ([`Output::Keeping`]).
         KeepAgain,
         /// Of such cores: somebody is at this slot elsewhere. Whoever is or becomes primary orders
         /// its slots up to it at the end of its next round, empty if nothing waits. Nobody is

@@ -348,7 +348,12 @@ pub fn in_pillars(name: &str) -> Option<&'static Entry> {
 #[must_use]
 pub fn of_mutant(name: &str) -> &'static Entry {
     let module = name.split_once('.').map_or(name, |(module, _)| module);
-    let module = if module == "pillars" { "hybster-pillars" } else { module };
+    let module = match (name, module) {
+        // Hybster signs only messages of which it matters little where they were said.
+        ("pillars.statements-shared", _) => "pbft-pillars",
+        (_, "pillars") => "hybster-pillars",
+        _ => module,
+    };
     find(module).unwrap_or(&PROTOCOLS[0])
 }
 

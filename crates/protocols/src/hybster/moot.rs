@@ -18,7 +18,9 @@ impl Hybster {
                     let known = self.acknowledged.contains_key(&(*view, author));
                     known || !self.counts_acknowledgement(*view, author)
                 }
-                Message::ViewChanges(changes) => self.is_past(changes.view),
+                Message::ViewChanges(changes) => {
+                    self.is_past(changes.view) || self.handed.get(&author) == Some(changes)
+                }
                 Message::Shared(message) => self.frame.is_shared_moot(author, message),
             }
     }

@@ -153,13 +153,13 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// three of what a liar's VIEW-CHANGE hides and a primary leaves out there (`hybster.rs`); one of
 /// whose a trusted MAC is (`hybrid.rs`), which 60 worlds did not find; and 20 of clients that
 /// decide by themselves and of what waits to become final (`confirming.rs`, `waiting.rs`), of rules
-/// without which groups are slower or of which no world draws what it takes. 13 are of pillars
-/// (`pillars.rs`, `pillars_by_hand.rs`, the tests of the stage and of the log), of which one was
-/// not found in 800 worlds and six in 120; one takes a wrong state that nobody is to blame for; and
+/// without which groups are slower or of which no world draws what it takes. Eleven are of pillars
+/// (`pillars_by_hand.rs`, the tests of the stage and of the log), of which one was not found in 800
+/// worlds, six in 120 and two in 150; one takes a wrong state that nobody is to blame for; and
 /// random worlds were not given the time to look for the others. One is of a log that fills up
-/// (`fills.rs` of the storage). Two are of a
-/// crash at one moment (`behind_a_state.rs`), and were not looked for otherwise.
-const SCHEDULED_MAX: usize = 50;
+/// (`fills.rs` of the storage). Two are of a crash at one moment (`behind_a_state.rs`), and were
+/// not looked for otherwise.
+const SCHEDULED_MAX: usize = 48;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

@@ -1,17 +1,17 @@
 //! Hybster by hand: what a liar and a link that loses for a moment must not be able to stop. In
 //! each of these schedules the group once stood still, for good or for long.
 
-use crate::net::{Net, envelope};
-use pentarchy_core::auth::{Signature, Verified};
+use crate::net::{Net, Trusting, envelope};
+use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::{Item, Proposal};
-use pentarchy_core::counter::Position;
+use pentarchy_core::counter::{Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::WINDOW_SLOTS;
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::Tuning;
-use pentarchy_core::request::{Draft, Request, RequestAuth};
+use pentarchy_core::protocol::{Protocol as _, Tuning};
+use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_protocols::common::certificate::CheckpointProof;
 use pentarchy_protocols::common::counters::certificate::{Header, Opened as _, Start};
 use pentarchy_protocols::common::message::Shared;
@@ -21,6 +21,7 @@ use pentarchy_protocols::hybster::{
 use std::collections::BTreeMap;
 use std::hash::{Hash as _, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Three replicas of which r1 lies.
 const LIAR: u16 = 1;
@@ -464,4 +465,60 @@ fn what_is_held_does_not_grow_with_the_views_that_fail() {
     let leaks = || held_over_failed_views(9, false);
     let leaking = mutant::with(Some("hybster.junk-stays"), leaks);
     assert!(!is_bounded(&leaking), "{leaking:?}");
+}
+
+/// Believes what [`Trusting`] does, and counts what it is asked.
+#[derive(Default)]
+struct Checks(AtomicUsize);
+
+impl Checks {
+    fn count(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Verifier for Checks {
+    fn signature(&self, author: ReplicaId, digest: &Digest, signature: &[u8; 64]) -> bool {
+        self.count();
+        Trusting.signature(author, digest, signature)
+    }
+    fn usig(&self, author: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
+        self.count();
+        Trusting.usig(author, digest, ui)
+    }
+    fn mac(&self, by: (ReplicaId, Instance), digest: &Digest, mac: &TrustedMac) -> bool {
+        self.count();
+        Trusting.mac(by, digest, mac)
+    }
+    fn envelope(&self, _: &Envelope) -> bool {
+        true
+    }
+}
+
+/// How many checks it costs r2 that the liar gives it so often by what view 2 could be left.
+fn checks_of_certificates(times: usize) -> usize {
+    let mut group = Group::new();
+    group.leave_for(1..=2);
+    let members = vec![group.change(0, 2), group.change(2, 2)];
+    let changes = ViewChanges { view: View(2), members };
+    let message = Message::ViewChanges(Arc::new(changes));
+    let checks = Checks::default();
+    for _ in 0..times {
+        let core = group.net.core(2);
+        if !core.is_moot(ReplicaId(LIAR), &message) {
+            let (membership, tag) = (&group.net.membership, AuthTag::Channel);
+            let valid = Hybster::validate(membership, &checks, ReplicaId(LIAR), &tag, &message);
+            assert_eq!(valid, Ok(()));
+            group.net.say(LIAR, &[2], message.clone());
+            group.run(1, nothing);
+        }
+    }
+    checks.0.into_inner()
+}
+
+#[test]
+fn what_a_peer_gave_last_is_not_checked_again() {
+    let once = checks_of_certificates(1);
+    assert!(once > 2, "{once}");
+    assert_eq!(checks_of_certificates(100), once);
 }

@@ -120,15 +120,17 @@ impl Deltas {
         self.logged.back().is_some_and(|last| last.entry >= durable)
     }
 
-    /// A state is stable. Gives it, with its entry, if it is to go into files. If that is said again
-    /// because the log has no room left, all those do one by one that are durable, which means with
-    /// an entry below this one: the log can be cut no further than to the first that is only in it.
+    /// A state is stable. Gives it, with its entry, if it is to go into files. If that is said
+    /// again because the log has no room left, all those do one by one that are durable, which
+    /// means with an entry below this one: the log can be cut no further than to the first that is
+    /// only in it.
     pub fn stable(&mut self, mark: Mark, makes_room: Option<u64>) -> Option<(u64, Snapshot)> {
         while self.recent.front().is_some_and(|(_, state)| state.slot < mark.slot) {
             self.recent.pop_front();
         }
         if let Some(durable) = makes_room {
-            let next = |(_, state): &&(u64, Snapshot)| self.copied.is_none_or(|it| state.slot > it);
+            let is_next = |slot| self.copied.is_none_or(|copied| slot > copied);
+            let next = |(_, state): &&(u64, Snapshot)| is_next(state.slot);
             let next = self.recent.iter().find(next).filter(|(entry, _)| *entry < durable)?;
             self.copied = Some(next.1.slot);
             return Some(next.clone());

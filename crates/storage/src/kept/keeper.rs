@@ -305,8 +305,9 @@ impl<B: Backing> Keeper<B> {
 
     /// The log fills up, and no newer state becomes stable: as many views fail, say. Gives the slot
     /// of the last one that did. The caller then does as if it had just become so
-    /// ([`stable`](Self::stable), [`stable_in_parts`](Self::stable_in_parts)), and has the core keep
-    /// again what it needs, in its next step. Nothing then stays in case that state gets damaged.
+    /// ([`stable`](Self::stable), [`stable_in_parts`](Self::stable_in_parts)), and has the core
+    /// keep again what it needs, in its next step. Nothing then stays in case that state gets
+    /// damaged.
     pub fn asks_again(&mut self) -> Option<Slot> {
         let waits = self.fetching.is_some() || self.installing.is_some() || self.is_ending();
         if waits || !self.cuts.is_empty() || mutant!("kept.log-fills-up") {

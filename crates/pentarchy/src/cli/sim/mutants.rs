@@ -71,9 +71,8 @@ fn unusable(path: &Path, why: &dyn Display) -> Failure {
 }
 
 fn chosen(only: Option<&str>) -> Outcome<Vec<&'static Mutant>> {
-    // By its name, one can be hunted of which nothing is claimed yet.
-    let is_hunted = |it: &Mutant| matches!(it.finder, Finder::Swarm | Finder::Nobody);
-    let known = || MUTANTS.iter().filter(|it| it.is_real() && is_hunted(it));
+    // By its name, one can be hunted that worlds are not claimed to find.
+    let known = || MUTANTS.iter().filter(|it| it.is_real());
     let chosen: Vec<_> = match only {
         None => swarm_mutants().collect(),
         Some(name) => known().filter(|it| it.name == name).collect(),
