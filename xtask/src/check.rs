@@ -1,6 +1,6 @@
 //! The one command that says whether all is well, step by step, cheapest first.
 
-use crate::{Failure, fuzz, instructions, tidy, wrap};
+use crate::{Failure, fuzz, instructions, spec, tidy, wrap};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -11,7 +11,7 @@ pub const SEEDS: u64 = 200;
 /// A step's name and what it does; the number is that of the simulator's seeds.
 type Step = (&'static str, fn(&Path, u64) -> Result<(), Failure>);
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     ("format", |root, _| cargo(root, &["fmt", "--all", "--", "--check"], &[])),
     ("tidy", |root, _| tidy::tidy(root)),
     ("clippy", |root, _| {
@@ -31,6 +31,7 @@ const STEPS: [Step; 12] = [
     ("museum", |root, _| release(root, &["sim", "museum"])),
     ("audit", |root, _| audit(root)),
     ("instructions", |root, _| instructions::run(root, false)),
+    ("spec", |root, _| spec::quick(root)),
     ("fuzz", |root, _| fuzz::check(root)),
 ];
 

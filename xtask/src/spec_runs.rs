@@ -2,10 +2,14 @@
 //! specification allows. `docs/spec/README.md` says what of a run it sees.
 
 use crate::Failure;
+use crate::check::cargo;
 use crate::spec::tlc;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The example that records runs.
+const RECORDER: &str = "hybster_runs";
 
 /// Modules that are copied beside the runs.
 const MODULES: [&str; 2] = ["Hybster.tla", "HybsterRun.tla"];
@@ -72,8 +76,11 @@ fn runs_of(root: &Path, seeds: u64, mutant: Option<&str>) -> Result<(), Failure>
         fs::remove_dir_all(&folder).map_err(io)?;
     }
     fs::create_dir_all(&folder).map_err(io)?;
-    let recorded = Command::new("cargo")
-        .args(["run", "-q", "-p", "pentarchy-protocols", "--example", "hybster_runs", "--"])
+    // With the features of the whole workspace: as its tests have built it.
+    cargo(root, &["build", "--quiet", "--workspace", "--example", RECORDER], &[])?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    let recorded = Command::new(target.join("debug/examples").join(RECORDER))
         .arg(&folder)
         .arg(seeds.to_string())
         .args(mutant)

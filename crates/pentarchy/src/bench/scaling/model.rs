@@ -1,7 +1,7 @@
 //! `bench model`: whole groups whose replicas have more processors than this machine, in virtual
 //! time.
 
-use super::{Batches, Form, Report, blueprint, parse_batches, parse_pillars};
+use super::{Batches, Form, Report, blueprint, parse_batches, parse_pillars, thread_time};
 use crate::bench::interrupt::Interrupt;
 use crate::bench::machine::{Machine, Program};
 use crate::bench::report::table::{cell, number};
@@ -113,50 +113,82 @@ pub fn run(args: &ModelArgs) -> Outcome {
 /// What one run found: requests in a second, then as in [`Row`].
 type Sample = [f64; 4];
 
+/// What is measured, for one row.
+struct Case<'a> {
+    protocol: &'a str,
+    batch: Batches,
+    group: Blueprint,
+}
+
+impl Case<'_> {
+    fn pillars(&self) -> u8 {
+        self.group.membership.lane.pillars
+    }
+}
+
 impl ModelArgs {
-    fn rows(&self, interrupt: &Interrupt) -> Outcome<Vec<Row>> {
-        let cases = self.protocol.len() * self.batch.len() * self.pillars.len();
-        let progress = progress::bar(cases * self.repeats);
-        let mut rows: Vec<Row> = Vec::new();
+    fn cases(&self) -> Outcome<Vec<Case<'_>>> {
+        let mut cases = Vec::new();
         for protocol in &self.protocol {
             for batch in &self.batch {
-                let mut one = None;
                 for pillars in &self.pillars {
-                    progress.set_message(format!("{protocol}, {pillars} pillars, batch {batch}"));
                     let group = blueprint(protocol, *pillars, *batch)?;
-                    let mut samples = Vec::new();
-                    for _ in 0..self.repeats {
-                        if !interrupt.sleep_until(Instant::now()) {
-                            return Err(Failure::Unwell("interrupted".to_owned()));
-                        }
-                        samples.push(self.sample(&group, *batch));
-                        progress.inc(1);
-                    }
-                    let of = |index: usize| {
-                        let none = || Failure::Internal("nothing was ordered".to_owned());
-                        Spread::of(samples.iter().map(|it| it[index])).ok_or_else(none)
-                    };
-                    let requests_per_second = of(0)?;
-                    if *pillars == 1 {
-                        one = Some(requests_per_second.median);
-                    }
-                    rows.push(Row {
-                        protocol: protocol.clone(),
-                        batch: batch.to_string(),
-                        link_us: self.link_us,
-                        frame_us: self.frame_us,
-                        pillars: *pillars,
-                        times_one: one.map(|one| requests_per_second.median / one),
-                        requests_per_second,
-                        cpu_us: of(1)?,
-                        busiest_pillar: (*pillars > 1).then(|| of(2)).transpose()?,
-                        rest: of(3)?,
-                    });
+                    cases.push(Case { protocol, batch: *batch, group });
                 }
             }
         }
+        Ok(cases)
+    }
+
+    fn rows(&self, interrupt: &Interrupt) -> Outcome<Vec<Row>> {
+        let cases = self.cases()?;
+        let progress = progress::bar(cases.len() * self.repeats);
+        let mut samples = vec![Vec::new(); cases.len()];
+        // In turn, so that a machine that gets slower does so for all.
+        for _ in 0..self.repeats {
+            for (case, samples) in cases.iter().zip(&mut samples) {
+                let Case { protocol, batch, .. } = case;
+                let pillars = case.pillars();
+                progress.set_message(format!("{protocol}, {pillars} pillars, batch {batch}"));
+                if !interrupt.sleep_until(Instant::now()) {
+                    return Err(Failure::Unwell("interrupted".to_owned()));
+                }
+                samples.push(self.sample(&case.group, *batch));
+                progress.inc(1);
+            }
+        }
         progress.finish_and_clear();
+        let rows = cases.iter().zip(&samples).map(|(case, samples)| self.row(case, samples));
+        let mut rows = rows.collect::<Outcome<Vec<Row>>>()?;
+        let with_one: Vec<_> = rows.iter().filter(|row| row.pillars == 1).collect();
+        let of_one = |row: &Row| {
+            let one = with_one
+                .iter()
+                .find(|one| one.protocol == row.protocol && one.batch == row.batch)?;
+            Some(row.requests_per_second.median / one.requests_per_second.median)
+        };
+        let times: Vec<_> = rows.iter().map(of_one).collect();
+        rows.iter_mut().zip(times).for_each(|(row, times)| row.times_one = times);
         Ok(rows)
+    }
+
+    fn row(&self, case: &Case<'_>, samples: &[Sample]) -> Outcome<Row> {
+        let of = |index: usize| {
+            let none = || Failure::Internal("nothing was ordered".to_owned());
+            Spread::of(samples.iter().map(|it| it[index])).ok_or_else(none)
+        };
+        Ok(Row {
+            protocol: case.protocol.to_owned(),
+            batch: case.batch.to_string(),
+            link_us: self.link_us,
+            frame_us: self.frame_us,
+            pillars: case.pillars(),
+            requests_per_second: of(0)?,
+            cpu_us: of(1)?,
+            busiest_pillar: (case.pillars() > 1).then(|| of(2)).transpose()?,
+            rest: of(3)?,
+            times_one: None,
+        })
     }
 
     fn sample(&self, group: &Blueprint, batch: Batches) -> Sample {
@@ -171,8 +203,8 @@ impl ModelArgs {
             warm_up: self.millis * 250_000,
             counted: self.millis * 1_000_000,
         };
-        let begun = Instant::now();
-        let outcome = model(group, plan, &|| begun.elapsed().as_nanos() as u64);
+        // Of this thread, so that nothing else on this machine counts as its work.
+        let outcome = model(group, plan, &|| thread_time().as_nanos() as u64);
         let seconds = plan.counted as f64 / 1e9;
         let share = |busy: u64| busy as f64 / plan.counted as f64;
         let busy = outcome.pillars.iter().sum::<u64>() + outcome.rest;
