@@ -415,9 +415,9 @@ fn replicas_that_keep_what_they_say_and_others_make_one_group() {
     }
 }
 
-/// Of three replicas the last one keeps nothing, so that each of its lives begins an epoch. When one
-/// of the others is killed just then it goes on from its log, and asks first what was seen of it; it
-/// does so in each later epoch too.
+/// Of three replicas the last one keeps nothing, so that each of its lives begins an epoch. When
+/// one of the others is killed just then it goes on from its log, and asks first what was seen of
+/// it; it does so in each later epoch too.
 #[test]
 fn epochs_begin_under_load_while_who_keeps_what_it_says_is_killed() {
     let split = ["--protocol", "hybster", "--pillars", "2", "--open"];
