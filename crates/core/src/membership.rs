@@ -111,6 +111,15 @@ impl Default for Lane {
     }
 }
 
+impl Lane {
+    /// To which pillar a client belongs. It may choose its name, and so its pillar.
+    #[must_use]
+    pub fn of_client(&self, client: &ClientId) -> u8 {
+        let bytes = client.0.first_chunk().expect("a name is longer");
+        (u64::from_le_bytes(*bytes) % u64::from(self.pillars)) as u8
+    }
+}
+
 /// How an order is split, in words.
 impl core::fmt::Display for Lane {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

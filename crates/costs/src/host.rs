@@ -1,6 +1,7 @@
 //! One replica without sockets, clock and threads: what `pentarchy-replica` does around a core,
 //! piece by piece, so that each can be measured alone.
 
+use crate::parts::{Said, Told};
 use crate::speaker::Speaker;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
@@ -8,7 +9,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::executor::{Executor, Notice};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::REPLY_WHOLE_BYTES;
-use pentarchy_core::membership::Membership;
+use pentarchy_core::membership::{Lane, Membership};
 use pentarchy_core::ports::client::{Place, Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Delay, Memory, Setup, Tuning};
@@ -81,7 +82,12 @@ enum Answer {
 pub struct Host {
     speaker: Speaker,
     executor: Executor,
+    /// Which pillars there are beside it.
+    lane: Lane,
     fresh: Vec<Arc<Envelope>>,
+    /// Envelopes that pillars are checking.
+    under_check: usize,
+    to_pillars: Vec<(u8, Told)>,
     answers: Vec<(ClientId, Answer)>,
     to_clients: BTreeMap<ClientId, Queue>,
     telling: Telling,
@@ -108,11 +114,21 @@ impl Host {
         Self {
             speaker: Speaker::new(part, me, membership, keys),
             executor: Executor::new(membership.clone(), Box::new(Null::new())),
+            lane: Lane::default(),
             fresh: Vec::new(),
+            under_check: 0,
+            to_pillars: Vec::new(),
             answers: Vec::new(),
             to_clients: BTreeMap::new(),
             telling: Telling { me, n: membership.n(), whole_bytes: REPLY_WHOLE_BYTES },
         }
+    }
+
+    /// The same beside pillars, which check what their clients send.
+    #[must_use]
+    pub const fn beside_pillars(mut self, lane: Lane) -> Self {
+        self.lane = lane;
+        self
     }
 
     /// Takes a client's message: decodes it, and keeps an envelope for [`Self::admit`]. False if
@@ -137,16 +153,30 @@ impl Host {
         self.executor.lookups(envelope).all(|known| known != Lookup::New)
     }
 
-    /// Checks the new envelopes together and hands them to the core.
+    /// Checks the new envelopes together and hands them to the core; or has pillars check them, if
+    /// there are some and it is more than one, each those of its own clients.
     ///
     /// # Panics
     /// If one is not authentic.
     pub fn admit(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
-        let envelopes: Vec<&Envelope> = fresh.iter().map(AsRef::as_ref).collect();
-        let verifier = &self.speaker.keys().verifier;
-        assert!(envelopes.is_empty() || verifier.envelopes(&envelopes));
+        if self.lane.pillars == 1 || fresh.len() == 1 && self.under_check == 0 {
+            self.speaker.check(&fresh);
+            return self.submit(fresh);
+        }
+        self.under_check += fresh.len();
+        let mut shares = vec![Vec::new(); self.lane.pillars.into()];
         for envelope in fresh {
+            shares[usize::from(self.lane.of_client(&envelope.client))].push(envelope);
+        }
+        let shares = (0..).zip(shares).filter(|(_, share)| !share.is_empty());
+        self.to_pillars.extend(shares.map(|(pillar, share)| (pillar, Told::Check(share))));
+    }
+
+    /// Hands the core what others have not had executed meanwhile.
+    fn submit(&mut self, mut envelopes: Vec<Arc<Envelope>>) {
+        envelopes.retain(|envelope| !self.settled(envelope));
+        for envelope in envelopes {
             self.speaker.tell(Input::Request { envelope, settled: Vec::new(), passed_on: false });
         }
     }
@@ -157,8 +187,19 @@ impl Host {
     }
 
     /// Hears what one of its pillars says.
-    pub fn on_pillar(&mut self, pillar: u8, output: Box<Output>) {
-        self.speaker.tell(Input::OfPillar { pillar, output });
+    pub fn on_pillar(&mut self, pillar: u8, said: Said) {
+        match said {
+            Said::Output(output) => self.speaker.tell(Input::OfPillar { pillar, output }),
+            Said::Checked(envelopes) => {
+                self.under_check -= envelopes.len();
+                self.submit(envelopes);
+            }
+        }
+    }
+
+    /// What pillars are to be told.
+    pub fn to_pillars(&mut self) -> impl Iterator<Item = (u8, Told)> {
+        self.to_pillars.drain(..)
     }
 
     /// Says that the round is over.
@@ -176,9 +217,16 @@ impl Host {
         self.speaker.delays()
     }
 
-    /// The next thing that the core wants done.
+    /// The next thing that the core wants done, beside what pillars are to be told.
     pub fn next_output(&mut self) -> Option<Output> {
-        self.speaker.next_output()
+        loop {
+            match self.speaker.next_output()? {
+                Output::ToPillar { pillar, input } => {
+                    self.to_pillars.push((pillar, Told::Input(input)));
+                }
+                output => return Some(output),
+            }
+        }
     }
 
     /// Executes it, and gives the core its answer.

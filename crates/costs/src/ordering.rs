@@ -10,12 +10,11 @@
 use crate::host::Host;
 use crate::mailbox::{Mailbox, Stalled};
 use crate::model::ordered;
-use crate::parts::Parts;
+use crate::parts::{Parts, Said, Told};
 use crate::speaker::Speaker;
 use pentarchy_core::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
-use pentarchy_core::ports::replica::{Input, Output};
 use std::thread::{Scope, ScopedJoinHandle, scope};
 use std::time::Duration;
 
@@ -84,8 +83,8 @@ pub enum Thread {
 /// Between a pillar and the rest.
 #[derive(Default)]
 struct Mail {
-    told: Mailbox<Box<Input>>,
-    said: Mailbox<Box<Output>>,
+    told: Mailbox<Told>,
+    said: Mailbox<Said>,
 }
 
 /// Tells a fresh replica all of it, each part in a thread, in which `around` runs the work. Gives
@@ -150,11 +149,11 @@ fn cell_order(
     let (mut told, mut saying) = (mail.told.reader(patience), Vec::new());
     for heard in heard {
         match heard {
-            Heard::Told => cell.tell(*told.letter()?),
+            Heard::Told => cell.hear(told.letter()?, &mut saying),
             heard => heard.tell_cell(cell),
         }
         if matches!(heard, Heard::Round(_)) {
-            saying.extend(std::iter::from_fn(|| cell.next_output()).map(Box::new));
+            saying.extend(cell.said());
             mail.said.post(&mut saying);
             cell.to_peers().for_each(|(_, queue)| queue.clear());
         }
@@ -168,7 +167,7 @@ fn front_order(
     (mail, patience): (&[Mail], Duration),
 ) -> Ordered {
     let mut said: Vec<_> = mail.iter().map(|mail| mail.said.reader(patience)).collect();
-    let mut telling: Vec<Vec<Box<Input>>> = mail.iter().map(|_| Vec::new()).collect();
+    let mut telling: Vec<Vec<Told>> = mail.iter().map(|_| Vec::new()).collect();
     let mut requests = 0;
     for heard in heard {
         match heard {
@@ -179,11 +178,9 @@ fn front_order(
         }
         while let Some(output) = front.next_output() {
             requests += ordered(&output);
-            if let Output::ToPillar { pillar, input } = output {
-                telling[usize::from(pillar)].push(input);
-            }
         }
         if matches!(heard, Heard::Round(_)) {
+            front.to_pillars().for_each(|(pillar, told)| telling[usize::from(pillar)].push(told));
             telling.iter_mut().zip(mail).for_each(|(told, mail)| mail.told.post(told));
             front.to_peers().for_each(|(_, queue)| queue.clear());
             front.to_clients().for_each(|(_, queue)| queue.clear());

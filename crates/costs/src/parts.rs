@@ -6,10 +6,30 @@ use crate::real::{Envelopes, in_pillars, keys_of_parts};
 use crate::speaker::Speaker;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::Membership;
+use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::Tuning;
+use pentarchy_core::request::Envelope;
 use pentarchy_protocols::pillars;
 use pentarchy_protocols::{Entry, find, in_pillars as split_entry};
 use std::sync::Arc;
+
+/// What a pillar is told by the rest of its replica.
+#[derive(Debug)]
+pub enum Told {
+    /// For its core.
+    Input(Box<Input>),
+    /// Clients sent these: whether they are authentic.
+    Check(Vec<Arc<Envelope>>),
+}
+
+/// What a pillar says to the rest of its replica.
+#[derive(Debug)]
+pub enum Said {
+    /// Its core says this.
+    Output(Box<Output>),
+    /// These are authentic.
+    Checked(Vec<Arc<Envelope>>),
+}
 
 /// What replicas of a group are made of.
 #[derive(Clone)]
@@ -61,7 +81,7 @@ impl Blueprint {
         let parts: pillars::Parts = split(fresh(me, membership, *tuning));
         let cells = parts.cells.into_iter().zip(cells);
         Parts {
-            front: Host::around(parts.stage, me, membership, front),
+            front: Host::around(parts.stage, me, membership, front).beside_pillars(membership.lane),
             cells: cells.map(|(part, keys)| Speaker::new(part, me, membership, keys)).collect(),
         }
     }

@@ -2,15 +2,18 @@
 //! order, or is one pillar.
 
 use crate::host::{Keys, Queue};
+use crate::parts::{Said, Told};
 use pentarchy_core::Bytes;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Delay, TimerKey, To};
+use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire;
 use pentarchy_protocols::pillars::Part;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// First byte of a message between replicas, as in `pentarchy-replica`.
 const PROTOCOL: u8 = 0;
@@ -51,12 +54,6 @@ impl Speaker {
         speaker
     }
 
-    /// What it checks and convinces with.
-    #[must_use]
-    pub const fn keys(&self) -> &Keys {
-        &self.keys
-    }
-
     /// Takes a replica's message.
     ///
     /// # Panics
@@ -84,6 +81,26 @@ impl Speaker {
         self.step(CoreEvent::Input(input));
     }
 
+    /// Checks what clients sent.
+    ///
+    /// # Panics
+    /// If one is not authentic, as all in here are correct.
+    pub fn check(&self, envelopes: &[Arc<Envelope>]) {
+        let envelopes: Vec<&Envelope> = envelopes.iter().map(AsRef::as_ref).collect();
+        assert!(envelopes.is_empty() || self.keys.verifier.envelopes(&envelopes));
+    }
+
+    /// A pillar hears the rest of its replica. What it checked it says at once.
+    pub fn hear(&mut self, told: Told, saying: &mut Vec<Said>) {
+        match told {
+            Told::Input(input) => self.tell(*input),
+            Told::Check(envelopes) => {
+                self.check(&envelopes);
+                saying.push(Said::Checked(envelopes));
+            }
+        }
+    }
+
     /// Says that the round is over.
     pub fn on_round(&mut self, now: Millis) {
         self.tell(Input::Round { now });
@@ -106,6 +123,11 @@ impl Speaker {
     /// The next thing that its core wants of its host.
     pub fn next_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
+    }
+
+    /// What a pillar says to the rest of its replica.
+    pub fn said(&mut self) -> impl Iterator<Item = Said> {
+        self.outputs.drain(..).map(|output| Said::Output(output.into()))
     }
 
     /// What is to be sent to replicas.

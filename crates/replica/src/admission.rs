@@ -1,7 +1,9 @@
 //! Clients' messages on their way to the core.
 
+use crate::checking::{Checked, UnderCheck};
 use crate::error::Fatal;
 use crate::network::Network;
+use crate::pillars::pillar::Told;
 use crate::queries::QueryTime;
 use crate::unit::Unit;
 use bytes::Bytes;
@@ -19,6 +21,9 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Admission {
     fresh: Vec<Arc<Envelope>>,
+    /// What pillars are checking, and what they have checked since the last round.
+    under_check: UnderCheck,
+    checked: Vec<Checked>,
     /// Messages of the protocol that clients sent in this round.
     said: Vec<(ClientId, Incoming)>,
     /// Requests that each client sent in this round, taken or not.
@@ -97,10 +102,12 @@ impl Admission {
             return;
         }
         let waiting = *self.waiting.get_or_insert_with(|| unit.speaker.core.status().waiting);
-        if waiting + self.fresh.len() >= network.limits().waiting_max {
+        let new = self.fresh.len() + self.under_check.all();
+        if waiting + new >= network.limits().waiting_max {
             return unit.refuse(&envelope, network);
         }
-        if self.sent.get(&client).is_some_and(|sent| *sent > PENDING_CLIENT_ENVELOPES_MAX) {
+        let sent = self.sent.get(&client).copied().unwrap_or_default();
+        if sent.max(self.under_check.of(&client)) > PENDING_CLIENT_ENVELOPES_MAX {
             // The core would not take it, so it is not worth a check.
             return unit.refuse(&envelope, network);
         }
@@ -185,11 +192,61 @@ impl Admission {
         for (client, incoming) in std::mem::take(&mut self.said) {
             unit.step(CoreEvent::Client(client, incoming), network)?;
         }
-        let mut fresh = std::mem::take(&mut self.fresh);
-        if !is_authentic(&fresh, unit) {
-            fresh = separate(fresh, now_ms, unit, network);
+        // What one client sent stays in its order.
+        for checked in std::mem::take(&mut self.checked) {
+            self.admit(checked, now_ms, unit, network)?;
         }
+        let here = self.share_out(unit);
+        let checked = Checked::by(&*unit.speaker.verifier, unit.speaker.epoch, here);
+        self.admit(checked, now_ms, unit, network)
+    }
+
+    /// A pillar has checked these.
+    pub fn on_checked(&mut self, checked: Checked) {
+        checked.envelopes.iter().for_each(|envelope| self.under_check.end(envelope.client));
+        self.checked.push(checked);
+    }
+
+    /// Hands the round's envelopes over to pillars that have threads, to be checked by that of each
+    /// client. Gives those that are to be checked here: all, where there are none of these; or the
+    /// only one if no other is under check, as that takes less time than to wait for a thread.
+    fn share_out(&mut self, unit: &mut Unit) -> Vec<Arc<Envelope>> {
+        let fresh = std::mem::take(&mut self.fresh);
+        if !unit.is_split || fresh.len() == 1 && self.under_check.all() == 0 {
+            return fresh;
+        }
+        let lane = unit.succession.epochs.membership().lane;
+        let mut shares = vec![Vec::new(); lane.pillars.into()];
         for envelope in fresh {
+            self.under_check.begin(envelope.client);
+            shares[usize::from(lane.of_client(&envelope.client))].push(envelope);
+        }
+        let shares = (0..).zip(shares).filter(|(_, share)| !share.is_empty());
+        unit.telling.extend(shares.map(|(pillar, share)| (pillar, Told::Check(share))));
+        Vec::new()
+    }
+
+    /// Hands what is authentic to the core, and disconnects whoever sent what is not.
+    fn admit(
+        &mut self,
+        checked: Checked,
+        now_ms: u64,
+        unit: &mut Unit,
+        network: &mut Network,
+    ) -> Result<(), Fatal> {
+        let Checked { epoch, envelopes, bad } = checked;
+        if epoch != unit.speaker.epoch {
+            // Others may be clients now: it is checked anew.
+            self.fresh.extend(envelopes);
+            return Ok(());
+        }
+        for client in &bad {
+            if network.clients.contains(client) {
+                network.counters.client_bad_auth += 1;
+                disconnect(client, now_ms, "request not authentic", network);
+            }
+        }
+        for envelope in envelopes.into_iter().filter(|it| !bad.contains(&it.client)) {
             if let Some(request) = unit.answer_settled(envelope, network) {
                 if let Input::Request { envelope, .. } = &request {
                     unit.meter.admitted(envelope);
@@ -209,38 +266,6 @@ impl Admission {
     pub fn ask_status_again(&mut self, client: ClientId) {
         self.asked_status.insert(client);
     }
-}
-
-fn is_authentic(envelopes: &[Arc<Envelope>], unit: &Unit) -> bool {
-    let envelopes: Vec<&Envelope> = envelopes.iter().map(AsRef::as_ref).collect();
-    envelopes.is_empty() || unit.speaker.verifier.envelopes(&envelopes)
-}
-
-/// Finds the clients whose envelopes are not all authentic, and disconnects them. Each sent its own
-/// envelopes over its own channel, so none of what such a client said is worth another check.
-fn separate(
-    fresh: Vec<Arc<Envelope>>,
-    now_ms: u64,
-    unit: &Unit,
-    network: &mut Network,
-) -> Vec<Arc<Envelope>> {
-    let mut by_client: BTreeMap<ClientId, Vec<Arc<Envelope>>> = BTreeMap::new();
-    for envelope in fresh {
-        by_client.entry(envelope.client).or_default().push(envelope);
-    }
-    let mut good = Vec::new();
-    for (client, envelopes) in by_client {
-        if !network.clients.contains(&client) {
-            continue;
-        }
-        if is_authentic(&envelopes, unit) {
-            good.extend(envelopes);
-        } else {
-            network.counters.client_bad_auth += 1;
-            disconnect(&client, now_ms, "request not authentic", network);
-        }
-    }
-    good
 }
 
 /// Sends a message to a client, if it is connected. False if it is and cannot take it.

@@ -10,6 +10,7 @@ use crate::fault::{Fault, FaultSwitch};
 use crate::inbound::Inbound;
 use crate::network::Network;
 use crate::pillars::Pillars;
+use crate::pillars::pillar::Said;
 use crate::pillars::report::Report;
 use crate::readiness::Settling;
 use crate::rounds::{ROUND_MS, wait_ms};
@@ -190,8 +191,14 @@ impl Replica {
         self.unit.release(&mut self.network)?;
         self.network.open(now_ms);
         if is_reading {
-            let (unit, network) = (&mut self.unit, &mut self.network);
-            happened |= self.pillars.hear(|pillar, said| unit.on_pillar(pillar, said, network))?;
+            let Self { unit, network, admission, .. } = self;
+            happened |= self.pillars.hear(|pillar, said| match said {
+                Said::Checked(checked) => {
+                    admission.on_checked(checked);
+                    Ok(())
+                }
+                said => unit.on_pillar(pillar, said, network),
+            })?;
             self.read(now_ms)?;
             self.pillars.hand_over(self.network.take_handed());
         }

@@ -18,6 +18,7 @@
 //! | `cache` | states for the next life, for which nothing waits |
 //! | `inbound` | what peers sent, and how much of it is looked at in a round |
 //! | `admission` | clients' requests on their way to the core |
+//! | `checking` | whether they are authentic |
 //! | [`approach`] | how fast a replica that is behind comes closer |
 //! | [`status`], [`watch`] | what a replica says of itself, and how other threads see it |
 //! | [`meter`], [`histogram`] | where time goes, and why views change |
@@ -41,6 +42,7 @@ pub mod approach;
 mod assembly;
 mod beginning;
 mod cache;
+mod checking;
 mod clients;
 pub mod config;
 pub mod counters;

@@ -198,7 +198,7 @@ impl Unit {
             Said::KeptAgain(epoch, begins) if epoch == self.speaker.epoch => {
                 self.on_kept_again(pillar, begins)
             }
-            Said::Output(..) | Said::KeptAgain(..) => Ok(()),
+            Said::Checked(_) | Said::Output(..) | Said::KeptAgain(..) => Ok(()),
         }
     }
 

@@ -18,7 +18,6 @@ use crate::real::{Noise, sealer};
 use crate::stand_in::Plain;
 use crate::{Channels, Node};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
-use pentarchy_protocols::pillars::pillar_of;
 pub use replica::ordered;
 use replica::{Letter, Replica, UnitId};
 use std::collections::BTreeMap;
@@ -271,15 +270,15 @@ impl<'a> Model<'a> {
 
 /// So many clients for each pillar, by the index of their key: a client's name says which is its.
 fn clients(group: &Blueprint, each: usize) -> BTreeMap<usize, Client> {
-    let (membership, pillars) = (&group.membership, group.membership.lane.pillars);
-    let mut lacking = vec![each; pillars.into()];
+    let (membership, lane) = (&group.membership, group.membership.lane);
+    let mut lacking = vec![each; lane.pillars.into()];
     let mut clients = BTreeMap::new();
     for index in 0.. {
         if lacking.iter().all(|lacks| *lacks == 0) {
             break;
         }
         let (id, sealer) = sealer(index, membership);
-        let lacks = &mut lacking[usize::from(pillar_of(&id, pillars))];
+        let lacks = &mut lacking[usize::from(lane.of_client(&id))];
         if *lacks > 0 {
             *lacks -= 1;
             let client = Client::new(id, group.entry, membership.quorums(), sealer);

@@ -3,10 +3,10 @@
 use super::{Frame, Nanos, seal};
 use crate::client::Client;
 use crate::ordering::{Heard, Recording};
-use crate::parts::Parts;
+use crate::parts::{Parts, Said, Told};
 use crate::{Channels, Node};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::Output;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A pillar's number, or behind all of them that of the part with everything else.
@@ -15,9 +15,9 @@ pub type UnitId = usize;
 /// What one part of a replica says to another.
 pub enum Letter {
     /// A pillar.
-    Said(u8, Box<Output>),
+    Said(u8, Said),
     /// To a pillar.
-    Told(Box<Input>),
+    Told(Told),
 }
 
 /// Where a part of a replica stands.
@@ -169,25 +169,25 @@ impl Replica {
 
     fn cell_round(&mut self, pillar: UnitId, messages: Vec<Heard>, now: Millis) {
         let (front, unit) = (self.parts.cells.len(), &mut self.units[pillar]);
-        let cell = &mut self.parts.cells[pillar];
+        let (cell, mut saying) = (&mut self.parts.cells[pillar], Vec::new());
         for letter in std::mem::take(&mut unit.mail) {
-            let Letter::Told(input) = letter else { continue };
-            cell.tell(*input);
+            let Letter::Told(told) = letter else { continue };
+            cell.hear(told, &mut saying);
             unit.heard.extend(self.is_recording.then_some(Heard::Told));
         }
         for heard in messages.into_iter().chain([Heard::Round(now)]) {
             heard.tell_cell(cell);
             unit.heard.extend(Some(heard).filter(|_| self.is_recording));
         }
-        let said = std::iter::from_fn(|| cell.next_output());
-        unit.posting.extend(said.map(|it| (front, Letter::Said(pillar as u8, it.into()))));
+        saying.extend(cell.said());
+        unit.posting.extend(saying.into_iter().map(|it| (front, Letter::Said(pillar as u8, it))));
     }
 
     fn front_round(&mut self, messages: Vec<Heard>, now: Millis) {
         let front = self.parts.cells.len();
         for letter in std::mem::take(&mut self.units[front].mail) {
-            let Letter::Said(pillar, output) = letter else { continue };
-            self.parts.front.on_pillar(pillar, output);
+            let Letter::Said(pillar, said) = letter else { continue };
+            self.parts.front.on_pillar(pillar, said);
             self.note(Heard::Said(pillar));
             self.act();
         }
@@ -197,6 +197,9 @@ impl Replica {
             }
             self.act();
         }
+        let told = self.parts.front.to_pillars();
+        let told = told.map(|(pillar, told)| (pillar.into(), Letter::Told(told)));
+        self.units[front].posting.extend(told);
         self.parts.front.reply();
     }
 
@@ -209,10 +212,6 @@ impl Replica {
     fn act(&mut self) {
         while let Some(output) = self.parts.front.next_output() {
             match output {
-                Output::ToPillar { pillar, input } => {
-                    let front = self.units.last_mut().expect("there is one");
-                    front.posting.push((pillar.into(), Letter::Told(input)));
-                }
                 Output::Checkpoint { slot } => {
                     self.parts.front.execute(output);
                     let state = self.parts.front.state();

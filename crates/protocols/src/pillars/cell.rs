@@ -5,7 +5,6 @@ use super::merge::Rows;
 use super::message::{Message, PillarTimer};
 use super::record::Record;
 use super::scratch::Scratch;
-use super::stage::pillar_of;
 use crate::common::frame::hooks::Core;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -208,9 +207,9 @@ impl<P: Pillar> Cell<P> {
 
     /// What waits for this has come, whoever ordered it when.
     fn on_executed(&mut self, batch: &Batch, effects: &mut Effects<P>) {
-        let pillars = self.core.frame().membership.lane.pillars;
+        let lane = self.core.frame().membership.lane;
         for envelope in batch.envelopes.iter().filter(|_| !mutant!("pillars.waits-for-ever")) {
-            if pillar_of(&envelope.client, pillars) == self.number {
+            if lane.of_client(&envelope.client) == self.number {
                 self.core.frame_mut().executed_late(envelope, effects);
             }
         }

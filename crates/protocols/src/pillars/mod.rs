@@ -56,4 +56,4 @@ pub use message::{Message, PillarTimer};
 pub use parts::{Part, Parts};
 pub use record::Record;
 pub use replica::Pillars;
-pub use stage::{Stage, pillar_of};
+pub use stage::Stage;

@@ -259,7 +259,7 @@ impl Stage {
 
     /// To which pillar a client belongs.
     pub(super) fn pillar_of(&self, client: &ClientId) -> u8 {
-        pillar_of(client, self.membership.lane.pillars)
+        self.membership.lane.of_client(client)
     }
 
     pub(super) fn numbers(&self) -> core::ops::Range<u8> {
@@ -274,13 +274,6 @@ impl Stage {
     pub(super) fn tell(pillar: u8, input: Input, out: &mut Effects<Self>) {
         out.output(Output::ToPillar { pillar, input: input.into() });
     }
-}
-
-/// To which pillar a client belongs. It may choose its name, and so its pillar.
-#[must_use]
-pub fn pillar_of(client: &ClientId, pillars: u8) -> u8 {
-    let bytes = client.0.first_chunk().expect("a name is longer");
-    (u64::from_le_bytes(*bytes) % u64::from(pillars)) as u8
 }
 
 /// How a pillar stands of which nothing was heard: where it begins.

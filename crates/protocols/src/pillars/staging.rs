@@ -1,13 +1,14 @@
 //! What the stage hears, and what follows.
 
 use super::merge::Next;
-use super::stage::{Stage, Untold, Wishes, pillar_of};
+use super::stage::{Stage, Untold, Wishes};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaSet, Slot};
 use pentarchy_core::mark;
+use pentarchy_core::membership::Lane;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::Effects;
@@ -89,10 +90,10 @@ impl Stage {
 
     /// Execution goes as far as it can, and what follows from that.
     pub(super) fn settle(&mut self, out: &mut Effects<Self>) {
-        let (all, tuning) = (self.membership.lane.pillars, self.tuning);
+        let (lane, tuning) = (self.membership.lane, self.tuning);
         self.merge.advance(&tuning, |next| match next {
             Next::Execute(slot, batch) => {
-                tell_executed(&batch, all, out);
+                tell_executed(&batch, lane, out);
                 out.output(Output::Execute { slot, batch });
             }
             Next::Checkpoint(slot) => out.output(Output::Checkpoint { slot }),
@@ -311,10 +312,10 @@ impl Stage {
 }
 
 /// Tells the pillars of its clients that a batch was executed.
-fn tell_executed(batch: &Arc<Batch>, pillars: u8, out: &mut Effects<Stage>) {
-    let bit = |client: &ClientId| 1u32 << pillar_of(client, pillars);
+fn tell_executed(batch: &Arc<Batch>, lane: Lane, out: &mut Effects<Stage>) {
+    let bit = |client: &ClientId| 1u32 << lane.of_client(client);
     let concerned = batch.envelopes.iter().fold(0, |all, it| all | bit(&it.client));
-    for pillar in (0..pillars).filter(|pillar| concerned & (1 << pillar) != 0) {
+    for pillar in (0..lane.pillars).filter(|pillar| concerned & (1 << pillar) != 0) {
         Stage::tell(pillar, Input::Executed { batch: batch.clone() }, out);
     }
 }

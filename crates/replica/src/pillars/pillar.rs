@@ -3,6 +3,7 @@
 
 use super::mailbox::{Bell, Mail, Mailbox};
 use super::report::{Latest, Report};
+use crate::checking::Checked;
 use crate::config::Started;
 use crate::error::Fatal;
 use crate::fault::FaultSwitch;
@@ -19,6 +20,7 @@ use pentarchy_core::ids::{Epoch, ReplicaId};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::Reject;
+use pentarchy_core::request::Envelope;
 use pentarchy_io::buffers;
 use pentarchy_io::clock::Clock;
 use pentarchy_storage::kept::{Barrier, EntryLog as _, Pen};
@@ -34,6 +36,8 @@ const REPORT_MS: u64 = 100;
 pub enum Told {
     /// For its core.
     Input(Box<Input>),
+    /// Clients sent these: whether they are authentic.
+    Check(Vec<Arc<Envelope>>),
     /// Somebody dialled it.
     Connection(Box<Handed>),
     /// It goes over to this epoch.
@@ -57,6 +61,7 @@ impl Mail for Told {
                 Input::Beside { batch } | Input::Executed { batch } => batch.bytes(),
                 _ => 0,
             },
+            Self::Check(envelopes) => envelopes.iter().map(|envelope| envelope.len()).sum(),
             Self::Connection(handed) => handed.bytes(),
             Self::Epoch(_) | Self::Speak => 0,
         }
@@ -67,6 +72,8 @@ impl Mail for Told {
 pub enum Said {
     /// Its core said this in that epoch.
     Output(Epoch, Box<Output>),
+    /// What it has found.
+    Checked(Checked),
     /// In that epoch it has kept again all that it needs, from this entry of the log on.
     KeptAgain(Epoch, u64),
     /// A peer is in another epoch.
@@ -81,6 +88,7 @@ impl Mail for Said {
                 Output::Execute { batch, .. } => batch.bytes(),
                 _ => 0,
             },
+            Self::Checked(checked) => checked.bytes(),
             Self::KeptAgain(..) | Self::OtherEpoch(..) => 0,
         }
     }
@@ -233,6 +241,11 @@ impl Pillar {
         let any = !mail.is_empty();
         let result = mail.drain(..).try_for_each(|told| match told {
             Told::Input(input) => self.step(CoreEvent::Input(*input)),
+            Told::Check(envelopes) => {
+                let Speaker { verifier, epoch, .. } = &self.speaker;
+                self.saying.push(Said::Checked(Checked::by(&**verifier, *epoch, envelopes)));
+                Ok(())
+            }
             Told::Connection(handed) => {
                 self.adopt(*handed, now_ms);
                 Ok(())

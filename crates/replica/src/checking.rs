@@ -1,0 +1,85 @@
+//! Whether what clients send was authenticated by them.
+//!
+//! That is most of what a request costs a replica, and it can be done side by side. So where
+//! pillars have threads each checks the requests of its own clients, and the replica's thread hands
+//! over to the core what they found good.
+
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::ids::{ClientId, Epoch};
+use pentarchy_core::request::Envelope;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What was found of some envelopes.
+#[derive(Debug)]
+pub struct Checked {
+    /// In which epoch: others may be clients in another one.
+    pub epoch: Epoch,
+    /// All of them.
+    pub envelopes: Vec<Arc<Envelope>>,
+    /// Whose are not all authentic. Each sent its own over its own channel, so none of what such a
+    /// client said is worth another check.
+    pub bad: Vec<ClientId>,
+}
+
+impl Checked {
+    /// Checks all of them together, and if that fails those of each client.
+    pub fn by(verifier: &dyn Verifier, epoch: Epoch, envelopes: Vec<Arc<Envelope>>) -> Self {
+        let mut bad = Vec::new();
+        if !are_authentic(verifier, &envelopes) {
+            let mut by_client: BTreeMap<ClientId, Vec<Arc<Envelope>>> = BTreeMap::new();
+            for envelope in &envelopes {
+                by_client.entry(envelope.client).or_default().push(envelope.clone());
+            }
+            by_client.retain(|_, its| !are_authentic(verifier, its));
+            bad.extend(by_client.into_keys());
+        }
+        Self { epoch, envelopes, bad }
+    }
+
+    /// Bytes of the envelopes.
+    pub fn bytes(&self) -> usize {
+        self.envelopes.iter().map(|envelope| envelope.len()).sum()
+    }
+}
+
+fn are_authentic(verifier: &dyn Verifier, envelopes: &[Arc<Envelope>]) -> bool {
+    let envelopes: Vec<&Envelope> = envelopes.iter().map(AsRef::as_ref).collect();
+    envelopes.is_empty() || verifier.envelopes(&envelopes)
+}
+
+/// How many envelopes are being checked elsewhere.
+#[derive(Default)]
+pub struct UnderCheck {
+    all: usize,
+    by_client: BTreeMap<ClientId, usize>,
+}
+
+impl UnderCheck {
+    /// Of all clients.
+    pub fn all(&self) -> usize {
+        self.all
+    }
+
+    /// Of this one.
+    pub fn of(&self, client: &ClientId) -> usize {
+        self.by_client.get(client).copied().unwrap_or_default()
+    }
+
+    /// This one is handed over.
+    pub fn begin(&mut self, client: ClientId) {
+        self.all += 1;
+        *self.by_client.entry(client).or_default() += 1;
+    }
+
+    /// It is done.
+    pub fn end(&mut self, client: ClientId) {
+        if let Some(its) = self.by_client.get_mut(&client) {
+            self.all -= 1;
+            *its -= 1;
+            if *its == 0 {
+                self.by_client.remove(&client);
+            }
+        }
+    }
+}
