@@ -107,7 +107,7 @@ impl Admission {
             return unit.refuse(&envelope, network);
         }
         let sent = self.sent.get(&client).copied().unwrap_or_default();
-        if sent.max(self.under_check.of(&client)) > PENDING_CLIENT_ENVELOPES_MAX {
+        if sent + self.under_check.of(&client) > PENDING_CLIENT_ENVELOPES_MAX {
             // The core would not take it, so it is not worth a check.
             return unit.refuse(&envelope, network);
         }
@@ -255,6 +255,11 @@ impl Admission {
             }
         }
         Ok(())
+    }
+
+    /// How many envelopes pillars are checking.
+    pub fn under_check(&self) -> usize {
+        self.under_check.all()
     }
 
     /// Who asked for the status since the last call.

@@ -83,3 +83,60 @@ impl UnderCheck {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::auth::Verifier;
+    use pentarchy_core::counter::{Instance, TrustedMac, Ui};
+    use pentarchy_core::digest::Digest;
+    use pentarchy_core::ids::ReplicaId;
+    use pentarchy_core::request::{Draft, Request, RequestAuth};
+
+    /// Envelopes are authentic whose signature begins with 1.
+    struct Ones;
+
+    impl Verifier for Ones {
+        fn signature(&self, _: ReplicaId, _: &Digest, _: &[u8; 64]) -> bool {
+            false
+        }
+        fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
+            false
+        }
+        fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
+            false
+        }
+        fn envelope(&self, envelope: &Envelope) -> bool {
+            envelope.auth == RequestAuth::Signature([1; 64])
+        }
+    }
+
+    fn envelope(client: u8, number: u64, is_authentic: bool) -> Arc<Envelope> {
+        let requests = vec![Request { number, operation: vec![client].into() }];
+        let client = ClientId([client; 32]);
+        let draft = Draft { client, floor: 0, events: None, requests };
+        Arc::new(draft.seal(RequestAuth::Signature([u8::from(is_authentic); 64])))
+    }
+
+    #[test]
+    fn one_liar_spoils_nothing_but_what_it_sent_itself() {
+        let sent = |third| vec![envelope(1, 1, true), envelope(2, 1, true), third];
+        let bad = |third| Checked::by(&Ones, Epoch(3), sent(third)).bad;
+        assert_eq!(bad(envelope(3, 1, true)), []);
+        assert_eq!(bad(envelope(3, 1, false)), [ClientId([3; 32])]);
+        assert_eq!(bad(envelope(2, 2, false)), [ClientId([2; 32])]);
+        let checked = Checked::by(&Ones, Epoch(3), sent(envelope(3, 1, false)));
+        let bytes = sent(envelope(3, 1, false)).iter().map(|it| it.len()).sum::<usize>();
+        assert_eq!((checked.epoch, checked.envelopes.len(), checked.bytes()), (Epoch(3), 3, bytes));
+    }
+
+    #[test]
+    fn what_is_handed_over_counts_until_it_is_back() {
+        let mut under_check = UnderCheck::default();
+        let clients = [1, 2, 2].map(|client| ClientId([client; 32]));
+        clients.iter().for_each(|client| under_check.begin(*client));
+        assert_eq!((under_check.all(), under_check.of(&clients[1])), (3, 2));
+        clients.iter().for_each(|client| under_check.end(*client));
+        assert_eq!((under_check.all(), under_check.by_client.len()), (0, 0));
+    }
+}

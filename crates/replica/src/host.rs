@@ -419,7 +419,10 @@ impl Replica {
         let fill = |used: usize, limit: usize| Fill { used: used as u64, limit: limit as u64 };
         let window = core.committed.0.saturating_sub(core.stable.0);
         let mut queues = BTreeMap::from([
-            ("waiting_envelopes", fill(core.waiting, limits.waiting_max)),
+            (
+                "waiting_envelopes",
+                fill(core.waiting + self.admission.under_check(), limits.waiting_max),
+            ),
             ("window_slots", Fill { used: window, limit: pillars * WINDOW_SLOTS }),
             ("peer_send_bytes", fill(counted.fullest as usize, limits.peer_queue_bytes)),
             (

@@ -9,13 +9,16 @@ use bytes::Bytes;
 use pentarchy_client::Client;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{self, Certificate, Instance, Position, Refused, Ui, Usig};
-use pentarchy_core::digest::Digest;
+use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
-use pentarchy_core::ids::{Incarnation, Node, ReplicaId, ReplicaSet, View};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, Node, ReplicaId, ReplicaSet, View};
 use pentarchy_core::membership::{Lane, Membership};
+use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
+use pentarchy_core::request::{Draft, Request};
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
 use pentarchy_io::hello::Hello;
 use pentarchy_replica::{EpochFactory, Fatal, ReplicaConfig, Split, Started};
@@ -171,6 +174,46 @@ fn a_flood_on_a_connection_to_a_pillar_stops_nobody_else() {
     drop(stream);
     cluster.await_status(&client, 0, |status| links(status) == [0, 0]);
     works(&cluster, &client, 30);
+    cluster.stop();
+}
+
+/// What came in a round is checked by the threads of pillars, all of one client by the same one.
+#[test]
+fn whatever_a_client_did_not_sign_is_not_executed_whoever_checks_it() {
+    const SENT: u64 = 20;
+    let (cluster, _) = cluster(Tuning::default());
+    let client = client(&cluster);
+    let speak = |seed, is_forged: &dyn Fn(u64) -> bool| {
+        let keys = KeyPair::from_seed([seed; 32]);
+        let domain = cluster.membership.group_domain();
+        let other = Domain::new(&GroupId([6; 16]), Epoch(1));
+        let [genuine, forged] =
+            [domain, other].map(|domain| ClientSigner::signature(keys.clone(), domain));
+        let message = |number| {
+            let requests = vec![Request { number, operation: Bytes::from_static(b"x") }];
+            let draft = Draft { client: keys.client_id(), floor: 0, events: None, requests };
+            let signer = if is_forged(number) { &forged } else { &genuine };
+            ToReplica::Request(Arc::new(signer.seal(draft))).to_bytes()
+        };
+        let messages: Vec<_> = (1..=SENT).map(message).collect();
+        let messages: Vec<&[u8]> = messages.iter().map(AsRef::as_ref).collect();
+        let (mut stream, mut channel) = intrude(&cluster, &keys, Node::Client(keys.client_id()));
+        send_all(&mut stream, &mut channel, &messages);
+        stream
+    };
+    // Of either pillar: their names are points of a curve, which is as good as chance.
+    let honest: Vec<_> = (60..66).map(|seed| speak(seed, &|_| false)).collect();
+    let mut liars: Vec<_> = (70..76).map(|seed| speak(seed, &|number| number == SENT)).collect();
+    let executed = |status: &Json| status.number("/requests");
+    cluster.await_status(&client, 0, |status| executed(status) == 6 * SENT);
+    assert!(liars.iter_mut().all(is_closed));
+    cluster.await_status(&client, 0, |status| {
+        assert_eq!(executed(status), 6 * SENT);
+        assert_eq!(status.number("/queues/waiting_envelopes/used"), 0);
+        status.number("/counters/client_bad_auth") == 6
+    });
+    drop(honest);
+    works(&cluster, &client, 6 * SENT + 1);
     cluster.stop();
 }
 
