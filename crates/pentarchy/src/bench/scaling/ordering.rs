@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub enum Requests {
     /// It believes them, so that what is left is what replicas do to agree
     Believed,
-    /// It checks them, where a replica does: all on the thread that has the clients
+    /// It checks them, where a replica does: each pillar those of its own clients
     Checked,
 }
 
