@@ -24,6 +24,8 @@ pub struct Admission {
     /// What pillars are checking, and what they have checked since the last round.
     under_check: UnderCheck,
     checked: Vec<Checked>,
+    /// What they are to check.
+    telling: Vec<(u8, Told)>,
     /// Messages of the protocol that clients sent in this round.
     said: Vec<(ClientId, Incoming)>,
     /// Requests that each client sent in this round, taken or not.
@@ -210,7 +212,7 @@ impl Admission {
     /// Hands the round's envelopes over to pillars that have threads, to be checked by that of each
     /// client. Gives those that are to be checked here: all, where there are none of these; or the
     /// only one if no other is under check, as that takes less time than to wait for a thread.
-    fn share_out(&mut self, unit: &mut Unit) -> Vec<Arc<Envelope>> {
+    fn share_out(&mut self, unit: &Unit) -> Vec<Arc<Envelope>> {
         let fresh = std::mem::take(&mut self.fresh);
         if !unit.is_split || fresh.len() == 1 && self.under_check.all() == 0 {
             return fresh;
@@ -222,11 +224,17 @@ impl Admission {
             shares[usize::from(lane.of_client(&envelope.client))].push(envelope);
         }
         let shares = (0..).zip(shares).filter(|(_, share)| !share.is_empty());
-        unit.telling.extend(shares.map(|(pillar, share)| (pillar, Told::Check(share))));
+        self.telling.extend(shares.map(|(pillar, share)| (pillar, Told::Check(share))));
         Vec::new()
     }
 
-    /// Hands what is authentic to the core, and disconnects whoever sent what is not.
+    /// What pillars are to be told at the end of the round, whatever happens to their epoch.
+    pub fn telling(&mut self) -> impl Iterator<Item = (u8, Told)> {
+        self.telling.drain(..)
+    }
+
+    /// Hands what is authentic to the core, and disconnects whoever sent what is not. Others may be
+    /// clients in another epoch: then it is checked anew, before what came later.
     fn admit(
         &mut self,
         checked: Checked,
@@ -234,10 +242,9 @@ impl Admission {
         unit: &mut Unit,
         network: &mut Network,
     ) -> Result<(), Fatal> {
-        let Checked { epoch, envelopes, bad } = checked;
+        let Checked { epoch, mut envelopes, bad } = checked;
         if epoch != unit.speaker.epoch {
-            // Others may be clients now: it is checked anew.
-            self.fresh.extend(envelopes);
+            self.fresh.splice(0..0, envelopes);
             return Ok(());
         }
         for client in &bad {
@@ -246,7 +253,8 @@ impl Admission {
                 disconnect(client, now_ms, "request not authentic", network);
             }
         }
-        for envelope in envelopes.into_iter().filter(|it| !bad.contains(&it.client)) {
+        envelopes.retain(|envelope| bad.binary_search(&envelope.client).is_err());
+        for envelope in envelopes {
             if let Some(request) = unit.answer_settled(envelope, network) {
                 if let Input::Request { envelope, .. } = &request {
                     unit.meter.admitted(envelope);

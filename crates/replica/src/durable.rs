@@ -43,7 +43,9 @@ impl Unit {
 
     /// The log fills up: the core keeps again what it needs.
     fn keep_again(&mut self, network: &mut Network) -> Result<(), Fatal> {
-        let keeper = self.keeper.as_mut().filter(|_| self.ended.is_none());
+        // Who is not in the epoch has nobody who would keep anything again.
+        let works = self.ended.is_none() && self.succession.epochs.is_admitted();
+        let keeper = self.keeper.as_mut().filter(|_| works);
         let Some(slot) = keeper.and_then(|keeper| keeper.asks_again()) else { return Ok(()) };
         info!(%slot, "the log fills up: keeping again what is needed beside the last stable state");
         self.cut_at(Some(slot))?;

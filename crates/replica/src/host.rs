@@ -217,7 +217,7 @@ impl Replica {
         if let Some(keeper) = &self.unit.keeper {
             keeper.end_of_round();
         }
-        for (pillar, told) in self.unit.telling.drain(..) {
+        for (pillar, told) in self.admission.telling().chain(self.unit.telling.drain(..)) {
             self.pillars.tell(pillar, told);
         }
         self.pillars.post();

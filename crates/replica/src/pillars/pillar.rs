@@ -24,13 +24,16 @@ use pentarchy_core::request::Envelope;
 use pentarchy_io::buffers;
 use pentarchy_io::clock::Clock;
 use pentarchy_storage::kept::{Barrier, EntryLog as _, Pen};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Milliseconds between two reports.
 const REPORT_MS: u64 = 100;
+
+/// Envelopes of clients that are checked in one round: of a millisecond or two, if they are signed.
+const CHECKED_IN_A_ROUND: usize = 64;
 
 /// What the replica tells a pillar.
 pub enum Told {
@@ -123,6 +126,8 @@ pub struct Pillar {
     /// Room for what it was told, and for what it has to say at the end of the round.
     mail: Vec<Told>,
     saying: Vec<Said>,
+    /// What clients sent: no more than the replica has [waiting](crate::config::HostLimits).
+    to_check: VecDeque<Arc<Envelope>>,
     /// Who spoke of which other epoch in this round.
     other_epochs: BTreeMap<ReplicaId, Epoch>,
     /// When the core was last told that a round is over.
@@ -156,6 +161,7 @@ impl Pillar {
             said,
             mail: Vec::new(),
             saying: Vec::new(),
+            to_check: VecDeque::new(),
             other_epochs: BTreeMap::new(),
             round_ms: 0,
             rounds: 0,
@@ -182,6 +188,7 @@ impl Pillar {
         // What peers say leads to what the replica is told.
         let is_reading = self.may_speak && !waits_for_disk && !self.said.is_full();
         let is_late = !self.told.is_empty()
+            || !self.to_check.is_empty()
             || is_reading && !self.inbound.is_empty()
             || self.barrier.as_ref().is_some_and(Barrier::has_news);
         let timeout = if is_late { Duration::ZERO } else { self.timeout() };
@@ -193,6 +200,7 @@ impl Pillar {
         self.misbehave(now_ms);
         self.release()?;
         happened |= self.take_mail(now_ms)?;
+        self.check();
         self.network.open(now_ms);
         if is_reading {
             self.read(now_ms)?;
@@ -242,8 +250,7 @@ impl Pillar {
         let result = mail.drain(..).try_for_each(|told| match told {
             Told::Input(input) => self.step(CoreEvent::Input(*input)),
             Told::Check(envelopes) => {
-                let Speaker { verifier, epoch, .. } = &self.speaker;
-                self.saying.push(Said::Checked(Checked::by(&**verifier, *epoch, envelopes)));
+                self.to_check.extend(envelopes);
                 Ok(())
             }
             Told::Connection(handed) => {
@@ -255,6 +262,16 @@ impl Pillar {
         });
         self.mail = mail;
         result.map(|()| any)
+    }
+
+    /// Checks some of what clients sent: whoever sends much takes little time of a round.
+    fn check(&mut self) {
+        let some = self.to_check.len().min(CHECKED_IN_A_ROUND);
+        if some > 0 {
+            let envelopes = self.to_check.drain(..some).collect();
+            let Speaker { verifier, epoch, .. } = &self.speaker;
+            self.saying.push(Said::Checked(Checked::by(&**verifier, *epoch, envelopes)));
+        }
     }
 
     fn adopt(&mut self, handed: Handed, now_ms: u64) {

@@ -41,8 +41,8 @@ pub struct Deltas {
     /// The states in the log from the last stable one on, with their entries: no more than
     /// unstable checkpoints.
     recent: VecDeque<(u64, Snapshot)>,
-    /// The last of those that went into files because the log has no room.
-    copied: Option<Slot>,
+    /// The last of those that is in files too. In files a lower one would take its place.
+    in_files: Option<Slot>,
 }
 
 impl Deltas {
@@ -57,7 +57,7 @@ impl Deltas {
             recent: tip.clone().map(|tip| (log.next() - 1, tip)).into_iter().collect(),
             tip,
             logged: VecDeque::new(),
-            copied: None,
+            in_files: None,
         }
     }
 
@@ -129,14 +129,15 @@ impl Deltas {
             self.recent.pop_front();
         }
         if let Some(durable) = makes_room {
-            let is_next = |slot| self.copied.is_none_or(|copied| slot > copied);
-            let next = |(_, state): &&(u64, Snapshot)| is_next(state.slot);
-            let next = self.recent.iter().find(next).filter(|(entry, _)| *entry < durable)?;
-            self.copied = Some(next.1.slot);
-            return Some(next.clone());
+            return self.newer(durable);
+        }
+        let is_due = self.grown_since(self.rested) >= self.growth_bytes_max;
+        if is_due && self.in_files >= Some(mark.slot) && !mutant!("kept.copied-over-newer") {
+            // It is there already.
+            self.rest();
+            return None;
         }
         let (entry, state) = self.recent.front()?;
-        let is_due = self.grown_since(self.rested) >= self.growth_bytes_max;
         (is_due && state.slot == mark.slot).then(|| (*entry, state.clone()))
     }
 
@@ -155,16 +156,28 @@ impl Deltas {
         self.rested = self.position;
     }
 
-    /// The oldest of the states in the log that are not older than the last stable one, with its
-    /// entry, if it is durable.
+    /// One that is in the log goes into files.
+    pub fn copy(&mut self, slot: Slot) {
+        self.in_files = self.in_files.max(Some(slot));
+        self.rest();
+    }
+
+    /// It could not.
+    pub fn uncopied(&mut self, slot: Slot) {
+        self.in_files = self.in_files.min(slot.0.checked_sub(1).map(Slot));
+    }
+
+    /// The oldest of the states that are in the log only and not older than the last stable one,
+    /// with its entry, if it is durable.
     pub fn newer(&self, durable: u64) -> Option<(u64, Snapshot)> {
-        self.recent.front().filter(|(entry, _)| *entry < durable).cloned()
+        let in_log = |(_, state): &&(u64, Snapshot)| Some(state.slot) > self.in_files;
+        self.recent.iter().find(in_log).filter(|(entry, _)| *entry < durable).cloned()
     }
 
     /// States from this slot on were wrong.
     pub fn give_up(&mut self, slot: Slot) {
         self.recent.retain(|(_, state)| state.slot < slot);
-        self.copied = self.copied.filter(|copied| *copied < slot);
+        self.uncopied(slot);
     }
 
     /// Nothing becomes durable any more.

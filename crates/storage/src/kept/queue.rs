@@ -515,7 +515,7 @@ impl Queue {
     /// Has a state that is in the log, as this entry, written into files too.
     fn copy_soon(&mut self, state: Option<(u64, Snapshot)>) {
         if let Some((entry, snapshot)) = state.filter(|_| self.may_copy()) {
-            self.deltas.rest();
+            self.deltas.copy(snapshot.slot);
             let behind = entry + 1;
             self.copy = Some(Save { number: 0, snapshot, behind, is_base: false });
         }
@@ -618,6 +618,7 @@ impl Queue {
             Ok(Done::Unread(save, sections)) => self.unread(save, &sections),
             Ok(Done::Uncopied(slot, sections)) => {
                 self.scrubs.note_unread(&sections);
+                self.deltas.uncopied(slot);
                 self.uncopied = Some((slot, sections));
                 self.is_beyond_repair = self.spoiled > 0;
             }
