@@ -170,8 +170,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("kept.executes-while-installing", "a core goes on that an installed state overtook"),
     mutant("kept.log-fills-up", "nothing is kept again while no newer state becomes stable")
         .scheduled(),
-    mutant("kept.copied-over-newer", "files of a state take the place of those of a newer one")
-        .scheduled(),
     mutant("kept.log-cut-too-early", "the log is cut above what was written again for a state"),
     mutant("kept.device-memory-not-restored", "a device is not told what it remembered"),
     mutant("frame.installed-without-proof", "the proof of a state that was asked for is forgotten")
