@@ -456,4 +456,6 @@ fn epochs_begin_under_load_while_who_keeps_what_it_says_is_killed() {
             eventually("all are level", || (0..3).all(|id| is_level(id, epoch)));
         });
     }
+    let waiting = |id| status(&clients[0], id)["queues"]["waiting_envelopes"]["used"] == 0;
+    eventually("nothing waits, nor is it under check", || (0..3).all(waiting));
 }
