@@ -17,8 +17,8 @@ pub struct Checked {
     pub epoch: Epoch,
     /// All of them.
     pub envelopes: Vec<Arc<Envelope>>,
-    /// Whose are not all authentic, in ascending order. Each sent its own over its own channel, so none of what such a
-    /// client said is worth another check.
+    /// Whose are not all authentic, in ascending order. Each sent its own over its own channel, so
+    /// none of what such a client said is worth another check.
     pub bad: Vec<ClientId>,
 }
 
