@@ -1,6 +1,6 @@
-//! The costs of MinBFT and of Hybster, exactly: they differ in reports only. `docs/costs.md` derives
-//! the formulas and compares them with the paper's; whoever adds a message or a check has to change
-//! both.
+//! The costs of MinBFT and of Hybster, exactly: they differ in reports only. `docs/costs.md`
+//! derives the formulas and compares them with the paper's; whoever adds a message or a check
+//! has to change both.
 
 use crate::formulas::{
     Batch, CHANNEL, HEAD, OPERATION, PRIMARY, SIGNATURE, alone, backups, level, sum, traffic,
@@ -47,7 +47,7 @@ fn each() -> impl Iterator<Item = (&'static str, usize)> {
 #[test]
 fn a_batch_costs_what_the_formulas_say() {
     let _alone = alone();
-    let all = |protocol| Batch::all().into_iter().map(move |batch| (protocol, batch));
+    let all = |protocol| Batch::all().map(move |batch| (protocol, batch));
     for (protocol, batch) in PROTOCOLS.into_iter().flat_map(|(protocol, _)| all(protocol)) {
         let Batch { f, envelopes: e, each } = batch;
         let mut group = level(protocol, f, e);
