@@ -173,9 +173,7 @@ impl Host {
         self.to_pillars.extend(shares.map(|(pillar, share)| (pillar, Told::Check(share))));
     }
 
-    /// Hands the core what others have not had executed meanwhile.
-    fn submit(&mut self, mut envelopes: Vec<Arc<Envelope>>) {
-        envelopes.retain(|envelope| !self.settled(envelope));
+    fn submit(&mut self, envelopes: Vec<Arc<Envelope>>) {
         for envelope in envelopes {
             self.speaker.tell(Input::Request { envelope, settled: Vec::new(), passed_on: false });
         }
@@ -190,8 +188,10 @@ impl Host {
     pub fn on_pillar(&mut self, pillar: u8, said: Said) {
         match said {
             Said::Output(output) => self.speaker.tell(Input::OfPillar { pillar, output }),
-            Said::Checked(envelopes) => {
+            Said::Checked(mut envelopes) => {
                 self.under_check -= envelopes.len();
+                // Others may have had some executed meanwhile.
+                envelopes.retain(|envelope| !self.settled(envelope));
                 self.submit(envelopes);
             }
         }
@@ -219,6 +219,9 @@ impl Host {
 
     /// The next thing that the core wants done, beside what pillars are to be told.
     pub fn next_output(&mut self) -> Option<Output> {
+        if self.lane.pillars == 1 {
+            return self.speaker.next_output();
+        }
         loop {
             match self.speaker.next_output()? {
                 Output::ToPillar { pillar, input } => {
