@@ -5,6 +5,7 @@
 mod check;
 mod fuzz;
 mod instructions;
+mod lines;
 mod spec;
 mod spec_runs;
 mod tcb;
@@ -30,6 +31,7 @@ usage: cargo xtask <command>
                                     kept and what runs found
   instructions [--bless]            counts the instructions of a request's path, if valgrind is
                                     there, and compares with docs/instructions.md, or renews it
+  lines                             counts code, comments and tests of each crate
   spec                              checks the specification of Hybster with TLC; needs Java and
                                     Python
   spec --runs N [--mutant NAME]     has TLC follow what replicas did in simulated worlds of N
@@ -69,6 +71,7 @@ fn run() -> Result<(), Failure> {
             let bless = arguments.contains("--bless");
             finish(arguments).and_then(|()| instructions::run(&root, bless))
         }
+        Some("lines") => finish(arguments).and_then(|()| lines::lines(&root)),
         Some("spec") => {
             let usage = |error: pico_args::Error| format!("{error}\n\n{USAGE}");
             let seeds: Option<u64> = arguments.opt_value_from_str("--runs").map_err(usage)?;

@@ -7,16 +7,24 @@ use std::io;
 /// Why there is no result for an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RequestError {
-    /// It is settled, but there is no result: it was executed once and the result is not kept any
-    /// more, or another host with the same key gave its number up.
+    /// It was executed once, and the result is not kept any more.
     Forgotten,
+    /// It was not executed and never will be: there was no result in time, and it was given up
+    /// before it ran.
+    GivenUp,
+    /// Another host uses the same key and has begun with higher numbers: the replicas serve that
+    /// one. If the operation was sent it was executed once or never will be; if it was not, it was
+    /// not executed. This client asks for nothing more.
+    Overtaken,
     /// It was not executed: its number was outside the client's window.
     Refused,
     /// It is larger than [`pentarchy_core::limits::OPERATION_BYTES_MAX`]; nothing was sent.
     TooLarge,
     /// As many operations are outstanding as may be; nothing was sent.
     Full,
-    /// The time to wait is over. The operation may still be executed.
+    /// The time to wait is over. The operation may still be executed. If it was submitted with a
+    /// limit ([`crate::Client::submit_within`]), whatever this client submits from now on is
+    /// executed after it, or without it.
     TimedOut,
     /// The replica could not be asked for its status.
     Unreachable,
@@ -27,8 +35,11 @@ pub enum RequestError {
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Forgotten => {
-                "settled, but the result is no longer kept; it was executed at most once"
+            Self::Forgotten => "executed once, but the result is no longer kept",
+            Self::GivenUp => "no result in time; it was not executed and never will be",
+            Self::Overtaken => {
+                "another process uses this client's key; the operation was executed at most once \
+                 and is not executed from now on"
             }
             Self::Refused => "not executed: the request number is outside the client's window",
             Self::TooLarge => "not sent: the operation is too large",

@@ -11,6 +11,15 @@ use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long it may take to give an operation up whose time is over, before that is said to be open.
+pub const GIVE_UP_TIME: Duration = Duration::from_secs(2);
+
+/// Has an operation ordered, however long that takes.
+const fn submit(operation: Bytes, done: Completion) -> Command {
+    Command::Submit(operation, None, done)
+}
 
 /// A connected client. Cheap to clone; when the last clone is dropped, its thread ends and what is
 /// outstanding completes with [`RequestError::Closed`].
@@ -46,12 +55,12 @@ impl Client {
 
     /// Has an operation ordered and executed. Blocks while too many are outstanding.
     pub fn submit(&self, operation: impl Into<Bytes>) -> Pending {
-        self.pending(operation.into(), Command::Submit, true)
+        self.pending(operation.into(), submit, true)
     }
 
     /// Like [`Self::submit`], but fails at once with [`RequestError::Full`] where that blocks.
     pub fn try_submit(&self, operation: impl Into<Bytes>) -> Pending {
-        self.pending(operation.into(), Command::Submit, false)
+        self.pending(operation.into(), submit, false)
     }
 
     /// Has an operation ordered and executed, and waits for its result.
@@ -76,7 +85,30 @@ impl Client {
         operation: impl Into<Bytes>,
         callback: impl FnOnce(Result<Bytes, RequestError>) + Send + 'static,
     ) {
-        self.hand_over(operation.into(), Completion::call(callback), Command::Submit, true);
+        self.hand_over(operation.into(), Completion::call(callback), submit, true);
+    }
+
+    /// Like [`Self::submit_with`], with a limit for the time that the result may take. When it is
+    /// over the operation is given up, by an ordered request that settles its number: then its
+    /// result comes after all, or [`RequestError::GivenUp`] says that it was not executed and never
+    /// will be. If that is not known [`GIVE_UP_TIME`] later, as too few replicas answer, the error
+    /// is [`RequestError::TimedOut`]: it may still be executed. Nothing that is submitted later is
+    /// sent before it is settled, so whatever comes after it is executed after it or without it.
+    pub fn submit_within(
+        &self,
+        operation: impl Into<Bytes>,
+        limit: Duration,
+        callback: impl FnOnce(Result<Bytes, RequestError>) + Send + 'static,
+    ) {
+        let command = |operation, done| Command::Submit(operation, Some(limit), done);
+        self.hand_over(operation.into(), Completion::call(callback), command, true);
+    }
+
+    /// Whether another host uses this client's key, which took its place; see
+    /// [`RequestError::Overtaken`]. Stays so.
+    #[must_use]
+    pub fn is_overtaken(&self) -> bool {
+        self.0.inbox.is_overtaken()
     }
 
     /// Like [`Self::submit_with`] for [`Self::query`].
@@ -100,7 +132,7 @@ impl Client {
         operations: impl IntoIterator<Item = (u64, Bytes)>,
         completions: &Arc<Completions>,
     ) -> Result<(), RequestError> {
-        self.hand_over_all(operations, completions, Command::Submit)
+        self.hand_over_all(operations, completions, submit)
     }
 
     /// Like [`Self::submit_all`] for [`Self::query`].

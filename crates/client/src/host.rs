@@ -5,10 +5,11 @@ use crate::config::{ClientConfig, ClientEvent, OnEvent};
 use crate::error::{ConnectError, RequestError};
 use crate::inbox::{Command, Inbox};
 use crate::links::{Changes, Links};
-use crate::numbers::Numbers;
+use crate::waiting::Waiting;
 use bytes::Bytes;
 use pentarchy_core::ids::{Millis, Node, ReplicaId, ReplicaSet};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
+use pentarchy_core::request::FENCE;
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_io::channel::Identity;
@@ -27,6 +28,9 @@ const WAKER: Token = Token(usize::MAX);
 /// retransmission.
 const CONNECT_MS: u64 = 100;
 
+/// Milliseconds between two probes for another host of the same key.
+const PROBE_MS: u64 = 1_000;
+
 /// The longest sleep in milliseconds; nothing depends on it.
 const SLEEP_MS: u64 = 1_000;
 
@@ -37,12 +41,19 @@ pub struct Host {
     clock: Clock,
     links: Links,
     commands: Vec<Command>,
-    /// Operations that wait for room among the numbers, in order.
-    held_back: VecDeque<Command>,
+    /// Operations that wait for room among the numbers or until those that were given up are
+    /// settled, in order, and until when.
+    held_back: VecDeque<(Command, Option<u64>)>,
+    /// None of these is over before this time.
+    held_until: u64,
     /// Who waits for each replica's status.
     statuses: Vec<Vec<Completion>>,
     /// Replicas to which a connection was opened or could not be.
     tried: ReplicaSet,
+    /// A connection was closed since the last probe: another host may have taken this one's place.
+    doubts: bool,
+    /// No probe is sent before this time.
+    probe_at: u64,
     desk: Desk,
 }
 
@@ -50,7 +61,9 @@ pub struct Host {
 struct Desk {
     core: Box<dyn ClientCore>,
     signer: ClientSigner,
-    numbers: Numbers<Completion>,
+    waiting: Waiting,
+    /// The replicas serve another host of this key.
+    overtaken: bool,
     effects: Vec<Effect>,
     wake_at: Option<Millis>,
     /// Completed in this round.
@@ -79,7 +92,8 @@ impl Host {
         let mut desk = Desk {
             core,
             signer,
-            numbers: Numbers::new(wall_micros()),
+            waiting: Waiting::new(wall_micros()),
+            overtaken: false,
             effects: Vec::new(),
             wake_at: None,
             completed: 0,
@@ -96,8 +110,11 @@ impl Host {
             links,
             commands: Vec::new(),
             held_back: VecDeque::new(),
+            held_until: u64::MAX,
             statuses: (0..members).map(|_| Vec::new()).collect(),
             tried: ReplicaSet::EMPTY,
+            doubts: false,
+            probe_at: 0,
             desk,
         };
         Ok((host, inbox))
@@ -108,7 +125,8 @@ impl Host {
         // Whatever ends this thread, nobody waits for it afterwards.
         let _end = EndGuard(self.inbox.clone());
         loop {
-            match self.round() {
+            let rest = if self.desk.overtaken { Self::idle } else { Self::round };
+            match rest(&mut self) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
@@ -135,6 +153,10 @@ impl Host {
             inbox.release(0, waiting.len());
             waiting.into_iter().for_each(|done| done.complete(Ok(json.clone())));
         });
+        if self.desk.overtaken {
+            self.on_overtaken();
+            return Ok(true);
+        }
         for replica in changes.opened.iter() {
             self.desk.step(Event::Connected(replica));
         }
@@ -144,6 +166,8 @@ impl Host {
         }
         self.tried = ReplicaSet(self.tried.0 | changes.opened.0 | changes.lost.0);
         self.on_commands(changes.opened, now_ms);
+        self.on_time(now_ms);
+        self.probe(now_ms);
         self.desk.wake_at = None;
         self.desk.step(Event::Round { now: Millis(now_ms) });
         for (to, message) in self.desk.outgoing.drain(..) {
@@ -152,13 +176,92 @@ impl Host {
             }
         }
         self.links.flush(now_ms, &mut changes);
+        self.doubts |= changes.closed;
         for replica in changes.lost.iter() {
             let waiting = std::mem::take(&mut self.statuses[usize::from(replica.0)]);
             self.inbox.release(0, waiting.len());
             waiting.into_iter().for_each(|done| done.complete(Err(RequestError::Unreachable)));
         }
         self.inbox.release(std::mem::take(&mut self.desk.completed), 0);
+        if self.desk.overtaken {
+            self.on_overtaken();
+        }
         Ok(true)
+    }
+
+    /// The replicas serve another host of this key. Whatever this one sent it never sends again,
+    /// and it asks for nothing new: two that took turns would both be of no use.
+    fn on_overtaken(&mut self) {
+        error!(
+            "another process uses this client's key, or the clock was set back since the last one \
+             did: the replicas serve that one, so this one asks for nothing more; give each \
+             process a key of its own and start this one again"
+        );
+        self.inbox.overtaken();
+        self.links.close();
+        let held_back = self.held_back.drain(..).map(|(command, _)| command);
+        let unanswered = self.statuses.iter_mut().flat_map(std::mem::take);
+        let (mut operations, mut statuses) = (std::mem::take(&mut self.desk.completed), 0);
+        for done in self.desk.waiting.take_all() {
+            operations += 1;
+            done.complete(Err(RequestError::Overtaken));
+        }
+        for command in held_back {
+            operations += 1;
+            command.fail(RequestError::Overtaken);
+        }
+        for done in unanswered {
+            statuses += 1;
+            done.complete(Err(RequestError::Overtaken));
+        }
+        self.inbox.release(operations, statuses);
+    }
+
+    /// Ends a client that was overtaken: it refuses the requests that came in between.
+    fn idle(&mut self) -> std::io::Result<bool> {
+        self.commands.clear();
+        let goes_on = self.inbox.take(&mut self.commands);
+        for command in self.commands.drain(..) {
+            let (operations, statuses) = command.counts();
+            command.fail(RequestError::Overtaken);
+            self.inbox.release(operations, statuses);
+        }
+        if goes_on && self.inbox.may_sleep() {
+            for _ in self.poller.wait(Duration::from_millis(SLEEP_MS))? {}
+        }
+        Ok(goes_on)
+    }
+
+    /// Gives up what takes too long.
+    fn on_time(&mut self, now_ms: u64) {
+        if self.held_until <= now_ms {
+            let is_over = |until: &Option<u64>| until.is_some_and(|until| until <= now_ms);
+            let (over, rest): (Vec<_>, Vec<_>) =
+                self.held_back.drain(..).partition(|(_, until)| is_over(until));
+            self.held_back = rest.into();
+            let left = self.held_back.iter().filter_map(|(_, until)| *until).min();
+            self.held_until = left.unwrap_or(u64::MAX);
+            self.desk.completed += over.len();
+            over.into_iter().for_each(|(command, _)| command.fail(RequestError::GivenUp));
+        }
+        for number in self.desk.waiting.start_giving_up(now_ms) {
+            self.desk.step(Event::GiveUp { number });
+        }
+        for done in self.desk.waiting.take_expired(now_ms) {
+            self.desk.completed += 1;
+            done.complete(Err(RequestError::TimedOut));
+        }
+    }
+
+    /// Learns whether another host has taken this one's place, if connections were closed and
+    /// nothing is under way that would tell: by an ordered request that does nothing.
+    fn probe(&mut self, now_ms: u64) {
+        if self.doubts && now_ms >= self.probe_at && self.desk.waiting.is_empty() {
+            self.doubts = false;
+            self.probe_at = now_ms + PROBE_MS;
+            let number = self.desk.waiting.give(None, None);
+            self.desk.step(Event::Submit { number, operation: Bytes::from_static(FENCE) });
+        }
     }
 
     /// Whether operations may be sent; see [`CONNECT_MS`].
@@ -168,7 +271,7 @@ impl Host {
 
     fn timeout(&mut self) -> Duration {
         let now_ms = self.clock.elapsed_ms();
-        let is_held_back = !self.held_back.is_empty() && self.desk.numbers.has_room();
+        let is_held_back = !self.held_back.is_empty() && self.desk.may_send();
         let can_submit = is_held_back && self.is_ready(now_ms);
         if can_submit || self.links.is_readable() || !self.inbox.may_sleep() {
             return Duration::ZERO;
@@ -176,7 +279,11 @@ impl Host {
         let due_ms = self.links.next_ms().map(|at| at.saturating_sub(now_ms));
         let wake_ms = self.desk.wake_at.map(|at| at.0.saturating_sub(now_ms));
         let ready_ms = is_held_back.then_some(CONNECT_MS.saturating_sub(now_ms));
-        let wait_ms = [due_ms, wake_ms, ready_ms].into_iter().flatten().min();
+        let held = (!self.held_back.is_empty()).then_some(self.held_until);
+        let probe = (self.doubts && self.desk.waiting.is_empty()).then_some(self.probe_at);
+        let over = [held, self.desk.waiting.next_ms(), probe].into_iter().flatten().min();
+        let over_ms = over.map(|at| at.saturating_sub(now_ms));
+        let wait_ms = [due_ms, wake_ms, ready_ms, over_ms].into_iter().flatten().min();
         Duration::from_millis(wait_ms.unwrap_or(SLEEP_MS).min(SLEEP_MS))
     }
 
@@ -203,14 +310,19 @@ impl Host {
                     }
                     waiting.push(done);
                 }
-                operation => self.held_back.push_back(operation),
+                operation => {
+                    let limit_ms = operation.limit().map(|limit| limit.as_millis() as u64);
+                    let until = limit_ms.map(|limit_ms| now_ms.saturating_add(limit_ms));
+                    self.held_until = self.held_until.min(until.unwrap_or(u64::MAX));
+                    self.held_back.push_back((operation, until));
+                }
             }
         }
         while self.is_ready(now_ms)
-            && self.desk.numbers.has_room()
-            && let Some(command) = self.held_back.pop_front()
+            && self.desk.may_send()
+            && let Some((command, until)) = self.held_back.pop_front()
         {
-            self.desk.on_command(command);
+            self.desk.on_command(command, until);
         }
     }
 }
@@ -226,13 +338,19 @@ impl Desk {
         None
     }
 
-    fn on_command(&mut self, command: Command) {
+    /// Whether the next operation may be sent. None is while it is open what comes of one that was
+    /// given up: whoever was told so and looks what has become of it must not look too early.
+    fn may_send(&self) -> bool {
+        self.waiting.has_room() && !self.waiting.is_giving_up()
+    }
+
+    fn on_command(&mut self, command: Command, until: Option<u64>) {
         let event = match command {
-            Command::Submit(operation, done) => {
-                Event::Submit { number: self.numbers.give(done), operation }
+            Command::Submit(operation, _, done) => {
+                Event::Submit { number: self.waiting.give(Some(done), until), operation }
             }
             Command::Query(operation, done) => {
-                Event::Query { number: self.numbers.give(done), operation }
+                Event::Query { number: self.waiting.give(Some(done), until), operation }
             }
             Command::Status(_, done) => return done.complete(Err(RequestError::Refused)),
         };
@@ -252,12 +370,15 @@ impl Desk {
                     self.outgoing.push((to, ToReplica::Query { number, operation }));
                 }
                 Effect::Completed { number, outcome } => {
-                    let Some(done) = self.numbers.settle(number) else { continue };
+                    self.overtaken |= outcome == Outcome::Overtaken;
+                    let Some(done) = self.waiting.settle(number) else { continue };
                     self.completed += 1;
                     done.complete(match outcome {
                         Outcome::Done(result) => Ok(result),
                         Outcome::Forgotten => Err(RequestError::Forgotten),
                         Outcome::Refused => Err(RequestError::Refused),
+                        Outcome::GivenUp => Err(RequestError::GivenUp),
+                        Outcome::Overtaken => Err(RequestError::Overtaken),
                     });
                 }
                 Effect::Protocol { to, message } => {

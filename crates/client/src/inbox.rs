@@ -8,14 +8,15 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_io::poll::Waker;
 use std::mem::{replace, swap, take};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Questions for replicas' status that may wait at a time.
 const STATUS_MAX: usize = 64;
 
 /// What a handle wants.
 pub enum Command {
-    /// An ordered operation.
-    Submit(Bytes, Completion),
+    /// An ordered operation, and how long its result may take before it is given up.
+    Submit(Bytes, Option<Duration>, Completion),
     /// A read that need not be ordered.
     Query(Bytes, Completion),
     /// A replica's status.
@@ -23,10 +24,23 @@ pub enum Command {
 }
 
 impl Command {
+    /// How long its result may take before it is given up.
+    pub const fn limit(&self) -> Option<Duration> {
+        match self {
+            Self::Submit(_, limit, _) => *limit,
+            Self::Query(..) | Self::Status(..) => None,
+        }
+    }
+
+    /// Operations and questions for a status that it is.
+    pub const fn counts(&self) -> (usize, usize) {
+        if matches!(self, Self::Status(..)) { (0, 1) } else { (1, 0) }
+    }
+
     /// Completes it without a result.
     pub fn fail(self, error: RequestError) {
         match self {
-            Self::Submit(_, done) | Self::Query(_, done) | Self::Status(_, done) => {
+            Self::Submit(_, _, done) | Self::Query(_, done) | Self::Status(_, done) => {
                 done.complete(Err(error));
             }
         }
@@ -53,6 +67,8 @@ struct State {
     /// The host's thread sleeps or is about to.
     sleeping: bool,
     closed: bool,
+    /// Another host uses the same key.
+    overtaken: bool,
 }
 
 impl Inbox {
@@ -87,13 +103,20 @@ impl Inbox {
     /// How many operations may be handed over, at least one.
     fn room(&self, block: bool) -> Result<(MutexGuard<'_, State>, usize), RequestError> {
         let mut state = lock(&self.state);
-        while block && state.outstanding >= self.outstanding_max && !state.closed {
+        while block
+            && state.outstanding >= self.outstanding_max
+            && !state.closed
+            && !state.overtaken
+        {
             state.blocked += 1;
             state = self.space.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.blocked -= 1;
         }
         if state.closed {
             return Err(RequestError::Closed);
+        }
+        if state.overtaken {
+            return Err(RequestError::Overtaken);
         }
         match self.outstanding_max.saturating_sub(state.outstanding) {
             0 => Err(RequestError::Full),
@@ -104,9 +127,10 @@ impl Inbox {
     /// Hands over a question for a replica's status.
     pub fn ask_status(&self, replica: ReplicaId, done: Completion) {
         let mut state = lock(&self.state);
-        let refusal = match (state.closed, state.status_outstanding < STATUS_MAX) {
-            (true, _) => Some(RequestError::Closed),
-            (_, false) => Some(RequestError::Full),
+        let refusal = match &*state {
+            State { closed: true, .. } => Some(RequestError::Closed),
+            State { overtaken: true, .. } => Some(RequestError::Overtaken),
+            State { status_outstanding: STATUS_MAX.., .. } => Some(RequestError::Full),
             _ => None,
         };
         if let Some(refusal) = refusal {
@@ -162,6 +186,17 @@ impl Inbox {
         if blocked {
             self.space.notify_all();
         }
+    }
+
+    /// The host: another one uses the same key, so nothing more is taken.
+    pub fn overtaken(&self) {
+        lock(&self.state).overtaken = true;
+        self.space.notify_all();
+    }
+
+    /// Whether another host uses the same key.
+    pub fn is_overtaken(&self) -> bool {
+        lock(&self.state).overtaken
     }
 
     /// The host has ended: nobody waits for room any more.

@@ -30,8 +30,9 @@ mod host;
 mod inbox;
 pub mod links;
 pub mod numbers;
+mod waiting;
 
 pub use completion::{Completions, Pending};
 pub use config::{ClientConfig, ClientEvent, OUTSTANDING_DEFAULT, OnEvent};
 pub use error::{ConnectError, RequestError};
-pub use handle::Client;
+pub use handle::{Client, GIVE_UP_TIME};

@@ -22,6 +22,10 @@ const QUEUE_BYTES_MAX: usize = 32 << 20;
 /// Bytes read from one replica in one round before the others get their turn.
 const ROUND_BYTES_MAX: usize = 1 << 20;
 
+/// Milliseconds after which a connection has lasted, so that the next one is dialled at once when
+/// it is lost. Two hosts of one key throw each other out; each waits longer every time.
+const LASTING_MS: u64 = 5_000;
+
 /// Milliseconds for a connection to be made and its handshake to end.
 const OPEN_MS: u64 = 3_000;
 
@@ -43,8 +47,8 @@ enum State {
     Down { dial_at: u64 },
     /// Dialled; given up at this time.
     Opening { connection: Box<Connection>, give_up_at: u64 },
-    /// The replica said that it knows us.
-    Open { connection: Box<Connection> },
+    /// The replica said that it knows us, at this time.
+    Open { connection: Box<Connection>, since: u64 },
 }
 
 /// What became of links in a round.
@@ -54,6 +58,8 @@ pub struct Changes {
     pub opened: ReplicaSet,
     /// Links that were lost, or could not be opened.
     pub lost: ReplicaSet,
+    /// A replica closed a link that was open.
+    pub closed: bool,
 }
 
 /// The connections of one client to all replicas.
@@ -145,7 +151,7 @@ impl Links {
             };
             let received =
                 connection.receive(&mut self.scratch, ROUND_BYTES_MAX, &mut self.messages);
-            if !self.messages.is_empty() && link.open() {
+            if !self.messages.is_empty() && link.open(now_ms) {
                 info!(replica = index, "connected");
                 changes.opened.insert(ReplicaId(index as u16));
                 self.messages.remove(0);
@@ -160,7 +166,7 @@ impl Links {
     /// Sends a message to a replica, if it is connected. False if it is and reads so slowly that
     /// the message was dropped.
     pub fn send(&mut self, to: ReplicaId, message: &ToReplica) -> bool {
-        if let Some(Link { state: State::Open { connection }, .. }) =
+        if let Some(Link { state: State::Open { connection, .. }, .. }) =
             self.links.get_mut(usize::from(to.0))
             && connection.queue_with(|to| message.encode(to)).is_err()
         {
@@ -196,10 +202,20 @@ impl Links {
         self.links.iter().filter_map(due).min()
     }
 
+    /// Closes all links for good.
+    pub fn close(&mut self) {
+        for link in &mut self.links {
+            link.state = State::Down { dial_at: u64::MAX };
+        }
+    }
+
     fn on_closed(&mut self, index: usize, closed: Closed, now_ms: u64, changes: &mut Changes) {
         let link = &mut self.links[index];
         match &link.state {
-            State::Open { .. } => info!(replica = index, %closed, "connection lost"),
+            State::Open { .. } => {
+                info!(replica = index, %closed, "connection lost");
+                changes.closed = true;
+            }
             State::Opening { connection, .. } if closed == Closed::Remote && !link.has_refused => {
                 let why = match connection.remote() {
                     Some(_) => "cluster.toml there does not list this client's key, or it is full",
@@ -215,6 +231,11 @@ impl Links {
 
     fn lose(&mut self, index: usize, now_ms: u64, changes: &mut Changes) {
         let link = &mut self.links[index];
+        if let State::Open { since, .. } = link.state
+            && now_ms >= since + LASTING_MS
+        {
+            link.backoff.reset();
+        }
         link.state = State::Down { dial_at: now_ms + link.backoff.delay_ms() };
         changes.lost.insert(ReplicaId(index as u16));
     }
@@ -224,16 +245,15 @@ impl Link {
     fn connection(&mut self) -> Option<&mut Connection> {
         match &mut self.state {
             State::Down { .. } => None,
-            State::Opening { connection, .. } | State::Open { connection } => Some(connection),
+            State::Opening { connection, .. } | State::Open { connection, .. } => Some(connection),
         }
     }
 
     /// Takes note of the replica's welcome; true once.
-    fn open(&mut self) -> bool {
+    fn open(&mut self, now_ms: u64) -> bool {
         match std::mem::replace(&mut self.state, State::Down { dial_at: 0 }) {
             State::Opening { connection, .. } => {
-                self.state = State::Open { connection };
-                self.backoff.reset();
+                self.state = State::Open { connection, since: now_ms };
                 self.has_refused = false;
                 true
             }

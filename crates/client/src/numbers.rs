@@ -32,7 +32,18 @@ impl<T> Numbers<T> {
         self.first + self.waiting.len() as u64 - 1
     }
 
-    /// Who waits for a number, unless it is settled.
+    /// The waiter of a number, to be changed.
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.waiting.get_mut(index)?.as_mut()
+    }
+
+    /// All who wait.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.waiting.iter_mut().flatten()
+    }
+
+    /// Settles a number and gives its waiter, unless it was settled before.
     pub fn settle(&mut self, number: u64) -> Option<T> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let done = self.waiting.get_mut(index)?.take();

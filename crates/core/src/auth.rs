@@ -171,6 +171,9 @@ pub struct Verified<M> {
     pub message: Arc<M>,
     /// The bytes it came in, to pass on unchanged.
     pub wire: Bytes,
+    /// Whether its author itself sent it just now, or it came back to its author. What somebody
+    /// else passed on may be old: it still convinces of what was said, not of what is so.
+    pub is_direct: bool,
 }
 
 impl<M: Message> Verified<M> {
@@ -181,7 +184,8 @@ impl<M: Message> Verified<M> {
         tag.encode(&mut writer);
         message.encode(&mut writer);
         let digest = message.statement(domain);
-        Self { author, tag, digest, message: Arc::new(message), wire: writer.into_bytes() }
+        let (message, wire) = (Arc::new(message), writer.into_bytes());
+        Self { author, tag, digest, message, wire, is_direct: true }
     }
 }
 
@@ -193,6 +197,7 @@ impl<M> Clone for Verified<M> {
             digest: self.digest,
             message: self.message.clone(),
             wire: self.wire.clone(),
+            is_direct: self.is_direct,
         }
     }
 }
@@ -228,7 +233,7 @@ impl<M: Message> Wire for Verified<M> {
         let tag = AuthTag::decode(&mut reader)?;
         let message = Arc::new(M::decode(&mut reader)?);
         reader.finish()?;
-        Ok(Self { author, tag, digest, message, wire })
+        Ok(Self { author, tag, digest, message, wire, is_direct: false })
     }
 }
 

@@ -4,12 +4,13 @@
 //! On the wire a message is `author, tag, body`. The body is the canonical encoding; the tag covers
 //! [`Message::statement`].
 
-use crate::auth::{Auth, AuthTag, Verified, Verifier};
+use crate::auth::{Auth, AuthTag, Signature, Verified, Verifier};
 use crate::counter::Ui;
 use crate::digest::{Digest, Domain};
-use crate::ids::{ClientId, ReplicaId, View};
+use crate::ids::{ClientId, ReplicaId, Slot, View};
 use crate::membership::Membership;
 use crate::mutant;
+use crate::ports::client::Place;
 use crate::ports::replica::{Input, Output};
 use crate::protocol::{
     BadRecord, Delay, Effect, Effects, Event, Evidence, Memory, Message, Protocol, Reject, Rules,
@@ -162,10 +163,31 @@ pub trait ReplicaCore: Send {
         Vec::new()
     }
 
+    /// See [`Protocol::confirms`].
+    fn confirms(&self) -> Vec<Place> {
+        Vec::new()
+    }
+
+    /// See [`Protocol::reads_from`].
+    fn reads_from(&self) -> Slot {
+        Slot(0)
+    }
+
     /// See [`Protocol::hint`].
     fn hint(&self, client: &ClientId) -> View {
         let _ = client;
         View(u64::from(self.status().primary.0))
+    }
+
+    /// What a member says to have this replica leave its views, under that member's signature; see
+    /// [`Protocol::asks_to_leave`].
+    fn asks_to_leave(
+        &self,
+        by: ReplicaId,
+        sign: &dyn Fn(ReplicaId, &Digest) -> Signature,
+    ) -> Vec<Incoming> {
+        let _ = (by, sign);
+        Vec::new()
     }
 
     /// Adds the whole state to a hash.
@@ -260,7 +282,8 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
         check_tag(verifier, peer, author, message.auth(), &tag, &digest)?;
         P::validate(&self.membership, verifier, author, &tag, &message)?;
         let message = Arc::new(message);
-        Ok(Self::incoming(Verified { author, tag, digest, message, wire: wire.clone() }))
+        let (wire, is_direct) = (wire.clone(), author == peer);
+        Ok(Self::incoming(Verified { author, tag, digest, message, wire, is_direct }))
     }
 
     fn drain(&mut self, out: &mut Vec<CoreEffect>) {
@@ -379,6 +402,7 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
             digest: outgoing.digest,
             message: message.clone(),
             wire: wire.clone(),
+            is_direct: true,
         };
         (wire, Self::incoming(verified))
     }
@@ -410,8 +434,28 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
         self.core.statuses()
     }
 
+    fn confirms(&self) -> Vec<Place> {
+        self.core.confirms()
+    }
+
+    fn reads_from(&self) -> Slot {
+        self.core.reads_from()
+    }
+
     fn hint(&self, client: &ClientId) -> View {
         self.core.hint(client)
+    }
+
+    fn asks_to_leave(
+        &self,
+        by: ReplicaId,
+        sign: &dyn Fn(ReplicaId, &Digest) -> Signature,
+    ) -> Vec<Incoming> {
+        let said = |message: P::Message| {
+            let tag = AuthTag::Signature(sign(by, &message.statement(&self.domain)).0);
+            Self::incoming(Verified::recalled(by, tag, &self.domain, message))
+        };
+        self.core.asks_to_leave().into_iter().map(said).collect()
     }
 
     fn fingerprint(&self, mut hasher: &mut dyn Hasher) {

@@ -179,6 +179,14 @@ impl Executor {
         })
     }
 
+    /// The slot whose state this is, if nothing of it may be taken back: a query is answered from
+    /// no other state.
+    #[must_use]
+    pub fn readable(&self) -> Option<Slot> {
+        let is_final = !self.is_speculative() || mutant!("zyzzyva.reads-what-may-be-taken-back");
+        is_final.then_some(self.executed)
+    }
+
     /// Answers a read-only operation from the executed state.
     #[must_use]
     pub fn query(&self, operation: &[u8]) -> Bytes {
@@ -227,12 +235,16 @@ impl Executor {
                 // client's.
                 for request in requests.by_ref() {
                     let context = Context::new(slot, index, self.time, client, batch.digest);
-                    let outcome = desk.settle(request.number, || {
-                        *executed += 1;
-                        let result = service.execute(&context, &request.operation);
-                        events = service.take_events();
-                        result
-                    });
+                    let outcome = if request.is_fence() {
+                        desk.give_up(request.number)
+                    } else {
+                        desk.settle(request.number, || {
+                            *executed += 1;
+                            let result = service.execute(&context, &request.operation);
+                            events = service.take_events();
+                            result
+                        })
+                    };
                     if service.failure().is_some() {
                         // Whoever asks for it is told, and nobody else hears of what came of it.
                         return;

@@ -16,6 +16,7 @@
 //! | [`request`], [`batch`] | signed envelopes of requests and the batches that order them |
 //! | [`window`], [`votes`] | bounded tables of slots and votes |
 //! | [`sessions`], [`service`], [`executor`] | execution, at-most-once, checkpoints |
+//! | [`reads`] | queries that wait until what they must not miss is executed |
 //! | [`telling`] | who tells a client a result, and who its digest |
 //! | [`tree`], [`snapshot`] | the state as a tree of hashes |
 //! | [`cold`] | what of a state is in files and not in memory |
@@ -49,6 +50,7 @@ pub mod outsider;
 pub mod ports;
 pub mod protocol;
 pub mod quorum;
+pub mod reads;
 pub mod request;
 mod roster;
 pub mod service;

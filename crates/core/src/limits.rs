@@ -133,6 +133,10 @@ pub const PENDING_CLIENT_ENVELOPES_MAX: usize = 32;
 /// envelope. Enough for [`CLIENT_WINDOW`] requests in full ones.
 pub const CLIENT_ENVELOPES_MAX: usize = 8;
 
+/// Envelopes beside those with which a client gives numbers up, so that what it has under way does
+/// not stand in their way.
+pub const CLIENT_FENCES_MAX: usize = 8;
+
 /// Ends of past epochs that a replica keeps, to lead on who was away meanwhile. Each is some
 /// 50 bytes a member and 66 a signature, so 1024 of the largest group's are 6 MiB.
 pub const EPOCHS_KEPT: usize = 1024;
@@ -140,10 +144,15 @@ pub const EPOCHS_KEPT: usize = 1024;
 /// Ends of epochs in one message; whoever needs more asks again.
 pub const HANDOVERS_SENT_MAX: usize = 64;
 
-/// A member's devices follow each other at most this often, by agreed time, so that a faulty
-/// replica cannot keep the group busy with changing epochs. Each takes the requests under way with
-/// it, so this is to be well above `f` times what a failover takes.
+/// So long, by agreed time, a member waits at least between its first two admissions, so that a
+/// faulty replica cannot keep the group busy with changing epochs. Each takes the requests under
+/// way with it, so this is to be well above `f` times what a failover takes. With each further
+/// admission the wait doubles.
 pub const ADMISSION_INTERVAL_MILLIS: u64 = 5_000;
+
+/// The wait between two admissions of a member doubles at most so often: up to 640 s, some
+/// 11 minutes. For each time that long without an admission of the member it is halved again.
+pub const ADMISSION_DOUBLINGS_MAX: u8 = 7;
 
 /// The largest message between two nodes. Holds the largest NEW-VIEW: f + 1 = 32 VIEW-CHANGEs of
 /// [`WINDOW_SLOTS`] headers of about 250 bytes.
@@ -184,6 +193,16 @@ pub const SPECULATIVE_ASKS_MAX: usize = 1024;
 /// Results of slots that were executed and of which clients are not told yet. Those of a slot
 /// beyond are kept in the client table alone, which may forget them before.
 pub const SPECULATIVE_UNTOLD_BYTES_MAX: usize = 64 << 20;
+
+/// Queries that wait at a replica until it has executed what they must not miss. Beyond it a query
+/// is dropped, and its client has it ordered.
+pub const QUERIES_HELD_MAX: usize = 4096;
+
+/// Of [`QUERIES_HELD_MAX`], the share of one client.
+pub const QUERIES_HELD_CLIENT_MAX: usize = 1024;
+
+/// Bytes of the operations in [`QUERIES_HELD_MAX`].
+pub const QUERIES_HELD_BYTES_MAX: usize = 4 << 20;
 
 /// Sections into which a service may divide its state. The empty ones cost nothing.
 pub const SECTIONS_MAX: usize = 32 << 20;
@@ -230,7 +249,7 @@ const _: () = assert!(ENVELOPE_BYTES_MAX <= BATCH_BYTES_MAX && BATCH_BYTES_MAX <
 const _: () = assert!(ENVELOPE_BYTES_MAX < PENDING_CLIENT_BYTES_MAX);
 const _: () = assert!(PENDING_CLIENT_BYTES_MAX <= PENDING_BYTES_MAX);
 const _: () = assert!(CLIENT_ENVELOPES_MAX * ENVELOPE_REQUESTS_MAX >= CLIENT_WINDOW as usize);
-const _: () = assert!(CLIENT_ENVELOPES_MAX < PENDING_CLIENT_ENVELOPES_MAX);
+const _: () = assert!(CLIENT_ENVELOPES_MAX + CLIENT_FENCES_MAX < PENDING_CLIENT_ENVELOPES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(32 * CHUNKS_MAX + CHUNK_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(SECTIONS_MAX < 1 << 31);

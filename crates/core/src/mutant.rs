@@ -97,6 +97,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("sessions.reply-of-another", "a request is answered with the result before its own"),
     mutant("sessions.replies-left-out", "checkpoints leave out the kept results"),
     mutant("sessions.floor-not-counted", "numbers are looked up as if the floor were 0"),
+    mutant("sessions.fence-settles-nothing", "a number that was given up can still be executed"),
     mutant("transfer.manifest-not-checked", "a manifest is believed whatever its digest"),
     mutant("transfer.chunk-not-checked", "a chunk is believed whatever its digest"),
     mutant("transfer.waits-for-ever", "a source that does not answer is never given up"),
@@ -111,6 +112,10 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("epochs.handover-of-f", "f votes prove how an epoch ends"),
     mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
+    mutant("roster.wait-stays", "members are admitted as often as they ask after a first wait"),
+    mutant("resuming.any-epoch-counts", "who is in another epoch than the asker answers it too")
+        .scheduled(),
+    mutant("resuming.asks-for-ever", "who goes on from a folder asks in every epoch").scheduled(),
     mutant("client.believes-f", "a client believes what f replicas say"),
     mutant("client.takes-any-result", "digests of one result confirm another"),
     mutant("client.believes-f-about-events", "a client believes what f replicas say it is told"),
@@ -192,6 +197,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("frame.never-asks", "no replica ever asks for another view"),
     mutant("frame.leave-on-f-asks", "f asks make a replica leave its view"),
     mutant("frame.trusts-new-primary", "nobody times the new primary"),
+    mutant("frame.waits-untimed-for-a-quorum", "who left alone has no timer that leads it on"),
+    mutant("frame.old-asks-count", "asks count that nobody stands by any more").scheduled(),
     mutant("frame.slots-not-passed-on", "PREPAREs and COMMITs are not sent again"),
     mutant("frame.next-slot-stays-behind", "the next slot stays below a new window"),
     mutant("frame.hole-not-reported", "who lacks what led to its state does not say so")
@@ -317,6 +324,16 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("minzyzzyva.commits-alone", "nobody commits because others do").scheduled(),
     mutant("minzyzzyva.executes-behind-a-hole", "what it lacks before a state does not stop it")
         .scheduled(),
+    mutant(
+        "minzyzzyva.installed-state-proves-order",
+        "a replica confirms what its view ordered below a state that it installed",
+    )
+    .scheduled(),
+    mutant(
+        "minzyzzyva.commits-to-what-it-hides",
+        "a commitment below an installed state is not shown",
+    )
+    .scheduled(),
     mutant("minzyzzyva.final-with-f", "f commitments make a slot final"),
     mutant(
         "minzyzzyva.commitments-to-anything-count",
@@ -379,6 +396,8 @@ pub const MUTANTS: &[Mutant] = &[
         "who accepted a later NEW-VIEW does not vouch for an earlier one",
     )
     .scheduled(),
+    mutant("hybster.comes-back-on-its-way", "a crash leaves a view that was accepted late")
+        .scheduled(),
     mutant("hybster.junk-stays", "batches stay that were shown for views that failed").scheduled(),
     mutant("hybster.never-acknowledges", "a NEW-VIEW that is accepted late is not acknowledged")
         .specified(),
@@ -422,6 +441,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.says-nothing-again", "after a crash nothing is said again"),
     mutant("hybster.entry-not-kept-again", "how a view was entered is lost when the log is cut"),
     mutant("hybster.commitment-not-kept-again", "a commitment is lost when the log is cut"),
+    mutant(
+        "pbft.reads-before-prepared",
+        "queries are answered before what was prepared here is executed",
+    )
+    .scheduled(),
     mutant("zyzzyva.clients-not-rolled-back", "what was taken back stays in the client table"),
     mutant("zyzzyva.other-view-not-told", "clients are not told in which view results stand now")
         .scheduled(),
@@ -465,6 +489,18 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     mutant("zyzzyva.confirm-not-kept", "what was confirmed is not in the log").unclaimed(),
     mutant("zyzzyva.entry-not-kept", "how a view was entered is not in the log"),
+    mutant(
+        "zyzzyva.contradiction-not-shown",
+        "a VIEW-CHANGE shows what it executed as if it led to a checkpoint that contradicts it",
+    )
+    .scheduled(),
+    mutant("zyzzyva.disputes-all", "one vote that differs is answered with a window of orders")
+        .scheduled(),
+    mutant(
+        "zyzzyva.reads-what-may-be-taken-back",
+        "queries are answered from what may still be taken back",
+    )
+    .scheduled(),
 ];
 
 /// The place of a name in [`MUTANTS`].

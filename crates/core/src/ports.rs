@@ -385,10 +385,17 @@ pub mod client {
         /// It was executed once, with this result.
         Done(Bytes),
         /// It is settled, but there is no result: it was executed once and the result was too old
-        /// to keep, or its client had given it up by raising its floor above it.
+        /// to keep.
         Forgotten,
         /// Its number is beyond the window above the client's floor; it was not executed.
         Refused,
+        /// It was not executed and never will be: its client gave its number up before, by a
+        /// [`FENCE`](crate::request::FENCE).
+        GivenUp,
+        /// Its number is below its client's floor: it was executed once or never will be, and
+        /// nothing more is known. A client that waits for it learns that another host with its key
+        /// has begun with higher numbers, as it never raises its floor above what it waits for.
+        Overtaken,
     }
 
     impl Wire for Reply {
@@ -401,6 +408,8 @@ pub mod client {
                 }
                 Outcome::Forgotten => to.u8(1),
                 Outcome::Refused => to.u8(2),
+                Outcome::GivenUp => to.u8(3),
+                Outcome::Overtaken => to.u8(4),
             }
         }
         fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -409,6 +418,8 @@ pub mod client {
                 0 => Outcome::Done(from.bytes(FRAME_BYTES_MAX)?),
                 1 => Outcome::Forgotten,
                 2 => Outcome::Refused,
+                3 => Outcome::GivenUp,
+                4 => Outcome::Overtaken,
                 _ => return Err(Malformed),
             };
             Ok(Self { number, outcome })
@@ -631,13 +642,20 @@ pub mod client {
             /// The operation.
             operation: Bytes,
         },
-        /// The application wants a fast read (its guarantee: `docs/client.md`).
+        /// The application wants a fast read (its guarantee: `docs/reads.md`).
         Query {
             /// The query's number; shares the sequence of request numbers, because a query that
             /// finds no agreement becomes a request.
             number: u64,
             /// A read-only operation.
             operation: Bytes,
+        },
+        /// The application waits no longer for this number: it is to be settled as soon as can be,
+        /// so that it has run or never will. What came of it is told by [`Effect::Completed`], as
+        /// if it had not been given up. Means nothing if the number is settled.
+        GiveUp {
+            /// The number.
+            number: u64,
         },
         /// A replica spoke.
         Message {

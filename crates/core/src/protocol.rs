@@ -6,6 +6,7 @@ use crate::digest::{Digest, Domain};
 use crate::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
 use crate::limits;
 use crate::membership::{Base, Membership};
+use crate::ports::client::Place;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -196,6 +197,27 @@ pub trait Protocol: Value {
     /// The same of each core of which this one consists; none if it is one.
     fn statuses(&self) -> Vec<Status> {
         Vec::new()
+    }
+
+    /// The places that this replica would confirm to a client that asks now
+    /// ([`ToClient::Committed`](crate::ports::client::ToClient::Committed)), in the order of their
+    /// slots. Hosts do not need it: the simulator compares it with the order that becomes final.
+    fn confirms(&self) -> Vec<Place> {
+        Vec::new()
+    }
+
+    /// What another replica says to have this one leave its view for the next, or each of its views
+    /// if it consists of several cores; nothing where there are no views. Nobody sends these: the
+    /// simulator has a copy of a core hear them, to see what it would show if it had to leave now.
+    fn asks_to_leave(&self) -> Vec<Self::Message> {
+        Vec::new()
+    }
+
+    /// The slot up to which a replica must have executed before it answers a query that arrives
+    /// now: what it executed so far may be older than what clients were told. Where a query takes
+    /// the answers of all replicas nothing is needed, as whoever executed most is among them.
+    fn reads_from(&self) -> Slot {
+        Slot(0)
     }
 
     /// A hint for a client to who is primary for it: its id, as a number modulo the group's size.

@@ -14,13 +14,27 @@ use bytes::Bytes;
 use core::fmt;
 use core::hash::{Hash, Hasher as StdHasher};
 
+/// The operation of a *fence*: a client sends it under a number that it has used for something else
+/// and gives up. Whichever of the two is ordered first settles the number. If that is the fence,
+/// the other one will never run; if it is the other one, the client learns what came of it. The
+/// service is never shown it.
+pub const FENCE: &[u8; 16] = b"pentarchy/fence\0";
+
 /// One operation of one client.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Request {
-    /// Chosen by the client; never used for another operation. Numbers may skip.
+    /// Chosen by the client; never used for another operation but a [`FENCE`]. Numbers may skip.
     pub number: u64,
     /// What the service is to do; only the service can read it.
     pub operation: Bytes,
+}
+
+impl Request {
+    /// Whether it gives its number up; see [`FENCE`].
+    #[must_use]
+    pub fn is_fence(&self) -> bool {
+        self.operation == FENCE[..]
+    }
 }
 
 impl Wire for Request {

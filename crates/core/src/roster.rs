@@ -1,9 +1,9 @@
 //! The part of the replicated state that is about the group itself: which lives of the members'
-//! devices count, and when they were admitted.
+//! devices count, how often each member was admitted, and when it was last.
 
 use crate::epochs::Admission;
 use crate::ids::{Epoch, Millis, ReplicaId};
-use crate::limits::{ADMISSION_INTERVAL_MILLIS, REPLICAS_MAX};
+use crate::limits::{ADMISSION_DOUBLINGS_MAX, ADMISSION_INTERVAL_MILLIS, REPLICAS_MAX};
 use crate::membership::{Life, Member, Membership};
 use crate::mutant;
 use crate::service::Context;
@@ -13,6 +13,55 @@ use alloc::vec;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
+/// The longest wait between two admissions of one member, and the time after which one of them no
+/// longer counts.
+const FORGIVEN_MILLIS: u64 = ADMISSION_INTERVAL_MILLIS << ADMISSION_DOUBLINGS_MAX;
+
+/// How often a member was admitted, as far as it still counts, and when it was last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Admitted {
+    /// Of the last admission, by agreed time.
+    at: Millis,
+    /// Admissions up to that one, without those that were forgiven by then; at most one more than
+    /// the wait may be doubled.
+    count: u8,
+}
+
+impl Admitted {
+    /// Admissions that still count: one fewer for each time without another one that is as long as
+    /// the longest wait.
+    fn counting(&self, now: Millis) -> u8 {
+        let forgiven = now.0.saturating_sub(self.at.0) / FORGIVEN_MILLIS;
+        self.count.saturating_sub(u8::try_from(forgiven).unwrap_or(u8::MAX))
+    }
+
+    /// Whether the member has waited for long enough to be admitted once more: twice as long as
+    /// before the last admission.
+    fn has_waited(&self, now: Millis) -> bool {
+        let Some(doublings) = self.counting(now).checked_sub(1) else { return true };
+        let doublings = if mutant!("roster.wait-stays") { 0 } else { doublings };
+        now.0.saturating_sub(self.at.0) >= ADMISSION_INTERVAL_MILLIS << doublings
+    }
+
+    /// After one more admission.
+    fn next(&self, now: Millis) -> Self {
+        let most = ADMISSION_DOUBLINGS_MAX + 1;
+        Self { at: now, count: self.counting(now).saturating_add(1).min(most) }
+    }
+}
+
+impl Wire for Admitted {
+    fn encode(&self, to: &mut Writer) {
+        self.at.encode(to);
+        to.u8(self.count);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let admitted = Self { at: Millis::decode(from)?, count: from.u8()? };
+        let possible = admitted.count <= ADMISSION_DOUBLINGS_MAX + 1;
+        possible.then_some(admitted).ok_or(Malformed)
+    }
+}
+
 /// See the module. Changes by ordered requests of members only.
 #[derive(Clone, Debug)]
 pub struct Roster {
@@ -21,14 +70,14 @@ pub struct Roster {
     /// What counts from the next epoch on; the same as now unless this one is ending.
     lives: Vec<Life>,
     /// By member.
-    admitted_at: Vec<Millis>,
+    admitted: Vec<Admitted>,
 }
 
 impl Roster {
     pub fn new(membership: Arc<Membership>) -> Self {
         let lives = membership.members.iter().map(Member::life).collect();
-        let admitted_at = vec![Millis(0); membership.n()];
-        Self { membership, lives, admitted_at }
+        let admitted = vec![Admitted::default(); membership.n()];
+        Self { membership, lives, admitted }
     }
 
     pub const fn membership(&self) -> &Arc<Membership> {
@@ -76,11 +125,10 @@ impl Roster {
     }
 
     fn admit(&mut self, index: usize, now: Millis, asked: Admission) -> &'static str {
-        let since = now.0.saturating_sub(self.admitted_at[index].0);
         let life = asked.life;
         if let Some(refusal) = self.refusal(index, &asked) {
             refusal
-        } else if since < ADMISSION_INTERVAL_MILLIS && self.admitted_at[index] != Millis(0) {
+        } else if !self.admitted[index].has_waited(now) {
             "admitted too recently; ask again"
         } else {
             self.lives[index] = life;
@@ -88,7 +136,7 @@ impl Roster {
                 let other = (index + 1) % self.lives.len();
                 self.lives[other] = life;
             }
-            self.admitted_at[index] = now;
+            self.admitted[index] = self.admitted[index].next(now);
             "admitted"
         }
     }
@@ -103,22 +151,22 @@ impl Roster {
     /// with which that epoch ends.
     pub fn restored(&self, from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let epoch = Epoch::decode(from)?;
-        let entries: Vec<(Life, Millis)> = from.sequence(REPLICAS_MAX)?;
-        let (lives, admitted_at): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
+        let entries: Vec<(Life, Admitted)> = from.sequence(REPLICAS_MAX)?;
+        let (lives, admitted): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
         let same = self.membership.members.iter().map(Member::life).eq(lives.iter().copied());
         let now = self.membership.epoch;
         let fits = if same { epoch == now } else { epoch == now.next() };
         if !fits || lives.len() != self.membership.n() {
             return Err(Malformed);
         }
-        Ok(Self { membership: self.membership.clone(), lives, admitted_at })
+        Ok(Self { membership: self.membership.clone(), lives, admitted })
     }
 
     /// As the next slot will find it: if the epoch is ending, as the next one begins.
     pub fn encode(&self, to: &mut Writer) {
         let epoch = self.membership.epoch;
         if self.is_ending() { epoch.next() } else { epoch }.encode(to);
-        let entries = self.lives.iter().copied().zip(self.admitted_at.iter().copied());
+        let entries = self.lives.iter().copied().zip(self.admitted.iter().copied());
         to.sequence(&entries.collect::<Vec<_>>());
     }
 }

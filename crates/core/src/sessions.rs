@@ -33,6 +33,8 @@ enum Entry {
     Done(Bytes),
     /// Executed; the result gave way to newer ones.
     Forgotten,
+    /// Not executed, and never will be: its client gave it up.
+    GivenUp,
 }
 
 /// What is remembered of one client.
@@ -85,6 +87,20 @@ pub struct Desk<'a> {
 }
 
 impl Desk<'_> {
+    /// Settles a number without executing anything, unless it is settled, and says what came of it.
+    pub fn give_up(&mut self, number: u64) -> Outcome {
+        match self.session.lookup(number) {
+            Lookup::Settled(outcome) => outcome,
+            Lookup::New => {
+                let index = self.session.index(number).expect("a new number is inside the window");
+                if !mutant!("sessions.fence-settles-nothing") {
+                    *self.session.entry(index) = Entry::GivenUp;
+                }
+                Outcome::GivenUp
+            }
+        }
+    }
+
     /// Executes a request unless it is settled, and says what came of it.
     pub fn settle(&mut self, number: u64, execute: impl FnOnce() -> Vec<u8>) -> Outcome {
         match self.session.lookup(number) {
@@ -153,16 +169,21 @@ impl Session {
         if offset < CLIENT_WINDOW { usize::try_from(offset).ok() } else { None }
     }
 
-    fn settle(&mut self, index: usize, result: Bytes) -> Outcome {
+    /// The entry of an index below the window.
+    fn entry(&mut self, index: usize) -> &mut Entry {
         while self.entries.len() <= index {
             self.entries.push_back(Entry::Open);
         }
+        &mut self.entries[index]
+    }
+
+    fn settle(&mut self, index: usize, result: Bytes) -> Outcome {
         if result.len() > RESULT_BYTES_MAX {
-            self.entries[index] = Entry::Forgotten;
+            *self.entry(index) = Entry::Forgotten;
             return Outcome::Forgotten;
         }
+        *self.entry(index) = Entry::Done(result.clone());
         self.bytes += result.len();
-        self.entries[index] = Entry::Done(result.clone());
         self.oldest_kept = self.oldest_kept.min(index);
         while self.bytes > CLIENT_REPLIES_BYTES_MAX && self.oldest_kept < self.entries.len() {
             if let Entry::Done(old) = &self.entries[self.oldest_kept] {
@@ -185,7 +206,7 @@ impl Session {
 
     fn lookup(&self, number: u64) -> Lookup {
         if number < self.floor {
-            return Lookup::Settled(Outcome::Forgotten);
+            return Lookup::Settled(Outcome::Overtaken);
         }
         let Some(index) = self.index(number) else { return Lookup::Settled(Outcome::Refused) };
         let index = if mutant!("sessions.reply-of-another") { index.max(1) - 1 } else { index };
@@ -193,6 +214,7 @@ impl Session {
             None | Some(Entry::Open) => Lookup::New,
             Some(Entry::Done(result)) => Lookup::Settled(Outcome::Done(result.clone())),
             Some(Entry::Forgotten) => Lookup::Settled(Outcome::Forgotten),
+            Some(Entry::GivenUp) => Lookup::Settled(Outcome::GivenUp),
         }
     }
 }
@@ -353,6 +375,7 @@ impl Sessions {
                         to.bytes(result);
                     }
                     Entry::Forgotten => to.u8(2),
+                    Entry::GivenUp => to.u8(3),
                 }
             }
             session.outbox.encode(&mut to);
@@ -408,6 +431,7 @@ fn decode_session(from: &mut Reader<'_>) -> Result<Session, Malformed> {
             0 => Entry::Open,
             1 => Entry::Done(from.bytes(RESULT_BYTES_MAX)?),
             2 => Entry::Forgotten,
+            3 => Entry::GivenUp,
             _ => return Err(Malformed),
         });
     }

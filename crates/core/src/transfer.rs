@@ -140,6 +140,12 @@ struct Goal {
     sources: ReplicaSet,
     /// Sources that do not have it any more, as they say.
     gone: ReplicaSet,
+    /// Sources that did not answer in time, and from which nothing has come since.
+    silent: ReplicaSet,
+    /// Whether the one before was given up because some had it no more and all others were silent:
+    /// then this one is not, as those may be slow, and are to have their time at least every second
+    /// time.
+    is_patient: bool,
     /// When it is given up unless something comes; set at the end of the round in which it was
     /// wanted, or something came.
     stalls: Option<Millis>,
@@ -238,11 +244,13 @@ impl Transfer {
         if let Some(goal) = &self.goal {
             self.failures.retain(|source, _| !goal.gone.contains(*source));
         }
+        let is_patient = self.goal.as_ref().is_some_and(Goal::is_deserted);
         self.give_up();
         let scraps = self.scraps.take().map(|(scraps, _)| scraps).unwrap_or_default();
         let build = Build::new(wish.slot, wish.state, wish.base, scraps);
         let build = build.with_spool(self.spool.clone());
-        self.goal = Some(Goal::new((wish.slot, wish.state), wish.sources, self.me, build));
+        let goal = Goal::new((wish.slot, wish.state), wish.sources, self.me, build);
+        self.goal = Some(Goal { is_patient, ..goal });
     }
 
     /// Goes on with a newer state if nothing comes of the one that is being fetched.
@@ -312,6 +320,9 @@ impl Transfer {
         }
         for source in overdue.iter() {
             self.blame(source);
+            if let Some(goal) = &mut self.goal {
+                goal.silent.insert(source);
+            }
         }
         self.go_on();
         self.ask(out);
@@ -418,6 +429,7 @@ impl Transfer {
             self.blame(source);
         } else if good {
             goal.gone.remove(source);
+            goal.silent.remove(source);
             goal.stalls = None;
             // What it was asked besides is on its way behind this.
             for ask in goal.asked.iter_mut().filter(|ask| ask.to == source) {
@@ -489,6 +501,8 @@ impl Goal {
             state,
             sources,
             gone: ReplicaSet::EMPTY,
+            silent: ReplicaSet::EMPTY,
+            is_patient: false,
             stalls: None,
             drops: None,
             full: ReplicaSet::EMPTY,
@@ -504,7 +518,15 @@ impl Goal {
     /// Whether nothing comes of it: nobody has it, or nothing came for a while.
     fn is_stalled(&self, now: Millis) -> bool {
         let gone = self.sources.iter().all(|source| self.gone.contains(source));
-        gone || [self.stalls, self.drops].into_iter().flatten().any(|at| at <= now)
+        gone || self.is_deserted()
+            || [self.stalls, self.drops].into_iter().flatten().any(|at| at <= now)
+    }
+
+    /// Whether some have it no more, as they say, and no other has answered in time: they may have
+    /// stopped, and who has it no more has a newer one.
+    fn is_deserted(&self) -> bool {
+        let is_lost = |source| self.gone.contains(source) || self.silent.contains(source);
+        !self.is_patient && !self.gone.is_empty() && self.sources.iter().all(is_lost)
     }
 
     /// Whether at most half of its sources still have it, as they say: no correct one need be among

@@ -78,7 +78,8 @@ impl fmt::Display for SecretFileError {
             ),
             Problem::Malformed(label) => write!(
                 f,
-                "{path} is not a `{label}` file: restore it from a copy, or create a new one"
+                "{path} is not a `{label}` file: take the one that was made with the \
+                 configuration, or make both anew"
             ),
             Problem::Io(error) => write!(f, "{path}: {error}"),
         }

@@ -15,7 +15,7 @@ use pentarchy_gateways::resp::{
 use pentarchy_services::kv::Kv;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[derive(Clone, Default)]
 struct Local(Arc<Mutex<State>>);
@@ -28,7 +28,7 @@ struct State {
 }
 
 impl Backend for Local {
-    fn submit(&self, operation: Bytes, done: Completion) {
+    fn submit(&self, operation: Bytes, _: Duration, done: Completion) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.slot = state.slot.next();
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -12,6 +12,7 @@
 //! | [`clock`] | time that never goes back |
 //! | [`backoff`] | when to dial again |
 //! | [`costs`] | how much was encrypted and decrypted |
+//! | [`ports`] | ports on this machine that no other process of this project gets |
 
 #![forbid(unsafe_code)]
 
@@ -25,3 +26,4 @@ pub mod costs;
 pub mod frame;
 pub mod hello;
 pub mod poll;
+pub mod ports;

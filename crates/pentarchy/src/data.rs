@@ -17,7 +17,7 @@ use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::membership::{Member, Membership};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::random_secret;
-use pentarchy_crypto::secret_file::sync_directory_of;
+use pentarchy_crypto::secret_file::{Problem, sync_directory_of};
 use pentarchy_replica::{States, Storage};
 use pentarchy_storage::disk::{DiskError, Folder};
 use pentarchy_storage::error::StorageError;
@@ -46,7 +46,7 @@ const PROTOCOL: &str = "protocol";
 const PROTOCOL_BYTES_MAX: u64 = 64;
 
 /// The folder of states for the next life.
-const STATES: &str = "states";
+pub const STATES: &str = "states";
 /// To whom they belong, whatever life saved them.
 const OF_NO_LIFE: Incarnation = Incarnation(0);
 
@@ -88,6 +88,34 @@ pub enum DataError {
         found: String,
         /// Which one is to go on.
         asked: String,
+    },
+    /// Nothing says which protocol wrote the log.
+    #[error(
+        "data folder {}: the file `protocol` is {what}, and there is a log. Write the name of the \
+         protocol there that the group was begun with ({asked}, if nobody changed cluster.toml), \
+         or keep the folder for inspection and start this replica with an empty one",
+        folder.display()
+    )]
+    NoProtocol {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with the file.
+        what: &'static str,
+        /// What the configuration says.
+        asked: String,
+    },
+    /// The device's identity is damaged. A copy of it from before would promise things twice.
+    #[error(
+        "data folder {}: {problem}. Do not put a copy of it back: keep the folder for inspection, \
+         and start this replica with an empty one: it comes back as a new life and fetches the \
+         group's state",
+        folder.display()
+    )]
+    Device {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong.
+        problem: String,
     },
     /// The protocol's name cannot be read or written.
     #[error(transparent)]
@@ -205,7 +233,7 @@ impl DataFolder {
         }
         let next = self.path.join(NEXT_DEVICE);
         let identity = if next.exists() {
-            load(&next)?
+            self.load_own(&next)?
         } else {
             self.refuse_leftovers()?;
             let identity = new_life(config, keys, member)?;
@@ -226,14 +254,17 @@ impl DataFolder {
         Ok((identity, Storage { kept, past: None, spool }))
     }
 
-    /// Folders of earlier versions do not say what wrote them.
+    /// A log says something else, or nothing, to another protocol than the one that wrote it.
     fn check_protocol(&self, asked: &str) -> Result<(), DataError> {
         let path = self.path.join(PROTOCOL);
+        let (folder, asked) = (self.path.clone(), asked.to_owned());
         if !path.exists() {
-            return Ok(());
+            return Err(DataError::NoProtocol { folder, what: "missing", asked });
         }
         let found = read_bounded(&path, PROTOCOL_BYTES_MAX)?;
-        let (folder, asked) = (self.path.clone(), asked.to_owned());
+        if found.trim().is_empty() {
+            return Err(DataError::NoProtocol { folder, what: "empty", asked });
+        }
         if found == asked { Ok(()) } else { Err(DataError::Protocol { folder, found, asked }) }
     }
 
@@ -268,13 +299,24 @@ impl DataFolder {
         first: &Arc<Membership>,
         me: ReplicaId,
     ) -> Result<(DeviceIdentity, Storage), DataError> {
-        let identity = load(device)?;
+        let identity = self.load_own(device)?;
         let owner = owner(first, me, &identity);
         let options = self.options(config);
         let opened = Kept::open(&mut *self.files, owner, first, options);
         let (kept, past) = opened.map_err(|error| storage(&self.path, error))?;
         let spool = self.spool()?;
         Ok((identity, Storage { kept, past: Some(past), spool }))
+    }
+
+    /// The device's identity in this folder.
+    fn load_own(&self, device: &Path) -> Result<DeviceIdentity, DataError> {
+        DeviceIdentity::load(device).map_err(|error| match error.problem {
+            Problem::Malformed(_) => {
+                let problem = format!("the file {} is damaged", device.display());
+                DataError::Device { folder: self.path.clone(), problem }
+            }
+            _ => DataError::Identity(TakeError::File(error)),
+        })
     }
 
     /// Before an identity is used up for nothing.

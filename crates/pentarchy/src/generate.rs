@@ -1,6 +1,7 @@
 //! A new cluster: fresh keys for everyone, and the files that carry them to where they belong.
 
 use crate::config::ReplicaEntry;
+use crate::config::usual_timeouts;
 use crate::config::{Admission, ClusterConfig, ConfigError, CounterPlace, Durability, LOG_MIB};
 use crate::files;
 use pentarchy_core::ids::GroupId;
@@ -44,7 +45,7 @@ impl Default for GroupOptions {
             request_auth: RequestMode::Signature,
             durability: Durability::default(),
             counter: CounterPlace::default(),
-            timeouts: Timeouts::default(),
+            timeouts: usual_timeouts(),
             closed: false,
             gateways: 1,
         }

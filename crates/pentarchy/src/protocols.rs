@@ -9,6 +9,22 @@ use pentarchy_core::quorum::Quorums;
 use pentarchy_protocols::{ClientStart, Entry, PROTOCOLS};
 use std::hash::BuildHasher as _;
 
+/// Those that have seen too few random worlds for a service to be bet on them; as in README.md.
+const YOUNG: [&str; 5] = ["minzyzzyva", "hybrid-pbft", "hybster", "zyzzyva", "zyzzyva5"];
+
+/// What to say to whoever chooses a protocol that has not proved itself yet, whole or in pillars.
+#[must_use]
+pub fn warning(name: &str, lane: Lane) -> Option<String> {
+    let what = match lane.pillars {
+        1 => YOUNG.contains(&name).then(|| name.to_owned())?,
+        _ => format!("{name} in pillars"),
+    };
+    Some(format!(
+        "warning: {what} is young: it has run far fewer random worlds than minbft. Try it, and do \
+         not bet a service on it yet"
+    ))
+}
+
 /// The names of those on which a service may run, as after `--protocol`.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PROTOCOLS.iter().filter(|entry| entry.for_users).map(|entry| entry.rules.name)

@@ -12,6 +12,7 @@ use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::{PENDING_CLIENT_ENVELOPES_MAX, RESULT_BYTES_MAX};
 use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::ports::replica::Input;
+use pentarchy_core::reads::Query;
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +60,7 @@ impl Admission {
                 self.on_request(client, envelope, now_ms, unit, network);
             }
             Ok(ToReplica::Query { number, operation }) => {
-                self.on_query(client, number, &operation, unit, network);
+                self.on_query(Query { client, number, operation }, unit, network);
             }
             Ok(ToReplica::Status) => {
                 self.asked_status.insert(client);
@@ -129,22 +130,35 @@ impl Admission {
         }
     }
 
-    /// Answers a query, unless this replica is not yet where it was before it stopped, what it
-    /// executed may be taken back, so much waits for the client or for the disk that it would not
-    /// be read soon, queries have taken enough of this round, or the result is larger than an
-    /// ordered one may be.
-    fn on_query(
-        &mut self,
-        client: ClientId,
-        number: u64,
-        operation: &[u8],
-        unit: &mut Unit,
-        network: &mut Network,
-    ) {
-        let behind = unit.executor.executed() < unit.answers_from || unit.executor.is_speculative();
+    /// Answers a query, or has it wait until this replica has executed what the answer must not
+    /// miss, and what it executed cannot be taken back.
+    fn on_query(&mut self, query: Query<ClientId>, unit: &mut Unit, network: &mut Network) {
+        if unit.is_resuming() {
+            network.counters.client_queries_dropped += 1;
+            return;
+        }
+        let (must_have, state) = (unit.reads_from(), unit.executor.readable());
+        if let Some(query) = unit.reads.ask(query, must_have, state) {
+            self.answer_query(&query, unit, network);
+        }
+    }
+
+    /// Answers the queries for which enough is executed by now.
+    pub fn answer_waiting(&mut self, unit: &mut Unit, network: &mut Network) {
+        for query in unit.reads.take(unit.executor.readable()) {
+            self.answer_query(&query, unit, network);
+        }
+    }
+
+    /// Answers a query from the state as it is now, unless so much waits for the client or for the
+    /// disk that it would not be read soon, queries have taken enough of this round, or the result
+    /// is larger than an ordered one may be.
+    fn answer_query(&mut self, query: &Query<ClientId>, unit: &mut Unit, network: &mut Network) {
+        let Query { client, number, operation } = query;
+        let (client, number) = (*client, *number);
         let waiting = network.client_queued_bytes(&client) + unit.held_answer_bytes(&client);
         let crowded = waiting >= network.limits().query_queue_bytes || unit.waits_for_disk(network);
-        let result = match behind || crowded || unit.is_resuming() {
+        let result = match crowded {
             true => None,
             false => self.query_time.spend(client, || unit.executor.query(operation)),
         };

@@ -84,6 +84,7 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
         cache,
         resuming,
         is_split,
+        prepared: pillars.prepared(),
     });
     Ok(Assembled { network, unit, pillars })
 }

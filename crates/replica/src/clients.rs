@@ -178,7 +178,7 @@ impl Clients {
 fn bytes_of(reply: &Reply) -> usize {
     match &reply.outcome {
         Outcome::Done(result) => REPLY_HEADER_BYTES + result.len(),
-        Outcome::Forgotten | Outcome::Refused => REPLY_HEADER_BYTES,
+        _ => REPLY_HEADER_BYTES,
     }
 }
 

@@ -18,7 +18,7 @@ use pentarchy_core::wire::Wire;
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_storage::kept::Then;
 use std::sync::Arc;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// First byte of a peer's message: an [`Message`] follows.
 pub const EPOCHS: u8 = 2;
@@ -68,7 +68,7 @@ impl Unit {
         network: &mut Network,
     ) -> Result<(), Fatal> {
         match Message::from_bytes(bytes) {
-            Err(_) => self.speaker.rejects.add(Reject::Malformed),
+            Err(_) => self.speaker.reject(peer, Reject::Malformed),
             Ok(Message::Admit(envelope)) => return self.on_admit(peer, envelope, network),
             Ok(message) => {
                 let Succession { epochs, steps, .. } = &mut self.succession;
@@ -96,12 +96,36 @@ impl Unit {
     ) -> Result<(), Fatal> {
         let member = self.succession.epochs.membership().member(&envelope.client);
         if member != Some(peer) || !self.speaker.verifier.envelope(&envelope) {
-            self.speaker.rejects.add(Reject::BadRequest);
+            self.speaker.reject(peer, Reject::BadRequest);
             return Ok(());
         }
+        self.note_asking(peer, &envelope);
         match self.answer_settled(envelope, network) {
             Some(request) => self.step(CoreEvent::Input(request), network),
             None => Ok(()),
+        }
+    }
+
+    /// Takes note of a member that asks to be admitted in this epoch.
+    fn note_asking(&mut self, peer: ReplicaId, envelope: &Envelope) {
+        let membership = self.succession.epochs.membership();
+        let asks = envelope.requests.iter().any(|request| {
+            Admission::from_bytes(&request.operation).is_ok_and(|Admission { epoch, life }| {
+                let admitted = membership.members[usize::from(peer.0)].life();
+                epoch == membership.epoch && life != admitted
+            })
+        });
+        if asks {
+            self.others.on_asked(peer, self.speaker.now_ms);
+        }
+    }
+
+    /// Says in the log that the group cannot go on, when that shows.
+    fn look_whether_lost(&mut self) {
+        let (f, now_ms) = (self.succession.epochs.membership().f, self.speaker.now_ms);
+        if self.others.look(f, now_ms) {
+            let asking = self.others.asking(now_ms);
+            error!(?asking, f, "more than f replicas lost their memory; this group cannot go on");
         }
     }
 
@@ -130,9 +154,11 @@ impl Unit {
         let Succession { epochs, steps, .. } = &mut self.succession;
         epochs.on_round(Millis(self.speaker.now_ms), steps);
         if steps.contains(&Step::AskAdmission) {
+            self.others.on_asked(self.speaker.me, self.speaker.now_ms);
             let message = Message::Admit(self.succession.admission(self.speaker.epoch, now));
             self.tell(self.speaker.others, &message, network);
         }
+        self.look_whether_lost();
         self.carry_out_succession(network);
         self.begin_epoch(network)
     }
@@ -183,7 +209,9 @@ impl Unit {
             let proof = self.succession.epochs.proof().cloned();
             keeper.begin_epoch(membership.clone(), proof, fetch.is_some())?;
         }
+        self.reads.clear();
         self.transfer.give_up();
+        self.others.begin_epoch();
         let verifier = self.succession.factory.verifier(&membership);
         let core = self.start_core(&membership, &verifier, fetch);
         self.speaker.begin_epoch(membership.epoch, verifier, core);

@@ -13,6 +13,7 @@ use crate::pillars::Pillars;
 use crate::pillars::pillar::Said;
 use crate::pillars::report::Report;
 use crate::readiness::Settling;
+use crate::rescue::Rescue;
 use crate::rounds::{ROUND_MS, wait_ms};
 use crate::status::{CatchUp, CostReport, Fill, PillarReport, StatusReport, allocations, usage};
 use crate::unit::Unit;
@@ -56,6 +57,7 @@ pub struct Replica {
     settling: Settling,
     approach: Approach,
     watch: Watch,
+    rescue: Rescue,
     /// Questions there that were answered.
     answered: u64,
 }
@@ -85,6 +87,7 @@ impl Replica {
             settling: Settling::default(),
             approach: Approach::default(),
             watch: Watch::default(),
+            rescue: Rescue::default(),
             answered: 0,
         })
     }
@@ -101,6 +104,12 @@ impl Replica {
     #[must_use]
     pub fn watch(&self) -> Watch {
         self.watch.clone()
+    }
+
+    /// A way to save what this replica has, once the group cannot go on.
+    #[must_use]
+    pub fn rescue(&self) -> Rescue {
+        self.rescue.clone()
     }
 
     /// Says in its status in which process its trusted counter is, if that is another one.
@@ -141,6 +150,10 @@ impl Replica {
             let _span = error_span!("replica", replica = self.me.0, epoch).entered();
             while self.epoch() == epoch && !stop.load(Ordering::Relaxed) {
                 self.round()?;
+                if self.rescue.serve(&mut self.unit) {
+                    info!("what it has is saved; it works no more");
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -214,6 +227,7 @@ impl Replica {
             self.end_of_round(now_ms)?;
         }
         self.unit.release(&mut self.network)?;
+        self.admission.answer_waiting(&mut self.unit, &mut self.network);
         if let Some(keeper) = &self.unit.keeper {
             keeper.end_of_round();
         }
@@ -331,12 +345,12 @@ impl Replica {
         let (cpu_micros, rss_kib, peak_rss_kib) = usage();
         let meter = &self.unit.meter;
         let counted = self.counted();
-        let durability = self.unit.disk().map(|disk| counted.beside(disk));
         StatusReport {
             replica: self.me.0,
             version: env!("CARGO_PKG_VERSION"),
             n: membership.n(),
             f: membership.f,
+            durability: self.unit.disk().map(|disk| counted.beside(disk)),
             queues: self.queues(&core, &counted),
             peer_queues: counted.queues,
             unread: counted.unread,
@@ -357,8 +371,7 @@ impl Replica {
             epoch: membership.epoch.0,
             incarnation: self.life.incarnation.0,
             counter_process: self.counter_process,
-            fault: (self.unit.speaker.fault != Fault::None)
-                .then(|| self.unit.speaker.fault.to_string()),
+            fault: self.fault(),
             view: core.view.0,
             primary: core.primary.0,
             role: self.role(&core),
@@ -370,6 +383,11 @@ impl Replica {
             behind: look.behind,
             approach: self.approach.pace(look),
             catch_up: self.unit.transfer.progress().map(CatchUp::from),
+            lost: self.unit.others.is_lost(),
+            asking: self.unit.others.asking(self.unit.speaker.now_ms),
+            silent_ms: self.silent_ms(),
+            refused_from: counted.refused,
+            findings_lately: counted.found,
             waiting: core.waiting,
             peers: self.network.peers.connected().map(|id| id.0).collect(),
             clients: self.network.clients.len(),
@@ -377,7 +395,6 @@ impl Replica {
             requests: self.unit.executor.requests(),
             view_changes: core.view_changes,
             view_change_reason: core.reason,
-            durability,
             diverged_sections: self.unit.divergence.sections(),
             rejects: counted.rejects.by_name(),
             counters: counted.counters,
@@ -389,6 +406,18 @@ impl Replica {
             peak_rss_kib,
             uptime_ms: self.clock.elapsed_ms(),
         }
+    }
+
+    /// How it misbehaves on command.
+    fn fault(&self) -> Option<String> {
+        let fault = self.unit.speaker.fault;
+        (fault != Fault::None).then(|| fault.to_string())
+    }
+
+    /// How long each of the others has been silent.
+    fn silent_ms(&self) -> BTreeMap<u16, u64> {
+        let Unit { speaker, others, .. } = &self.unit;
+        others.silent_ms(speaker.others.iter(), speaker.now_ms)
     }
 
     /// How each pillar is, if there are several.

@@ -45,6 +45,13 @@ impl StatusReport {
     #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         let mut reasons = Vec::new();
+        if self.lost {
+            let (asking, f) = (&self.asking, self.f);
+            reasons.push(format!(
+                "replicas {asking:?} lost their memory, more than the {f} that the group \
+                 tolerates: this group cannot go on"
+            ));
+        }
         if let Some(state) = &self.catch_up {
             let (have, total) = (state.chunks_have, state.chunks_total);
             reasons.push(format!(

@@ -7,6 +7,13 @@
 //! ends. A peer can hide what it saw, and cannot invent it. A life that the group has not admitted
 //! yet has said nothing, so it does not ask: what peers know is of the life before.
 //!
+//! It asks in the epoch in which it resumes and in each later one, until in one of them `f + 1`
+//! others have answered that are in that epoch themselves. A peer that is in another epoch does not
+//! answer: it shows how the epochs between them ended, or asks for that. After those answers the
+//! replica need not ask in any later epoch. A correct peer that answered in an epoch had noted
+//! nothing of any later one; whatever it notes there from then on, the replica says after it asked,
+//! as the process that wrote the folder has ended. To ask that peer again would show nothing more.
+//!
 //! Peers know what came since they were started. So this finds a folder that is put back while the
 //! others go on, and not one that is put back while all are stopped. And they know what they looked
 //! at: statements of which nothing follows any more when they come are dropped unread, so a backup
@@ -23,6 +30,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::Incoming;
 use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
 use pentarchy_core::limits::PILLARS_MAX;
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::collections::BTreeMap;
@@ -53,7 +61,7 @@ enum Message {
     },
     /// This, or nothing.
     Seen {
-        /// In this epoch.
+        /// In this epoch, in which whoever answers is itself.
         epoch: Epoch,
         /// Of each counter, the statement's digest and its certificate.
         lasts: Vec<(Digest, Ui)>,
@@ -127,7 +135,8 @@ pub struct Resuming {
     pub seen: Seen,
     /// What pillars with threads of their own have seen.
     pub of_pillars: Vec<Seen>,
-    /// Whether to ask in each epoch of its life, because this process went on from a folder.
+    /// Whether to ask in the next epoch too: this process went on from a folder, and has not had
+    /// answers of `f + 1` others in one epoch yet.
     asks: bool,
     /// What its devices remember that speak in other threads, before they speak.
     elsewhere: Vec<(Instance, Memory)>,
@@ -137,6 +146,17 @@ pub struct Resuming {
     first_ms: Option<u64>,
     asked_ms: Option<u64>,
     answered: ReplicaSet,
+}
+
+/// What whoever waits for answers is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// Ask these, if any.
+    Ask(ReplicaSet),
+    /// Speak: enough others have answered.
+    Speak,
+    /// Speak: too few others have answered for too long.
+    SpeakAnyway,
 }
 
 impl Resuming {
@@ -156,6 +176,36 @@ impl Resuming {
         self.since = (self.asks && is_admitted).then_some(now_ms);
         (self.first_ms, self.asked_ms) = (None, None);
         self.answered = ReplicaSet::default();
+    }
+
+    /// What it does about its question at this time; nothing if it has none. `wanted` of the others
+    /// are enough.
+    fn next(&mut self, others: ReplicaSet, wanted: usize, now_ms: u64) -> Option<Next> {
+        let since = self.since?;
+        if self.answered.len() >= wanted.min(others.len()) {
+            self.since = None;
+            self.asks &= mutant!("resuming.asks-for-ever");
+            return Some(Next::Speak);
+        }
+        let first_late = self.first_ms.is_some_and(|at| now_ms >= at + ASK_FOR_MS);
+        if first_late || now_ms >= since + ASK_NOBODY_FOR_MS {
+            self.since = None;
+            return Some(Next::SpeakAnyway);
+        }
+        if self.asked_ms.is_some_and(|asked| now_ms < asked + ASK_EVERY_MS) {
+            return Some(Next::Ask(ReplicaSet::EMPTY));
+        }
+        self.asked_ms = Some(now_ms);
+        Some(Next::Ask(others.iter().filter(|peer| !self.answered.contains(*peer)).collect()))
+    }
+
+    /// What a replica in epoch `mine` answers a peer that asks in epoch `asked`; nothing if that is
+    /// another one.
+    fn answer(&self, mine: Epoch, asked: Epoch, peer: ReplicaId) -> Option<Message> {
+        if asked != mine && !mutant!("resuming.any-epoch-counts") {
+            return None;
+        }
+        Some(Message::Seen { epoch: asked, lasts: self.seen_of(asked, peer) })
     }
 
     /// A peer has seen these statements, which are to be this replica's own; its devices remember
@@ -201,34 +251,29 @@ impl Unit {
 
     /// Asks those who have not answered; goes on when enough have, or have not for long enough.
     pub fn ask_before_resuming(&mut self, network: &mut Network) -> Result<(), Fatal> {
-        let Some(since) = self.resuming.since else { return Ok(()) };
-        // A device that keeps its own memory cannot be put back with a folder.
+        if !self.is_resuming() {
+            return Ok(());
+        }
+        // A device that keeps its own memory cannot be put back with a folder: nobody is needed.
         let keeps_itself = self.memories().is_empty();
-        let wanted = self.succession.epochs.membership().f + 1;
-        let enough = self.resuming.answered.len() >= wanted.min(self.speaker.others.len());
-        let first_late =
-            self.resuming.first_ms.is_some_and(|at| self.speaker.now_ms >= at + ASK_FOR_MS);
-        let is_late = first_late || self.speaker.now_ms >= since + ASK_NOBODY_FOR_MS;
-        if keeps_itself || enough || is_late {
-            let others = self.resuming.answered.len();
-            if is_late && !enough {
-                warn!(others, "speaks again, although fewer than f + 1 others said what they saw");
-            } else {
+        let wanted = if keeps_itself { 0 } else { self.succession.epochs.membership().f + 1 };
+        let next = self.resuming.next(self.speaker.others, wanted, self.speaker.now_ms);
+        let others = self.resuming.answered.len();
+        match next {
+            None => return Ok(()),
+            Some(Next::Ask(peers)) => {
+                let ask = Message::Ask { epoch: self.speaker.epoch };
+                peers.iter().for_each(|peer| tell(peer, &ask, network));
+                return Ok(());
+            }
+            Some(Next::Speak) => {
                 info!(others, "speaks again: nobody saw more of it than it has kept");
             }
-            self.resuming.since = None;
-            return self.begin_process(network);
-        }
-        if self.resuming.asked_ms.is_none_or(|asked| self.speaker.now_ms >= asked + ASK_EVERY_MS) {
-            self.resuming.asked_ms = Some(self.speaker.now_ms);
-            let ask = Message::Ask { epoch: self.speaker.epoch };
-            for peer in
-                self.speaker.others.iter().filter(|peer| !self.resuming.answered.contains(*peer))
-            {
-                tell(peer, &ask, network);
+            Some(Next::SpeakAnyway) => {
+                warn!(others, "speaks again, although fewer than f + 1 others said what they saw");
             }
         }
-        Ok(())
+        self.begin_process(network)
     }
 
     /// A peer asks, or answers.
@@ -241,9 +286,10 @@ impl Unit {
         match Message::from_bytes(bytes) {
             Err(Malformed) => self.speaker.rejects.add(Reject::Malformed),
             Ok(Message::Ask { epoch }) => {
-                let is_mine = epoch == self.speaker.epoch;
-                let lasts = if is_mine { self.resuming.seen_of(epoch, peer) } else { Vec::new() };
-                tell(peer, &Message::Seen { epoch, lasts }, network);
+                match self.resuming.answer(self.speaker.epoch, epoch, peer) {
+                    Some(seen) => tell(peer, &seen, network),
+                    None => self.on_other_epoch(peer, epoch, network),
+                }
             }
             Ok(Message::Seen { epoch, .. }) if epoch != self.speaker.epoch => {}
             Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts),
@@ -289,119 +335,4 @@ pub fn text(position: Position) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use pentarchy_core::counter::{Certificate, Statement};
-    use pentarchy_core::ids::{Incarnation, View};
-
-    /// Two histories that parted and are as long as each other are told apart.
-    #[test]
-    fn a_later_statement_or_another_one_is_beyond_a_memory() {
-        let at = |index| Position { view: View(1), index };
-        let said = |index| Digest([index as u8; 32]);
-        let statement =
-            |index| Statement { position: at(index), committed: at(index), digest: said(index) };
-        let recent = (4..=6).rev().map(statement).collect();
-        let memory = Memory { last: at(6), committed: at(6), recent };
-        for index in 1..=6 {
-            assert!(!is_beyond(&memory, &said(index), at(index)), "{index} is its own");
-        }
-        assert!(is_beyond(&memory, &said(7), at(7)), "later");
-        assert!(is_beyond(&memory, &said(9), at(6)), "something else");
-        assert!(is_beyond(&memory, &said(9), at(4)), "something else, before that");
-    }
-
-    fn ui(instance: u8, index: u64) -> Ui {
-        let position = Position { view: View(1), index };
-        Ui {
-            incarnation: Incarnation(7),
-            instance: Instance(instance),
-            position,
-            committed: position,
-            certificate: Certificate::Mac([5; 32]),
-        }
-    }
-
-    /// A statement of this replica that is newer than what it remembers from before it spoke, as
-    /// any is that it makes from then on.
-    fn newer() -> (Digest, Ui) {
-        (Digest([9; 32]), ui(1, 9))
-    }
-
-    fn resuming(asks: bool) -> Resuming {
-        let memory = |index| Memory { last: ui(0, index).position, ..Memory::default() };
-        let of_pillars = vec![(Instance(0), memory(5)), (Instance(1), memory(6))];
-        let mut resuming = Resuming::new(asks, of_pillars);
-        resuming.begin(true, 0);
-        resuming
-    }
-
-    /// A peer answers; whatever it shows was certified by this replica's devices.
-    fn hear(resuming: &mut Resuming, lasts: &[(Digest, Ui)]) -> Result<Result<(), Reject>, Fatal> {
-        let memories = resuming.elsewhere.clone();
-        resuming.on_seen(ReplicaId(2), lasts, &memories, |_, _| true, 1)
-    }
-
-    #[test]
-    fn who_was_put_back_learns_of_it_while_it_asks() {
-        for lasts in [vec![newer()], vec![(Digest([1; 32]), ui(0, 5)), newer()]] {
-            let mut asking = resuming(true);
-            let found = hear(&mut asking, &lasts);
-            assert!(matches!(found, Err(Fatal::Rewound { .. })), "{found:?}");
-            assert!(asking.answered.is_empty());
-        }
-        let mut asking = resuming(true);
-        let unknown = hear(&mut asking, &[(Digest([1; 32]), ui(2, 1))]).unwrap();
-        assert!(unknown == Err(Reject::BadAuth) && asking.answered.is_empty());
-        assert_eq!(hear(&mut asking, &[(Digest([1; 32]), ui(0, 5))]).unwrap(), Ok(()));
-        assert!(asking.answered.contains(ReplicaId(2)) && asking.first_ms == Some(1));
-    }
-
-    /// An answer may come late, or be a liar's who was asked nothing.
-    #[test]
-    fn what_is_said_since_it_speaks_is_no_reason_to_end() {
-        let spoke = || {
-            let mut resuming = resuming(true);
-            resuming.since = None;
-            resuming
-        };
-        let next_epoch = |mut resuming: Resuming, is_admitted| {
-            resuming.begin_epoch();
-            resuming.begin(is_admitted, 0);
-            resuming
-        };
-        let since = [
-            ("it went on from its log, and speaks", spoke()),
-            ("it keeps nothing", resuming(false)),
-            ("it keeps nothing, in another epoch", next_epoch(resuming(false), true)),
-            ("it is not admitted to the next epoch", next_epoch(spoke(), false)),
-            ("it speaks in another epoch", {
-                let mut next = next_epoch(spoke(), true);
-                next.since = None;
-                next
-            }),
-        ];
-        for (when, mut resuming) in since {
-            let found = hear(&mut resuming, &[newer()]);
-            assert!(matches!(found, Ok(Ok(()))), "{when}: {found:?}");
-            assert!(resuming.answered.is_empty() && resuming.first_ms.is_none(), "{when}");
-        }
-    }
-
-    #[test]
-    fn messages_are_read_as_they_were_written() {
-        let ui = ui(0, 9);
-        let epoch = Epoch(2);
-        let messages = [
-            Message::Ask { epoch },
-            Message::Seen { epoch, lasts: Vec::new() },
-            Message::Seen { epoch, lasts: vec![(Digest([1; 32]), ui)] },
-        ];
-        for message in messages {
-            let bytes = message.to_bytes();
-            assert_eq!(Message::from_bytes(&bytes), Ok(message));
-            assert_eq!(Message::from_bytes(&bytes.slice(..bytes.len() - 1)), Err(Malformed));
-        }
-        assert_eq!(Message::from_bytes(&Bytes::from_static(&[2])), Err(Malformed));
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@ use crate::error::Fatal;
 use crate::fault::{Fault, some_of};
 use crate::inbound::Heard;
 use crate::network::{Kind, Network};
+use crate::others::Lately;
 use crate::timers::Timers;
 use bytes::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
@@ -38,8 +39,15 @@ pub enum Opened {
 /// A core among its peers.
 pub struct Speaker {
     pub core: Box<dyn ReplicaCore>,
+    /// Whether the device is not admitted, so that there is no core in the place of this one. What
+    /// members say to each other then is no fault of theirs.
+    is_outside: bool,
     pub timers: Timers,
     pub rejects: Rejects,
+    /// The same, by the peer that sent it.
+    pub refused: Lately,
+    /// Provable lies and refusals of others, by whose they are.
+    pub found: Lately,
     pub verifier: Arc<dyn Verifier>,
     pub authenticator: Authenticator,
     timeouts: Timeouts,
@@ -77,9 +85,12 @@ impl Speaker {
         let SpeakerParts { core, verifier, authenticator, timeouts, me, others, epoch } = parts;
         let Started { core, effects } = core;
         Self {
+            is_outside: is_outside(&*core),
             core,
             timers: Timers::default(),
             rejects: Rejects::default(),
+            refused: Lately::default(),
+            found: Lately::default(),
             verifier,
             authenticator,
             timeouts,
@@ -102,6 +113,7 @@ impl Speaker {
         verifier: Arc<dyn Verifier>,
         core: Box<dyn ReplicaCore>,
     ) {
+        self.is_outside = is_outside(&*core);
         (self.epoch, self.verifier, self.core) = (epoch, verifier, core);
         self.timers.clear();
         self.inward.clear();
@@ -131,6 +143,9 @@ impl Speaker {
         if epoch != self.epoch {
             return Ok(Err(epoch));
         }
+        if self.is_outside {
+            return Ok(Ok(None));
+        }
         self.core.open_new(&*self.verifier, peer, &bytes.slice(8..)).map(Ok)
     }
 
@@ -143,9 +158,15 @@ impl Speaker {
         network: &mut Network,
     ) -> Heard {
         network.messages.came("refused", bytes.len());
-        self.rejects.add(why);
+        self.reject(peer, why);
         let forged = why == Reject::BadAuth && author(bytes) == Some(peer);
         if forged { Heard::Forged } else { Heard::Taken }
+    }
+
+    /// Counts something of a peer that is refused.
+    pub fn reject(&mut self, peer: ReplicaId, why: Reject) {
+        self.rejects.add(why);
+        self.refused.add(peer, self.now_ms);
     }
 
     /// Has the core take a step; its effects wait in [`Self::effects`].
@@ -186,6 +207,7 @@ impl Speaker {
             CoreEffect::Report(Evidence { author, finding }) => {
                 network.counters.findings += 1;
                 *network.counters.findings_about.entry(author.0).or_default() += 1;
+                self.found.add(author, self.now_ms);
                 warn!(about = %author, ?finding, "finding");
             }
         }
@@ -272,6 +294,11 @@ impl Speaker {
             }
         }
     }
+}
+
+/// Whether this stands in the place of a core that the device is not admitted to have.
+fn is_outside(core: &dyn ReplicaCore) -> bool {
+    core.status().phase == "joining"
 }
 
 /// Of a statement from before a crash that is made again.

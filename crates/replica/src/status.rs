@@ -64,6 +64,19 @@ pub struct StatusReport {
     pub catch_up: Option<CatchUp>,
     /// How fast it comes closer; none if it is level, or nothing is known of that yet.
     pub approach: Option<Pace>,
+    /// Members, this one included, that have lost what they promised and ask the group to admit
+    /// them as new lives.
+    pub asking: Vec<u16>,
+    /// Whether these are more than `f`: then too few are left to admit anybody, and the group
+    /// cannot go on.
+    pub lost: bool,
+    /// Milliseconds since something came from each of the others; since the start, if nothing has.
+    pub silent_ms: BTreeMap<u16, u64>,
+    /// Messages that were refused in the last 10 to 20 seconds, by the peer that sent them.
+    pub refused_from: BTreeMap<u16, u64>,
+    /// What the core reported about others in the last 10 to 20 seconds, by the replica that it is
+    /// about.
+    pub findings_lately: BTreeMap<u16, u64>,
     /// Envelopes that wait to be ordered.
     pub waiting: usize,
     /// Replicas it is connected to.

@@ -10,7 +10,9 @@ use crate::inbound::Heard;
 use crate::keeper::Keeper;
 use crate::meter::Meter;
 use crate::network::Network;
+use crate::others::Others;
 use crate::pillars::pillar::{Said, Told};
+use crate::pillars::prepared::Prepared;
 use crate::resuming::{RESUMING, Resuming};
 use crate::speaker::{Opened, PROTOCOL, Speaker};
 use crate::spooling::Spooling;
@@ -23,6 +25,7 @@ use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::Reject;
+use pentarchy_core::reads::Reads;
 use pentarchy_core::request::Envelope;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
@@ -55,6 +58,8 @@ pub struct Unit {
     pub resuming: Resuming,
     /// What it keeps for its next life, if that is all.
     pub cache: Option<Cache>,
+    /// What it has seen of the others, for operators.
+    pub others: Others,
     steps: Vec<Step>,
     /// Questions about state that each peer asked in this round.
     asked: BTreeMap<ReplicaId, usize>,
@@ -62,8 +67,10 @@ pub struct Unit {
     pub is_split: bool,
     /// What pillars with threads of their own are to be told.
     pub telling: Vec<(u8, Told)>,
-    /// Queries are answered once this slot is executed.
-    pub answers_from: Slot,
+    /// Queries that wait until something is executed.
+    pub reads: Reads<ClientId>,
+    /// What queries must not miss of pillars with threads of their own.
+    prepared: Vec<Prepared>,
 }
 
 /// What a [`Unit`] is made of.
@@ -78,6 +85,8 @@ pub struct UnitParts {
     pub resuming: Resuming,
     /// See [`Unit::is_split`].
     pub is_split: bool,
+    /// Of each pillar with a thread of its own.
+    pub prepared: Vec<Prepared>,
 }
 
 impl Unit {
@@ -95,11 +104,13 @@ impl Unit {
             divergence: Divergence::default(),
             resuming: parts.resuming,
             cache: parts.cache,
+            others: Others::default(),
             steps: Vec::new(),
             asked: BTreeMap::new(),
             is_split: parts.is_split,
             telling: Vec::new(),
-            answers_from: Slot(0),
+            reads: Reads::default(),
+            prepared: parts.prepared,
         }
     }
 
@@ -111,6 +122,12 @@ impl Unit {
         }
         self.carry_out(network)?;
         self.drain(network)
+    }
+
+    /// The slot that must be executed before a query is answered that arrives now.
+    pub fn reads_from(&self) -> Slot {
+        let of_pillars = self.prepared.iter().map(Prepared::get).max().unwrap_or_default();
+        self.speaker.core.reads_from().max(of_pillars)
     }
 
     /// Begins, once it may speak.
@@ -141,6 +158,7 @@ impl Unit {
         bytes: &Bytes,
         network: &mut Network,
     ) -> Result<Heard, Fatal> {
+        self.others.on_message(peer, self.speaker.now_ms);
         let refused = match bytes.first() {
             // Those of pillars come to them.
             Some(&PROTOCOL) if !self.is_split => {
@@ -273,7 +291,7 @@ impl Unit {
             | Output::Rollback { .. }
                 if self.ended.is_some() => {}
             output if self.keeper.as_ref().is_some_and(|keeper| keeper.drops(&output)) => {}
-            Output::Resumed { upto } => self.answers_from = self.answers_from.max(upto),
+            Output::Resumed { upto } => self.reads.resume(upto),
             Output::Execute { slot, batch } => {
                 let begun = Instant::now();
                 let telling = self.telling(network);

@@ -253,6 +253,8 @@ fn search(scene: &Scene, scale: u64, subject: &Subject<'_>) -> Result<Found, Str
         alphabet: alphabet.iter().map(|kind| (*kind).to_owned()).collect(),
         start: script.transpose()?.unwrap_or_default(),
         states_max: states / scale as usize,
+        // What replicas would show next is not what the publications are about.
+        asks: false,
         ..Plan::default()
     };
     let report = explore(&plan, &subject.explored, |_| true)?;

@@ -5,7 +5,7 @@
 use crate::node::Address;
 use crate::rng::Rng;
 use crate::time::Micros;
-use pentarchy_core::ids::ReplicaSet;
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 
 /// How the network behaves before it heals.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -24,6 +24,35 @@ pub struct NetworkOptions {
     pub straggle_ppm: u32,
     /// How much longer.
     pub straggle_us: u64,
+    /// Which replicas hear others late, as a number that this is drawn from; none if it is 0.
+    pub slow_links: u64,
+    /// How much longer messages take to these, at most. Some hear others two or three times as late
+    /// as others do, so that they lag behind each other.
+    pub slow_link_us: u64,
+}
+
+impl NetworkOptions {
+    /// How much later than others a replica hears what replicas say.
+    #[must_use]
+    pub fn hears_late_us(&self, who: ReplicaId) -> u64 {
+        if self.slow_links == 0 {
+            return 0;
+        }
+        let mut rng = Rng::new(self.slow_links.rotate_left(32) ^ u64::from(who.0));
+        let most = self.slow_link_us;
+        match rng.below(4) {
+            0 => rng.range(most * 5 / 6, most),
+            1 => rng.range(most / 3, most / 2),
+            _ => 0,
+        }
+    }
+
+    fn link_us(&self, from: Address, to: Address) -> u64 {
+        match (from, to) {
+            (Address::Replica(_), Address::Replica(to)) => self.hears_late_us(to),
+            _ => 0,
+        }
+    }
 }
 
 /// Who cannot speak to whom.
@@ -125,6 +154,7 @@ impl Network {
         self.cuts.clear();
         self.partitions.clear();
         (self.options.loss_ppm, self.options.duplicate_ppm, self.options.straggle_ppm) = (0, 0, 0);
+        self.options.slow_links = 0;
     }
 
     /// When a message that leaves now arrives: never, once or twice.
@@ -135,6 +165,7 @@ impl Network {
         }
         let lost = self.rng.chance(self.options.loss_ppm);
         let twice = self.rng.chance(self.options.duplicate_ppm);
+        let link_us = self.options.link_us(from, to);
         let mut arrival = || {
             let late = if self.rng.chance(self.options.straggle_ppm) {
                 self.options.straggle_us
@@ -142,7 +173,7 @@ impl Network {
                 0
             };
             let NetworkOptions { latency_us, jitter_us, deviation_us, .. } = self.options;
-            let takes = latency_us + self.rng.around(jitter_us) + late;
+            let takes = latency_us + self.rng.around(jitter_us) + late + link_us;
             now + off_by(&mut self.rng, takes, deviation_us)
         };
         let first = (!lost).then(&mut arrival);
@@ -167,7 +198,6 @@ fn off_by(rng: &mut Rng, time: Micros, deviation: Micros) -> Micros {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pentarchy_core::ids::ReplicaId;
 
     const A: Address = Address::Replica(ReplicaId(0));
     const B: Address = Address::Replica(ReplicaId(1));

@@ -19,6 +19,7 @@ use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Place, Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Reject, TimerKey, To};
+use pentarchy_core::reads::{Query, Reads};
 use pentarchy_core::request::{Envelope, Request};
 use pentarchy_core::service::Service;
 use pentarchy_core::sessions::Lookup;
@@ -27,7 +28,7 @@ use pentarchy_core::telling::Telling;
 use pentarchy_core::transfer::{self, Transfer};
 use pentarchy_core::wire::Wire;
 use pentarchy_storage::kept::{Job, Then};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 mod acts;
@@ -35,6 +36,7 @@ mod durable;
 mod epochs;
 mod impostor;
 mod kept;
+mod leaving;
 mod lies;
 mod speculation;
 mod usurp;
@@ -43,6 +45,7 @@ pub use acts::{Act, Address, Observation, Packet};
 pub use epochs::{Beginning, NewCore};
 pub use impostor::Impostor;
 pub use kept::{Kept, Recovered};
+pub use leaving::stands;
 pub use lies::{Fault, Lying};
 pub use usurp::Usurping;
 
@@ -68,11 +71,15 @@ pub struct ReplicaNode {
     taken: u64,
     /// The slot of the state that it found on its disk when it started.
     started_at: Slot,
-    /// Queries are answered once this slot is executed.
-    answers_from: Slot,
+    /// Queries that wait until something is executed.
+    reads: Reads<Address>,
     inbox: VecDeque<CoreEvent>,
     effects: Vec<CoreEffect>,
     steps: u64,
+    /// The most messages of others that it passed on to one peer because of one message.
+    relayed: usize,
+    /// When it was asked last what it would show if it had to leave its view.
+    asked: leaving::Asked,
 }
 
 /// A replica's devices; two copies of one replica may have the same ones.
@@ -140,10 +147,12 @@ impl ReplicaNode {
             faulty,
             kept,
             taken: 0,
-            answers_from: Slot(0),
+            reads: Reads::default(),
             inbox: VecDeque::new(),
             effects: Vec::new(),
             steps: 0,
+            relayed: 0,
+            asked: leaving::Asked::default(),
         };
         if node.executor.is_ending() {
             node.on_ended(out);
@@ -238,6 +247,12 @@ impl ReplicaNode {
         self.steps
     }
 
+    /// The most messages of others that it has passed on to one peer, since this was asked last,
+    /// because of one message that was no report.
+    pub const fn take_relayed(&mut self) -> usize {
+        core::mem::replace(&mut self.relayed, 0)
+    }
+
     /// What the service ran since the last call.
     pub fn drain_journal(&self) -> Vec<(Slot, ClientId, u64)> {
         core::mem::take(&mut *self.journal.lock().expect("no panic while writing"))
@@ -286,7 +301,7 @@ impl ReplicaNode {
         self.carry_out_transfer(steps, out);
         self.feed(CoreEvent::Input(Input::Round { now }), out);
         self.on_succession_round(now, out);
-        self.lie(out);
+        self.lie(now, out);
         self.usurp(out);
         self.impersonate(out);
     }
@@ -327,15 +342,12 @@ impl ReplicaNode {
     fn on_client(&mut self, from: Address, wire: &Bytes, out: &mut Vec<Act>) -> Result<(), Reject> {
         match ToReplica::from_bytes(wire).map_err(|_| Reject::Malformed)? {
             ToReplica::Request(envelope) => self.on_request(envelope, out),
-            ToReplica::Query { .. }
-                if self.executor.executed() < self.answers_from
-                    || self.executor.is_speculative() =>
-            {
-                Ok(())
-            }
             ToReplica::Query { number, operation } => {
-                let answer = ToClient::Answer { number, result: self.executor.query(&operation) };
-                self.answer(from, answer, out);
+                let query = Query { client: from, number, operation };
+                let (must_have, state) = (self.core.reads_from(), self.executor.readable());
+                if let Some(query) = self.reads.ask(query, must_have, state) {
+                    self.answer_query(query, out);
+                }
                 Ok(())
             }
             ToReplica::Resume { from: number } => {
@@ -453,7 +465,11 @@ impl ReplicaNode {
             assert!(budget > 0, "{} goes on talking to itself", self.id);
             self.steps += 1;
             let mut effects = core::mem::take(&mut self.effects);
+            let draws = draws_little(&event);
             self.core.step(event, &mut effects);
+            if draws {
+                self.relayed = self.relayed.max(relays_to_one(&effects));
+            }
             if self.faulty.is_none() {
                 self.core.assert_invariants();
             }
@@ -461,6 +477,7 @@ impl ReplicaNode {
             self.effects = effects;
             self.kept.iter_mut().for_each(Kept::end_of_step);
         }
+        self.answer_waiting(out);
     }
 
     /// Keeps what is to be kept, and carries out what waits for nothing.
@@ -486,7 +503,7 @@ impl ReplicaNode {
         }
         match effect {
             CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, out),
-            CoreEffect::Relay { to, wire, .. } => self.relay(to, &wire, out),
+            CoreEffect::Relay { to, wire, kind } => self.relay(to, &wire, kind, out),
             // Nothing outlives the process where nothing is kept.
             CoreEffect::Persist(_) => {}
             CoreEffect::Arm { timer, after } => out.push(Act::Arm { timer, after }),
@@ -566,9 +583,9 @@ impl ReplicaNode {
         })
     }
 
-    fn relay(&mut self, to: To, wire: &Bytes, out: &mut Vec<Act>) {
+    fn relay(&mut self, to: To, wire: &Bytes, kind: &'static str, out: &mut Vec<Act>) {
         let (set, loops) = self.targets(to);
-        out.push(Act::Saw(Observation::Relayed { to, wire: wire.clone() }));
+        out.push(Act::Saw(Observation::Relayed { to, kind, wire: wire.clone() }));
         self.transmit(set, wire, out);
         if loops {
             let own = self.core.open(&self.keys, self.id, wire);
@@ -605,7 +622,7 @@ impl ReplicaNode {
             | Output::Rollback { .. }
                 if self.is_over() => {}
             output if self.kept.as_ref().is_some_and(|kept| kept.drops(&output)) => {}
-            Output::Resumed { upto } => self.answers_from = self.answers_from.max(upto),
+            Output::Resumed { upto } => self.reads.resume(upto),
             Output::Execute { slot, batch } => self.execute(slot, batch, out),
             Output::Speculate { answers, slot, batch, view, history } => {
                 self.speculate(Place { view, slot, history }, batch, answers, out);
@@ -697,4 +714,37 @@ impl ReplicaNode {
             self.on_ended(out);
         }
     }
+}
+
+/// Whether a replica has no reason to pass on much because of this. A report is answered with all
+/// that its sender lacks, which has a bound of its own.
+fn draws_little(event: &CoreEvent) -> bool {
+    match event {
+        CoreEvent::Message(incoming) => incoming.kind() != "report",
+        CoreEvent::Client(..) => true,
+        CoreEvent::Timeout(_) | CoreEvent::Input(_) => false,
+    }
+}
+
+/// The most messages of others that are passed on to one peer. None are counted where a view was
+/// entered: what had come early is dealt with then, each message by itself.
+fn relays_to_one(effects: &[CoreEffect]) -> usize {
+    let entered =
+        |effect: &CoreEffect| matches!(effect, CoreEffect::Output(Output::Entered { .. }));
+    if effects.iter().any(entered) {
+        return 0;
+    }
+    let mut counts: BTreeMap<ReplicaId, usize> = BTreeMap::new();
+    let mut to_all = 0;
+    for effect in effects {
+        match effect {
+            CoreEffect::Relay { to: To::One(id), .. } => *counts.entry(*id).or_default() += 1,
+            CoreEffect::Relay { to: To::Set(set), .. } => {
+                set.iter().for_each(|id| *counts.entry(id).or_default() += 1);
+            }
+            CoreEffect::Relay { .. } => to_all += 1,
+            _ => {}
+        }
+    }
+    counts.values().max().copied().unwrap_or_default() + to_all
 }

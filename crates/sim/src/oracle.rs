@@ -5,7 +5,9 @@ use crate::checker::agreed_time::AgreedTime;
 use crate::checker::agreement::Agreement;
 use crate::checker::at_most_once::AtMostOnce;
 use crate::checker::checkpoint::{Checkpoints, Source};
+use crate::checker::confirmation::Confirmation;
 use crate::checker::counter_uniqueness::CounterUniqueness;
+use crate::checker::deposition::Deposition;
 use crate::checker::epoch_handover::EpochHandover;
 use crate::checker::events::Events;
 use crate::checker::linearizability::{self, Seen};
@@ -21,13 +23,15 @@ use crate::run::{FINDINGS, Summary};
 use crate::service::{Action, Operation};
 use crate::swarm::{Disturbance, Options};
 use crate::time::Micros;
+use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, Slot, View};
 use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
 use pentarchy_core::membership::{Base, Membership};
-use pentarchy_core::ports::client::Outcome;
+use pentarchy_core::ports::client::{Outcome, Place};
 use pentarchy_core::protocol::{Evidence, Finding, Reject, Status, Tuning};
+use pentarchy_core::request::FENCE;
 use pentarchy_core::wire::Wire;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,6 +53,7 @@ pub struct Oracle {
     agreement: Agreement,
     agreed_time: AgreedTime,
     stability: Stability,
+    deposition: Deposition,
     /// The checker of how long requests take.
     pub promptness: Promptness,
     validity: Validity,
@@ -59,6 +64,7 @@ pub struct Oracle {
     handover: EpochHandover,
     events_told: Events,
     speculation: Speculation,
+    confirmation: Confirmation,
     history: Vec<Seen>,
     /// Places in the history of what is outstanding.
     open: BTreeMap<(ClientId, u64), usize>,
@@ -96,6 +102,7 @@ impl Oracle {
             agreement: Agreement::default(),
             agreed_time: AgreedTime::new(options.skew_ms + options.jumps_ms(), options.drift_ppm),
             stability: Stability::new(options.is_calm()),
+            deposition: Deposition::new(options.calm_from()),
             promptness: Promptness::new(options.is_steady(), options.f, &options.timeouts),
             validity,
             at_most_once: AtMostOnce::default(),
@@ -105,6 +112,7 @@ impl Oracle {
             handover: EpochHandover::new(membership.clone()),
             events_told: Events::default(),
             speculation: Speculation::default(),
+            confirmation: Confirmation::new(options.n, options.f),
             history: Vec::new(),
             open: BTreeMap::new(),
             events: 0,
@@ -137,6 +145,9 @@ impl Oracle {
         if faulty {
             return Ok(());
         }
+        if seen.asks() {
+            self.deposition.asked(now);
+        }
         match seen {
             Observation::Executed { .. }
             | Observation::Speculated { .. }
@@ -156,9 +167,10 @@ impl Oracle {
                 self.handover.installed(replica, *slot);
                 self.checkpoints.state(replica, *slot, *state, Source::Installed)?;
             }
-            Observation::Entered { view, .. } => {
+            Observation::Entered { view, reason } => {
                 self.highest_view = self.highest_view.max(*view);
                 self.stability.entered(replica, *view)?;
+                self.deposition.entered(replica, *view, reason, now)?;
             }
             Observation::Told { client, number, body } => {
                 self.events_told.told(replica, *client, *number, body)?;
@@ -182,6 +194,7 @@ impl Oracle {
             Observation::Said { topic: Some(said), .. } => {
                 self.contradictions.said(replica, said.0, said.1)?;
             }
+            Observation::Confirmed { place } => self.confirmed(replica, *place)?,
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
             other => durability::saw(replica, other)?,
         }
@@ -200,10 +213,11 @@ impl Oracle {
             Observation::Executed { slot, batch } => {
                 self.executed(replica, *slot, batch, now, audit)?;
             }
-            Observation::Speculated { slot, batch, ran, told } => {
+            Observation::Speculated { slot, batch, history, ran, told } => {
                 audit.note(slot.0, 34, u64::from(replica.0), &batch.digest.0);
                 let (batch, ran, told) = (batch.clone(), ran.clone(), told.clone());
-                self.speculation.speculated(replica, *slot, Done { batch, ran, told });
+                let done = Done { batch, history: *history, ran, told };
+                self.speculation.speculated(replica, *slot, done);
             }
             Observation::RolledBack { after } => {
                 audit.note(after.0, 35, u64::from(replica.0), &[]);
@@ -212,6 +226,7 @@ impl Oracle {
             }
             Observation::Committed { upto } => {
                 for (slot, done) in self.speculation.committed(replica, *upto)? {
+                    self.confirmation.became_final(replica, slot, done.history)?;
                     self.executed(replica, slot, &done.batch, now, audit)?;
                     for (client, number) in done.ran {
                         self.at_most_once.ran(replica, slot, client, number)?;
@@ -239,6 +254,14 @@ impl Oracle {
             self.validity.executed(slot, batch)?;
         }
         Ok(())
+    }
+
+    /// A correct replica confirms a place, or would if a client asked.
+    ///
+    /// # Errors
+    /// If something else is final.
+    pub fn confirmed(&mut self, replica: ReplicaId, place: Place) -> Verdict {
+        self.confirmation.confirmed(replica, place)
     }
 
     /// A correct replica lost its memory.
@@ -339,6 +362,11 @@ impl Oracle {
         self.history.push(Seen { client, number, key, action, invoked, returned, result });
     }
 
+    /// A client gives a number up: a fence may stand in place of its operation.
+    pub fn given_up(&mut self, client: ClientId, number: u64) {
+        self.validity.submitted(client, number, Bytes::from_static(FENCE));
+    }
+
     /// A client was told what came of an operation.
     pub fn completed(&mut self, client: ClientId, number: u64, outcome: Outcome) {
         let Some(index) = self.open.remove(&(client, number)) else { return };
@@ -351,9 +379,16 @@ impl Oracle {
         match outcome {
             Outcome::Done(result) => seen.result = Some(result.to_vec()),
             Outcome::Forgotten => {}
-            Outcome::Refused => {
-                let detail = format!("{client}#{number} was refused");
+            Outcome::Refused | Outcome::Overtaken => {
+                let detail = format!("{client}#{number} was refused: {outcome:?}");
                 self.refused.get_or_insert(Broken::new(REFUSAL, detail));
+            }
+            Outcome::GivenUp => {
+                // It changed nothing, as a read whose result nobody saw.
+                seen.action = Action::Get;
+                if let Err(broken) = self.at_most_once.never(client, number) {
+                    self.refused.get_or_insert(broken);
+                }
             }
         }
         seen.returned = Some(self.events);
@@ -376,9 +411,10 @@ impl Oracle {
     /// Everything is final.
     ///
     /// # Errors
-    /// If a client acted on what is not in the final history.
+    /// If a client acted on what is not in the final history, or might have.
     pub fn all_is_final(&self) -> Verdict {
-        self.speculation.ended()
+        self.speculation.ended()?;
+        self.confirmation.ended(self.highest())
     }
 
     /// Looks at all that clients saw.

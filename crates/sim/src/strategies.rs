@@ -120,12 +120,15 @@ pub fn play(strategy: &Strategy, factories: &Factories<'_>) -> Played {
         round_us: 50,
         workload: WorkloadOptions {
             keys: 64,
+            values: 0,
+            writers: 0,
             reads_percent: 0,
             queries_percent: 0,
             large_ppm: 0,
             skip_ppm: 0,
             tells_percent: 0,
             floods_ppm: 0,
+            gives_up_ppm: 0,
         },
         byzantine: if habits.is_empty() { Vec::new() } else { vec![(ReplicaId(0), habits)] },
         ..drawn

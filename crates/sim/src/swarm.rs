@@ -14,7 +14,11 @@ use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::limits::CHECKPOINT_BYTES;
 use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
 
+mod changes;
 mod forks;
+mod installs;
+mod reads;
+mod rifts;
 pub mod text;
 
 /// What the person who starts a run decides.
@@ -30,6 +34,8 @@ pub struct SimConfig {
     pub hostile_only: bool,
     /// Whether replicas and clients may be Byzantine.
     pub byzantine: bool,
+    /// Whether every world in which several things may go wrong is about changing the primary.
+    pub changes: bool,
     /// How the devices of faulty replicas are. Unless they keep their contract, every world has
     /// two copies of some replica, and checkers are expected to find something.
     pub device: DeviceFault,
@@ -52,6 +58,7 @@ impl Default for SimConfig {
             faults: true,
             hostile_only: false,
             byzantine: true,
+            changes: false,
             device: DeviceFault::None,
             pillars: None,
             rotates: None,
@@ -93,6 +100,8 @@ pub struct DiskOptions {
     pub sync_us: Micros,
     /// Of a million, how many take much longer before everything heals.
     pub slow_ppm: u32,
+    /// The same for those of the log alone, if that is more: states overtake it.
+    pub slow_log_ppm: u32,
     /// By how much.
     pub slow_us: Micros,
 }
@@ -242,6 +251,17 @@ impl Options {
     /// The options of a seed.
     #[must_use]
     pub fn draw(rng: &mut Rng, config: &SimConfig, rules: &Rules) -> Self {
+        // A stream of its own: what is drawn from it moves nothing else.
+        let mut aside = rng.clone().fork();
+        let mut options = Self::draw_plain(rng, config, rules);
+        if rules.speculative && config.faults && config.byzantine && !config.hostile_only {
+            options.draw_installs(&mut aside, config.liveness_timeouts);
+        }
+        options
+    }
+
+    fn draw_plain(rng: &mut Rng, config: &SimConfig, rules: &Rules) -> Self {
+        let readers = rng.clone();
         let f = config.f.unwrap_or(if rng.percent(66) { 1 } else { rng.range(2, 3) as usize });
         let n = rules.replicas(f);
         let clients = rng.range(1, 8) as usize;
@@ -279,24 +299,17 @@ impl Options {
             heal_at: if config.faults { heal_at } else { 0 },
             liveness_timeouts: config.liveness_timeouts,
         };
-        if config.hostile_only {
-            options.hostile = (0..rng.range(1, 3)).map(|_| Hostility::draw(rng)).collect();
-        } else if config.faults {
-            options.draw_network(rng);
-            if config.byzantine {
-                options.draw_replicas(rng);
-                options.draw_hostile(rng);
-            }
-            options.draw_disturbances(rng);
-            options.draw_restarts(rng);
-            options.draw_stops(rng);
-            options.draw_late(rng);
-        }
+        options.draw_faults(rng, config);
         if config.faults && config.byzantine && !config.hostile_only && rng.percent(10) {
             options.make_steady(rng);
         } else if rules.speculative && config.faults && config.byzantine && !config.hostile_only {
             options.draw_fork(rng);
+            options.draw_rift(&mut rng.clone().fork());
         }
+        if config.faults && config.byzantine && !config.hostile_only {
+            options.draw_changes(&mut Rng::new(!rng.clone().next_u64()), config.changes);
+        }
+        options.draw_reads(&readers, config, rules);
         if options.abuses_macs() {
             options.liveness_timeouts = 0;
         }
@@ -308,6 +321,25 @@ impl Options {
             options.tuning.interleaving = late.unwrap_or(0);
         }
         options
+    }
+
+    /// What goes wrong.
+    fn draw_faults(&mut self, rng: &mut Rng, config: &SimConfig) {
+        if config.hostile_only {
+            self.hostile = (0..rng.range(1, 3)).map(|_| Hostility::draw(rng)).collect();
+        } else if config.faults {
+            self.draw_network(rng);
+            if config.byzantine {
+                self.draw_replicas(rng);
+                self.draw_hostile(rng);
+            }
+            self.draw_disturbances(rng);
+            self.draw_restarts(rng);
+            self.draw_stops(rng);
+            self.draw_late(rng);
+            // From a stream of its own, so that nothing else of a world depends on it.
+            self.workload.gives_up_ppm = draw_impatience(&mut Rng::new(rng.clone().next_u64()));
+        }
     }
 
     /// Lets nothing go wrong but what faulty replicas do, most often the first primary, and lets
@@ -386,7 +418,8 @@ impl Options {
     #[must_use]
     pub fn is_calm(&self) -> bool {
         let NetworkOptions { latency_us, jitter_us, loss_ppm, straggle_ppm, .. } = self.network;
-        let network = latency_us + jitter_us < 10_000 && loss_ppm == 0 && straggle_ppm == 0;
+        let takes = latency_us + jitter_us + self.network.slow_link_us;
+        let network = takes < 10_000 && loss_ppm == 0 && straggle_ppm == 0;
         let hosts = self.busy_ppm == 0 && self.skew_ms == 0 && self.drift_ppm == 0;
         let replicas = self.byzantine.is_empty() && self.disturbances.is_empty();
         network && hosts && replicas && !self.abuses_macs()
@@ -523,6 +556,7 @@ impl Options {
         self.disk = DiskOptions {
             sync_us: *rng.pick(&[0, 50, 500, 2_000, 10_000]),
             slow_ppm: *rng.pick(&[0, 0, 10_000, 100_000, 200_000]),
+            slow_log_ppm: 0,
             slow_us: *rng.pick(&[20_000, 200_000, 1_500_000]),
         };
         // What its host does with a state that is not the group's depends on its disk.
@@ -624,13 +658,21 @@ fn draw_tuning(rng: &mut Rng) -> Tuning {
 fn draw_workload(rng: &mut Rng) -> WorkloadOptions {
     WorkloadOptions {
         keys: *rng.pick(&[1, 4, 16, 64]),
+        values: 0,
+        writers: 0,
         reads_percent: *rng.pick(&[0, 20, 50]),
         queries_percent: *rng.pick(&[0, 50, 100]),
         large_ppm: *rng.pick(&[0, 0, 0, 5_000, 100_000]),
         skip_ppm: *rng.pick(&[0, 0, 50_000]),
         tells_percent: *rng.pick(&[0, 5, 30]),
         floods_ppm: *rng.pick(&[0, 0, 50_000]),
+        gives_up_ppm: 0,
     }
+}
+
+/// In a quarter of the worlds applications give up what they wait for, now and then.
+fn draw_impatience(rng: &mut Rng) -> u32 {
+    if rng.percent(25) { *rng.pick(&[10_000, 100_000, 500_000]) } else { 0 }
 }
 
 fn draw_network(rng: &mut Rng) -> NetworkOptions {
@@ -642,5 +684,7 @@ fn draw_network(rng: &mut Rng) -> NetworkOptions {
         straggle_ppm: *rng.pick(&[0, 0, 1_000, 20_000]),
         straggle_us: rng.range(1_000, 1_500_000),
         deviation_us: 0,
+        slow_links: 0,
+        slow_link_us: 0,
     }
 }

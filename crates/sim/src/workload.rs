@@ -17,6 +17,10 @@ use std::sync::Arc;
 pub struct WorkloadOptions {
     /// Registers that are used.
     pub keys: u16,
+    /// Values that are written again and again; 0 if each is written once.
+    pub values: u16,
+    /// How many clients write; the others only read. All do if it is 0.
+    pub writers: u16,
     /// Of a hundred operations, how many only read.
     pub reads_percent: u32,
     /// Of a hundred reads, how many are queries.
@@ -29,6 +33,24 @@ pub struct WorkloadOptions {
     pub tells_percent: u32,
     /// Of a million of those, how many tell it more than replicas keep.
     pub floods_ppm: u32,
+    /// Of a million moments at which an application thinks, at how many it gives up what waits for
+    /// longest.
+    pub gives_up_ppm: u32,
+}
+
+impl WorkloadOptions {
+    /// Reads a register, or writes one of a few values: as a rule not the same twice in a row.
+    fn recurring(&self, rng: &mut Rng, number: u64) -> Action {
+        if rng.percent(self.reads_percent) {
+            return Action::Get;
+        }
+        let value = |index: u64| Bytes::from(vec![b'A' + (index % u64::from(self.values)) as u8]);
+        let new = value(number);
+        match rng.percent(10) {
+            true => Action::Cas { expected: value(rng.below(u64::from(self.values))), new },
+            false => Action::Put(new),
+        }
+    }
 }
 
 /// What a client does.
@@ -71,6 +93,8 @@ pub struct ClientNode {
     clients: Arc<[ClientId]>,
     options: WorkloadOptions,
     rng: Rng,
+    /// Chooses what is given up. Of its own, so that nothing else depends on it.
+    impatience: Rng,
     next_number: u64,
     /// Operations still to be submitted.
     left: u64,
@@ -86,15 +110,19 @@ impl ClientNode {
         (clients, index): (Arc<[ClientId]>, usize),
         core: Box<dyn ClientCore>,
         crypto: Arc<Crypto>,
-        (options, requests): (WorkloadOptions, u64),
+        (mut options, requests): (WorkloadOptions, u64),
         rng: Rng,
     ) -> Self {
+        if options.writers > 0 && index >= usize::from(options.writers) {
+            options.reads_percent = 100;
+        }
         Self {
             id: clients[index],
             core,
             crypto,
             clients,
             options,
+            impatience: Rng::new(rng.clone().next_u64()),
             rng,
             next_number: 1,
             left: requests,
@@ -148,10 +176,24 @@ impl ClientNode {
         operation
     }
 
+    /// The application may give up what waits for longest; says which number that is.
+    pub fn give_up(&mut self, out: &mut Vec<ClientAct>) -> Option<u64> {
+        if !self.impatience.chance(self.options.gives_up_ppm) {
+            return None;
+        }
+        let (number, _) = self.oldest()?;
+        self.step(Event::GiveUp { number }, out);
+        Some(number)
+    }
+
     fn next_operation(&mut self) -> Operation {
         let (number, rng) = (self.next_number, &mut self.rng);
         let mut key = rng.below(u64::from(self.options.keys)) as u16;
         let value = Bytes::from([&self.id.0[..2], &number.to_le_bytes()[..3]].concat());
+        if self.options.values > 0 {
+            let action = self.options.recurring(rng, number);
+            return Operation { number, key, action };
+        }
         if rng.chance(self.options.large_ppm) {
             let large = Bytes::from(value.repeat(3_400 + rng.below(3_000) as usize));
             return Operation { number, key, action: Action::Put(large) };

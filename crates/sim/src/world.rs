@@ -32,11 +32,13 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
 
 mod clients;
+mod confirms;
 mod disturb;
 mod lives;
 pub mod log;
 mod replicas;
 
+use confirms::Looked;
 pub use log::Log;
 
 /// Something that is going to happen.
@@ -118,6 +120,8 @@ struct Replica {
     timers_from: u64,
     /// Jobs of its disk that were begun with a lower number are of a life that is over.
     disk_from: u64,
+    /// When it was looked at last.
+    looked: Looked,
     /// What its host does, if it is faulty.
     adversary: Option<Chain>,
     /// Core and host do what they should, whatever becomes of the service.
@@ -286,6 +290,7 @@ impl<'a> World<'a> {
                 stops_for: 0,
                 timers_from: 0,
                 disk_from: 0,
+                looked: Looked::default(),
                 adversary: chain,
                 sound,
                 rng,
@@ -318,14 +323,15 @@ impl<'a> World<'a> {
         if behaviours.is_empty() {
             return None;
         }
-        let lying = |behaviour: &Behaviour| match behaviour {
-            Behaviour::Forge { alone, rate_ppm } => self.factories.forger.map(|make| Lying {
-                forger: make(id, &self.membership),
-                rng: rng.fork(),
-                alone: *alone,
-                rate_ppm: *rate_ppm,
-            }),
-            _ => None,
+        let lying = |behaviour: &Behaviour| {
+            let (alone, quiet_ms, rate_ppm) = match behaviour {
+                Behaviour::Forge { alone, rate_ppm } => (*alone, 0, *rate_ppm),
+                Behaviour::Lurk { quiet_ms, rate_ppm } => (false, *quiet_ms, *rate_ppm),
+                _ => return None,
+            };
+            let make = self.factories.forger?;
+            let (forger, rng) = (make(id, &self.membership), rng.fork());
+            Some(Lying { forger, rng, alone, rate_ppm, quiet_ms, began: None })
         };
         let lying = behaviours.iter().find_map(lying);
         let usurping = behaviours.iter().find_map(|behaviour| match behaviour {

@@ -334,6 +334,7 @@ impl Group {
             }
             Observation::Speculated { .. }
             | Observation::Committed { .. }
+            | Observation::Confirmed { .. }
             | Observation::RolledBack { .. } => panic!("{id} speculates"),
             // The group has nobody who lost its memory.
             Observation::Asked { .. } | Observation::Ended(_) | Observation::Began(_) => {

@@ -30,7 +30,7 @@ const STUCK: Duration = Duration::from_secs(20);
 struct Local(Arc<Mutex<Kv>>, Arc<OnceLock<EventSink>>);
 
 impl Backend for Local {
-    fn submit(&self, operation: Bytes, done: Completion) {
+    fn submit(&self, operation: Bytes, _within: Duration, done: Completion) {
         let context = Context::new(Slot(1), 0, Millis(0), ClientId::default(), Digest::default());
         let mut kv = self.0.lock().expect("the store does not panic");
         let result = kv.execute(&context, &operation).into();

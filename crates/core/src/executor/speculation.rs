@@ -55,7 +55,7 @@ fn bytes(results: &[(ClientId, Vec<Reply>)]) -> usize {
     let replies = results.iter().flat_map(|(_, replies)| replies);
     let length = |reply: &Reply| match &reply.outcome {
         Outcome::Done(result) => result.len(),
-        Outcome::Forgotten | Outcome::Refused => 0,
+        _ => 0,
     };
     replies.map(length).sum()
 }
@@ -208,7 +208,7 @@ impl Executor {
         batch.envelopes.iter().filter_map(move |envelope| {
             let settled = envelope.requests.iter().zip(self.lookups(envelope));
             let done = settled.filter_map(|(request, known)| match known {
-                Lookup::Settled(outcome @ Outcome::Done(_)) => {
+                Lookup::Settled(outcome @ (Outcome::Done(_) | Outcome::GivenUp)) => {
                     Some(Reply { number: request.number, outcome })
                 }
                 Lookup::Settled(_) | Lookup::New => None,

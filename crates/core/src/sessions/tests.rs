@@ -24,9 +24,30 @@ fn each_number_runs_once_in_any_order() {
     assert_eq!(run(&mut table, 5, 2), (first, false));
     assert_eq!(run(&mut table, 3, 2), (Outcome::Done(Bytes::from_static(&[2])), true));
     table.begin(client(1), 6, None, Slot(3));
-    assert_eq!(run(&mut table, 5, 3), (Outcome::Forgotten, false));
+    assert_eq!(run(&mut table, 5, 3), (Outcome::Overtaken, false));
     assert_eq!(run(&mut table, 6 + CLIENT_WINDOW, 3), (Outcome::Refused, false));
     assert_eq!(table.known(&client(1)).lookup(6), Lookup::New);
+}
+
+#[test]
+fn a_number_that_is_given_up_first_never_runs_and_one_that_ran_has_its_result() {
+    let mut table = Sessions::default();
+    table.begin(client(1), 0, None, Slot(1));
+    let first = Outcome::Done(Bytes::from_static(&[1]));
+    assert_eq!(run(&mut table, 4, 1).0, first);
+    assert_eq!(table.desk(&client(1)).give_up(4), first, "it had run");
+    assert_eq!(table.desk(&client(1)).give_up(6), Outcome::GivenUp);
+    assert_eq!(run(&mut table, 6, 2), (Outcome::GivenUp, false));
+    assert!(run(&mut table, 5, 2).1, "those beside it are open");
+    let beyond = table.desk(&client(1)).give_up(CLIENT_WINDOW);
+    assert_eq!(beyond, Outcome::Refused, "and nothing is known of it");
+    let mut copy = Sessions::default();
+    for index in 0..SESSION_SECTIONS {
+        copy.restore_section(index, &table.section(index)).unwrap();
+    }
+    assert_eq!(run(&mut copy, 6, 3), (Outcome::GivenUp, false), "also at who fetched the table");
+    table.begin(client(1), 7, None, Slot(3));
+    assert_eq!(table.desk(&client(1)).give_up(6), Outcome::Overtaken);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use pentarchy_core::limits::{
 };
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
+use pentarchy_core::request::FENCE;
 use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
@@ -28,6 +29,18 @@ fn a_request_runs_once_within_a_batch_and_across_batches() {
     assert_eq!(run(&mut executor, &other), [done(4)], "numbers are a client's own");
     assert_eq!(executor.requests(), 4);
     assert_eq!(known(&executor, 1, 3, &Bytes::new()), Lookup::Settled(done(3)));
+}
+
+#[test]
+fn a_fence_settles_its_number_and_the_service_never_sees_it() {
+    let mut executor = toy::fresh(toy::Toy::boxed());
+    let fenced = batch(1, &[(4, FENCE.to_vec())]);
+    assert_eq!(run(&mut executor, &fenced), [Outcome::GivenUp]);
+    assert_eq!(run(&mut executor, &batch(1, &[(4, write(0, 9, 1))])), [Outcome::GivenUp]);
+    assert_eq!(run(&mut executor, &batch(1, &[(5, write(0, 9, 1))])), [done(1)]);
+    assert_eq!(run(&mut executor, &batch(1, &[(5, FENCE.to_vec())])), [done(1)], "it had run");
+    assert_eq!(executor.requests(), 1);
+    assert_eq!(known(&executor, 1, 4, &Bytes::new()), Lookup::Settled(Outcome::GivenUp));
 }
 
 #[test]

@@ -6,11 +6,12 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::epochs::{Admission, Handover};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Epoch, Incarnation, Millis, ReplicaId, Slot};
-use pentarchy_core::limits::ADMISSION_INTERVAL_MILLIS;
-use pentarchy_core::membership::{Life, Member};
+use pentarchy_core::limits::{ADMISSION_DOUBLINGS_MAX, ADMISSION_INTERVAL_MILLIS};
+use pentarchy_core::membership::{Life, Member, Membership};
 use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::wire::{Malformed, Wire};
+use std::ops::Range;
 use std::sync::Arc;
 
 fn life(incarnation: u64) -> Life {
@@ -140,6 +141,57 @@ fn lives_follow_each_other_only_after_a_while_by_agreed_time() {
     );
 }
 
+/// Executes in epoch after epoch.
+struct Long {
+    executor: Executor,
+    membership: Arc<Membership>,
+}
+
+impl Long {
+    fn new() -> Self {
+        Self { executor: fresh(), membership: membership() }
+    }
+
+    /// A member asks for a new life every second in these. Gives the seconds in which it was let
+    /// in.
+    fn admitted_in(&mut self, member: u8, seconds: Range<u64>) -> Vec<u64> {
+        let asks = |second: &u64| {
+            let asked = ask_in(self.membership.epoch.0, member, 100 + second);
+            let said = answers(&mut self.executor, &batch(1_000 * second, &[asked]));
+            if let Some(handover) = self.executor.handover() {
+                self.membership = Arc::new(self.membership.after(&handover));
+                self.executor.begin_epoch(self.membership.clone());
+            }
+            said == ["admitted"]
+        };
+        seconds.filter(asks).collect()
+    }
+}
+
+/// A faulty member that has itself admitted as often as it may. It was every five seconds.
+#[test]
+fn with_each_admission_a_member_waits_twice_as_long_for_the_next() {
+    let mut group = Long::new();
+    let first_hour = [0, 5, 15, 35, 75, 155, 315, 635, 1275, 1915, 2555, 3195];
+    assert_eq!(group.admitted_in(2, 0..3_600), first_hour);
+    assert_eq!(group.admitted_in(1, 3_600..3_602), [3_600], "another member has not asked before");
+}
+
+/// A member that crashed often for a while gets in as soon as before when it has not for longer.
+#[test]
+fn admissions_are_forgiven_one_after_the_other() {
+    let longest = (ADMISSION_INTERVAL_MILLIS / 1_000) << ADMISSION_DOUBLINGS_MAX;
+    let mut group = Long::new();
+    assert_eq!(group.admitted_in(2, 0..60), [0, 5, 15, 35], "four");
+    // Two are forgiven, so the third one from here on counts as the fifth would have.
+    let later = 35 + 2 * longest;
+    let expected = [later, later + 20, later + 60];
+    assert_eq!(group.admitted_in(2, later..later + 100), expected);
+    let much_later = later + 60 + 9 * longest;
+    let expected = [0, 5, 15].map(|after| much_later + after);
+    assert_eq!(group.admitted_in(2, much_later..much_later + 30), expected);
+}
+
 #[test]
 fn the_interval_outlives_a_transfer_of_the_state() {
     let (executor, handover) = in_second_epoch(10);
@@ -151,6 +203,19 @@ fn the_interval_outlives_a_transfer_of_the_state() {
         answers(&mut learner, &batch(11, &[ask_in(1, 2, 6)])),
         ["admitted too recently; ask again"]
     );
+}
+
+#[test]
+fn so_does_the_number_of_admissions() {
+    let mut group = Long::new();
+    assert_eq!(group.admitted_in(2, 0..20), [0, 5, 15]);
+    let mut learner = Long { membership: group.membership.clone(), ..Long::new() };
+    learner.executor.begin_epoch(learner.membership.clone());
+    group.executor.checkpoint();
+    learner.executor.install(group.executor.latest().unwrap().clone()).unwrap();
+    for mut each in [group, learner] {
+        assert_eq!(each.admitted_in(2, 20..60), [35]);
+    }
 }
 
 #[test]

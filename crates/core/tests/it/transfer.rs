@@ -294,6 +294,55 @@ fn a_dead_source_is_given_up_and_not_asked_again_at_once() {
     world.install_and_compare(&mut source);
 }
 
+/// A source stops while it is asked, and the other one has a newer state only. Two seconds are the
+/// time that a slow link has.
+#[test]
+fn who_has_a_newer_state_only_is_asked_for_it_when_all_others_are_silent() {
+    let (mut source, first, digest) = toy::executor(&[(0, 4 * CHUNK, 1)]);
+    let mut world = World::new(fresh());
+    world.want(first, digest);
+    run(&mut source, &batch(1, &[(9, write(0, 1, 3))]));
+    let (digest, second) = (source.checkpoint(), source.executed());
+    world.want(second, digest);
+    let begun = world.now;
+    let only_newer = |from, message: Message| match message.slot() {
+        _ if from == PEERS[0] => None,
+        slot if slot == first => Some(Message::Gone { slot }),
+        _ => Some(message),
+    };
+    world.finish(&source, only_newer);
+    assert_eq!(world.installed.as_ref().map(|snapshot| snapshot.slot), Some(second));
+    assert!(world.now - begun < 1_000, "{} ms", world.now - begun);
+    world.install_and_compare(&mut source);
+}
+
+/// The other one is slow, and who says that it has a newer one has it never.
+#[test]
+fn a_slow_source_has_its_time_although_another_has_nothing() {
+    let mut world = World::new(fresh());
+    let state = |slot: u64| Digest::of(&slot.to_le_bytes());
+    let mut slots = Vec::new();
+    world.want(Slot(64), state(64));
+    let begun = world.now;
+    for newer in 1..=40 {
+        while let Some((to, question)) = world.asked.pop() {
+            if to == PEERS[1] {
+                world.hear(to, Message::Gone { slot: question.slot() });
+            }
+        }
+        world.want(Slot(64 + newer), state(64 + newer));
+        let goal = world.transfer.progress().expect("a goal").slot;
+        if slots.last().is_none_or(|(slot, _)| *slot != goal) {
+            slots.push((goal, world.now - begun));
+        }
+        world.round();
+    }
+    let lasted: Vec<u64> = slots.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
+    let short = |lasted: &u64| *lasted < 1_500;
+    assert!(lasted.len() > 2 && lasted.iter().any(short), "{lasted:?}");
+    assert!(!lasted.windows(2).any(|pair| pair.iter().all(short)), "{lasted:?}");
+}
+
 /// A group that takes a checkpoint while a silent source is waited for: who had the state has the
 /// next one only, again and again, unless somebody else is asked first.
 #[test]

@@ -1,6 +1,6 @@
 //! What is done with one command: answered here, handed on, or kept for a transaction.
 
-use super::backend::Backend;
+use super::backend::{Backend, BackendError};
 use super::connection::{Connection, Intake};
 use super::encoder::Encoder;
 use super::local::{self, Entry, Queued, Run, Special, Transaction};
@@ -42,18 +42,36 @@ enum Found {
     Here(&'static Entry),
 }
 
+/// Whether this is what an HTTP request has where a command's name is expected: no client of Redis
+/// sends it, and the lines that follow are whatever a web page wants. Redis looks at the same two.
+fn is_of_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
 fn find(args: &Args<'_>) -> Result<Found, Error> {
     let (info, found) = match (registry::lookup(args[0]), local::lookup(args[0])) {
         (Some(info), _) => (info, Found::Replicas(info)),
         (None, Some(entry)) => (&entry.info, Found::Here(entry)),
         (None, None) => return Err(Error::unknown_command(args)),
     };
-    if info.takes(args.len()) { Ok(found) } else { Err(Error::wrong_arity(info.name)) }
+    if !info.takes(args.len()) {
+        return Err(Error::wrong_arity(info.name));
+    }
+    local::check_subcommand(args)?;
+    Ok(found)
 }
 
 impl<B: Backend> Connection<B> {
     /// Answers one command here, or hands it on.
     pub fn answer(&mut self, args: &Args<'_>) {
+        if is_of_http(args[0]) {
+            tracing::warn!(
+                client = self.session.id,
+                "possible attack: somebody sends POST or Host: as a command, as when a web page \
+                 has its reader's browser speak to this gateway; the connection is closed"
+            );
+            return self.hang_up();
+        }
         self.shared.counters.commands.fetch_add(1, Relaxed);
         self.session.skip_next();
         let found = match find(args) {
@@ -100,6 +118,13 @@ impl<B: Backend> Connection<B> {
         if let Run::Here(run) = entry.run {
             self.reply_here(|session, out| run(session, &shared, args, out));
         }
+    }
+
+    /// Refuses a command that was too large to be kept.
+    pub fn refuse_unread(&mut self) {
+        self.shared.counters.commands.fetch_add(1, Relaxed);
+        self.session.skip_next();
+        self.refuse(BackendError::TooLarge.line());
     }
 
     /// Refuses a command, and with it the transaction that it was for.

@@ -5,6 +5,7 @@ use super::inbox::{Inbox, Outcome};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a backend delivers what comes unasked.
 pub type EventSink = Arc<dyn Fn(GatewayEvent) + Send + Sync>;
@@ -12,9 +13,15 @@ pub type EventSink = Arc<dyn Fn(GatewayEvent) + Send + Sync>;
 /// What a gateway hands operations to: a client of the replicas, or in tests a store of its own.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// Has an operation of [`pentarchy_services::kv`] ordered and executed, and completes `done`
-    /// with the result, at once or later, on any thread. Must not block: the gateway keeps no more
-    /// than its `outstanding_max` waiting, and a few of its own.
-    fn submit(&self, operation: Bytes, done: Completion);
+    /// with the result, at once or later, on any thread. If there is none `within` that time, a
+    /// backend that can gives the operation up. Must not block: the gateway keeps no more than its
+    /// `outstanding_max` waiting, and a few of its own.
+    fn submit(&self, operation: Bytes, within: Duration, done: Completion);
+
+    /// How much longer than the limit it may take to say what came of an operation.
+    fn grace(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Delivers from now on what the service tells this client unasked, in order, on any thread.
     /// Called once, before anything is submitted. The sink does not block.
@@ -37,10 +44,14 @@ pub enum BackendError {
     Busy,
     /// Not executed: too large.
     TooLarge,
-    /// Settled: executed once with a result that is no longer kept, or given up before it ran.
+    /// Executed once, with a result that is no longer kept.
     Forgotten,
     /// No result in time. May still be executed.
     TimedOut,
+    /// No result in time. Not executed, and never will be.
+    GivenUp,
+    /// Another process uses the same key, and this one serves no more.
+    Overtaken,
     /// The backend ended. May have been executed.
     Closed,
 }
@@ -52,17 +63,25 @@ impl BackendError {
         match self {
             Self::Busy => "BUSY too many requests are outstanding; not executed, try again",
             Self::TooLarge => "ERR command is larger than 1048576 bytes; not executed",
-            Self::Forgotten => {
-                "ERR settled, but the reply is no longer kept; it was executed at most once"
+            Self::Forgotten => "ERR executed once, but the reply is no longer kept",
+            Self::TimedOut => {
+                "ERR timed out waiting for the replicas; it may still be executed, until this \
+                 gateway answers a later command"
             }
-            Self::TimedOut => "ERR timed out waiting for the replicas; it may still be executed",
+            Self::GivenUp => {
+                "ERR timed out waiting for the replicas; not executed, and it never will be"
+            }
+            Self::Overtaken => {
+                "ERR another process uses this gateway's key, so this gateway serves no more; \
+                 executed at most once, and not from now on"
+            }
             Self::Closed => "ERR the gateway is closing; the command may or may not be executed",
         }
     }
 
     /// Whether what the operation asked for may be there, or come.
     pub(crate) const fn may_wait(self) -> bool {
-        !matches!(self, Self::Busy | Self::TooLarge)
+        !matches!(self, Self::Busy | Self::TooLarge | Self::GivenUp)
     }
 }
 

@@ -46,6 +46,10 @@ const PARTING_TIME: Duration = Duration::from_secs(1);
 /// How long a client may take to say its password.
 const AUTH_TIME: Duration = Duration::from_secs(10);
 
+/// How long the answer to a wrong password takes. Meanwhile its connection has nothing else done
+/// and keeps its place among those that have not said their password.
+const GUESS_TIME: Duration = Duration::from_secs(1);
+
 /// Why reading has stopped for now or for good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Intake {
@@ -73,6 +77,8 @@ pub(crate) struct Connection<B: Backend> {
     ended: bool,
     /// The client was told that no more is read, though it may be sending.
     cut_off: bool,
+    /// The connection ends at once, and nothing more is said or done for it.
+    hung_up: bool,
     /// Work that is not settled, in order. What the replicas have is at the front.
     pub work: VecDeque<Work>,
     pub flight: Option<Flight>,
@@ -119,6 +125,7 @@ impl<B: Backend> Connection<B> {
             intake: Intake::Open,
             ended: false,
             cut_off: false,
+            hung_up: false,
             work: VecDeque::new(),
             flight: None,
             wanted: None,
@@ -142,6 +149,14 @@ impl<B: Backend> Connection<B> {
         loop {
             self.now = Instant::now();
             self.work()?;
+            if std::mem::take(&mut self.session.guessed_wrong) {
+                // Also for one who has left: it would come again at once and guess on.
+                tokio::time::sleep(GUESS_TIME).await;
+                // It gets its answer before the next guess is read.
+                self.render();
+                self.write()?;
+                continue;
+            }
             if self.is_over() {
                 return self.part().await;
             }
@@ -211,7 +226,13 @@ impl<B: Backend> Connection<B> {
         self.close_if_told()?;
         loop {
             self.take_requests();
+            if self.hung_up {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
             self.check_stranger()?;
+            if self.session.guessed_wrong {
+                return Ok(());
+            }
             self.advance();
             give_back(&mut self.input);
             let rendered = self.render();
@@ -293,6 +314,12 @@ impl<B: Backend> Connection<B> {
         self.cut_off();
     }
 
+    /// Ends the connection, and with it all that it asked for and that was not handed on.
+    pub fn hang_up(&mut self) {
+        self.intake = Intake::Closed;
+        self.hung_up = true;
+    }
+
     /// Takes no more requests, whatever the client still sends.
     fn cut_off(&mut self) {
         self.intake = Intake::Closed;
@@ -329,7 +356,7 @@ impl<B: Backend> Connection<B> {
 
     /// Takes requests out of the input as far as the bounds allow.
     fn take_requests(&mut self) {
-        while self.intake != Intake::Closed {
+        while self.intake != Intake::Closed && !self.session.guessed_wrong {
             if self.is_full() {
                 self.intake = Intake::Full;
                 return;
@@ -337,7 +364,10 @@ impl<B: Backend> Connection<B> {
             self.intake = Intake::Open;
             self.parser.untrusted = !self.session.authenticated;
             let length = match self.parser.parse(&self.input) {
-                Ok(None) => return,
+                Ok(None) => {
+                    self.input.advance(self.parser.take_skipped());
+                    return;
+                }
                 Ok(Some(length)) => length,
                 Err(error) => {
                     self.reply_here(|_, out| out.error(&error.0));
@@ -346,6 +376,11 @@ impl<B: Backend> Connection<B> {
                 }
             };
             let request = self.input.split_to(length);
+            if self.parser.is_too_large() {
+                self.parser.reset();
+                self.refuse_unread();
+                continue;
+            }
             let parser = std::mem::take(&mut self.parser);
             let args = parser.args(&request);
             if !args.is_empty() {

@@ -56,12 +56,14 @@ impl Ticket {
 /// Shared by all connections of a gateway.
 pub(crate) struct Hub<B> {
     backend: B,
+    /// How long an operation may take before it is given up.
+    within: Duration,
     state: Mutex<State>,
 }
 
 impl<B: Backend> Hub<B> {
-    pub fn new(backend: B) -> Arc<Self> {
-        let hub = Arc::new(Self { backend, state: Mutex::new(State::new()) });
+    pub fn new(backend: B, within: Duration) -> Arc<Self> {
+        let hub = Arc::new(Self { backend, within, state: Mutex::new(State::new()) });
         // The backend must not keep the hub, which keeps the backend.
         let weak = Arc::downgrade(&hub);
         hub.backend.on_event(Arc::new(move |event| {
@@ -118,7 +120,7 @@ impl<B: Backend> Hub<B> {
         state.phase = Phase::Ended;
         drop(state);
         let done = Completion::call(move |_| drop(told), None);
-        self.backend.submit(Request::Close.to_operation(instance), done);
+        self.backend.submit(Request::Close.to_operation(instance), self.within, done);
     }
 
     /// Has a connection watch keys.
@@ -284,7 +286,7 @@ impl<B: Backend> Hub<B> {
         drop(state);
         let (hub, sent) = (self.clone(), Instant::now());
         let done = Completion::call(move |result| hub.opened(result, sent), None);
-        self.backend.submit(Request::Open.to_operation(0), done);
+        self.backend.submit(Request::Open.to_operation(0), self.within, done);
     }
 
     fn opened(self: &Arc<Self>, result: Result<Bytes, BackendError>, sent: Instant) {
@@ -361,7 +363,7 @@ impl<B: Backend> Hub<B> {
             },
             None,
         );
-        self.backend.submit(request.to_operation(instance), done);
+        self.backend.submit(request.to_operation(instance), self.within, done);
     }
 
     /// The replicas executed what was sent then, or have no such session, which is seen elsewhere.
@@ -489,7 +491,7 @@ impl<B: Backend> Hub<B> {
             },
             None,
         );
-        self.backend.submit(request.to_operation(instance), done);
+        self.backend.submit(request.to_operation(instance), self.within, done);
     }
 
     fn updated(
@@ -505,7 +507,12 @@ impl<B: Backend> Hub<B> {
                 Outcome::Refused(NO_SESSION)
             }
             Ok(_) => Outcome::Refused(NONSENSE),
-            Err(error) => Outcome::Result(Err(error)),
+            Err(error) => {
+                if error == BackendError::Overtaken {
+                    self.ended(instance);
+                }
+                Outcome::Result(Err(error))
+            }
         };
         update.confirming.iter().for_each(|ticket| ticket.give(outcome.clone()));
         let retried = match &outcome {

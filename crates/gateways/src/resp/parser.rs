@@ -1,8 +1,8 @@
 //! Reads requests: arrays of byte strings, or lines as a person types them.
 //!
 //! The parser remembers how far it came, so input that trickles in is looked at once, and it keeps
-//! places in the buffer, not copies. A request that cannot become an operation is refused when its
-//! lengths are read, before its bytes are waited for.
+//! places in the buffer, not copies. Of a request that is too large to become an operation nothing
+//! is kept: it is read to its end, so that its client gets an answer and can go on.
 
 use super::inline;
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
@@ -10,8 +10,8 @@ use pentarchy_services::kv::command::{ARGUMENT_HEADER_BYTES, Args, HEADER_BYTES}
 use pentarchy_services::kv::number::parse_i64;
 use std::ops::Range;
 
-/// The longest byte string of a request.
-const BULK_BYTES_MAX: usize = OPERATION_BYTES_MAX;
+/// The longest byte string of a request. It is Redis's, and far above what can be executed.
+const BULK_BYTES_MAX: usize = 512 << 20;
 
 /// Words that a request may announce. More could not become an operation.
 const WORDS_MAX: usize = OPERATION_BYTES_MAX;
@@ -50,6 +50,10 @@ pub struct Parser {
     typed: Vec<Vec<u8>>,
     /// Bytes of the operation that the words would make.
     operation: usize,
+    /// The operation would be larger than any may be: words are skipped.
+    too_large: bool,
+    /// Bytes of the word that is skipped that are still to come, with the end of its line.
+    skipping: usize,
 }
 
 impl Parser {
@@ -61,7 +65,7 @@ impl Parser {
     /// [`ProtocolError`] if no request can follow: the connection must end.
     pub fn parse(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
         let Some(first) = buffer.first() else { return Ok(None) };
-        if *first != b'*' {
+        if *first != b'*' && self.missing.is_none() {
             return self.parse_line(buffer);
         }
         if self.missing.is_none() {
@@ -103,11 +107,12 @@ impl Parser {
             if self.untrusted && length > UNTRUSTED_MAX.1 {
                 return refuse("unauthenticated bulk length");
             }
-            self.operation += ARGUMENT_HEADER_BYTES + length;
-            if self.operation > OPERATION_BYTES_MAX {
-                return refuse(&format!("command larger than {OPERATION_BYTES_MAX} bytes"));
-            }
-            self.length = Some(length);
+            self.operation = self.operation.saturating_add(ARGUMENT_HEADER_BYTES + length);
+            self.too_large |= self.operation > OPERATION_BYTES_MAX;
+            (self.length, self.skipping) = (Some(length), length + 2);
+        }
+        if self.too_large {
+            return Ok(self.skip_word(buffer));
         }
         let Some((missing, length)) = self.missing.zip(self.length) else { return Ok(false) };
         let end = self.at + length;
@@ -119,6 +124,31 @@ impl Parser {
         self.at = end + 2;
         (self.missing, self.length) = (Some(missing - 1), None);
         Ok(true)
+    }
+
+    /// Passes over the word that comes next. Says whether that was all of it.
+    fn skip_word(&mut self, buffer: &[u8]) -> bool {
+        let taken = self.skipping.min(buffer.len() - self.at);
+        self.at += taken;
+        self.skipping -= taken;
+        if self.skipping > 0 {
+            return false;
+        }
+        (self.missing, self.length) = (self.missing.map(|missing| missing - 1), None);
+        true
+    }
+
+    /// How many bytes from the start of the buffer are of no use any more, as the request that is
+    /// being read is too large. They may be taken away.
+    pub fn take_skipped(&mut self) -> usize {
+        if self.too_large { std::mem::take(&mut self.at) } else { 0 }
+    }
+
+    /// Whether the request that [`Self::parse`] found is too large to be executed, so that it has
+    /// no words.
+    #[must_use]
+    pub const fn is_too_large(&self) -> bool {
+        self.too_large
     }
 
     /// Reads a line of one marker byte and a number. The outer `None` is a line that is not whole,
@@ -227,8 +257,7 @@ mod tests {
             (b"*1\r\n*1\r\n", "expected '$', got '*'"),
             (b"*1\r\n$-1\r\n", "invalid bulk length"),
             (b"*1\r\n$01\r\n", "invalid bulk length"),
-            (b"*1\r\n$1048577\r\n", "invalid bulk length"),
-            (b"*1\r\n$1048576\r\n", "command larger than 1048576 bytes"),
+            (b"*1\r\n$536870913\r\n", "invalid bulk length"),
             (b"GET \"a\r\n", "unbalanced quotes in request"),
         ] {
             assert_eq!(parse(input), Err(format!("ERR Protocol error: {why}")));
@@ -239,6 +268,24 @@ mod tests {
         assert_eq!(parse(&long), Err("ERR Protocol error: too big bulk count string".into()));
         let long = vec![b'x'; INLINE_BYTES_MAX + 1];
         assert_eq!(parse(&long), Err("ERR Protocol error: too big inline request".into()));
+    }
+
+    #[test]
+    fn a_request_that_is_too_large_is_read_to_its_end_and_not_kept() {
+        let mut parser = Parser::default();
+        let mut buffer = Vec::new();
+        let large = [b"*3\r\n$3\r\nSET\r\n$2000000\r\n", &[b'*'; 2_000_000][..], b"\r\n$1\r\n"];
+        for piece in large.concat().chunks(1_000) {
+            buffer.extend_from_slice(piece);
+            assert_eq!(parser.parse(&buffer), Ok(None));
+            buffer.drain(..parser.take_skipped());
+            assert!(buffer.len() < 1_100);
+        }
+        buffer.extend_from_slice(b"v\r\nPING");
+        let length = parser.parse(&buffer).unwrap().unwrap();
+        assert!(parser.is_too_large() && buffer[length..] == b"PING"[..]);
+        parser.reset();
+        assert!(!parser.is_too_large());
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use super::backend::{Backend, BackendError, Completion, EventSink, GatewayEvent};
 use bytes::Bytes;
-use pentarchy_client::{Client, ClientConfig, ClientEvent, ConnectError, RequestError};
+use pentarchy_client::{
+    Client, ClientConfig, ClientEvent, ConnectError, GIVE_UP_TIME, RequestError,
+};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// A client of the replicas. Every command is ordered, reads too.
 #[derive(Clone)]
@@ -42,10 +45,15 @@ impl Replicated {
 }
 
 impl Backend for Replicated {
-    fn submit(&self, operation: Bytes, done: Completion) {
-        self.client.submit_with(operation, move |result| {
+    fn submit(&self, operation: Bytes, within: Duration, done: Completion) {
+        self.client.submit_within(operation, within, move |result| {
             done.complete(result.map_err(BackendError::from));
         });
+    }
+
+    fn grace(&self) -> Duration {
+        // A bit more, so that it is the client that says how it stands.
+        GIVE_UP_TIME + GIVE_UP_TIME / 2
     }
 
     fn on_event(&self, sink: EventSink) {
@@ -61,6 +69,8 @@ impl From<RequestError> for BackendError {
             RequestError::Refused | RequestError::Full | RequestError::Unreachable => Self::Busy,
             RequestError::TooLarge => Self::TooLarge,
             RequestError::TimedOut => Self::TimedOut,
+            RequestError::GivenUp => Self::GivenUp,
+            RequestError::Overtaken => Self::Overtaken,
             RequestError::Closed => Self::Closed,
         }
     }

@@ -137,7 +137,7 @@ impl<B: Backend> Gateway<B> {
             counters: Counters::default(),
             clients: Mutex::default(),
         });
-        let hub = Hub::new(backend.clone());
+        let hub = Hub::new(backend.clone(), shared.config.reply_timeout);
         Ok(Self { listener, backend, hub, shared })
     }
 

@@ -97,11 +97,17 @@ impl<B: Backend> Connection<B> {
         }
     }
 
+    /// How long an operation may take, with what a backend needs to give it up.
+    fn patience(&self) -> Duration {
+        self.shared.config.reply_timeout.saturating_add(self.backend.grace())
+    }
+
     fn on_deadline(&mut self) {
+        let patience = self.patience();
         let Some(flight) = &mut self.flight else { return };
         if let Stage::Waiting(token) = flight.stage {
             flight.stage = Stage::Cancelling(token);
-            flight.deadline = self.now.checked_add(self.shared.config.reply_timeout);
+            flight.deadline = self.now.checked_add(patience);
             return self.hub.cancel(token);
         }
         let count = if let Stage::Pack(count) = flight.stage { count } else { 1 };
@@ -155,13 +161,14 @@ impl<B: Backend> Connection<B> {
         };
         (self.wanted, self.starved_since) = (None, None);
         let number = self.inbox.begin();
-        let deadline = self.now.checked_add(self.shared.config.reply_timeout);
+        let deadline = self.now.checked_add(self.patience());
         let stage = if count > 0 { Stage::Pack(count) } else { Stage::Single };
         self.flight = Some(Flight { stage, deadline });
         if count > 0 {
+            let within = self.shared.config.reply_timeout;
             let operation = self.packed(count);
             let done = Completion::new(self.inbox.clone(), number, share);
-            self.backend.submit(operation, done);
+            self.backend.submit(operation, within, done);
         } else {
             self.begin_single(number, share);
         }
@@ -205,6 +212,7 @@ impl<B: Backend> Connection<B> {
     fn begin_single(&mut self, number: u64, share: Share) {
         let id = self.session.id;
         let ticket = Ticket { inbox: self.inbox.clone(), number };
+        let within = self.shared.config.reply_timeout;
         match self.work.front() {
             None | Some(Work::Command(..)) => {}
             Some(Work::Exec(commands, watching)) => {
@@ -218,7 +226,7 @@ impl<B: Backend> Connection<B> {
                 let watch = watch.map(|instance| (instance, id));
                 let operation = transaction(watch, commands.iter().map(|command| &command[1..]));
                 let done = Completion::new(self.inbox.clone(), number, share);
-                self.backend.submit(operation, done);
+                self.backend.submit(operation, within, done);
             }
             Some(Work::Watch(keys)) => self.hub.watch(id, keys.clone(), ticket, share),
             Some(Work::Unwatch) => self.hub.unwatch(id, ticket),

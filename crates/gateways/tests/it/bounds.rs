@@ -52,7 +52,7 @@ fn too_many_connections_are_told_so() {
 fn requests_that_break_the_protocol_are_answered_after_what_came_before() {
     let gateway = local();
     for (bytes, why) in [
-        (&b"*1\r\n$1048577\r\n"[..], "invalid bulk length"),
+        (&b"*1\r\n$536870913\r\n"[..], "invalid bulk length"),
         (b"*1\r\n$-5\r\n", "invalid bulk length"),
         (b"*2000000\r\n", "invalid multibulk length"),
         (b"*1\r\n+PING\r\n", "expected '$', got '+'"),
@@ -101,7 +101,23 @@ fn the_largest_value_goes_in_and_comes_out() {
     assert_eq!(stored, OwnedFrame::SimpleString(b"OK".to_vec()));
     assert_eq!(client.call(&[b"GET", b"key"]), OwnedFrame::BulkString(value.clone()));
     client.send(&request(&[b"MSET", b"a", &value, b"b", &value]));
-    client.expect("-ERR Protocol error: command larger than 1048576 bytes\r\n");
+    client.expect("-ERR command is larger than 1048576 bytes; not executed\r\n");
+}
+
+#[test]
+fn a_command_that_is_too_large_is_refused_and_the_connection_goes_on() {
+    let gateway = local();
+    let mut client = Client::connect(gateway.address);
+    let too_large = "-ERR command is larger than 1048576 bytes; not executed";
+    for bytes in [(1 << 20) - 20, (1 << 20) + 1, 20_000_000] {
+        let reply = client.call(&[b"SET", b"large", &vec![b'*'; bytes], b"NX"]);
+        assert_eq!(show(&reply), too_large, "{bytes}");
+        assert_eq!(client.ask("EXISTS large"), ":0");
+    }
+    assert_eq!((client.ask("MULTI"), client.ask("SET a 1")), ("+OK".into(), "+QUEUED".into()));
+    assert_eq!(show(&client.call(&[b"SET", b"b", &vec![b'v'; 2_000_000]])), too_large);
+    assert!(client.ask("EXEC").starts_with("-EXECABORT"));
+    assert_eq!(client.ask("EXISTS a b"), ":0");
 }
 
 #[test]
@@ -130,7 +146,8 @@ fn a_command_whose_result_does_not_come_is_given_up_and_the_order_kept() {
     let mut client = Client::connect(gateway.address);
     client.send(b"GET a\r\nPING\r\nGET b\r\n");
     let (_, lost) = next(&waiting);
-    let late = "-ERR timed out waiting for the replicas; it may still be executed\r\n";
+    let late = "-ERR timed out waiting for the replicas; it may still be executed, until this \
+                gateway answers a later command\r\n";
     client.expect(&format!("{late}+PONG\r\n{late}"));
     // What comes too late is nobody's reply.
     lost.complete(Ok(Reply::Int(7).encode().into()));

@@ -1,5 +1,6 @@
 //! Commands that are answered by the gateway itself, and how replies look.
 
+use crate::redis::Redis;
 use crate::support::{Client, local};
 
 #[test]
@@ -107,5 +108,36 @@ fn the_manual_lists_every_command() {
     for info in pentarchy_services::kv::registry::all() {
         let name = format!("`{}`", info.name.to_ascii_uppercase());
         assert!(manual.contains(&name), "docs/redis.md does not mention {name}");
+    }
+}
+
+/// As with a real Redis: an error at once, and nothing of the transaction is executed.
+#[test]
+fn a_subcommand_that_cannot_be_right_aborts_its_transaction() {
+    let (gateway, redis) = (local(), Redis::start());
+    for address in [gateway.address, redis.address] {
+        let mut client = Client::connect(address);
+        for (line, why) in [
+            ("CLIENT FOO", "unknown subcommand 'FOO'. Try CLIENT HELP."),
+            ("CONFIG foo", "unknown subcommand 'foo'. Try CONFIG HELP."),
+            ("COMMAND FOO", "unknown subcommand 'FOO'. Try COMMAND HELP."),
+            ("LATENCY FOO", "unknown subcommand 'FOO'. Try LATENCY HELP."),
+            ("MEMORY FOO", "unknown subcommand 'FOO'. Try MEMORY HELP."),
+            ("OBJECT FOO a", "unknown subcommand 'FOO'. Try OBJECT HELP."),
+            ("PUBSUB FOO", "unknown subcommand 'FOO'. Try PUBSUB HELP."),
+            ("SLOWLOG FOO", "unknown subcommand 'FOO'. Try SLOWLOG HELP."),
+            ("CLIENT SETNAME", "wrong number of arguments for 'client|setname' command"),
+            ("CONFIG GET", "wrong number of arguments for 'config|get' command"),
+            ("COMMAND COUNT 3", "wrong number of arguments for 'command|count' command"),
+            ("OBJECT ENCODING", "wrong number of arguments for 'object|encoding' command"),
+        ] {
+            assert_eq!(client.ask("MULTI"), "+OK");
+            assert_eq!(client.ask(line), format!("-ERR {why}"), "{line}");
+            assert_eq!(client.ask("SET a 1"), "+QUEUED");
+            assert!(client.ask("EXEC").starts_with("-EXECABORT"), "{line}");
+            assert_eq!(client.ask("EXISTS a"), ":0");
+        }
+        let cluster = client.ask("INFO cluster");
+        assert_eq!(cluster, "\"# Cluster\\r\\ncluster_enabled:0\\r\\n\"");
     }
 }

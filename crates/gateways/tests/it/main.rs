@@ -10,3 +10,4 @@ mod redis;
 mod sessions;
 mod support;
 mod tools;
+mod web;

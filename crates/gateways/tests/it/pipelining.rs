@@ -60,8 +60,10 @@ fn every_failure_and_every_lost_completion_has_its_reply() {
     for (result, wanted) in [
         (Some(Err(BackendError::Busy)), "BUSY "),
         (Some(Err(BackendError::TooLarge)), "ERR command is larger"),
-        (Some(Err(BackendError::Forgotten)), "ERR settled, but"),
-        (Some(Err(BackendError::TimedOut)), "ERR timed out waiting"),
+        (Some(Err(BackendError::Forgotten)), "ERR executed once, but"),
+        (Some(Err(BackendError::TimedOut)), "ERR timed out waiting for the replicas; it may still"),
+        (Some(Err(BackendError::GivenUp)), "ERR timed out waiting for the replicas; not executed"),
+        (Some(Err(BackendError::Overtaken)), "ERR another process uses this gateway's key"),
         (None, "ERR the gateway is closing"),
         (Some(Ok(Bytes::from_static(b"\xff no reply"))), "ERR the replicas run a service"),
     ] {
@@ -154,7 +156,7 @@ fn results_from_another_thread_in_any_order_leave_in_order() {
     #[derive(Clone)]
     struct Shuffled(Arc<Mutex<Sender<(Bytes, Completion)>>>);
     impl Backend for Shuffled {
-        fn submit(&self, operation: Bytes, done: Completion) {
+        fn submit(&self, operation: Bytes, _: Duration, done: Completion) {
             self.0.lock().unwrap().send((operation, done)).expect("the thread runs");
         }
         fn on_event(&self, _: EventSink) {}

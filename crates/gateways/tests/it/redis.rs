@@ -1,6 +1,7 @@
 //! A real Redis to compare with.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use pentarchy_io::ports::OF_TESTS;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,10 +16,9 @@ impl Redis {
     /// # Panics
     /// If `redis-server` is not installed: what it is compared with would go untested.
     pub fn start() -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
-        let port = address.port().to_string();
+        let port = OF_TESTS.take(1).unwrap().for_good();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let port = port.to_string();
         let process = Command::new("redis-server")
             .args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"])
             .args(["--databases", "1", "--dir", env!("CARGO_TARGET_TMPDIR")])

@@ -361,6 +361,28 @@ fn without_the_password_nothing_is_answered() {
 }
 
 #[test]
+fn a_password_is_guessed_slowly_also_by_those_who_do_not_wait() {
+    let password = Some(Password::new(b"secret"));
+    let gateway = start(GatewayConfig { password, ..config() }, Local::default());
+    let started = Instant::now();
+    let mut client = Client::connect(gateway.address);
+    client.send(&b"AUTH wrong\r\n".repeat(1000));
+    for _ in 0..3 {
+        assert!(show(&client.read().expect("a reply")).starts_with("-WRONGPASS"));
+    }
+    assert!(started.elapsed() >= Duration::from_secs(3), "one guess a second");
+    // Who leaves without an answer keeps its place for as long, so that no more places are had.
+    for _ in 0..255 {
+        Client::connect(gateway.address).send(b"AUTH wrong\r\n");
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let full = Client::connect(gateway.address).ask("PING");
+    assert_eq!(full, "-ERR max number of clients reached");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(Client::connect(gateway.address).ask("AUTH secret"), "+OK");
+}
+
+#[test]
 fn a_connection_is_killed_by_another() {
     let gateway = local();
     let mut one = Client::connect(gateway.address);

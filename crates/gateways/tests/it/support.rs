@@ -86,7 +86,7 @@ impl Local {
 }
 
 impl Backend for Local {
-    fn submit(&self, operation: Bytes, done: Completion) {
+    fn submit(&self, operation: Bytes, _: Duration, done: Completion) {
         done.complete(Ok(self.execute(&operation)));
     }
     fn on_event(&self, sink: EventSink) {
@@ -109,9 +109,9 @@ impl Held {
 }
 
 impl Backend for Held {
-    fn submit(&self, operation: Bytes, done: Completion) {
+    fn submit(&self, operation: Bytes, within: Duration, done: Completion) {
         if operation == Request::Open.to_operation(0) {
-            return self.local.submit(operation, done);
+            return self.local.submit(operation, within, done);
         }
         // A test that is over waits for nothing.
         let _ = self.arrived.send((operation, done));

@@ -5,12 +5,13 @@ use super::counting::{Counting, Counts};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::folder::Part;
 use crate::cli::supervisor::{Death, Supervisor, last_line};
-use crate::cli::up::replica_ports;
+use crate::cli::up::take_ports;
 use pentarchy::config::ClusterConfig;
 use pentarchy::generate::{GroupOptions, NewCluster};
 use pentarchy::node;
 use pentarchy_client::{Client, ClientConfig};
 use pentarchy_crypto::keys::KeyPair;
+use pentarchy_io::ports::Taken;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -21,7 +22,9 @@ pub struct Group {
     pub config: ClusterConfig,
     /// Replicas that run: the first ones.
     pub running: usize,
+    // In this order: the processes end before their ports are given back.
     supervisor: Supervisor,
+    _ports: Taken,
     logs: Vec<PathBuf>,
     folder: TempDir,
 }
@@ -33,8 +36,8 @@ impl Group {
         let folder = folder.map_err(|error| {
             Failure::Internal(format!("cannot make a temporary folder: {error}"))
         })?;
-        let ports = replica_ports(system.n)?;
-        let addresses: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let ports = take_ports(system.n)?;
+        let addresses: Vec<_> = ports.numbers().map(|port| format!("127.0.0.1:{port}")).collect();
         let options = GroupOptions {
             protocol: system.name().to_owned(),
             f: system.f,
@@ -49,6 +52,7 @@ impl Group {
             config: cluster.config,
             running: system.n,
             supervisor: Supervisor::default(),
+            _ports: ports,
             logs: Vec::new(),
             folder,
         };

@@ -157,6 +157,8 @@ pub const fn error_name(error: RequestError) -> &'static str {
     match error {
         RequestError::Forgotten => "forgotten",
         RequestError::Refused => "refused",
+        RequestError::GivenUp => "given_up",
+        RequestError::Overtaken => "overtaken",
         RequestError::TooLarge => "too_large",
         RequestError::Full => "full",
         RequestError::TimedOut => "timed_out",

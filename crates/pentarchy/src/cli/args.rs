@@ -231,7 +231,8 @@ pub struct UpArgs {
     #[arg(long, default_value_t = 6379, value_name = "PORT",
         value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
-    /// Seconds after which a command without a reply gets an error; it may still be executed
+    /// Seconds after which a command without a reply is given up: within two more it gets its reply
+    /// or an error that says whether it is executed, which is unknown only without a quorum
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
@@ -256,11 +257,19 @@ pub struct UpArgs {
     /// Stop when standard input ends, so that no cluster outlives who made it for itself
     #[arg(long, hide = true, requires = "background")]
     pub leash: bool,
+    /// First of the ports, two for each replica and one, on which replicas listen and metrics are
+    /// served; whoever names it sees to it that nobody else takes them
+    #[arg(long, hide = true, value_name = "PORT",
+        value_parser = clap::value_parser!(u16).range(1..))]
+    pub replica_ports: Option<u16>,
 }
 
 /// `down`.
 #[derive(Args)]
-#[command(after_help = "Example:\n  pentarchy down --data pentarchy-data")]
+#[command(after_help = "Example:\n  pentarchy down --data pentarchy-data\n\n\
+    With durability \"sync\" or \"async\" the gateway stops first and the group comes to a \
+    checkpoint\nwith all that was acknowledged; what each folder then has is printed. A group that \
+    stands still\nstops without.")]
 pub struct DownArgs {
     /// Folder that was given to `up`
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
@@ -281,8 +290,8 @@ pub struct InitArgs {
     /// Address of each replica, in the order of their ids
     #[arg(long, value_delimiter = ',', required = true, value_name = "HOST:PORT,...")]
     pub hosts: Vec<String>,
-    /// Gateways to make a key for: gateway-1.key and so on. Each gateway needs its own; two that
-    /// share one disturb each other and lose replies
+    /// Gateways to make a key for: gateway-1.key and so on. Each gateway needs its own; of two that
+    /// share one only the one that was started last serves
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     pub gateways: u16,
@@ -307,7 +316,9 @@ pub struct InitArgs {
     With durability \"sync\" in the configuration a replica goes on where it stopped, from its\n\
     data folder. With \"memory\" or \"async\", or with an empty data folder, it has forgotten\n\
     what it promised, so its trusted device begins a new life; the group admits that and brings\n\
-    it level.")]
+    it level. Never start a copy of a data folder.\n\n\
+    SIGTERM stops it. SIGUSR1 has the survivor of a group that is lost save its state beside its\n\
+    keys, and stop: see docs/operations.md, \"A group that is lost\".")]
 pub struct ReplicaArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
@@ -368,13 +379,15 @@ pub struct ReplicaArgs {
 #[command(after_help = "Example:\n  pentarchy gateway --config cluster.toml --key gateway-1.key \
     --listen 127.0.0.1:6379\n\n\
     The gateway counts the replicas' votes for its clients, who trust it as they would trust one \
-    server, and asks\nthem for no password. So it listens on loopback addresses only: run one \
-    beside each application.")]
+    server. Without\n--password-file it asks them for no password and listens on loopback \
+    addresses only: run one beside each\napplication. With one it listens on any address, and the \
+    password travels in the clear.")]
 pub struct GatewayArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// The gateway's client key, which no other gateway may use at the same time
+    /// The gateway's client key. If another process is started with it, this one serves no more,
+    /// says why in its log and is not ready; start the one again that should serve
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
     /// Address for Redis clients
@@ -384,7 +397,8 @@ pub struct GatewayArgs {
     /// gateway listens on loopback addresses only
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Seconds after which a command without a reply gets an error; it may still be executed
+    /// Seconds after which a command without a reply is given up: within two more it gets its reply
+    /// or an error that says whether it is executed, which is unknown only without a quorum
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
@@ -403,7 +417,8 @@ pub struct GatewayArgs {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pentarchy status\n  \
     pentarchy status --config cluster.toml --key client.key --json\n\n\
-    Exit code 0 if all replicas are level, 1 if some are not.")]
+    The first line says whether the group serves, how many more faults it tolerates, and which\n\
+    replicas are suspected. Exit code 0 if all replicas are level and none is suspected, else 1.")]
 pub struct StatusArgs {
     /// Folder that was given to `up`
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
@@ -508,7 +523,8 @@ impl HarmArgs {
     A replica that was killed is started again. With durability \"sync\" it goes on from its\n\
     disk. With \"memory\" or \"async\" its trusted device begins a new life, the group admits\n\
     that, and it fetches the state. A replica is level when it has executed what the others had\n\
-    when it came back. Exit code 1 if it is not level within a minute.")]
+    when it came back. Exit code 1 if it is not level within a minute,\n\
+    and at once if more than f replicas have lost their memory: such a group is lost.")]
 pub struct HealArgs {
     /// Which replicas; all that are broken unless told
     pub replicas: Vec<u16>,
@@ -531,7 +547,8 @@ pub struct DemoArgs {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pentarchy top\n  \
     pentarchy top --config cluster.toml --key client.key\n\n\
-    Keys: q ends. With --once, exit code 0 if all replicas are level, 1 if some are not.")]
+    Keys: q ends. With --once, exit code 0 if all replicas are level and none is suspected, \
+    else 1.")]
 pub struct TopArgs {
     /// Folder that was given to `up`
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]

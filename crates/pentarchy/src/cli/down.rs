@@ -1,14 +1,16 @@
 //! `down`: stops a cluster that `up` started.
 
 use super::args::DownArgs;
+use super::backup::newest_slot;
 use super::failure::{Failure, Outcome};
 use super::folder;
 use super::say;
+use pentarchy::data::DATA_FOLDER;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
-/// Longer than the supervisor's own two grace periods.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Longer than the supervisor takes for a last checkpoint and its own two grace periods.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs the command.
 pub fn run(args: &DownArgs) -> Outcome {
@@ -31,5 +33,15 @@ pub fn run(args: &DownArgs) -> Outcome {
         )));
     }
     say(&format!("Stopped {} replicas and the gateway.", running.replicas.len()));
+    for part in &running.replicas {
+        let data = part.folder.join(DATA_FOLDER);
+        if data.exists() {
+            let checkpoint = match newest_slot(&data) {
+                Some(slot) => format!("a checkpoint at slot {slot}"),
+                None => "no checkpoint".to_owned(),
+            };
+            say(&format!("  {}: {} has {checkpoint}", part.name, data.display()));
+        }
+    }
     Ok(())
 }

@@ -3,12 +3,12 @@
 use super::approach::Approach;
 use super::args::{BreakArgs, HealArgs};
 use super::failure::{Failure, Outcome};
-use super::folder::{Part, Running};
+use super::folder::{self, Part, Running};
 use super::status::{self, report::ClusterReport, report::ReplicaReport};
 use super::{complain, say};
 use pentarchy::Client;
 use pentarchy::Fault;
-use pentarchy::config::ClusterConfig;
+use pentarchy::config::{ClusterConfig, Durability};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -105,6 +105,27 @@ impl Patient {
         }
     }
 
+    /// Says what more faults than the group tolerates do to it.
+    fn warn_before(&self, id: u16, harm: Harm, broken: usize) {
+        if broken <= self.config.f {
+            return;
+        }
+        let (f, n) = (self.config.f, self.config.replicas.len());
+        let forgets = self.config.durability != Durability::Sync;
+        complain(&if harm == Harm::Kill && forgets {
+            format!(
+                "warning: with replica {id}, {broken} of {n} replicas are broken, and the group \
+                 tolerates {f}. A killed replica has lost what it promised: if more than {f} of \
+                 them have, this group can never go on, and `heal` does not help"
+            )
+        } else {
+            format!(
+                "warning: with replica {id}, {broken} of {n} replicas are broken, and the group \
+                 tolerates {f}: it stands still until enough of them are healed"
+            )
+        });
+    }
+
     fn command(&self, part: &Part, fault: Fault) -> Outcome {
         let path = fault_file(&part.folder);
         let draft = path.with_extension("new");
@@ -142,6 +163,14 @@ impl Patient {
         let (mut goal, bar) = (None, Approach::default());
         loop {
             let report = self.report();
+            if report.verdict.lost {
+                bar.end();
+                return Err(Failure::Unwell(format!(
+                    "{}. What can be saved, and how to begin anew: docs/operations.md, \"A group \
+                     that is lost\"",
+                    report.verdict.text()
+                )));
+            }
             let theirs = executed_by_others(&report, id, self.config.f);
             let mine = report.replicas.into_iter().nth(usize::from(id));
             match mine.filter(|replica| replica.reachable && replica.known.fault.is_none()) {
@@ -190,15 +219,20 @@ pub fn break_replica(args: &BreakArgs) -> Outcome {
         let names: Vec<String> = broken.iter().map(u16::to_string).collect();
         return Err(Failure::Usage(format!(
             "replica {} is broken already, and the group tolerates {}; heal it first: pentarchy \
-             heal {}, or see what happens with --anyway",
+             heal {}{}, or see what happens with --anyway",
             names.join(" and "),
             patient.config.f,
-            names.join(" ")
+            names.join(" "),
+            folder::option(&args.data)
         )));
     }
+    patient.warn_before(args.replica, args.what.harm(), others + 1);
     patient.harm(args.replica, args.what.harm())?;
     let (id, done) = (args.replica, args.what.done(patient.config.durability));
-    say(&format!("Replica {id} {done}. Watch: pentarchy status. Undo: pentarchy heal {id}"));
+    let data = folder::option(&args.data);
+    say(&format!(
+        "Replica {id} {done}. Watch: pentarchy status{data}. Undo: pentarchy heal {id}{data}"
+    ));
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! it. Nothing is ever removed from a folder without the marker, and only what `up` made is
 //! removed from one with it.
 
+use super::args::DATA_DEFAULT;
 use super::failure::{Failure, Outcome};
 use pentarchy::files;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,15 @@ pub struct Part {
     pub metrics: Option<String>,
     /// Where its secrets and its log are.
     pub folder: PathBuf,
+}
+
+/// The option that names this folder to other commands; nothing if they look there anyway.
+pub fn option(data: &Path) -> String {
+    if data == Path::new(DATA_DEFAULT) {
+        String::new()
+    } else {
+        format!(" --data {}", data.display())
+    }
 }
 
 /// A folder that this process holds: no other `up` works in it.

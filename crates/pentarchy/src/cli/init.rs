@@ -3,7 +3,7 @@
 use super::args::{AuthChoice, GroupArgs, InitArgs};
 use super::counter::CounterChoice;
 use super::failure::{Failure, Outcome};
-use super::say;
+use super::{complain, say};
 use pentarchy::config::check_address;
 use pentarchy::files;
 use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 pub fn run(args: &InitArgs) -> Outcome {
     check_hosts(args)?;
     check_counter(args.counter, &args.group)?;
+    warn_of_youth(&args.group);
     let options = GroupOptions {
         closed: !args.open,
         gateways: usize::from(args.gateways),
@@ -47,6 +48,13 @@ pub fn run(args: &InitArgs) -> Outcome {
     }
     say(&format!("  here: pentarchy status --config {out}/cluster.toml --key {out}/client.key"));
     Ok(())
+}
+
+/// Says so if a protocol is chosen that has not proved itself yet.
+pub fn warn_of_youth(group: &GroupArgs) {
+    if let Some(warning) = protocols::warning(&group.protocol, group.lane()) {
+        complain(&warning);
+    }
 }
 
 /// Whether there are counters to be put there.

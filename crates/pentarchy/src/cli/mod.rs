@@ -4,6 +4,7 @@
 mod approach;
 pub mod args;
 mod backup;
+mod barrier;
 mod child_log;
 mod counter;
 mod demo;

@@ -87,14 +87,19 @@ impl Supervisor {
         }
     }
 
-    /// Stops all children, the last started first, and waits for them. Those that do not stop in
-    /// time are killed and named.
-    pub fn stop(mut self) -> Vec<String> {
-        let mut killed = Vec::new();
+    /// Stops the child that was started last and waits for it.
+    pub fn stop_last(&mut self) {
         if let Some(last) = self.children.last_mut() {
             last.leash = None;
             last.wait(GRACE);
         }
+    }
+
+    /// Stops all children, the last started first, and waits for them. Those that do not stop in
+    /// time are killed and named.
+    pub fn stop(mut self) -> Vec<String> {
+        let mut killed = Vec::new();
+        self.stop_last();
         for child in &mut self.children {
             child.leash = None;
         }

@@ -1,12 +1,13 @@
 //! `up`: a cluster on this machine. A convenience over `init`, `replica` and `gateway`: it writes
 //! the same files and starts the same processes.
 
-use super::args::{DATA_DEFAULT, DurabilityChoice, GroupArgs, LogFormat, UpArgs};
+use super::args::{DurabilityChoice, GroupArgs, LogFormat, UpArgs};
+use super::barrier;
 use super::counter::CounterChoice;
 use super::failure::{Failure, Outcome};
 use super::faults::fault_file;
-use super::folder::{Held, Part, Running};
-use super::init::{check_counter, group_options, replicas_needed};
+use super::folder::{self, Held, Part, Running};
+use super::init::{check_counter, group_options, replicas_needed, warn_of_youth};
 use super::probe;
 use super::stop::wait_for_end_of_leash;
 use super::supervisor::{Death, Supervisor, last_line};
@@ -16,11 +17,12 @@ use pentarchy::RequestMode;
 use pentarchy::config::{ClusterConfig, CounterPlace, Durability, request_mode_name};
 use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
 use pentarchy_core::membership::Lane;
+use pentarchy_io::ports::{OF_GROUPS, Taken};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::fs::OpenOptions;
-use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -32,18 +34,20 @@ const READY: &str = "ready";
 /// How long a cluster may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long the group may take to come to a checkpoint before it stops.
+const CHECKPOINT_LIMIT: Duration = Duration::from_secs(8);
+
 /// How many ports after the asked one are tried.
 const PORTS_TRIED: u16 = 100;
-
-/// Where replicas listen: below the range from which systems take ports for outgoing connections,
-/// so that a replica's port is not taken while it is down.
-const REPLICA_PORTS: std::ops::Range<u16> = 17_000..32_000;
 
 /// Runs the command.
 pub fn run(args: &UpArgs) -> Outcome {
     // Before anything is touched.
     let n = replicas_needed(&args.group)?;
     check_counter(args.counter, &args.group)?;
+    if !args.background {
+        warn_of_youth(&args.group);
+    }
     if args.detach {
         return detach(args);
     }
@@ -58,7 +62,7 @@ pub fn run(args: &UpArgs) -> Outcome {
 /// Starts this program in the background and waits until it says that the cluster answers.
 fn detach(args: &UpArgs) -> Outcome {
     let _: Child = in_background(args)?;
-    let running = super::folder::running(&args.data)?;
+    let running = folder::running(&args.data)?;
     let running =
         running.ok_or_else(|| Failure::Unwell("the cluster stopped at once".to_owned()))?;
     report(args, &running);
@@ -97,6 +101,7 @@ pub fn on_a_leash(
         detach: false,
         background: true,
         leash: true,
+        replica_ports: None,
     };
     replicas_needed(group)?;
     Ok(Background { process: in_background(&args)? })
@@ -131,6 +136,7 @@ fn in_background(args: &UpArgs) -> Outcome<Child> {
         .args(["--request-auth", request_mode_name(args.group.request_auth.into()), "--data"])
         .arg(&args.data)
         .args(args.leash.then_some("--leash"))
+        .args(args.replica_ports.map(|first| format!("--replica-ports={first}")))
         .stdin(if args.leash { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(output)
@@ -221,12 +227,31 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
     let port = free_port(args.port)?;
     let mut supervisor = Supervisor::default();
     let result = start((args, kept), n, port, &held, &mut supervisor, signals);
+    if result.is_ok() {
+        come_to_checkpoint(&args.data, &mut supervisor);
+    }
     held.retire();
     let killed = supervisor.stop();
     if !killed.is_empty() {
         complain(&format!("had to kill {}", killed.join(", ")));
     }
     result
+}
+
+/// Before a group that keeps something stops: no client is served any more, and each replica's
+/// folder gets a checkpoint with all that was acknowledged. A group that stands still gets none.
+fn come_to_checkpoint(data: &Path, supervisor: &mut Supervisor) {
+    let Ok(config) = ClusterConfig::load(&data.join("cluster.toml")) else { return };
+    let replicas: Vec<u32> = supervisor.parts().map(|part| part.pid).collect();
+    let alive =
+        replicas.iter().take(config.replicas.len()).filter(|pid| supervisor.is_alive(**pid));
+    if config.durability == Durability::Memory || alive.count() + config.f < config.replicas.len() {
+        return;
+    }
+    supervisor.stop_last();
+    if let Err(failure) = barrier::settle(&config, CHECKPOINT_LIMIT) {
+        complain(&format!("stopping without a last checkpoint: {failure}"));
+    }
 }
 
 /// Starts everything, waits until it answers, then watches over it.
@@ -240,8 +265,13 @@ fn start(
 ) -> Outcome {
     let gateway = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     // Two for each replica: one to listen on, one for metrics; and one for the gateway's metrics.
-    let ports = replica_ports(2 * n + 1)?;
-    let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let count = 2 * n + 1;
+    let first = args.replica_ports.map_or_else(|| take_ports(count).map(Taken::for_good), Ok)?;
+    let addresses: Vec<String> =
+        (first..=u16::MAX).map(|port| format!("127.0.0.1:{port}")).take(count).collect();
+    if addresses.len() < count {
+        return Err(Failure::Usage(format!("there are no {count} ports from {first} on")));
+    }
     let (replicas, metrics) = addresses.split_at(n);
     let replicas = match kept {
         Some(config) => config.replicas.into_iter().map(|replica| replica.address).collect(),
@@ -443,10 +473,7 @@ fn report(args: &UpArgs, running: &Running) {
     say(&format!("{}\n", table::text(&table)));
     let n = running.replicas.len();
     say(&format!("{protocol} with {n} replicas answers, and will while at most {f} of them fail."));
-    let data = match &args.data {
-        data if data.as_path() == Path::new(DATA_DEFAULT) => String::new(),
-        data => format!(" --data {}", data.display()),
-    };
+    let data = folder::option(&args.data);
     say(&format!("  redis-cli -p {port} set greeting hello"));
     say(&format!("  pentarchy status{data}"));
     if args.detach {
@@ -465,23 +492,11 @@ fn free_port(asked: u16) -> Outcome<u16> {
     })
 }
 
-/// Free ports for the replicas, from a random place on, so that clusters that start at the same
-/// moment seldom meet.
-pub fn replica_ports(n: usize) -> Outcome<Vec<u16>> {
-    let width = REPLICA_PORTS.end - REPLICA_PORTS.start;
-    let random = getrandom::u32()
-        .map_err(|error| Failure::Internal(format!("no randomness from the system: {error}")))?;
-    let first = (random % u32::from(width)) as u16;
-    let candidates = (0..width).map(|step| REPLICA_PORTS.start + (first + step) % width);
-    // Held until all are found, so that no port is found twice.
-    let listeners =
-        candidates.filter_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
-    let found: Vec<TcpListener> = listeners.take(n).collect();
-    let ports: Vec<u16> =
-        found.iter().filter_map(|listener| listener.local_addr().ok()).map(|a| a.port()).collect();
-    if ports.len() == n {
-        Ok(ports)
-    } else {
-        Err(Failure::Usage(format!("{n} free ports on 127.0.0.1 are needed for the replicas")))
-    }
+/// So many ports in a row for what is started here; they are this process's until they are dropped.
+pub fn take_ports(count: usize) -> Outcome<Taken> {
+    let taken = u16::try_from(count).map_err(io::Error::other).and_then(|it| OF_GROUPS.take(it));
+    taken.map_err(|error| {
+        let what = format!("{count} free ports on 127.0.0.1 are needed for the replicas: {error}");
+        Failure::Usage(what)
+    })
 }

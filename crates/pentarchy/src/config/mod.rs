@@ -30,6 +30,14 @@ pub const LOG_MIB_MIN: u64 = 256;
 /// The largest bound of a log. All of it is read at each start.
 pub const LOG_MIB_MAX: u64 = 64 << 10;
 
+/// What [`ClusterConfig::timeouts`] are unless the file says otherwise. From a primary's death to
+/// the next completed request it is to take less than 600 ms: 150 until clients tell the backups,
+/// 400 until these lose patience, and a view change of a few round trips.
+#[must_use]
+pub fn usual_timeouts() -> Timeouts {
+    Timeouts { client_retry_ms: 150, ..Timeouts::default() }
+}
+
 /// A cluster, as all of its parts must agree on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterConfig {

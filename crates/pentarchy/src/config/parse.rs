@@ -1,12 +1,13 @@
 //! Text of `cluster.toml` to [`ClusterConfig`], with a place for every complaint.
 
 use super::file::{ClientsTable, File, ReplicaTable, TimeoutsTable};
+use super::usual_timeouts;
 use super::{
     Admission, ClusterConfig, ConfigError, CounterPlace, Durability, FORMAT, ReplicaEntry,
 };
 use super::{LOG_MIB, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
-use pentarchy_core::limits::{CLIENTS_MAX, REPLICAS_MAX};
+use pentarchy_core::limits::{CLIENTS_MAX, PILLARS_MAX, REPLICAS_MAX};
 use pentarchy_core::membership::Lane;
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
@@ -116,15 +117,14 @@ fn protocol(name: &Spanned<String>) -> Checked<String> {
 fn lane(file: &File) -> Checked<Lane> {
     let pillars = file.pillars.as_ref().map_or(1, |pillars| *pillars.get_ref());
     let rotates = file.rotate_leader.as_ref().is_some_and(|rotates| *rotates.get_ref());
-    // No number above what fits works either.
-    let lane = Lane { pillars: pillars.try_into().unwrap_or(u8::MAX), rotates, pillar: None };
-    let checked = crate::protocols::check_lane(file.protocol.get_ref(), lane);
+    let lane = u8::try_from(pillars).map(|pillars| Lane { pillars, rotates, pillar: None });
+    let checked = match lane {
+        Ok(lane) => crate::protocols::check_lane(file.protocol.get_ref(), lane).map(|()| lane),
+        Err(_) => Err(format!("{pillars} pillars; 1 to {PILLARS_MAX} work")),
+    };
     let pillars = file.pillars.as_ref().map(Spanned::span);
     let span = pillars.or_else(|| file.rotate_leader.as_ref().map(Spanned::span));
-    match (checked, span) {
-        (Err(message), Some(span)) => Err(Complaint(span, message)),
-        _ => Ok(lane),
-    }
+    checked.map_err(|message| Complaint(span.unwrap_or_else(|| file.protocol.span()), message))
 }
 
 fn check_size(file: &File) -> Checked<()> {
@@ -282,7 +282,7 @@ fn log_mib(value: Option<&Spanned<u64>>) -> Checked<u64> {
 }
 
 fn timeouts(table: &TimeoutsTable) -> Checked<Timeouts> {
-    let default = Timeouts::default();
+    let default = usual_timeouts();
     Ok(Timeouts {
         request_ms: millis(table.request_ms.as_ref(), default.request_ms)?,
         view_change_ms: millis(table.view_change_ms.as_ref(), default.view_change_ms)?,

@@ -101,8 +101,8 @@ client_retry_ms = {retry}
     fn render_clients(&self, text: &mut String) {
         text.push_str(
             "\n[clients]\n# Public keys that may send requests. Without this list, anyone who can \
-             reach a replica may.\n# Each gateway needs a key of its own: two that share one \
-             are one client to the replicas,\n# and each loses replies to the other.\n",
+             reach a replica may.\n# Each gateway needs a key of its own: of two that share one \
+             only the one that\n# was started last serves.\n",
         );
         match &self.admission {
             Admission::Open => text.push_str("# allow = [\"<64 hexadecimal digits>\"]\n"),

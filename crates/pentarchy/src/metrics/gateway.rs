@@ -123,6 +123,15 @@ impl GatewaySource {
         Self { watch, client, n, f, verdict: Mutex::new(None) }
     }
 
+    /// Whether the replicas serve it at all.
+    fn look(&self) -> Verdict {
+        if self.client.is_overtaken() {
+            let why = "another process uses this gateway's key, and the replicas serve that one";
+            return Err(vec![format!("{why}; give each gateway a key of its own, and restart")]);
+        }
+        self.ask()
+    }
+
     /// Asks all replicas. Results count if enough replicas say the same.
     fn ask(&self) -> Verdict {
         let deadline = Instant::now() + ANSWER_LIMIT;
@@ -161,7 +170,7 @@ impl Source for GatewaySource {
         match &*held {
             Some((at, verdict)) if at.elapsed() < VERDICT_HOLDS => verdict.clone(),
             _ => {
-                let verdict = self.ask();
+                let verdict = self.look();
                 *held = Some((Instant::now(), verdict.clone()));
                 verdict
             }

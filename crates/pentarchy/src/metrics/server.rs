@@ -1,16 +1,19 @@
 //! `/metrics`, `/healthz` and `/readyz` over HTTP, on a thread of its own.
 //!
 //! Whoever can connect may read: nothing here is secret, and nothing can be changed. Connections
-//! are few, short and small, so that a stranger cannot make the process busy.
+//! are few, short and small, so that a stranger cannot make the process busy. No web page may read:
+//! no answer allows another origin to (CORS), and a page whose own name was made to lead here (DNS
+//! rebinding) is known by that name, as whoever listens on a loopback address has none but
+//! `localhost`.
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::net::TcpListener;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -90,10 +93,20 @@ async fn accept(listener: TcpListener, source: Arc<impl Source>) {
 }
 
 async fn talk(stream: TcpStream, source: Arc<impl Source>) {
+    let local = stream.local_addr().ok();
     let service = service_fn(move |request: Request<Incoming>| {
+        let host = request.headers().get(HOST).map(|host| host.as_bytes());
+        let is_ours = local.is_none_or(|local| !local.ip().is_loopback()) || is_local(host);
         let (is_get, path) = (request.method() == Method::GET, request.uri().path().to_owned());
         let source = source.clone();
-        async move { Ok::<_, Infallible>(answer(is_get, path, source).await) }
+        async move {
+            if !is_ours {
+                let why =
+                    "this listens on a loopback address: ask for localhost or for an address\n";
+                return Ok::<_, Infallible>(text(StatusCode::MISDIRECTED_REQUEST, why.to_owned()));
+            }
+            Ok(answer(is_get, path, source).await)
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -103,6 +116,20 @@ async fn talk(stream: TcpStream, source: Arc<impl Source>) {
     if let Err(error) = connection.await {
         debug!(%error, "a reader of metrics went away");
     }
+}
+
+/// Whether a request is for this machine by its address or as `localhost`, and not by a name that
+/// somebody else gave it. A browser always says for whom its request is.
+fn is_local(host: Option<&[u8]>) -> bool {
+    let Some(host) = host else { return true };
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let is_address = host.parse::<SocketAddr>().is_ok()
+        || name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
+    is_address || name.eq_ignore_ascii_case("localhost")
 }
 
 async fn answer(is_get: bool, path: String, source: Arc<impl Source>) -> Response<Full<Bytes>> {
@@ -150,4 +177,20 @@ fn text(status: StatusCode, page: String) -> Response<Full<Bytes>> {
     let kind = hyper::header::HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_somebody_else_gave_is_not_local() {
+        let ours =
+            ["localhost", "LOCALHOST:9100", "127.0.0.1", "127.0.0.1:9100", "[::1]:9100", "[::1]"];
+        assert!(ours.iter().all(|host| is_local(Some(host.as_bytes()))));
+        let others =
+            ["evil.example", "evil.example:9100", "127.0.0.1.evil.example:9100", "", "a:b"];
+        assert!(!others.iter().any(|host| is_local(Some(host.as_bytes()))));
+        assert!(is_local(None) && !is_local(Some(b"\xff")));
+    }
 }

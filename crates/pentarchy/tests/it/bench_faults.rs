@@ -94,6 +94,20 @@ fn soak_samples_the_memory_of_every_replica() {
     assert!(std::fs::read_to_string(svg).expect("a picture").contains("(frozen)"));
 }
 
+#[test]
+fn soak_freezes_replicas_at_random() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let words = ["bench", "soak", "--minutes", "0.1", "--pauses", "5"];
+    let json = json_of(&words, &folder.path().join("soak.json"));
+    let pauses = json["pauses"].as_array().expect("a list");
+    assert!(!pauses.is_empty());
+    for pair in pauses.windows(2) {
+        assert!(pair[0]["to"].as_f64() <= pair[1]["from"].as_f64(), "with f = 1, one at a time");
+    }
+    assert!(json["frozen_at"].is_null() && json["verdict"]["acknowledged"].as_u64() > Some(0));
+    assert!(json["gaps"].is_array(), "{json}");
+}
+
 /// Also a process that is killed leaves no cluster behind: its end of the leash is closed.
 #[test]
 fn no_cluster_outlives_the_command() {

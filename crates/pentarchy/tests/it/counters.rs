@@ -1,6 +1,6 @@
 //! Replicas whose trusted counters are in processes of their own.
 
-use crate::support::{Cluster, eventually, run, stderr, text};
+use crate::support::{Cluster, eventually, port_arguments, run, stderr, text};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
@@ -56,8 +56,9 @@ fn counters_go_on_where_they_were_if_a_log_says_where() {
         let process = counter(&before, id).expect("another process");
         eventually("it ends with its replica", || test_kill_process(process).is_err());
     }
-    let port = cluster.port.to_string();
-    let up = [&["up", "--detach", "--port", &port, "--data", &data], &arguments[..]].concat();
+    let [port, replicas] = port_arguments(&cluster.ports);
+    let up = ["up", "--detach", &port, &replicas, "--data", &data];
+    let up = [&up, &arguments[..]].concat();
     let again = run(&up);
     assert!(again.status.success(), "{}", stderr(&again));
     incr(&cluster, 6);

@@ -36,7 +36,7 @@ fn secrets_that_are_missing_exposed_damaged_or_someone_elses_are_refused() {
         start(&keys, &format!("{name} does not exist"));
         std::fs::copy(&config, &path).expect("ours to write");
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("ours to change");
-        start(&keys, "file: restore it from a copy");
+        start(&keys, "file: take the one that was made with the configuration");
         std::fs::rename(&away, &path).expect("ours to move");
     }
     // Made for another group, and without a key that would show it.

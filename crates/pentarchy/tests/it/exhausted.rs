@@ -3,7 +3,7 @@
 use crate::hosts::Parts;
 use crate::netns::SKIP;
 use crate::resp::Connection;
-use crate::support::{eventually, free_port, run, stdout, text};
+use crate::support::{cluster_ports, eventually, free_port, port_arguments, run, stdout, text};
 use pentarchy::config::ClusterConfig;
 use pentarchy::{KeyPair, node};
 use std::fs::{File, OpenOptions};
@@ -138,19 +138,23 @@ fn skipped() -> bool {
     skipped
 }
 
-const INIT: &str = "init --hosts 127.0.0.1:27001,127.0.0.1:27002,127.0.0.1:27003 --out";
+/// What makes a group of three, but for the name of its folder.
+fn init() -> String {
+    let hosts = [(); 3].map(|()| format!("127.0.0.1:{}", free_port()));
+    format!("init --hosts {} --out", hosts.join(","))
+}
 
 #[test]
 fn init_on_a_disk_that_is_too_small_leaves_nothing() {
     if skipped() {
         return;
     }
-    let mut failed = 0;
+    let (mut failed, init) = (0, init());
     for pages in 0..16 {
         // Pages first, then names: either may run out, at every file.
         for (pages, files) in [(pages + 1, 100), (100, pages + 2)] {
             let script = format!(
-                "\"$pentarchy\" {INIT} \"$small/out\"; code=$?; ls -A \"$small\"; exit $code"
+                "\"$pentarchy\" {init} \"$small/out\"; code=$?; ls -A \"$small\"; exit $code"
             );
             let output = on_small_disk(pages, files, &script);
             let (said, left) = (String::from_utf8_lossy(&output.stderr), stdout(&output));
@@ -172,9 +176,10 @@ fn a_device_that_cannot_be_marked_as_used_is_not_used() {
     if skipped() {
         return;
     }
+    let init = init();
     // Names for what init makes, and none for the mark.
     let script = format!(
-        "cd \"$small\" && \"$pentarchy\" {INIT} out > /dev/null && cd out && \
+        "cd \"$small\" && \"$pentarchy\" {init} out > /dev/null && cd out && \
          i=0 && while touch fill-$i 2> /dev/null; do i=$((i + 1)); done; \
          start() {{ timeout 5 \"$pentarchy\" replica --config cluster.toml --id 0 \
          --keys replica-0 --durability memory; }}; \
@@ -195,11 +200,12 @@ fn up_on_a_full_disk_says_so_and_works_once_there_is_room() {
     if skipped() {
         return;
     }
-    let port = free_port();
+    let ports = cluster_ports();
+    let up = port_arguments(&ports).join(" ");
     let script = format!(
-        "\"$pentarchy\" up --detach --port {port} --data \"$small/data\"; echo \"first $?\"; \
+        "\"$pentarchy\" up --detach {up} --data \"$small/data\"; echo \"first $?\"; \
          mount -o remount,size=1m \"$small\"; \
-         \"$pentarchy\" up --detach --port {port} --data \"$small/data\"; echo \"second $?\"; \
+         \"$pentarchy\" up --detach {up} --data \"$small/data\"; echo \"second $?\"; \
          \"$pentarchy\" down --data \"$small/data\""
     );
     let output = on_small_disk(6, 100, &script);

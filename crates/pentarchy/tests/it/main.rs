@@ -19,11 +19,14 @@ mod example;
 mod exhausted;
 mod explore;
 mod faults;
+mod fenced;
 mod flood;
 mod hosts;
 #[cfg(target_os = "linux")]
 mod large;
 mod netns;
+mod operators;
+mod overtaken;
 mod pillars;
 mod power;
 mod redis_py;

@@ -2,7 +2,9 @@
 
 use crate::durable::status;
 use crate::hosts::Parts;
-use crate::support::{Cluster, PATIENCE, eventually, pentarchy, run, signal, stderr, stdout, text};
+use crate::support::{
+    Cluster, PATIENCE, eventually, pentarchy, port_arguments, run, signal, stderr, stdout, text,
+};
 use pentarchy::config::ClusterConfig;
 use pentarchy::services::kv::{Command as Words, Kv, STATE_BYTES_DEFAULT};
 use pentarchy::{Client, KeyPair, LocalCluster, Service, StatusReport};
@@ -312,8 +314,8 @@ fn the_command_line_splits_hybster_and_shows_each_pillar() {
     assert!(top.contains("hybster with 3 replicas in 2 pillars"), "{top}");
     assert!(top.contains(" of pillar 1: "), "{top}");
 
-    let port = cluster.port.to_string();
-    let up = ["up", "--detach", "--port", &port, "--data", data];
+    let [port, replicas] = port_arguments(&cluster.ports);
+    let up = ["up", "--detach", &port, &replicas, "--data", data];
     assert!(run(&["down", "--data", data]).status.success());
     for other in [&["--pillars", "3", "--rotate-leader"][..], &["--pillars", "2"], &[]] {
         let refused = run(&[&up[..], &durable, other].concat());

@@ -66,6 +66,50 @@ fn pillars_that_find_an_older_folder_in_its_place_say_nothing() {
     refuses_an_older_folder(0, &["--open", "--protocol", "hybster", "--pillars", "2"]);
 }
 
+/// In the epoch of the copy nobody heard more of it than the copy has. In the next one they did.
+#[test]
+fn who_finds_a_folder_of_an_epoch_before_in_its_place_says_nothing() {
+    let mut parts = Parts::init_with(&["--open"]);
+    (0..3).for_each(|id| parts.start_replica(id));
+    let config = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
+    let client = pentarchy::node::connect(&config, KeyPair::generate()).expect("a client");
+    write(&client, "before", 20);
+    let data = |parts: &Parts, id: usize| parts.file(&format!("replica-{id}")).join("data");
+    let (mine, others) = (data(&parts, 0), data(&parts, 2));
+    let older = mine.with_extension("copy");
+    stop(&mut parts, 0);
+    copy(&mine, &older);
+    start_again(&mut parts, 0);
+    eventually("it goes on as whom it was", || is_level(&client, 0, 0));
+    stop(&mut parts, 2);
+    std::fs::remove_dir_all(&others).expect("it can be removed");
+    start_again(&mut parts, 2);
+    eventually("another life is admitted", || (0..3).all(|id| is_level(&client, id, 1)));
+    // The group needs what it says now, so it is heard.
+    stop(&mut parts, 1);
+    write(&client, "since", 20);
+    start_again(&mut parts, 1);
+    eventually("all are level", || (0..3).all(|id| is_level(&client, id, 1)));
+    stop(&mut parts, 0);
+    std::fs::remove_dir_all(&mine).expect("it can be removed");
+    std::fs::rename(&older, &mine).expect("it can be put back");
+    ends_with_its_folder(&parts, 0);
+}
+
+/// A replica ends, and says why.
+fn ends_with_its_folder(parts: &Parts, id: usize) {
+    let mut rewound = parts.replica(id);
+    let mut child = rewound.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut said = String::new();
+    let mut pipe = child.stderr.take().expect("a pipe");
+    eventually("it ends", || child.try_wait().expect("it is ours").is_some());
+    pipe.read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it ended").code(), Some(3), "{said}");
+    for words in ["older than what this replica has said", "start with an empty one", "new life"] {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
+}
+
 fn refuses_an_older_folder(id: usize, group: &[&str]) {
     let mut parts = Parts::init_with(group);
     (0..3).for_each(|id| parts.start_replica(id));
@@ -85,16 +129,7 @@ fn refuses_an_older_folder(id: usize, group: &[&str]) {
     stop(&mut parts, id);
     std::fs::rename(&data, data.with_extension("newest")).expect("it can be put aside");
     std::fs::rename(&older, &data).expect("it can be put back");
-    let mut rewound = parts.replica(id);
-    let mut child = rewound.stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut said = String::new();
-    let mut pipe = child.stderr.take().expect("a pipe");
-    eventually("it ends", || child.try_wait().expect("it is ours").is_some());
-    pipe.read_to_string(&mut said).expect("text");
-    assert_eq!(child.wait().expect("it ended").code(), Some(3), "{said}");
-    for words in ["older than what this replica has said", "start with an empty one", "new life"] {
-        assert!(said.contains(words), "{words:?} is not in: {said}");
-    }
+    ends_with_its_folder(&parts, id);
     write(&client, "meanwhile", 5);
     // With the newest folder it goes on, and with an empty one as another life.
     std::fs::rename(&data, &older).expect("it can be put aside");

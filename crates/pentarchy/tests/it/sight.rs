@@ -15,8 +15,11 @@ use std::time::{Duration, Instant};
 const LEVEL_SLOTS: u64 = 64;
 
 /// Status and body of a page.
-fn get(address: &str, path: &str) -> (u16, String) {
-    request(address, &format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
+pub fn get(address: &str, path: &str) -> (u16, String) {
+    request(
+        address,
+        &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+    )
 }
 
 fn request(address: &str, request: &str) -> (u16, String) {
@@ -98,7 +101,7 @@ fn a_cluster_shows_metrics_health_and_readiness() {
     assert!(number(&page, "pentarchy_gateway_commands_total ") >= 100.0, "{page}");
     assert_eq!(get(&at, "/").0, 404);
     assert_eq!(
-        request(&at, "POST /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").0,
+        request(&at, "POST /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").0,
         405
     );
 }

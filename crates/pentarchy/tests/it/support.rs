@@ -1,8 +1,8 @@
 //! Running the real binary, and the tools of Redis against it.
 
+use pentarchy_io::ports::{OF_TESTS, Taken};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -38,12 +38,20 @@ pub fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have plain names")
 }
 
-/// A port on which nobody listens now, below those that outgoing connections take.
+/// A port that is this process's, and that it gives to nobody else.
 pub fn free_port() -> u16 {
-    let random = || (getrandom::u32().expect("randomness") % 10_000) as u16 + 5_000;
-    std::iter::repeat_with(random)
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .expect("a free port")
+    OF_TESTS.take(1).expect("a free port").for_good()
+}
+
+/// Ports for a cluster: two for its gateway, two for each of at most 11 replicas, and one.
+pub fn cluster_ports() -> Taken {
+    OF_TESTS.take(2 + 2 * 11 + 1).expect("free ports")
+}
+
+/// What tells `up` to use these ports. The gateway takes the second one if somebody has the first.
+pub fn port_arguments(ports: &Taken) -> [String; 2] {
+    let first = ports.numbers().start;
+    [format!("--port={first}"), format!("--replica-ports={}", first + 2)]
 }
 
 /// Waits until something holds.
@@ -58,6 +66,8 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// A cluster that `up --detach` started; stopped when it goes out of scope.
 pub struct Cluster {
     _parent: TempDir,
+    /// See [`cluster_ports`].
+    pub ports: Taken,
     /// Its data folder.
     pub data: PathBuf,
     /// Where the gateway listens.
@@ -69,23 +79,23 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one on a free port.
+    /// Starts one.
     pub fn up(arguments: &[&str]) -> Self {
-        Self::up_on(free_port(), arguments)
+        Self::up_on(cluster_ports(), arguments)
     }
 
-    /// Starts one on this port, or the next free one.
-    pub fn up_on(port: u16, arguments: &[&str]) -> Self {
+    /// Starts one on these ports.
+    pub fn up_on(ports: Taken, arguments: &[&str]) -> Self {
         let parent = tempfile::tempdir().expect("a temporary folder");
         let data = parent.path().join("data");
-        let port = port.to_string();
-        let common = ["up", "--detach", "--port", &port, "--data", text(&data)];
+        let [port, replicas] = port_arguments(&ports);
+        let common = ["up", "--detach", &port, &replicas, "--data", text(&data)];
         let output = run(&[&common, arguments].concat());
         assert!(output.status.success(), "{}{}", stderr(&output), logs(&data));
         let running = running(&data);
         let address = running["gateway"]["address"].as_str().expect("an address");
         let port = address.rsplit_once(':').expect("a port").1.parse().expect("a port");
-        Self { _parent: parent, data, port, running, printed: stdout(&output) }
+        Self { _parent: parent, ports, data, port, running, printed: stdout(&output) }
     }
 
     /// Every process of the cluster, the supervisor first.

@@ -1,6 +1,11 @@
 //! Who asks for which view. `f + 1` who ask make everybody leave for it, so that neither a liar nor
 //! one slow replica can depose a primary, and nobody leaves alone. Asking for a view asks for every
 //! lower one too, or replicas that time out at different moments might never agree on a number.
+//!
+//! A signed ask convinces whoever is shown it that it was said, and not that it still is: a liar
+//! could keep those of correct replicas, and play them when it likes. So in a view that works an
+//! ask counts only for a while after its author *itself* said so, or if its author has left. What
+//! others show is needed for the proof that a VIEW-CHANGE carries. See decision 7.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,70 +15,153 @@ use pentarchy_core::ids::{ReplicaId, View};
 /// Ticks for which an ask counts after it was last heard.
 const ASK_TICKS: u64 = 40;
 
+/// Ticks for which a replica has to show that it left, before it is followed although too few stand
+/// by their asks. A correct one may have left by asks that were withdrawn meanwhile; a liar, too,
+/// can show such asks.
+const PATIENCE_TICKS: u64 = 40;
+
+/// How often that doubles for a replica that was followed so.
+const DOUBLINGS_MAX: u8 = 2;
+
 /// What each replica asked for. One entry for each.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Asks {
-    /// The highest view, and the signature under that ask.
-    highest: Vec<Option<(View, Signature)>>,
-    /// The tick at which it was last heard.
-    heard: Vec<u64>,
+pub struct Asks(Vec<Asked>);
+
+/// What one replica asked for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Asked {
+    /// The highest view for which its signature is here, that, and the tick at which it came.
+    signed: Option<(View, Signature, u64)>,
+    /// The highest view for which it asked itself, and the tick at which it last said so.
+    stands: Option<(View, u64)>,
+    /// The highest view for which it left.
+    left: View,
+    /// From which tick to which it showed that it left for a view above this replica's.
+    shown: Option<(u64, u64)>,
+    /// How often it was followed alone.
+    followed: u8,
+}
+
+impl Asked {
+    /// The view for which it asks, or for which it has left.
+    fn wants(&self) -> View {
+        self.stands.map_or(View(0), |(view, _)| view).max(self.left)
+    }
 }
 
 impl Asks {
     /// Nobody of `n` replicas has asked.
     #[must_use]
     pub fn new(n: usize) -> Self {
-        Self { highest: vec![None; n], heard: vec![0; n] }
+        Self(vec![Asked::default(); n])
     }
 
-    /// A replica asked, and was heard in this tick.
-    pub fn note(&mut self, author: ReplicaId, view: View, signature: Signature, tick: u64) {
-        let index = usize::from(author.0);
-        self.heard[index] = tick;
-        let asked = &mut self.highest[index];
-        if asked.is_none_or(|(before, _)| before < view) {
-            *asked = Some((view, signature));
+    fn entry(&mut self, id: ReplicaId) -> &mut Asked {
+        &mut self.0[usize::from(id.0)]
+    }
+
+    /// Somebody showed in this tick that a replica asked.
+    pub fn show(&mut self, author: ReplicaId, view: View, signature: Signature, tick: u64) {
+        let signed = &mut self.entry(author).signed;
+        match signed {
+            Some((before, _, at)) if *before >= view => *at = tick,
+            _ => *signed = Some((view, signature, tick)),
         }
     }
 
-    /// The highest view that a replica asks for.
-    #[must_use]
-    pub fn of(&self, id: ReplicaId) -> Option<View> {
-        self.highest[usize::from(id.0)].map(|(view, _)| view)
+    /// A replica itself asked in this tick.
+    pub fn hear(&mut self, author: ReplicaId, view: View, signature: Signature, tick: u64) {
+        self.show(author, view, signature, tick);
+        let stands = &mut self.entry(author).stands;
+        let before = stands.map_or(View(0), |(before, _)| before);
+        *stands = Some((before.max(view), tick));
     }
 
-    /// The highest view that this many replicas ask for.
+    /// A replica has left for a view. It cannot come back.
+    pub fn leaves(&mut self, author: ReplicaId, view: View) {
+        let left = &mut self.entry(author).left;
+        *left = view.max(*left);
+    }
+
+    /// The highest view for which a replica itself asks.
     #[must_use]
-    pub fn wanted_by(&self, count: usize) -> Option<View> {
-        let mut views: Vec<View> = self.highest.iter().flatten().map(|(view, _)| *view).collect();
-        views.sort_unstable_by(|a, b| b.cmp(a));
-        views.get(count.checked_sub(1)?).copied()
+    pub fn of(&self, id: ReplicaId) -> Option<View> {
+        self.0[usize::from(id.0)].stands.map(|(view, _)| view)
+    }
+
+    /// The highest view that this many replicas ask for, as far as can be shown to others. Whoever
+    /// is in no view that works has nothing to lose, and takes `any` ask that was signed.
+    #[must_use]
+    pub fn wanted_by(&self, count: usize, any: bool) -> Option<View> {
+        let signed = self.0.iter().flat_map(|it| it.signed).map(|(view, ..)| view);
+        let signed = nth_highest(signed.collect(), count)?;
+        if any {
+            return Some(signed);
+        }
+        let wanted = nth_highest(self.0.iter().map(Asked::wants).collect(), count)?;
+        Some(wanted.min(signed))
     }
 
     /// Asks for a view or a higher one, at most this many.
     #[must_use]
     pub fn proof(&self, view: View, count: usize) -> Vec<(ReplicaId, (View, Signature))> {
-        let asked = (0u16..).map(ReplicaId).zip(&self.highest);
+        let asked = (0u16..).map(ReplicaId).zip(&self.0);
         asked
-            .filter_map(|(id, ask)| ask.filter(|(asked, _)| *asked >= view).map(|ask| (id, ask)))
+            .filter_map(|(id, it)| {
+                let (asked, signature, _) = it.signed.filter(|(asked, ..)| *asked >= view)?;
+                Some((id, (asked, signature)))
+            })
             .take(count)
             .collect()
+    }
+
+    /// Whether a replica has shown for long enough that it left for a view above this replica's. It
+    /// does so again in this tick.
+    pub fn is_left_behind(&mut self, author: ReplicaId, tick: u64) -> bool {
+        let entry = self.entry(author);
+        let goes_on = entry.shown.filter(|(_, last)| tick <= last + ASK_TICKS);
+        let since = goes_on.map_or(tick, |(since, _)| since);
+        entry.shown = Some((since, tick));
+        let is_over = tick >= since + (PATIENCE_TICKS << entry.followed);
+        if is_over {
+            entry.followed = DOUBLINGS_MAX.min(entry.followed + 1);
+        }
+        is_over
     }
 
     /// Forgets what others asked for and no longer do: those who still want another view say so at
     /// every tick. A suspicion that has passed must not add up with a new one to a quorum.
     pub fn expire(&mut self, me: ReplicaId, tick: u64) {
-        for (index, asked) in self.highest.iter_mut().enumerate() {
-            if index != usize::from(me.0) && tick > self.heard[index] + ASK_TICKS {
-                *asked = None;
-            }
+        let is_old = |heard: u64| tick > heard + ASK_TICKS;
+        for (_, it) in self.others(me) {
+            it.signed = it.signed.filter(|(.., heard)| !is_old(*heard));
+            it.stands = it.stands.filter(|(_, heard)| !is_old(*heard));
         }
+    }
+
+    /// A view begins: who asked for that, or for a lower one, has it.
+    pub fn grant(&mut self, view: View) {
+        for it in &mut self.0 {
+            it.signed = it.signed.filter(|(asked, ..)| *asked > view);
+            it.stands = it.stands.filter(|(asked, _)| *asked > view);
+            it.shown = None;
+        }
+    }
+
+    fn others(&mut self, me: ReplicaId) -> impl Iterator<Item = (u16, &mut Asked)> {
+        (0u16..).zip(&mut self.0).filter(move |(id, _)| *id != me.0)
     }
 
     /// A replica no longer asks.
     pub fn withdraw(&mut self, id: ReplicaId) {
-        self.highest[usize::from(id.0)] = None;
+        let entry = self.entry(id);
+        (entry.signed, entry.stands) = (None, None);
     }
+}
+
+fn nth_highest(mut views: Vec<View>, count: usize) -> Option<View> {
+    views.sort_unstable_by(|a, b| b.cmp(a));
+    views.get(count.checked_sub(1)?).copied()
 }
 
 #[cfg(test)]
@@ -85,25 +173,50 @@ mod tests {
     #[test]
     fn to_ask_for_a_view_is_to_ask_for_every_lower_one() {
         let mut asks = Asks::new(4);
-        asks.note(ReplicaId(0), View(5), SIGNED, 0);
-        asks.note(ReplicaId(0), View(3), SIGNED, 0);
-        asks.note(ReplicaId(2), View(4), SIGNED, 0);
-        assert_eq!((asks.wanted_by(1), asks.wanted_by(2)), (Some(View(5)), Some(View(4))));
-        assert_eq!(asks.wanted_by(3), None);
+        asks.hear(ReplicaId(0), View(5), SIGNED, 0);
+        asks.hear(ReplicaId(0), View(3), SIGNED, 0);
+        asks.hear(ReplicaId(2), View(4), SIGNED, 0);
+        let wanted = |count| asks.wanted_by(count, false);
+        assert_eq!((wanted(1), wanted(2)), (Some(View(5)), Some(View(4))));
+        assert_eq!(asks.wanted_by(3, true), None);
         assert_eq!(asks.proof(View(4), 3).len(), 2);
         assert_eq!(asks.proof(View(5), 3).len(), 1);
         asks.withdraw(ReplicaId(0));
-        assert_eq!((asks.of(ReplicaId(0)), asks.wanted_by(1)), (None, Some(View(4))));
+        assert_eq!((asks.of(ReplicaId(0)), asks.wanted_by(1, false)), (None, Some(View(4))));
     }
 
     #[test]
     fn what_is_no_longer_said_is_forgotten() {
         let mut asks = Asks::new(3);
-        (0..3).for_each(|id| asks.note(ReplicaId(id), View(1), SIGNED, u64::from(id)));
+        (0..3).for_each(|id| asks.hear(ReplicaId(id), View(1), SIGNED, u64::from(id)));
         asks.expire(ReplicaId(0), ASK_TICKS + 1);
-        assert_eq!(asks.wanted_by(3), Some(View(1)));
+        assert_eq!(asks.wanted_by(3, false), Some(View(1)));
         asks.expire(ReplicaId(0), ASK_TICKS + 2);
         let left = [0, 1, 2].map(|id| asks.of(ReplicaId(id)).is_some());
         assert_eq!(left, [true, false, true]);
+        asks.grant(View(1));
+        assert!(asks.of(ReplicaId(2)).is_none() && asks.wanted_by(1, true).is_none());
+    }
+
+    #[test]
+    fn what_others_show_proves_and_does_not_count() {
+        let mut asks = Asks::new(3);
+        asks.hear(ReplicaId(0), View(1), SIGNED, 0);
+        asks.show(ReplicaId(1), View(1), SIGNED, 0);
+        assert_eq!((asks.wanted_by(2, true), asks.proof(View(1), 2).len()), (Some(View(1)), 2));
+        assert_eq!(asks.wanted_by(2, false), Some(View(0)));
+        // Who has left stands by it.
+        asks.leaves(ReplicaId(1), View(2));
+        assert_eq!(asks.wanted_by(2, false), Some(View(1)));
+    }
+
+    #[test]
+    fn who_left_alone_is_followed_after_a_while_and_then_after_longer() {
+        let mut asks = Asks::new(3);
+        let mut followed =
+            |from: u64| (from..).find(|tick| asks.is_left_behind(ReplicaId(1), *tick));
+        let after = |from, followed: Option<u64>| followed.expect("sooner or later") - from;
+        let waits = [1_000, 2_000, 3_000, 4_000].map(|from| after(from, followed(from)));
+        assert_eq!(waits, [1, 2, 4, 4].map(|times| times * PATIENCE_TICKS));
     }
 }

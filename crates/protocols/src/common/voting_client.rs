@@ -15,7 +15,8 @@
 //!   client cannot fill the replicas' tables. How long an answer may take follows from how long
 //!   answers took lately, so that clients of a busy group do not add to its load by asking again.
 //! * A request is signed once: what is sent again is the same draft, so that no replica ever sees
-//!   two envelopes with different bodies and equal numbers from a correct client.
+//!   two envelopes with different bodies and equal numbers from a correct client, but for fences.
+//! * What the application gives up is fenced: see `fences.rs`.
 //! * Now and then, at moments that a replica cannot foresee, a request goes to everyone at once:
 //!   by these the backups judge how fast the primary is ([`super::pace`]).
 //! * A query asks all replicas. Where it does not find enough equal answers, it is ordered as a
@@ -27,7 +28,7 @@
 //! fingerprint per replica; and of long results, told before enough digests were, at most
 //! [`CLIENT_HELD_BYTES_MAX`](pentarchy_core::limits::CLIENT_HELD_BYTES_MAX).
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::Bytes;
@@ -44,6 +45,7 @@ use pentarchy_core::quorum::Quorums;
 use pentarchy_core::request::{Draft, Request};
 
 mod ballot;
+mod fences;
 mod inbox;
 #[cfg(test)]
 mod tests;
@@ -80,9 +82,15 @@ const PATIENCE_MAX: u64 = 5;
 enum Pending {
     /// Not in any draft yet.
     Waiting(Bytes),
-    /// In the draft of this key. The result may be here before enough replicas confirm it, or be
-    /// known by its fingerprint before it is here.
-    Sent { draft: u64, ballot: Ballot, told: Option<(Digest, Bytes)>, known: Option<Fingerprint> },
+    /// In the draft of this key, and, once it is given up, in that of `fence`. The result may be
+    /// here before enough replicas confirm it, or be known by its fingerprint before it is here.
+    Sent {
+        draft: u64,
+        fence: Option<u64>,
+        ballot: Ballot,
+        told: Option<(Digest, Bytes)>,
+        known: Option<Fingerprint>,
+    },
     /// Asked of all replicas, not ordered. `deadline` is none until the first round.
     Asked { operation: Bytes, ballot: Ballot, deadline: Option<Millis> },
 }
@@ -102,6 +110,8 @@ struct Sent {
     attempts: u32,
     /// The replica that got it first has said that it is full; taken back when it is sent again.
     busy: bool,
+    /// It gives up numbers of other drafts.
+    is_fence: bool,
 }
 
 /// See the [module](self).
@@ -117,6 +127,10 @@ pub struct VotingClient {
     pending: BTreeMap<u64, Pending>,
     /// Numbers that are [`Pending::Waiting`], in the order in which they are to run.
     waiting: Vec<u64>,
+    /// Numbers that were given up and are in no fence yet, in the order in which they were.
+    given_up: VecDeque<u64>,
+    /// Drafts of fences.
+    fences: usize,
     /// Queries that are to be sent in this round.
     fresh_queries: Vec<u64>,
     /// By an ever growing key.
@@ -162,6 +176,8 @@ impl VotingClient {
             next: start_floor,
             pending: BTreeMap::new(),
             waiting: Vec::new(),
+            given_up: VecDeque::new(),
+            fences: 0,
             fresh_queries: Vec::new(),
             drafts: BTreeMap::new(),
             next_draft: 0,
@@ -290,15 +306,19 @@ impl VotingClient {
     /// Completes a request: the protocol's own client may find otherwise that it can rely on a
     /// result.
     pub fn complete(&mut self, number: u64, outcome: Outcome, out: &mut Vec<Effect>) {
-        let Some(Pending::Sent { draft, told, .. }) = self.pending.get(&number) else { return };
-        let draft = *draft;
+        let Some(Pending::Sent { draft, fence, told, .. }) = self.pending.get(&number) else {
+            return;
+        };
+        let (draft, fence) = (*draft, *fence);
         self.held_bytes -= told.as_ref().map_or(0, |(_, result)| result.len());
         self.pending.remove(&number);
-        if let Some(sent) = self.drafts.get_mut(&draft) {
+        for key in [Some(draft), fence].into_iter().flatten() {
+            let Some(sent) = self.drafts.get_mut(&key) else { continue };
             sent.open -= 1;
             if sent.open == 0 {
                 self.answered = self.answered.max(Some(sent.sent_at));
-                self.drafts.remove(&draft);
+                self.fences -= usize::from(sent.is_fence);
+                self.drafts.remove(&key);
             }
         }
         out.push(Effect::Completed { number, outcome });
@@ -342,7 +362,11 @@ impl VotingClient {
     fn on_round(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);
         if let Some(sent_at) = self.answered.take() {
-            self.latency = self.latency - self.latency / 8 + (self.now.0 - sent_at.0);
+            // An answer that took long once, as when a primary failed, says little of the next one:
+            // it counts as one that took twice as long as the others.
+            let most = self.timeouts.client_retry_ms.max(self.latency / 4);
+            let took = (self.now.0 - sent_at.0).min(most);
+            self.latency = self.latency - self.latency / 8 + took;
         }
         if let Some(inbox) = &mut self.inbox {
             let wake_at = inbox.on_round(self.now, self.reconnected, self.replicas, out);
@@ -355,6 +379,7 @@ impl VotingClient {
             self.expire_queries();
             self.retransmit(out);
         }
+        self.send_fences(out);
         self.send_waiting(out);
         if self.next_deadline != Millis(u64::MAX) {
             out.push(Effect::WakeAt(self.next_deadline));
@@ -457,7 +482,7 @@ impl VotingClient {
                 self.send_draft(core::mem::take(&mut requests), bytes, out);
                 bytes = header_bytes;
             }
-            let full = self.drafts.len() >= CLIENT_ENVELOPES_MAX;
+            let full = self.drafts.len() - self.fences >= CLIENT_ENVELOPES_MAX;
             if full || number - floor >= CLIENT_WINDOW {
                 self.pending.insert(number, Pending::Waiting(operation));
                 held_back.push(number);
@@ -479,23 +504,36 @@ impl VotingClient {
         if requests.is_empty() {
             return;
         }
-        let (client, floor, key) = (self.client, self.floor(), self.next_draft);
-        self.next_draft += 1;
+        let draft = self.next_draft;
         for request in &requests {
-            let ballot = Ballot::default();
-            let sent = Pending::Sent { draft: key, ballot, told: None, known: None };
+            let (ballot, told, known) = (Ballot::default(), None, None);
+            let sent = Pending::Sent { draft, fence: None, ballot, told, known };
             self.pending.insert(request.number, sent);
         }
         let large = bytes > ENVELOPE_INLINE_BYTES;
         let all = large || self.shows();
         let to = if all { self.replicas } else { ReplicaSet::from_iter([self.primary()]) };
+        self.send_to(to, requests, false, out);
+    }
+
+    /// Sends requests under the next key.
+    fn send_to(
+        &mut self,
+        to: ReplicaSet,
+        requests: Vec<Request>,
+        is_fence: bool,
+        out: &mut Vec<Effect>,
+    ) {
+        let (client, floor, key) = (self.client, self.floor(), self.next_draft);
+        self.next_draft += 1;
         let deadline = Millis(self.now.0 + self.interval(1));
         self.next_deadline = self.next_deadline.min(deadline);
         let open = requests.len();
         let draft = Draft { client, floor, events: self.events(), requests };
         out.push(Effect::Request { to, draft: draft.clone() });
         let sent_at = self.now;
-        let sent = Sent { draft, open, to, sent_at, deadline, attempts: 1, busy: false };
+        let (attempts, busy) = (1, false);
+        let sent = Sent { draft, open, to, sent_at, deadline, attempts, busy, is_fence };
         self.drafts.insert(key, sent);
     }
 }
@@ -510,6 +548,7 @@ impl ClientCore for VotingClient {
         match event {
             Event::Submit { number, operation } => self.on_submit(number, operation, out),
             Event::Query { number, operation } => self.on_query(number, operation, out),
+            Event::GiveUp { number } => self.on_give_up(number, out),
             Event::Message { from, message } => self.on_message(from, message, out),
             Event::Connected(replica) => {
                 if self.replicas.contains(replica) {

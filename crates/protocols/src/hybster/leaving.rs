@@ -144,6 +144,7 @@ impl Hybster {
             for (author, (view, signature)) in &member.change.requests {
                 self.frame.note_ask(*author, *view, *signature);
             }
+            self.frame.asks.leaves(member.author, changes.view);
         }
         self.try_leave(out);
         if self.frame.is_entered() {

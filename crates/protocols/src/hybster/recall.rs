@@ -19,7 +19,9 @@ use crate::common::record::Kept;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{Slot, View};
+use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
 type Past = past::Past<Hybster>;
@@ -48,6 +50,7 @@ impl Resumes for Hybster {
         self.frame.executed = executed.slot;
         let mut past = Past::default();
         log.for_each(|record| self.recall(record, &mut past));
+        self.enter_accepted(&mut past, out);
         let said = || past.said.iter().map(Again::message);
         let (looping, opened) =
             (said().filter_map(loops).collect(), said().filter_map(opens).max());
@@ -155,6 +158,27 @@ impl Hybster {
         past.said.clear();
         if !mine {
             past.say(Message::Enter { view, opening: digest });
+        }
+    }
+
+    /// It accepted a NEW-VIEW when it wanted more, and said nothing behind that view. What it
+    /// wanted is forgotten, so it is in that view as if it had accepted the NEW-VIEW in time. On
+    /// its way to the next one it would be alone, with no asks by which to take others along.
+    fn enter_accepted(&mut self, past: &mut Past, out: &mut Effects<Self>) {
+        let accepted = self.later.as_ref().map(|later| later.entry.view());
+        if accepted != Some(self.left) || mutant!("hybster.comes-back-on-its-way") {
+            return;
+        }
+        let Some(later) = self.later.take() else { return };
+        mark!("hybster/entered_after_crash");
+        let (mine, view) = (later.message.author == self.frame.me, later.entry.view());
+        let opening = later.message.digest;
+        out.persist(Record::Enter(later.message.clone()));
+        self.frame.view = view;
+        self.enter(later);
+        past.said.clear();
+        if !mine {
+            past.say(Message::Enter { view, opening });
         }
     }
 

@@ -5,7 +5,7 @@
 //!
 //! A request for a view is made again if there is still a reason, and a checkpoint is signed again
 //! when execution gets there. Who wanted a view and had not sent VIEW-CHANGE for it has promised
-//! nothing: it is where it was before.
+//! nothing: it is where it was before, or in the view that it accepted late meanwhile.
 //!
 //! Records are facts, and may be told twice: when a checkpoint becomes stable, those that are still
 //! needed are persisted again, so that the log can be cut below (`renew.rs`). `recall.rs` reads

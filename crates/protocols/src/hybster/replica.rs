@@ -17,6 +17,7 @@ use crate::common::record::Kept;
 use crate::common::timer::Timer;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
 use pentarchy_core::counter::{Counter, Ui};
 use pentarchy_core::digest::{Digest, Domain};
@@ -182,6 +183,10 @@ impl Protocol for Hybster {
         self.says_nothing_new(author, message)
     }
 
+    fn asks_to_leave(&self) -> Vec<Self::Message> {
+        self.frame.asks_to_leave()
+    }
+
     fn assert_invariants(&self) {
         self.frame.assert_invariants();
         assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
@@ -190,6 +195,9 @@ impl Protocol for Hybster {
         assert!(view(&self.later).is_none_or(|later| later > self.frame.entered));
         assert!(self.from() <= self.frame.view && self.left <= self.frame.view);
         assert!(self.left >= self.frame.entered);
+        let asks = || self.frame.asks.proof(self.left.next(), self.frame.weak()).len();
+        let takes_along = self.left == self.frame.view || asks() == self.frame.weak();
+        assert!(takes_along, "wants {} and cannot say why", self.frame.view);
         self.slots.assert_invariants(&self.frame);
         // However many views have failed.
         let n = self.frame.membership.n();

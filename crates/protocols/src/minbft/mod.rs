@@ -45,6 +45,7 @@
 mod byzantine;
 mod certificate;
 mod client;
+mod confirming;
 mod explore;
 mod message;
 mod moot;

@@ -19,11 +19,13 @@ use crate::common::message::Statements;
 use crate::common::record::Kept;
 use crate::common::timer::Timer;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::membership::Membership;
+use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Effects, Event, Protocol, Reject, Rules, Setup, Status};
 use pentarchy_core::quorum::Quorums;
@@ -194,6 +196,10 @@ impl<const KIND: usize> Protocol for OnUsig<KIND> {
         self.says_nothing_new(author, message)
     }
 
+    fn asks_to_leave(&self) -> Vec<Self::Message> {
+        self.frame.asks_to_leave()
+    }
+
     fn assert_invariants(&self) {
         self.frame.assert_invariants();
         assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
@@ -211,6 +217,10 @@ impl<const KIND: usize> Protocol for OnUsig<KIND> {
             Phase::Acknowledged => "entering",
         };
         self.frame.status(changing, self.last_final())
+    }
+
+    fn confirms(&self) -> Vec<Place> {
+        self.all_confirmed()
     }
 }
 

@@ -1,10 +1,14 @@
 //! MinZyzzyva: executing what the primary orders at once, and making it final (section 5 of the
 //! paper, with the repairs that `docs/protocols/minzyzzyva.md` argues for).
 //!
-//! In a view there is one PREPARE at each slot, so the view and the slot name all that was executed
-//! up to there. Commitments are those of MinBFT, but are made only when somebody needs them, and a
-//! commitment to a slot is one to all before it: whoever made it has to show them when it leaves.
-//! What `f + 1` replicas committed to is final.
+//! In a view there is one PREPARE at each slot, so the view and the slot name one order of all
+//! batches up to there. Commitments are those of MinBFT, but are made only when somebody needs
+//! them, and a commitment to a slot is one to all before it: whoever made it has to show them when
+//! it leaves. What `f + 1` replicas committed to is final.
+//!
+//! A replica may install a state that a later view made final. Then it knows that this state is
+//! final, and not that its own view ordered what led there. So such a state confirms nothing to
+//! clients: they ask about an order.
 
 use super::message::Message;
 use super::replica::{OnUsig, Phase};
@@ -23,17 +27,18 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
-use pentarchy_core::ports::client::{Place, ToClient};
+use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Effects, To};
 
 /// What is executed and not final. Of use to MinZyzzyva only.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Speculation {
-    /// The last slot that is final; nothing up to there is taken back.
+    /// The last slot whose state is final; nothing up to there is taken back.
     pub last_final: Slot,
     /// The slot of the last state that came from elsewhere, or from the log. It is final, and this
-    /// replica need not know what the slots up to there ordered.
+    /// replica need not know what the slots up to there ordered: its view may have ordered
+    /// something else.
     pub stands: Slot,
     /// The last slot of the view that it entered last to which this backup committed.
     pub certified: Slot,
@@ -165,10 +170,11 @@ impl<const KIND: usize> OnUsig<KIND> {
         Some(batch)
     }
 
-    /// Whether it stands on a state that nobody proved to it, and has not heard all that led there.
-    /// Then a VIEW-CHANGE of its own would show nothing of what it executes or commits to behind
-    /// that state, so it does neither until the proof comes.
-    fn has_hole(&self) -> bool {
+    /// Whether it stands on a state that nobody proved to it, and lacks PREPAREs of its view up to
+    /// there. Then a VIEW-CHANGE of its own would show nothing of what it executes or commits to
+    /// behind that state, so it does neither until the proof comes. If it lacks none, it can show
+    /// what its view ordered. That need not be what led to the state.
+    pub(super) fn has_hole(&self) -> bool {
         let known = self.frame.stable.slot.max(self.taken_over());
         let lacks = |slot| self.slots.window.get(Slot(slot)).is_none_or(|it| it.prepare.is_none());
         let any = (known.0 + 1..=self.speculation.stands.0).any(lacks);
@@ -176,17 +182,20 @@ impl<const KIND: usize> OnUsig<KIND> {
     }
 
     /// Where a slot stands in the view that was entered last.
-    fn place(&self, slot: Slot) -> Option<Place> {
+    pub(super) fn place(&self, slot: Slot) -> Option<Place> {
         let history = self.frame.named(&self.slots.ordered(slot)?);
         Some(Place { view: self.frame.entered, slot, history })
     }
 
     /// A backup commits to what it executed up to a slot, unless it has. The primary committed as
     /// it proposed, and all did to what the view took over as they entered it.
-    fn commit_to(&mut self, slot: Slot, out: &mut Effects<Self>) {
+    pub(super) fn commit_to(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let done = self.taken_over().max(self.speculation.certified);
         let may = self.phase == Phase::Entered && !self.frame.is_primary();
         if !may || slot <= done || slot > self.frame.executed || self.has_hole() {
+            return;
+        }
+        if !self.take_up(slot, out) {
             return;
         }
         let Some(state) = self.slots.window.get(slot) else { return };
@@ -197,6 +206,33 @@ impl<const KIND: usize> OnUsig<KIND> {
         }
         self.speculation.certified = slot;
         out.send(To::All, Self::order(Order::Commit { view: self.frame.view, slot, batch }));
+    }
+
+    /// Keeps the PREPAREs up to a slot that this replica did not keep as it executed them: it came
+    /// by the state up to there in another way. What it commits to it has to show later, also after
+    /// a crash. False if it lacks some, or a batch of them.
+    fn take_up(&mut self, upto: Slot, out: &mut Effects<Self>) -> bool {
+        if mutant!("minzyzzyva.commits-to-what-it-hides") {
+            return true;
+        }
+        let slots = self.frame.next_slot.max(self.slots.window.low().next()).0..=upto.0;
+        let mut new = Vec::new();
+        for state in slots.map(|slot| self.slots.window.get(Slot(slot))) {
+            let Some((Some(prepare), Some(batch))) = state.map(|it| (&it.prepare, it.batch)) else {
+                return false;
+            };
+            if self.frame.bodies.get(&batch).is_none() {
+                return false;
+            }
+            new.push((prepare.clone(), batch));
+        }
+        for (prepare, batch) in new {
+            mark!("minzyzzyva/taken_up");
+            self.frame.persist_named(&batch, out);
+            out.persist(Self::noted(Noted::Executed(prepare)));
+        }
+        self.frame.next_slot = self.frame.next_slot.max(upto.next());
+        true
     }
 
     /// A replica committed. Whoever executed that slot too does so as well: the other may need it.
@@ -211,7 +247,7 @@ impl<const KIND: usize> OnUsig<KIND> {
 
     /// The last slot of the view that was entered last to which, or to a later one, a quorum
     /// committed.
-    fn proven(&self) -> Slot {
+    pub(super) fn proven(&self) -> Slot {
         let fewer = usize::from(mutant!("minzyzzyva.final-with-f"));
         let quorum = self.frame.quorum() - fewer;
         let (low, end) = (self.slots.window.low(), self.taken_over());
@@ -240,6 +276,8 @@ impl<const KIND: usize> OnUsig<KIND> {
         let upto = self.proven().min(self.frame.executed);
         if upto > self.speculation.last_final {
             self.finalize(upto, out);
+        } else {
+            self.tell_asking(upto, out);
         }
     }
 
@@ -247,42 +285,12 @@ impl<const KIND: usize> OnUsig<KIND> {
         mark!("minzyzzyva/final");
         self.speculation.last_final = upto;
         out.output(Output::Commit { upto });
-        let later = self.speculation.asking.split_off(&upto.next());
-        for (slot, clients) in core::mem::replace(&mut self.speculation.asking, later) {
-            let Some(place) = self.place(slot) else { continue };
-            for client in clients {
-                out.output(Output::Tell { client, message: ToClient::Committed(place) });
-            }
-        }
+        self.tell_asking(upto, out);
         if self.speculation.halted.is_some_and(|halted| halted <= upto) {
             self.speculation.halted = None;
             self.frame.take_checkpoint(upto, out);
         }
         self.frame.await_final(upto, out);
-    }
-
-    /// A client was answered alike by some, and not by all: it waits until that is final.
-    pub(super) fn on_client(
-        &mut self,
-        client: ClientId,
-        message: &Message,
-        out: &mut Effects<Self>,
-    ) {
-        // Anything else is refused at the door.
-        let Message::Settle { view, slot } = *message else { return };
-        let here = view == self.frame.entered && self.phase == Phase::Entered && !self.has_hole();
-        let Some(place) = self.place(slot).filter(|_| here && slot <= self.frame.executed) else {
-            return;
-        };
-        if !self.frame.concerns(self.slots.ordered(slot), &client) {
-            return;
-        }
-        if slot <= self.speculation.last_final {
-            out.output(Output::Tell { client, message: ToClient::Committed(place) });
-        } else {
-            self.speculation.asking.entry(slot).or_default().insert(client);
-            self.on_wanted(slot, out);
-        }
     }
 
     /// How much of what was executed a view that is entered takes over; always what came with a
@@ -331,7 +339,9 @@ impl<const KIND: usize> OnUsig<KIND> {
     fn recount(&mut self) {
         self.frame.checkpoints.extent = Default::default();
         let mut due = None;
-        for slot in (self.slots.window.low().0 + 1..=self.frame.executed.0).map(Slot) {
+        // There is a checkpoint where an installed state is, whatever its view ordered before.
+        let last = self.slots.window.low().max(self.speculation.stands);
+        for slot in (last.0 + 1..=self.frame.executed.0).map(Slot) {
             let body = self.slots.ordered(slot).and_then(|batch| self.frame.bodies.get(&batch));
             let bytes = body.map_or(0, |body| body.bytes());
             let is_due = self.frame.checkpoints.extent.executed(slot, bytes, &self.frame.tuning);

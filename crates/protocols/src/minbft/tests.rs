@@ -231,7 +231,8 @@ impl Group {
             To::Others => false,
         };
         if loops {
-            let verified = Verified { author: me, tag, digest, message: Arc::new(message), wire };
+            let message = Arc::new(message);
+            let verified = Verified { author: me, tag, digest, message, wire, is_direct: true };
             self.step(me.0, Event::Message(verified));
         }
     }
@@ -266,18 +267,19 @@ impl Group {
             <(ReplicaId, (Tagged, Body))>::from_bytes(wire).expect("our own encoding");
         let (Tagged(tag), Body(message)) = (tag, body);
         let digest = message.statement(&self.membership.domain());
-        Verified { author, tag, digest, message: Arc::new(message), wire: wire.clone() }
+        let (message, wire) = (Arc::new(message), wire.clone());
+        Verified { author, tag, digest, message, wire, is_direct: true }
     }
 
     fn deliver(&mut self, to: ReplicaId, wire: &Bytes) {
-        let Verified { author, tag, digest, message, wire } = self.verified(wire);
+        let Verified { author, tag, digest, message, wire, is_direct } = self.verified(wire);
         if let (Auth::Usig(_, position), AuthTag::Usig(ui)) = (message.auth(), &tag) {
             assert!(ui.position == position && Trusting.usig(author, &digest, ui));
         }
         match MinBft::validate(&self.membership, &Trusting, author, &tag, &message) {
             Err(reject) => self.rejects.push((author, reject)),
             Ok(()) => {
-                let verified = Verified { author, tag, digest, message, wire };
+                let verified = Verified { author, tag, digest, message, wire, is_direct };
                 self.step(to.0, Event::Message(verified));
                 self.round(to.0);
             }
@@ -346,7 +348,7 @@ impl Group {
             let mut out = Effects::default();
             let core = &mut self.replicas[usize::from(*id)].core;
             for asking in core.frame.membership.ids() {
-                core.frame.note_ask(asking, view, Signature([0; 64]));
+                core.frame.hear_ask(asking, view, Signature([0; 64]));
             }
             core.try_leave(&mut out);
             self.carry_out(ReplicaId(*id), out);

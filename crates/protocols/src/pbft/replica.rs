@@ -16,12 +16,14 @@ use crate::common::record::Kept;
 use crate::common::timer::Timer;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::{Batch, Proposal};
 use pentarchy_core::counter::TrustedMac;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
+use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Effects, Event, Protocol, Reject, Rules, Setup, Status};
 use pentarchy_core::quorum::Quorums;
@@ -212,6 +214,10 @@ impl<const TENTATIVE: bool, S: Seal> Protocol for Pbft<TENTATIVE, S> {
         self.says_nothing_new(author, message)
     }
 
+    fn asks_to_leave(&self) -> Vec<Self::Message> {
+        self.frame.asks_to_leave()
+    }
+
     fn assert_invariants(&self) {
         self.frame.assert_invariants();
         assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
@@ -231,6 +237,14 @@ impl<const TENTATIVE: bool, S: Seal> Protocol for Pbft<TENTATIVE, S> {
 
     fn status(&self) -> Status {
         self.frame.status("changing", self.last_final())
+    }
+
+    /// Everything that was ever prepared here: certificates outlast views and crashes, and what was
+    /// prepared below the window is in the stable checkpoint. See *Queries* on the protocol's page.
+    fn reads_from(&self) -> Slot {
+        let prepared = self.certificates.last_key_value().map(|(slot, _)| *slot);
+        let prepared = prepared.filter(|_| !mutant!("pbft.reads-before-prepared"));
+        prepared.unwrap_or_default().max(self.window.low())
     }
 }
 

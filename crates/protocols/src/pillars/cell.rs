@@ -135,6 +135,11 @@ impl<P: Pillar> Protocol for Cell<P> {
         self.carry(effects, out);
     }
 
+    fn asks_to_leave(&self) -> Vec<Self::Message> {
+        let within = |inner| Message { pillar: self.number, inner: Arc::new(inner) };
+        self.core.asks_to_leave().into_iter().map(within).collect()
+    }
+
     fn is_moot(&self, author: ReplicaId, message: &Self::Message) -> bool {
         message.pillar == self.number && self.core.is_moot(author, &message.inner)
     }
@@ -145,6 +150,12 @@ impl<P: Pillar> Protocol for Cell<P> {
 
     fn status(&self) -> Status {
         self.core.status()
+    }
+
+    /// A global slot, as queries are answered from what was executed of all pillars.
+    fn reads_from(&self) -> Slot {
+        let row = self.core.reads_from();
+        if row > self.rows.base() { self.rows.global(self.number, row) } else { Slot(0) }
     }
 
     fn hint(&self, _client: &ClientId) -> View {

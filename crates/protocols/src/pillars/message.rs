@@ -23,20 +23,20 @@ impl<M: protocol::Message> Message<M> {
     /// A checked message as its pillar knows it. Shares the bytes.
     #[must_use]
     pub fn within(verified: &Verified<Self>) -> Verified<M> {
-        let Verified { author, tag, digest, ref message, ref wire } = *verified;
+        let Verified { author, tag, digest, ref message, ref wire, is_direct } = *verified;
         let wire = wire.slice(..wire.len() - 1);
-        Verified { author, tag, digest, message: message.inner.clone(), wire }
+        Verified { author, tag, digest, message: message.inner.clone(), wire, is_direct }
     }
 
     /// Back again, to be passed on.
     #[must_use]
     pub fn around(pillar: u8, verified: &Verified<M>) -> Verified<Self> {
-        let Verified { author, tag, digest, ref message, ref wire } = *verified;
+        let Verified { author, tag, digest, ref message, ref wire, is_direct } = *verified;
         let mut writer = Writer::onto(Vec::with_capacity(wire.len() + 1));
         writer.array(wire);
         writer.u8(pillar);
         let message = Arc::new(Self { pillar, inner: message.clone() });
-        Verified { author, tag, digest, message, wire: writer.into_bytes() }
+        Verified { author, tag, digest, message, wire: writer.into_bytes(), is_direct }
     }
 }
 

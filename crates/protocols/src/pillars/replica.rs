@@ -124,6 +124,15 @@ impl<P: Pillar> Protocol for Pillars<P> {
         self.stage.statuses_of(self.cells.iter().map(Cell::status).collect())
     }
 
+    fn asks_to_leave(&self) -> Vec<Self::Message> {
+        self.cells.iter().flat_map(Cell::asks_to_leave).collect()
+    }
+
+    fn reads_from(&self) -> Slot {
+        let prepared = self.cells.iter().map(Cell::reads_from).max();
+        prepared.unwrap_or_default().max(self.stage.reads_from())
+    }
+
     fn hint(&self, client: &ClientId) -> View {
         self.cells[usize::from(self.stage.pillar_of(client))].hint(client)
     }

@@ -192,6 +192,11 @@ impl Protocol for Stage {
         assert!(self.vouched.len() <= VOUCHED_MAX);
     }
 
+    /// What an earlier epoch executed; what this one did, its pillars know.
+    fn reads_from(&self) -> Slot {
+        self.membership.base.slot
+    }
+
     fn status(&self) -> Status {
         self.status_of(&self.glances())
     }

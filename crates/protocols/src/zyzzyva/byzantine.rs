@@ -274,7 +274,7 @@ impl Byzantine {
         let certificate = self.knows.certificate(last, &chain).filter(|_| !hides);
         let batches = chain.into_iter().map(|link| link.batch).collect();
         let stable = self.knows.heard.checkpoint.clone();
-        ViewChange { view, requests, stable, entry, certificate, batches }
+        ViewChange { view, requests, stable, entry, certificate, contradicted: None, batches }
     }
 
     /// An order under its primary's own signature, of which nothing travels whole.

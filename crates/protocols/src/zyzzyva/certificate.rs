@@ -237,6 +237,10 @@ pub struct ViewChange {
     pub entry: Option<Confirmed>,
     /// Of the highest slot of which it has proof from that view, if it is above the checkpoint.
     pub certificate: Option<Committed>,
+    /// The history of that view at the checkpoint's slot, if it is another one than the
+    /// checkpoint's. The batches then lead from there to the entry, which proves it, and count for
+    /// nothing.
+    pub contradicted: Option<Digest>,
     /// Digests of the batches that it executed in that view, or took over into it, behind the
     /// checkpoint.
     pub batches: Vec<Digest>,
@@ -249,9 +253,9 @@ impl ViewChange {
         self.entry.as_ref().map_or(View(0), |entry| entry.place.view)
     }
 
-    /// The history after each slot that it shows, its checkpoint's first.
+    /// The history after each slot that it shows, that at its checkpoint first.
     pub fn histories(&self) -> impl Iterator<Item = (Slot, Digest)> {
-        let mut history = self.stable.state.history;
+        let mut history = self.contradicted.unwrap_or(self.stable.state.history);
         let first = (self.stable.slot, history);
         let slots = (self.stable.slot.0.saturating_add(1)..).map(Slot);
         let behind = slots.zip(&self.batches).map(move |(slot, batch)| {
@@ -265,6 +269,18 @@ impl ViewChange {
     fn shows(&self, place: &Place) -> bool {
         place.slot < self.stable.slot
             || self.histories().any(|it| it == (place.slot, place.history))
+    }
+
+    /// Whether the entry rests on another history than the checkpoint, if it is said to. Nobody
+    /// finds other batches that lead to what a quorum confirmed.
+    pub(super) fn proves_contradiction(&self) -> bool {
+        self.contradicted.is_none_or(|history| {
+            let entry = self.entry.as_ref().map(|entry| (entry.place.slot, entry.place.history));
+            history != self.stable.state.history
+                && entry.is_some()
+                && entry == self.histories().last()
+                && self.certificate.is_none()
+        })
     }
 
     /// What its signature covers: everything.
@@ -289,6 +305,7 @@ impl ViewChange {
             asked >= view && check.verifier.signature(author, &statement, &signature.0)
         })?;
         STATEMENTS.validate_checkpoint(stable, check, table.quorum)?;
+        proven(self.proves_contradiction())?;
         if let Some(entry) = entry {
             entry.validate(check, table)?;
             proven(self.shows(&entry.place))?;
@@ -311,6 +328,7 @@ impl Wire for ViewChange {
         self.stable.encode(to);
         to.option(self.entry.as_ref());
         to.option(self.certificate.as_ref());
+        to.option(self.contradicted.as_ref());
         to.sequence(&self.batches);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -320,6 +338,7 @@ impl Wire for ViewChange {
             stable: Stable::decode(from)?,
             entry: from.option()?,
             certificate: from.option()?,
+            contradicted: from.option()?,
             batches: from.sequence(SLOTS_MAX)?,
         })
     }

@@ -184,17 +184,21 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         self.watch_gap(place.slot, out);
     }
 
-    /// Another replica executed something else. One of the orders that led there is different, and
-    /// the two together convict the primary.
+    /// Another replica executed something else up to a slot. Histories are chained, so the two
+    /// orders of that slot differ, in what they order or in what they rest on: this one and its own
+    /// are all that the other replica needs to convict the primary. A vote that a liar made up
+    /// draws one order too, once in a tick, and it counts as one that is sent again.
     fn dispute(&mut self, with: ReplicaId, slot: Slot, out: &mut Effects<Self>) {
         if !self.disputed.insert(with) {
             return;
         }
         mark!("zyzzyva/dispute");
-        for slot in (self.window.low().0 + 1..=slot.0).map(Slot) {
+        let first = if mutant!("zyzzyva.disputes-all") { self.window.low().next() } else { slot };
+        for slot in (first.0..=slot.0).map(Slot) {
             let order = self.window.get(slot).and_then(|state| state.order.as_ref());
-            let order = order.filter(|order| order.author != with);
-            order.into_iter().for_each(|order| out.relay(To::One(with), order));
+            if order.is_some_and(|order| !self.frame.repeat(with, order, false, out)) {
+                break;
+            }
         }
         self.frame.arm_resend(out);
     }

@@ -120,6 +120,9 @@ impl fmt::Debug for Message {
                 let (view, last) = (change.view, change.last_view());
                 let proven = change.certificate.as_ref().map(|it| it.place.slot);
                 write!(f, "ViewChange {view} from {last}: {count} behind {stable}")?;
+                if change.contradicted.is_some() {
+                    write!(f, ", contradicted")?;
+                }
                 proven.map_or(Ok(()), |slot| write!(f, ", {slot} proven"))
             }
             Self::NewView(opening) => {

@@ -58,6 +58,7 @@ mod record;
 mod renew;
 mod replica;
 mod resend;
+mod shown;
 mod start;
 pub mod table;
 mod view_change;

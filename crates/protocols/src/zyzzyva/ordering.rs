@@ -25,10 +25,12 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
 
     /// The next slot, if it follows on what was executed, all of it is here and its time has come.
     /// As what says so is kept before the slot is executed, nothing has to come back first.
+    /// In a view that a stable checkpoint contradicts nothing is executed any more.
     /// Behind a checkpoint nothing is executed before that is final: then there is always a state
     /// that is final to go back to, and never one on the disk that is not.
     fn decided(&mut self, slot: Slot, out: &mut Effects<Self>) -> Option<Digest> {
-        if self.phase != Phase::Entered || self.halted.is_some() || self.is_stranded {
+        let waits = self.halted.is_some() || self.is_stranded;
+        if self.phase != Phase::Entered || waits || self.contradicted().is_some() {
             return None;
         }
         let parent = self.history(self.frame.executed)?;

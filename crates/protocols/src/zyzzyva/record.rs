@@ -9,7 +9,7 @@
 //! needed are persisted again, so that the log can be cut below (`renew.rs`). What was told again
 //! may break off anywhere.
 
-use super::certificate::{Committed, Confirmed, NewView, Reached, Stable, ViewChange, extended};
+use super::certificate::{Committed, Confirmed, NewView, Reached, Stable, ViewChange};
 use super::message::Message;
 use super::replica::{Phase, Zyzzyva};
 use crate::common::frame::execution::Execution;
@@ -145,7 +145,8 @@ impl<const KIND: usize> Resumes for Zyzzyva<KIND> {
         let mut past = Past::default();
         log.for_each(|record| self.recall(record, &mut past));
         let reached = self.recall_histories(executed.slot);
-        self.recall_tip();
+        let (last, history) = self.last_ordered();
+        (self.frame.next_slot, self.tip) = (last.next(), history);
         self.go_on(executed, reached.max(executed.slot), out);
         for message in past.said {
             mark!("zyzzyva/said_again");
@@ -160,14 +161,12 @@ impl<const KIND: usize> Zyzzyva<KIND> {
     /// Follows the chain from the stable checkpoint: up to where the executor is, that was
     /// executed. Gives how far this replica may have told others that it had come.
     fn recall_histories(&mut self, executed: Slot) -> Slot {
-        let mut history = self.frame.stable.state.history;
-        let mut reached = self.frame.stable.slot;
-        for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
-            let Some(state) = self.window.get_mut(slot) else { break };
-            let Some(batch) = state.batch else { break };
-            history = extended(&history, &batch);
-            state.history = (slot <= executed).then_some(history);
-            reached = slot;
+        let chain: Vec<_> = self.chain().collect();
+        let reached = chain.last().map_or(self.frame.stable.slot, |(slot, ..)| *slot);
+        for (slot, _, history) in chain.into_iter().filter(|(slot, ..)| *slot <= executed) {
+            if let Some(state) = self.window.get_mut(slot) {
+                state.history = Some(history);
+            }
         }
         // A state that was fetched may lie above all that the log knows. Without its history there
         // is no going on from it.
@@ -183,20 +182,6 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
         self.frame.checkpoints.extent.begin(self.frame.executed);
         reached
-    }
-
-    /// Where this primary orders next.
-    fn recall_tip(&mut self) {
-        let mut history = self.frame.stable.state.history;
-        let mut slot = self.frame.stable.slot;
-        loop {
-            let known = self.window.get(slot.next()).and_then(|state| state.batch);
-            let own = || self.unheard.get(&slot.next()).map(|(_, proposal)| proposal.digest());
-            let Some(batch) = known.or_else(own) else { break };
-            history = extended(&history, &batch);
-            slot = slot.next();
-        }
-        (self.frame.next_slot, self.tip) = (slot.next(), history);
     }
 
     fn recall(&mut self, record: Record, past: &mut Past) {

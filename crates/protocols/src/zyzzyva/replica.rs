@@ -16,6 +16,7 @@ use crate::common::record::Kept;
 use crate::common::timer::Timer;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::counter::Counter;
@@ -257,6 +258,10 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
 
     fn is_moot(&self, author: ReplicaId, message: &Message) -> bool {
         self.says_nothing_new(author, message)
+    }
+
+    fn asks_to_leave(&self) -> Vec<Self::Message> {
+        self.frame.asks_to_leave()
     }
 
     fn assert_invariants(&self) {

@@ -36,6 +36,15 @@ impl Start {
         self.list.last().map_or(self.base.state.history, |(_, history)| *history)
     }
 
+    /// The history at a slot, if that is one of these or their base.
+    #[must_use]
+    pub fn history_at(&self, slot: Slot) -> Option<Digest> {
+        match slot.0.checked_sub(self.base.slot.0)? as usize {
+            0 => Some(self.base.state.history),
+            behind => self.list.get(behind - 1).map(|(_, history)| *history),
+        }
+    }
+
     /// Each slot that is taken over, with its batch and the history after it.
     pub fn slots(&self) -> impl Iterator<Item = (Slot, Digest, Digest)> {
         let slots = (self.base.slot.0.saturating_add(1)..).map(Slot);
@@ -107,8 +116,11 @@ impl Start {
 struct Shown(Vec<(Digest, Digest)>);
 
 impl Shown {
-    /// None if it is not on that base.
+    /// None if it is not on that base, as its own checkpoint says already if that contradicts it.
     fn behind(member: &ViewChange, base: &Stable) -> Option<Self> {
+        if member.contradicted.is_some() {
+            return None;
+        }
         let skip = (base.slot.0 - member.stable.slot.0) as usize;
         let (_, at_base) = member.histories().nth(skip)?;
         let histories = member.histories().skip(skip + 1).map(|(_, history)| history);
@@ -119,7 +131,7 @@ impl Shown {
 
 #[cfg(test)]
 mod tests {
-    use super::super::certificate::{Committed, Confirmed, extended};
+    use super::super::certificate::{Committed, Confirmed, Reached, extended};
     use super::super::table::{PRINTED, THREE};
     use super::*;
     use alloc::vec;
@@ -157,6 +169,7 @@ mod tests {
             stable: Stable::initial(Base::default()),
             entry: (last > 0).then_some(confirmed),
             certificate: None,
+            contradicted: None,
             batches: names.iter().map(|name| batch(name)).collect(),
         }
     }
@@ -197,6 +210,29 @@ mod tests {
         let [entered, before] = members;
         let members = [entered, before.clone(), before];
         assert_eq!(begins_with(&members, &table()), history(&["a", "b"]));
+    }
+
+    /// View 1 began with x and a; y is stable in the first slot.
+    #[test]
+    fn what_a_checkpoint_contradicts_is_proven_to_be_and_taken_over_by_nobody() {
+        let reached = |names| Reached { history: history(names), state: Digest::default() };
+        let stable = Stable { slot: Slot(1), state: reached(&["y"]), signatures: vec![] };
+        let contradicted = Some(history(&["x"]));
+        let other = member(1, &["x", "a"], &["a"]);
+        let shows = ViewChange { stable, contradicted, ..other };
+        assert!(shows.proves_contradiction());
+        let members = [shows.clone(), shows.clone(), member(0, &[], &["y", "b"])];
+        assert_eq!(begins_with(&members, &table()), history(&["y"]));
+        let made_up = [
+            ViewChange { contradicted: Some(history(&["z"])), ..shows.clone() },
+            ViewChange { contradicted: Some(history(&["y"])), ..shows.clone() },
+            ViewChange { batches: vec![batch("b")], ..shows.clone() },
+            ViewChange { batches: vec![batch("a"), batch("b")], ..shows.clone() },
+            ViewChange { batches: vec![], ..shows.clone() },
+            ViewChange { entry: None, ..shows.clone() },
+            proving(1, &["x", "a"], shows),
+        ];
+        assert!(made_up.iter().all(|it| !it.proves_contradiction()));
     }
 
     /// The attack on the view change as printed (Abraham, Gueta, Malkhi, Alvisi, Kotla, Martin,

@@ -87,27 +87,41 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         self.frame.executed.max(self.start.end()).max(self.shown)
     }
 
+    /// The batches that a VIEW-CHANGE shows: what led to the entry, if the stable checkpoint
+    /// contradicts that.
+    fn shown_batches(&self, is_contradicted: bool) -> Vec<Digest> {
+        let (low, reached) = (self.frame.stable.slot, self.reached());
+        if is_contradicted {
+            mark!("zyzzyva/contradicted");
+            let behind = self.start.slots().filter(|(slot, ..)| *slot > low);
+            return behind.map(|(_, batch, _)| batch).collect();
+        }
+        let shown = self.chain().take_while(|(slot, ..)| *slot <= reached);
+        shown.map(|(_, batch, _)| batch).collect()
+    }
+
     /// Sends VIEW-CHANGE: all that this replica executed in the view that it entered last, and what
     /// it has proof of from that view.
     fn leave(&mut self, out: &mut Effects<Self>) {
         let low = self.frame.stable.slot;
-        let slots = (low.0 + 1..=self.reached().0).map(Slot);
-        let known = slots.map_while(|slot| self.window.get(slot).and_then(|state| state.batch));
-        let mut batches: Vec<Digest> = known.collect();
+        let opening = self.opening.as_ref().filter(|_| !self.table.printed);
+        let entry = opening.map(|(_, proof)| Confirmed::clone(proof));
+        let contradicted = entry.as_ref().and_then(|_| self.contradicted());
+        let mut batches = self.shown_batches(contradicted.is_some());
         if mutant!("zyzzyva.hides-last-slot") {
             batches.pop();
         }
         let shown = low.0 + batches.len() as u64;
         let certificate = self.certificate.as_deref().filter(|it| it.place.slot.0 <= shown);
+        let certificate = certificate.filter(|_| contradicted.is_none());
         let certificate = certificate.filter(|_| !mutant!("zyzzyva.hides-certificate"));
-        let opening = self.opening.as_ref().filter(|_| !self.table.printed);
-        let entry = opening.map(|(_, proof)| Confirmed::clone(proof));
         let change = Arc::new(ViewChange {
             view: self.frame.view,
             requests: self.frame.asks.proof(self.frame.view, self.table.weak),
             stable: self.frame.stable.clone(),
             entry,
             certificate: certificate.cloned(),
+            contradicted,
             batches,
         });
         self.own.left = Some(change.clone());

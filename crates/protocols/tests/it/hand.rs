@@ -17,7 +17,8 @@ use pentarchy_core::protocol::{
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_protocols::common::message::Shared;
-use pentarchy_protocols::{hybster, minbft, pbft};
+use pentarchy_protocols::zyzzyva::table::THREE;
+use pentarchy_protocols::{hybster, minbft, pbft, zyzzyva};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -93,6 +94,27 @@ impl Spoken for pbft::Pbft {
     }
     fn envelope(envelope: &Arc<Envelope>) -> Self::Message {
         pbft::Message::Shared(Shared::Envelope(envelope.clone()))
+    }
+}
+
+impl Spoken for zyzzyva::Zyzzyva<THREE> {
+    const N: usize = 4;
+    /// Behind the history with which the group begins: in the first slot.
+    fn propose(slot: Slot, proposal: &Arc<Proposal>) -> Self::Message {
+        let parent = zyzzyva::Stable::initial(Base::default()).state.history;
+        zyzzyva::Message::Order { view: View(0), slot, parent, proposal: proposal.clone() }
+    }
+    fn commit(_: Slot, _: Digest) -> Option<Self::Message> {
+        None
+    }
+    fn ask(view: View) -> Self::Message {
+        zyzzyva::Message::Shared(Shared::RequestViewChange { view })
+    }
+    fn body(proposal: &Arc<Proposal>) -> Self::Message {
+        zyzzyva::Message::Shared(Shared::Body(proposal.clone()))
+    }
+    fn envelope(envelope: &Arc<Envelope>) -> Self::Message {
+        zyzzyva::Message::Shared(Shared::Envelope(envelope.clone()))
     }
 }
 
@@ -192,6 +214,18 @@ impl<P: Protocol> Node<P> {
     /// Bytes that it persisted behind the last cut.
     pub fn log_bytes(&self) -> usize {
         self.log[self.cut..].iter().map(|record| record.to_bytes().len()).sum()
+    }
+
+    /// Takes back what it executed behind a slot.
+    fn take_back(&mut self, after: Slot) {
+        let stays = |(slot, _): &(Slot, Arc<Batch>)| *slot <= after;
+        let (kept, left_out): (Vec<_>, Vec<_>) = self.executed.drain(..).partition(stays);
+        self.executed = kept;
+        for envelope in left_out.iter().flat_map(|(_, batch)| &batch.envelopes) {
+            for request in &envelope.requests {
+                self.settled.remove(&(envelope.client, request.number));
+            }
+        }
     }
 
     fn note(&mut self, slot: Slot, batch: Arc<Batch>) {
@@ -347,7 +381,10 @@ impl<P: Spoken> Group<P> {
     fn output(&mut self, id: u16, output: Output) {
         let node = &mut self.nodes[usize::from(id)];
         match output {
-            Output::Execute { slot, batch } => node.note(slot, batch),
+            Output::Execute { slot, batch } | Output::Speculate { slot, batch, .. } => {
+                node.note(slot, batch);
+            }
+            Output::Rollback { after } => node.take_back(after),
             Output::Checkpoint { slot } if !self.saves_nothing => {
                 let state = Digest::of(&slot.0.to_le_bytes());
                 self.step(id, Event::Input(Input::Checkpointed { slot, state }));
@@ -414,7 +451,8 @@ impl<P: Spoken> Group<P> {
     pub fn settle(&mut self) {
         let mut touched = BTreeSet::new();
         for _ in 0..100_000 {
-            let Some((from, to, message)) = self.queue.pop_front() else { break };
+            let Some((from, to, mut message)) = self.queue.pop_front() else { break };
+            message.is_direct = from == message.author;
             let kind = message.message.kind();
             let lost = self.cut.contains(&(from.0, to.0))
                 || self.loses.contains(&kind)

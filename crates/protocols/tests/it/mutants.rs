@@ -23,7 +23,7 @@ fn random_worlds_find_seeded_bugs() {
     let expected = [
         ("sessions.runs-again", "at_most_once"),
         ("minbft.decide-with-f", "agreement"),
-        ("frame.leave-on-f-asks", "acceptance"),
+        ("frame.leave-on-f-asks", "panic"),
         ("device.certifies-twice", "counter_uniqueness"),
         ("client.forgets-votes", "liveness"),
     ];
@@ -35,8 +35,8 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
     let expected = [
         ("pbft.hides-last-certificate", "liveness"),
         ("pbft.decide-with-f", "agreement"),
-        ("pbft.primary-counts-twice", "acceptance"),
-        ("frame.leave-on-f-asks", "acceptance"),
+        ("pbft.primary-counts-twice", "leaving"),
+        ("frame.leave-on-f-asks", "panic"),
         ("pbft.nothing-taken-over", "liveness"),
         ("frame.never-forwards", "stability"),
         ("frame.slots-not-passed-on", "liveness"),
@@ -73,7 +73,7 @@ fn random_worlds_find_seeded_bugs_of_pillars() {
         &[
             ("pillars.gaps-left-out", "panic"),
             ("pillars.glance-stale", "liveness"),
-            ("pillars.others-not-kept-again", "liveness"),
+            ("pillars.others-not-kept-again", "leaving"),
         ],
     );
 }
@@ -158,8 +158,13 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// worlds, six in 120 and two in 150; one takes a wrong state that nobody is to blame for; and
 /// random worlds were not given the time to look for the others. One is of a log that fills up
 /// (`fills.rs` of the storage). Two are of a crash at one moment (`behind_a_state.rs`), and were
-/// not looked for otherwise.
-const SCHEDULED_MAX: usize = 49;
+/// not looked for otherwise. Two are of what a process asks before it speaks (`resuming` in
+/// `replica`), which no simulated replica does yet. Two are of a state that is installed in an
+/// older view (`installed.rs`): worlds in which replicas come back to such states did not find them
+/// in some thousand tries. Two are of Zyzzyva (`zyzzyva.rs`): the checks `leaving` and `bounds` are
+/// there for them, and 60 worlds did not show the first. Two are of reads (`reads.rs`), and two of
+/// asks and of a view that is accepted late (`changes.rs`, `moving_on.rs`).
+const SCHEDULED_MAX: usize = 59;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

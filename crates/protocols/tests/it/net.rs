@@ -10,7 +10,7 @@ use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot,
 };
 use pentarchy_core::membership::{Base, Lane, Member, Membership};
-use pentarchy_core::ports::client::Place;
+use pentarchy_core::ports::client::{Place, ToClient};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
     Effect, Effects, Event, Evidence, Memory, Message as _, Protocol, Setup, Status, Timeouts,
@@ -102,6 +102,8 @@ pub struct Node<P: Protocol> {
     pub answered: Vec<Slot>,
     /// Whom it told something of the protocol.
     pub told: Vec<ClientId>,
+    /// What it confirmed to clients.
+    pub confirmed: Vec<Place>,
     /// Queries are answered once this slot is executed.
     pub answers_from: Slot,
     /// Which states it said to be stable.
@@ -114,6 +116,8 @@ pub struct Node<P: Protocol> {
     pub refused: usize,
     /// Bytes that it persisted.
     pub kept: usize,
+    /// What it persisted.
+    pub log: Vec<P::Record>,
 }
 
 /// A message on its way from a peer to a peer.
@@ -211,12 +215,14 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                 places: Vec::new(),
                 answered: Vec::new(),
                 told: Vec::new(),
+                confirmed: Vec::new(),
                 answers_from: Slot(0),
                 stable: Vec::new(),
                 findings: Vec::new(),
                 sent: BTreeMap::new(),
                 refused: 0,
                 kept: 0,
+                log: Vec::new(),
             });
         }
         for (id, out) in (0..).zip(first) {
@@ -261,7 +267,10 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
                     node.timers.remove(&timer.to_key());
                 }
                 Effect::Report(evidence) => node.findings.push(evidence),
-                Effect::Persist(record) => node.kept += record.to_bytes().len(),
+                Effect::Persist(record) => {
+                    node.kept += record.to_bytes().len();
+                    node.log.push(record);
+                }
                 Effect::Output(output) => self.output(id, output),
             }
         }
@@ -298,7 +307,12 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
             Output::Stable { slot, .. } => node.stable.push(slot),
             Output::Answer { slot, .. } => node.answered.push(slot),
             Output::Full { .. } => node.refused += 1,
-            Output::Tell { client, .. } => node.told.push(client),
+            Output::Tell { client, message } => {
+                node.told.push(client);
+                if let ToClient::Committed(place) = message {
+                    node.confirmed.push(place);
+                }
+            }
             Output::Resumed { upto } => node.answers_from = node.answers_from.max(upto),
             Output::Admit { envelope } => self.admit(id, envelope, true),
             _ => {}
@@ -384,7 +398,8 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
     /// Delivers what is under way and has not been sent since.
     pub fn deliver(&mut self) {
         for _ in 0..self.queue.len() {
-            let Some((_, to, verified)) = self.queue.pop_front() else { return };
+            let Some((from, to, mut verified)) = self.queue.pop_front() else { return };
+            verified.is_direct = from == verified.author;
             let node = &self.nodes[usize::from(to.0)];
             let Some(core) = &node.core else { continue };
             if (self.loses)(to.0, &verified.message)
@@ -418,6 +433,19 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
     /// The state after a slot came from elsewhere.
     pub fn installed(&mut self, id: u16, slot: Slot) {
         self.step(id, Event::Input(Input::Installed { slot }));
+    }
+
+    /// A replica starts again with its log, and with this state.
+    pub fn resume(&mut self, id: u16, executed: Base, tuning: Tuning) {
+        let node = &mut self.nodes[usize::from(id)];
+        node.timers.clear();
+        let mut log = node.log.clone().into_iter();
+        let (me, membership) = (ReplicaId(id), self.membership.clone());
+        let memory = Memory::Durable { executed, records: Vec::new() };
+        let mut out = Effects::default();
+        let setup = Setup { me, membership, fetch: None, memory, tuning };
+        self.nodes[usize::from(id)].core = Some(P::start(setup, &mut log, &mut out));
+        self.carry_out(id, out);
     }
 
     fn rounds(&mut self) {

@@ -325,6 +325,32 @@ fn seeded_bugs_in_the_change_of_epochs_are_named() {
     }
 }
 
+/// A replica loses its memory whenever it may have been let in again.
+fn who_comes_back_often(seeds: u64) -> BTreeSet<&'static str> {
+    let config = SimConfig { f: Some(1), requests: 300, ..SimConfig::default() };
+    let factories = factories("minbft");
+    let broken = |seed| {
+        let mut rng = Rng::new(seed);
+        let mut options = Options::draw(&mut rng, &config, &factories.rules);
+        options.byzantine.clear();
+        (options.means, options.hostile) = (Means::Signature, Vec::new());
+        (options.heal_at, options.restart_at_end_ppm) = (20_000_000, 0);
+        options.think_us = options.heal_at * 7 / 10 / options.requests_each;
+        let lost = |at| (at, Disturbance::Restart(Target::Replica(ReplicaId(1)), 20_000));
+        options.disturbances = [1_000_000, 6_500_000, 12_000_000].map(lost).into();
+        run_options(seed, options, &factories, rng, None).err()
+    };
+    (0..seeds).filter_map(broken).map(|violation| violation.broken.property).collect()
+}
+
+#[test]
+fn with_each_life_a_member_waits_longer_for_the_next() {
+    assert!(who_comes_back_often(4).is_empty());
+    let mutant = Some("roster.wait-stays");
+    let broken = pentarchy_core::mutant::with(mutant, || who_comes_back_often(4));
+    assert!(broken.contains("epoch_handover"), "{broken:?}");
+}
+
 /// Every way to partition two rounds around a replica that exists twice; of three rounds, some.
 #[test]
 fn twins_break_nothing_unless_their_device_is_copied() {
@@ -445,7 +471,7 @@ fn provokes(protocol: &str, names: &[&'static str]) {
     );
     let mut missing: BTreeSet<&str> = names.iter().copied().collect();
     for seed in 0..800 {
-        let config = SimConfig { f: Some(1), requests: 100, ..SimConfig::default() };
+        let config = SimConfig { f: Some(1), requests: 400, ..SimConfig::default() };
         let summary = if seed % 2 == 0 {
             run_seed(seed, &config, &factories)
         } else {

@@ -11,6 +11,7 @@
 
 pub mod mailbox;
 pub mod pillar;
+pub mod prepared;
 pub mod report;
 
 use crate::error::Fatal;
@@ -20,6 +21,7 @@ use crate::status::ThreadReport;
 use mailbox::{Bell, Mailbox, SAID_MESSAGES, TOLD_MESSAGES};
 use pentarchy_core::ids::ReplicaId;
 use pillar::{Pillar, PillarParts, Said, Told};
+use prepared::Prepared;
 use report::{Latest, Report};
 use std::io;
 use std::panic::resume_unwind;
@@ -41,6 +43,7 @@ struct Handle {
     telling: Vec<Told>,
     /// What it says of itself.
     latest: Latest,
+    prepared: Prepared,
     /// What it last said, and when.
     report: (Report, ThreadReport),
     reported: Instant,
@@ -80,6 +83,7 @@ impl Pillars {
         let pillar = Pillar::new(parts, bell.clone(), told.clone(), said.clone());
         self.handles.push(Handle {
             latest: pillar.latest.clone(),
+            prepared: pillar.prepared.clone(),
             pillar: Some(Box::new(pillar)),
             thread: None,
             bell,
@@ -90,6 +94,11 @@ impl Pillars {
             reported: Instant::now(),
         });
         Ok(())
+    }
+
+    /// What queries must not miss of each.
+    pub fn prepared(&self) -> Vec<Prepared> {
+        self.handles.iter().map(|handle| handle.prepared.clone()).collect()
     }
 
     /// What wakes them.

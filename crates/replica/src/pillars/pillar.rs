@@ -2,6 +2,7 @@
 //! but what it tells the replica and is told.
 
 use super::mailbox::{Bell, Mail, Mailbox};
+use super::prepared::Prepared;
 use super::report::{Latest, Report};
 use crate::checking::Checked;
 use crate::config::Started;
@@ -135,6 +136,8 @@ pub struct Pillar {
     rounds: u64,
     /// What it has counted, and how its thread is.
     pub latest: Latest,
+    /// What queries must not miss of what it knows.
+    pub prepared: Prepared,
     reported_ms: u64,
 }
 
@@ -146,6 +149,8 @@ impl Pillar {
         said: Arc<Mailbox<Said>>,
     ) -> Self {
         let PillarParts { speaker, network, barrier, seen } = parts;
+        let prepared = Prepared::default();
+        prepared.set(speaker.core.reads_from());
         Self {
             speaker,
             network,
@@ -166,6 +171,7 @@ impl Pillar {
             round_ms: 0,
             rounds: 0,
             latest: Latest::default(),
+            prepared,
             reported_ms: 0,
         }
     }
@@ -382,6 +388,7 @@ impl Pillar {
     }
 
     fn carry_out(&mut self) -> Result<(), Fatal> {
+        self.prepared.set(self.speaker.core.reads_from());
         let mut effects = std::mem::take(&mut self.speaker.effects);
         let result = effects.drain(..).try_for_each(|effect| self.effect(effect));
         self.speaker.effects = effects;
@@ -523,7 +530,7 @@ pub mod tests {
             round(&mut theirs, now_ms);
             theirs.peers.connected().count() == 1
         });
-        theirs.send_peer(ReplicaId(0), "test", |to| to.array(&[PROTOCOL; 20]));
+        theirs.send_peer(ReplicaId(0), "test", |to| to.array(&[PROTOCOL; 5]));
         theirs.flush(0);
         let refused = |pillar: &Pillar| pillar.network.messages.by_kind().contains_key("refused");
         (0..10).for_each(|_| pillar.round().unwrap());

@@ -33,6 +33,10 @@ pub struct Report {
     pub traffic: Flow,
     pub messages: Messages,
     pub rejects: Rejects,
+    /// Those of the last seconds, by the peer that sent them.
+    pub refused: BTreeMap<u16, u64>,
+    /// Findings of the last seconds, by the replica that they are about.
+    pub found: BTreeMap<u16, u64>,
     pub counters: Counters,
     pub timers: usize,
     /// Bytes that wait for each connected peer, ...
@@ -56,6 +60,8 @@ impl Report {
             traffic: network.traffic.peers,
             messages: network.messages.clone(),
             rejects: speaker.rejects.clone(),
+            refused: speaker.refused.counts(speaker.now_ms),
+            found: speaker.found.counts(speaker.now_ms),
             counters: network.counters.clone(),
             timers: speaker.timers.len(),
             fullest: queues.values().copied().max().unwrap_or(0),
@@ -80,6 +86,8 @@ impl Report {
         self.traffic.add(&other.traffic);
         self.messages.add(&other.messages);
         self.rejects.add_all(&other.rejects);
+        add_all(&mut self.refused, &other.refused);
+        add_all(&mut self.found, &other.found);
         self.counters.add_pillar(&other.counters);
         self.timers += other.timers;
         for (peer, bytes) in &other.queues {
@@ -90,5 +98,11 @@ impl Report {
         // They count those of others between their own.
         self.lag_entries = self.lag_entries.max(other.lag_entries);
         self.waiting_messages += other.waiting_messages;
+    }
+}
+
+fn add_all(counts: &mut BTreeMap<u16, u64>, more: &BTreeMap<u16, u64>) {
+    for (peer, count) in more {
+        *counts.entry(*peer).or_default() += count;
     }
 }

@@ -78,7 +78,7 @@ impl Believer {
     fn on_reply(&mut self, reply: Reply, out: &mut Vec<Effect>) {
         let digest = match &reply.outcome {
             Outcome::Done(result) => Some(Digest::of(result)),
-            Outcome::Forgotten | Outcome::Refused => None,
+            _ => None,
         };
         self.vote(reply.number, Vote { digest, outcome: Some(reply.outcome) }, out);
     }
@@ -122,7 +122,7 @@ impl ClientCore for Believer {
                     self.vote(told.number, vote, out);
                 }
             }
-            Event::Message { .. } | Event::Listen => {}
+            Event::Message { .. } | Event::Listen | Event::GiveUp { .. } => {}
             Event::Connected(replica) => {
                 let to = ReplicaSet::from_iter([replica]);
                 let again = self.drafts.iter().map(|draft| (to, draft.clone()));

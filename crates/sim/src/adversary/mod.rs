@@ -15,6 +15,7 @@ mod delay;
 mod desert;
 mod echo;
 mod liar;
+mod mislead;
 mod poison;
 mod replay;
 mod rot;
@@ -28,6 +29,7 @@ pub use delay::Delayer;
 pub use desert::Desert;
 pub use echo::Echo;
 pub use liar::Liar;
+pub use mislead::Mislead;
 pub use poison::Poison;
 pub use replay::Replay;
 pub use rot::Rot;
@@ -126,6 +128,8 @@ pub enum Behaviour {
     },
     /// See [`Liar`].
     Liar,
+    /// See [`Mislead`].
+    Mislead,
     /// See [`Starve`].
     Starve {
         /// The client's index.
@@ -158,6 +162,14 @@ pub enum Behaviour {
         /// In how many of a million rounds.
         rate_ppm: u32,
     },
+    /// Takes part as it should for a while, and keeps what it hears. Then its protocol's forger
+    /// says beside it what can be made of that.
+    Lurk {
+        /// For how many milliseconds.
+        quiet_ms: u64,
+        /// In how many of a million rounds after that.
+        rate_ppm: u32,
+    },
     /// Says what its protocol's forger makes up ([`pentarchy_core::forge`]).
     Forge {
         /// Nothing else.
@@ -168,7 +180,7 @@ pub enum Behaviour {
 }
 
 /// How many kinds of behaviour there are that take part in every drawing. An impostor comes on top
-/// of the others, where clients use sessions.
+/// of the others, where clients use sessions, and those that mislead are in worlds of readers.
 pub const BEHAVIOURS: u64 = 13;
 
 impl Behaviour {
@@ -219,6 +231,7 @@ impl Behaviour {
             Self::Replay { .. } => "replay",
             Self::Corrupt { .. } => "corrupt",
             Self::Liar => "liar",
+            Self::Mislead => "mislead",
             Self::Starve { .. } => "starve",
             Self::Alternate => "alternate",
             Self::Poison { .. } => "poison",
@@ -226,6 +239,7 @@ impl Behaviour {
             Self::Twin => "twin",
             Self::Usurp { .. } => "usurp",
             Self::Impostor { .. } => "impostor",
+            Self::Lurk { .. } => "lurk",
             Self::Forge { alone: true, .. } => "forge_alone",
             Self::Forge { .. } => "forge",
         }
@@ -245,6 +259,7 @@ impl Behaviour {
             Self::Replay { repeat_ppm } => Box::new(Replay::new(repeat_ppm)),
             Self::Corrupt { rate_ppm } => Box::new(Corrupt::new(rate_ppm)),
             Self::Liar => Box::new(Liar),
+            Self::Mislead => Box::new(Mislead::default()),
             Self::Starve { client } => {
                 Box::new(Starve::new(client, *clients.get(usize::from(client))?))
             }
@@ -254,6 +269,7 @@ impl Behaviour {
             | Self::Twin
             | Self::Usurp { .. }
             | Self::Impostor { .. }
+            | Self::Lurk { .. }
             | Self::Forge { .. } => return None,
         })
     }

@@ -1,8 +1,9 @@
-//! Each request runs at most once, and on every correct replica in the same slot.
+//! Each request runs at most once, and on every correct replica in the same slot; one whose client
+//! was told that it never will does not run at all.
 
 use super::{Broken, Verdict};
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the property.
 pub const PROPERTY: &str = "at_most_once";
@@ -11,7 +12,11 @@ pub const PROPERTY: &str = "at_most_once";
 /// of a request; a replica that runs it in another one ran it again, even if it skipped the first
 /// run by installing a state.
 #[derive(Default)]
-pub struct AtMostOnce(BTreeMap<(ClientId, u64), (Slot, ReplicaSet)>);
+pub struct AtMostOnce {
+    ran: BTreeMap<(ClientId, u64), (Slot, ReplicaSet)>,
+    /// What clients were told that it will never run.
+    never: BTreeSet<(ClientId, u64)>,
+}
 
 impl AtMostOnce {
     /// The service of a correct replica ran a request.
@@ -25,8 +30,12 @@ impl AtMostOnce {
         client: ClientId,
         number: u64,
     ) -> Verdict {
+        if self.never.contains(&(client, number)) {
+            let detail = format!("{replica} runs {client}#{number} at {slot}; it was given up");
+            return Err(Broken::new(PROPERTY, detail));
+        }
         let (first, ran) =
-            self.0.entry((client, number)).or_insert_with(|| (slot, ReplicaSet::EMPTY));
+            self.ran.entry((client, number)).or_insert_with(|| (slot, ReplicaSet::EMPTY));
         if *first == slot && ran.insert(replica) {
             return Ok(());
         }
@@ -34,10 +43,25 @@ impl AtMostOnce {
         Err(Broken::new(PROPERTY, detail))
     }
 
+    /// A client was told that a request did not run and never will.
+    ///
+    /// # Errors
+    /// If it ran.
+    pub fn never(&mut self, client: ClientId, number: u64) -> Verdict {
+        self.never.insert((client, number));
+        match self.ran.get(&(client, number)) {
+            None => Ok(()),
+            Some((slot, _)) => {
+                let detail = format!("{client}#{number} is said never to run; it ran at {slot}");
+                Err(Broken::new(PROPERTY, detail))
+            }
+        }
+    }
+
     /// A correct replica starts again from the state of a slot; whatever ran behind it is to run
     /// again.
     pub fn resumed(&mut self, replica: ReplicaId, slot: Slot) {
-        for (_, ran) in self.0.values_mut().filter(|(at, _)| *at > slot) {
+        for (_, ran) in self.ran.values_mut().filter(|(at, _)| *at > slot) {
             ran.remove(replica);
         }
     }
@@ -45,7 +69,7 @@ impl AtMostOnce {
     /// Requests that ran anywhere.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.0.len() as u64
+        self.ran.len() as u64
     }
 }
 
@@ -64,5 +88,8 @@ mod tests {
         assert_eq!(checker.ran(ReplicaId(0), Slot(4), CLIENT, 1).unwrap_err().property, PROPERTY);
         assert!(checker.ran(ReplicaId(2), Slot(5), CLIENT, 1).is_err(), "after a transfer");
         assert_eq!(checker.requests(), 2);
+        assert_eq!(checker.never(CLIENT, 2).unwrap_err().property, PROPERTY, "it ran");
+        checker.never(CLIENT, 3).unwrap();
+        assert!(checker.ran(ReplicaId(0), Slot(6), CLIENT, 3).is_err(), "it was given up");
     }
 }

@@ -16,6 +16,11 @@ pub const PROPERTY: &str = "bounds";
 /// oldest requests or views.
 pub const TIMERS_MAX: usize = 4096;
 
+/// Messages of others that a replica passes on to one peer because of one message that is no report
+/// of what its sender has. More would make one message of a liar cost much: reports are answered
+/// with all that their senders lack, and that has bounds for each tick.
+pub const RELAYS_MAX: usize = 2;
+
 /// What one replica did in one step, and what it holds then.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
@@ -25,6 +30,8 @@ pub struct Load {
     pub packet_bytes: usize,
     /// Bytes of the largest packet of state transfer that holds nodes or a chunk.
     pub chunk_bytes: usize,
+    /// Messages of others that were passed on to one peer because of one message.
+    pub relays: usize,
     /// Questions of state transfer.
     pub asks: usize,
     /// Armed timers.
@@ -88,6 +95,7 @@ pub fn check(
         ("acts in one step", load.acts, pillars * acts_max(tuning, n)),
         ("bytes of a packet", load.packet_bytes, MESSAGE_BYTES_MAX),
         ("bytes of an answer about a state", load.chunk_bytes, CHUNK_BYTES_MAX + ANSWER_BYTES),
+        ("messages passed on because of one", load.relays, RELAYS_MAX),
         ("questions about a state", load.asks, TRANSFER_CHUNKS_IN_FLIGHT),
         ("armed timers", load.timers, TIMERS_MAX),
         ("snapshots", load.snapshots, snapshots_kept(pillars as u8)),
@@ -190,6 +198,7 @@ pub(super) mod tests {
             &status,
             Load { chunk_bytes: CHUNK_BYTES_MAX + ANSWER_BYTES + 1, ..load.clone() },
         ));
+        broken(check(&status, Load { relays: RELAYS_MAX + 1, ..load.clone() }));
         broken(check(&status, Load { asks: TRANSFER_CHUNKS_IN_FLIGHT + 1, ..load.clone() }));
         broken(check(&status, Load { snapshots: snapshots_kept(1) + 1, ..load.clone() }));
         broken(check(&status, Load { sessions: CLIENTS_MAX + 1, ..load.clone() }));

@@ -1,11 +1,12 @@
 //! One log over all epochs: each epoch ends at one slot, with one state, because a member asked to
 //! be admitted in that slot; the next one begins there, for all correct replicas alike, and no slot
-//! is executed in two epochs.
+//! is executed in two epochs. A member waits twice as long for each further admission.
 
 use super::{Broken, Verdict};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::epochs::{Admission, Handover};
-use pentarchy_core::ids::{Epoch, ReplicaId, Slot};
+use pentarchy_core::ids::{Epoch, Millis, ReplicaId, Slot};
+use pentarchy_core::limits::{ADMISSION_DOUBLINGS_MAX, ADMISSION_INTERVAL_MILLIS};
 use pentarchy_core::membership::{Life, Member, Membership};
 use pentarchy_core::wire::Wire;
 use std::collections::BTreeMap;
@@ -26,6 +27,12 @@ pub struct EpochHandover {
     slots: BTreeMap<Slot, Epoch>,
     /// Who asked in which slot to be admitted with which device.
     asked: BTreeMap<Slot, Vec<(ReplicaId, Life)>>,
+    /// The agreed time as far as anybody has executed, and in slots in which somebody asked.
+    time: Millis,
+    times: BTreeMap<Slot, Millis>,
+    /// By agreed time, when each member was admitted: the last one and those before it, as long as
+    /// none of the times between two of them is so long that an admission is forgiven.
+    admitted: BTreeMap<ReplicaId, Vec<Millis>>,
 }
 
 fn broken(detail: String) -> Verdict {
@@ -73,6 +80,10 @@ impl EpochHandover {
             }))
         });
         let asked: Vec<(ReplicaId, Life)> = asked.flatten().collect();
+        self.time = self.time.max(batch.time);
+        if !asked.is_empty() {
+            self.times.entry(slot).or_insert(self.time);
+        }
         self.asked.entry(slot).or_insert(asked);
         Ok(())
     }
@@ -105,13 +116,38 @@ impl EpochHandover {
         }
         let before = self.memberships[epoch].members.iter().map(Member::life);
         let asked = self.asked.get(&base.slot).map(Vec::as_slice).unwrap_or_default();
-        for ((index, before), after) in (0..).zip(before).zip(lives) {
-            if before != *after && !asked.contains(&(ReplicaId(index), *after)) {
-                let detail = format!("{replica} admits {after:?} of r{index}, who did not ask");
+        let mut admitted = Vec::new();
+        for ((index, before), after) in (0..).map(ReplicaId).zip(before).zip(lives) {
+            if before != *after && !asked.contains(&(index, *after)) {
+                let detail = format!("{replica} admits {after:?} of {index}, who did not ask");
                 return broken(detail);
             }
+            admitted.extend((before != *after).then_some(index));
         }
+        let at = self.times.get(&base.slot).copied().unwrap_or_default();
+        admitted.into_iter().try_for_each(|member| self.admits(member, at))?;
         self.ends.insert(*epoch, (handover.clone(), replica));
+        Ok(())
+    }
+
+    /// A member is admitted at this agreed time.
+    fn admits(&mut self, member: ReplicaId, at: Millis) -> Verdict {
+        let times = self.admitted.entry(member).or_default();
+        if let Some(last) = times.last() {
+            let since = at.0.saturating_sub(last.0);
+            let doublings = (times.len() - 1).min(ADMISSION_DOUBLINGS_MAX.into());
+            let least = ADMISSION_INTERVAL_MILLIS << doublings;
+            if since < least {
+                let count = times.len();
+                return broken(format!(
+                    "{member} is admitted {since} ms after admission {count}, not {least}"
+                ));
+            }
+            if since >= ADMISSION_INTERVAL_MILLIS << ADMISSION_DOUBLINGS_MAX {
+                times.clear();
+            }
+        }
+        times.push(at);
         Ok(())
     }
 
@@ -259,6 +295,19 @@ mod tests {
         let (mut checker, _, mut handover) = two();
         handover.lives[1] = NEW;
         is_named(checker.ended(ReplicaId(0), &handover), "r1, who did not ask");
+    }
+
+    #[test]
+    fn a_member_that_is_admitted_too_soon_is_found() {
+        let mut checker = EpochHandover::new(membership(1, 3, 1));
+        let member = ReplicaId(2);
+        let longest = ADMISSION_INTERVAL_MILLIS << ADMISSION_DOUBLINGS_MAX;
+        // Behind the last one an admission is forgiven, and how many still count is not known.
+        for at in [1_000, 6_000, 16_000, 36_000, 36_000 + longest, 41_000 + longest] {
+            checker.admits(member, Millis(at)).unwrap();
+        }
+        let again = checker.admits(member, Millis(51_000 + longest - 1));
+        is_named(again, "r2 is admitted 9999 ms after admission 2, not 10000");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::{Broken, Verdict};
 use crate::audit::{Audit, Fingerprint};
 use pentarchy_core::batch::Batch;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::ports::client::{Outcome, Reply};
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ pub const PROPERTY: &str = "speculation";
 pub struct Done {
     /// What the slot orders.
     pub batch: Arc<Batch>,
+    /// Names all that was executed up to there.
+    pub history: Digest,
     /// What its service ran.
     pub ran: Vec<(ClientId, u64)>,
     /// What it told clients.
@@ -146,7 +149,7 @@ mod tests {
     fn done(result: &'static [u8]) -> Done {
         let batch = Proposal::new(Millis(1), Vec::new()).complete(|_| None).unwrap();
         let told = vec![(CLIENT, vec![Reply { number: 7, outcome: outcome(result) }])];
-        Done { batch: Arc::new(batch), ran: vec![(CLIENT, 7)], told }
+        Done { batch: Arc::new(batch), history: Digest::default(), ran: vec![(CLIENT, 7)], told }
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub struct Plan {
     /// Whether settled messages and early lies are left out. Off only to show that nothing is
     /// missed by it.
     pub reduced: bool,
+    /// Whether each replica that moved is asked what it would show if it had to leave its view. Off
+    /// only to show that a bug breaks something else too.
+    pub asks: bool,
     /// Steps to begin with, one a line; see `start.rs`.
     pub start: String,
 }
@@ -75,6 +78,7 @@ impl Default for Plan {
             states_max: 1_000_000,
             deep: false,
             reduced: true,
+            asks: true,
             start: String::new(),
         }
     }

@@ -1,9 +1,10 @@
 //! One correct replica between two events: its core and device, and what its host holds.
 
 use super::Broken;
+use crate::checker::leaving;
 use crate::crypto::Crypto;
 use crate::devices::SimDevices;
-use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
+use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode, stands};
 use crate::quiet;
 use crate::service::{Journal, Registers};
 use pentarchy_core::Bytes;
@@ -35,6 +36,8 @@ pub struct Common {
     pub clients: Arc<[ClientId]>,
     /// The envelopes that clients made: nothing else may be executed.
     pub envelopes: BTreeSet<Digest>,
+    /// See [`super::Plan::asks`].
+    pub asks: bool,
 }
 
 /// Which budget a timer draws on.
@@ -260,8 +263,13 @@ impl Replica {
         let (mut node, _) = self.node(common, first, &mut acts);
         node.replay(self.log.iter().chain(&self.open), self.log.len(), &self.places);
         node.drain_journal();
+        let stood = stands(node.core());
         act(&mut node, &mut acts);
         node.on_round(NOW, &mut acts);
+        if common.asks && stands(node.core()) != stood {
+            let shown = leaving::shown(self.id, node.shows_what_it_accepts());
+            outcome.broken = outcome.broken.take().or(shown.err());
+        }
         let before = self.log.len();
         acts.into_iter().for_each(|act| self.note(act, outcome));
         if self.log.len() > before {
@@ -303,7 +311,7 @@ impl Replica {
     fn tell(&mut self, client: u16, wire: &Bytes) {
         let result = |reply: Reply| match reply.outcome {
             Result::Done(result) => (reply.number, Some(Digest::of(&result))),
-            Result::Forgotten | Result::Refused => (reply.number, None),
+            _ => (reply.number, None),
         };
         let (place, results): (Place, Vec<_>) = match ToClient::from_bytes(wire) {
             Ok(ToClient::Speculative { place, replies, .. }) => {
@@ -461,6 +469,7 @@ mod tests {
             crypto: Arc::new(Crypto::new(1, 4, 1)),
             clients: [client].into(),
             envelopes: BTreeSet::new(),
+            asks: true,
         }
     }
 

@@ -115,7 +115,7 @@ impl<'a> Space<'a> {
         let membership = Arc::new(membership(SEED, n, plan.f));
         let mut space = Self {
             plan,
-            common: Common { membership, crypto, clients, envelopes },
+            common: Common { membership, crypto, clients, envelopes, asks: plan.asks },
             requests,
             locals: Vec::new(),
             local_ids: HashMap::new(),

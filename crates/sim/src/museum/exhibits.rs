@@ -194,7 +194,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         protocol: "minbft",
         flaw: Flaw::Mutant("frame.stable-by-f"),
         scene: Scene::Swarm { seeds: 40, shape: forging_backup },
-        breaks: &["acceptance", "checkpoint", "liveness"],
+        breaks: &["acceptance", "checkpoint", "leaving", "liveness"],
     },
     Exhibit {
         name: "time-from-the-future",

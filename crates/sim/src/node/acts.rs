@@ -10,7 +10,7 @@ use pentarchy_core::erased::Incoming;
 use pentarchy_core::forge::Lie;
 use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::ports::client::Reply;
+use pentarchy_core::ports::client::{Place, Reply};
 use pentarchy_core::protocol::{Delay, Evidence, Reject, TimerKey, To, Topic};
 use std::sync::Arc;
 
@@ -115,6 +115,8 @@ pub enum Observation {
     Relayed {
         /// To whom.
         to: To,
+        /// Of which kind it is.
+        kind: &'static str,
         /// The bytes.
         wire: Bytes,
     },
@@ -163,6 +165,8 @@ pub enum Observation {
         slot: Slot,
         /// The batch.
         batch: Arc<Batch>,
+        /// Names all that it executed up to there.
+        history: Digest,
         /// What its service ran.
         ran: Vec<(ClientId, u64)>,
         /// What it told clients.
@@ -177,6 +181,11 @@ pub enum Observation {
     RolledBack {
         /// The slot.
         after: Slot,
+    },
+    /// It confirmed to a client that a place is final.
+    Confirmed {
+        /// The place.
+        place: Place,
     },
     /// It answered a client.
     Replied {
@@ -254,4 +263,17 @@ pub enum Observation {
     Ended(Handover),
     /// It goes on in this epoch.
     Began(Arc<Membership>),
+}
+
+impl Observation {
+    /// Whether the replica asks for another view, or repeats that it does.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        let kind = match self {
+            Self::Said { incoming, .. } => incoming.kind(),
+            Self::Relayed { kind, .. } => kind,
+            _ => return false,
+        };
+        kind == "request_view_change"
+    }
 }

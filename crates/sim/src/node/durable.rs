@@ -5,6 +5,7 @@ use super::{Act, Address, CoreEvent, Input, Kept, Packet, ReplicaNode};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::reads::Query;
 use pentarchy_core::wire::Wire;
 use pentarchy_storage::kept::Then;
 
@@ -104,7 +105,21 @@ impl ReplicaNode {
         }
     }
 
-    /// Answers a query, or has the answer wait for the disk.
+    /// Answers a query from the state as it is now.
+    pub(super) fn answer_query(&mut self, query: Query<Address>, out: &mut Vec<Act>) {
+        let Query { client, number, operation } = query;
+        let result = self.executor.query(&operation);
+        self.answer(client, ToClient::Answer { number, result }, out);
+    }
+
+    /// Answers the queries for which enough is executed by now.
+    pub(super) fn answer_waiting(&mut self, out: &mut Vec<Act>) {
+        for query in self.reads.take(self.executor.readable()) {
+            self.answer_query(query, out);
+        }
+    }
+
+    /// Tells a client something, or has that wait for the disk.
     pub(super) fn answer(&mut self, from: Address, answer: ToClient, out: &mut Vec<Act>) {
         let client = match from {
             Address::Client(index) => self.clients.get(usize::from(index)).copied(),

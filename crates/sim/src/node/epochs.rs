@@ -240,6 +240,7 @@ impl ReplicaNode {
         }
         self.keys = Keys { membership: membership.clone(), ..self.keys.clone() };
         self.inbox.clear();
+        self.reads.clear();
         self.transfer.give_up();
         self.core = new.core;
         if let Some(faulty) = &mut self.faulty {

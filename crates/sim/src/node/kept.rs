@@ -303,6 +303,12 @@ impl Kept {
         effect
     }
 
+    /// Whether messages wait for the disk that their receivers have not been sent.
+    #[must_use]
+    pub fn holds_messages(&self) -> bool {
+        self.keeper.barrier().waiting_messages() > 0
+    }
+
     /// A message leaves. None if the power fails just before.
     pub fn leaves(&mut self) -> Option<Observation> {
         let behind = self.behind.pop_front().unwrap_or(self.handed);

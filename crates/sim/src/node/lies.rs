@@ -7,7 +7,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Counters, Instance, Position, Refused, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand};
-use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::request::Envelope;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,6 +32,10 @@ pub struct Lying {
     pub alone: bool,
     /// In how many of a million rounds it lies.
     pub rate_ppm: u32,
+    /// For so long it keeps what it hears, and does not lie.
+    pub quiet_ms: u64,
+    /// The time at its first round.
+    pub began: Option<Millis>,
 }
 
 /// Key and device of the liar, and of nobody else.
@@ -89,11 +93,12 @@ impl ReplicaNode {
     }
 
     /// Says something that is not so, now and then, to some of the others.
-    pub(super) fn lie(&mut self, out: &mut Vec<Act>) {
+    pub(super) fn lie(&mut self, now: Millis, out: &mut Vec<Act>) {
         let others = self.others;
         let Self { id, faulty, keys, device, .. } = self;
         let Some(lying) = faulty.as_mut().and_then(|fault| fault.lying.as_mut()) else { return };
-        if !lying.rng.chance(lying.rate_ppm) {
+        let began = *lying.began.get_or_insert(now);
+        if now.0 < began.0 + lying.quiet_ms || !lying.rng.chance(lying.rate_ppm) {
             return;
         }
         let lies = lying.forger.lies();

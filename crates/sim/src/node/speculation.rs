@@ -30,10 +30,10 @@ impl ReplicaNode {
             }
         });
         let ran = self.drain_journal().into_iter().map(|(_, client, number)| (client, number));
-        let (ran, slot) = (ran.collect(), place.slot);
+        let (ran, slot, history) = (ran.collect(), place.slot, place.history);
         let told = answers.clone();
         self.kept.iter_mut().for_each(Kept::executed_something);
-        out.push(Act::Saw(Observation::Speculated { slot, batch, ran, told }));
+        out.push(Act::Saw(Observation::Speculated { slot, batch, history, ran, told }));
         for (client, replies) in answers.into_iter().filter(|_| answers_now) {
             self.answer_speculatively(client, place, replies, out);
         }
@@ -104,6 +104,11 @@ impl ReplicaNode {
     /// Tells a client something that rests on what was written before.
     pub(super) fn tell(&mut self, client: ClientId, message: ToClient, out: &mut Vec<Act>) {
         self.kept.iter_mut().for_each(Kept::executed_something);
+        if let ToClient::Committed(place) = &message
+            && place.slot <= self.executor.executed()
+        {
+            out.push(Act::Saw(Observation::Confirmed { place: *place }));
+        }
         if let Some(index) = self.clients.iter().position(|known| *known == client) {
             self.answer(Address::Client(index as u16), message, out);
         }

@@ -56,7 +56,7 @@ impl Options {
     }
 
     /// One state of the network after the other, until everything heals.
-    fn draw_phases(&mut self, rng: &mut Rng) {
+    pub(super) fn draw_phases(&mut self, rng: &mut Rng) {
         self.disturbances.clear();
         let places = self.places().len();
         let mut at = 0;
@@ -83,7 +83,7 @@ impl Options {
     }
 
     /// Some lose power meanwhile, and go on with what they had synced.
-    fn draw_crashes(&mut self, rng: &mut Rng) {
+    pub(super) fn draw_crashes(&mut self, rng: &mut Rng) {
         self.disk.sync_us = *rng.pick(&[50, 500, 2_000]);
         for _ in 0..rng.range(2, 8) {
             let (at, points) = (rng.below(self.heal_at), rng.below(20));

@@ -13,8 +13,9 @@
 //! | `at=1500000:crash(primary)` | a disturbance, by simulated microseconds |
 //!
 //! Habits: `silent(to clients too)`, `selective(friends,answers clients)`, `delay(least,up to)`,
-//! `desert`, `replay(ppm)`, `corrupt(ppm)`, `liar`, `starve(client)`, `alternate`, `poison(ppm)`,
-//! `rot(every)`, `twin`, `forge(alone,ppm)`, `usurp(ppm)`, `impostor(ppm)`.
+//! `desert`, `replay(ppm)`, `corrupt(ppm)`, `liar`, `mislead`, `starve(client)`, `alternate`,
+//! `poison(ppm)`, `rot(every)`, `twin`, `forge(alone,ppm)`, `lurk(quiet ms,ppm)`, `usurp(ppm)`,
+//! `impostor(ppm)`.
 //!
 //! Disturbances: `crash(whom)`, `restart(whom,after)`, `pause(whom,us)`, `stop(whom,points,us)` and
 //! likewise `disk_fails`, `disk_full`, `disk_rots` and `disk_misdirects`, `blackout(points,us)`,
@@ -88,6 +89,8 @@ const FIELDS: &[Field] = &[
     field!("duplicate_ppm", 0..=PPM, network.duplicate_ppm),
     field!("straggle_ppm", 0..=PPM, network.straggle_ppm),
     field!("straggle_us", 0..=HOUR_US, network.straggle_us),
+    field!("slow_links", 0..=PPM, network.slow_links),
+    field!("slow_link_us", 0..=HOUR_US, network.slow_link_us),
     field!("skew_ms", 0..=600_000, skew_ms),
     field!("drift_ppm", 0..=PPM, drift_ppm),
     field!("round_us", 0..=HOUR_US, round_us),
@@ -96,14 +99,18 @@ const FIELDS: &[Field] = &[
     field!("restart_at_end_ppm", 0..=PPM, restart_at_end_ppm),
     field!("sync_us", 0..=HOUR_US, disk.sync_us),
     field!("slow_sync_ppm", 0..=PPM, disk.slow_ppm),
+    field!("slow_log_ppm", 0..=PPM, disk.slow_log_ppm),
     field!("slow_sync_us", 0..=HOUR_US, disk.slow_us),
     field!("keys", 1..=10_000, workload.keys),
+    field!("values", 0..=26, workload.values),
+    field!("writers", 0..=64, workload.writers),
     field!("reads_percent", 0..=100, workload.reads_percent),
     field!("queries_percent", 0..=100, workload.queries_percent),
     field!("large_ppm", 0..=PPM, workload.large_ppm),
     field!("skip_ppm", 0..=PPM, workload.skip_ppm),
     field!("tells_percent", 0..=100, workload.tells_percent),
     field!("floods_ppm", 0..=PPM, workload.floods_ppm),
+    field!("gives_up_ppm", 0..=PPM, workload.gives_up_ppm),
     field!("heal_at_us", 0..=HOUR_US, heal_at),
     field!("liveness_timeouts", 0..=100_000, liveness_timeouts),
     field!("pillars", 1..=PILLARS_MAX as u64, pillars),
@@ -203,12 +210,15 @@ impl Options {
             disk: DiskOptions::default(),
             workload: WorkloadOptions {
                 keys: 1,
+                values: 0,
+                writers: 0,
                 reads_percent: 0,
                 queries_percent: 0,
                 large_ppm: 0,
                 skip_ppm: 0,
                 tells_percent: 0,
                 floods_ppm: 0,
+                gives_up_ppm: 0,
             },
             byzantine: Vec::new(),
             disturbances: Vec::new(),
@@ -258,6 +268,7 @@ fn habit_text(habit: Behaviour) -> String {
         Behaviour::Replay { repeat_ppm } => format!("replay({repeat_ppm})"),
         Behaviour::Corrupt { rate_ppm } => format!("corrupt({rate_ppm})"),
         Behaviour::Liar => "liar".to_owned(),
+        Behaviour::Mislead => "mislead".to_owned(),
         Behaviour::Desert => "desert".to_owned(),
         Behaviour::Starve { client } => format!("starve({client})"),
         Behaviour::Alternate => "alternate".to_owned(),
@@ -266,6 +277,7 @@ fn habit_text(habit: Behaviour) -> String {
         Behaviour::Twin => "twin".to_owned(),
         Behaviour::Usurp { rate_ppm } => format!("usurp({rate_ppm})"),
         Behaviour::Impostor { rate_ppm } => format!("impostor({rate_ppm})"),
+        Behaviour::Lurk { quiet_ms, rate_ppm } => format!("lurk({quiet_ms},{rate_ppm})"),
         Behaviour::Forge { alone, rate_ppm } => format!("forge({},{rate_ppm})", u8::from(alone)),
     }
 }
@@ -542,6 +554,7 @@ impl<'a> Call<'a> {
             "replay" => (Behaviour::Replay { repeat_ppm: self.ppm(0)? }, 1),
             "corrupt" => (Behaviour::Corrupt { rate_ppm: self.ppm(0)? }, 1),
             "liar" => (Behaviour::Liar, 0),
+            "mislead" => (Behaviour::Mislead, 0),
             "desert" => (Behaviour::Desert, 0),
             "alternate" => (Behaviour::Alternate, 0),
             "starve" => (Behaviour::Starve { client: self.number(0, 1_000)? as u16 }, 1),
@@ -550,6 +563,9 @@ impl<'a> Call<'a> {
             "impostor" => (Behaviour::Impostor { rate_ppm: self.ppm(0)? }, 1),
             "rot" => (Behaviour::Rot { every: self.number(0, PPM)?.max(1) }, 1),
             "twin" => (Behaviour::Twin, 0),
+            "lurk" => {
+                (Behaviour::Lurk { quiet_ms: self.number(0, HOUR_US)?, rate_ppm: self.ppm(1)? }, 2)
+            }
             "forge" => (Behaviour::Forge { alone: self.flag(0)?, rate_ppm: self.ppm(1)? }, 2),
             name => return Err(format!("no habit {name:?}: see docs/testing.md")),
         };

@@ -134,7 +134,7 @@ impl ClientCore for NaiveClient {
                 for reply in replies {
                     let digest = match &reply.outcome {
                         Outcome::Done(result) => Some(Digest::of(result)),
-                        Outcome::Forgotten | Outcome::Refused => None,
+                        _ => None,
                     };
                     let vote = Vote { from, digest, outcome: Some(reply.outcome) };
                     self.count(reply.number, vote, out);

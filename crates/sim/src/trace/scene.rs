@@ -305,7 +305,7 @@ impl Scene {
                 let said = said.strip_prefix(&format!("{id} ")).unwrap_or(&said);
                 format!("-> {}   {said}", target(*to))
             }
-            Observation::Relayed { to, wire } => {
+            Observation::Relayed { to, wire, .. } => {
                 format!("-> {}   relays {}", target(*to), node.describe_wire(wire))
             }
             Observation::Executed { slot, batch } => {
@@ -330,6 +330,7 @@ impl Scene {
             Observation::Rejected { from, why } => format!("refuses {from:?}: {}", why.name()),
             Observation::Reported(evidence) => format!("reports {evidence:?}"),
             Observation::Certified { .. }
+            | Observation::Confirmed { .. }
             | Observation::Left { .. }
             | Observation::Rests { .. }
             | Observation::Found(_)
@@ -407,6 +408,8 @@ fn reply(reply: &Reply) -> String {
         }
         Outcome::Forgotten => format!("#{} forgotten", reply.number),
         Outcome::Refused => format!("#{} refused", reply.number),
+        Outcome::GivenUp => format!("#{} given up", reply.number),
+        Outcome::Overtaken => format!("#{} overtaken", reply.number),
     }
 }
 

@@ -99,6 +99,7 @@ impl World<'_> {
         }
         let next = self.now + 1 + self.rng.around(self.options.think_us);
         self.schedule(next, Happening::Think(index));
+        self.give_up(index)?;
         let client = &mut self.clients[index];
         if client.node.outstanding() < self.options.outstanding {
             let mut acts = core::mem::take(&mut self.client_acts);
@@ -112,6 +113,21 @@ impl World<'_> {
             return self.carry_out_client(index, acts);
         }
         Ok(())
+    }
+
+    /// The application may wait no longer for something.
+    fn give_up(&mut self, index: usize) -> Verdict {
+        let mut acts = core::mem::take(&mut self.client_acts);
+        let client = &mut self.clients[index];
+        let Some(number) = client.node.give_up(&mut acts) else {
+            self.client_acts = acts;
+            return Ok(());
+        };
+        let place = Place::Client(index as u16);
+        self.note(place, |_| What::Does(Deed::Other, format!("gives up {number}")));
+        self.oracle.given_up(self.clients[index].node.id(), number);
+        self.client_round_by(index, self.now);
+        self.carry_out_client(index, acts)
     }
 
     /// A hostile client does some harm.

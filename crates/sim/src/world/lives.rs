@@ -1,5 +1,6 @@
 //! Replicas that start again with nothing, and epochs.
 
+use super::confirms::Looked;
 use super::log::{Deed, What};
 use super::{
     Act, Behaviour, CoreEffect, Failure, Fault, Happening, Incarnation, Journal, Outsider, Parts,
@@ -180,6 +181,7 @@ impl World<'_> {
         (replica.timers_from, replica.disk_from) = (from, from);
         (replica.crashed, replica.returns) = (false, false);
         (replica.round_at, replica.paused_until) = (None, 0);
+        replica.looked = Looked::default();
         self.carry_out(index, acts)?;
         self.want_round(index);
         for client in 0..self.clients.len() {

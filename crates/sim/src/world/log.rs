@@ -137,7 +137,7 @@ impl World<'_> {
             Observation::Said { to, incoming, .. } => {
                 format!("-> {to:?} {}", node.core().describe(incoming))
             }
-            Observation::Relayed { to, wire } => {
+            Observation::Relayed { to, wire, .. } => {
                 format!("relays -> {to:?} {}", node.describe_wire(wire))
             }
             Observation::Lied { to, lie } => format!("lies -> {to:?} {lie:?}"),
@@ -149,6 +149,9 @@ impl World<'_> {
             }
             Observation::Committed { upto } => format!("commits up to {upto}"),
             Observation::RolledBack { after } => format!("rolls back to {after}"),
+            Observation::Confirmed { place } => {
+                format!("confirms {} of {}", place.slot, place.view)
+            }
             Observation::Replied { client, replies } => {
                 let numbers: Vec<u64> = replies.iter().map(|reply| reply.number).collect();
                 format!("replies to {client} {numbers:?}")
@@ -181,6 +184,7 @@ impl World<'_> {
         let deed = match seen {
             Observation::Said { .. }
             | Observation::Relayed { .. }
+            | Observation::Confirmed { .. }
             | Observation::Replied { .. }
             | Observation::Told { .. } => Deed::Says,
             Observation::Lied { .. } => Deed::Lies,

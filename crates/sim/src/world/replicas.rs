@@ -4,7 +4,7 @@ use super::lives::go_on;
 use super::log::What;
 use super::{Armed, Happening, World};
 use crate::adversary::{Adversary as _, Departure};
-use crate::checker::{Verdict, bounds};
+use crate::checker::{Verdict, bounds, leaving};
 use crate::node::{Act, Address, Observation, Packet, ReplicaNode};
 use crate::quiet;
 use crate::swarm::DiskOptions;
@@ -110,7 +110,7 @@ impl World<'_> {
     /// Has the disk of a replica begin what waits for it. How long that takes says the world; when
     /// everything has healed, no job takes long.
     fn begin_disk_jobs(&mut self, index: usize) {
-        let DiskOptions { sync_us, slow_ppm, slow_us } = self.options.disk;
+        let DiskOptions { sync_us, slow_ppm, slow_log_ppm, slow_us } = self.options.disk;
         for job in Job::ALL {
             let begun = self.sequence + 1;
             let replica = &mut self.replicas[index];
@@ -118,7 +118,9 @@ impl World<'_> {
                 continue;
             }
             let syncs = if job == Job::States { SYNCS_OF_A_STATE } else { 1 };
-            let slow = !self.healed && replica.rng.chance(slow_ppm.saturating_mul(syncs as u32));
+            let slow_ppm = slow_ppm.saturating_mul(syncs as u32);
+            let slow_ppm = slow_ppm.max(if job == Job::Log { slow_log_ppm } else { 0 });
+            let slow = !self.healed && replica.rng.chance(slow_ppm);
             let takes = replica.rng.around(sync_us * syncs) + if slow { slow_us } else { 0 };
             self.schedule(self.now + takes, Happening::Disk { replica: index, job, begun });
         }
@@ -225,11 +227,23 @@ impl World<'_> {
             return Ok(());
         }
         self.oracle.ran(id, ran)?;
+        self.look_at_confirmed(index)?;
         self.look_whether_dead(index);
         self.look_whether_level(index);
         if ended {
             self.on_ended(index);
         }
+        self.look_whether_within_bounds(index, load)
+    }
+
+    /// What a correct replica did, holds and would show.
+    fn look_whether_within_bounds(&mut self, index: usize, mut load: bounds::Load) -> Verdict {
+        let id = self.replicas[index].id;
+        let node = &mut self.replicas[index].node;
+        if node.is_due_to_show() {
+            leaving::shown(id, node.shows_what_it_accepts())?;
+        }
+        load.relays = node.take_relayed();
         let node = &self.replicas[index].node;
         load.timers = self.replicas[index].timers.len();
         load.snapshots = node.executor().snapshots();

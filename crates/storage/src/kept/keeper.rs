@@ -180,7 +180,7 @@ impl<B: Backing> Keeper<B> {
                 ToClient::Speculative { replies, .. } => {
                     let result = |reply: &Reply| match &reply.outcome {
                         Outcome::Done(result) => HEADER_BYTES + result.len(),
-                        Outcome::Forgotten | Outcome::Refused => HEADER_BYTES,
+                        _ => HEADER_BYTES,
                     };
                     replies.iter().map(result).sum()
                 }

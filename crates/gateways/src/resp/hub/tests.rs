@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 struct Held(Sender<(Bytes, Completion)>);
 
 impl Backend for Held {
-    fn submit(&self, operation: Bytes, done: Completion) {
+    fn submit(&self, operation: Bytes, _: Duration, done: Completion) {
         self.0.send((operation, done)).expect("the test waits");
     }
     fn on_event(&self, _sink: EventSink) {}
@@ -22,7 +22,7 @@ type Waiting = Receiver<(Bytes, Completion)>;
 
 fn hub() -> (Arc<Hub<Held>>, Waiting) {
     let (sender, waiting) = channel();
-    (Hub::new(Held(sender)), waiting)
+    (Hub::new(Held(sender), UNCERTAIN), waiting)
 }
 
 /// A session's result that is this reply.

@@ -65,13 +65,19 @@ pub fn auth(session: &mut Session, shared: &Shared, args: &[&[u8]], out: &mut En
             session.authenticated = true;
             out.ok();
         }
-        Err(line) => out.error(line),
+        Err(line) => {
+            session.guessed_wrong = line == WRONG;
+            out.error(line);
+        }
     }
 }
 
 pub fn hello(session: &mut Session, shared: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
     match hello_options(session, shared, args) {
-        Err(line) => out.error(&line),
+        Err(line) => {
+            session.guessed_wrong = line == WRONG;
+            out.error(&line);
+        }
         Ok(options) => {
             if let Some(name) = options.name
                 && let Err(error) = session.set_name(name, shared)

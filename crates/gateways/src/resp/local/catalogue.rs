@@ -3,7 +3,7 @@
 use super::super::encoder::Encoder;
 use super::super::server::Shared;
 use super::session::Session;
-use super::{TABLE, fail, is, lookup, unknown_subcommand, with_arity};
+use super::{TABLE, fail, is, lookup};
 use pentarchy_services::kv::{CommandInfo, Error, registry};
 
 /// All commands, those answered here last.
@@ -23,20 +23,17 @@ pub fn command(_: &mut Session, _: &Shared, args: &[&[u8]], out: &mut Encoder<'_
     let Some(word) = args.get(1) else { return info(out, &[]) };
     let names = &args[2..];
     if is(word, "COUNT") {
-        with_arity(args, 2, "command|count", out, |out| {
-            out.int(i64::try_from(count()).unwrap_or(i64::MAX));
-        });
+        out.int(i64::try_from(count()).unwrap_or(i64::MAX));
     } else if is(word, "INFO") {
         info(out, names);
     } else if is(word, "DOCS") {
         docs(out, names);
-    } else if is(word, "LIST") && names.is_empty() {
+    } else if names.is_empty() {
+        // LIST is what is left.
         out.set(count());
         all().for_each(|info| out.text(info.name));
-    } else if is(word, "LIST") {
-        fail(out, &Error::other("syntax error"));
     } else {
-        unknown_subcommand(out, "COMMAND", word);
+        fail(out, &Error::other("syntax error"));
     }
 }
 

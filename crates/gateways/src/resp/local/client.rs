@@ -4,7 +4,7 @@ use super::super::encoder::Encoder;
 use super::super::inbox::Closing;
 use super::super::server::{Peer, Shared};
 use super::session::{Replies, Session};
-use super::{fail, is, unknown_subcommand, with_arity};
+use super::{fail, is};
 use pentarchy_services::kv::Error;
 use pentarchy_services::kv::number::parse_i64;
 use std::collections::BTreeSet;
@@ -12,49 +12,39 @@ use std::collections::BTreeSet;
 pub fn client(session: &mut Session, shared: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
     let word = args[1];
     if is(word, "SETNAME") {
-        with_arity(args, 3, "client|setname", out, |out| {
-            done(out, session.set_name(args[2], shared));
-        });
+        done(out, session.set_name(args[2], shared));
     } else if is(word, "GETNAME") {
-        with_arity(args, 2, "client|getname", out, |out| match &session.name[..] {
+        match &session.name[..] {
             [] => out.nil(),
             name => out.bulk(name),
-        });
+        }
     } else if is(word, "SETINFO") {
-        with_arity(args, 4, "client|setinfo", out, |out| {
-            done(out, session.set_library(args[2], args[3], shared));
-        });
+        done(out, session.set_library(args[2], args[3], shared));
     } else if is(word, "ID") {
-        with_arity(args, 2, "client|id", out, |out| out.int(id_of(session)));
+        out.int(id_of(session));
     } else if is(word, "INFO") {
-        with_arity(args, 2, "client|info", out, |out| out.prose(&session.line()));
+        out.prose(&session.line());
     } else if is(word, "LIST") {
         list(shared, args, out);
     } else if is(word, "NO-EVICT") || is(word, "NO-TOUCH") {
         // Nothing is ever evicted and no access time is kept, so either answer is true.
-        let name = format!("client|{}", String::from_utf8_lossy(word).to_ascii_lowercase());
-        with_arity(args, 3, &name, out, |out| {
-            let understood = is(args[2], "ON") || is(args[2], "OFF");
-            done(out, if understood { Ok(()) } else { Err(Error::other("syntax error")) });
-        });
+        let understood = is(args[2], "ON") || is(args[2], "OFF");
+        done(out, if understood { Ok(()) } else { Err(Error::other("syntax error")) });
     } else if is(word, "REPLY") {
-        with_arity(args, 3, "client|reply", out, |out| reply(session, args[2], out));
+        reply(session, args[2], out);
     } else if is(word, "KILL") {
-        with_arity(args, -3, "client|kill", out, |out| kill(session, shared, args, out));
+        kill(session, shared, args, out);
     } else if is(word, "GETREDIR") {
-        with_arity(args, 2, "client|getredir", out, |out| out.int(-1));
+        out.int(-1);
     } else if is(word, "UNPAUSE") {
         // Nobody is ever paused.
-        with_arity(args, 2, "client|unpause", out, |out| out.ok());
-    } else if let Some(name) = REFUSED.iter().find(|name| is(word, name)) {
-        fail(out, &Error::other(format!("CLIENT {name} is not supported by this gateway")));
+        out.ok();
     } else {
-        unknown_subcommand(out, "CLIENT", word);
+        // What Redis has and this has not.
+        let name = String::from_utf8_lossy(word).to_ascii_uppercase();
+        fail(out, &Error::other(format!("CLIENT {name} is not supported by this gateway")));
     }
 }
-
-/// What Redis has and this has not.
-const REFUSED: [&str; 6] = ["CACHING", "PAUSE", "TRACKING", "TRACKINGINFO", "UNBLOCK", "NO-LOOP"];
 
 fn id_of(session: &Session) -> i64 {
     i64::try_from(session.id).unwrap_or(i64::MAX)

@@ -3,7 +3,7 @@
 use super::super::encoder::Encoder;
 use super::super::server::Shared;
 use super::session::{REDIS_VERSION, Session};
-use super::{fail, is, unknown_subcommand, with_arity};
+use super::{fail, is};
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_services::kv::{Error, glob};
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,8 +11,13 @@ use std::sync::atomic::Ordering::Relaxed;
 type Section = (&'static str, fn(&Shared) -> String);
 
 /// Sections of `INFO`, and what makes them.
-const SECTIONS: [Section; 4] =
-    [("Server", server), ("Clients", clients), ("Stats", stats), ("Replication", replication)];
+const SECTIONS: [Section; 5] = [
+    ("Server", server),
+    ("Clients", clients),
+    ("Stats", stats),
+    ("Replication", replication),
+    ("Cluster", cluster),
+];
 
 pub fn info(_: &mut Session, shared: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
     let wanted = &args[1..];
@@ -61,6 +66,11 @@ fn replication(_: &Shared) -> String {
     "role:master\r\nconnected_slaves:0\r\nreplicated_by:pentarchy\r\n".into()
 }
 
+/// Libraries ask before they speak to a server as to one of a cluster.
+fn cluster(_: &Shared) -> String {
+    "cluster_enabled:0\r\n".into()
+}
+
 fn settings(shared: &Shared) -> [(&'static str, String); 11] {
     [
         ("appendonly", "no".into()),
@@ -80,23 +90,18 @@ fn settings(shared: &Shared) -> [(&'static str, String); 11] {
 pub fn config(_: &mut Session, shared: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
     let word = args[1];
     if is(word, "GET") {
-        with_arity(args, -3, "config|get", out, |out| {
-            let patterns: Vec<_> = args[2..].iter().map(|word| word.to_ascii_lowercase()).collect();
-            let wanted =
-                |name: &str| patterns.iter().any(|pattern| glob::matches(pattern, name.as_bytes()));
-            let found: Vec<_> =
-                settings(shared).into_iter().filter(|(name, _)| wanted(name)).collect();
-            out.map(found.len());
-            for (name, value) in found {
-                out.text(name);
-                out.text(&value);
-            }
-        });
-    } else if ["SET", "RESETSTAT", "REWRITE"].iter().any(|name| is(word, name)) {
+        let patterns: Vec<_> = args[2..].iter().map(|word| word.to_ascii_lowercase()).collect();
+        let wanted =
+            |name: &str| patterns.iter().any(|pattern| glob::matches(pattern, name.as_bytes()));
+        let found: Vec<_> = settings(shared).into_iter().filter(|(name, _)| wanted(name)).collect();
+        out.map(found.len());
+        for (name, value) in found {
+            out.text(name);
+            out.text(&value);
+        }
+    } else {
         let name = String::from_utf8_lossy(word).to_ascii_uppercase();
         let why = "the gateway is configured when it is started";
         fail(out, &Error::other(format!("CONFIG {name} is not supported: {why}")));
-    } else {
-        unknown_subcommand(out, "CONFIG", word);
     }
 }

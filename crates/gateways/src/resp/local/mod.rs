@@ -6,9 +6,11 @@ mod client;
 mod info;
 mod refused;
 mod session;
+mod subcommands;
 
 pub use auth::Password;
 pub(crate) use session::{Queued, Session, Transaction};
+pub(crate) use subcommands::check as check_subcommand;
 
 use super::encoder::Encoder;
 use super::server::Shared;
@@ -154,24 +156,4 @@ fn is(word: &[u8], name: &str) -> bool {
 
 fn fail(out: &mut Encoder<'_>, error: &Error) {
     out.error(&error.to_string());
-}
-
-/// A command has no such subcommand. `command` in capitals.
-fn unknown_subcommand(out: &mut Encoder<'_>, command: &str, word: &[u8]) {
-    let word = String::from_utf8_lossy(&word[..word.len().min(128)]).into_owned();
-    fail(out, &Error::other(format!("unknown subcommand '{word}'. Try {command} HELP.")));
-}
-
-/// Runs a subcommand if its words can be right: as many as `arity`, or at least as many if it is
-/// negative, both names among them.
-fn with_arity(
-    args: &[&[u8]],
-    arity: i8,
-    name: &str,
-    out: &mut Encoder<'_>,
-    run: impl FnOnce(&mut Encoder<'_>),
-) {
-    let wanted = usize::from(arity.unsigned_abs());
-    let right = if arity < 0 { args.len() >= wanted } else { args.len() == wanted };
-    if right { run(out) } else { fail(out, &Error::wrong_arity(name)) }
 }

@@ -3,7 +3,7 @@
 use super::super::encoder::Encoder;
 use super::super::server::Shared;
 use super::session::Session;
-use super::{fail, is, unknown_subcommand};
+use super::{fail, is};
 use pentarchy_services::kv::Error;
 
 pub fn debug(_: &mut Session, _: &Shared, _: &[&[u8]], out: &mut Encoder<'_>) {
@@ -17,12 +17,10 @@ pub fn shutdown(_: &mut Session, _: &Shared, _: &[&[u8]], out: &mut Encoder<'_>)
 }
 
 pub fn latency(_: &mut Session, _: &Shared, args: &[&[u8]], out: &mut Encoder<'_>) {
-    if is(args[1], "LATEST") || is(args[1], "HISTORY") {
-        out.array(0);
-    } else if is(args[1], "RESET") {
+    if is(args[1], "RESET") {
         out.int(0);
     } else {
-        unknown_subcommand(out, "LATENCY", args[1]);
+        out.array(0);
     }
 }
 
@@ -31,10 +29,8 @@ pub fn slowlog(_: &mut Session, _: &Shared, args: &[&[u8]], out: &mut Encoder<'_
         out.array(0);
     } else if is(args[1], "LEN") {
         out.int(0);
-    } else if is(args[1], "RESET") {
-        out.ok();
     } else {
-        unknown_subcommand(out, "SLOWLOG", args[1]);
+        out.ok();
     }
 }
 

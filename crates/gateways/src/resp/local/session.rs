@@ -54,6 +54,8 @@ pub(crate) struct Session {
     pub resp: Resp,
     /// It may do everything.
     pub authenticated: bool,
+    /// It has just said a wrong password.
+    pub guessed_wrong: bool,
     /// It said good-bye.
     pub quits: bool,
     pub transaction: Option<Transaction>,
@@ -76,6 +78,7 @@ impl Session {
             id,
             resp: Resp::Two,
             authenticated: shared.config.password.is_none(),
+            guessed_wrong: false,
             quits: false,
             transaction: None,
             watches: false,

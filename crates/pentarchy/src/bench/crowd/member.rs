@@ -184,6 +184,8 @@ impl Member {
                             }
                             Outcome::Forgotten => Err(RequestError::Forgotten),
                             Outcome::Refused => Err(RequestError::Refused),
+                            Outcome::GivenUp => Err(RequestError::GivenUp),
+                            Outcome::Overtaken => Err(RequestError::Overtaken),
                         };
                         self.done += u64::from(right == Ok(true));
                         round.tally.take(now - started.at, right);

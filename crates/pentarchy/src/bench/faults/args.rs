@@ -156,6 +156,8 @@ pub struct RecoveryArgs {
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy bench soak --minutes 10 --svg soak.svg\n\n\
     A backup is frozen from minute 1 on, or from the first tenth of the time if that is earlier.\n\
+    With --pauses, replicas are frozen and go on at random, at most f at a time; waits of 450 ms\n\
+    and more are shown, with who was frozen then or in the half second before.\n\
     Exit code 1 if an increment was lost or counted twice, or a client got no answer.")]
 pub struct SoakArgs {
     #[command(flatten)]
@@ -163,6 +165,9 @@ pub struct SoakArgs {
     /// How long
     #[arg(long, default_value = "10", value_name = "MINUTES", value_parser = parse_minutes)]
     pub minutes: Duration,
+    /// Freeze replicas at random, as this seed says, in place of one backup for good
+    #[arg(long, value_name = "SEED")]
+    pub pauses: Option<u64>,
     /// Clients, each with its own key
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = at_least_one(100))]
     pub clients: usize,

@@ -5,8 +5,9 @@ use crate::cli::failure::{Failure, Outcome};
 use crate::cli::faults::{Harm, Patient};
 use crate::cli::folder::{self, Part};
 use crate::cli::status::report::ReplicaReport;
-use crate::cli::up::{self, Background, replica_ports};
+use crate::cli::up::{self, Background, take_ports};
 use pentarchy::config::ClusterConfig;
+use pentarchy_io::ports::Taken;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -24,8 +25,9 @@ pub struct Cluster {
     pub config: ClusterConfig,
     patient: Patient,
     data: PathBuf,
-    // In this order: the processes end before their folder is removed.
+    // In this order: the processes end before their port is given back and their folder removed.
     _processes: Background,
+    _port: Taken,
     _folder: TempDir,
 }
 
@@ -37,11 +39,11 @@ impl Cluster {
             Failure::Internal(format!("cannot make a temporary folder: {error}"))
         })?;
         let data = folder.path().join("data");
-        let port = replica_ports(1)?[0];
-        let processes = up::on_a_leash(group, durability, port, &data)?;
+        let port = take_ports(1)?;
+        let processes = up::on_a_leash(group, durability, port.numbers().start, &data)?;
         let config = ClusterConfig::load(&data.join("cluster.toml"))?;
         let patient = Patient::of(&data)?;
-        Ok(Self { config, patient, data, _processes: processes, _folder: folder })
+        Ok(Self { config, patient, data, _processes: processes, _port: port, _folder: folder })
     }
 
     /// The replicas' processes, by id.
@@ -84,6 +86,14 @@ impl Cluster {
     /// Breaks a replica.
     pub fn harm(&self, id: u16, harm: Harm) -> Outcome {
         self.patient.harm(id, harm)
+    }
+
+    /// Sends a replica's process a signal, and does not wait until it shows.
+    pub fn signal(&self, part: &Part, signal: Signal) -> Outcome {
+        let pid = i32::try_from(part.pid).ok().and_then(Pid::from_raw);
+        let sent = pid.is_some_and(|pid| kill_process(pid, signal).is_ok());
+        let ended = || Failure::Unwell(format!("{} (pid {}) has ended", part.name, part.pid));
+        sent.then_some(()).ok_or_else(ended)
     }
 
     /// Heals a replica and waits until it is level. Gives what it says then.

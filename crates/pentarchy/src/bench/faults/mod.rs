@@ -9,11 +9,13 @@
 //! | [`cluster`] | the cluster that is broken |
 //! | [`count`], [`record`] | clients that count and check the count; when what was completed |
 //! | [`slope`] | a straight line through samples |
+//! | [`pauses`] | replicas that are frozen and go on at random |
 
 pub mod args;
 mod cluster;
 mod count;
 mod failover;
+mod pauses;
 mod record;
 mod recovery;
 mod slope;

@@ -1,10 +1,23 @@
 //! When operations were completed.
 
+use serde::Serialize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Length of the intervals in which completions are counted.
 pub const BUCKET: Duration = Duration::from_millis(100);
+
+/// Times without a completion that are noted, if they are at least as long as this.
+const LONG: Duration = Duration::from_millis(450);
+
+/// A time in which nothing was completed.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Gap {
+    /// When the operation before was completed, in seconds from the start.
+    pub from: f64,
+    /// How long nothing was.
+    pub ms: f64,
+}
 
 /// What all clients together completed, over time. Takes 8 bytes for each 100 ms.
 pub struct Record {
@@ -19,6 +32,8 @@ struct State {
     last: Duration,
     /// The longest time without one since it was last asked for.
     longest: Duration,
+    /// All long ones.
+    gaps: Vec<Gap>,
 }
 
 impl Record {
@@ -57,6 +72,11 @@ impl Record {
         state.longest.max(self.now().saturating_sub(state.last))
     }
 
+    /// All times without a completion that were not short, and are over.
+    pub fn gaps(&self) -> Vec<Gap> {
+        self.state().gaps.clone()
+    }
+
     /// Time since the last completion.
     pub fn silence(&self) -> Duration {
         let state = self.state();
@@ -87,7 +107,11 @@ impl State {
             self.buckets.resize(bucket + 1, 0);
         }
         self.buckets[bucket] += count;
-        self.longest = self.longest.max(now.saturating_sub(self.last));
+        let waited = now.saturating_sub(self.last);
+        if waited >= LONG {
+            self.gaps.push(Gap { from: self.last.as_secs_f64(), ms: waited.as_secs_f64() * 1e3 });
+        }
+        self.longest = self.longest.max(waited);
         self.last = now;
     }
 }
@@ -117,6 +141,15 @@ mod tests {
         assert!(long_ago.longest_gap() >= ms(5000) && long_ago.silence() >= ms(5000));
         long_ago.completed(1);
         assert!(long_ago.longest_gap() >= ms(5000) && long_ago.silence() < ms(5000));
+    }
+
+    #[test]
+    fn long_gaps_are_noted() {
+        let record = Record::new();
+        for at in [100, 500, 1_000, 1_400] {
+            record.state().add(ms(at), 1);
+        }
+        assert_eq!(record.gaps(), [Gap { from: 0.5, ms: 500.0 }]);
     }
 
     #[test]

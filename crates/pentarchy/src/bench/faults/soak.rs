@@ -1,9 +1,11 @@
-//! `bench soak`: the memory of replicas under load while one of them is frozen.
+//! `bench soak`: the memory of replicas under load while one of them is frozen, or each now and
+//! then.
 
 use super::args::SoakArgs;
 use super::cluster::Cluster;
 use super::count::{Counters, Load, Verdict};
-use super::record::Record;
+use super::pauses::{Pause, Pauses};
+use super::record::{Gap, Record};
 use super::slope::Slope;
 use super::{check_writable, sleep, write_file, write_json};
 use crate::bench::chart::{Panel, draw};
@@ -13,7 +15,9 @@ use crate::bench::progress;
 use crate::cli::args::DurabilityChoice;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::faults::Harm;
+use crate::cli::folder::Part;
 use crate::cli::{say, table};
+use rustix::process::Signal;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -49,13 +53,25 @@ struct Soak {
     f: usize,
     clients: usize,
     outstanding: usize,
-    /// What was asked for, and from when on a replica was frozen.
+    /// What was asked for, and from when on a replica was frozen for good.
     seconds: f64,
-    frozen_at: f64,
+    frozen_at: Option<f64>,
     operations_per_second: f64,
     replicas: Vec<Memory>,
+    /// When which replica was frozen at random.
+    pauses: Vec<Pause>,
+    /// Times of 450 ms and more without a completed operation.
+    gaps: Vec<Explained>,
     verdict: Option<Verdict>,
     complete: bool,
+}
+
+/// A time without a completed operation, with who was frozen then or shortly before.
+#[derive(Serialize)]
+struct Explained {
+    #[serde(flatten)]
+    gap: Gap,
+    frozen: Vec<Pause>,
 }
 
 /// Runs the command. What was measured until a failure is printed and written.
@@ -64,13 +80,20 @@ pub fn run(args: &SoakArgs, interrupt: &Interrupt) -> Outcome {
     let machine = Machine::here();
     let cluster = Cluster::start(&args.group, DurabilityChoice::Memory)?;
     let victim = cluster.after(cluster.level_primary()?);
+    let n = cluster.config.replicas.len() as u16;
+    let mut pauses = args.pauses.map(|seed| Pauses::new(seed, n, args.group.f));
     let (clients, outstanding) = (args.clients, args.outstanding);
     let load = Load { clients, outstanding, counters: COUNTERS };
     let counters = Counters::start(&cluster.config, load)?;
-    let mut replicas: Vec<_> =
-        (0..cluster.config.replicas.len() as u16).map(|id| Memory::new(id, id == victim)).collect();
-    let watched = watch(args, &cluster, victim, &counters.record, interrupt, &mut replicas);
-    let seconds = counters.record.now().as_secs_f64();
+    let frozen = pauses.is_none().then_some(victim);
+    let mut replicas: Vec<_> = (0..n).map(|id| Memory::new(id, frozen == Some(id))).collect();
+    let record = counters.record.clone();
+    let harm = match &mut pauses {
+        Some(pauses) => Freezing::AtRandom(pauses),
+        None => Freezing::ForGood(victim),
+    };
+    let watched = watch(args.minutes, &cluster, harm, &record, interrupt, &mut replicas);
+    let seconds = record.now().as_secs_f64();
     let verdict = counters.finish();
     for memory in &mut replicas {
         memory.conclude(args.minutes);
@@ -82,9 +105,11 @@ pub fn run(args: &SoakArgs, interrupt: &Interrupt) -> Outcome {
         clients,
         outstanding,
         seconds: args.minutes.as_secs_f64(),
-        frozen_at: pause_at(args.minutes).as_secs_f64(),
+        frozen_at: frozen.map(|_| pause_at(args.minutes).as_secs_f64()),
         operations_per_second: acknowledged as f64 / seconds,
         replicas,
+        gaps: explained(&record, pauses.as_ref()),
+        pauses: pauses.map_or_else(Vec::new, |pauses| pauses.done),
         verdict: verdict.as_ref().ok().cloned(),
         complete: watched.is_ok(),
     };
@@ -99,36 +124,70 @@ fn pause_at(whole: Duration) -> Duration {
     PAUSE_AT.min(whole / 10)
 }
 
+/// Who is frozen.
+enum Freezing<'a> {
+    /// This one, once it is time.
+    ForGood(u16),
+    AtRandom(&'a mut Pauses),
+}
+
+fn explained(record: &Record, pauses: Option<&Pauses>) -> Vec<Explained> {
+    let frozen = |gap: &Gap| pauses.map_or_else(Vec::new, |pauses| pauses.beside(gap));
+    record.gaps().into_iter().map(|gap| Explained { frozen: frozen(&gap), gap }).collect()
+}
+
 /// Looks each second at how much memory every replica has.
 fn watch(
-    args: &SoakArgs,
+    whole: Duration,
     cluster: &Cluster,
-    victim: u16,
+    mut freezing: Freezing<'_>,
     record: &Record,
     interrupt: &Interrupt,
     replicas: &mut [Memory],
 ) -> Outcome {
     let progress = progress::spinner();
     let parts = cluster.replicas()?;
-    let mut frozen = false;
-    while record.now() < args.minutes {
-        if !frozen && record.now() >= pause_at(args.minutes) {
-            cluster.harm(victim, Harm::Pause)?;
-            frozen = true;
+    let (mut frozen, mut sample_at) = (None, Duration::ZERO);
+    loop {
+        let now = record.now();
+        if now >= whole {
+            break;
         }
-        let now = record.now().as_secs_f64();
-        for (memory, part) in replicas.iter_mut().zip(&parts) {
-            let bytes = machine::resident_bytes(part.pid).ok_or_else(|| {
-                Failure::Unwell(format!("{} (pid {}) has ended", part.name, part.pid))
-            })?;
-            memory.samples.push((now, bytes));
+        let next = match &mut freezing {
+            Freezing::ForGood(victim) if frozen.is_none() && now >= pause_at(whole) => {
+                cluster.harm(*victim, Harm::Pause)?;
+                frozen = Some(*victim);
+                None
+            }
+            Freezing::ForGood(_) => None,
+            Freezing::AtRandom(pauses) => {
+                pauses.go_on(now, |id, signal| cluster.signal(&parts[usize::from(id)], signal))?;
+                pauses.next()
+            }
+        };
+        if now >= sample_at {
+            sample(now, replicas, &parts)?;
+            sample_at = now + PERIOD;
+            let (minute, of) = (now.as_secs_f64() / 60.0, whole.as_secs_f64() / 60.0);
+            progress.set_message(format!("minute {minute:.1} of {of:.1}"));
         }
-        let (minute, of) = (now / 60.0, args.minutes.as_secs_f64() / 60.0);
-        progress.set_message(format!("minute {minute:.1} of {of:.1}"));
-        let left = args.minutes.saturating_sub(record.now());
-        sleep(interrupt, PERIOD.min(left))?;
+        let wake_at = sample_at.min(whole).min(next.unwrap_or(Duration::MAX));
+        sleep(interrupt, wake_at.saturating_sub(record.now()))?;
     }
-    if frozen { cluster.heal(victim).map(drop) } else { Ok(()) }
+    for part in &parts {
+        cluster.signal(part, Signal::CONT)?;
+    }
+    frozen.map_or(Ok(()), |victim| cluster.heal(victim).map(drop))
+}
+
+fn sample(now: Duration, replicas: &mut [Memory], parts: &[Part]) -> Outcome {
+    for (memory, part) in replicas.iter_mut().zip(parts) {
+        let bytes = machine::resident_bytes(part.pid).ok_or_else(|| {
+            Failure::Unwell(format!("{} (pid {}) has ended", part.name, part.pid))
+        })?;
+        memory.samples.push((now.as_secs_f64(), bytes));
+    }
+    Ok(())
 }
 
 impl Memory {
@@ -177,6 +236,17 @@ fn render(report: &Soak) -> String {
     if let Some(verdict) = &report.verdict {
         text.push_str(&format!("; {}", verdict.sentence()));
     }
+    if !report.pauses.is_empty() {
+        text.push_str(&format!("\n\n{} times a replica was frozen", report.pauses.len()));
+    }
+    for Explained { gap, frozen } in &report.gaps {
+        let Gap { from, ms } = gap;
+        text.push_str(&format!("\nnothing for {ms:.0} ms from {from:.3} s on"));
+        for Pause { replica, from, to } in frozen {
+            let to = to.map_or("the end".to_owned(), |to| format!("{to:.3} s"));
+            text.push_str(&format!("; replica {replica} frozen from {from:.3} s to {to}"));
+        }
+    }
     text
 }
 
@@ -186,16 +256,17 @@ fn panel(report: &Soak) -> Panel {
         let points = memory.samples.iter().map(|(at, bytes)| (*at, mebibytes(*bytes)));
         (format!("replica {}{state}", memory.replica), points.collect())
     };
+    let harm = match report.frozen_at {
+        Some(at) => format!("replica frozen from {at:.0} s on"),
+        None => "replicas frozen at random".to_owned(),
+    };
     Panel {
-        title: format!(
-            "resident memory, replica frozen from {:.0} s on, {:.0} operations/s",
-            report.frozen_at, report.operations_per_second
-        ),
+        title: format!("resident memory, {harm}, {:.0} operations/s", report.operations_per_second),
         unit: "MiB",
         unit_across: "seconds",
         end: report.seconds,
         logarithmic: false,
-        fault: Some((report.frozen_at, report.seconds)),
+        fault: report.frozen_at.map(|at| (at, report.seconds)),
         level: None,
         lines: report.replicas.iter().map(line).collect(),
     }

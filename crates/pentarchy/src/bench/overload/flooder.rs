@@ -76,7 +76,11 @@ impl ClientCore for Flooder {
         match event {
             Event::Message { message, .. } => self.on_message(message),
             Event::Round { now } => self.on_round(now, out),
-            Event::Submit { .. } | Event::Query { .. } | Event::Connected(_) | Event::Listen => {}
+            Event::Submit { .. }
+            | Event::Query { .. }
+            | Event::GiveUp { .. }
+            | Event::Connected(_)
+            | Event::Listen => {}
         }
     }
 

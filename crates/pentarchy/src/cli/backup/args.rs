@@ -1,5 +1,6 @@
 //! Options of `snapshot` and `log`.
 
+use super::super::args::ReplicatedChoice;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -8,32 +9,53 @@ use std::path::PathBuf;
 #[command(after_help = "Example:\n  \
     pentarchy snapshot save --data replica-0/data --out monday.backup\n  \
     pentarchy snapshot verify monday.backup\n\n\
-    `save` reads what the replica has on disk and does not disturb it. `restore` begins a new \
-    group with a state;\na replica of a group that runs needs no backup: it starts with an empty \
-    folder and fetches the state.")]
+    `save` has the group come to a checkpoint and reads that on the replica's disk. `restore` \
+    begins a new group with a state;\na replica of a group that runs needs no \
+    backup: it starts with an empty folder and fetches the state.")]
 pub struct SnapshotArgs {
     /// What to do
     #[command(subcommand)]
     pub command: SnapshotCommand,
 }
 
+/// `snapshot save`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy snapshot save --data replica-0/data \
+    --out monday.backup\n  pentarchy snapshot save --data replica-0/data --out monday.backup \
+    --key client.key\n\n\
+    While the replica runs, the group orders a request and goes on to the next checkpoint, so the\n\
+    backup has everything that was acknowledged before the command began, and f + 1 replicas \
+    vouch\nfor it. Of a replica that has stopped, it has what its folder proves to be decided; \
+    other replicas\nmay have more. Exit code 1 if there is no such state.")]
+pub struct SaveArgs {
+    /// The replica's data folder; the replica may run
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// File to make; it must not exist
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// The group's public configuration; `cluster.toml` two folders above the data unless told
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// A client key; needed where only listed clients are admitted
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// What the replica replicates; needed if it has stopped
+    #[arg(long, value_enum, default_value = "kv", value_name = "WHAT")]
+    pub service: ReplicatedChoice,
+    /// Only the last checkpoint in the folder, whatever was acknowledged since
+    #[arg(long)]
+    pub last_checkpoint: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// What `snapshot` does.
 #[derive(Subcommand)]
 pub enum SnapshotCommand {
-    /// Write the newest state in a replica's data folder into one file
-    #[command(after_help = "Example:\n  pentarchy snapshot save --data replica-0/data \
-        --out monday.backup\n\nExit code 1 if there is no state that can be read.")]
-    Save {
-        /// The replica's data folder; the replica may run
-        #[arg(long, value_name = "DIR")]
-        data: PathBuf,
-        /// File to make; it must not exist
-        #[arg(long, value_name = "FILE")]
-        out: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    /// Write a replica's state into one file, with all that was acknowledged before
+    Save(SaveArgs),
     /// Check every byte of a backup, or of all states in a data folder
     #[command(after_help = "Example:\n  pentarchy snapshot verify monday.backup\n\n\
         Compare the state's digest with what `pentarchy status --json` says, to see that the group \

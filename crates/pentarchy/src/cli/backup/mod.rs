@@ -2,6 +2,8 @@
 
 pub mod args;
 mod log;
+mod offline;
+mod save;
 mod snapshot;
 
 pub use log::run as run_log;
@@ -9,8 +11,11 @@ pub use snapshot::run as run_snapshot;
 
 use super::failure::{Failure, Outcome};
 use super::say;
+use pentarchy::data::STATES;
 use pentarchy_storage::disk::Folder;
 use pentarchy_storage::folder::OsFolder;
+use pentarchy_storage::kept::{LOG, Newest, SNAPSHOTS};
+use pentarchy_storage::snapshots::Snapshots;
 use serde::Serialize;
 use std::path::Path;
 
@@ -21,6 +26,28 @@ fn look_into(data: &Path, name: &str) -> Outcome<Box<dyn Folder>> {
         Failure::Usage(format!("{error}; is {} a replica's data folder?", data.display()))
     })?;
     Ok(Box::new(folder))
+}
+
+/// Whether a data folder holds states and nothing else, as with durability `async`.
+fn has_only_states(data: &Path) -> bool {
+    !data.join(SNAPSHOTS).exists() && data.join(STATES).exists()
+}
+
+/// The folder of states in a data folder: with durability `async` it has another name.
+fn look_into_states(data: &Path) -> Outcome<Box<dyn Folder>> {
+    look_into(data, if has_only_states(data) { STATES } else { SNAPSHOTS })
+}
+
+/// The slot of the newest state in the folder of a replica that has stopped; none if there is none
+/// that can be read.
+pub fn newest_slot(data: &Path) -> Option<u64> {
+    if has_only_states(data) {
+        let (states, _) = Snapshots::read(look_into_states(data).ok()?, None).ok()?;
+        return states.newest().map(|slot| slot.0);
+    }
+    let log = look_into(data, LOG).ok();
+    let newest = Newest::find(look_into_states(data).ok()?, log.as_deref()).ok()??;
+    Some(newest.state.slot.0)
 }
 
 /// Prints as JSON, or as these lines.

@@ -3,10 +3,9 @@
 use super::super::complain;
 use super::super::failure::{Failure, Outcome};
 use super::args::{SnapshotArgs, SnapshotCommand};
-use super::{look_into, print};
+use super::{has_only_states, look_into, look_into_states, print, save};
 use pentarchy::config::ClusterConfig;
 use pentarchy::data::{DATA_FOLDER, DataFolder};
-use pentarchy::files::write_whole_with;
 use pentarchy_core::Bytes;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::ReplicaId;
@@ -16,11 +15,11 @@ use pentarchy_storage::backup::{self, Backup, BackupError, Described};
 use pentarchy_storage::disk::Folder;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::{LOG, Newest, SNAPSHOTS, newest_state};
+use pentarchy_storage::kept::{LOG, newest_state};
 use pentarchy_storage::snapshots::{Snapshots, Walked};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write as _};
+use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,14 +27,14 @@ use std::sync::Arc;
 const TRIES: usize = 20;
 
 /// What is read or written of a backup at a time.
-const WRITE_BYTES: usize = 1 << 20;
+pub const WRITE_BYTES: usize = 1 << 20;
 
 /// Differing sections that are named.
 const NAMED_MAX: usize = 20;
 
 /// A state, for people and programs.
 #[derive(Serialize)]
-struct State {
+pub struct State {
     slot: u64,
     state: String,
     group: String,
@@ -45,7 +44,7 @@ struct State {
 }
 
 impl State {
-    fn of(identity: &Identity, snapshot: &Snapshot) -> Self {
+    pub fn of(identity: &Identity, snapshot: &Snapshot) -> Self {
         let tree = &snapshot.tree;
         Self {
             slot: snapshot.slot.0,
@@ -58,7 +57,7 @@ impl State {
     }
 
     /// The same of what was read piece by piece.
-    fn of_described(described: &Described) -> Self {
+    pub fn of_described(described: &Described) -> Self {
         let Described { identity, slot, digest, sections, bytes } = described;
         Self {
             slot: slot.0,
@@ -70,7 +69,12 @@ impl State {
         }
     }
 
-    fn text(&self) -> String {
+    /// The slot after which it is the state.
+    pub const fn slot(&self) -> u64 {
+        self.slot
+    }
+
+    pub fn text(&self) -> String {
         let Self { slot, state, group, replica, sections, bytes } = self;
         format!(
             "state of slot {slot}, {state}, {bytes} bytes in {sections} sections, of replica \
@@ -82,7 +86,7 @@ impl State {
 /// Runs the command.
 pub fn run(args: &SnapshotArgs) -> Outcome {
     match &args.command {
-        SnapshotCommand::Save { data, out, json } => save(data, out, *json),
+        SnapshotCommand::Save(args) => save::run(args),
         SnapshotCommand::Verify { path, json } => verify(path, *json),
         SnapshotCommand::Diff { left, right, json } => diff(left, right, *json),
         SnapshotCommand::Restore { backup, config, id, keys, data, json } => {
@@ -94,7 +98,7 @@ pub fn run(args: &SnapshotArgs) -> Outcome {
 
 /// Does something with the snapshots and the log of a data folder, which gives nothing if there is
 /// no state yet. A replica that runs may remove files while they are read: then it has newer ones.
-fn retried<T>(
+pub fn retried<T>(
     data: &Path,
     act: impl Fn(Box<dyn Folder>, Option<&dyn Folder>) -> Outcome<Result<Option<T>, StorageError>>,
 ) -> Outcome<T> {
@@ -103,7 +107,7 @@ fn retried<T>(
         let log = look_into(data, LOG).ok();
         // Without a log that can be read, what is in files is the newest.
         let log = log.as_deref().filter(|_| attempt < TRIES);
-        match act(look_into(data, SNAPSHOTS)?, log)? {
+        match act(look_into_states(data)?, log)? {
             Ok(Some(done)) => {
                 if attempt == TRIES {
                     complain(&format!(
@@ -119,9 +123,20 @@ fn retried<T>(
     Err(Failure::Unwell(problem))
 }
 
+/// The newest of states that have no log beside them.
+fn newest_of_states(files: Box<dyn Folder>) -> Result<Option<(Identity, Snapshot)>, StorageError> {
+    let (mut states, _) = Snapshots::read(files, None)?;
+    let identity = *states.identity();
+    let newest = states.newest().map(|slot| states.load(slot, None)).transpose()?;
+    Ok(newest.map(|snapshot| (identity, snapshot)))
+}
+
 /// The newest state in a data folder that can be read.
-fn newest(data: &Path) -> Outcome<Backup> {
-    let (identity, snapshot) = retried(data, |files, log| Ok(newest_state(files, log)))?;
+pub fn newest(data: &Path) -> Outcome<Backup> {
+    let only_states = has_only_states(data);
+    let (identity, snapshot) = retried(data, |files, log| {
+        Ok(if only_states { newest_of_states(files) } else { newest_state(files, log) })
+    })?;
     Ok(Backup { identity, snapshot })
 }
 
@@ -145,37 +160,6 @@ fn check(path: &Path) -> Outcome<Result<Described, BackupError>> {
     checked.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
 }
 
-fn save(data: &Path, out: &Path, json: bool) -> Outcome {
-    if out.exists() {
-        return Err(Failure::Usage(format!("{} exists; name another file", out.display())));
-    }
-    let described = retried(data, |files, log| {
-        let newest = match Newest::find(files, log) {
-            Ok(Some(newest)) => newest,
-            Ok(None) => return Ok(Ok(None)),
-            Err(error) => return Ok(Err(error)),
-        };
-        let mut written = None;
-        let whole = write_whole_with(out, 0o600, |file| {
-            let mut file = BufWriter::with_capacity(WRITE_BYTES, file);
-            written = Some(backup::write(&newest, &mut file));
-            let done = matches!(written, Some(Ok(_)));
-            if done { file.flush() } else { Err(io::Error::other("see what is wrong with it")) }
-        });
-        match written {
-            Some(Err(StorageError::Disk(error))) if error.operation == "write" => {
-                Err(Failure::Usage(format!("{}: {error}", out.display())))
-            }
-            // It cannot be read any more.
-            Some(Err(error)) => Ok(Err(error)),
-            written => Ok(whole.map(|()| written.transpose())?),
-        }
-    })?;
-    let state = State::of_described(&described);
-    print(json, &state, || format!("{}: {}", out.display(), state.text()));
-    Ok(())
-}
-
 /// What `verify` found.
 #[derive(Serialize)]
 struct Verified {
@@ -187,7 +171,7 @@ struct Verified {
 fn verify(path: &Path, json: bool) -> Outcome {
     let (mut states, mut problems) = (Vec::new(), Vec::new());
     if path.is_dir() {
-        let read = Snapshots::read(look_into(path, SNAPSHOTS)?, None);
+        let read = Snapshots::read(look_into_states(path)?, None);
         let (snapshots, damaged) = read.map_err(|error| Failure::Unwell(error.to_string()))?;
         problems.extend(damaged.iter().map(ToString::to_string));
         let identity = *snapshots.identity();

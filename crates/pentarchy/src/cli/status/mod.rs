@@ -2,6 +2,7 @@
 
 pub mod report;
 mod show;
+pub mod verdict;
 
 use super::args::StatusArgs;
 use super::failure::{Failure, Outcome};

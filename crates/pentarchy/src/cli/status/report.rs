@@ -1,5 +1,6 @@
 //! What is known of a cluster: each replica's own words, and what follows from them together.
 
+use super::verdict::Verdict;
 use crate::cli::folder::{Part, Running};
 use pentarchy::config::ClusterConfig;
 use pentarchy::limits::{CHECKPOINT_SLOTS, PILLARS_MAX};
@@ -28,7 +29,12 @@ pub struct ClusterReport {
     pub rotate_leader: bool,
     /// Faults tolerated.
     pub f: usize,
-    /// Whether all replicas are reachable, in one view, at work, level, and of one state.
+    /// Whether the group serves, how many more faults it tolerates, and which replicas are
+    /// suspected.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Whether all replicas are reachable, in one view, at work, level, of one state, and none is
+    /// suspected.
     pub level: bool,
     /// Whether two replicas have different states at the same checkpoint: one of them is faulty.
     pub diverged: bool,
@@ -104,6 +110,10 @@ pub struct Known {
     pub rss_kib: u64,
     pub uptime_ms: u64,
     pub durability: Option<Disk>,
+    pub asking: Vec<u16>,
+    pub silent_ms: BTreeMap<u16, u64>,
+    pub refused_from: BTreeMap<u16, u64>,
+    pub findings_lately: BTreeMap<u16, u64>,
 }
 
 /// How one of a replica's pillars is.
@@ -274,8 +284,10 @@ impl ClusterReport {
         let views = |replica: &ReplicaReport| -> Vec<u64> { replica.known.views().collect() };
         let first = replicas.first().map(views);
         let diverged = diverged(&replicas);
+        let verdict = Verdict::of(&replicas, config.f);
         let level = replicas.iter().all(|replica| {
             !diverged
+                && verdict.suspected.is_empty()
                 && replica.reachable
                 && Some(views(replica)) == first
                 && replica.known.is_level()
@@ -283,7 +295,7 @@ impl ClusterReport {
         let (protocol, f) = (config.protocol.clone(), config.f);
         let Lane { pillars, rotates: rotate_leader, .. } = config.lane;
         let gateway = None;
-        Self { protocol, pillars, rotate_leader, f, level, diverged, replicas, gateway }
+        Self { protocol, pillars, rotate_leader, f, verdict, level, diverged, replicas, gateway }
     }
 
     /// The protocol and what it tolerates, in words.

@@ -24,7 +24,7 @@ pub fn table(report: &ClusterReport) -> String {
     for replica in &report.replicas {
         table.add_row(row(replica));
     }
-    let mut text = table::text(&table);
+    let mut text = format!("{}\n\n{}", report.verdict.text(), table::text(&table));
     for replica in &report.replicas {
         remarks(replica, &mut text);
     }

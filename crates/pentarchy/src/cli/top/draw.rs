@@ -28,7 +28,8 @@ const COLUMNS: [(&str, u16); 11] = [
 /// Draws the whole view.
 pub fn draw(state: &State, frame: &mut Frame<'_>) {
     let rows = u16::try_from(state.rows.len()).unwrap_or(u16::MAX).saturating_add(3);
-    let [head, table, rates, events, foot] = Layout::vertical([
+    let [verdict, head, table, rates, events, foot] = Layout::vertical([
+        Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(rows),
         Constraint::Length(7),
@@ -36,6 +37,7 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
+    frame.render_widget(self::verdict(state), verdict);
     frame.render_widget(title(state), head);
     frame.render_widget(replicas(state), table);
     let rate = state.rates.back().copied().unwrap_or_default();
@@ -50,6 +52,11 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
     let block = Block::bordered().title(" last events ");
     frame.render_widget(List::new(last).block(block), events);
     frame.render_widget(Line::raw(" q ends").dim(), foot);
+}
+
+fn verdict(state: &State) -> Line<'_> {
+    let text = format!(" {}", state.verdict);
+    if state.serves { Line::from(text.bold()) } else { Line::from(text.red().bold()) }
 }
 
 fn title(state: &State) -> Line<'_> {

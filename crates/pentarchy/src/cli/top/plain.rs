@@ -11,7 +11,7 @@ pub fn text(state: &State) -> String {
     for row in &state.rows {
         table.add_row(cells(row));
     }
-    let mut text = table::text(&table);
+    let mut text = format!("{}\n\n{}", state.verdict, table::text(&table));
     for event in &state.events {
         let _ = write!(text, "\n  {event}");
     }

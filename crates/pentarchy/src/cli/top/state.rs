@@ -17,6 +17,10 @@ const TEXT_MAX: usize = 48;
 pub struct State {
     /// The protocol and what it tolerates.
     pub title: String,
+    /// Whether the group serves, what it tolerates, and which replicas are suspected.
+    pub verdict: String,
+    /// Whether it is known to serve.
+    pub serves: bool,
     /// Whether all replicas are level.
     pub level: bool,
     /// By id.
@@ -62,6 +66,8 @@ impl State {
     pub fn take(&mut self, report: &ClusterReport) {
         let n = report.replicas.len();
         self.title = report.title();
+        self.verdict = report.verdict.text();
+        self.serves = report.verdict.serves == Some(true);
         self.level = report.level;
         self.rows = report.replicas.iter().map(|replica| self.row(replica, n)).collect();
         for replica in &report.replicas {

@@ -1,12 +1,14 @@
 //! Asking for views and leaving for them. What a replica then shows, and what follows from it, is
 //! the protocol's.
 
+use super::Frame;
 use super::hooks::{Core, Framed};
-use super::{Frame, Own};
 use crate::common::message::Shared;
 use crate::common::pledges::Pledges;
 use crate::common::showing::Showing;
 use crate::common::timer::Timer;
+use alloc::vec;
+use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
 use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::mark;
@@ -24,19 +26,27 @@ pub trait Changing: Core {
         out: &mut Effects<Self>,
     ) {
         let Some(signature) = verified.tag.signature() else { return };
+        let (author, signature) = (verified.author, Signature(*signature));
         let frame = self.frame_mut();
-        if verified.author == frame.me {
+        if author == frame.me {
             frame.own.ask = Some(verified.clone());
+            frame.own.asked = frame.own.asked.max(Some(view));
         }
-        frame.note_ask(verified.author, view, Signature(*signature));
+        if verified.is_direct {
+            frame.hear_ask(author, view, signature);
+        } else {
+            frame.note_ask(author, view, signature);
+        }
         self.try_leave(out);
     }
 
-    /// Leaves for the highest view that `f + 1` replicas asked for.
+    /// Leaves for the highest view that `f + 1` replicas ask for. In a view that works only those
+    /// count that stand by it: what others show may be old.
     fn try_leave(&mut self, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
         let fewer = usize::from(mutant!("frame.leave-on-f-asks"));
-        let Some(target) = frame.asks.wanted_by(frame.weak() - fewer) else { return };
+        let any = !frame.is_entered() || mutant!("frame.old-asks-count");
+        let Some(target) = frame.asks.wanted_by(frame.weak() - fewer, any) else { return };
         if target > frame.view {
             mark!("frame/leave");
             if frame.asks.of(frame.me).is_none_or(|asked| asked < target) {
@@ -57,11 +67,18 @@ pub trait Changing: Core {
         if view < self.frame().view {
             return;
         }
-        // Its requests convince us as they convinced the sender.
+        // Of those whom its requests name, who stands by that says so itself.
         for (author, (view, signature)) in requests {
             self.frame_mut().note_ask(*author, *view, *signature);
         }
+        self.frame_mut().asks.leaves(verified.author, view);
         self.try_leave(out);
+        let frame = self.frame_mut();
+        if view > frame.view && frame.asks.is_left_behind(verified.author, frame.ticks) {
+            mark!("frame/followed");
+            frame.reason = "a replica had been left behind";
+            self.leave_for(view, out);
+        }
         let frame = self.frame_mut();
         if view != frame.view || frame.is_entered() {
             return;
@@ -88,17 +105,33 @@ impl<C: Core> Changing for C {}
 impl<C: Framed> Frame<C> {
     /// Asks for a view. Goes on working in the current one until `f + 1` have asked.
     pub fn ask(&mut self, view: View, reason: &'static str, out: &mut Effects<C>) {
-        let asked = self.asks.of(self.me).is_some_and(|asked| asked >= view);
-        if !asked && !mutant!("frame.never-asks") {
+        // What others show of it does not count: it may be an ask that was withdrawn, or one from
+        // before a crash, which nobody repeats.
+        if self.own.asked.is_some_and(|asked| asked >= view) {
+            return;
+        }
+        self.own.asked = Some(view);
+        if !mutant!("frame.never-asks") {
             self.reason = reason;
             Self::send(To::All, Shared::RequestViewChange { view }, out);
             self.arm_resend(out);
         }
     }
 
-    /// A replica asked for a view, or was shown to have.
+    /// A replica itself asks for a view.
+    pub fn hear_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
+        self.asks.hear(author, view, signature, self.ticks);
+    }
+
+    /// See [`pentarchy_core::protocol::Protocol::asks_to_leave`].
+    #[must_use]
+    pub fn asks_to_leave(&self) -> Vec<C::Message> {
+        vec![C::shared(Shared::RequestViewChange { view: self.view.next() })]
+    }
+
+    /// Somebody shows that a replica asked for a view.
     pub fn note_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
-        self.asks.note(author, view, signature, self.ticks);
+        self.asks.show(author, view, signature, self.ticks);
     }
 
     /// Forgets what others no longer ask for.
@@ -110,7 +143,8 @@ impl<C: Framed> Frame<C> {
 
     /// Stops asking for another view.
     pub(super) fn withdraw_ask(&mut self) {
-        if self.own.ask.take().is_some() {
+        if self.own.asked.take().is_some() {
+            self.own.ask = None;
             self.asks.withdraw(self.me);
         }
     }
@@ -127,27 +161,39 @@ impl<C: Framed> Frame<C> {
         self.view_changes_count += 1;
         self.view_changes.clear();
         self.early.clear();
-        self.own = Own { ask: self.own.ask.take(), view_change: None };
+        self.own.view_change = None;
         self.end_waiting(out);
         self.is_unfilled = false;
         self.fill_demands.clear();
         self.arm_request_timer(out);
         self.arm_fill_timer(out);
         self.arm_resend(out);
+        if !mutant!("frame.waits-untimed-for-a-quorum") {
+            // Twice the time that the new primary gets once a quorum has left: if that never comes
+            // about, others may be waiting for this replica's ask.
+            self.time_view(self.doublings, out);
+        }
     }
 
-    /// Gives the new primary time to open its view.
-    pub fn time_new_primary(&self, out: &mut Effects<C>) {
-        let doublings = self.doublings.saturating_sub(1);
+    /// Gives its view so much time to begin. Whoever is in no view that works has a timer, or asks
+    /// for the next view: nobody else may have a reason to.
+    pub(super) fn time_view(&mut self, doublings: u8, out: &mut Effects<C>) {
+        self.is_timed = true;
         if !mutant!("frame.trusts-new-primary") {
             out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
         }
+    }
+
+    /// Gives the new primary time to open its view.
+    pub fn time_new_primary(&mut self, out: &mut Effects<C>) {
+        self.time_view(self.doublings.saturating_sub(1), out);
     }
 
     /// The view was not entered in time.
     pub(super) fn on_view_change_timeout(&mut self, view: View, out: &mut Effects<C>) {
         if view == self.view && !self.is_entered() {
             mark!("frame/view_change_timeout");
+            self.is_timed = false;
             self.ask(view.next(), "the new primary did not open its view in time", out);
         }
     }
@@ -160,9 +206,11 @@ impl<C: Framed> Frame<C> {
         self.waits.wanted = self.waits.wanted.min(self.executed);
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
+        self.is_timed = false;
         // An ask for this view, or a lower one, has had its effect.
-        if self.asks.of(self.me).is_some_and(|asked| asked <= self.view) {
-            self.own.ask = None;
+        self.asks.grant(self.view);
+        if self.own.asked.is_some_and(|asked| asked <= self.view) {
+            (self.own.ask, self.own.asked) = (None, None);
         }
     }
 }

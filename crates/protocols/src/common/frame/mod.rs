@@ -85,6 +85,9 @@ pub struct Frame<C: Framed> {
     /// Messages for `view` that came before this replica entered it, by slot, author and kind: the
     /// first of each stands. Those that are about no slot have slot 0.
     pub early: BTreeMap<(Slot, ReplicaId, &'static str), Verified<C::Message>>,
+    /// Whether the timer for the view to begin runs. Whoever is in no view that works has that, or
+    /// asks for a later one.
+    pub is_timed: bool,
     /// Consecutive failed views; doubles the timeouts. Falls when a checkpoint becomes stable.
     pub doublings: u8,
     /// View changes since the start.
@@ -172,15 +175,17 @@ pub struct Heard<M> {
 /// Own messages about the current view.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Own<C: Framed> {
-    /// The request for another view.
+    /// The request for another view, once it has come back.
     pub ask: Option<Verified<C::Message>>,
+    /// The highest view for which it asks.
+    pub asked: Option<View>,
     /// The VIEW-CHANGE by which it left for this one.
     pub view_change: Option<Verified<C::Message>>,
 }
 
 impl<C: Framed> Default for Own<C> {
     fn default() -> Self {
-        Self { ask: None, view_change: None }
+        Self { ask: None, asked: None, view_change: None }
     }
 }
 
@@ -214,6 +219,7 @@ impl<C: Framed> Frame<C> {
             asks: Asks::new(n),
             own: Own::default(),
             early: BTreeMap::new(),
+            is_timed: false,
             doublings: 0,
             view_changes_count: 0,
             reason: "",
@@ -294,6 +300,12 @@ impl<C: Framed> Frame<C> {
     /// Asserts what holds between events.
     pub fn assert_invariants(&self) {
         assert!(self.entered <= self.view);
+        let asks_on = self.own.asked.is_some_and(|asked| asked > self.view);
+        assert!(
+            self.is_entered() || self.is_timed || asks_on,
+            "nothing leads on from {}",
+            self.view
+        );
         assert!(self.next_slot > self.stable.slot);
         let of_author = C::KINDS_PER_SLOT * self.tuning.window_slots as usize + C::KINDS_OF_NO_SLOT;
         assert!(self.early.len() <= self.membership.n() * of_author);

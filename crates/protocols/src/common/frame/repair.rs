@@ -39,7 +39,7 @@ pub trait Repair: Core {
     fn is_settled(&self) -> bool {
         let frame = self.frame();
         frame.is_entered()
-            && (frame.own.ask.is_none() || frame.objects())
+            && (frame.own.asked.is_none() || frame.objects())
             && frame.pending.is_empty()
             && frame.bodies.is_complete()
             && !frame.checkpoints.is_behind()
@@ -232,7 +232,7 @@ impl<C: Framed> Frame<C> {
         if report.stable < self.stable.slot && !mutant!("frame.stable-not-passed-on") {
             Self::send(to, Shared::Stable(self.stable.clone()), out);
         }
-        let asked_above = || self.asks.of(self.me).is_some_and(|view| view > report.view);
+        let asked_above = || self.own.asked.is_some_and(|view| view > report.view);
         if let Some(ask) = self.own.ask.as_ref().filter(|_| asked_above()) {
             out.relay(to, ask);
         }

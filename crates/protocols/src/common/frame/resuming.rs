@@ -4,7 +4,6 @@ use super::Frame;
 use super::checkpointing::Checkpointing;
 use super::hooks::{Core, Framed, StateOf};
 use crate::common::certificate::{CheckpointProof, Vouched};
-use crate::common::timer::Timer;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::batch::Proposal;
@@ -14,7 +13,7 @@ use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
-use pentarchy_core::protocol::{Delay, Effects};
+use pentarchy_core::protocol::Effects;
 use pentarchy_core::request::Envelope;
 
 /// Envelopes by digest that a log has shown so far, for proposals that name them.
@@ -41,11 +40,10 @@ pub trait Resuming: Core {
         } else if frame.stable.slot < frame.executed && !mutant!("frame.state-not-vouched-again") {
             self.on_checkpointed(executed.slot, executed.state, out);
         }
-        let frame = self.frame();
+        let frame = self.frame_mut();
         if !frame.is_entered() {
             mark!("frame/resumed_changing");
-            let doublings = frame.doublings;
-            out.arm(Timer::ViewChange(frame.view), Delay::ViewChange { doublings });
+            frame.time_view(frame.doublings, out);
         }
     }
 

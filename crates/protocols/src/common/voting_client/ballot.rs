@@ -18,6 +18,10 @@ pub enum Fingerprint {
     Forgotten,
     /// See [`Outcome::Refused`].
     Refused,
+    /// See [`Outcome::GivenUp`].
+    GivenUp,
+    /// See [`Outcome::Overtaken`].
+    Overtaken,
 }
 
 impl Fingerprint {
@@ -27,6 +31,8 @@ impl Fingerprint {
             Outcome::Done(result) => Self::of_result(result),
             Outcome::Forgotten => Self::Forgotten,
             Outcome::Refused => Self::Refused,
+            Outcome::GivenUp => Self::GivenUp,
+            Outcome::Overtaken => Self::Overtaken,
         }
     }
 
@@ -40,6 +46,8 @@ impl Fingerprint {
             Self::Long(_) => None,
             Self::Forgotten => Some(Outcome::Forgotten),
             Self::Refused => Some(Outcome::Refused),
+            Self::GivenUp => Some(Outcome::GivenUp),
+            Self::Overtaken => Some(Outcome::Overtaken),
         }
     }
 

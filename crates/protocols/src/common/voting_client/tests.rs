@@ -3,6 +3,7 @@ use alloc::vec;
 use pentarchy_core::ids::View;
 
 mod digests;
+mod fences;
 
 const RETRY: u64 = 200;
 
@@ -426,6 +427,23 @@ fn a_client_of_a_slow_group_is_patient_within_bounds() {
     bench.submit(200);
     assert_eq!(bench.sent(300_000).len(), 1);
     assert_eq!(bench.sent(300_000 + RETRY).len(), 1, "and forgets slow answers");
+}
+
+/// The next primary may fail as soon as the one before has been replaced.
+#[test]
+fn a_few_late_answers_do_not_make_a_client_patient() {
+    let mut bench = Bench::new(1);
+    for number in 1..=44 {
+        let (sent, took) = (number * 1_000, if number > 40 { 600 } else { 3 });
+        bench.submit(number);
+        assert_eq!(bench.sent(sent).len(), 1);
+        bench.reply(0, number, done(b""));
+        assert_eq!(bench.reply(1, number, done(b"")).len(), 1);
+        bench.round(sent + took);
+    }
+    bench.submit(50);
+    assert_eq!(bench.sent(50_000).len(), 1);
+    assert_eq!(bench.sent(50_000 + RETRY), [(set(&[0, 1, 2]), 50, vec![50])]);
 }
 
 /// A group with too much to do would else be sent everything by everyone.

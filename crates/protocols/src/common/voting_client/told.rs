@@ -29,7 +29,7 @@ impl VotingClient {
     pub(super) fn on_reply(&mut self, from: ReplicaId, reply: Reply, out: &mut Vec<Effect>) {
         let enough = self.enough_replies();
         let tells = teller(&self.client, reply.number, self.n);
-        let Some(Pending::Sent { draft, ballot, told, known }) =
+        let Some(Pending::Sent { draft, ballot, told, known, .. }) =
             self.pending.get_mut(&reply.number)
         else {
             return;

@@ -81,7 +81,7 @@ impl Bench {
     fn is_heard(&mut self, theirs: &mut Network) -> bool {
         let before = self.heard();
         let other = ReplicaId(1 - theirs.peers.me.0);
-        theirs.send_peer(other, "test", |to| to.array(&[PROTOCOL; 20]));
+        theirs.send_peer(other, "test", |to| to.array(&[PROTOCOL; 5]));
         theirs.flush(0);
         (0..20).for_each(|_| self.pillar.round().unwrap());
         self.heard() > before

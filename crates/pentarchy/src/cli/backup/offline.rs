@@ -1,0 +1,242 @@
+//! What a replica that has stopped had executed: the newest state in its folder, and behind that
+//! what its log proves to be decided.
+//!
+//! The core is started with the records of a copy of the folder, as after a crash, and says what is
+//! to be executed. What it had said before, it hears again, as after a crash. Nothing
+//! leaves here and nothing is certified, so no device is needed: the promises in the folder
+//! stay whose they were.
+
+use super::super::failure::{Failure, Outcome};
+use pentarchy::Service;
+use pentarchy::config::ClusterConfig;
+use pentarchy::data::DataFolder;
+use pentarchy::protocols;
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::ports::client::Place;
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{Memory, Setup, To};
+use pentarchy_core::request::Envelope;
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_replica::Storage;
+use pentarchy_storage::backup::Backup;
+use pentarchy_storage::folder::OsFolder;
+use pentarchy_storage::identity::Identity;
+use pentarchy_storage::kept::{LOG, Past, SNAPSHOTS};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+/// What is copied: folders of files.
+const COPIED: [&str; 2] = [LOG, SNAPSHOTS];
+
+/// Small files of the folder that are read where they are.
+const LINKED: [&str; 2] = ["device", "protocol"];
+
+/// The state after the last slot that the folder proves to be decided. `scratch` is where the
+/// folder is copied to; nothing of it is left there.
+pub fn replayed(
+    data: &Path,
+    config: &ClusterConfig,
+    service: Box<dyn Service>,
+    scratch: &Path,
+) -> Outcome<Backup> {
+    let cannot = |error: io::Error| {
+        Failure::Usage(format!("cannot copy {} to look at it: {error}", data.display()))
+    };
+    // Nobody starts the replica while it is copied.
+    let held = OsFolder::open(data).map_err(|error| Failure::Usage(error.to_string()))?;
+    let copy = tempfile::Builder::new().prefix(".pentarchy-").tempdir_in(scratch);
+    let copy = copy.map_err(cannot)?;
+    copy_folder(data, copy.path()).map_err(cannot)?;
+    drop(held);
+    let (me, past) = open(copy.path(), config)?;
+    let group = past.membership.group;
+    let incarnation = past.membership.members[usize::from(me.0)].incarnation;
+    let identity = Identity { group, replica: me, incarnation };
+    let snapshot = execute(me, past, config, service)?;
+    Ok(Backup { identity, snapshot })
+}
+
+fn copy_folder(data: &Path, copy: &Path) -> io::Result<()> {
+    for name in COPIED {
+        std::fs::create_dir(copy.join(name))?;
+        for entry in std::fs::read_dir(data.join(name))? {
+            let entry = entry?;
+            std::fs::copy(entry.path(), copy.join(name).join(entry.file_name()))?;
+        }
+    }
+    let data = data.canonicalize()?;
+    for name in LINKED.into_iter().filter(|name| data.join(name).exists()) {
+        std::os::unix::fs::symlink(data.join(name), copy.join(name))?;
+    }
+    Ok(())
+}
+
+/// What was kept, and whose it is: the files say so, and nothing else has to.
+fn open(copy: &Path, config: &ClusterConfig) -> Outcome<(ReplicaId, Past)> {
+    let mut problem = String::new();
+    for id in 0..config.replicas.len() as u16 {
+        let folder = DataFolder::open(copy).map_err(|error| Failure::Usage(error.to_string()))?;
+        match folder.take(config, id, copy) {
+            Ok((_, Storage { past: Some(past), .. })) => return Ok((ReplicaId(id), past)),
+            Ok(_) => problem = "it has no log".to_owned(),
+            Err(error) => problem = error.to_string(),
+        }
+    }
+    Err(Failure::Unwell(problem))
+}
+
+/// Starts a core with what was kept, and executes what it decides from that.
+fn execute(
+    me: ReplicaId,
+    past: Past,
+    config: &ClusterConfig,
+    service: Box<dyn Service>,
+) -> Outcome<Snapshot> {
+    let unfit = |what: &str| Failure::Unwell(format!("the log cannot be carried out: {what}"));
+    let membership = past.membership.clone();
+    let incarnation = membership.members[usize::from(me.0)].incarnation;
+    let entry = protocols::in_lane(&config.protocol, config.lane)
+        .ok_or_else(|| unfit("this program does not have the protocol"))?;
+    let memory = past.memory();
+    if let Memory::Durable { records, .. } = &memory {
+        (entry.check_records)(records).map_err(|error| unfit(&error.to_string()))?;
+    }
+    let mut executor = Executor::new(membership.clone(), service);
+    if !past.is_whole() {
+        return Err(unfit("the replica had not fetched the state with which its epoch begins"));
+    }
+    if let Some(newest) = past.snapshots.last().cloned() {
+        let other = "its state is of another service; name the one that ran with --service";
+        executor.install(newest).map_err(|_| unfit(other))?;
+    }
+    let setup = Setup { me, membership, fetch: None, memory, tuning: config.tuning };
+    let mut effects = Vec::new();
+    let core = (entry.start)(setup, &mut effects);
+    let committed = BTreeMap::new();
+    Player { me, incarnation, committed, core, executor }.play(effects)
+}
+
+/// Takes what is in a replica's own log for authentic: that was checked before it was kept, and the
+/// log's own checks are over every byte.
+struct OwnLog;
+
+impl Verifier for OwnLog {
+    fn signature(&self, _: ReplicaId, _: &Digest, _: &[u8; 64]) -> bool {
+        true
+    }
+
+    fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
+        true
+    }
+
+    fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
+        true
+    }
+
+    fn envelope(&self, _: &Envelope) -> bool {
+        true
+    }
+}
+
+/// Carries out what a core decides, and has it hear what it had said.
+struct Player {
+    me: ReplicaId,
+    incarnation: Incarnation,
+    /// The last commitment of each counter that was heard again.
+    committed: BTreeMap<Instance, Position>,
+    core: Box<dyn ReplicaCore>,
+    executor: Executor,
+}
+
+impl Player {
+    fn play(mut self, mut effects: Vec<CoreEffect>) -> Outcome<Snapshot> {
+        while !effects.is_empty() {
+            let mut next = Vec::new();
+            for effect in effects.drain(..) {
+                match effect {
+                    CoreEffect::Output(output) => self.carry_out(output, &mut next),
+                    CoreEffect::Relay { to, wire, .. } if self.is_told(to) => {
+                        self.hear(&wire, &mut next);
+                    }
+                    CoreEffect::Send { to, outgoing } if self.is_told(to) => {
+                        let tag = self.tag(&outgoing.auth);
+                        let (_, incoming) = self.core.seal(&outgoing, tag);
+                        self.core.step(CoreEvent::Message(incoming), &mut next);
+                    }
+                    _ => {}
+                }
+            }
+            effects = next;
+            if let Some(failure) = self.executor.failure() {
+                return Err(Failure::Unwell(failure));
+            }
+        }
+        // Clients may have been told of what might have been taken back.
+        self.executor.commit(self.executor.executed(), |_, _| {});
+        self.executor.checkpoint();
+        let latest = self.executor.latest().cloned();
+        latest.ok_or_else(|| Failure::Internal("a checkpoint was taken and is gone".to_owned()))
+    }
+
+    fn is_told(&self, to: To) -> bool {
+        match to {
+            To::All => true,
+            To::Others => false,
+            To::One(id) => id == self.me,
+            To::Set(set) => set.contains(self.me),
+        }
+    }
+
+    /// In the place of the tag that was made when this was said, or would be: nobody else sees it.
+    fn tag(&mut self, auth: &Auth) -> AuthTag {
+        match *auth {
+            Auth::Channel => AuthTag::Channel,
+            Auth::Signature => AuthTag::Signature([0; 64]),
+            Auth::Mac(_) => AuthTag::Mac(TrustedMac([0; 32])),
+            Auth::Usig(instance, position) => {
+                let committed = self.committed.entry(instance).or_default();
+                let before = *committed;
+                if position.index >= Position::COMMITMENT {
+                    *committed = position.max(before);
+                }
+                let (incarnation, certificate) = (self.incarnation, Certificate::Mac([0; 32]));
+                let committed = before;
+                AuthTag::Usig(Ui { incarnation, instance, position, committed, certificate })
+            }
+        }
+    }
+
+    fn hear(&mut self, wire: &Bytes, effects: &mut Vec<CoreEffect>) {
+        // What it does not take it would not have taken after a crash either.
+        if let Ok(incoming) = self.core.open(&OwnLog, self.me, wire) {
+            self.core.step(CoreEvent::Message(incoming), effects);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output, effects: &mut Vec<CoreEffect>) {
+        if self.executor.is_ending() {
+            return;
+        }
+        match output {
+            Output::Execute { slot, batch } => self.executor.execute(slot, &batch, |_, _| {}),
+            Output::Speculate { slot, batch, view, history, .. } => {
+                self.executor.speculate(Place { view, slot, history }, &batch, false, |_, _| {});
+            }
+            Output::Commit { upto } => self.executor.commit(upto, |_, _| {}),
+            Output::Rollback { after } => self.executor.rollback(after),
+            Output::Checkpoint { slot } => {
+                let state = self.executor.checkpoint();
+                let input = Input::Checkpointed { slot, state };
+                self.core.step(CoreEvent::Input(input), effects);
+            }
+            _ => {}
+        }
+    }
+}

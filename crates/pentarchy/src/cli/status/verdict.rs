@@ -1,0 +1,222 @@
+//! What an operator asks first: does the group serve, how many more faults does it tolerate, and
+//! which replica is to be suspected.
+
+use super::report::{Known, ReplicaReport};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Every replica is heard by every other about once a second. One that is silent for longer than
+/// this hangs, or is cut off, or does not speak to its peers.
+const SILENT_MS: u64 = 3_000;
+
+/// See the module. What a replica says of *itself* is its own word; what is said of it is believed
+/// if `f + 1` others say so, or all that answer if they are fewer.
+#[derive(Serialize)]
+pub struct Verdict {
+    /// Whether so many replicas are at work as it takes to order requests; none if no replica
+    /// answers.
+    pub serves: Option<bool>,
+    /// How many more replicas may fail without the group standing still.
+    pub tolerates_more: usize,
+    /// Whether more than `f` replicas have lost their memory: such a group cannot go on.
+    pub lost: bool,
+    /// Those that have lost their memory and ask the group to be admitted again.
+    pub asking: Vec<u16>,
+    /// Replicas that look faulty, by id.
+    pub suspected: Vec<Suspect>,
+}
+
+/// A replica that looks faulty.
+#[derive(Serialize)]
+pub struct Suspect {
+    /// Which one.
+    pub replica: u16,
+    /// Why, in words.
+    pub why: Vec<String>,
+}
+
+impl Verdict {
+    /// From what replicas say of themselves and of each other.
+    pub fn of(replicas: &[ReplicaReport], f: usize) -> Self {
+        let needed = replicas.len().saturating_sub(f);
+        let view = common_view(replicas);
+        let (mut helping, mut sound) = (0, 0);
+        let (mut asking, mut suspected) = (Vec::new(), Vec::new());
+        for replica in replicas {
+            let said = Said::of(replica.id, replicas, f);
+            let works = replica.reachable
+                && replica.known.is_level()
+                && Some(views(replica)) == view
+                && !said.stops_helping();
+            let why = said.suspicion(replica);
+            helping += usize::from(works);
+            sound += usize::from(works && why.is_empty());
+            if replica.known.asking.contains(&replica.id) {
+                asking.push(replica.id);
+            }
+            if !why.is_empty() {
+                suspected.push(Suspect { replica: replica.id, why });
+            }
+        }
+        let answers = replicas.iter().any(|replica| replica.reachable);
+        let lost = asking.len() > f;
+        let serves = answers.then_some(helping >= needed && !lost);
+        Self { serves, tolerates_more: sound.saturating_sub(needed), lost, asking, suspected }
+    }
+
+    /// One line, with all that an operator asks first.
+    pub fn text(&self) -> String {
+        let Self { serves, tolerates_more, lost, asking, suspected } = self;
+        if *lost {
+            let names: Vec<String> = asking.iter().map(u16::to_string).collect();
+            return format!(
+                "serves: no, and never will: more than f replicas lost their memory ({}); this \
+                 group cannot go on",
+                names.join(", ")
+            );
+        }
+        let serves = match serves {
+            None => "unknown, no replica answers",
+            Some(true) => "yes",
+            Some(false) => "no",
+        };
+        let faults = if *tolerates_more == 1 { "fault" } else { "faults" };
+        let suspects = suspected
+            .iter()
+            .map(|Suspect { replica, why }| format!("replica {replica} ({})", why.join("; ")));
+        let suspects: Vec<String> = suspects.collect();
+        let suspects = if suspects.is_empty() { "none".to_owned() } else { suspects.join(", ") };
+        format!("serves: {serves}; tolerates {tolerates_more} more {faults}; suspected: {suspects}")
+    }
+}
+
+fn views(replica: &ReplicaReport) -> Vec<u64> {
+    replica.known.views().collect()
+}
+
+/// The view in which most replicas are at work; the highest of several.
+fn common_view(replicas: &[ReplicaReport]) -> Option<Vec<u64>> {
+    let mut counts: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
+    for replica in replicas.iter().filter(|it| it.reachable && it.known.is_level()) {
+        *counts.entry(views(replica)).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(view, count)| (*count, view.clone())).map(|(view, _)| view)
+}
+
+/// What the others say of one replica.
+struct Said {
+    silent_ms: u64,
+    refused: u64,
+    found: u64,
+}
+
+impl Said {
+    fn of(id: u16, replicas: &[ReplicaReport], f: usize) -> Self {
+        let said = |read: fn(&Known) -> &BTreeMap<u16, u64>| {
+            let others = replicas.iter().filter(|other| other.id != id && other.reachable);
+            let mut said: Vec<u64> =
+                others.map(|other| read(&other.known).get(&id).copied().unwrap_or(0)).collect();
+            said.sort_unstable_by(|a, b| b.cmp(a));
+            said.get(f).or(said.last()).copied().unwrap_or(0)
+        };
+        Self {
+            silent_ms: said(|known| &known.silent_ms),
+            refused: said(|known| &known.refused_from),
+            found: said(|known| &known.findings_lately),
+        }
+    }
+
+    /// Whether the others have nothing of it.
+    const fn stops_helping(&self) -> bool {
+        self.silent_ms >= SILENT_MS || self.refused > 0
+    }
+
+    /// Why it looks faulty.
+    fn suspicion(&self, replica: &ReplicaReport) -> Vec<String> {
+        let mut why = Vec::new();
+        if !replica.reachable {
+            why.push("does not answer".to_owned());
+        }
+        if let Some(fault) = &replica.known.fault {
+            why.push(format!("misbehaves on command: {fault}"));
+        }
+        if self.silent_ms >= SILENT_MS {
+            why.push(format!("silent for {} s", self.silent_ms / 1_000));
+        }
+        if self.refused > 0 {
+            why.push(format!("{} refused messages", self.refused));
+        }
+        if self.found > 0 {
+            why.push(format!("{} findings", self.found));
+        }
+        why
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What replica `id` says; `more` follows.
+    fn answer(id: u16, more: &str) -> ReplicaReport {
+        let text = format!(r#"{{"view":0,"phase":"normal","executed":9,"stable":0{more}}}"#);
+        ReplicaReport::new(id, "a:1", Ok(text.as_bytes()))
+    }
+
+    fn gone(id: u16) -> ReplicaReport {
+        ReplicaReport::new(id, "a:1", Err(&"no answer within 2 s".to_owned()))
+    }
+
+    fn text(replicas: &[ReplicaReport], f: usize) -> String {
+        Verdict::of(replicas, f).text()
+    }
+
+    #[test]
+    fn one_that_is_down_leaves_a_group_that_serves_and_two_do_not() {
+        let all = [answer(0, ""), answer(1, ""), answer(2, "")];
+        assert_eq!(text(&all, 1), "serves: yes; tolerates 1 more fault; suspected: none");
+        let one = [answer(0, ""), gone(1), answer(2, "")];
+        let said = "serves: yes; tolerates 0 more faults; suspected: replica 1 (does not answer)";
+        assert_eq!(text(&one, 1), said);
+        let two = [answer(0, ""), gone(1), gone(2)];
+        assert!(text(&two, 1).starts_with("serves: no; tolerates 0 more faults"));
+        let none = [gone(0), gone(1), gone(2)];
+        assert!(text(&none, 1).starts_with("serves: unknown, no replica answers"));
+    }
+
+    #[test]
+    fn what_f_and_one_more_say_of_a_replica_is_believed() {
+        let says = r#","silent_ms":{"1":12400},"refused_from":{"1":340}"#;
+        let all = [answer(0, says), answer(1, ""), answer(2, says)];
+        let said = "serves: yes; tolerates 0 more faults; suspected: replica 1 (silent for 12 s; \
+                    340 refused messages)";
+        assert_eq!(text(&all, 1), said);
+        let liar = r#","silent_ms":{"0":99000,"1":99000},"refused_from":{"0":9,"1":9}"#;
+        let all = [answer(0, ""), answer(1, ""), answer(2, liar)];
+        assert_eq!(text(&all, 1), "serves: yes; tolerates 1 more fault; suspected: none");
+    }
+
+    #[test]
+    fn replicas_in_different_views_do_not_serve_together() {
+        let other = ReplicaReport::new(1, "a:1", Ok(br#"{"view":4,"phase":"normal"}"#));
+        let changing = ReplicaReport::new(2, "a:1", Ok(br#"{"view":4,"phase":"changing"}"#));
+        assert!(text(&[answer(0, ""), other, changing], 1).starts_with("serves: no"));
+    }
+
+    #[test]
+    fn a_group_is_lost_once_more_than_f_say_that_they_lost_their_memory() {
+        let joins = |id| {
+            let text = format!(r#"{{"phase":"joining","asking":[{id}]}}"#);
+            ReplicaReport::new(id, "a:1", Ok(text.as_bytes()))
+        };
+        let one = [answer(0, ""), joins(1), answer(2, "")];
+        assert!(text(&one, 1).starts_with("serves: yes; tolerates 0 more faults; suspected: none"));
+        let two = Verdict::of(&[answer(0, ""), joins(1), joins(2)], 1);
+        assert!(two.lost && two.serves == Some(false));
+        let said = "more than f replicas lost their memory (1, 2); this group cannot go on";
+        assert!(two.text().ends_with(said), "{}", two.text());
+        // A liar says that others ask.
+        let liar = answer(0, r#","asking":[0,1,2],"lost":true"#);
+        assert!(!Verdict::of(&[liar, answer(1, ""), answer(2, "")], 1).lost);
+    }
+}

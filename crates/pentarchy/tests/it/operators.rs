@@ -1,0 +1,330 @@
+//! What an operator is told and can save: verdicts, groups that are lost, backups that have
+//! everything, and advice.
+
+use crate::support::{
+    Cluster, PATIENCE, eventually, free_port, is_alive, run, stderr, stdout, text,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What a command says on both streams, and its exit code.
+fn command(arguments: &[&str]) -> (String, Option<i32>) {
+    let output = run(arguments);
+    (stdout(&output) + &stderr(&output), output.status.code())
+}
+
+fn data(cluster: &Cluster, id: usize) -> PathBuf {
+    cluster.data.join(format!("replica-{id}")).join("data")
+}
+
+fn set_keys(cluster: &Cluster, count: usize) {
+    for key in 0..count {
+        assert_eq!(cluster.redis_cli(&["SET", &format!("key-{key}"), "value"]), "OK");
+    }
+}
+
+fn save(data: &Path, out: &Path, more: &[&str]) -> (Value, Option<i32>) {
+    let arguments = ["snapshot", "save", "--data", text(data), "--out", text(out), "--json"];
+    let output = run(&[&arguments, more].concat());
+    let printed = stdout(&output);
+    let value = serde_json::from_str(&printed).unwrap_or_else(|_| stderr(&output).into());
+    (value, output.status.code())
+}
+
+/// A new group that begins with a backup; it counts as stopped when this is dropped.
+struct Restored {
+    parts: crate::hosts::Parts,
+}
+
+impl Restored {
+    fn from(backup: &Path) -> Self {
+        let mut parts = crate::hosts::Parts::init_with(&["--open"]);
+        for id in 0..3usize {
+            let (config, keys) = (parts.file("cluster.toml"), parts.file(&format!("replica-{id}")));
+            let id = id.to_string();
+            let into = ["--config", text(&config), "--id", &id, "--keys", text(&keys)];
+            let (said, code) =
+                command(&[&["snapshot", "restore", text(backup)], &into[..]].concat());
+            assert_eq!(code, Some(0), "{said}");
+        }
+        (0..3).for_each(|id| parts.start_replica(id));
+        Self { parts }
+    }
+
+    /// How many of the keys that were set before the backup are there.
+    fn keys(&mut self, count: usize) -> usize {
+        let port = free_port();
+        let gateway = self.parts.gateway(port);
+        self.parts.spawn(gateway);
+        eventually("the gateway listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let mut connection = crate::resp::Connection::open(port);
+        let has = |key: &usize| {
+            let read = connection.call(&["GET", &format!("key-{key}")]);
+            read.as_deref() == Some("value")
+        };
+        (0..count).filter(has).count()
+    }
+}
+
+#[test]
+fn a_backup_of_a_fresh_group_has_all_that_was_acknowledged() {
+    let cluster = Cluster::up(&["--durability", "sync"]);
+    // Fewer slots than a checkpoint comes after.
+    set_keys(&cluster, 10);
+    let parent = tempfile::tempdir().expect("a folder");
+    let backup = parent.path().join("backup");
+    let (saved, code) = save(&data(&cluster, 1), &backup, &[]);
+    assert_eq!(code, Some(0), "{saved}");
+    assert_eq!(saved["has"], "acknowledged", "{saved}");
+    assert!(saved["slot"].as_u64() >= Some(10), "{saved}");
+    assert!(saved["time"].as_str().is_some_and(|time| time.ends_with(" UTC")), "{saved}");
+    assert_eq!(Restored::from(&backup).keys(10), 10);
+}
+
+#[test]
+fn a_backup_during_load_and_beside_a_liar_has_all_that_was_acknowledged() {
+    let cluster = Cluster::up(&["--durability", "sync"]);
+    let (said, code) = command(&["break", "0", "--equivocate", "--data", text(&cluster.data)]);
+    assert_eq!(code, Some(0), "{said}");
+    set_keys(&cluster, 100);
+    let port = cluster.port.to_string();
+    let load = std::thread::spawn(move || {
+        let load = ["-p", &port, "-t", "incr", "-n", "3000", "-c", "4", "-q"];
+        crate::support::tool("redis-benchmark", &load)
+    });
+    let parent = tempfile::tempdir().expect("a folder");
+    let backup = parent.path().join("backup");
+    let (saved, code) = save(&data(&cluster, 2), &backup, &[]);
+    assert_eq!((code, &saved["has"]), (Some(0), &"acknowledged".into()), "{saved}");
+    load.join().expect("it ends");
+    assert_eq!(Restored::from(&backup).keys(100), 100);
+}
+
+#[test]
+fn down_leaves_a_checkpoint_with_everything_in_every_folder() {
+    for mode in ["sync", "async"] {
+        let cluster = Cluster::up(&["--durability", mode]);
+        set_keys(&cluster, 10);
+        let (said, code) = command(&["down", "--data", text(&cluster.data)]);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(said.matches("has a checkpoint at slot ").count(), 3, "{mode}: {said}");
+        let parent = tempfile::tempdir().expect("a folder");
+        for id in 0..3 {
+            let backup = parent.path().join(format!("backup-{id}"));
+            let (saved, code) = save(&data(&cluster, id), &backup, &["--last-checkpoint"]);
+            assert_eq!((code, &saved["has"]), (Some(0), &"checkpoint".into()), "{saved}");
+            assert!(saved["slot"].as_u64() >= Some(10), "{mode}: {saved}");
+        }
+        assert_eq!(Restored::from(&parent.path().join("backup-2")).keys(10), 10, "{mode}");
+    }
+}
+
+#[test]
+fn a_backup_of_a_stopped_folder_has_what_its_log_proves() {
+    let cluster = Cluster::up(&["--durability", "sync"]);
+    set_keys(&cluster, 80);
+    for pid in cluster.pids() {
+        crate::support::signal(pid, Signal::KILL);
+        eventually("it has ended", || !is_alive(pid));
+    }
+    let parent = tempfile::tempdir().expect("a folder");
+    let most = (0..3).map(|id| {
+        let last = parent.path().join(format!("last-{id}"));
+        let (checkpoint, code) = save(&data(&cluster, id), &last, &["--last-checkpoint"]);
+        assert_eq!((code, &checkpoint["has"]), (Some(0), &"checkpoint".into()), "{checkpoint}");
+        let backup = parent.path().join(format!("backup-{id}"));
+        let (saved, code) = save(&data(&cluster, id), &backup, &[]);
+        assert_eq!((code, &saved["has"]), (Some(0), &"folder".into()), "{saved}");
+        assert!(saved["slot"].as_u64() >= checkpoint["slot"].as_u64(), "{saved} {checkpoint}");
+        (saved["slot"].as_u64(), backup)
+    });
+    let (_, backup) = most.max().expect("three");
+    assert_eq!(Restored::from(&backup).keys(80), 80);
+    // What is in the folder stays as it was: the group goes on from it.
+    let left = std::fs::read_dir(parent.path()).expect("a folder").count();
+    assert_eq!(left, 6, "nothing is left of what was copied");
+}
+
+fn get(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.expect("a status"), answer)
+}
+
+#[test]
+fn a_group_of_which_too_many_lost_their_memory_is_called_lost() {
+    let cluster = Cluster::up(&[]);
+    set_keys(&cluster, 3);
+    let at = ["--data", text(&cluster.data)];
+    let (said, _) = command(&[&["break", "0", "--kill"], &at[..]].concat());
+    assert!(said.contains(&format!("Undo: pentarchy heal 0 --data {}", at[1])), "{said}");
+    let (said, code) = command(&[&["break", "1", "--kill", "--anyway"], &at[..]].concat());
+    assert!(code == Some(0) && said.contains("this group can never go on"), "{said}");
+    let begun = Instant::now();
+    let (said, code) = command(&[&["heal"], &at[..]].concat());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("more than f replicas lost their memory (0, 1)"), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "it does not wait for what cannot be");
+    let (said, code) = command(&[&["status"], &at[..]].concat());
+    assert!(code == Some(1) && said.starts_with("serves: no, and never will"), "{said}");
+    assert_eq!(cluster.status().0["lost"], true);
+    let survivor = cluster.running["replicas"][2]["metrics"].as_str().expect("an address");
+    eventually("the survivor is not ready", || {
+        let (status, body) = get(survivor, "/readyz");
+        status == 503 && body.contains("this group cannot go on")
+    });
+    let log = std::fs::read_to_string(cluster.data.join("replica-2/replica.log")).expect("a log");
+    assert!(log.contains("more than f replicas lost their memory"), "{log}");
+    // What the survivor has begins a new group.
+    crate::support::signal(cluster.replica_pid(2), Signal::USR1);
+    let keys = cluster.data.join("replica-2");
+    let rescued = || {
+        let names = std::fs::read_dir(&keys).expect("a folder").flatten().map(|it| it.path());
+        names.into_iter().find(|path| text(path).ends_with("-may-lack-acknowledged-writes.backup"))
+    };
+    eventually("it is saved", || rescued().is_some());
+    assert_eq!(Restored::from(&rescued().expect("a file")).keys(3), 3);
+}
+
+#[test]
+fn a_replica_of_a_group_that_goes_on_gives_nothing_away() {
+    let cluster = Cluster::up(&[]);
+    crate::support::signal(cluster.replica_pid(2), Signal::USR1);
+    let log = cluster.data.join("replica-2/replica.log");
+    eventually("it says why", || {
+        std::fs::read_to_string(&log).expect("a log").contains("the group is not lost")
+    });
+    set_keys(&cluster, 3);
+    assert_eq!(cluster.status().1, Some(0));
+}
+
+#[test]
+fn the_verdict_says_whether_the_group_serves_and_whom_to_suspect() {
+    let cluster = Cluster::up(&[]);
+    let at = ["--data", text(&cluster.data)];
+    let shown = || command(&[&["status"], &at[..]].concat());
+    let healthy = "serves: yes; tolerates 1 more fault; suspected: none";
+    eventually("all is well", || shown().0.starts_with(healthy) && shown().1 == Some(0));
+    let broken = |how: &[&str]| {
+        let (said, code) = command(&[&["break"], how, &at[..]].concat());
+        assert_eq!(code, Some(0), "{said}");
+    };
+    broken(&["2", "--silent"]);
+    eventually("a silent replica is suspected", || {
+        let (said, code) = shown();
+        let serves = "serves: yes; tolerates 0 more faults; suspected: replica 2 (";
+        code == Some(1) && said.starts_with(serves) && said.contains("silent for ")
+    });
+    let (top, code) = command(&[&["top", "--once"], &at[..]].concat());
+    assert!(code == Some(1) && top.starts_with("serves: yes; tolerates 0"), "{top}");
+    assert_eq!(command(&[&["heal", "2"], &at[..]].concat()).1, Some(0));
+    broken(&["1", "--corrupt"]);
+    eventually("a liar is suspected", || {
+        let _ = cluster.redis_cli(&["INCR", "number"]);
+        let said = shown().0;
+        said.contains("suspected: replica 1 (") && said.contains(" refused messages")
+    });
+    assert_eq!(command(&[&["heal", "1"], &at[..]].concat()).1, Some(0));
+    eventually("what was refused is forgotten", || shown().0.starts_with(healthy));
+    broken(&["0", "--pause"]);
+    broken(&["1", "--pause", "--anyway"]);
+    let (status, code) = cluster.status();
+    assert_eq!((code, &status["serves"]), (Some(1), &false.into()), "{status}");
+    assert_eq!(status["suspected"].as_array().map(Vec::len), Some(2), "{status}");
+    assert!(PATIENCE > Duration::ZERO);
+    assert_eq!(command(&[&["heal"], &at[..]].concat()).1, Some(0));
+}
+
+#[test]
+fn a_killed_replica_that_comes_back_raises_no_alarm_of_refused_messages() {
+    for mode in ["memory", "sync"] {
+        let cluster = Cluster::up(&["--durability", mode]);
+        let at = ["--data", text(&cluster.data)];
+        for id in ["0", "2"] {
+            set_keys(&cluster, 20);
+            let broken = command(&[&["break", id, "--kill"], &at[..]].concat());
+            assert_eq!(broken.1, Some(0), "{}", broken.0);
+            set_keys(&cluster, 20);
+            let healed = command(&[&["heal", id], &at[..]].concat());
+            assert_eq!(healed.1, Some(0), "{}", healed.0);
+            set_keys(&cluster, 20);
+        }
+        let (status, _) = cluster.status();
+        for replica in status["replicas"].as_array().expect("a list") {
+            let rejects = replica["rejects"].as_object().expect("counts");
+            assert!(rejects.values().all(|count| *count == 0), "{mode}: {rejects:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_data_folder_lacks_is_named() {
+    let mut parts = crate::hosts::Parts::init_with(&["--open"]);
+    (0..3).for_each(|id| parts.start_replica(id));
+    let file = |name: &str| parts.file("replica-1").join("data").join(name);
+    eventually("it keeps something", || file("device").exists());
+    for child in &mut parts.children {
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+    }
+    let said = |parts: &crate::hosts::Parts| {
+        let output = parts.replica(1).output().expect("it starts");
+        (stderr(&output), output.status.code())
+    };
+    let protocol = parts.file("replica-1").join("data/protocol");
+    std::fs::write(&protocol, "").expect("it can be written");
+    let (text, code) = said(&parts);
+    assert!(code == Some(2) && text.contains("the file `protocol` is empty"), "{text}");
+    std::fs::remove_file(&protocol).expect("it is there");
+    let (text, code) = said(&parts);
+    assert!(code == Some(2) && text.contains("the file `protocol` is missing"), "{text}");
+    std::fs::write(&protocol, "minbft").expect("it can be written");
+    let device = parts.file("replica-1").join("data/device");
+    std::fs::write(&device, "nonsense").expect("it can be written");
+    let (text, code) = said(&parts);
+    assert!(code == Some(2) && text.contains("start this replica with an empty"), "{text}");
+    assert!(!text.contains("restore it from a copy"), "{text}");
+}
+
+#[test]
+fn a_protocol_that_has_not_proved_itself_is_announced_as_such() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(readme).expect("the repository has one");
+    for row in readme.lines().filter(|line| line.starts_with("| [`")) {
+        let names = row.split('`').skip(1).step_by(2).filter(|name| !name.contains(' '));
+        for name in names {
+            let whole = pentarchy_core::membership::Lane::default();
+            let warned = pentarchy::protocols::warning(name, whole).is_some();
+            assert_eq!(warned, row.contains("**young**"), "{name}");
+        }
+    }
+    let parent = tempfile::tempdir().expect("a folder");
+    let init = |protocol: &str| {
+        let out = parent.path().join(protocol);
+        let hosts = "a:7000,b:7000,c:7000";
+        command(&["init", "--protocol", protocol, "--hosts", hosts, "--out", text(&out)]).0
+    };
+    assert!(init("hybster").contains("warning: hybster is young"));
+    assert!(!init("minbft").contains("young"));
+}
+
+#[test]
+fn a_number_of_pillars_is_refused_as_it_was_written() {
+    let parts = crate::hosts::Parts::init();
+    let path = parts.file("cluster.toml");
+    let config = std::fs::read_to_string(&path).expect("it was made");
+    let config = config.lines().filter(|line| !line.starts_with("pillars"));
+    let config: String = config.map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, format!("pillars = 9223372036854775807\n{config}")).expect("ours");
+    let (said, code) = command(&["status", "--config", text(&path)]);
+    assert!(code == Some(2) && said.contains("9223372036854775807 pillars; 1 to"), "{said}");
+}

@@ -1,0 +1,55 @@
+//! Worlds about changing the primary: `SEEDS=1000 PROTOCOL=minbft cargo test --release -p
+//! pentarchy-protocols --test it changes` runs more of them.
+
+use crate::swarm::{factories, jobs};
+use pentarchy_core::mutant;
+use pentarchy_sim::run::{run_many, run_seed};
+use pentarchy_sim::swarm::SimConfig;
+
+fn config() -> SimConfig {
+    SimConfig { requests: 200, f: Some(1), changes: true, ..SimConfig::default() }
+}
+
+fn seeds(default: u64) -> u64 {
+    std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn groups_survive_changes_of_their_primary() {
+    let chosen = std::env::var("PROTOCOL").ok();
+    for protocol in ["minbft", "minzyzzyva", "hybster", "pbft", "zyzzyva", "hybster-pillars"] {
+        if chosen.as_ref().is_some_and(|chosen| chosen != protocol) {
+            continue;
+        }
+        let mut broken = Vec::new();
+        run_many(0..seeds(8), jobs(), &config(), &factories(protocol), |outcome| {
+            broken.extend(outcome.as_ref().err().map(ToString::to_string));
+            broken.len() < 5
+        });
+        assert!(broken.is_empty(), "{protocol}:\n{}", broken.join("\n"));
+    }
+}
+
+/// The first of so many worlds that a seeded bug breaks, and what names it.
+fn found(mutant: &'static str, protocol: &str, worlds: u64) -> Option<(u64, &'static str)> {
+    let factories = factories(protocol);
+    mutant::with(Some(mutant), || {
+        (0..worlds).find_map(|seed| {
+            let violation = run_seed(seed, &config(), &factories).err()?;
+            Some((seed, violation.broken.property))
+        })
+    })
+}
+
+#[test]
+fn a_replica_without_a_timer_is_found() {
+    let found = found("frame.waits-untimed-for-a-quorum", "minbft", 4);
+    assert_eq!(found.map(|(_, property)| property), Some("panic"), "{found:?}");
+}
+
+/// The liar keeps what a correct replica asked for in a bad moment, and plays it long after.
+#[test]
+fn asks_that_nobody_stands_by_are_found() {
+    let found = found("frame.old-asks-count", "minbft", 40);
+    assert_eq!(found.map(|(_, property)| property), Some("deposition"), "{found:?}");
+}

@@ -1,0 +1,112 @@
+//! One crash with its disk at a bad moment of a view change, after which another replica is silent
+//! for good: those who are left must come to a view that works.
+
+use crate::hand::{Group, Spoken, envelope};
+use pentarchy_core::ids::{ReplicaId, View};
+use pentarchy_core::mutant;
+use pentarchy_core::protocol::Tuning;
+use pentarchy_protocols::hybster::{self, Hybster};
+use pentarchy_protocols::minbft::MinBft;
+
+fn tuning() -> Tuning {
+    Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() }
+}
+
+/// The view and the phase of a correct replica.
+fn stands<P: Spoken>(group: &Group<P>, id: u16) -> (View, &'static str) {
+    let core = group.nodes[usize::from(id)].core.as_ref().expect("it is correct");
+    (core.status().view, core.status().phase)
+}
+
+/// Whether those that still have a core execute something within half a minute.
+fn goes_on<P: Spoken>(group: &mut Group<P>) -> bool {
+    group.drops = Box::new(|_, _, _| false);
+    let last = envelope(2, 1, &[1], 8);
+    group.insist(&last, 30);
+    group.all_executed(&last)
+}
+
+/// r2 is the only one that hears how r1 opens view 1, and lacks a batch that the view takes over.
+/// By what it adopts it keeps again how far it has come, and crashes. It comes back, r1 does not.
+fn joined_and_crashed() -> bool {
+    let mut group: Group<MinBft> = Group::new(None, tuning());
+    group.drops = Box::new(|_, to, kind| to == 2 && matches!(kind, "checkpoint" | "stable"));
+    for number in 1..=4 {
+        group.request(0, &envelope(1, 1, &[number], 8));
+        group.run(10);
+    }
+    group.drops = Box::new(|from, to, kind| match (from, to) {
+        (0 | 1, 2) => kind != "new_view",
+        (1, 0) => matches!(kind, "new_view" | "view_change" | "acknowledge"),
+        _ => false,
+    });
+    group.request(0, &envelope(1, 1, &[5], 8));
+    group.run(10);
+    let ask = || MinBft::ask(View(1));
+    group.say(1, &[0, 1], ask());
+    group.say(2, &[0, 2], ask());
+    group.settle_all();
+    assert_eq!(stands(&group, 0), (View(1), "changing"));
+    assert_eq!(stands(&group, 2), (View(1), "changing"), "it lacks the batch of slot 5");
+    group.nodes[1].core = None;
+    group.queue.clear();
+    group.start(2);
+    assert_eq!(stands(&group, 2).0, View(1), "its log says that it left view 0");
+    goes_on(&mut group)
+}
+
+/// Whether an assertion of a core fails with a seeded bug, long before anybody could see that the
+/// group stands still.
+fn is_asserted(mutant: &str, schedule: fn() -> bool) -> bool {
+    std::panic::catch_unwind(|| mutant::with(Some(mutant), schedule)).is_err()
+}
+
+#[test]
+fn who_joined_a_view_and_crashed_can_move_on() {
+    assert!(joined_and_crashed());
+    assert!(is_asserted("frame.waits-untimed-for-a-quorum", joined_and_crashed));
+}
+
+/// r2 wants view 5 when it hears how r1 opened view 4, and crashes when its log has that it
+/// accepted this, and not yet that it left by it. r0, which wanted view 5 too, is silent from then
+/// on.
+fn accepted_late_and_crashed() -> bool {
+    let mut group: Group<Hybster> = Group::new(None, tuning());
+    // r2 hears that all ask, and nothing else.
+    group.drops = Box::new(|from, to, kind| {
+        let lost = to == 2 && from != 2 || to == 0 && from == 1 && kind == "new_view";
+        lost && kind != "request_view_change"
+    });
+    for id in 0..3 {
+        group.say(id, &[0, 1, 2], Hybster::ask(View(4)));
+    }
+    group.settle_all();
+    assert_eq!(stands(&group, 1), (View(4), "normal"));
+    assert_eq!(stands(&group, 2).0, View(4));
+    for id in [0, 2] {
+        group.say(id, &[2], Hybster::ask(View(5)));
+    }
+    group.settle_all();
+    assert_eq!(stands(&group, 2), (View(5), "leaving"));
+    group.nodes[0].core = None;
+    group.nodes[2].disk_is_slow = true;
+    group.drops = Box::new(|_, to, kind| to == 2 && kind != "new_view");
+    let is_accepted = |record: &hybster::Record| matches!(record, hybster::Record::Acknowledge(_));
+    let opened = group.nodes[1].log.iter().find_map(|record| match record {
+        hybster::Record::Enter(opening) => Some(opening.clone()),
+        _ => None,
+    });
+    let opened = opened.expect("r1 entered view 4");
+    group.queue.push_back((opened.author, ReplicaId(2), opened));
+    group.settle_all();
+    let accepted = group.nodes[2].log.iter().position(is_accepted).expect("it accepted view 4");
+    group.nodes[2].log.truncate(accepted + 1);
+    group.start(2);
+    goes_on(&mut group)
+}
+
+#[test]
+fn who_accepted_a_view_late_and_crashed_can_move_on() {
+    assert!(accepted_late_and_crashed());
+    assert!(is_asserted("hybster.comes-back-on-its-way", accepted_late_and_crashed));
+}

@@ -1,0 +1,99 @@
+//! A replica asks for another view and thinks better of it. A liar keeps what it signed, and plays
+//! it when it likes.
+
+use crate::hand::{Group, Spoken, envelope};
+use pentarchy_core::auth::{Signature, Verified};
+use pentarchy_core::ids::{ReplicaId, View};
+use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
+use pentarchy_core::protocol::Tuning;
+use pentarchy_protocols::common::certificate::CheckpointProof;
+use pentarchy_protocols::hybster::Hybster;
+use pentarchy_protocols::minbft::{self, MinBft};
+use pentarchy_protocols::pbft::Pbft;
+use std::sync::Arc;
+
+/// The last replica lies. r1 asked for view 1, and does not any more. Gives what it had signed.
+fn withdrawn<P: Spoken>() -> (Group<P>, Verified<P::Message>) {
+    let mut group: Group<P> = Group::new(Some(liar::<P>()), Tuning::default());
+    let asked = group.say(1, &all::<P>(), P::ask(View(1)));
+    group.run(200);
+    assert_eq!(views(&group), vec![View(0); P::N - 1], "one ask deposes nobody");
+    // What it waits for comes.
+    group.insist(&envelope(1, 1, &[1], 8), 3);
+    assert!(group.all_executed(&envelope(1, 1, &[1], 8)));
+    (group, asked)
+}
+
+fn liar<P: Spoken>() -> u16 {
+    P::N as u16 - 1
+}
+
+fn all<P: Spoken>() -> Vec<u16> {
+    (0..P::N as u16).collect()
+}
+
+fn views<P: Spoken>(group: &Group<P>) -> Vec<View> {
+    group.nodes.iter().flat_map(|node| &node.core).map(|core| core.status().view).collect()
+}
+
+/// The liar passes on what r1 had signed, and asks for the same view. Where that leads.
+fn played<P: Spoken>() -> Vec<View> {
+    let (mut group, asked) = withdrawn::<P>();
+    // A door takes what its replica said from nobody else.
+    for id in (0..liar::<P>()).filter(|id| *id != asked.author.0) {
+        group.queue.push_back((ReplicaId(liar::<P>()), ReplicaId(id), asked.clone()));
+    }
+    group.say(liar::<P>(), &all::<P>(), P::ask(View(1)));
+    group.run(1_000);
+    views(&group)
+}
+
+#[test]
+fn an_ask_that_was_withdrawn_deposes_nobody() {
+    fn deposes_nobody<P: Spoken>() {
+        assert_eq!(played::<P>(), vec![View(0); P::N - 1], "{}", P::RULES.name);
+        let old = mutant::with(Some("frame.old-asks-count"), played::<P>);
+        assert!(old.iter().all(|view| *view > View(0)), "{}: {old:?}", P::RULES.name);
+    }
+    deposes_nobody::<MinBft>();
+    deposes_nobody::<Hybster>();
+    deposes_nobody::<Pbft>();
+}
+
+/// The liar leaves, by its own ask and what r1 had signed. It may be a correct replica that left in
+/// time, was cut off, and cannot come back. So it is followed, but only if it goes on saying so for
+/// two seconds, in which it takes no part. Gives after how many milliseconds.
+fn left_by_old_asks() -> u64 {
+    let (mut group, asked) = withdrawn::<MinBft>();
+    let (liar, view) = (liar::<MinBft>(), View(1));
+    let mine = group.authenticated(liar, MinBft::ask(view));
+    let signed = |it: &Verified<minbft::Message>| {
+        (it.author, (view, Signature(*it.tag.signature().expect("an ask is signed"))))
+    };
+    let change = minbft::ViewChange {
+        view,
+        requests: vec![signed(&asked), signed(&mine)],
+        checkpoint: CheckpointProof::initial(Base::default()),
+        entry: None,
+        prepares: Vec::new(),
+    };
+    let change = group.authenticated(liar, minbft::Message::ViewChange(Arc::new(change)));
+    for millis in (0..10_000).step_by(50) {
+        for id in 0..liar {
+            group.queue.push_back((ReplicaId(liar), ReplicaId(id), change.clone()));
+        }
+        group.run(50);
+        if views(&group) != [View(0), View(0)] {
+            return millis;
+        }
+    }
+    panic!("nobody follows");
+}
+
+#[test]
+fn who_left_by_asks_that_were_withdrawn_is_followed_after_two_seconds() {
+    let millis = left_by_old_asks();
+    assert!((1_900..=3_000).contains(&millis), "{millis}");
+    assert_eq!(mutant::with(Some("frame.old-asks-count"), left_by_old_asks), 0);
+}

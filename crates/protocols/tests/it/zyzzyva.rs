@@ -1,0 +1,245 @@
+//! Zyzzyva by hand: a stable checkpoint contradicts what a replica's view began with, or what it
+//! has proof of; and replicas whose votes differ.
+
+use crate::hand::{Group, Spoken as _, envelope};
+use pentarchy_core::auth::{AuthTag, Signature};
+use pentarchy_core::batch::{Item, Proposal};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
+use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
+use pentarchy_core::ports::client::Place;
+use pentarchy_core::protocol::{Protocol as _, Status, Tuning};
+use pentarchy_protocols::common::message::Shared;
+use pentarchy_protocols::zyzzyva::table::THREE;
+use pentarchy_protocols::zyzzyva::{Message, Reached, Stable, ViewChange, Zyzzyva};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+type Net = Group<Zyzzyva<THREE>>;
+
+/// Which seeded bug undoes what these schedules are for.
+const BUG: Option<&str> = Some("zyzzyva.contradiction-not-shown");
+
+fn cut_off(group: &mut Net, id: u16) {
+    group.cut = (0..4).flat_map(|other| [(id, other), (other, id)]).collect();
+}
+
+fn ask(group: &mut Net, ids: &[u16], view: u64) {
+    for id in ids {
+        group.say(*id, &[0, 1, 2, 3], Zyzzyva::ask(View(view)));
+    }
+}
+
+fn status(group: &Net, id: usize) -> Status {
+    group.nodes[id].core.as_ref().expect("it runs").status()
+}
+
+/// Slot 4, behind which a checkpoint is due, is x at r0 and r1 only. View 1 begins with x, and only
+/// r1 gets to know that a quorum confirmed it. The others open view 2 without r1 and without x,
+/// order y in slot 4, and make that stable. Then r2 stops, and the others need r1.
+fn goes_on_after_a_checkpoint_contradicts_an_entry() -> bool {
+    let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
+    let mut group: Net = Group::new(None, tuning);
+    for number in 1..=3 {
+        group.insist(&envelope(1, number, &[number], 8), 1);
+    }
+    group.drops = Box::new(|_, to, kind| kind == "order" && to >= 2);
+    group.request(0, &envelope(2, 1, &[1], 8));
+    group.round(0);
+    group.run(20);
+    let executed = |group: &Net| [0, 1, 2, 3].map(|id| group.nodes[id].executed.len());
+    assert_eq!(executed(&group), [4, 4, 3, 3]);
+
+    cut_off(&mut group, 3);
+    let is_agreement = |kind: &str| kind == "confirm" || kind == "confirmed";
+    group.drops = Box::new(move |_, to, kind| is_agreement(kind) && (to == 0 || to == 2));
+    ask(&mut group, &[0, 1], 1);
+    group.run(30);
+    let phase = |group: &Net, id| (status(group, id).view, status(group, id).phase);
+    assert_eq!(phase(&group, 0), (View(1), "entering"));
+    assert_eq!(phase(&group, 1), (View(1), "normal"));
+    assert_eq!(phase(&group, 2), (View(1), "entering"));
+
+    cut_off(&mut group, 1);
+    group.drops = Box::new(|_, _, _| false);
+    group.request(2, &envelope(3, 1, &[1], 8));
+    ask(&mut group, &[0, 2], 2);
+    group.run(30);
+    assert_eq!([0, 2, 3].map(|id| phase(&group, id)), [(View(2), "normal"); 3]);
+    assert_eq!([0, 2, 3].map(|id| status(&group, id).stable), [Slot(4); 3]);
+    assert_ne!(group.nodes[0].executed[3].1.digest, group.nodes[1].executed[3].1.digest);
+
+    group.nodes[2].core = None;
+    ask(&mut group, &[0, 3], 3);
+    group.run(20);
+    group.cut.clear();
+    let last = envelope(4, 1, &[1], 8);
+    group.insist(&last, 20);
+    assert_eq!(status(&group, 1).stable, Slot(4));
+    group.all_executed(&last)
+}
+
+#[test]
+fn a_checkpoint_that_contradicts_an_entry_stops_nobody() {
+    assert!(goes_on_after_a_checkpoint_contradicts_an_entry());
+    assert!(!mutant::with(BUG, goes_on_after_a_checkpoint_contradicts_an_entry));
+}
+
+/// The history behind these batches, from the first slot on.
+fn history(batches: Vec<Digest>) -> Digest {
+    let change = showing(batches, Vec::new());
+    change.histories().last().expect("at least the first").1
+}
+
+fn showing(batches: Vec<Digest>, requests: Vec<(ReplicaId, (View, Signature))>) -> ViewChange {
+    let stable = Stable::initial(Base::default());
+    let (entry, certificate, contradicted) = (None, None, None);
+    ViewChange { view: View(2), requests, stable, entry, certificate, contradicted, batches }
+}
+
+fn place(view: u64, slot: u64, history: Digest) -> Place {
+    Place { view: View(view), slot: Slot(slot), history }
+}
+
+/// The lying primary r0 orders two small batches at r1 and r2, and votes for both at r1, which has
+/// proof of them from then on.
+fn certified(group: &mut Net) -> [Digest; 2] {
+    group.drops = Box::new(|_, to, kind| kind == "order" && to == 3);
+    let mut digests = Vec::new();
+    for number in 1..=2 {
+        let items = vec![Item::Whole(envelope(2, number, &[number], 8))];
+        let proposal = Arc::new(Proposal::new(Millis(group.now), items));
+        let (view, slot, parent) = (View(0), Slot(number), history(digests.clone()));
+        digests.push(proposal.digest());
+        group.say(0, &[1, 2], Message::Order { view, slot, parent, proposal });
+    }
+    let [first, second] = digests[..] else { panic!("two batches") };
+    group.say(0, &[1], Message::Vote(place(0, 2, history(vec![first, second]))));
+    group.run(150);
+    assert_eq!([1, 2, 3].map(|id| group.nodes[id].executed.len()), [2, 2, 0]);
+    let said = |id: usize| group.nodes[id].said.contains_key("commit");
+    assert_eq!([1, 2].map(said), [true, false]);
+    [first, second]
+}
+
+/// r2 and r3 open view 2 with the liar, who shows nothing, and without r1. They order one large
+/// batch in slot 1, behind which a checkpoint is due for its bytes, and the liar helps to make that
+/// stable.
+fn contradicted(group: &mut Net) {
+    cut_off(group, 1);
+    group.drops = Box::new(|_, _, _| false);
+    group.request(2, &envelope(3, 1, &[1], 2_000));
+    ask(group, &[2, 3], 2);
+    let asked = |id: u16, group: &mut Net| {
+        let asked = group.authenticated(id, Zyzzyva::ask(View(2)));
+        let AuthTag::Signature(signature) = asked.tag else { panic!("asks are signed") };
+        (ReplicaId(id), (View(2), Signature(signature)))
+    };
+    let requests = vec![asked(2, group), asked(3, group)];
+    group.say(0, &[2], Message::ViewChange(Arc::new(showing(Vec::new(), requests))));
+    group.say(0, &[2, 3], Message::Confirm(place(2, 0, history(Vec::new()))));
+    group.run(30);
+    let executed = |id: usize| group.nodes[id].executed.iter().map(|(_, it)| it.digest).collect();
+    let large: Vec<Digest> = executed(2);
+    assert_eq!((large.len(), executed(3)), (1, large.clone()));
+    let there = place(2, 1, history(large));
+    group.say(0, &[2, 3], Message::Vote(there));
+    group.say(0, &[2, 3], Message::Commit(there));
+    let state = Reached { history: there.history, state: Digest::of(&1u64.to_le_bytes()) };
+    group.say(0, &[2, 3], Message::Shared(Shared::Checkpoint { slot: Slot(1), state }));
+    group.run(30);
+    assert_eq!([2, 3].map(|id| status(group, id).stable), [Slot(1); 2]);
+}
+
+/// As above, r1 hears of the checkpoint alone, and crashes. Then the liar falls silent, and the
+/// others need r1.
+fn goes_on_after_a_checkpoint_contradicts_a_recalled_certificate() -> bool {
+    let tuning = Tuning {
+        checkpoint_slots: 4,
+        window_slots: 8,
+        checkpoint_bytes: 1_000,
+        ..Tuning::default()
+    };
+    let mut group: Net = Group::new(Some(0), tuning);
+    certified(&mut group);
+    contradicted(&mut group);
+    group.cut.clear();
+    group.fetches_nothing = true;
+    group.drops = Box::new(|_, to, kind| to == 1 && kind != "stable");
+    group.run(150);
+    let stands = |group: &Net| (status(group, 1).view, status(group, 1).stable);
+    assert_eq!(stands(&group), (View(0), Slot(1)));
+    group.start(1);
+    assert_eq!(stands(&group), (View(0), Slot(1)));
+    // It leaves by what it has, before it hears what came of the views between.
+    ask(&mut group, &[2, 3], 3);
+    group.drops = Box::new(|_, to, kind| to == 1 && kind != "request_view_change");
+    group.settle_all();
+    group.fetches_nothing = false;
+    group.drops = Box::new(|_, _, _| false);
+    let last = envelope(4, 1, &[1], 8);
+    group.insist(&last, 20);
+    group.all_executed(&last)
+}
+
+#[test]
+fn a_checkpoint_that_contradicts_a_recalled_certificate_stops_nobody() {
+    assert!(goes_on_after_a_checkpoint_contradicts_a_recalled_certificate());
+    assert!(!mutant::with(BUG, goes_on_after_a_checkpoint_contradicts_a_recalled_certificate));
+}
+
+/// How many orders r1 passes on to the liar r3, which votes for histories that it made up, in 20
+/// slots in each of so many ticks.
+fn orders_for_votes(ticks: u64) -> usize {
+    let mut group: Net = Group::new(Some(3), Tuning::default());
+    for number in 1..=40 {
+        group.request(0, &envelope(1, number, &[number], 8));
+        group.run(10);
+    }
+    assert_eq!(group.nodes[1].executed.len(), 40);
+    let passed_on = Rc::new(Cell::new(0));
+    let counter = passed_on.clone();
+    group.drops = Box::new(move |from, to, kind| {
+        counter.set(counter.get() + usize::from((from, to, kind) == (1, 3, "order")));
+        false
+    });
+    for tick in 0..ticks {
+        for slot in 21..=40u64 {
+            let made_up = Digest::of(&[tick, slot].map(u64::to_le_bytes).concat());
+            group.say(3, &[1], Message::Vote(place(0, slot, made_up)));
+        }
+        group.settle_all();
+        group.run(50);
+    }
+    passed_on.get()
+}
+
+#[test]
+fn a_vote_that_a_liar_made_up_draws_one_order_in_a_tick() {
+    assert_eq!([1, 10].map(orders_for_votes), [1, 10]);
+    assert!(mutant::with(Some("zyzzyva.disputes-all"), || orders_for_votes(1)) >= 20);
+}
+
+/// The lying primary r0 orders one thing in slot 1 at r1 and r3, and another at r2, and the same on
+/// both in slot 2. No client waits for anything.
+#[test]
+fn the_orders_of_one_slot_convict_who_gave_several_in_slots_before() {
+    let mut group: Net = Group::new(Some(0), Tuning::default());
+    group.drops = Box::new(|from, _, kind| from != 0 && kind == "report");
+    for (first, to) in [(2, &[1, 3][..]), (3, &[2][..])] {
+        let mut before = Vec::new();
+        for (client, slot) in [(first, 1), (4, 2)] {
+            let items = vec![Item::Whole(envelope(client, 1, &[1], 8))];
+            let proposal = Arc::new(Proposal::new(Millis(1_000), items));
+            let (view, slot, parent) = (View(0), Slot(slot), history(before.clone()));
+            before.push(proposal.digest());
+            group.say(0, to, Message::Order { view, slot, parent, proposal });
+        }
+    }
+    group.run(300);
+    let said = |id: usize| group.nodes[id].said.contains_key("misbehaviour");
+    assert!([1, 2, 3].iter().any(|id| said(*id)));
+    assert!([1, 2, 3].iter().all(|id| status(&group, *id).view > View(0)));
+}

@@ -1,0 +1,115 @@
+//! What a replica would show if it had to leave its view now: a copy of its core and its devices
+//! hears `f + 1` others ask for the next view, and everything that it then says about views has to
+//! pass its own door, which is that of every correct replica. Nothing of that reaches the replica.
+
+use super::ReplicaNode;
+use crate::devices::SimDevices;
+use pentarchy_core::auth::{Auth, AuthTag, Signature};
+use pentarchy_core::counter::Counters as _;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
+use pentarchy_core::protocol::{Reject, Status, To};
+use std::collections::VecDeque;
+
+/// Events of a replica after which it is asked again, whatever has changed.
+const ASK_EVERY: u64 = 256;
+
+/// Events that leaving may cause: more than there are messages that a view was waited for with.
+const CHAIN_MAX: usize = 10_000;
+
+/// When a replica was asked last what it would show.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Asked {
+    stands: Vec<Stands>,
+    steps: u64,
+}
+
+/// Where a core stands: what a VIEW-CHANGE rests on has moved if this has.
+type Stands = (View, &'static str, Slot);
+
+/// Where each core of which this one consists stands.
+#[must_use]
+pub fn stands(core: &dyn ReplicaCore) -> Vec<Stands> {
+    let stands = |status: Status| (status.view, status.phase, status.stable);
+    core::iter::once(core.status()).chain(core.statuses()).map(stands).collect()
+}
+
+impl ReplicaNode {
+    /// Whether it is worth asking this replica again what it would show, and whether it can tell:
+    /// what it said and nobody heard yet, its device has not certified.
+    pub fn is_due_to_show(&mut self) -> bool {
+        let waits = self.kept.as_ref().is_some_and(|kept| kept.is_dead() || kept.holds_messages());
+        if self.faulty.is_some() || waits || !self.inbox.is_empty() || !self.is_admitted() {
+            return false;
+        }
+        let stands = stands(&*self.core);
+        let is_due = stands != self.asked.stands || self.steps >= self.asked.steps + ASK_EVERY;
+        if is_due {
+            self.asked = Asked { stands, steps: self.steps };
+        }
+        is_due
+    }
+
+    /// Whether everything that this replica would say about views is such that it would accept it
+    /// itself, if `f + 1` others asked it now to leave.
+    ///
+    /// # Errors
+    /// The kind of what it would refuse, and why.
+    pub fn shows_what_it_accepts(&self) -> Result<(), (&'static str, Reject)> {
+        let mut core = self.core.boxed_clone();
+        let mut devices = self.device.lock().expect("a device does not panic").clone();
+        let mut inbox: VecDeque<CoreEvent> = self.asks(&*core).collect();
+        let mut effects = Vec::new();
+        for _ in 0..CHAIN_MAX {
+            let Some(event) = inbox.pop_front() else { return Ok(()) };
+            core.step(event, &mut effects);
+            core.assert_invariants();
+            for effect in effects.drain(..) {
+                let CoreEffect::Send { to, outgoing } = effect else { continue };
+                let tag =
+                    self.tag_of(&outgoing, &mut devices).map_err(|why| (outgoing.kind, why))?;
+                let (wire, incoming) = core.seal(&outgoing, tag);
+                if matches!(outgoing.kind, "view_change" | "new_view") {
+                    let opened = core.open(&self.keys, self.id, &wire);
+                    opened.map_err(|why| (outgoing.kind, why))?;
+                }
+                if self.hears_itself(to) {
+                    inbox.push_back(CoreEvent::Message(incoming));
+                }
+            }
+        }
+        panic!("{} would go on talking to itself", self.id);
+    }
+
+    /// `f + 1` others want it to leave.
+    fn asks(&self, core: &dyn ReplicaCore) -> impl Iterator<Item = CoreEvent> {
+        let crypto = self.keys.crypto.clone();
+        let sign = move |by: ReplicaId, digest: &Digest| Signature(crypto.sign(by, digest));
+        let enough = self.keys.membership.f + 1;
+        let asks = |by| core.asks_to_leave(by, &sign);
+        let all: Vec<_> = self.others.iter().take(enough).flat_map(asks).collect();
+        all.into_iter().map(CoreEvent::Message)
+    }
+
+    /// The tag that a message would get.
+    fn tag_of(&self, outgoing: &Outgoing, devices: &mut SimDevices) -> Result<AuthTag, Reject> {
+        Ok(match outgoing.auth {
+            Auth::Channel => AuthTag::Channel,
+            Auth::Signature => AuthTag::Signature(self.keys.crypto.sign(self.id, &outgoing.digest)),
+            Auth::Usig(instance, position) => {
+                let known = self.kept.as_ref().and_then(|kept| kept.certified(outgoing));
+                let made = || devices.create(instance, position, &outgoing.digest);
+                AuthTag::Usig(known.map_or_else(made, Ok).map_err(|_| Reject::BadAuth)?)
+            }
+            Auth::Mac(instance) => {
+                let made = devices.of(instance).and_then(|device| device.mac(&outgoing.digest));
+                AuthTag::Mac(made.map_err(|_| Reject::BadAuth)?)
+            }
+        })
+    }
+
+    fn hears_itself(&self, to: To) -> bool {
+        self.targets(to).1
+    }
+}
