@@ -23,7 +23,7 @@ const STEPS: [Step; 13] = [
         cargo(root, &doc, &[("RUSTDOCFLAGS", "-D warnings")])
     }),
     ("deny", |root, _| deny(root)),
-    ("test", |root, _| cargo(root, &["test", "--workspace"], &[])),
+    ("test", |root, _| cargo(root, &["test", "--workspace", "--no-fail-fast"], &[])),
     ("sim", |root, seeds| sim(root, seeds)),
     ("mutants", |root, _| {
         release(root, &["sim", "mutants", "--starts", "1", "--known", KNOWN_WORLDS])

@@ -494,6 +494,11 @@ pub const MUTANTS: &[Mutant] = &[
         "a VIEW-CHANGE shows what it executed as if it led to a checkpoint that contradicts it",
     )
     .scheduled(),
+    mutant(
+        "zyzzyva.any-saved-state-is-own",
+        "a saved state is taken for what the log's orders lead to",
+    )
+    .scheduled(),
     mutant("zyzzyva.disputes-all", "one vote that differs is answered with a window of orders")
         .scheduled(),
     mutant(

@@ -39,9 +39,6 @@ pub enum Opened {
 /// A core among its peers.
 pub struct Speaker {
     pub core: Box<dyn ReplicaCore>,
-    /// Whether the device is not admitted, so that there is no core in the place of this one. What
-    /// members say to each other then is no fault of theirs.
-    is_outside: bool,
     pub timers: Timers,
     pub rejects: Rejects,
     /// The same, by the peer that sent it.
@@ -85,7 +82,6 @@ impl Speaker {
         let SpeakerParts { core, verifier, authenticator, timeouts, me, others, epoch } = parts;
         let Started { core, effects } = core;
         Self {
-            is_outside: is_outside(&*core),
             core,
             timers: Timers::default(),
             rejects: Rejects::default(),
@@ -113,7 +109,6 @@ impl Speaker {
         verifier: Arc<dyn Verifier>,
         core: Box<dyn ReplicaCore>,
     ) {
-        self.is_outside = is_outside(&*core);
         (self.epoch, self.verifier, self.core) = (epoch, verifier, core);
         self.timers.clear();
         self.inward.clear();
@@ -142,9 +137,6 @@ impl Speaker {
         let epoch = Epoch::decode(&mut reader).map_err(|_| Reject::Malformed)?;
         if epoch != self.epoch {
             return Ok(Err(epoch));
-        }
-        if self.is_outside {
-            return Ok(Ok(None));
         }
         self.core.open_new(&*self.verifier, peer, &bytes.slice(8..)).map(Ok)
     }
@@ -294,11 +286,6 @@ impl Speaker {
             }
         }
     }
-}
-
-/// Whether this stands in the place of a core that the device is not admitted to have.
-fn is_outside(core: &dyn ReplicaCore) -> bool {
-    core.status().phase == "joining"
 }
 
 /// Of a statement from before a crash that is made again.

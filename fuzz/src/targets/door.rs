@@ -5,14 +5,12 @@ use super::group;
 use crate::input::Input;
 use crate::memory::bounded;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{AuthTag, Verifier};
-use pentarchy_core::counter::{Instance, TrustedMac, Ui};
-use pentarchy_core::digest::Digest;
+use pentarchy_core::auth::{AuthTag, Unchecked, Verifier};
+use pentarchy_core::counter::TrustedMac;
 use pentarchy_core::erased::ReplicaCore;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::Lane;
 use pentarchy_core::protocol::{Memory, Setup};
-use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Reader, Wire, Writer};
 use pentarchy_protocols::{PROTOCOLS, hybster, minbft, pbft, pillars, zyzzyva};
 use pentarchy_sim::node::Packet;
@@ -20,24 +18,6 @@ use pentarchy_sim::world::membership;
 use std::sync::Arc;
 
 type HybridMessage = pbft::Message<TrustedMac>;
-
-/// Believes everyone.
-struct Gullible;
-
-impl Verifier for Gullible {
-    fn signature(&self, _: ReplicaId, _: &Digest, _: &[u8; 64]) -> bool {
-        true
-    }
-    fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
-        true
-    }
-    fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
-        true
-    }
-    fn envelope(&self, _: &Envelope) -> bool {
-        true
-    }
-}
 
 thread_local! {
     static CORES: Vec<Box<dyn ReplicaCore>> = cores();
@@ -71,7 +51,7 @@ pub fn run(input: &[u8]) {
     let crypto = group::crypto();
     CORES.with(|cores| {
         let core = &cores[choice % cores.len()];
-        let verifiers: [&dyn Verifier; 2] = [&*crypto, &Gullible];
+        let verifiers: [&dyn Verifier; 2] = [&*crypto, &Unchecked];
         for verifier in verifiers {
             // What is opened is also held twice by the table in which it is checked.
             if let Ok(incoming) = bounded(2 * wire.len(), || core.open(verifier, peer, &wire)) {

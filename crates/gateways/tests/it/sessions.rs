@@ -371,13 +371,18 @@ fn a_password_is_guessed_slowly_also_by_those_who_do_not_wait() {
         assert!(show(&client.read().expect("a reply")).starts_with("-WRONGPASS"));
     }
     assert!(started.elapsed() >= Duration::from_secs(3), "one guess a second");
-    // Who leaves without an answer keeps its place for as long, so that no more places are had.
-    for _ in 0..255 {
-        Client::connect(gateway.address).send(b"AUTH wrong\r\n");
-    }
-    std::thread::sleep(Duration::from_millis(200));
-    let full = Client::connect(gateway.address).ask("PING");
-    assert_eq!(full, "-ERR max number of clients reached");
+    // A client that leaves without an answer keeps its place for as long, so that it gets no more
+    // places. On a busy machine the first places are free again before the last are taken, so the
+    // client tries more than once.
+    let is_full = || {
+        for _ in 0..255 {
+            Client::connect(gateway.address).send(b"AUTH wrong\r\n");
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        let answer = Client::connect(gateway.address).ask("PING");
+        answer == "-ERR max number of clients reached"
+    };
+    assert!((0..10).any(|_| is_full()), "each client that left gave its place back at once");
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(Client::connect(gateway.address).ask("AUTH secret"), "+OK");
 }

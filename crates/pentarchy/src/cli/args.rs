@@ -522,8 +522,10 @@ impl HarmArgs {
 #[command(after_help = "Example:\n  pentarchy heal 2\n\n\
     A replica that was killed is started again. With durability \"sync\" it goes on from its\n\
     disk. With \"memory\" or \"async\" its trusted device begins a new life, the group admits\n\
-    that, and it fetches the state. A replica is level when it has executed what the others had\n\
-    when it came back. Exit code 1 if it is not level within a minute,\n\
+    that, and it fetches the state. A replica that lost its memory often in a short time waits\n\
+    for its admission: 5 s, then twice as long each time, up to 640 s.\n\
+    A replica is level when it has executed what the others had when it came back.\n\
+    Exit code 1 if it is not level within a minute,\n\
     and at once if more than f replicas have lost their memory: such a group is lost.")]
 pub struct HealArgs {
     /// Which replicas; all that are broken unless told

@@ -21,6 +21,10 @@ const LEVEL_LIMIT: Duration = Duration::from_secs(60);
 
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Why a replica that asks for its admission may not be level yet, and what follows.
+const WAITS: &str = ": the group lets a replica that lost its memory often in a short time wait up \
+                     to 640 s; it goes on asking by itself";
+
 /// Where a replica of a local cluster reads how to misbehave.
 pub fn fault_file(replica_folder: &Path) -> PathBuf {
     replica_folder.join("fault")
@@ -173,6 +177,8 @@ impl Patient {
             }
             let theirs = executed_by_others(&report, id, self.config.f);
             let mine = report.replicas.into_iter().nth(usize::from(id));
+            let waits = mine.as_ref().is_some_and(|replica| replica.known.phase == "joining");
+            let why = if waits { WAITS } else { "" };
             match mine.filter(|replica| replica.reachable && replica.known.fault.is_none()) {
                 Some(replica) => {
                     let goal = *goal.get_or_insert(theirs);
@@ -185,10 +191,11 @@ impl Patient {
                 None => bar.wait(),
             }
             if Instant::now() >= deadline {
+                let data = self.data.display();
                 return Err(Failure::Unwell(format!(
-                    "replica {id} is not level after {} s; see: pentarchy status --data {}",
+                    "replica {id} is not level after {} s{why}; see: pentarchy status --data \
+                     {data}",
                     LEVEL_LIMIT.as_secs(),
-                    self.data.display()
                 )));
             }
             std::thread::sleep(LOOK);

@@ -303,6 +303,10 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         out.output(Output::Commit { upto: slot });
         if self.halted.is_some_and(|halted| halted <= slot) {
             self.halted = None;
+            if let Some(history) = self.history(slot) {
+                self.finals.insert(slot, history);
+                out.persist(Record::Final { slot, history });
+            }
             self.frame.take_checkpoint(slot, out);
         }
         self.frame.await_final(slot, out);

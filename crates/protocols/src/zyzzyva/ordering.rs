@@ -87,6 +87,7 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
         self.past.extend(left);
         let window = self.frame.tuning.window_slots;
         self.past.retain(|slot, _| slot.0 + window > low.0);
+        self.finals.retain(|slot, _| *slot > low);
         self.landed = None;
         self.window.advance(low);
         self.unheard.retain(|at, _| *at > low);

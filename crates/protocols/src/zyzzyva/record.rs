@@ -3,7 +3,9 @@
 //! Each record is persisted before what rests on it is said: an order before it is executed, as
 //! the answer is a vote; a certificate before COMMIT; what a VIEW-CHANGE shows before it is shown;
 //! a NEW-VIEW before it is confirmed. A replica that starts again has all that it told others, and
-//! says it again. What is final is not logged: whoever knows says so again.
+//! says it again. What is final is not logged: whoever knows says so again. Only the history that
+//! led to a final state is kept, before that state is saved: a saved state without its history was
+//! fetched, and what the log orders may lead elsewhere.
 //!
 //! Records are facts, and may be told twice: when a checkpoint becomes stable, those that are still
 //! needed are persisted again, so that the log can be cut below (`renew.rs`). What was told again
@@ -24,6 +26,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::protocol::{Effects, To};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
@@ -54,6 +57,13 @@ pub enum Record {
     Confirm(Verified<Message>),
     /// This replica enters the view of that NEW-VIEW, as a quorum agrees on what follows.
     Enter(Verified<Message>, Arc<Confirmed>),
+    /// That history was final at a slot behind which this replica took a checkpoint.
+    Final {
+        /// The slot.
+        slot: Slot,
+        /// The history up to there.
+        history: Digest,
+    },
     /// What every protocol keeps.
     Kept(Kept<Reached>),
 }
@@ -93,6 +103,11 @@ impl Wire for Record {
                 opening.encode(to);
                 proof.encode(to);
             }
+            Self::Final { slot, history } => {
+                to.u8(7);
+                slot.encode(to);
+                history.encode(to);
+            }
             Self::Kept(kept) => kept.encode(to),
         }
     }
@@ -110,6 +125,7 @@ impl Wire for Record {
             4 => Self::Open(Arc::new(NewView::decode(from)?)),
             5 => Self::Confirm(Verified::decode(from)?),
             6 => Self::Enter(Verified::decode(from)?, Arc::new(Confirmed::decode(from)?)),
+            7 => Self::Final { slot: Slot::decode(from)?, history: Digest::decode(from)? },
             tag => Self::Kept(Kept::decode(tag, from)?),
         })
     }
@@ -168,9 +184,9 @@ impl<const KIND: usize> Zyzzyva<KIND> {
                 state.history = Some(history);
             }
         }
-        // A state that was fetched may lie above all that the log knows. Without its history there
-        // is no going on from it.
-        self.is_stranded = executed > reached;
+        // A state that was fetched may lie above all that the log knows, or where the log's orders
+        // led elsewhere. Without its history there is no going on from it.
+        self.is_stranded = executed > self.frame.stable.slot && !self.led_to(executed);
         if self.is_stranded {
             mark!("zyzzyva/stranded");
             self.forget_histories();
@@ -182,6 +198,14 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
         self.frame.checkpoints.extent.begin(self.frame.executed);
         reached
+    }
+
+    /// Whether what the log orders led to the state after a slot.
+    fn led_to(&self, slot: Slot) -> bool {
+        let Some(history) = self.window.get(slot).and_then(|state| state.history) else {
+            return false;
+        };
+        self.finals.get(&slot) == Some(&history) || mutant!("zyzzyva.any-saved-state-is-own")
     }
 
     fn recall(&mut self, record: Record, past: &mut Past) {
@@ -218,6 +242,11 @@ impl<const KIND: usize> Zyzzyva<KIND> {
             }
             Record::Confirm(verified) => self.recall_confirm(verified, past),
             Record::Enter(verified, proof) => self.recall_entry(verified, proof, past),
+            Record::Final { slot, history } => {
+                if slot > self.frame.stable.slot {
+                    self.finals.insert(slot, history);
+                }
+            }
             Record::Kept(Kept::Stable(proof)) => self.recall_checkpoint(proof, past),
         }
     }

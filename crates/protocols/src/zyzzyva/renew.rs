@@ -22,6 +22,9 @@ impl<const KIND: usize> Renews for Zyzzyva<KIND> {
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
             self.persist_order(slot, out);
         }
+        for (slot, history) in &self.finals {
+            out.persist(Record::Final { slot: *slot, history: *history });
+        }
         if let Some(certificate) = &self.certificate {
             out.persist(Record::Certificate(certificate.clone()));
         }

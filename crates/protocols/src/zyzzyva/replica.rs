@@ -101,6 +101,9 @@ pub struct Zyzzyva<const KIND: usize> {
     pub(super) shown: Slot,
     /// The last slot that is final; nothing up to there is taken back.
     pub(super) last_final: Slot,
+    /// The histories at slots above the stable checkpoint behind which this replica took another
+    /// one.
+    pub(super) finals: BTreeMap<Slot, Digest>,
     /// Slots that left the window, for clients that ask late: one window of them.
     pub(super) past: BTreeMap<Slot, PastSlot>,
     /// Ticks for which this replica votes for everything that it executes, as clients found that
@@ -229,6 +232,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             certificate: None,
             shown: Slot(0),
             last_final: frame.executed,
+            finals: BTreeMap::new(),
             past: BTreeMap::new(),
             committing: 0,
             told: 0,
@@ -278,6 +282,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
         let window = self.frame.tuning.window_slots as usize;
         assert!(self.unheard.len() <= window && self.vouching.len() <= window);
         assert!(self.past.len() <= window && self.past.keys().all(|slot| *slot <= low));
+        assert!(self.finals.len() <= window && self.finals.keys().all(|slot| *slot > low));
         let mut history = self.frame.stable.state.history;
         for (slot, state) in self.window.iter().take_while(|(slot, _)| *slot <= executed) {
             let batch = state.batch.expect("what is executed is known");

@@ -195,7 +195,7 @@ pub struct Node<P: Protocol> {
     pub log: Vec<P::Record>,
     /// See [`Self::log`].
     pub cut: usize,
-    saved: Option<Base>,
+    pub saved: Option<Base>,
     /// What it executed, also what a state that it fetched stands for.
     pub executed: Vec<(Slot, Arc<Batch>)>,
     /// Its disk takes its time: nothing is sent before [`Group::sync`].

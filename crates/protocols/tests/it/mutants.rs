@@ -162,9 +162,10 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// `replica`), which no simulated replica does yet. Two are of a state that is installed in an
 /// older view (`installed.rs`): worlds in which replicas come back to such states did not find them
 /// in some thousand tries. Two are of Zyzzyva (`zyzzyva.rs`): the checks `leaving` and `bounds` are
-/// there for them, and 60 worlds did not show the first. Two are of reads (`reads.rs`), and two of
+/// there for them, and 60 worlds did not show the first; a third takes a crash between a state that
+/// was fetched and its proof. Two are of reads (`reads.rs`), and two of
 /// asks and of a view that is accepted late (`changes.rs`, `moving_on.rs`).
-const SCHEDULED_MAX: usize = 59;
+const SCHEDULED_MAX: usize = 60;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

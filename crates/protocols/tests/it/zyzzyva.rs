@@ -87,6 +87,54 @@ fn a_checkpoint_that_contradicts_an_entry_stops_nobody() {
     assert!(!mutant::with(BUG, goes_on_after_a_checkpoint_contradicts_an_entry));
 }
 
+/// Slot 4 is x at r0 and r1 only. The others open view 2 without r1 and without x, order y in slot
+/// 4, and make that stable. r1 fetched that state and saved it, and crashes before it keeps the
+/// proof: in its log is x. It hears of view 2 before it hears of the proof.
+fn goes_on_from_a_saved_state_to_which_its_log_does_not_lead() -> bool {
+    let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
+    let mut group: Net = Group::new(None, tuning);
+    for number in 1..=3 {
+        group.insist(&envelope(1, number, &[number], 8), 1);
+    }
+    group.drops = Box::new(|_, to, kind| kind == "order" && to >= 2);
+    group.request(0, &envelope(2, 1, &[1], 8));
+    group.round(0);
+    group.run(20);
+    assert_eq!([0, 1, 2, 3].map(|id| group.nodes[id].executed.len()), [4, 4, 3, 3]);
+
+    cut_off(&mut group, 1);
+    group.drops = Box::new(|_, _, _| false);
+    group.request(2, &envelope(3, 1, &[1], 8));
+    ask(&mut group, &[0, 2, 3], 2);
+    group.run(30);
+    assert_eq!([0, 2, 3].map(|id| status(&group, id).stable), [Slot(4); 3]);
+    assert_ne!(group.nodes[0].executed[3].1.digest, group.nodes[1].executed[3].1.digest);
+
+    let [saved, executed] = [group.nodes[2].saved, group.nodes[1].saved];
+    assert_eq!((saved.map(|base| base.slot), executed), (Some(Slot(4)), None));
+    group.nodes[1].saved = saved;
+    group.nodes[1].executed = group.nodes[2].executed.clone();
+    group.start(1);
+    group.cut.clear();
+    group.drops = Box::new(|_, to, kind| to == 1 && matches!(kind, "stable" | "checkpoint"));
+    group.run(300);
+    assert_eq!(status(&group, 1).view, View(2));
+    group.drops = Box::new(|_, _, _| false);
+    let last = envelope(4, 1, &[1], 8);
+    group.insist(&last, 20);
+    group.all_executed(&last)
+}
+
+#[test]
+fn a_saved_state_to_which_the_log_does_not_lead_stops_nobody() {
+    assert!(goes_on_from_a_saved_state_to_which_its_log_does_not_lead());
+    let broken = || {
+        let bug = Some("zyzzyva.any-saved-state-is-own");
+        mutant::with(bug, goes_on_from_a_saved_state_to_which_its_log_does_not_lead)
+    };
+    assert!(!std::panic::catch_unwind(broken).unwrap_or(false));
+}
+
 /// The history behind these batches, from the first slot on.
 fn history(batches: Vec<Digest>) -> Digest {
     let change = showing(batches, Vec::new());

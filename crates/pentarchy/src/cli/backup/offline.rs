@@ -12,16 +12,14 @@ use pentarchy::config::ClusterConfig;
 use pentarchy::data::DataFolder;
 use pentarchy::protocols;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Unchecked};
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
-use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Memory, Setup, To};
-use pentarchy_core::request::Envelope;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_replica::Storage;
 use pentarchy_storage::backup::Backup;
@@ -123,28 +121,6 @@ fn execute(
     Player { me, incarnation, committed, core, executor }.play(effects)
 }
 
-/// Takes what is in a replica's own log for authentic: that was checked before it was kept, and the
-/// log's own checks are over every byte.
-struct OwnLog;
-
-impl Verifier for OwnLog {
-    fn signature(&self, _: ReplicaId, _: &Digest, _: &[u8; 64]) -> bool {
-        true
-    }
-
-    fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
-        true
-    }
-
-    fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
-        true
-    }
-
-    fn envelope(&self, _: &Envelope) -> bool {
-        true
-    }
-}
-
 /// Carries out what a core decides, and has it hear what it had said.
 struct Player {
     me: ReplicaId,
@@ -215,7 +191,8 @@ impl Player {
 
     fn hear(&mut self, wire: &Bytes, effects: &mut Vec<CoreEffect>) {
         // What it does not take it would not have taken after a crash either.
-        if let Ok(incoming) = self.core.open(&OwnLog, self.me, wire) {
+        // Checked before it was kept, and the log's own checks are over every byte.
+        if let Ok(incoming) = self.core.open(&Unchecked, self.me, wire) {
             self.core.step(CoreEvent::Message(incoming), effects);
         }
     }
