@@ -36,10 +36,8 @@ fn status(group: &Net, id: usize) -> Status {
     group.nodes[id].core.as_ref().expect("it runs").status()
 }
 
-/// Slot 4, behind which a checkpoint is due, is x at r0 and r1 only. View 1 begins with x, and only
-/// r1 gets to know that a quorum confirmed it. The others open view 2 without r1 and without x,
-/// order y in slot 4, and make that stable. Then r2 stops, and the others need r1.
-fn goes_on_after_a_checkpoint_contradicts_an_entry() -> bool {
+/// A group in which r0 and r1 alone executed x in slot 4, behind which a checkpoint is due.
+fn with_x_at_two() -> Net {
     let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
     let mut group: Net = Group::new(None, tuning);
     for number in 1..=3 {
@@ -49,8 +47,15 @@ fn goes_on_after_a_checkpoint_contradicts_an_entry() -> bool {
     group.request(0, &envelope(2, 1, &[1], 8));
     group.round(0);
     group.run(20);
-    let executed = |group: &Net| [0, 1, 2, 3].map(|id| group.nodes[id].executed.len());
-    assert_eq!(executed(&group), [4, 4, 3, 3]);
+    assert_eq!([0, 1, 2, 3].map(|id| group.nodes[id].executed.len()), [4, 4, 3, 3]);
+    group
+}
+
+/// Slot 4, behind which a checkpoint is due, is x at r0 and r1 only. View 1 begins with x, and only
+/// r1 gets to know that a quorum confirmed it. The others open view 2 without r1 and without x,
+/// order y in slot 4, and make that stable. Then r2 stops, and the others need r1.
+fn goes_on_after_a_checkpoint_contradicts_an_entry() -> bool {
+    let mut group = with_x_at_two();
 
     cut_off(&mut group, 3);
     let is_agreement = |kind: &str| kind == "confirm" || kind == "confirmed";
@@ -91,16 +96,7 @@ fn a_checkpoint_that_contradicts_an_entry_stops_nobody() {
 /// 4, and make that stable. r1 fetched that state and saved it, and crashes before it keeps the
 /// proof: in its log is x. It hears of view 2 before it hears of the proof.
 fn goes_on_from_a_saved_state_to_which_its_log_does_not_lead() -> bool {
-    let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
-    let mut group: Net = Group::new(None, tuning);
-    for number in 1..=3 {
-        group.insist(&envelope(1, number, &[number], 8), 1);
-    }
-    group.drops = Box::new(|_, to, kind| kind == "order" && to >= 2);
-    group.request(0, &envelope(2, 1, &[1], 8));
-    group.round(0);
-    group.run(20);
-    assert_eq!([0, 1, 2, 3].map(|id| group.nodes[id].executed.len()), [4, 4, 3, 3]);
+    let mut group = with_x_at_two();
 
     cut_off(&mut group, 1);
     group.drops = Box::new(|_, _, _| false);
