@@ -158,8 +158,8 @@ pub trait Verifier: Send + Sync {
     }
 }
 
-/// Takes everything for genuine. For what was checked before it was kept, and for tests; never for
-/// what comes from outside.
+/// A verifier that accepts everything. A replica uses it for messages that it checked before it
+/// logged them, and tests use it; no replica may use it for messages from the network.
 pub struct Unchecked;
 
 impl Verifier for Unchecked {

@@ -28,7 +28,7 @@ pub struct Query<C> {
 pub struct Reads<C> {
     /// No query is answered from a state before this slot.
     resumed: Slot,
-    /// What waits, and for which slot, in the order in which it came.
+    /// The queries that wait, in order of arrival, each with the slot it waits for.
     held: VecDeque<(Slot, Query<C>)>,
     /// How many of a client's wait.
     by_client: BTreeMap<C, usize>,

@@ -1,5 +1,5 @@
-//! The client's host around a core that a test leads: what is given up, and what becomes of a
-//! client that is overtaken.
+//! The client's host around a core that the test controls: requests that it gives
+//! up, and what becomes of a client that is overtaken.
 
 use pentarchy_client::{Client, ClientConfig, GIVE_UP_TIME, RequestError};
 use pentarchy_core::Bytes;

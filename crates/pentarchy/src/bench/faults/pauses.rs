@@ -94,7 +94,7 @@ impl Pauses {
         others[self.rng.below(others.len() as u64) as usize]
     }
 
-    /// Who was frozen in a gap, or shortly before.
+    /// The replicas that the bench froze during a gap or shortly before it.
     pub fn beside(&self, gap: &Gap) -> Vec<Pause> {
         let (from, to) = (gap.from - BEFORE.as_secs_f64(), gap.from + gap.ms / 1e3);
         let meets = |pause: &&Pause| pause.from < to && pause.to.is_none_or(|end| end > from);

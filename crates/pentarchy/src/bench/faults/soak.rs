@@ -53,7 +53,7 @@ struct Soak {
     f: usize,
     clients: usize,
     outstanding: usize,
-    /// What was asked for, and from when on a replica was frozen for good.
+    /// The options, and the time from which on the bench keeps one replica frozen.
     seconds: f64,
     frozen_at: Option<f64>,
     operations_per_second: f64,
