@@ -26,7 +26,7 @@ pub const EXHIBITS: &[Exhibit] = &[
             alphabet: &[],
             timeouts: 2,
             start: Some("view-2"),
-            states: 400_000,
+            states: 600_000,
         },
         breaks: &["agreement"],
     },
