@@ -111,6 +111,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("session.group-not-bound", "a device takes a tag that was made for another group"),
     mutant("epochs.handover-of-f", "f votes prove how an epoch ends"),
     mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
+    mutant("epochs.reads-before-base", "queries are answered from before an epoch's first state"),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
     mutant("roster.wait-stays", "members are admitted as often as they ask after a first wait"),
     mutant("resuming.any-epoch-counts", "who is in another epoch than the asker answers it too")
@@ -198,6 +199,10 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("frame.leave-on-f-asks", "f asks make a replica leave its view"),
     mutant("frame.trusts-new-primary", "nobody times the new primary"),
     mutant("frame.waits-untimed-for-a-quorum", "who left alone has no timer that leads it on"),
+    mutant(
+        "frame.ask-outlives-entry",
+        "who asked for a view behind goes on asking in one that works",
+    ),
     mutant("frame.old-asks-count", "asks count that nobody stands by any more").scheduled(),
     mutant("frame.slots-not-passed-on", "PREPAREs and COMMITs are not sent again"),
     mutant("frame.next-slot-stays-behind", "the next slot stays below a new window"),
@@ -332,6 +337,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "minzyzzyva.commits-to-what-it-hides",
         "a commitment below an installed state is not shown",
+    )
+    .scheduled(),
+    mutant(
+        "minzyzzyva.executes-before-taking-up",
+        "what led to an installed state is not in the log when more is executed",
     )
     .scheduled(),
     mutant("minzyzzyva.final-with-f", "f commitments make a slot final"),
@@ -497,6 +507,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "zyzzyva.any-saved-state-is-own",
         "a saved state is taken for what the log's orders lead to",
+    )
+    .scheduled(),
+    mutant(
+        "zyzzyva.orders-when-overruled",
+        "a primary orders on a checkpoint that contradicts what it ordered there",
     )
     .scheduled(),
     mutant("zyzzyva.disputes-all", "one vote that differs is answered with a window of orders")

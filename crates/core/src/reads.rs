@@ -9,6 +9,7 @@
 
 use crate::ids::Slot;
 use crate::limits::{QUERIES_HELD_BYTES_MAX, QUERIES_HELD_CLIENT_MAX, QUERIES_HELD_MAX};
+use crate::mutant;
 use alloc::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
@@ -44,6 +45,14 @@ impl<C: Ord + Copy> Default for Reads<C> {
 }
 
 impl<C: Ord + Copy> Reads<C> {
+    /// Nothing waits, in an epoch that begins with the state of this slot.
+    #[must_use]
+    pub fn new(base: Slot) -> Self {
+        let mut reads = Self::default();
+        reads.begin_epoch(base);
+        reads
+    }
+
     /// This replica may have told clients of slots up to this one, and its state may be an older
     /// one.
     pub fn resume(&mut self, upto: Slot) {
@@ -99,11 +108,16 @@ impl<C: Ord + Copy> Reads<C> {
         }
     }
 
-    /// Forgets all that waits: the slots that it waits for belong to an epoch that is over.
-    pub fn clear(&mut self) {
+    /// An epoch begins with the state of this slot. Clients may have been told of anything up to
+    /// there, and this replica may have to fetch that state, or may have taken back what it had
+    /// executed. What waits is forgotten: its slots belong to an epoch that is over.
+    pub fn begin_epoch(&mut self, base: Slot) {
         self.held.clear();
         self.by_client.clear();
         self.bytes = 0;
+        if !mutant!("epochs.reads-before-base") {
+            self.resume(base);
+        }
     }
 
     /// How many wait.
@@ -147,6 +161,17 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_read_from_before_an_epoch() {
+        let mut reads = Reads::default();
+        assert!(reads.ask(query(1, 1), Slot(3), Some(Slot(2))).is_none());
+        reads.begin_epoch(Slot(5));
+        assert!(reads.is_empty(), "its slot was one of the epoch before");
+        assert!(reads.ask(query(1, 2), Slot(0), Some(Slot(1))).is_none(), "it went back to 1");
+        assert!(numbers(reads.take(Some(Slot(4)))).is_empty());
+        assert_eq!(numbers(reads.take(Some(Slot(5)))), [2]);
+    }
+
+    #[test]
     fn few_queries_wait() {
         let mut reads = Reads::default();
         for number in 0..2 * QUERIES_HELD_CLIENT_MAX as u64 {
@@ -159,7 +184,7 @@ mod tests {
             }
         }
         assert_eq!(reads.len(), QUERIES_HELD_MAX);
-        reads.clear();
+        reads.begin_epoch(Slot(0));
         let large = Bytes::from(alloc::vec![0; QUERIES_HELD_BYTES_MAX / 2]);
         for number in 0..3 {
             let operation = large.clone();

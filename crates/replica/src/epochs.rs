@@ -209,7 +209,7 @@ impl Unit {
             let proof = self.succession.epochs.proof().cloned();
             keeper.begin_epoch(membership.clone(), proof, fetch.is_some())?;
         }
-        self.reads.clear();
+        self.reads.begin_epoch(membership.base.slot);
         self.transfer.give_up();
         self.others.begin_epoch();
         let verifier = self.succession.factory.verifier(&membership);

@@ -92,6 +92,7 @@ pub struct UnitParts {
 impl Unit {
     /// The first effects wait for [`Self::begin`].
     pub fn new(parts: UnitParts) -> Self {
+        let base = parts.succession.epochs.membership().base;
         Self {
             speaker: parts.speaker,
             executor: parts.executor,
@@ -109,7 +110,7 @@ impl Unit {
             asked: BTreeMap::new(),
             is_split: parts.is_split,
             telling: Vec::new(),
-            reads: Reads::default(),
+            reads: Reads::new(base.slot),
             prepared: parts.prepared,
         }
     }

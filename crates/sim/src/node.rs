@@ -125,6 +125,7 @@ impl ReplicaNode {
             Some(kept) => kept.epochs(id, life),
             None => Epochs::new(id, life, membership.clone()),
         };
+        let base = following.membership().base;
         let succession = epochs::Succession::new(following, life, membership.epoch);
         let mut executor = Executor::new(membership.clone(), service);
         if let Some((newest, earlier)) = kept.as_ref().and_then(|it| it.snapshots().split_last()) {
@@ -147,7 +148,7 @@ impl ReplicaNode {
             faulty,
             kept,
             taken: 0,
-            reads: Reads::default(),
+            reads: Reads::new(base.slot),
             inbox: VecDeque::new(),
             effects: Vec::new(),
             steps: 0,

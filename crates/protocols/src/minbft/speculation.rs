@@ -162,12 +162,24 @@ impl<const KIND: usize> OnUsig<KIND> {
         if !entered || !is_ordered || self.speculation.halted.is_some() || self.has_hole() {
             return None;
         }
+        if !self.has_taken_up(out) {
+            return None;
+        }
         let time = self.frame.bodies.get(&batch)?.time;
         if self.frame.is_future(time) {
             self.frame.wait_for_clock(slot, time, author, out);
             return None;
         }
         Some(batch)
+    }
+
+    /// Whether what its view ordered up to the state that it stands on is in its log, as far as it
+    /// has to show that. What it executes behind that state rests on it.
+    fn has_taken_up(&mut self, out: &mut Effects<Self>) -> bool {
+        let stands = self.speculation.stands;
+        let any = mutant!("minzyzzyva.executes-before-taking-up")
+            || mutant!("minzyzzyva.executes-behind-a-hole");
+        any || self.take_up(stands, out)
     }
 
     /// Whether it stands on a state that nobody proved to it, and lacks PREPAREs of its view up to

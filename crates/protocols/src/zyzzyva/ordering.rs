@@ -29,7 +29,7 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
     /// Behind a checkpoint nothing is executed before that is final: then there is always a state
     /// that is final to go back to, and never one on the disk that is not.
     fn decided(&mut self, slot: Slot, out: &mut Effects<Self>) -> Option<Digest> {
-        let waits = self.halted.is_some() || self.is_stranded;
+        let waits = self.halted.is_some() || self.is_stranded || self.is_overruled;
         if self.phase != Phase::Entered || waits || self.contradicted().is_some() {
             return None;
         }
@@ -47,10 +47,13 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
         Some(batch)
     }
 
+    /// A primary whose order a stable checkpoint contradicts orders nothing more in its view: orders
+    /// on that checkpoint and its own before would convict it.
     /// What clients are not told yet is in flight as what is not executed: while certificates are
     /// made, requests gather to be ordered together.
     fn propose(&mut self, out: &mut Effects<Self>) {
         while self.frame.is_primary()
+            && !self.is_overruled
             && (self.held.len() as u64) < self.frame.tuning.proposals_in_flight
             && self.frame.executed >= self.frame.stable.slot
             && self.frame.next_slot.0 - self.frame.executed.0
@@ -74,6 +77,7 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
     }
 
     fn window_moved(&mut self, low: Slot) {
+        self.is_overruled |= self.is_overruled_at(low) && !mutant!("zyzzyva.orders-when-overruled");
         if self.frame.executed < low {
             self.forget_histories();
         }

@@ -64,6 +64,8 @@ pub enum Record {
         /// The history up to there.
         history: Digest,
     },
+    /// A stable checkpoint contradicts what this replica ordered as primary of that view.
+    Overruled(View),
     /// What every protocol keeps.
     Kept(Kept<Reached>),
 }
@@ -108,6 +110,10 @@ impl Wire for Record {
                 slot.encode(to);
                 history.encode(to);
             }
+            Self::Overruled(view) => {
+                to.u8(8);
+                view.encode(to);
+            }
             Self::Kept(kept) => kept.encode(to),
         }
     }
@@ -126,6 +132,7 @@ impl Wire for Record {
             5 => Self::Confirm(Verified::decode(from)?),
             6 => Self::Enter(Verified::decode(from)?, Arc::new(Confirmed::decode(from)?)),
             7 => Self::Final { slot: Slot::decode(from)?, history: Digest::decode(from)? },
+            8 => Self::Overruled(View::decode(from)?),
             tag => Self::Kept(Kept::decode(tag, from)?),
         })
     }
@@ -247,6 +254,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
                     self.finals.insert(slot, history);
                 }
             }
+            Record::Overruled(view) => self.is_overruled |= view == self.frame.entered,
             Record::Kept(Kept::Stable(proof)) => self.recall_checkpoint(proof, past),
         }
     }

@@ -19,6 +19,9 @@ impl<const KIND: usize> Renews for Zyzzyva<KIND> {
             }
             out.persist(Record::Enter(opening, proof));
         }
+        if self.is_overruled {
+            out.persist(Record::Overruled(self.frame.entered));
+        }
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
             self.persist_order(slot, out);
         }

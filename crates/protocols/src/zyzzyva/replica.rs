@@ -119,6 +119,8 @@ pub struct Zyzzyva<const KIND: usize> {
     pub(super) landed: Option<(Slot, Digest)>,
     /// Whether execution is at a state whose history is not known; another one is to be fetched.
     pub(super) is_stranded: bool,
+    /// Whether a stable checkpoint contradicts what this replica ordered as primary of its view.
+    pub(super) is_overruled: bool,
     /// A checkpoint is due behind this slot, and waits until it is final. Nothing is executed
     /// meanwhile.
     pub(super) halted: Option<Slot>,
@@ -240,6 +242,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             held: BTreeSet::new(),
             landed: None,
             is_stranded: false,
+            is_overruled: false,
             halted: None,
             at_tick: Slot(0),
             vouching: BTreeMap::new(),

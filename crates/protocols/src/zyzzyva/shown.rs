@@ -25,6 +25,20 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         (!is_same(&began, &stable.state.history)).then_some(began)
     }
 
+    /// Whether this replica, as primary, ordered something in the slot at which its window begins
+    /// now that led to another history than the stable checkpoint's. So a later view has decided.
+    pub(super) fn is_overruled_at(&self, low: Slot) -> bool {
+        let came_back = || {
+            let state = self.window.get(low)?;
+            let order = state.order.as_ref().filter(|order| order.author == self.frame.me);
+            order.and_then(|_| Some((parent(state)?, state.batch?)))
+        };
+        let own = self.unheard.get(&low).map(|(parent, proposal)| (*parent, proposal.digest()));
+        own.or_else(came_back).is_some_and(|(parent, batch)| {
+            extended(&parent, &batch) != self.frame.stable.state.history
+        })
+    }
+
     /// The slots behind the stable checkpoint that are known to rest on it in this view, each with
     /// its batch and the history after it.
     pub(super) fn chain(&self) -> impl Iterator<Item = (Slot, Digest, Digest)> {

@@ -288,7 +288,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         self.opening = Some(opening);
         (self.proposed, self.agreed, self.certificate) = (None, None, None);
         (self.own.left, self.own.opened) = (None, None);
-        self.shown = Slot(0);
+        (self.shown, self.is_overruled) = (Slot(0), false);
         let low = self.frame.stable.slot;
         let keeps = |slot: Slot, history| self.history(slot) == Some(history);
         let same = start.slots().filter(|(slot, ..)| *slot > low);

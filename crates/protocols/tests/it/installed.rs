@@ -22,6 +22,9 @@ const TUNING: Tuning = Tuning {
     interleaving: 0,
 };
 
+/// A checkpoint behind eight slots.
+const FEW: Tuning = Tuning { checkpoint_slots: 8, window_slots: 32, ..TUNING };
+
 const LARGE: usize = 2_000;
 const SMALL: usize = 8;
 
@@ -166,8 +169,7 @@ const fn is_commit(message: &Message) -> bool {
 /// r2 was away while eight slots were ordered. It installs the state behind them, and is shown the
 /// PREPAREs. Nobody proves the state to it.
 fn is_shown_the_order(loses: fn(u16, &Message) -> bool) -> Net<MinZyzzyva> {
-    let tuning = Tuning { checkpoint_slots: 8, window_slots: 32, ..Tuning::default() };
-    let mut net = Net::<MinZyzzyva>::new(3, &[], tuning);
+    let mut net = Net::<MinZyzzyva>::new(3, &[], FEW);
     net.loses = |to, message| to == 2 || is_proof(message);
     (1..=8).for_each(|number| net.order(0, &envelope(1, number, SMALL)));
     net.loses = loses;
@@ -181,6 +183,11 @@ fn is_shown_the_order(loses: fn(u16, &Message) -> bool) -> Net<MinZyzzyva> {
 fn goes_on_without_the_primary() -> bool {
     let mut net = is_shown_the_order(|_, message| is_proof(message));
     assert!(net.nodes[2].sent.contains_key("commit"));
+    leaves_without_the_primary(&mut net)
+}
+
+/// r1 and r2 ask for view 1, and hear nothing of r0. Whether they come to work there.
+fn leaves_without_the_primary(net: &mut Net<MinZyzzyva>) -> bool {
     for id in 1..3 {
         let ask = net.authentic(id, Message::Shared(Shared::RequestViewChange { view: View(1) }));
         net.pass_on(id, &[1, 2], &ask);
@@ -199,6 +206,35 @@ fn what_is_committed_to_below_an_installed_state_is_shown() {
     let hides = move || mutant::with(bug, goes_on_without_the_primary);
     let is_well = std::thread::spawn(hides).join();
     assert!(!is_well.unwrap_or(false), "it stops at the assertion, or nobody goes on with it");
+}
+
+/// r2 executes another slot behind the state, commits to it, and crashes. Then the others need it
+/// to come to view 1 without the primary.
+fn goes_on_after_a_crash_behind_a_state() -> bool {
+    let mut net = Net::<MinZyzzyva>::durable(3, &[], FEW);
+    net.loses = |to, message| to == 2 || is_proof(message);
+    (1..=8).for_each(|number| net.order(0, &envelope(1, number, SMALL)));
+    // It is shown the PREPAREs, and has no reason yet to commit to them.
+    net.loses = |_, message| is_proof(message) || is_commit(message);
+    net.installed(2, Slot(8));
+    net.run(70);
+    assert!(!net.nodes[2].sent.contains_key("commit"));
+    net.loses = |_, message| is_proof(message);
+    net.order(0, &envelope(1, 9, SMALL));
+    net.run(100);
+    assert_eq!(net.nodes[2].executed.last().map(|(slot, _)| *slot), Some(Slot(9)));
+    assert!(net.nodes[2].sent.contains_key("commit"), "it commits to slot 9");
+    net.resume(2, Base { slot: Slot(8), state: state_after(8) }, FEW);
+    leaves_without_the_primary(&mut net)
+}
+
+#[test]
+fn what_led_to_an_installed_state_is_kept_before_more_is_executed() {
+    assert!(goes_on_after_a_crash_behind_a_state());
+    let bug = Some("minzyzzyva.executes-before-taking-up");
+    let forgets = move || mutant::with(bug, goes_on_after_a_crash_behind_a_state);
+    let is_well = std::thread::spawn(forgets).join();
+    assert!(!is_well.unwrap_or(false), "nobody goes on with what it can show");
 }
 
 /// A client asks whether what was ordered below the state is final. It is told as soon as enough

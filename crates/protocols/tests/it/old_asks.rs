@@ -97,3 +97,35 @@ fn who_left_by_asks_that_were_withdrawn_is_followed_after_two_seconds() {
     assert!((1_900..=3_000).contains(&millis), "{millis}");
     assert_eq!(mutant::with(Some("frame.old-asks-count"), left_by_old_asks), 0);
 }
+
+/// r1 leaves for view 1, of which it is the primary, waits for r0 in vain, and asks for view 2. Then
+/// r0 hears of that, and view 1 begins. Long after that the liar asks for view 2. Where that leads.
+fn asked_before_it_entered<P: Spoken>() -> Vec<View> {
+    let mut group: Group<P> = Group::new(Some(liar::<P>()), Tuning::default());
+    group.cut = (0..P::N as u16).flat_map(|id| [(0, id), (id, 0)]).collect();
+    for id in 1..P::N as u16 {
+        group.say(id, &all::<P>(), P::ask(View(1)));
+    }
+    group.run(3_000);
+    assert!(group.nodes[1].said.contains_key("request_view_change"), "it asks for view 2");
+    group.cut.clear();
+    for _ in 0..20 {
+        group.say(liar::<P>(), &[0], P::ask(View(1)));
+        group.run(50);
+    }
+    assert_eq!(views(&group), vec![View(1); P::N - 1], "all come to the view that it leads");
+    group.insist(&envelope(1, 1, &[1], 8), 3);
+    assert!(group.all_executed(&envelope(1, 1, &[1], 8)));
+    group.say(liar::<P>(), &all::<P>(), P::ask(View(2)));
+    group.run(1_000);
+    views(&group)
+}
+
+#[test]
+fn who_enters_its_view_late_asks_for_no_other() {
+    assert_eq!(asked_before_it_entered::<MinBft>(), vec![View(1); 2]);
+    assert_eq!(asked_before_it_entered::<Hybster>(), vec![View(1); 2]);
+    let bug = Some("frame.ask-outlives-entry");
+    let broken = || mutant::with(bug, asked_before_it_entered::<MinBft>);
+    assert!(std::panic::catch_unwind(broken).is_err(), "it asks on, and an assertion fails");
+}

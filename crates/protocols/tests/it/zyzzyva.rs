@@ -12,7 +12,7 @@ use pentarchy_core::ports::client::Place;
 use pentarchy_core::protocol::{Protocol as _, Status, Tuning};
 use pentarchy_protocols::common::message::Shared;
 use pentarchy_protocols::zyzzyva::table::THREE;
-use pentarchy_protocols::zyzzyva::{Message, Reached, Stable, ViewChange, Zyzzyva};
+use pentarchy_protocols::zyzzyva::{Message, Reached, Record, Stable, ViewChange, Zyzzyva};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -286,4 +286,46 @@ fn the_orders_of_one_slot_convict_who_gave_several_in_slots_before() {
     let said = |id: usize| group.nodes[id].said.contains_key("misbehaviour");
     assert!([1, 2, 3].iter().any(|id| said(*id)));
     assert!([1, 2, 3].iter().all(|id| status(&group, *id).view > View(0)));
+}
+
+/// The primary r0 orders x in slot 4, and is cut off. The others open view 1 without x, order y in
+/// slot 4, and make that stable. r0 hears of the checkpoint alone, crashes, perhaps when it has
+/// kept again what it needs, and fetches the state. Whether it orders on that in view 0: it has
+/// signed another order for slot 4, and the two would convict it.
+fn orders_on_what_overruled_it(keeps_again: bool) -> bool {
+    let mut group = with_x_at_two();
+    cut_off(&mut group, 0);
+    group.drops = Box::new(|_, _, _| false);
+    ask(&mut group, &[1, 2, 3], 1);
+    group.request(1, &envelope(3, 1, &[1], 8));
+    group.run(300);
+    assert!([1, 2, 3].iter().all(|id| status(&group, *id).stable >= Slot(4)));
+    assert_ne!(group.nodes[0].executed[3].1.digest, group.nodes[1].executed[3].1.digest);
+
+    group.cut.clear();
+    group.fetches_nothing = true;
+    group.drops = Box::new(|_, to, kind| to == 0 && kind != "stable");
+    group.run(150);
+    assert_eq!((status(&group, 0).view, status(&group, 0).stable), (View(0), Slot(4)));
+    if keeps_again {
+        group.keep_again(0);
+    }
+    group.start(0);
+    group.fetches_nothing = false;
+    group.run(30);
+    assert_eq!((status(&group, 0).view, status(&group, 0).phase), (View(0), "normal"));
+    group.request(0, &envelope(4, 1, &[1], 8));
+    group.run(30);
+    let in_next =
+        |record: &Record| matches!(record, Record::Propose { view: View(0), slot: Slot(5), .. });
+    group.nodes[0].log.iter().any(in_next)
+}
+
+#[test]
+fn a_primary_that_a_checkpoint_overrules_orders_nothing_more() {
+    let bug = Some("zyzzyva.orders-when-overruled");
+    for keeps_again in [false, true] {
+        assert!(!orders_on_what_overruled_it(keeps_again));
+        assert!(mutant::with(bug, || orders_on_what_overruled_it(keeps_again)));
+    }
 }

@@ -240,7 +240,7 @@ impl ReplicaNode {
         }
         self.keys = Keys { membership: membership.clone(), ..self.keys.clone() };
         self.inbox.clear();
-        self.reads.clear();
+        self.reads.begin_epoch(membership.base.slot);
         self.transfer.give_up();
         self.core = new.core;
         if let Some(faulty) = &mut self.faulty {

@@ -73,16 +73,19 @@ impl Options {
         self.heal_at = (self.think_us + 4_000) * self.requests_each;
     }
 
-    /// As many replicas as may be faulty lie to readers. Where replicas execute early, the first of
+    /// As many replicas as may be faulty lie to readers, and in some worlds ask to be admitted anew
+    /// whenever they may. Where replicas execute early, the first of
     /// them often exists twice, so that some of that is taken back.
     fn draw_misleaders(&mut self, rng: &mut Rng, rules: &Rules) {
         let mut ids: Vec<ReplicaId> = (0..self.n as u16).map(ReplicaId).collect();
+        // Epochs end under way, and begin with states that some replicas have to fetch.
+        let epochs = rng.percent(25).then_some(Behaviour::Usurp { rate_ppm: 100_000 });
         self.byzantine.clear();
         for count in 0..self.f {
             let is_twin = count == 0 && rules.speculative && rng.percent(50);
             let index = if is_twin { 0 } else { rng.below(ids.len() as u64) as usize };
             let twin = is_twin.then_some(Behaviour::Twin);
-            let habits = twin.into_iter().chain([Behaviour::Mislead]).collect();
+            let habits = twin.into_iter().chain([Behaviour::Mislead]).chain(epochs).collect();
             self.byzantine.push((ids.swap_remove(index), habits));
         }
     }

@@ -29,8 +29,13 @@ pub trait Changing: Core {
         let (author, signature) = (verified.author, Signature(*signature));
         let frame = self.frame_mut();
         if author == frame.me {
-            frame.own.ask = Some(verified.clone());
-            frame.own.asked = frame.own.asked.max(Some(view));
+            if frame.own.asked.is_none() && view <= frame.own.withdrawn {
+                return;
+            }
+            if !frame.is_primary() {
+                frame.own.ask = Some(verified.clone());
+                frame.own.asked = frame.own.asked.max(Some(view));
+            }
         }
         if verified.is_direct {
             frame.hear_ask(author, view, signature);
@@ -103,11 +108,12 @@ pub trait Changing: Core {
 impl<C: Core> Changing for C {}
 
 impl<C: Framed> Frame<C> {
-    /// Asks for a view. Goes on working in the current one until `f + 1` have asked.
+    /// Asks for a view. Goes on working in the current one until `f + 1` have asked. A primary does
+    /// not ask for another one while its own view works.
     pub fn ask(&mut self, view: View, reason: &'static str, out: &mut Effects<C>) {
         // What others show of it does not count: it may be an ask that was withdrawn, or one from
         // before a crash, which nobody repeats.
-        if self.own.asked.is_some_and(|asked| asked >= view) {
+        if self.own.asked.is_some_and(|asked| asked >= view) || self.is_primary() {
             return;
         }
         self.own.asked = Some(view);
@@ -143,8 +149,8 @@ impl<C: Framed> Frame<C> {
 
     /// Stops asking for another view.
     pub(super) fn withdraw_ask(&mut self) {
-        if self.own.asked.take().is_some() {
-            self.own.ask = None;
+        if let Some(asked) = self.own.asked.take() {
+            (self.own.ask, self.own.withdrawn) = (None, asked);
             self.asks.withdraw(self.me);
         }
     }
@@ -207,10 +213,12 @@ impl<C: Framed> Frame<C> {
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
         self.is_timed = false;
-        // An ask for this view, or a lower one, has had its effect.
+        // Asks for this view, or a lower one, have had their effect. And this replica may have asked
+        // for the view behind, because this one was late.
         self.asks.grant(self.view);
-        if self.own.asked.is_some_and(|asked| asked <= self.view) {
-            (self.own.ask, self.own.asked) = (None, None);
+        let had_effect = self.own.asked.is_some_and(|asked| asked <= self.view);
+        if had_effect || !mutant!("frame.ask-outlives-entry") {
+            self.withdraw_ask();
         }
     }
 }

@@ -179,13 +179,16 @@ pub struct Own<C: Framed> {
     pub ask: Option<Verified<C::Message>>,
     /// The highest view for which it asks.
     pub asked: Option<View>,
+    /// The view for which it asked last, of the asks that it withdrew: one that comes back later
+    /// does not count.
+    pub withdrawn: View,
     /// The VIEW-CHANGE by which it left for this one.
     pub view_change: Option<Verified<C::Message>>,
 }
 
 impl<C: Framed> Default for Own<C> {
     fn default() -> Self {
-        Self { ask: None, asked: None, view_change: None }
+        Self { ask: None, asked: None, withdrawn: View(0), view_change: None }
     }
 }
 
@@ -304,6 +307,11 @@ impl<C: Framed> Frame<C> {
         assert!(
             self.is_entered() || self.is_timed || asks_on,
             "nothing leads on from {}",
+            self.view
+        );
+        assert!(
+            !self.is_primary() || self.own.asked.is_none(),
+            "the primary of {} asks for another view",
             self.view
         );
         assert!(self.next_slot > self.stable.slot);
