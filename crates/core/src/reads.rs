@@ -161,17 +161,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_from_before_an_epoch() {
-        let mut reads = Reads::default();
-        assert!(reads.ask(query(1, 1), Slot(3), Some(Slot(2))).is_none());
-        reads.begin_epoch(Slot(5));
-        assert!(reads.is_empty(), "its slot was one of the epoch before");
-        assert!(reads.ask(query(1, 2), Slot(0), Some(Slot(1))).is_none(), "it went back to 1");
-        assert!(numbers(reads.take(Some(Slot(4)))).is_empty());
-        assert_eq!(numbers(reads.take(Some(Slot(5)))), [2]);
-    }
-
-    #[test]
     fn few_queries_wait() {
         let mut reads = Reads::default();
         for number in 0..2 * QUERIES_HELD_CLIENT_MAX as u64 {

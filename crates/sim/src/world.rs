@@ -160,6 +160,10 @@ impl Client {
 /// Simulated time between two looks at liveness.
 const LOOK_EVERY: Micros = 100_000;
 
+/// For so long replicas may take that start from their disks at the end to execute again, and make
+/// final, what they had told clients.
+const SETTLING: Micros = 5_000_000;
+
 /// How long hostile clients go on after everything has healed, and how long a world goes on in
 /// which liveness is not promised.
 const AFTERMATH: Micros = 1_000_000;
@@ -470,6 +474,13 @@ impl<'a> World<'a> {
         // As far as anybody ever was: what one of them executed for good may not be gone.
         let highest = self.oracle.highest();
         self.correct().all(|(_, replica)| replica.node.executor().executed() == highest)
+            && self.has_settled()
+    }
+
+    /// Whether all that clients acted on is final, or nobody seems to be about to make it so.
+    fn has_settled(&self) -> bool {
+        let since = self.last_completion.max(self.options.heal_at);
+        self.now > since + SETTLING || self.oracle.all_is_final().is_ok()
     }
 
     fn check_liveness(&self, liveness: &mut Liveness) -> Verdict {

@@ -302,3 +302,26 @@ fn equal_answers_of_different_histories_complete_no_read() {
     let bug = Some("zyzzyva.reads-what-may-be-taken-back");
     assert_eq!(mutant::with(bug, told_of_two_histories), [Some(Slot(1)); 2]);
 }
+
+/// A replica has gone back to slot 1 when an epoch begins with slot 5. Whether it answers a query
+/// from that state, when it had been in the epoch before and when it has just been started.
+fn answers_from_before_an_epoch() -> [bool; 2] {
+    let query = |number| Query { client: 1, number, operation: Bytes::new() };
+    let mut stayed = Reads::new(Slot(0));
+    assert!(stayed.ask(query(1), Slot(3), Some(Slot(2))).is_none());
+    stayed.begin_epoch(Slot(5));
+    assert!(stayed.is_empty(), "its slot was one of the epoch before");
+    [stayed, Reads::new(Slot(5))].map(|mut reads| {
+        let answered = reads.ask(query(2), Slot(0), Some(Slot(1))).is_some();
+        assert!(answered || reads.take(Some(Slot(4))).is_empty());
+        assert!(answered || reads.take(Some(Slot(5))).len() == 1);
+        answered
+    })
+}
+
+#[test]
+fn nothing_is_read_from_before_an_epoch() {
+    assert_eq!(answers_from_before_an_epoch(), [false; 2]);
+    let bug = Some("epochs.reads-before-base");
+    assert_eq!(mutant::with(bug, answers_from_before_an_epoch), [true; 2]);
+}
