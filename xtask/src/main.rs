@@ -6,6 +6,7 @@ mod check;
 mod fuzz;
 mod instructions;
 mod lines;
+mod results;
 mod spec;
 mod spec_runs;
 mod tcb;
@@ -32,6 +33,8 @@ usage: cargo xtask <command>
   instructions [--bless]            counts the instructions of a request's path, if valgrind is
                                     there, and compares with docs/instructions.md, or renews it
   lines                             counts code, comments and tests of each crate
+  results                           writes the tables of figures in the documents from the files in
+                                    docs/results
   spec                              checks the specification of Hybster with TLC; needs Java and
                                     Python
   spec --runs N [--mutant NAME]     has TLC follow what replicas did in simulated worlds of N
@@ -72,6 +75,7 @@ fn run() -> Result<(), Failure> {
             finish(arguments).and_then(|()| instructions::run(&root, bless))
         }
         Some("lines") => finish(arguments).and_then(|()| lines::lines(&root)),
+        Some("results") => finish(arguments).and_then(|()| results::write(&root)),
         Some("spec") => {
             let usage = |error: pico_args::Error| format!("{error}\n\n{USAGE}");
             let seeds: Option<u64> = arguments.opt_value_from_str("--runs").map_err(usage)?;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Endings of the files that rules read; files without an ending count as scripts.
-const TEXT: [&str; 6] = ["rs", "md", "toml", "sh", "txt", "yml"];
+const TEXT: [&str; 7] = ["rs", "md", "toml", "sh", "txt", "yml", "json"];
 
 /// All files by path from the root, with `/` between names.
 #[derive(Default)]

@@ -6,6 +6,7 @@ mod limits;
 mod links;
 mod mutants;
 mod protocols;
+mod results;
 mod size;
 mod words;
 
@@ -40,7 +41,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
     size::lines,
     size::functions,
     words::words,
@@ -51,6 +52,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
     protocols::protocols,
     limits::limits,
     mutants::mutants,
+    results::results,
 ];
 
 /// Applies all rules.
