@@ -24,7 +24,7 @@ pub const DATA_DEFAULT: &str = "pentarchy-data";
     version,
     about = "Byzantine fault-tolerant replication: f of 2f + 1 or 3f + 1 replicas may lie",
     after_help = "Start with:\n  pentarchy up\n\n\
-        Exit codes: 0 all is well, 1 what was asked about is not well, 2 usage, 3 internal.\n\
+        Exit codes: 0 all is well, 1 the group or file in question is not, 2 usage, 3 internal.\n\
         PENTARCHY_LOG=debug shows more on stderr; NO_COLOR switches colours off."
 )]
 pub struct Cli {
@@ -49,11 +49,11 @@ pub enum Command {
     Counter(CounterArgs),
     /// Run a voting Redis gateway in the foreground
     Gateway(GatewayArgs),
-    /// Ask every replica how it is
+    /// Show the health of the group and of each replica
     Status(StatusArgs),
     /// Break a replica of a cluster that `up` started, to see the others hold
     Break(BreakArgs),
-    /// Undo what `break` did, and wait until the replica is level again
+    /// Undo what `break` did, and wait until the replica has caught up
     Heal(HealArgs),
     /// Play a guided tour of what a cluster survives, in two minutes
     Demo(DemoArgs),
@@ -83,7 +83,7 @@ pub enum Command {
 pub enum AuthChoice {
     /// One Ed25519 signature over all requests that wait together
     Signature,
-    /// MACs: faster, and only for accidental faults
+    /// MACs: faster, but only for clients that fail by accident
     Mac,
     /// Tags that the replicas' trusted devices check: as fast, for all faults but of those devices
     Session,
@@ -102,12 +102,12 @@ impl From<AuthChoice> for RequestMode {
 /// `--durability`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DurabilityChoice {
-    /// Nothing: a replica that stops comes back as a new life, up to f at a time
+    /// Nothing: a replica that stops comes back as a new incarnation; at most f at a time
     Memory,
-    /// States of a second or two ago: as memory, but a new life fetches only what changed since.
-    /// If more than f stop at once, everything is lost
+    /// States, a second or two old: as memory, but a new incarnation fetches only what changed
+    /// since. If more than f stop at once, everything is lost
     Async,
-    /// All that it said, synced to disk before it is said: also when all lose power at once
+    /// All that a replica said, synced before it is sent: survives a power failure of all
     Sync,
 }
 
@@ -190,14 +190,14 @@ pub struct GroupArgs {
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub f: usize,
     /// Pillars into which the order is split, up to 8: agreements side by side, each with its own
-    /// primary and trusted counters. Of hybster, pbft and hybrid-pbft
+    /// primary and trusted counters. Only with hybster, pbft and hybrid-pbft
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u8).range(1..=i64::from(PILLARS_MAX)))]
     pub pillars: u8,
     /// Begin each pillar with another primary
     #[arg(long)]
     pub rotate_leader: bool,
-    /// How clients convince replicas
+    /// How clients authenticate their requests
     #[arg(long, value_enum, default_value = "signature", value_name = "HOW")]
     pub request_auth: AuthChoice,
 }
@@ -223,7 +223,7 @@ impl GroupArgs {
 #[command(after_help = "Examples:\n  pentarchy up\n  pentarchy up --f 2 --port 7379 --detach\n  \
     pentarchy up --protocol hybster --pillars 2 --rotate-leader\n\n\
     State lives in memory: a cluster that is stopped and started again is empty and has new keys.\n\
-    With --durability sync it lives on disk: `up` on the same folder goes on where it stopped.")]
+    With --durability sync it lives on disk: `up` on the same folder resumes where it stopped.")]
 pub struct UpArgs {
     #[command(flatten)]
     pub group: GroupArgs,
@@ -231,8 +231,9 @@ pub struct UpArgs {
     #[arg(long, default_value_t = 6379, value_name = "PORT",
         value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
-    /// Seconds after which a command without a reply is given up: within two more it gets its reply
-    /// or an error that says whether it is executed, which is unknown only without a quorum
+    /// Seconds after which the gateway gives up a command without a reply. Within two more it sends
+    /// the reply, or an error that says whether the command is executed; without a quorum nobody
+    /// knows
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
@@ -267,9 +268,9 @@ pub struct UpArgs {
 /// `down`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy down --data pentarchy-data\n\n\
-    With durability \"sync\" or \"async\" the gateway stops first and the group comes to a \
-    checkpoint\nwith all that was acknowledged; what each folder then has is printed. A group that \
-    stands still\nstops without.")]
+    With durability \"sync\" or \"async\" the gateway stops first. Then the group makes a \
+    checkpoint\nwith all that was acknowledged, and `down` prints what each folder has. A group \
+    that stands\nstill stops without a checkpoint.")]
 pub struct DownArgs {
     /// Folder that was given to `up`
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
@@ -290,8 +291,8 @@ pub struct InitArgs {
     /// Address of each replica, in the order of their ids
     #[arg(long, value_delimiter = ',', required = true, value_name = "HOST:PORT,...")]
     pub hosts: Vec<String>,
-    /// Gateways to make a key for: gateway-1.key and so on. Each gateway needs its own; of two that
-    /// share one only the one that was started last serves
+    /// Gateways to make a key for: gateway-1.key and so on. Each gateway needs its own: of two that
+    /// share one, only the one started last serves
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     pub gateways: u16,
@@ -313,12 +314,12 @@ pub struct InitArgs {
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     pentarchy replica --config cluster.toml --id 0 --keys replica-0\n\n\
-    With durability \"sync\" in the configuration a replica goes on where it stopped, from its\n\
+    With durability \"sync\" in the configuration a replica resumes where it stopped, from its\n\
     data folder. With \"memory\" or \"async\", or with an empty data folder, it has forgotten\n\
-    what it promised, so its trusted device begins a new life; the group admits that and brings\n\
-    it level. Never start a copy of a data folder.\n\n\
-    SIGTERM stops it. SIGUSR1 has the survivor of a group that is lost save its state beside its\n\
-    keys, and stop: see docs/operations.md, \"A group that is lost\".")]
+    its promises: its trusted device begins a new incarnation, the group admits that, and the\n\
+    replica catches up. Never start a copy of a data folder.\n\n\
+    SIGTERM stops it. SIGUSR1 makes the survivor of a lost group save its state beside its keys,\n\
+    and stop: see docs/operations.md, \"A group that is lost\".")]
 pub struct ReplicaArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
@@ -335,19 +336,19 @@ pub struct ReplicaArgs {
     /// What is replicated; the same for all replicas of a group
     #[arg(long, value_enum, default_value = "kv", value_name = "NAME")]
     pub service: ReplicatedChoice,
-    /// What outlives the process, if it is not to be what the configuration says
+    /// What outlives the process, instead of what the configuration says
     #[arg(long, value_enum, value_name = "MODE")]
     pub durability: Option<DurabilityChoice>,
-    /// Where the trusted counter is, if it is not to be where the configuration says
+    /// Where the trusted counter is, instead of where the configuration says
     #[arg(long, value_enum, value_name = "PLACE")]
     pub counter: Option<CounterChoice>,
-    /// MiB that the log in that folder may have between checkpoints, if it is not to be what the
+    /// MiB that the log in the data folder may have between checkpoints, instead of what the
     /// configuration says
     #[arg(long, value_name = "MIB",
         value_parser = clap::value_parser!(u64).range(LOG_MIB_MIN..=LOG_MIB_MAX))]
     pub log_mib: Option<u64>,
-    /// Keep the content of states in the files of that folder only, and not in memory besides: for
-    /// states that are larger than memory
+    /// Keep the content of checkpoints only in the files of the data folder, and not in memory:
+    /// for states that are larger than memory
     #[arg(long)]
     pub cold_state: bool,
     /// Folder for what outlives the process; `data` in the folder with the secrets if left out
@@ -378,16 +379,16 @@ pub struct ReplicaArgs {
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy gateway --config cluster.toml --key gateway-1.key \
     --listen 127.0.0.1:6379\n\n\
-    The gateway counts the replicas' votes for its clients, who trust it as they would trust one \
-    server. Without\n--password-file it asks them for no password and listens on loopback \
-    addresses only: run one beside each\napplication. With one it listens on any address, and the \
-    password travels in the clear.")]
+    The gateway counts the replicas' votes for its clients, which trust it like a single server. \
+    Without\n--password-file it asks for no password and listens on loopback addresses only: run \
+    one beside each\napplication. With a password it listens on any address, and the password \
+    travels in the clear.")]
 pub struct GatewayArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// The gateway's client key. If another process is started with it, this one serves no more,
-    /// says why in its log and is not ready; start the one again that should serve
+    /// The gateway's client key. If another process starts with the same key, this one stops
+    /// serving, says why in its log and is not ready; restart the one that should serve
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
     /// Address for Redis clients
@@ -397,8 +398,9 @@ pub struct GatewayArgs {
     /// gateway listens on loopback addresses only
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Seconds after which a command without a reply is given up: within two more it gets its reply
-    /// or an error that says whether it is executed, which is unknown only without a quorum
+    /// Seconds after which the gateway gives up a command without a reply. Within two more it sends
+    /// the reply, or an error that says whether the command is executed; without a quorum nobody
+    /// knows
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
@@ -418,7 +420,8 @@ pub struct GatewayArgs {
 #[command(after_help = "Examples:\n  pentarchy status\n  \
     pentarchy status --config cluster.toml --key client.key --json\n\n\
     The first line says whether the group serves, how many more faults it tolerates, and which\n\
-    replicas are suspected. Exit code 0 if all replicas are level and none is suspected, else 1.")]
+    replicas are suspected. Exit code 0 if all replicas have caught up, have the same state, and\n\
+    none is suspected, else 1.")]
 pub struct StatusArgs {
     /// Folder that was given to `up`
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
@@ -442,7 +445,7 @@ pub struct StatusArgs {
 #[command(
     after_help = "Examples:\n  pentarchy break 2 --kill\n  pentarchy break 0 --equivocate\n  \
     pentarchy break 1 --slow 100\n\n\
-    Nothing but a cluster that `up` started has the door by which this is done."
+    Only a cluster that `up` started can be broken like this."
 )]
 pub struct BreakArgs {
     /// Which replica, from 0
@@ -450,7 +453,7 @@ pub struct BreakArgs {
     /// How
     #[command(flatten)]
     pub what: HarmArgs,
-    /// Also if more replicas are broken then than the group tolerates
+    /// Do it even if then more replicas are broken than the group tolerates
     #[arg(long)]
     pub anyway: bool,
     /// Folder that was given to `up`
@@ -468,7 +471,7 @@ pub struct HarmArgs {
     /// Freeze its process
     #[arg(long)]
     pub pause: bool,
-    /// It says nothing any more
+    /// It sends nothing any more
     #[arg(long)]
     pub silent: bool,
     /// It tells different replicas different things, and clients something else
@@ -477,7 +480,7 @@ pub struct HarmArgs {
     /// It changes a bit in all that it sends
     #[arg(long)]
     pub corrupt: bool,
-    /// It says everything this many milliseconds late
+    /// It sends everything this many milliseconds late
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub slow: Option<u32>,
 }
@@ -501,17 +504,17 @@ impl HarmArgs {
             Harm::Kill => match durability {
                 Durability::Memory => "is killed; its memory is lost".to_owned(),
                 Durability::Async => {
-                    "is killed; its promises are lost, a state of it is on its disk".to_owned()
+                    "is killed; its promises are lost, its last saved state is on disk".to_owned()
                 }
                 Durability::Sync => "is killed; what it said is on its disk".to_owned(),
             },
             Harm::Pause => "is frozen".to_owned(),
-            Harm::Misbehave(Fault::Silent) => "says nothing any more".to_owned(),
+            Harm::Misbehave(Fault::Silent) => "sends nothing any more".to_owned(),
             Harm::Misbehave(Fault::Equivocate) => {
                 "tells different replicas different things, and lies to clients".to_owned()
             }
             Harm::Misbehave(Fault::Corrupt) => "corrupts all that it sends".to_owned(),
-            Harm::Misbehave(Fault::Slow(ms)) => format!("says everything {ms} ms late"),
+            Harm::Misbehave(Fault::Slow(ms)) => format!("sends everything {ms} ms late"),
             Harm::Misbehave(Fault::None) => "works".to_owned(),
         }
     }
@@ -520,15 +523,15 @@ impl HarmArgs {
 /// `heal`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy heal 2\n\n\
-    A replica that was killed is started again. With durability \"sync\" it goes on from its\n\
-    disk. With \"memory\" or \"async\" its trusted device begins a new life, the group admits\n\
-    that, and it fetches the state. A replica that lost its memory often in a short time waits\n\
-    for its admission: 5 s, then twice as long each time, up to 640 s.\n\
-    A replica is level when it has executed what the others had when it came back.\n\
-    Exit code 1 if it is not level within a minute,\n\
+    `heal` starts a killed replica again. With durability \"sync\" it resumes from its disk.\n\
+    With \"memory\" or \"async\" its trusted device begins a new incarnation, the group admits\n\
+    that, and the replica fetches the state. A replica that lost its memory often in a short\n\
+    time waits for its admission: 5 s, then twice as long each time, up to 640 s.\n\
+    A replica has caught up when it has executed what the others had when it came back.\n\
+    Exit code 1 if it has not caught up within a minute,\n\
     and at once if more than f replicas have lost their memory: such a group is lost.")]
 pub struct HealArgs {
-    /// Which replicas; all that are broken unless told
+    /// Which replicas; by default all that are broken
     pub replicas: Vec<u16>,
     /// Folder that was given to `up`
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
@@ -549,8 +552,7 @@ pub struct DemoArgs {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pentarchy top\n  \
     pentarchy top --config cluster.toml --key client.key\n\n\
-    Keys: q ends. With --once, exit code 0 if all replicas are level and none is suspected, \
-    else 1.")]
+    Keys: q ends. With --once, the exit code is that of `status`.")]
 pub struct TopArgs {
     /// Folder that was given to `up`
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]

@@ -66,7 +66,7 @@ impl<'a> Barrier<'a> {
         let answer = self.client.submit(read).wait_timeout(limit);
         answer.map(drop).map_err(|error| {
             Failure::Unwell(format!(
-                "the group does not order requests of this key ({error}), so nobody knows what \
+                "the group does not order requests of this key ({error}), so it is unknown what \
                  was acknowledged last"
             ))
         })

@@ -37,8 +37,8 @@ const SCENES: [Scene; 5] = [
         harm: Harm::Kill,
         what: "A backup is killed. The other two agree without it.",
         healed: "It had lost its memory, so it must not go on under its old promises: its trusted\n\
-                 counter began a new life, the group admitted that by an ordered request, and it\n\
-                 fetched the state.",
+                 counter began a new incarnation, the group admitted that by an ordered request,\n\
+                 and it fetched the state.",
     },
     Scene {
         of_primary: true,
@@ -52,18 +52,18 @@ const SCENES: [Scene; 5] = [
         what: "The primary lies: it shows each statement to one replica and not to the other, and\n\
                gives clients and checkpoints false results. Its trusted counter keeps it from\n\
                proving two orders.",
-        healed: "Its lies were outvoted. Who missed something got it from the others, if slowly.",
+        healed: "Its lies were outvoted. A replica that missed something got it from the others.",
     },
     Scene {
         of_primary: false,
         harm: Harm::Misbehave(Fault::Corrupt),
         what: "A backup flips a bit in all that it sends.",
-        healed: "What it said to replicas was refused, what it said to clients outvoted.",
+        healed: "Replicas refused its messages, and clients outvoted its replies.",
     },
     Scene {
         of_primary: true,
         harm: Harm::Pause,
-        what: "The primary freezes, as a machine does that swaps.",
+        what: "The primary freezes, like a machine that swaps.",
         healed: "It woke up, found that the group had moved on, and caught up.",
     },
 ];
@@ -94,7 +94,7 @@ impl Tour {
         let pause = if fast { Duration::ZERO } else { PAUSE };
         let tour = Self { data, pause };
         say("Three replicas, each in a process of its own, run the same store. One of them may");
-        say("fail in any way, also lie. A client believes an answer that two give alike.\n");
+        say("fail in any way, and even lie. A client believes an answer that two replicas give.\n");
         // A port that is likely to be free; `up` takes the next free one.
         if !this_program(&["up", "--detach", "--port", "16379", "--data"], &tour.data)? {
             return Err(Failure::Unwell("the cluster did not start".to_owned()));
@@ -106,7 +106,7 @@ impl Tour {
         let patient = Patient::of(&self.data)?;
         let config = ClusterConfig::load(&self.data.join("cluster.toml"))?;
         let counter = Counter::start(&config)?;
-        self.read("A client counts up a number in the store, one by one, all the time.");
+        self.read("All the time a client increments a number in the store.");
 
         for scene in &SCENES {
             let primary = self.primary(&patient);
@@ -147,7 +147,7 @@ impl Tour {
         let begun = Instant::now();
         let replica = patient.heal(id)?;
         let took = begun.elapsed().as_secs_f32();
-        say(&format!("  level again after {took:.1} s, in epoch {}", replica.known.epoch));
+        say(&format!("  caught up in {took:.1} s, in epoch {}", replica.known.epoch));
         self.read(healed);
         Ok(())
     }

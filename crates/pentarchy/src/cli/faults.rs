@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 /// How long a command may take to have its effect.
 const EFFECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a healed replica may take to be level.
+/// How long a healed replica may take to catch up.
 const LEVEL_LIMIT: Duration = Duration::from_secs(60);
 
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Why a replica that asks for its admission may not be level yet, and what follows.
-const WAITS: &str = ": the group lets a replica that lost its memory often in a short time wait up \
-                     to 640 s; it goes on asking by itself";
+/// Why a replica that asks for its admission may not have caught up yet, and what follows.
+const WAITS: &str = ": a replica that lost its memory often in a short time waits up to 640 s for \
+                     its admission; it asks again by itself";
 
 /// Where a replica of a local cluster reads how to misbehave.
 pub fn fault_file(replica_folder: &Path) -> PathBuf {
@@ -102,7 +102,7 @@ impl Patient {
             Harm::Misbehave(fault) => {
                 self.command(&part, fault)?;
                 let wanted = (fault != Fault::None).then(|| fault.to_string());
-                self.await_effect("it does not obey", || {
+                self.await_effect("it does not misbehave as it should", || {
                     self.replica(id).is_some_and(|replica| replica.known.fault == wanted)
                 })
             }
@@ -193,7 +193,7 @@ impl Patient {
             if Instant::now() >= deadline {
                 let data = self.data.display();
                 return Err(Failure::Unwell(format!(
-                    "replica {id} is not level after {} s{why}; see: pentarchy status --data \
+                    "replica {id} has not caught up after {} s{why}; see: pentarchy status --data \
                      {data}",
                     LEVEL_LIMIT.as_secs(),
                 )));
@@ -255,7 +255,7 @@ pub fn heal_replicas(args: &HealArgs) -> Outcome {
         let replica = patient.heal(id)?;
         let took = begun.elapsed().as_secs_f32();
         let epoch = replica.known.epoch;
-        say(&format!("Replica {id} is level again after {took:.1} s, in epoch {epoch}."));
+        say(&format!("Replica {id} caught up in {took:.1} s, in epoch {epoch}."));
     }
     Ok(())
 }
@@ -277,10 +277,10 @@ fn is_alive(pid: u32) -> bool {
     state.is_some_and(|state| state != 'Z')
 }
 
-/// Warns on stderr that this replica obeys whoever can write the file.
+/// Warns on stderr that anyone who can write the file controls this replica's faults.
 pub fn warn_of_door(path: &Path) {
     complain(&format!(
-        "this replica misbehaves as {} says; start it without --faults to have it work",
+        "anyone who can write {} controls this replica's faults; start it without --faults",
         path.display()
     ));
 }

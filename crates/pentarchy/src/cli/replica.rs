@@ -38,7 +38,7 @@ const ROOM: u64 = 34 << 20;
 
 /// What a replica says that ends because its counter did.
 const COUNTER_LOST: &str = "the process of the trusted counter has ended or does not answer; \
-    started again, the replica has a counter that begins a new life";
+    restart the replica, and its counter begins a new incarnation";
 
 /// How long a replica may take to give its state away.
 const RESCUE_LIMIT: Duration = Duration::from_secs(60);

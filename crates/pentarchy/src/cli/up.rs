@@ -161,7 +161,7 @@ fn replaces(root: &Path) -> String {
 }
 
 fn goes_on(root: &Path) -> String {
-    format!("Going on with the stopped cluster in {}: its keys, its state.", root.display())
+    format!("Resuming the stopped cluster in {}, with its keys and its state.", root.display())
 }
 
 /// The stopped cluster in the folder, if it kept its state there.
@@ -178,8 +178,8 @@ fn kept(args: &UpArgs) -> Outcome<Option<ClusterConfig>> {
     let asked = (protocol, f, args.group.lane(), RequestMode::from(*request_auth));
     if (&config.protocol, &config.f, config.lane, config.request_auth) != asked {
         return Err(Failure::Usage(format!(
-            "{} holds the state of a cluster with --protocol {} --f {}{} --request-auth {}: say \
-             the same, or name another folder with --data",
+            "{} holds the state of a cluster with --protocol {} --f {}{} --request-auth {}: use \
+             the same options, or name another folder with --data",
             args.data.display(),
             config.protocol,
             config.f,
@@ -451,7 +451,7 @@ fn consequence(supervisor: &Supervisor, running: &Running) -> String {
     let n = running.replicas.len();
     let left = running.replicas.iter().filter(|part| alive(part)).count();
     if !alive(&running.gateway) {
-        "Redis clients have nowhere to connect until `pentarchy up` starts a new cluster".to_owned()
+        "Redis clients cannot connect until `pentarchy up` starts a new cluster".to_owned()
     } else if n - left > running.f {
         format!("{left} of {n} replicas are left, too few to answer")
     } else {
@@ -472,7 +472,7 @@ fn report(args: &UpArgs, running: &Running) {
     }
     say(&format!("{}\n", table::text(&table)));
     let n = running.replicas.len();
-    say(&format!("{protocol} with {n} replicas answers, and will while at most {f} of them fail."));
+    say(&format!("{protocol} with {n} replicas answers, while at most {f} of them fail."));
     let data = folder::option(&args.data);
     say(&format!("  redis-cli -p {port} set greeting hello"));
     say(&format!("  pentarchy status{data}"));

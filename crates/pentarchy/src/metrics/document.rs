@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 
 const HEAD: &str = "# Metrics
 
-Made from the tables in `crates/pentarchy/src/metrics`; a test compares. How to switch metrics on,
-and which alerts are worth having: [operations.md](operations.md).
+Which metrics are there, and what should I watch? How to switch them on, and which alerts are worth
+having: [operations.md](operations.md). A test compares this page with the tables in
+`crates/pentarchy/src/metrics`, and writes it from them with `PENTARCHY_BLESS=1`.
 
 Counters start at 0 with the process and their names end in `_total`: look at their rates. Times are
-in seconds, sizes in bytes. Histograms have bounds at powers of two.
+in seconds, sizes in bytes. The bounds of histograms are powers of two.
 ";
 
 /// The text of `docs/metrics.md`.

@@ -32,7 +32,7 @@ pub const METRICS: &[GatewayMetric] = &[
         name: "pentarchy_gateway_uptime_seconds",
         kind: Gauge,
         help: "Time since the gateway was started.",
-        watch: "A fall: the process is another one.",
+        watch: "A fall: the process was restarted.",
         read: |numbers, samples| samples.one(numbers.uptime.as_secs_f64()),
     },
     GatewayMetric {
@@ -94,7 +94,7 @@ pub const METRICS: &[GatewayMetric] = &[
     GatewayMetric {
         name: "pentarchy_gateway_commands_under_way_limit",
         kind: Gauge,
-        help: "How many may.",
+        help: "How many commands may wait for the group.",
         watch: "",
         read: |numbers, samples| samples.one(numbers.under_way_limit as f64),
     },

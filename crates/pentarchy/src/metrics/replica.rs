@@ -35,7 +35,7 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_ready",
         kind: Gauge,
-        help: "1 if the replica is level with its group, as `/readyz` says, otherwise 0.",
+        help: "1 if the replica has caught up with its group, as `/readyz` says, otherwise 0.",
         watch: "0 for more than a minute. More than `f` replicas at 0: the group may stand still.",
         read: |report, samples| samples.one(f64::from(report.not_ready().is_empty())),
     },
@@ -43,7 +43,7 @@ pub const METRICS: &[ReplicaMetric] = &[
         name: "pentarchy_uptime_seconds",
         kind: Gauge,
         help: "Time since the replica was started.",
-        watch: "A fall: the process is another one.",
+        watch: "A fall: the process was restarted.",
         read: |report, samples| samples.one(report.uptime_ms as f64 / 1e3),
     },
     ReplicaMetric {
@@ -141,7 +141,7 @@ pub const METRICS: &[ReplicaMetric] = &[
         kind: Gauge,
         help: "The last slot of the whole order that each `pillar` has brought to each `stage`: \
                `committed` or `stable`.",
-        watch: "One pillar that stands still: it holds up all.",
+        watch: "One pillar that stands still: it delays all others.",
         read: |report, samples| {
             for (pillar, it) in report.pillars.iter().enumerate() {
                 for (stage, slot) in [("committed", it.committed), ("stable", it.stable)] {
@@ -295,7 +295,7 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_scrubbed_pieces_total",
         kind: Counter,
-        help: "Pieces of states on the disk that were read to see whether they are what they were.",
+        help: "Pieces of states on the disk that the scrubber has read and checked.",
         watch: "",
         read: |report, samples| {
             if let Some(disk) = &report.durability {
@@ -306,8 +306,8 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_damaged_pieces_total",
         kind: Counter,
-        help: "Pieces of states on the disk, and lists of pieces, that were found to be damaged.",
-        watch: "Any growth: the disk rots, or somebody writes to it.",
+        help: "Pieces of states on the disk, and lists of pieces, that were found damaged.",
+        watch: "Any growth: the disk corrupts data, or another process writes to it.",
         read: |report, samples| {
             if let Some(disk) = &report.durability {
                 samples.one(disk.damaged_pieces as f64);
@@ -317,9 +317,9 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_repaired_pieces_total",
         kind: Counter,
-        help: "Damaged ones that were written anew from memory, or gave way to a newer state.",
-        watch: "Less than `pentarchy_damaged_pieces_total` for a minute: the state in memory does \
-            not have them as it should. Take the machine out.",
+        help: "Damaged pieces that were rewritten from memory, or replaced by a newer state.",
+        watch: "Less than `pentarchy_damaged_pieces_total` for a minute: the state in memory is \
+            wrong too. Take the machine out.",
         read: |report, samples| {
             if let Some(disk) = &report.durability {
                 samples.one(disk.repaired_pieces as f64);
@@ -340,8 +340,8 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_queue_used",
         kind: Gauge,
-        help: "What is in each table and queue that has a bound, by `queue`; those whose names end \
-            in `bytes` in bytes.",
+        help: "Use of each bounded table and queue, by `queue`; in bytes where the name ends in \
+            `bytes`.",
         watch: "Its share of `pentarchy_queue_limit`; above 0.8 something is too slow.",
         read: |report, samples| {
             for (queue, fill) in &report.queues {
@@ -352,7 +352,7 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_queue_limit",
         kind: Gauge,
-        help: "What each of these holds at most.",
+        help: "The bound of each of these.",
         watch: "",
         read: |report, samples| {
             for (queue, fill) in &report.queues {
@@ -502,7 +502,7 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_findings_total",
         kind: Counter,
-        help: "Provable lies and refusals, by the replica `about` which they are; see the log.",
+        help: "Provable lies and refusals, by the replica that they are `about`; see the log.",
         watch: "Any growth: that replica is faulty or taken over.",
         read: |report, samples| {
             for (about, count) in &report.counters.findings_about {
@@ -522,7 +522,7 @@ pub const METRICS: &[ReplicaMetric] = &[
         kind: Counter,
         help: "What the host refused, dropped or lost, by `event`.",
         watch: "`client_busy`: overload. `peer_dropped`: a slow peer. `client_bad_auth`, \
-            `client_wrong_author`, `hellos_refused`: someone tries.",
+            `client_wrong_author`, `hellos_refused`: someone tries to get in.",
         read: |report, samples| host_events(&report.counters, samples),
     },
     ReplicaMetric {

@@ -174,7 +174,7 @@ fn top_prints_a_table_once_where_there_is_no_terminal() {
     let said = stdout(&output);
     assert_eq!(said.matches(" normal ").count(), 3, "{said}");
     assert_eq!(said.matches(" primary ").count(), 1, "{said}");
-    assert!(said.contains("minbft with 3 replicas, tolerates 1: level, "), "{said}");
+    assert!(said.contains("minbft with 3 replicas, tolerates 1: healthy, "), "{said}");
     signal(cluster.replica_pid(2), Signal::KILL);
     let output = run(&["top", "--data", text(&cluster.data)]);
     assert_eq!(output.status.code(), Some(1));

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 #[command(after_help = "Example:\n  \
     pentarchy snapshot save --data replica-0/data --out monday.backup\n  \
     pentarchy snapshot verify monday.backup\n\n\
-    `save` has the group come to a checkpoint and reads that on the replica's disk. `restore` \
-    begins a new group with a state;\na replica of a group that runs needs no \
+    `save` makes the group take a checkpoint, and reads it from the replica's disk. `restore` \
+    begins a new group with a state;\na replica of a running group needs no \
     backup: it starts with an empty folder and fetches the state.")]
 pub struct SnapshotArgs {
     /// What to do
@@ -23,9 +23,9 @@ pub struct SnapshotArgs {
 #[command(after_help = "Examples:\n  pentarchy snapshot save --data replica-0/data \
     --out monday.backup\n  pentarchy snapshot save --data replica-0/data --out monday.backup \
     --key client.key\n\n\
-    While the replica runs, the group orders a request and goes on to the next checkpoint, so the\n\
+    While the replica runs, the group orders a request and takes the next checkpoint. So the\n\
     backup has everything that was acknowledged before the command began, and f + 1 replicas \
-    vouch\nfor it. Of a replica that has stopped, it has what its folder proves to be decided; \
+    vouch\nfor it. The backup of a stopped replica has what its folder proves to be decided; \
     other replicas\nmay have more. Exit code 1 if there is no such state.")]
 pub struct SaveArgs {
     /// The replica's data folder; the replica may run
@@ -34,13 +34,13 @@ pub struct SaveArgs {
     /// File to make; it must not exist
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// The group's public configuration; `cluster.toml` two folders above the data unless told
+    /// The group's public configuration; by default `cluster.toml` two folders above the data
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// A client key; needed where only listed clients are admitted
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// What the replica replicates; needed if it has stopped
+    /// The replicated service; needed if the replica has stopped
     #[arg(long, value_enum, default_value = "kv", value_name = "WHAT")]
     pub service: ReplicatedChoice,
     /// Only the last checkpoint in the folder, whatever was acknowledged since
@@ -72,8 +72,8 @@ pub enum SnapshotCommand {
         pentarchy snapshot restore monday.backup --config new/cluster.toml --id 0 \
         --keys new/replica-0\n\n\
         Do this for every replica of the new group, with the same backup, before the first one \
-        starts.\nNobody goes on as whom it was: keys, devices and group are new, only the state is \
-        the old one.")]
+        starts.\nNo replica resumes under an old identity: keys, devices and group are new, only \
+        the state is old.")]
     Restore {
         /// The backup
         backup: PathBuf,
@@ -97,9 +97,9 @@ pub enum SnapshotCommand {
     #[command(after_help = "Example:\n  pentarchy snapshot diff monday.backup replica-1/data\n\n\
         Exit code 0 if they are equal, 1 if they differ.")]
     Diff {
-        /// A backup, or a data folder, of which the newest state counts
+        /// A backup, or a data folder, whose newest state counts
         left: PathBuf,
-        /// Another one
+        /// Another backup or data folder
         right: PathBuf,
         /// Print JSON
         #[arg(long)]
@@ -141,7 +141,7 @@ pub enum LogCommand {
         /// The first record to print
         #[arg(long, default_value_t = 0, value_name = "N")]
         from: u64,
-        /// Only so many, the last ones
+        /// Print only so many, the last ones
         #[arg(long, value_name = "N")]
         last: Option<usize>,
         /// Print JSON, one object a line

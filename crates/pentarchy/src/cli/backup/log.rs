@@ -64,7 +64,7 @@ fn verify(data: &Path, json: bool) -> Outcome {
     })?;
     let problem = match (&read, unknown) {
         (Err(problem), _) => Some(problem.to_string()),
-        (Ok(_), Some(number)) => Some(format!("record {number} is none that this program knows")),
+        (Ok(_), Some(number)) => Some(format!("this program does not know record {number}")),
         (Ok(_), None) => None,
     };
     let empty = Recovered { first: 0, next: 0, groups: 0, segments: 0, bytes: 0, torn_bytes: 0 };

@@ -97,7 +97,7 @@ fn execute(
     config: &ClusterConfig,
     service: Box<dyn Service>,
 ) -> Outcome<Snapshot> {
-    let unfit = |what: &str| Failure::Unwell(format!("the log cannot be carried out: {what}"));
+    let unfit = |what: &str| Failure::Unwell(format!("the log cannot be executed: {what}"));
     let membership = past.membership.clone();
     let incarnation = membership.members[usize::from(me.0)].incarnation;
     let entry = protocols::in_lane(&config.protocol, config.lane)

@@ -52,8 +52,8 @@ impl Extent {
                  and take the highest slot."
             }
             Self::Checkpoint => {
-                "It is the last checkpoint in this replica's folder. What was acknowledged behind \
-                 that slot is MISSING, and nobody else was asked."
+                "It is the last checkpoint in this replica's folder. What was acknowledged after \
+                 that slot is MISSING, and no other replica was asked."
             }
         }
     }
@@ -82,7 +82,7 @@ pub fn run(args: &SaveArgs) -> Outcome {
         None => {
             return Err(Failure::Usage(format!(
                 "what was acknowledged last is not in {}'s last checkpoint: name the group's \
-                 configuration with --config, or say --last-checkpoint to go without it",
+                 configuration with --config, or leave it out with --last-checkpoint",
                 data.display()
             )));
         }
@@ -131,7 +131,7 @@ fn save_acknowledged(args: &SaveArgs, config: &ClusterConfig) -> Outcome<(State,
     let barrier = Barrier::draw(config, args.key.as_deref(), ANSWER_LIMIT).map_err(|error| {
         Failure::Unwell(format!(
             "{error}. Look at `pentarchy status`; to save what the folder has, stop the replica, \
-             or say --last-checkpoint"
+             or use --last-checkpoint"
         ))
     })?;
     let deadline = Instant::now() + CHECKPOINT_LIMIT;
@@ -153,8 +153,8 @@ fn save_acknowledged(args: &SaveArgs, config: &ClusterConfig) -> Outcome<(State,
         }
         let seconds = CHECKPOINT_LIMIT.as_secs();
         Err(Failure::Unwell(format!(
-            "no checkpoint that has everything and for which f + 1 replicas vouch came to this \
-             folder within {seconds} s; is this replica level? See: pentarchy status"
+            "within {seconds} s this folder got no checkpoint that has everything and for which \
+             f + 1 replicas vouch; has this replica caught up? See: pentarchy status"
         )))
     })
 }
@@ -168,7 +168,7 @@ fn save_newest(
         let Backup { identity, snapshot } = newest(&args.data)?;
         let head = Head::of_tree(&snapshot.tree);
         if !is_wanted(Base { slot: snapshot.slot, state: snapshot.digest }, &head) {
-            return Err(Failure::Unwell("the state is another one".to_owned()));
+            return Err(Failure::Unwell("the state in the folder is another one".to_owned()));
         }
         let state = State::of(&identity, &snapshot);
         write_whole(&args.out, 0o600, &Backup { identity, snapshot }.to_bytes())?;

@@ -216,7 +216,7 @@ fn diff(left: &Path, right: &Path, json: bool) -> Outcome {
     let (left, right) = (load(left)?, load(right)?);
     let (old, new) = (&left.snapshot.tree, &right.snapshot.tree);
     if old.sections() != new.sections() {
-        let what = "these states are of different services: they have not as many sections";
+        let what = "these states are of different services: their numbers of sections differ";
         return Err(Failure::Unwell(what.to_owned()));
     }
     let changes = new.changes_since(old);

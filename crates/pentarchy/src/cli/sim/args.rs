@@ -52,7 +52,7 @@ pub struct SimArgs {
     /// Do not look for a smaller run that fails in the same way
     #[arg(long)]
     pub no_shrink: bool,
-    /// Where the picture of a failure goes; pentarchy-sim-SEED.svg unless told otherwise
+    /// File for the picture of a failure; pentarchy-sim-SEED.svg by default
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
     /// Print JSON, and neither shrink nor draw
@@ -78,10 +78,10 @@ pub struct WorldArgs {
     /// Begin each pillar with another primary, which is otherwise drawn from the seed
     #[arg(long)]
     pub rotate_leader: bool,
-    /// Nothing goes wrong but what hostile clients send: then no view may change
+    /// Only hostile clients misbehave: then no view may change
     #[arg(long)]
     pub hostile_only: bool,
-    /// How the trusted devices of faulty replicas are; unless honest, violations are expected
+    /// What the trusted devices of faulty replicas do; unless honest, violations are expected
     #[arg(long, default_value = "honest")]
     pub device: DeviceChoice,
 }
@@ -131,11 +131,11 @@ impl WorldArgs {
 /// What `sim` does beside searching.
 #[derive(Subcommand)]
 pub enum SimCommand {
-    /// Run one seed again and tell what happened: who, what, when, up to what broke
+    /// Run one seed again and tell what happened, up to the failure
     Replay(Box<ReplayArgs>),
     /// Put seeded bugs into the code, one after the other, and see how soon random runs find each
     Mutants(MutantsArgs),
-    /// Show published bugs and attacks: each breaks a variant, and not the protocol as it is here
+    /// Show published bugs and attacks: each breaks a variant, and not the protocol here
     Museum(MuseumArgs),
     /// Measure what a faulty primary gains by being slow, or by serving only some
     Strategies(StrategiesArgs),
@@ -144,7 +144,7 @@ pub enum SimCommand {
 /// `sim strategies`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy sim strategies\n\n\
-    Exit code 1 if requests take longer under one of them than is promised, or anything breaks.")]
+    Exit code 1 if requests take longer than promised under one of them, or anything breaks.")]
 pub struct StrategiesArgs {
     /// The protocol to run
     #[arg(long, default_value = "minbft", value_name = "NAME")]
@@ -163,7 +163,7 @@ pub struct MutantsArgs {
     #[arg(long, default_value_t = 5, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub starts: u64,
-    /// Seeds after which a hunt is given up
+    /// Seeds after which a hunt gives up
     #[arg(long, default_value_t = 3000, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub seeds_max: u64,
@@ -180,7 +180,7 @@ pub struct MutantsArgs {
     /// Look first for each bug in the world that this file names
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
-    /// Write into that file in which worlds bugs were found now
+    /// Write the worlds that found the bugs now into that file
     #[arg(long, requires = "known", conflicts_with = "only")]
     pub note: bool,
     /// Print JSON
@@ -206,7 +206,7 @@ pub struct MuseumArgs {
 pub enum DeviceChoice {
     /// They keep their contract
     Honest,
-    /// They can be set back
+    /// They can be rolled back
     Rollback,
     /// They can be copied
     Clone,

@@ -181,7 +181,7 @@ impl Known {
             let _ = write!(words, "; {slots_per_second:.0} slots/s, {kib:.0} KiB/s of state");
             match seconds_left {
                 Some(seconds) => {
-                    let _ = write!(words, ", level in about {:.0} s", seconds.ceil());
+                    let _ = write!(words, ", caught up in about {:.0} s", seconds.ceil());
                 }
                 None => words.push_str(", not coming closer"),
             }
@@ -239,7 +239,7 @@ impl ReplicaReport {
             let answer = answer.into_iter().map(|(name, value)| (plain(&name), tame(value)));
             let answer: serde_json::Map<_, _> = answer.collect();
             let known: Known = serde_json::from_value(Value::Object(answer.clone()))
-                .map_err(|_| "its answer is that of another version".to_owned())?;
+                .map_err(|_| "its answer is from another version".to_owned())?;
             if known.pillars.len() > usize::from(PILLARS_MAX) {
                 return Err("its answer has more pillars than there can be".to_owned());
             }

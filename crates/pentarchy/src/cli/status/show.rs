@@ -40,7 +40,7 @@ pub fn table(report: &ClusterReport) -> String {
     if let Some(counters) = counters(report) {
         let _ = write!(text, "\n\n{counters}");
     }
-    let verdict = if report.level { "level" } else { "NOT level" };
+    let verdict = if report.level { "healthy" } else { "NOT healthy" };
     let _ = write!(text, "\n\n{} faulty: {verdict}", report.title());
     text
 }
@@ -157,7 +157,7 @@ fn remarks(replica: &ReplicaReport, text: &mut String) {
     {
         remark(format!(
             "ALARM: {damaged_pieces} pieces of states on its disk were damaged, of which \
-             {repaired_pieces} were written anew: see to that disk"
+             {repaired_pieces} were repaired: check that disk"
         ));
     }
     if known.view_changes > 0 {

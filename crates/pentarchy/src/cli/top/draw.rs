@@ -63,7 +63,7 @@ fn title(state: &State) -> Line<'_> {
     if state.rows.is_empty() {
         return Line::raw(" asking the replicas ...");
     }
-    let verdict = if state.level { "level".green() } else { "NOT level".red().bold() };
+    let verdict = if state.level { "healthy".green() } else { "NOT healthy".red().bold() };
     Line::from(vec![" ".into(), state.title.as_str().into(), ": ".into(), verdict])
 }
 
@@ -156,7 +156,7 @@ mod tests {
         state.take(&report([answer(3, 300, CHANGE), answer(3, 300, ""), None]));
         let screen = screen(&state, 120, 24);
         for (what, times) in [
-            ("minbft with 3 replicas, tolerates 1: NOT level", 1),
+            ("minbft with 3 replicas, tolerates 1: NOT healthy", 1),
             ("backup   normal       1      300        100", 2),
             ("25%   20 MiB    2/2   clients 90%", 2),
             ("2       -        unreachable", 1),

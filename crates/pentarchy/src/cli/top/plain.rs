@@ -16,7 +16,7 @@ pub fn text(state: &State) -> String {
         let _ = write!(text, "\n  {event}");
     }
     let rate = state.rates.back().copied().unwrap_or_default();
-    let verdict = if state.level { "level" } else { "NOT level" };
+    let verdict = if state.level { "healthy" } else { "NOT healthy" };
     let _ = write!(text, "\n\n{}: {verdict}, {rate} requests/s", state.title);
     text
 }
