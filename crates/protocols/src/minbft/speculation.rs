@@ -174,12 +174,11 @@ impl<const KIND: usize> OnUsig<KIND> {
     }
 
     /// Whether what its view ordered up to the state that it stands on is in its log, as far as it
-    /// has to show that. What it executes behind that state rests on it.
+    /// [has](Self::has_hole) that and has to show it. What it executes behind that state rests on
+    /// it.
     fn has_taken_up(&mut self, out: &mut Effects<Self>) -> bool {
-        let stands = self.speculation.stands;
-        let any = mutant!("minzyzzyva.executes-before-taking-up")
-            || mutant!("minzyzzyva.executes-behind-a-hole");
-        any || self.take_up(stands, out)
+        let any = self.lacks_prepares() || mutant!("minzyzzyva.executes-before-taking-up");
+        any || self.take_up(self.speculation.stands, out)
     }
 
     /// Whether it stands on a state that nobody proved to it, and lacks PREPAREs of its view up to
@@ -187,10 +186,13 @@ impl<const KIND: usize> OnUsig<KIND> {
     /// behind that state, so it does neither until the proof comes. If it lacks none, it can show
     /// what its view ordered. That need not be what led to the state.
     pub(super) fn has_hole(&self) -> bool {
+        self.lacks_prepares() && !mutant!("minzyzzyva.executes-behind-a-hole")
+    }
+
+    fn lacks_prepares(&self) -> bool {
         let known = self.frame.stable.slot.max(self.taken_over());
         let lacks = |slot| self.slots.window.get(Slot(slot)).is_none_or(|it| it.prepare.is_none());
-        let any = (known.0 + 1..=self.speculation.stands.0).any(lacks);
-        any && !mutant!("minzyzzyva.executes-behind-a-hole")
+        (known.0 + 1..=self.speculation.stands.0).any(lacks)
     }
 
     /// Where a slot stands in the view that was entered last.

@@ -47,8 +47,8 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
         Some(batch)
     }
 
-    /// A primary whose order a stable checkpoint contradicts orders nothing more in its view: orders
-    /// on that checkpoint and its own before would convict it.
+    /// A primary whose order a stable checkpoint contradicts orders nothing more in its view: an
+    /// order on that checkpoint and its own before would convict it.
     /// What clients are not told yet is in flight as what is not executed: while certificates are
     /// made, requests gather to be ordered together.
     fn propose(&mut self, out: &mut Effects<Self>) {

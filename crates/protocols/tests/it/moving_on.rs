@@ -65,7 +65,7 @@ fn is_asserted(mutant: &str, schedule: fn() -> bool) -> bool {
 fn who_joined_a_view_and_crashed_can_move_on() {
     assert!(joined_and_crashed());
     assert!(is_asserted("frame.waits-untimed-for-a-quorum", joined_and_crashed));
-    // A replica that believes that its timer runs: no assertion sees it, and the group stands still.
+    // A replica believes that its timer runs: no assertion sees it, and the group stands still.
     assert!(!mutant::with(Some("frame.trusts-new-primary"), joined_and_crashed));
 }
 

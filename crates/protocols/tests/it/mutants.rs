@@ -164,9 +164,9 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// in some thousand tries. Two are of Zyzzyva (`zyzzyva.rs`): the checks `leaving` and `bounds` are
 /// there for them, and 60 worlds did not show the first; a third takes a crash between a state that
 /// was fetched and its proof. Two are of reads (`reads.rs`), and two of
-/// asks and of a view that is accepted late (`changes.rs`, `moving_on.rs`). One takes a state without
-/// its proof, more orders and a crash (`installed.rs`), and one a primary that is overruled and
-/// crashes (`zyzzyva.rs`). One is of queries when an epoch begins (`reads.rs`): 4,000 worlds
+/// asks and of a view that is accepted late (`changes.rs`, `moving_on.rs`). One takes a state
+/// without its proof, more orders and a crash (`installed.rs`), and one a primary that is overruled
+/// and crashes (`zyzzyva.rs`). One is of queries when an epoch begins (`reads.rs`): 2,751 worlds
 /// did not find it.
 const SCHEDULED_MAX: usize = 63;
 

@@ -98,8 +98,9 @@ fn who_left_by_asks_that_were_withdrawn_is_followed_after_two_seconds() {
     assert_eq!(mutant::with(Some("frame.old-asks-count"), left_by_old_asks), 0);
 }
 
-/// r1 leaves for view 1, of which it is the primary, waits for r0 in vain, and asks for view 2. Then
-/// r0 hears of that, and view 1 begins. Long after that the liar asks for view 2. Where that leads.
+/// r1 leaves for view 1, of which it is the primary, waits for r0 in vain, and asks for view 2.
+/// Then r0 hears of that, and view 1 begins. Long after that the liar asks for view 2. Where that
+/// leads.
 fn asked_before_it_entered<P: Spoken>() -> Vec<View> {
     let mut group: Group<P> = Group::new(Some(liar::<P>()), Tuning::default());
     group.cut = (0..P::N as u16).flat_map(|id| [(0, id), (id, 0)]).collect();

@@ -213,8 +213,8 @@ impl<C: Framed> Frame<C> {
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
         self.is_timed = false;
-        // Asks for this view, or a lower one, have had their effect. And this replica may have asked
-        // for the view behind, because this one was late.
+        // Asks for this view, or a lower one, have had their effect. And this replica may have
+        // asked for the view behind, because this one was late.
         self.asks.grant(self.view);
         let had_effect = self.own.asked.is_some_and(|asked| asked <= self.view);
         if had_effect || !mutant!("frame.ask-outlives-entry") {
