@@ -59,7 +59,7 @@ fn random_worlds_find_seeded_bugs_of_hybster() {
         ("hybster.decide-with-f", "agreement"),
         ("hybster.commit-skips-gaps", "liveness"),
         ("hybster.new-view-not-passed-on", "liveness"),
-        ("hybster.hides-last-commitment", "acceptance"),
+        ("hybster.hides-last-commitment", "leaving"),
         ("hybster.slots-used-again", "liveness"),
         ("hybster.nothing-taken-over", "liveness"),
     ];
