@@ -510,6 +510,8 @@ pub const MUTANTS: &[Mutant] = &[
         "a saved state is taken for what the log's orders lead to",
     )
     .scheduled(),
+    mutant("zyzzyva.ends-not-kept", "what was final is in the log only where checkpoints are")
+        .scheduled(),
     mutant(
         "zyzzyva.orders-when-overruled",
         "a primary orders on a checkpoint that contradicts what it ordered there",

@@ -300,13 +300,16 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         mark!("zyzzyva/final");
         self.answer_held(slot, out);
         self.last_final = slot;
+        let is_checkpoint = self.halted.is_some_and(|halted| halted <= slot);
+        // An epoch may end at any slot, and then the state there is saved too.
+        let may_be_saved = is_checkpoint || !mutant!("zyzzyva.ends-not-kept");
+        if let Some(history) = self.history(slot).filter(|_| may_be_saved) {
+            self.finals.insert(slot, history);
+            out.persist(Record::Final { slot, history });
+        }
         out.output(Output::Commit { upto: slot });
-        if self.halted.is_some_and(|halted| halted <= slot) {
+        if is_checkpoint {
             self.halted = None;
-            if let Some(history) = self.history(slot) {
-                self.finals.insert(slot, history);
-                out.persist(Record::Final { slot, history });
-            }
             self.frame.take_checkpoint(slot, out);
         }
         self.frame.await_final(slot, out);

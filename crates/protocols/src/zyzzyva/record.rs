@@ -57,7 +57,7 @@ pub enum Record {
     Confirm(Verified<Message>),
     /// This replica enters the view of that NEW-VIEW, as a quorum agrees on what follows.
     Enter(Verified<Message>, Arc<Confirmed>),
-    /// That history was final at a slot behind which this replica took a checkpoint.
+    /// That history was final at a slot. The state there, or one before it, may be saved.
     Final {
         /// The slot.
         slot: Slot,
@@ -186,6 +186,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
     fn recall_histories(&mut self, executed: Slot) -> Slot {
         let chain: Vec<_> = self.chain().collect();
         let reached = chain.last().map_or(self.frame.stable.slot, |(slot, ..)| *slot);
+        let led_there = self.led_to(executed, &chain);
         for (slot, _, history) in chain.into_iter().filter(|(slot, ..)| *slot <= executed) {
             if let Some(state) = self.window.get_mut(slot) {
                 state.history = Some(history);
@@ -193,7 +194,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         }
         // A state that was fetched may lie above all that the log knows, or where the log's orders
         // led elsewhere. Without its history there is no going on from it.
-        self.is_stranded = executed > self.frame.stable.slot && !self.led_to(executed);
+        self.is_stranded = executed > self.frame.stable.slot && !led_there;
         if self.is_stranded {
             mark!("zyzzyva/stranded");
             self.forget_histories();
@@ -207,12 +208,13 @@ impl<const KIND: usize> Zyzzyva<KIND> {
         reached
     }
 
-    /// Whether what the log orders led to the state after a slot.
-    fn led_to(&self, slot: Slot) -> bool {
-        let Some(history) = self.window.get(slot).and_then(|state| state.history) else {
-            return false;
+    /// Whether what the log orders led to the state after a slot: what was final there, or later,
+    /// is what those orders lead to.
+    fn led_to(&self, slot: Slot, chain: &[(Slot, Digest, Digest)]) -> bool {
+        let was_final = |at: &Slot, history| {
+            self.finals.get(at) == Some(history) || mutant!("zyzzyva.any-saved-state-is-own")
         };
-        self.finals.get(&slot) == Some(&history) || mutant!("zyzzyva.any-saved-state-is-own")
+        chain.iter().any(|(at, _, history)| *at >= slot && was_final(at, history))
     }
 
     fn recall(&mut self, record: Record, past: &mut Past) {

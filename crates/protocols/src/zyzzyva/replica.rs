@@ -101,8 +101,8 @@ pub struct Zyzzyva<const KIND: usize> {
     pub(super) shown: Slot,
     /// The last slot that is final; nothing up to there is taken back.
     pub(super) last_final: Slot,
-    /// The histories at slots above the stable checkpoint behind which this replica took another
-    /// one.
+    /// The histories at slots above the stable checkpoint up to which everything became final here
+    /// at once.
     pub(super) finals: BTreeMap<Slot, Digest>,
     /// Slots that left the window, for clients that ask late: one window of them.
     pub(super) past: BTreeMap<Slot, PastSlot>,

@@ -329,3 +329,28 @@ fn a_primary_that_a_checkpoint_overrules_orders_nothing_more() {
         assert!(mutant::with(bug, || orders_on_what_overruled_it(keeps_again)));
     }
 }
+
+/// Two slots are final, and an epoch could end there: r1 saves the state, and crashes before anybody
+/// begins the next epoch. r3 stops, so the others need r1 to order more.
+fn goes_on_from_a_state_between_checkpoints() -> bool {
+    let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
+    let mut group: Net = Group::new(None, tuning);
+    for number in 1..=2 {
+        group.insist(&envelope(1, number, &[number], 8), 1);
+    }
+    assert_eq!([0, 1, 2, 3].map(|id| status(&group, id).committed), [Slot(2); 4]);
+    group.nodes[1].saved = Some(Base { slot: Slot(2), state: Digest::of(&2u64.to_le_bytes()) });
+    group.fetches_nothing = true;
+    group.start(1);
+    group.nodes[3].core = None;
+    let last = envelope(4, 1, &[1], 8);
+    group.insist(&last, 20);
+    group.all_executed(&last)
+}
+
+#[test]
+fn a_saved_state_of_any_final_slot_is_gone_on_from() {
+    assert!(goes_on_from_a_state_between_checkpoints());
+    let bug = Some("zyzzyva.ends-not-kept");
+    assert!(!mutant::with(bug, goes_on_from_a_state_between_checkpoints));
+}
