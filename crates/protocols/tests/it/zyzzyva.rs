@@ -330,8 +330,8 @@ fn a_primary_that_a_checkpoint_overrules_orders_nothing_more() {
     }
 }
 
-/// Two slots are final, and an epoch could end there: r1 saves the state, and crashes before anybody
-/// begins the next epoch. r3 stops, so the others need r1 to order more.
+/// Two slots are final, and an epoch could end there: r1 saves the state, and crashes before
+/// anybody begins the next epoch. r3 stops, so the others need r1 to order more.
 fn goes_on_from_a_state_between_checkpoints() -> bool {
     let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
     let mut group: Net = Group::new(None, tuning);
