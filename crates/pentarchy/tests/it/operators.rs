@@ -184,14 +184,24 @@ fn a_group_of_which_too_many_lost_their_memory_is_called_lost() {
     });
     let log = std::fs::read_to_string(cluster.data.join("replica-2/replica.log")).expect("a log");
     assert!(log.contains("more than f replicas lost their memory"), "{log}");
-    // What the survivor has begins a new group.
-    crate::support::signal(cluster.replica_pid(2), Signal::USR1);
-    let keys = cluster.data.join("replica-2");
+    // What the survivor has begins a new group. Nothing of it is lost while it cannot be written.
+    let (keys, away) = (cluster.data.join("replica-2"), cluster.data.join("away"));
+    std::fs::rename(&keys, &away).expect("it can be moved");
+    std::fs::write(&keys, "no folder").expect("the place is free");
+    let pid = cluster.replica_pid(2);
+    let log = || std::fs::read_to_string(away.join("replica.log")).expect("a log");
+    crate::support::signal(pid, Signal::USR1);
+    eventually("it says that it cannot", || log().contains("CANNOT SAVE what this replica has"));
+    assert!(is_alive(pid), "{}", log());
+    std::fs::remove_file(&keys).expect("it is there");
+    std::fs::rename(&away, &keys).expect("it can be moved");
+    crate::support::signal(pid, Signal::USR1);
     let rescued = || {
         let names = std::fs::read_dir(&keys).expect("a folder").flatten().map(|it| it.path());
         names.into_iter().find(|path| text(path).ends_with("-may-lack-acknowledged-writes.backup"))
     };
     eventually("it is saved", || rescued().is_some());
+    eventually("it ends", || !is_alive(pid));
     assert_eq!(Restored::from(&rescued().expect("a file")).keys(3), 3);
 }
 
