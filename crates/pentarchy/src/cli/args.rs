@@ -426,7 +426,8 @@ pub struct StatusArgs {
     /// The cluster's public configuration, for a cluster that `up` did not start
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
     pub config: Option<PathBuf>,
-    /// A client key; needed where only listed clients are admitted
+    /// A client key; needed where only listed clients are admitted. Never one that a gateway or
+    /// another process uses: replicas serve one connection of a key at a time
     #[arg(long, value_name = "FILE", requires = "config")]
     pub key: Option<PathBuf>,
     /// Print JSON
@@ -558,7 +559,8 @@ pub struct TopArgs {
     /// The cluster's public configuration, for a cluster that `up` did not start
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
     pub config: Option<PathBuf>,
-    /// A client key; needed where only listed clients are admitted
+    /// A client key; needed where only listed clients are admitted. Never one that a gateway or
+    /// another process uses: replicas serve one connection of a key at a time
     #[arg(long, value_name = "FILE", requires = "config")]
     pub key: Option<PathBuf>,
     /// Print a table once and end

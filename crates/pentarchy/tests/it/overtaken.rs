@@ -117,3 +117,19 @@ fn of_two_gateways_that_start_at_once_one_serves_or_both_say_why_not() {
     let key = text(&parts.file("gateway-1.key")).to_owned();
     assert!(!both[serving[0]].said().contains("another process uses"), "{key}");
 }
+
+#[test]
+fn a_look_with_a_gateway_s_key_takes_nobody_s_place() {
+    let mut parts = group();
+    let gateway = Started::new(&mut parts, "gateway.log");
+    gateway.listens();
+    assert_eq!(gateway.call(&["SET", "by", "gateway"]), "+OK");
+    let key = parts.file("gateway-1.key");
+    for round in 0..20 {
+        let (said, _) = parts.status(&key);
+        assert!(!said.contains("not asked"), "{said}");
+        let reply = gateway.call(&["SET", "round", &round.to_string()]);
+        assert_eq!(reply, "+OK", "after {round} looks: {}", gateway.said());
+    }
+    assert!(gateway.is_ready());
+}

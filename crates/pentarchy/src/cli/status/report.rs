@@ -66,6 +66,9 @@ pub struct ReplicaReport {
     pub metrics: Option<String>,
     /// Whether it answered.
     pub reachable: bool,
+    /// Whether nobody asked it, which says nothing of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub not_asked: bool,
     /// Why it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -255,7 +258,16 @@ impl ReplicaReport {
             Ok(parsed) => (None, parsed),
             Err(problem) => (Some(problem), Default::default()),
         };
-        Self { id, address, metrics: None, reachable, problem, known, answer }
+        let (metrics, not_asked) = (None, false);
+        Self { id, address, metrics, reachable, not_asked, problem, known, answer }
+    }
+
+    /// Of a replica that was not asked, as it serves another process with the same key.
+    pub fn not_asked(id: u16, address: &str) -> Self {
+        let problem = "not asked: another process uses the key of this command; name another one \
+                       with --key"
+            .to_owned();
+        Self { not_asked: true, ..Self::new(id, address, Err(&problem)) }
     }
 }
 

@@ -138,16 +138,18 @@ impl Said {
             vouched(others().map(|other| read(&other.known).get(&id).copied().unwrap_or(0)), f)
         };
         let at_work = || others().map(|other| &other.known).filter(|known| known.is_at_work());
-        let executed = (at_work().count() > f)
-            .then(|| vouched(at_work().map(|known| known.executed), f));
+        let executed =
+            (at_work().count() > f).then(|| vouched(at_work().map(|known| known.executed), f));
         let mut states: BTreeMap<&str, usize> = BTreeMap::new();
         let same_slot = others().filter(|other| other.known.stable == replica.known.stable);
         for state in same_slot.filter_map(|other| other.known.state.as_deref()) {
             *states.entry(state).or_default() += 1;
         }
-        let differs = replica.known.state.as_deref().is_some_and(|own| {
-            states.iter().any(|(state, count)| *state != own && *count > f)
-        });
+        let differs = replica
+            .known
+            .state
+            .as_deref()
+            .is_some_and(|own| states.iter().any(|(state, count)| *state != own && *count > f));
         Self {
             is_vouched: others().count() > f,
             silent_ms: said(|known| &known.silent_ms),
@@ -166,7 +168,7 @@ impl Said {
     /// Why it looks faulty.
     fn suspicion(&self, replica: &ReplicaReport) -> Vec<String> {
         let mut why = Vec::new();
-        if !replica.reachable {
+        if !replica.reachable && !replica.not_asked {
             why.push("does not answer".to_owned());
         }
         if let Some(fault) = &replica.known.fault {
