@@ -112,6 +112,12 @@ fn down_leaves_a_checkpoint_with_everything_in_every_folder() {
         let (said, code) = command(&["down", "--data", text(&cluster.data)]);
         assert_eq!(code, Some(0), "{said}");
         assert_eq!(said.matches("has a checkpoint at slot ").count(), 3, "{mode}: {said}");
+        let last = said.lines().find(|line| line.starts_with("The checkpoint at slot "));
+        let last = last.unwrap_or_else(|| panic!("{mode}: {said}"));
+        assert!(
+            last.contains(" at the group's time 20") && last.contains(" UTC, has all"),
+            "{last}"
+        );
         let parent = tempfile::tempdir().expect("a folder");
         for id in 0..3 {
             let backup = parent.path().join(format!("backup-{id}"));
@@ -121,6 +127,21 @@ fn down_leaves_a_checkpoint_with_everything_in_every_folder() {
         }
         assert_eq!(Restored::from(&parent.path().join("backup-2")).keys(10), 10, "{mode}");
     }
+}
+
+#[test]
+fn down_says_that_a_group_which_stands_still_came_to_no_checkpoint() {
+    let cluster = Cluster::up(&["--durability", "async"]);
+    set_keys(&cluster, 10);
+    for id in [1, 2] {
+        let pid = cluster.replica_pid(id);
+        crate::support::signal(pid, Signal::KILL);
+        eventually("it has ended", || !is_alive(pid));
+    }
+    let (said, code) = command(&["down", "--data", text(&cluster.data)]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the group came to NO last checkpoint: 1 of 3 replicas ran"), "{said}");
+    assert!(said.contains("is LOST"), "{said}");
 }
 
 #[test]

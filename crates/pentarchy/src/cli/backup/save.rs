@@ -227,7 +227,7 @@ fn save_folder(args: &SaveArgs, config: &ClusterConfig) -> Outcome<(State, Optio
 }
 
 /// A moment in words.
-fn utc(Millis(millis): Millis) -> String {
+pub fn utc(Millis(millis): Millis) -> String {
     let seconds = millis / 1_000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Days since 0000-03-01, in eras of 400 years: the algorithm of Howard Hinnant.
