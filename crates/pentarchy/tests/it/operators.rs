@@ -125,6 +125,12 @@ fn down_leaves_a_checkpoint_with_everything_in_every_folder() {
             assert_eq!((code, &saved["has"]), (Some(0), &"checkpoint".into()), "{saved}");
             assert!(saved["slot"].as_u64() >= Some(10), "{mode}: {saved}");
         }
+        if mode == "async" {
+            let (from, out) = (data(&cluster, 0), parent.path().join("without"));
+            let save = ["snapshot", "save", "--data", text(&from), "--out", text(&out)];
+            let (said, code) = command(&save);
+            assert!(code == Some(0) && said.contains("has no log, as with durability"), "{said}");
+        }
         assert_eq!(Restored::from(&parent.path().join("backup-2")).keys(10), 10, "{mode}");
     }
 }
@@ -168,6 +174,15 @@ fn a_backup_of_a_stopped_folder_has_what_its_log_proves() {
     // What is in the folder stays as it was: the group goes on from it.
     let left = std::fs::read_dir(parent.path()).expect("a folder").count();
     assert_eq!(left, 6, "nothing is left of what was copied");
+    // What is wrong with a folder is what is wrong with it for its own replica.
+    let log = std::fs::read_dir(data(&cluster, 0).join("log")).expect("a folder").flatten();
+    let log = log.map(|entry| entry.path()).min().expect("a file of the log");
+    let mut bytes = std::fs::read(&log).expect("it can be read");
+    bytes[1600] ^= 1;
+    std::fs::write(&log, bytes).expect("it can be written");
+    let (from, out) = (data(&cluster, 0), parent.path().join("damaged"));
+    let (said, _) = command(&["snapshot", "save", "--data", text(&from), "--out", text(&out)]);
+    assert!(said.contains("is damaged at byte") && !said.contains("belongs to"), "{said}");
 }
 
 fn get(address: &str, path: &str) -> (u16, String) {

@@ -9,7 +9,7 @@
 use super::super::failure::{Failure, Outcome};
 use pentarchy::Service;
 use pentarchy::config::ClusterConfig;
-use pentarchy::data::DataFolder;
+use pentarchy::data::{DataError, DataFolder};
 use pentarchy::protocols;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Unchecked};
@@ -23,6 +23,7 @@ use pentarchy_core::protocol::{Memory, Setup, To};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_replica::Storage;
 use pentarchy_storage::backup::Backup;
+use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{LOG, Past, SNAPSHOTS};
@@ -76,18 +77,22 @@ fn copy_folder(data: &Path, copy: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What was kept, and whose it is: the files say so, and nothing else has to.
+/// What was kept, and whose it is: the files say so, and nothing else has to. If it cannot be read,
+/// why not, in the words of the replica whose it is.
 fn open(copy: &Path, config: &ClusterConfig) -> Outcome<(ReplicaId, Past)> {
-    let mut problem = String::new();
+    let (mut problem, mut of_another) = (None, None);
     for id in 0..config.replicas.len() as u16 {
         let folder = DataFolder::open(copy).map_err(|error| Failure::Usage(error.to_string()))?;
         match folder.take(config, id, copy) {
             Ok((_, Storage { past: Some(past), .. })) => return Ok((ReplicaId(id), past)),
-            Ok(_) => problem = "it has no log".to_owned(),
-            Err(error) => problem = error.to_string(),
+            Ok(_) => problem = problem.or(Some("it has no log".to_owned())),
+            Err(DataError::Storage { problem: error @ StorageError::Foreign { .. }, .. }) => {
+                of_another = Some(error.to_string());
+            }
+            Err(error) => problem = problem.or(Some(error.to_string())),
         }
     }
-    Err(Failure::Unwell(problem))
+    Err(Failure::Unwell(problem.or(of_another).unwrap_or_default()))
 }
 
 /// Starts a core with what was kept, and executes what it decides from that.

@@ -216,6 +216,13 @@ fn write<T>(
 
 /// Saves all that a replica that has stopped has.
 fn save_folder(args: &SaveArgs, config: &ClusterConfig) -> Outcome<(State, Option<Millis>)> {
+    if has_only_states(&args.data) {
+        let data = args.data.display();
+        return Err(Failure::Unwell(format!(
+            "{data} has no log, as with durability `async`: what was acknowledged behind its last \
+             checkpoint is not there"
+        )));
+    }
     let beside = args.out.parent().filter(|path| !path.as_os_str().is_empty());
     let beside = beside.unwrap_or(Path::new("."));
     let service = replica::service(args.service, beside)?;
