@@ -151,6 +151,21 @@ fn down_says_that_a_group_which_stands_still_came_to_no_checkpoint() {
 }
 
 #[test]
+fn a_backup_of_a_folder_without_a_checkpoint_warns_that_nothing_shows_the_service() {
+    let cluster = Cluster::up(&["--durability", "sync"]);
+    set_keys(&cluster, 3);
+    for pid in cluster.pids() {
+        crate::support::signal(pid, Signal::KILL);
+        eventually("it has ended", || !is_alive(pid));
+    }
+    let parent = tempfile::tempdir().expect("a folder");
+    let (from, out) = (data(&cluster, 1), parent.path().join("backup"));
+    let (said, code) = command(&["snapshot", "save", "--data", text(&from), "--out", text(&out)]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("nothing shows which service ran"), "{said}");
+}
+
+#[test]
 fn a_backup_of_a_stopped_folder_has_what_its_log_proves() {
     let cluster = Cluster::up(&["--durability", "sync"]);
     set_keys(&cluster, 80);

@@ -6,6 +6,7 @@
 //! leaves here and nothing is certified, so no device is needed: the promises in the folder
 //! stay whose they were.
 
+use super::super::complain;
 use super::super::failure::{Failure, Outcome};
 use pentarchy::Service;
 use pentarchy::config::ClusterConfig;
@@ -36,6 +37,10 @@ const COPIED: [&str; 2] = [LOG, SNAPSHOTS];
 
 /// Small files of the folder that are read where they are.
 const LINKED: [&str; 2] = ["device", "protocol"];
+
+/// A log does not say of which service it is.
+const NO_STATE: &str = "warning: the folder has no checkpoint, so nothing shows which service ran; \
+    if it was not the Redis gateway's store, name it with --service";
 
 /// The state after the last slot that the folder proves to be decided. `scratch` is where the
 /// folder is copied to; nothing of it is left there.
@@ -115,9 +120,12 @@ fn execute(
     if !past.is_whole() {
         return Err(unfit("the replica had not fetched the state with which its epoch begins"));
     }
-    if let Some(newest) = past.snapshots.last().cloned() {
-        let other = "its state is of another service; name the one that ran with --service";
-        executor.install(newest).map_err(|_| unfit(other))?;
+    match past.snapshots.last().cloned() {
+        Some(newest) => {
+            let other = "its state is of another service; name the one that ran with --service";
+            executor.install(newest).map_err(|_| unfit(other))?;
+        }
+        None => complain(NO_STATE),
     }
     let setup = Setup { me, membership, fetch: None, memory, tuning: config.tuning };
     let mut effects = Vec::new();
