@@ -1,5 +1,5 @@
 //! What a replica that has stopped had executed: the newest state in its folder, and behind that
-//! what its log proves to be decided.
+//! what its log proves to be decided, or that the replica speculated.
 //!
 //! The core is started with the records of a copy of the folder, as after a crash, and says what is
 //! to be executed. What it had said before, it hears again, as after a crash. Nothing
@@ -17,7 +17,7 @@ use pentarchy_core::auth::{Auth, AuthTag, Unchecked};
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::ids::{Incarnation, ReplicaId, Slot};
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Memory, Setup, To};
@@ -42,14 +42,22 @@ const LINKED: [&str; 2] = ["device", "protocol"];
 const NO_STATE: &str = "warning: the folder has no checkpoint, so nothing shows which service ran; \
     if it was not the Redis gateway's store, name it with --service";
 
-/// The state after the last slot that the folder proves to be decided. `scratch` is where the
-/// folder is copied to; nothing of it is left there.
+/// What a replica that has stopped had executed.
+pub struct Replayed {
+    pub backup: Backup,
+    /// The last slot that its folder proves to be decided. What it executed behind that it
+    /// speculated.
+    pub decided: Slot,
+}
+
+/// The state after the last slot that the replica had executed, as its folder shows. `scratch` is
+/// where the folder is copied to; nothing of it is left there.
 pub fn replayed(
     data: &Path,
     config: &ClusterConfig,
     service: Box<dyn Service>,
     scratch: &Path,
-) -> Outcome<Backup> {
+) -> Outcome<Replayed> {
     let cannot = |error: io::Error| {
         Failure::Usage(format!("cannot copy {} to look at it: {error}", data.display()))
     };
@@ -63,8 +71,8 @@ pub fn replayed(
     let group = past.membership.group;
     let incarnation = past.membership.members[usize::from(me.0)].incarnation;
     let identity = Identity { group, replica: me, incarnation };
-    let snapshot = execute(me, past, config, service)?;
-    Ok(Backup { identity, snapshot })
+    let (snapshot, decided) = execute(me, past, config, service)?;
+    Ok(Replayed { backup: Backup { identity, snapshot }, decided })
 }
 
 fn copy_folder(data: &Path, copy: &Path) -> io::Result<()> {
@@ -100,13 +108,14 @@ fn open(copy: &Path, config: &ClusterConfig) -> Outcome<(ReplicaId, Past)> {
     Err(Failure::Unwell(problem.or(of_another).unwrap_or_default()))
 }
 
-/// Starts a core with what was kept, and executes what it decides from that.
+/// Starts a core with what was kept, and executes what it decides from that. Gives the state and the
+/// last slot that is decided.
 fn execute(
     me: ReplicaId,
     past: Past,
     config: &ClusterConfig,
     service: Box<dyn Service>,
-) -> Outcome<Snapshot> {
+) -> Outcome<(Snapshot, Slot)> {
     let unfit = |what: &str| Failure::Unwell(format!("the log cannot be carried out: {what}"));
     let membership = past.membership.clone();
     let incarnation = membership.members[usize::from(me.0)].incarnation;
@@ -145,7 +154,7 @@ struct Player {
 }
 
 impl Player {
-    fn play(mut self, mut effects: Vec<CoreEffect>) -> Outcome<Snapshot> {
+    fn play(mut self, mut effects: Vec<CoreEffect>) -> Outcome<(Snapshot, Slot)> {
         while !effects.is_empty() {
             let mut next = Vec::new();
             for effect in effects.drain(..) {
@@ -168,10 +177,12 @@ impl Player {
             }
         }
         // Clients may have been told of what might have been taken back.
+        let decided = self.executor.committed();
         self.executor.commit(self.executor.executed(), |_, _| {});
         self.executor.checkpoint();
         let latest = self.executor.latest().cloned();
-        latest.ok_or_else(|| Failure::Internal("a checkpoint was taken and is gone".to_owned()))
+        let gone = || Failure::Internal("a checkpoint was taken and is gone".to_owned());
+        Ok((latest.ok_or_else(gone)?, decided))
     }
 
     fn is_told(&self, to: To) -> bool {
