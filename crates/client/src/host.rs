@@ -198,9 +198,9 @@ impl Host {
     /// and it asks for nothing new: two that took turns would both be of no use.
     fn on_overtaken(&mut self) {
         error!(
-            "another process uses this client's key, or the clock was set back since the last one \
-             did: the replicas serve that one, so this one asks for nothing more; give each \
-             process a key of its own and start this one again"
+            "another process uses this client's key, or this host's clock is behind that of the \
+             last one that did: the replicas serve that one, so this one asks for nothing more; \
+             give each process a key of its own, or set the clock right, and start this one again"
         );
         self.inbox.overtaken();
         self.links.close();

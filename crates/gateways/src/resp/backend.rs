@@ -72,8 +72,9 @@ impl BackendError {
                 "ERR timed out waiting for the replicas; not executed, and it never will be"
             }
             Self::Overtaken => {
-                "ERR another process uses this gateway's key, so this gateway serves no more; \
-                 executed at most once, and not from now on"
+                "ERR another process uses this gateway's key, or this host's clock is behind that \
+                 of the one that did, so this gateway serves no more; executed at most once, and \
+                 not from now on"
             }
             Self::Closed => "ERR the gateway is closing; the command may or may not be executed",
         }

@@ -291,7 +291,7 @@ pub struct InitArgs {
     #[arg(long, value_delimiter = ',', required = true, value_name = "HOST:PORT,...")]
     pub hosts: Vec<String>,
     /// Gateways to make a key for: gateway-1.key and so on. Each gateway needs its own; of two that
-    /// share one only the one that was started last serves
+    /// share one only the one that was started last serves, if the clocks of their hosts agree
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     pub gateways: u16,
