@@ -66,7 +66,7 @@ impl BackendError {
             Self::Forgotten => "ERR executed once, but the reply is no longer kept",
             Self::TimedOut => {
                 "ERR timed out waiting for the replicas; it may still be executed, until this \
-                 gateway answers a later command"
+                 gateway answers a later command on keys"
             }
             Self::GivenUp => {
                 "ERR timed out waiting for the replicas; not executed, and it never will be"
