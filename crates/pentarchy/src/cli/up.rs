@@ -227,9 +227,9 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
         held.clear()?;
     }
     held.begin()?;
-    let port = free_port(args.port)?;
+    let gateway = free_port(args.port)?;
     let mut supervisor = Supervisor::default();
-    let result = start((args, kept), n, port, &held, &mut supervisor, signals);
+    let result = start((args, kept), n, gateway, &held, &mut supervisor, signals);
     let settled = result.as_ref().ok().and_then(|()| come_to_checkpoint(args, &mut supervisor));
     held.retire();
     let killed = supervisor.stop();
@@ -287,12 +287,12 @@ fn stopped(data: &Path, n: usize, settled: Outcome<u64>) -> Stopped {
 fn start(
     (args, kept): (&UpArgs, Option<ClusterConfig>),
     n: usize,
-    port: u16,
+    port: TcpListener,
     held: &Held,
     supervisor: &mut Supervisor,
     mut signals: Signals,
 ) -> Outcome {
-    let gateway = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let gateway = port.local_addr().map_err(|error| Failure::Internal(error.to_string()))?;
     // Two for each replica: one to listen on, one for metrics; and one for the gateway's metrics.
     let count = 2 * n + 1;
     let first = args.replica_ports.map_or_else(|| take_ports(count).map(Taken::for_good), Ok)?;
@@ -313,6 +313,8 @@ fn start(
         }
     };
     start_replicas(args, &replicas, metrics, supervisor)?;
+    // Nobody else has taken the gateway's port so far.
+    drop(port);
     start_gateway(args, gateway, &metrics[n], supervisor)?;
     if !wait_until_it_answers(gateway, supervisor, &mut signals)? {
         return Ok(());
@@ -512,11 +514,12 @@ fn report(args: &UpArgs, running: &Running) {
     }
 }
 
-/// The asked port or the next free one.
-fn free_port(asked: u16) -> Outcome<u16> {
+/// The asked port or the next free one, held.
+fn free_port(asked: u16) -> Outcome<TcpListener> {
     let last = asked.saturating_add(PORTS_TRIED);
-    let free = (asked..=last).find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
-    free.filter(|port| *port != 0).ok_or_else(|| {
+    let mut free = (asked.max(1)..=last)
+        .filter_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    free.next().ok_or_else(|| {
         Failure::Usage(format!("no port from {asked} to {last} is free; name another with --port"))
     })
 }
