@@ -2,8 +2,8 @@
 //!
 //! A replica gives it away only if more than `f` members have lost their memory, and works no more
 //! behind that: what it executed and might have taken back counts as final in what it gives, as
-//! clients may have been told of it. It keeps what it gave, and gives it again, until it is stopped:
-//! the one that asked has still to write it down, and in memory there may be no other copy.
+//! clients may have been told of it. It keeps what it gave, and gives it again, until it is
+//! stopped: what it gave has still to be written down, and there may be no other copy.
 
 use crate::unit::Unit;
 use pentarchy_core::executor::Executor;

@@ -443,7 +443,7 @@ impl<B: Backend> Hub<B> {
 
     /// Sends cancels as long as there is room. One that fails at once comes here again from within,
     /// and leaves the rest to the call that is at it: the backlog may be deeper than the stack.
-    fn cancel_more(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    fn cancel_more<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
         if std::mem::replace(&mut state.sends_cancels, true) {
             return;
         }

@@ -20,8 +20,8 @@ const VERDICT_HOLDS: Duration = Duration::from_secs(1);
 /// Why a gateway serves no more whose key another one uses or has used.
 const OVERTAKEN: &str = "another process uses this gateway's key, and the replicas serve that one; \
     give each gateway a key of its own, and restart. If no other one runs, this host's clock was \
-    set back, or is behind that of the host on which the key was used before: set it right, or give \
-    this gateway a new key, before the restart";
+    set back, or is behind that of the host on which the key was used before: set it right, or \
+    give this gateway a new key, before the restart";
 
 type GatewayMetric = Metric<Numbers>;
 

@@ -90,8 +90,8 @@ fn copy_folder(data: &Path, copy: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What was kept, and whose it is: the files say so, and nothing else has to. If it cannot be read,
-/// why not, in the words of the replica whose it is.
+/// What was kept, and whose it is: the files say so, and nothing else has to. If it cannot be
+/// read, the error is the one of the replica that owns it.
 fn open(copy: &Path, config: &ClusterConfig) -> Outcome<(ReplicaId, Past)> {
     let (mut problem, mut of_another) = (None, None);
     for id in 0..config.replicas.len() as u16 {
@@ -108,8 +108,8 @@ fn open(copy: &Path, config: &ClusterConfig) -> Outcome<(ReplicaId, Past)> {
     Err(Failure::Unwell(problem.or(of_another).unwrap_or_default()))
 }
 
-/// Starts a core with what was kept, and executes what it decides from that. Gives the state and the
-/// last slot that is decided.
+/// Starts a core with what was kept, and executes what it decides from that. Gives the state and
+/// the last slot that is decided.
 fn execute(
     me: ReplicaId,
     past: Past,

@@ -54,8 +54,8 @@ impl Extent {
                  and take the highest slot."
             }
             Self::Speculated => {
-                "It has everything that this replica's folder proves to be decided, and behind that \
-                 what the replica executed before it was: clients may have been told of it, and \
+                "It has everything that this replica's folder proves to be decided, and behind \
+                 that what the replica executed before it was: clients may have been told of it, and \
                  other replicas may have it otherwise. A higher slot proves nothing. Save at each \
                  of them, compare with `pentarchy snapshot diff`, and take what most have alike."
             }

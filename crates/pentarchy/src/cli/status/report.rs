@@ -437,7 +437,7 @@ mod tests {
     fn one_liar_makes_no_group_stand_still() {
         let good = answer(1, "normal", 100);
         let (says, far) = ("serves: yes; tolerates 0 more faults; suspected: replica 2 (", 1 << 60);
-        let text = |answers| cluster(answers).verdict.text();
+        let text = |answers: [Result<&str, &str>; 3]| cluster(answers).verdict.text();
         let said = text([Ok(&good), Ok(&good), Ok(&answer(1, "normal", far))]);
         assert!(said.starts_with(says) && said.contains("slots more than f + 1 others"), "{said}");
         let healthy = "serves: yes; tolerates 1 more fault; suspected: none";

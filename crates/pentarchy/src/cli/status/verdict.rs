@@ -16,9 +16,9 @@ const CLAIM_SLOTS: u64 = 1 << 20;
 const SECTIONS_SHOWN: usize = 3;
 
 /// See the module. What a replica says of *itself* is its own word; what is said of it is believed
-/// if `f + 1` others say so. If fewer answer, what all of them say is a suspicion, but no proof that
-/// the group stands still. How far a replica is behind is left out: it says little of whether the
-/// replica takes part, and under load the answers are of different moments.
+/// if `f + 1` others say so. If fewer answer, what all of them say is a suspicion, but no proof
+/// that the group stands still. How far a replica is behind is left out: it says little of whether
+/// the replica takes part, and under load the answers are of different moments.
 #[derive(Serialize)]
 pub struct Verdict {
     /// Whether so many replicas are at work as it takes to order requests; none if too few answer
@@ -133,7 +133,7 @@ struct Said {
 impl Said {
     fn of(replica: &ReplicaReport, replicas: &[ReplicaReport], f: usize) -> Self {
         let id = replica.id;
-        let others = || replicas.iter().filter(|other| other.id != id && other.reachable);
+        let others = || replicas.iter().filter(move |other| other.id != id && other.reachable);
         let said = |read: fn(&Known) -> &BTreeMap<u16, u64>| {
             vouched(others().map(|other| read(&other.known).get(&id).copied().unwrap_or(0)), f)
         };
