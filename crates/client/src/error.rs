@@ -38,8 +38,9 @@ impl fmt::Display for RequestError {
             Self::Forgotten => "executed once, but the result is no longer kept",
             Self::GivenUp => "no result in time; it was not executed and never will be",
             Self::Overtaken => {
-                "another process uses this client's key; the operation was executed at most once \
-                 and is not executed from now on"
+                "another process uses this client's key, or this host's clock is behind that of \
+                 the one that did; the operation was executed at most once and is not executed \
+                 from now on"
             }
             Self::Refused => "not executed: the request number is outside the client's window",
             Self::TooLarge => "not sent: the operation is too large",

@@ -50,7 +50,8 @@ pub struct Host {
     statuses: Vec<Vec<Completion>>,
     /// Replicas to which a connection was opened or could not be.
     tried: ReplicaSet,
-    /// A connection was closed since the last probe: another host may have taken this one's place.
+    /// A connection was closed since the last probe, and this host has had something ordered:
+    /// another one may have taken its place.
     doubts: bool,
     /// No probe is sent before this time.
     probe_at: u64,
@@ -64,6 +65,9 @@ struct Desk {
     waiting: Waiting,
     /// The replicas serve another host of this key.
     overtaken: bool,
+    /// Something was to be ordered. One that only looks takes no other host's place: its first
+    /// ordered request would.
+    has_submitted: bool,
     effects: Vec<Effect>,
     wake_at: Option<Millis>,
     /// Completed in this round.
@@ -94,6 +98,7 @@ impl Host {
             signer,
             waiting: Waiting::new(wall_micros()),
             overtaken: false,
+            has_submitted: false,
             effects: Vec::new(),
             wake_at: None,
             completed: 0,
@@ -176,7 +181,7 @@ impl Host {
             }
         }
         self.links.flush(now_ms, &mut changes);
-        self.doubts |= changes.closed;
+        self.doubts |= changes.closed && self.desk.has_submitted;
         for replica in changes.lost.iter() {
             let waiting = std::mem::take(&mut self.statuses[usize::from(replica.0)]);
             self.inbox.release(0, waiting.len());
@@ -193,9 +198,9 @@ impl Host {
     /// and it asks for nothing new: two that took turns would both be of no use.
     fn on_overtaken(&mut self) {
         error!(
-            "another process uses this client's key, or the clock was set back since the last one \
-             did: the replicas serve that one, so this one asks for nothing more; give each \
-             process a key of its own and start this one again"
+            "another process uses this client's key, or this host's clock is behind that of the \
+             last one that did: the replicas serve that one, so this one asks for nothing more; \
+             give each process a key of its own, or set the clock right, and start this one again"
         );
         self.inbox.overtaken();
         self.links.close();
@@ -347,6 +352,7 @@ impl Desk {
     fn on_command(&mut self, command: Command, until: Option<u64>) {
         let event = match command {
             Command::Submit(operation, _, done) => {
+                self.has_submitted = true;
                 Event::Submit { number: self.waiting.give(Some(done), until), operation }
             }
             Command::Query(operation, done) => {

@@ -22,16 +22,21 @@ pub static OF_TESTS: Ports = Ports::of(7_000..16_000);
 /// Ports in a block, with the first one: enough for two for each of the replicas of a large group.
 const BLOCK: u16 = 250;
 
+/// What has a port until it is dropped.
+type Listener = Box<dyn Send>;
+
 /// A range of ports, and what this process has of it.
 pub struct Ports {
     range: Range<u16>,
     blocks: Mutex<Vec<Block>>,
+    /// Listens on a port, if nobody does.
+    listen: fn(u16) -> Option<Listener>,
 }
 
 /// A block that this process has.
 struct Block {
-    /// Listens on the first port.
-    _held: TcpListener,
+    /// Listens on the first port, and accepts nothing there.
+    _held: Listener,
     first: u16,
     /// Of all others, which are taken.
     taken: Vec<bool>,
@@ -49,7 +54,7 @@ impl Ports {
     /// Of this range nothing yet.
     #[must_use]
     pub const fn of(range: Range<u16>) -> Self {
-        Self { range, blocks: Mutex::new(Vec::new()) }
+        Self { range, blocks: Mutex::new(Vec::new()), listen }
     }
 
     /// Takes so many consecutive ports of 127.0.0.1.
@@ -58,7 +63,7 @@ impl Ports {
     /// If others have all blocks, or no block holds so many.
     pub fn take(&'static self, count: u16) -> io::Result<Taken> {
         let mut blocks = self.blocks();
-        let known = blocks.iter_mut().find_map(|block| block.take(count));
+        let known = blocks.iter_mut().find_map(|block| block.take(count, self.listen));
         let numbers = match known {
             Some(numbers) => numbers,
             None => self.take_from_more(count, &mut blocks)?,
@@ -76,10 +81,10 @@ impl Ports {
         for step in 0..all {
             let number = (start + step) % all;
             let first = self.range.start + number * BLOCK;
-            let Some(held) = listen(first) else { continue };
+            let Some(held) = (self.listen)(first) else { continue };
             let (taken, next) = (vec![false; BLOCK.into()], 1 + chance as u16 % (BLOCK - 1));
             let mut block = Block { _held: held, first, taken, next };
-            let numbers = block.take(count);
+            let numbers = block.take(count, self.listen);
             blocks.push(block);
             if let Some(numbers) = numbers {
                 return Ok(numbers);
@@ -101,14 +106,20 @@ impl Block {
     }
 
     /// So many that follow each other and on which nobody listens.
-    fn take(&mut self, count: u16) -> Option<Range<u16>> {
-        let found = self.run(self.next..BLOCK, count).or_else(|| self.run(1..BLOCK, count))?;
+    fn take(&mut self, count: u16, listen: fn(u16) -> Option<Listener>) -> Option<Range<u16>> {
+        let run = |offsets| self.run(offsets, count, listen);
+        let found = run(self.next..BLOCK).or_else(|| run(1..BLOCK))?;
         self.taken[found.start.into()..found.end.into()].fill(true);
         self.next = found.end;
         Some(self.first + found.start..self.first + found.end)
     }
 
-    fn run(&self, offsets: Range<u16>, count: u16) -> Option<Range<u16>> {
+    fn run(
+        &self,
+        offsets: Range<u16>,
+        count: u16,
+        listen: fn(u16) -> Option<Listener>,
+    ) -> Option<Range<u16>> {
         let mut run = 0;
         for offset in offsets {
             let is_free = !self.taken[usize::from(offset)] && listen(self.first + offset).is_some();
@@ -149,17 +160,37 @@ impl Drop for Taken {
     }
 }
 
-fn listen(port: u16) -> Option<TcpListener> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
+fn listen(port: u16) -> Option<Listener> {
+    Some(Box::new(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    /// The ports of a machine on which nothing else runs.
+    static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+    struct Pretended(u16);
+
+    impl Drop for Pretended {
+        fn drop(&mut self) {
+            TAKEN.lock().unwrap().remove(&self.0);
+        }
+    }
+
+    fn pretend(port: u16) -> Option<Listener> {
+        TAKEN.lock().unwrap().insert(port).then(|| Box::new(Pretended(port)) as Listener)
+    }
+
+    const fn pretended(range: Range<u16>) -> Ports {
+        Ports { range, blocks: Mutex::new(Vec::new()), listen: pretend }
+    }
 
     /// Two processes: each knows what it has itself.
-    static HERE: Ports = Ports::of(6_500..7_000);
-    static THERE: Ports = Ports::of(6_500..7_000);
+    static HERE: Ports = pretended(6_500..7_000);
+    static THERE: Ports = pretended(6_500..7_000);
 
     #[test]
     fn no_two_processes_get_the_same_port_and_what_is_given_back_is_used_again() {
@@ -176,7 +207,7 @@ mod tests {
         let rest: Vec<Taken> = (0..BLOCK).map_while(|_| HERE.take(1).ok()).collect();
         assert!(HERE.take(1).is_err(), "all of the block are taken");
         drop((taken, rest));
-        let somebody = TcpListener::bind((Ipv4Addr::LOCALHOST, here.numbers().start)).unwrap();
+        let somebody = pretend(here.numbers().start).unwrap();
         let numbers = here.numbers();
         drop(here);
         let rest: Vec<Taken> = (0..BLOCK).map_while(|_| HERE.take(1).ok()).collect();
@@ -188,9 +219,15 @@ mod tests {
 
     #[test]
     fn the_first_port_of_a_block_is_for_nobody() {
-        static SMALL: Ports = Ports::of(16_000..16_250);
+        static SMALL: Ports = pretended(16_000..16_250);
         assert!(SMALL.take(BLOCK).is_err());
         let most = SMALL.take(BLOCK - 1).unwrap();
         assert_eq!(most.numbers(), 16_001..16_250);
+    }
+
+    #[test]
+    fn a_port_on_which_somebody_listens_is_passed_over() {
+        let somebody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert!(listen(somebody.local_addr().unwrap().port()).is_none());
     }
 }

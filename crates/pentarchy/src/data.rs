@@ -265,7 +265,11 @@ impl DataFolder {
         if found.trim().is_empty() {
             return Err(DataError::NoProtocol { folder, what: "empty", asked });
         }
-        if found == asked { Ok(()) } else { Err(DataError::Protocol { folder, found, asked }) }
+        // Whoever writes it by hand ends the line.
+        match found.trim() {
+            found if found == asked => Ok(()),
+            found => Err(DataError::Protocol { folder, found: found.to_owned(), asked }),
+        }
     }
 
     /// Prepares an empty folder, so that the replica begins with this state. It is to be the state
@@ -362,4 +366,22 @@ fn load(path: &Path) -> Result<DeviceIdentity, TakeError> {
 
 fn storage(folder: &Path, problem: StorageError) -> DataError {
     DataError::Storage { folder: folder.to_owned(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_protocol_that_was_written_by_hand_is_read_without_its_line_s_end() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("data");
+        let folder = DataFolder::open(&path).expect("a new folder");
+        for (found, is_it) in [("minbft", true), ("minbft\n", true), ("pbft\r\n", false)] {
+            std::fs::write(path.join(PROTOCOL), found).expect("ours");
+            assert_eq!(folder.check_protocol("minbft").is_ok(), is_it, "{found:?}");
+        }
+        let refusal = folder.check_protocol("minbft").expect_err("another one").to_string();
+        assert!(refusal.contains("written by pbft, and"), "{refusal}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::ConfigError;
 use pentarchy_crypto::secret_file::sync_directory_of;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -64,13 +65,29 @@ pub fn write_whole_with(
     name.push(format!(".{}.new", std::process::id()));
     let unfinished = PathBuf::from(name);
     write_new_with(&unfinished, mode, write)?;
-    // A link, unlike a renaming, takes nobody's place.
-    let linked = std::fs::hard_link(&unfinished, path);
-    let removed = std::fs::remove_file(&unfinished);
-    linked
-        .and(removed)
+    place(&unfinished, path, |from, to| std::fs::hard_link(from, to))
         .and_then(|()| sync_directory_of(path))
         .map_err(|error| ConfigError::whole(path, format!("cannot write this file: {error}")))
+}
+
+/// Gives a finished file its name, if nobody has it: by a link, which unlike a renaming takes
+/// nobody's place. A file system without links has to have a renaming that does not.
+fn place(
+    unfinished: &Path,
+    path: &Path,
+    link: impl FnOnce(&Path, &Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let placed = match link(unfinished, path) {
+        Ok(()) => return std::fs::remove_file(unfinished),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) => renameat_with(CWD, unfinished, CWD, path, RenameFlags::NOREPLACE)
+            .map_err(io::Error::from),
+    };
+    if placed.is_err() {
+        // Best effort: the error that matters is the first one.
+        let _ = std::fs::remove_file(unfinished);
+    }
+    placed
 }
 
 /// Reads a text file of at most `bytes_max` bytes.
@@ -85,4 +102,22 @@ pub fn read_bounded(path: &Path, bytes_max: u64) -> Result<String, ConfigError> 
         return Err(ConfigError::whole(path, format!("larger than {bytes_max} bytes")));
     }
     String::from_utf8(bytes).map_err(|_| ConfigError::whole(path, "not UTF-8 text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_gets_its_name_where_there_are_no_links_and_takes_nobodys_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (unfinished, path) = (folder.path().join("a.new"), folder.path().join("a"));
+        for (text, is_free) in [("first", true), ("second", false)] {
+            std::fs::write(&unfinished, text).expect("ours");
+            let no_links = |_: &Path, _: &Path| Err(io::Error::from_raw_os_error(1));
+            assert_eq!(place(&unfinished, &path, no_links).is_ok(), is_free);
+            assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "first");
+            assert!(!unfinished.exists());
+        }
+    }
 }

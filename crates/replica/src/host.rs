@@ -151,12 +151,23 @@ impl Replica {
             while self.epoch() == epoch && !stop.load(Ordering::Relaxed) {
                 self.round()?;
                 if self.rescue.serve(&mut self.unit) {
-                    info!("what it has is saved; it works no more");
-                    return Ok(());
+                    info!("it gives its state away and works no more");
+                    return self.keep_for_rescue(stop);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Keeps the state that was given away, and gives it again, until `stop` is set: perhaps nobody
+    /// could write it down.
+    fn keep_for_rescue(&mut self, stop: &AtomicBool) -> Result<(), Fatal> {
+        let ended = self.pillars.end();
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(ROUND_MS));
+            self.rescue.serve(&mut self.unit);
+        }
+        ended
     }
 
     /// Runs it on a thread of its own.

@@ -79,6 +79,6 @@ pub use config::{
 };
 pub use error::{Fatal, StartError};
 pub use host::{Replica, Running};
-pub use rescue::Rescue;
+pub use rescue::{Rescue, Rescued};
 pub use status::StatusReport;
 pub use watch::Watch;

@@ -2,10 +2,12 @@
 //!
 //! A replica gives it away only if more than `f` members have lost their memory, and works no more
 //! behind that: what it executed and might have taken back counts as final in what it gives, as
-//! clients may have been told of it.
+//! clients may have been told of it. It keeps what it gave, and gives it again, until it is
+//! stopped: what it gave has still to be written down, and there may be no other copy.
 
 use crate::unit::Unit;
 use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::Slot;
 use pentarchy_core::snapshot::Snapshot;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,8 +20,17 @@ const NOT_LOST: &str = "the group is not lost: so far as is known here, no more 
 /// Why one that was started anew has nothing.
 const FORGETFUL: &str = "this replica is one of those that lost their memory; ask a survivor";
 
+/// What a survivor has.
+#[derive(Clone, Debug)]
+pub struct Rescued {
+    /// All that it has executed.
+    pub snapshot: Snapshot,
+    /// The last slot that it knew to be decided. What it executed behind that it speculated.
+    pub decided: Slot,
+}
+
 /// What came of a question: the state, or why there is none.
-type Answer = Result<Snapshot, String>;
+type Answer = Result<Rescued, String>;
 
 /// Asks a running replica, from any thread. Cheap to clone.
 #[derive(Clone, Default)]
@@ -33,25 +44,28 @@ struct Shared {
 }
 
 impl Rescue {
-    /// What the replica has executed. It may lack what others acknowledged last.
+    /// What the replica has executed. It may lack what others acknowledged last. A state that comes
+    /// after the limit is there for the next question.
     ///
     /// # Errors
     /// Why there is nothing, in words.
-    pub fn ask(&self, limit: Duration) -> Result<Snapshot, String> {
+    pub fn ask(&self, limit: Duration) -> Result<Rescued, String> {
         let Shared { asked, answer, answered } = &*self.0;
         let mut slot = answer.lock().unwrap_or_else(PoisonError::into_inner);
-        *slot = None;
-        asked.store(true, Ordering::SeqCst);
+        if !matches!(*slot, Some(Ok(_))) {
+            *slot = None;
+            asked.store(true, Ordering::SeqCst);
+        }
         let (mut slot, _) = answered
             .wait_timeout_while(slot, limit, |answer| answer.is_none())
             .unwrap_or_else(PoisonError::into_inner);
         slot.take().unwrap_or_else(|| Err("the replica does not answer".to_owned()))
     }
 
-    /// Answers a question, if there is one. True if the state is given away: the replica is to end.
+    /// Answers a question, if there is one. True if the state is given away: the replica is to work
+    /// no more, and to go on answering here until it is stopped.
     pub(crate) fn serve(&self, unit: &mut Unit) -> bool {
-        let Shared { asked, answer, answered } = &*self.0;
-        if !asked.swap(false, Ordering::SeqCst) {
+        if !self.0.asked.swap(false, Ordering::SeqCst) {
             return false;
         }
         let given = match (unit.others.is_lost(), unit.succession.epochs.is_admitted()) {
@@ -60,18 +74,43 @@ impl Rescue {
             (false, _) => Err(NOT_LOST.to_owned()),
         };
         let is_given = given.is_ok();
+        self.give(given);
+        is_given
+    }
+
+    fn give(&self, given: Answer) {
+        let Shared { answer, answered, .. } = &*self.0;
         *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(given);
         answered.notify_all();
-        is_given
     }
 }
 
 /// All that was executed.
 fn state(executor: &mut Executor) -> Answer {
+    let decided = executor.committed();
     executor.commit(executor.executed(), |_, _| {});
     executor.checkpoint();
     match (executor.failure(), executor.latest()) {
-        (None, Some(latest)) => Ok(latest.clone()),
+        (None, Some(latest)) => Ok(Rescued { snapshot: latest.clone(), decided }),
         (failure, _) => Err(failure.unwrap_or_else(|| "there is no state".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::tree::Tree;
+
+    #[test]
+    fn a_state_that_comes_too_late_for_one_question_is_there_for_the_next() {
+        let rescue = Rescue::default();
+        assert!(rescue.ask(Duration::ZERO).is_err());
+        let snapshot = Snapshot::new(Slot(7), Tree::new(1));
+        rescue.give(Ok(Rescued { snapshot, decided: Slot(5) }));
+        let rescued = rescue.ask(Duration::ZERO).expect("it is there");
+        assert_eq!((rescued.snapshot.slot, rescued.decided), (Slot(7), Slot(5)));
+        // A refusal is not kept: it may not be so any more.
+        rescue.give(Err(NOT_LOST.to_owned()));
+        assert_eq!(rescue.ask(Duration::ZERO).unwrap_err(), "the replica does not answer");
     }
 }

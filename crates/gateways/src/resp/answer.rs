@@ -65,12 +65,7 @@ impl<B: Backend> Connection<B> {
     /// Answers one command here, or hands it on.
     pub fn answer(&mut self, args: &Args<'_>) {
         if is_of_http(args[0]) {
-            tracing::warn!(
-                client = self.session.id,
-                "possible attack: somebody sends POST or Host: as a command, as when a web page \
-                 has its reader's browser speak to this gateway; the connection is closed"
-            );
-            return self.hang_up();
+            return self.hang_up("POST or Host: as a command");
         }
         self.shared.counters.commands.fetch_add(1, Relaxed);
         self.session.skip_next();

@@ -66,14 +66,15 @@ impl BackendError {
             Self::Forgotten => "ERR executed once, but the reply is no longer kept",
             Self::TimedOut => {
                 "ERR timed out waiting for the replicas; it may still be executed, until this \
-                 gateway answers a later command"
+                 gateway answers a later command on keys"
             }
             Self::GivenUp => {
                 "ERR timed out waiting for the replicas; not executed, and it never will be"
             }
             Self::Overtaken => {
-                "ERR another process uses this gateway's key, so this gateway serves no more; \
-                 executed at most once, and not from now on"
+                "ERR another process uses this gateway's key, or this host's clock is behind that \
+                 of the one that did, so this gateway serves no more; executed at most once, and \
+                 not from now on"
             }
             Self::Closed => "ERR the gateway is closing; the command may or may not be executed",
         }

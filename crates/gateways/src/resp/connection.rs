@@ -9,7 +9,7 @@ use super::budget::Share;
 use super::hub::Hub;
 use super::inbox::{Closing, Inbox};
 use super::local::Session;
-use super::parser::Parser;
+use super::parser::{Parser, ProtocolError};
 use super::server::Shared;
 use super::sizes::Sizes;
 use super::work::{Expected, Flight, Settled, Work};
@@ -314,8 +314,15 @@ impl<B: Backend> Connection<B> {
         self.cut_off();
     }
 
-    /// Ends the connection, and with it all that it asked for and that was not handed on.
-    pub fn hang_up(&mut self) {
+    /// Ends the connection, and with it all that it asked for and that was not handed on: what
+    /// comes is what a browser sends when a web page leads it here.
+    pub fn hang_up(&mut self, seen: &str) {
+        tracing::warn!(
+            client = self.session.id,
+            seen,
+            "possible attack: this is no client of Redis, but perhaps a browser that a web page \
+             has speak to this gateway; the connection is closed"
+        );
         self.intake = Intake::Closed;
         self.hung_up = true;
     }
@@ -369,11 +376,12 @@ impl<B: Backend> Connection<B> {
                     return;
                 }
                 Ok(Some(length)) => length,
-                Err(error) => {
-                    self.reply_here(|_, out| out.error(&error.0));
+                Err(ProtocolError::Mistake(line)) => {
+                    self.reply_here(|_, out| out.error(&line));
                     self.cut_off();
                     return;
                 }
+                Err(ProtocolError::Foreign(what)) => return self.hang_up(what),
             };
             let request = self.input.split_to(length);
             if self.parser.is_too_large() {

@@ -441,19 +441,22 @@ impl<B: Backend> Hub<B> {
         }
     }
 
-    fn cancel_more(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
-        let mut tokens = Vec::new();
-        while state.cancelling < CANCELS {
-            let Some(token) = state.cancels.pop_front() else { break };
+    /// Sends cancels as long as there is room. One that fails at once comes here again from within,
+    /// and leaves the rest to the call that is at it: the backlog may be deeper than the stack.
+    fn cancel_more<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
+        if std::mem::replace(&mut state.sends_cancels, true) {
+            return;
+        }
+        while state.cancelling < CANCELS
+            && let Some(token) = state.cancels.pop_front()
+        {
             if state.waiters.contains_key(&token) {
                 state.cancelling += 1;
-                tokens.push(token);
+                self.ask(state, Request::Cancel { token }, Asked::Cancel(token));
+                state = self.lock();
             }
         }
-        drop(state);
-        for token in tokens {
-            self.ask(self.lock(), Request::Cancel { token }, Asked::Cancel(token));
-        }
+        state.sends_cancels = false;
     }
 
     /// Sends what changed, or only that the gateway is alive, unless an update is under way.

@@ -25,12 +25,29 @@ const UNTRUSTED_MAX: (usize, usize) = (10, 16 << 10);
 /// The longest line that holds a number.
 const NUMBER_BYTES_MAX: usize = 64;
 
-/// Why a connection cannot go on. The line that follows the `-` in RESP.
+/// Why a connection cannot go on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ProtocolError(pub String);
+pub enum ProtocolError {
+    /// The client made a mistake: the line that follows the `-` in RESP.
+    Mistake(String),
+    /// The bytes are of another protocol, and who sends them may be led by a third party: nothing
+    /// is answered. What was seen, in words.
+    Foreign(&'static str),
+}
 
 fn refuse<T>(why: &str) -> Result<T, ProtocolError> {
-    Err(ProtocolError(format!("ERR Protocol error: {why}")))
+    Err(ProtocolError::Mistake(format!("ERR Protocol error: {why}")))
+}
+
+/// Whether a typed line may begin with this.
+const fn is_typed(byte: u8) -> bool {
+    byte.is_ascii_graphic() || byte.is_ascii_whitespace()
+}
+
+/// Whether these words are the first line of an HTTP request, which only a browser types.
+fn is_of_http(words: &[Vec<u8>]) -> bool {
+    let version = words.last().and_then(|word| word.get(..5));
+    version.is_some_and(|version| version.eq_ignore_ascii_case(b"HTTP/"))
 }
 
 /// The state of reading one request.
@@ -169,10 +186,16 @@ impl Parser {
         Ok(Some(parse_i64(&line[..end])))
     }
 
+    /// Reads a line as a person types it. A browser can be led to send lines in the midst of TLS
+    /// or of HTTP, so whatever shows one of them ends the connection before a line is carried out.
     fn parse_line(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
         let fresh = &buffer[self.at..];
-        let Some(end) = fresh.iter().position(|byte| *byte == b'\n').map(|end| self.at + end)
-        else {
+        let end = fresh.iter().position(|byte| *byte == b'\n');
+        let is_typed = buffer.first().is_none_or(|byte| is_typed(*byte));
+        if !is_typed || fresh[..end.unwrap_or(fresh.len())].contains(&0) {
+            return Err(ProtocolError::Foreign("bytes that nobody types, as of TLS"));
+        }
+        let Some(end) = end.map(|end| self.at + end) else {
             self.at = buffer.len();
             let most = if self.untrusted { UNTRUSTED_MAX.1 } else { INLINE_BYTES_MAX };
             if buffer.len() > most {
@@ -182,6 +205,9 @@ impl Parser {
         };
         let line = buffer[..end].strip_suffix(b"\r").unwrap_or(&buffer[..end]);
         match inline::split(line) {
+            Some(words) if is_of_http(&words) => {
+                return Err(ProtocolError::Foreign("the first line of an HTTP request"));
+            }
             Some(words) => self.typed = words,
             None => return refuse("unbalanced quotes in request"),
         }
@@ -215,7 +241,10 @@ mod tests {
 
     fn parse(input: &[u8]) -> Result<Option<Request>, String> {
         let mut parser = Parser::default();
-        let whole = parser.parse(input).map_err(|error| error.0);
+        let whole = parser.parse(input).map_err(|error| match error {
+            ProtocolError::Mistake(line) => line,
+            ProtocolError::Foreign(what) => what.to_owned(),
+        });
         let words = |parser: &Parser| parser.args(input).iter().map(|word| word.to_vec()).collect();
         whole.map(|whole| whole.map(|length| (words(&parser), length)))
     }
@@ -268,6 +297,30 @@ mod tests {
         assert_eq!(parse(&long), Err("ERR Protocol error: too big bulk count string".into()));
         let long = vec![b'x'; INLINE_BYTES_MAX + 1];
         assert_eq!(parse(&long), Err("ERR Protocol error: too big inline request".into()));
+    }
+
+    #[test]
+    fn other_protocols_are_known_before_a_line_of_them_is_whole() {
+        let tls = Err("bytes that nobody types, as of TLS".to_owned());
+        let hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\nSET pwned 1\n";
+        for end in 1..hello.len() {
+            assert_eq!(parse(&hello[..end]), tls, "after {end} bytes");
+        }
+        for line in [&b"SET pwned\0 1\n"[..], b"SET \"a\0b\" 1", b"\xffSET", b"\x7fSET\n", b"\0"] {
+            assert_eq!(parse(line), tls, "{line:?}");
+        }
+        let mut parser = Parser::default();
+        assert_eq!(parser.parse(b"SET a"), Ok(None));
+        assert!(parser.parse(b"SET a\0").is_err(), "in a later piece");
+        for line in ["SET /x HTTP/1.1\r\n", "GET / http/1.0\n", "x HTTP/\n"] {
+            let http = Err("the first line of an HTTP request".to_owned());
+            assert_eq!(parse(line.as_bytes()), http, "{line}");
+        }
+        for line in ["SET HTTP/1.1 x\n", "SET a xHTTP/1.1\n", "SET a HTTP\n", " \tPING\n"] {
+            assert!(parse(line.as_bytes()).is_ok(), "{line}");
+        }
+        // Words of an array are whatever they are.
+        assert!(parse(b"*1\r\n$9\r\n\0HTTP/1.1\r\n").is_ok());
     }
 
     #[test]

@@ -270,7 +270,7 @@ pub struct UpArgs {
 #[command(after_help = "Example:\n  pentarchy down --data pentarchy-data\n\n\
     With durability \"sync\" or \"async\" the gateway stops first. Then the group makes a \
     checkpoint\nwith all that was acknowledged, and `down` prints what each folder has. A group \
-    that stands\nstill stops without a checkpoint.")]
+    that stands\nstill stops without a checkpoint, and `down` exits with 1.")]
 pub struct DownArgs {
     /// Folder that was given to `up`
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
@@ -292,7 +292,7 @@ pub struct InitArgs {
     #[arg(long, value_delimiter = ',', required = true, value_name = "HOST:PORT,...")]
     pub hosts: Vec<String>,
     /// Gateways to make a key for: gateway-1.key and so on. Each gateway needs its own: of two that
-    /// share one, only the one started last serves
+    /// share one, only the one started last serves, if the clocks of their hosts agree
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     pub gateways: u16,
@@ -429,7 +429,8 @@ pub struct StatusArgs {
     /// The cluster's public configuration, for a cluster that `up` did not start
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
     pub config: Option<PathBuf>,
-    /// A client key; needed where only listed clients are admitted
+    /// A client key; needed where only listed clients are admitted. Never one that a gateway or
+    /// another process uses: replicas serve one connection of a key at a time
     #[arg(long, value_name = "FILE", requires = "config")]
     pub key: Option<PathBuf>,
     /// Print JSON
@@ -560,7 +561,8 @@ pub struct TopArgs {
     /// The cluster's public configuration, for a cluster that `up` did not start
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
     pub config: Option<PathBuf>,
-    /// A client key; needed where only listed clients are admitted
+    /// A client key; needed where only listed clients are admitted. Never one that a gateway or
+    /// another process uses: replicas serve one connection of a key at a time
     #[arg(long, value_name = "FILE", requires = "config")]
     pub key: Option<PathBuf>,
     /// Print a table once and end

@@ -4,7 +4,7 @@ use super::approach::Approach;
 use super::args::{BreakArgs, HealArgs};
 use super::failure::{Failure, Outcome};
 use super::folder::{self, Part, Running};
-use super::status::{self, report::ClusterReport, report::ReplicaReport};
+use super::status::{self, report::ClusterReport, report::ReplicaReport, report::vouched};
 use super::{complain, say};
 use pentarchy::Client;
 use pentarchy::Fault;
@@ -212,9 +212,7 @@ impl Patient {
 /// fewer.
 fn executed_by_others(report: &ClusterReport, id: u16, f: usize) -> u64 {
     let others = report.replicas.iter().filter(|other| other.id != id && other.reachable);
-    let mut executed: Vec<u64> = others.map(|other| other.known.executed).collect();
-    executed.sort_unstable_by(|a, b| b.cmp(a));
-    executed.get(f).or(executed.last()).copied().unwrap_or(0)
+    vouched(others.map(|other| other.known.executed), f)
 }
 
 /// `break`.

@@ -46,6 +46,17 @@ pub struct Part {
     pub folder: PathBuf,
 }
 
+/// How a cluster that keeps something ended: `stopped.json`.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct Stopped {
+    /// The slot of the last checkpoint, which has all that was acknowledged; none if there is none.
+    pub slot: Option<u64>,
+    /// The group's time after that slot, in UTC.
+    pub time: Option<String>,
+    /// Why there is none.
+    pub problem: Option<String>,
+}
+
 /// The option that names this folder to other commands; nothing if they look there anyway.
 pub fn option(data: &Path) -> String {
     if data == Path::new(DATA_DEFAULT) {
@@ -128,6 +139,23 @@ impl Held {
         })
     }
 
+    /// Leaves word of how the cluster ended.
+    pub fn leave(&self, stopped: &Stopped) -> Outcome {
+        let path = self.root.join(STOPPED);
+        let written = serde_json::to_vec_pretty(stopped).map_err(std::io::Error::from);
+        written
+            .and_then(|text| std::fs::write(&path, text))
+            .map_err(|error| Failure::Internal(format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// Removes the word of how an earlier cluster ended.
+    pub fn begin(&self) -> Outcome {
+        match std::fs::remove_file(self.root.join(STOPPED)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.cannot_clear(&error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Removes `cluster.json`: nothing runs here any more.
     pub fn retire(&self) {
         // A file that stays behind is harmless: without the lock it is not believed.
@@ -147,8 +175,10 @@ fn lock(marker: &File) -> Result<(), TryLockError> {
 }
 
 const RUNNING: &str = "cluster.json";
-const OWN_FILES: [&str; 7] = [
+const STOPPED: &str = "stopped.json";
+const OWN_FILES: [&str; 8] = [
     RUNNING,
+    STOPPED,
     "cluster.json.new",
     "cluster.toml",
     "client.key",
@@ -159,6 +189,11 @@ const OWN_FILES: [&str; 7] = [
 
 fn is_replica_folder(name: &str) -> bool {
     name.strip_prefix("replica-").is_some_and(|id| id.parse::<u16>().is_ok())
+}
+
+/// How the last cluster in a folder ended, if it left word of that.
+pub fn stopped(root: &Path) -> Option<Stopped> {
+    serde_json::from_slice(&std::fs::read(root.join(STOPPED)).ok()?).ok()
 }
 
 /// What runs in a folder, if anything does.
@@ -234,6 +269,12 @@ mod tests {
         let (held, replaced) = Held::take(&root).unwrap();
         assert!(replaced);
         held.clear().unwrap();
+        let word = Stopped { slot: None, time: None, problem: Some("why".to_owned()) };
+        held.leave(&word).unwrap();
+        assert_eq!(stopped(&root), Some(word));
+        held.begin().unwrap();
+        held.begin().unwrap();
+        assert_eq!(stopped(&root), None);
         let there = |name: &str| root.join(name).exists();
         assert!(!there("cluster.toml") && !there("replica-3"));
         assert!(there("notes.txt") && there("replica-notes") && there(MARKER));

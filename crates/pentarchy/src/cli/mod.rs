@@ -18,6 +18,7 @@ mod gateway;
 mod init;
 mod probe;
 mod replica;
+mod rescue;
 pub mod sim;
 pub mod status;
 pub mod stop;

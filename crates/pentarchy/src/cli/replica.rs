@@ -5,20 +5,19 @@ use super::complain;
 use super::descriptors;
 use super::failure::{Failure, Outcome};
 use super::faults::{read_fault, warn_of_door};
+use super::rescue::{Rescuer, Saving};
 use super::stop::stop_signal;
 use pentarchy::Service;
 use pentarchy::config::{ClusterConfig, Durability};
 use pentarchy::data::{DATA_FOLDER, DataFolder};
-use pentarchy::files::write_whole;
 use pentarchy::node::Trusted;
 use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
 use pentarchy::services::null::Null;
 use pentarchy::store::{Limits, Store};
 use pentarchy::{metrics, node};
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_replica::Listen;
 use pentarchy_replica::fault::FaultSwitch;
-use pentarchy_replica::{Listen, Rescue};
-use pentarchy_storage::backup::Backup;
 use pentarchy_storage::forgetful::Forgetful;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::quota::Quota;
@@ -39,9 +38,6 @@ const ROOM: u64 = 34 << 20;
 /// What a replica says that ends because its counter did.
 const COUNTER_LOST: &str = "the process of the trusted counter has ended or does not answer; \
     restart the replica, and its counter begins a new incarnation";
-
-/// How long a replica may take to give its state away.
-const RESCUE_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often a replica that ended by itself is noticed, and its fault file is read.
 const LOOK: Duration = Duration::from_millis(100);
@@ -84,7 +80,7 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     if let Some(listener) = metrics_listener {
         metrics::server::serve(listener, replica.watch()).map_err(no_metrics)?;
     }
-    let rescue = replica.rescue();
+    let (rescue, rescuer) = (replica.rescue(), rescuer(&config, args));
     let rescue_asked = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGUSR1, rescue_asked.clone())
         .map_err(|error| Failure::Internal(format!("cannot watch for signals: {error}")))?;
@@ -98,8 +94,10 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
                 if let Some(path) = &args.faults {
                     switch.set(read_fault(path));
                 }
-                if rescue_asked.swap(false, Ordering::Relaxed) {
-                    save_rescued(&rescue, &config, args);
+                if rescue_asked.swap(false, Ordering::Relaxed)
+                    && rescuer.save(&rescue, &rescue_asked, &stop) != Saving::Refused
+                {
+                    break;
                 }
             }
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
@@ -110,28 +108,14 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     if lost { Err(Failure::Internal(COUNTER_LOST.to_owned())) } else { Ok(()) }
 }
 
-/// Saves what a survivor of a lost group has, beside its keys, and says where.
-fn save_rescued(rescue: &Rescue, config: &ClusterConfig, args: &ReplicaArgs) {
-    let saved = rescue.ask(RESCUE_LIMIT).and_then(|snapshot| {
-        let membership = config.membership();
-        let incarnation = membership.members[usize::from(args.id)].incarnation;
-        let identity =
-            Identity { group: membership.group, replica: ReplicaId(args.id), incarnation };
-        let slot = snapshot.slot.0;
-        let name = format!("rescued-slot-{slot}-may-lack-acknowledged-writes.backup");
-        let path = args.keys.join(name);
-        let bytes = Backup { identity, snapshot }.to_bytes();
-        write_whole(&path, 0o600, &bytes).map_err(|error| error.to_string())?;
-        Ok(path)
-    });
-    match saved {
-        Ok(path) => complain(&format!(
-            "saved all that this replica has executed in {}. It MAY LACK ACKNOWLEDGED WRITES: what \
-             only the others had executed is gone. Begin a new group with it",
-            path.display()
-        )),
-        Err(why) => complain(&format!("nothing is rescued: {why}")),
-    }
+/// What writes down what a survivor of a lost group has: beside its keys, or else in its data
+/// folder.
+fn rescuer(config: &ClusterConfig, args: &ReplicaArgs) -> Rescuer {
+    let membership = config.membership();
+    let incarnation = membership.members[usize::from(args.id)].incarnation;
+    let identity = Identity { group: membership.group, replica: ReplicaId(args.id), incarnation };
+    let data = args.data.clone().unwrap_or_else(|| args.keys.join(DATA_FOLDER));
+    Rescuer { folders: vec![args.keys.clone(), data], identity }
 }
 
 /// A service in its first state; what it needs on disk is in `folder`.

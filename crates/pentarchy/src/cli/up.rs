@@ -2,11 +2,12 @@
 //! the same files and starts the same processes.
 
 use super::args::{DurabilityChoice, GroupArgs, LogFormat, UpArgs};
+use super::backup;
 use super::barrier;
 use super::counter::CounterChoice;
 use super::failure::{Failure, Outcome};
 use super::faults::fault_file;
-use super::folder::{self, Held, Part, Running};
+use super::folder::{self, Held, Part, Running, Stopped};
 use super::init::{check_counter, group_options, replicas_needed, warn_of_youth};
 use super::probe;
 use super::stop::wait_for_end_of_leash;
@@ -15,6 +16,7 @@ use super::table;
 use super::{complain, say};
 use pentarchy::RequestMode;
 use pentarchy::config::{ClusterConfig, CounterPlace, Durability, request_mode_name};
+use pentarchy::data::DATA_FOLDER;
 use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
 use pentarchy_core::membership::Lane;
 use pentarchy_io::ports::{OF_GROUPS, Taken};
@@ -35,7 +37,7 @@ const READY: &str = "ready";
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long the group may take to come to a checkpoint before it stops.
-const CHECKPOINT_LIMIT: Duration = Duration::from_secs(8);
+const CHECKPOINT_LIMIT: Duration = Duration::from_secs(15);
 
 /// How many ports after the asked one are tried.
 const PORTS_TRIED: u16 = 100;
@@ -224,14 +226,18 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
     if kept.is_none() {
         held.clear()?;
     }
-    let port = free_port(args.port)?;
+    held.begin()?;
+    let gateway = free_port(args.port)?;
     let mut supervisor = Supervisor::default();
-    let result = start((args, kept), n, port, &held, &mut supervisor, signals);
-    if result.is_ok() {
-        come_to_checkpoint(&args.data, &mut supervisor);
-    }
+    let result = start((args, kept), n, gateway, &held, &mut supervisor, signals);
+    let settled = result.as_ref().ok().and_then(|()| come_to_checkpoint(args, &mut supervisor));
     held.retire();
     let killed = supervisor.stop();
+    if let Some(settled) = settled
+        && let Err(failure) = held.leave(&stopped(&args.data, n, settled))
+    {
+        complain(&failure.to_string());
+    }
     if !killed.is_empty() {
         complain(&format!("had to kill {}", killed.join(", ")));
     }
@@ -240,17 +246,40 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
 
 /// Before a group that keeps something stops: no client is served any more, and each replica's
 /// folder gets a checkpoint with all that was acknowledged. A group that stands still gets none.
-fn come_to_checkpoint(data: &Path, supervisor: &mut Supervisor) {
-    let Ok(config) = ClusterConfig::load(&data.join("cluster.toml")) else { return };
-    let replicas: Vec<u32> = supervisor.parts().map(|part| part.pid).collect();
-    let alive =
-        replicas.iter().take(config.replicas.len()).filter(|pid| supervisor.is_alive(**pid));
-    if config.durability == Durability::Memory || alive.count() + config.f < config.replicas.len() {
-        return;
-    }
-    supervisor.stop_last();
-    if let Err(failure) = barrier::settle(&config, CHECKPOINT_LIMIT) {
+/// Gives its slot, or why there is none; nothing for a group that keeps nothing.
+fn come_to_checkpoint(args: &UpArgs, supervisor: &mut Supervisor) -> Option<Outcome<u64>> {
+    let config = ClusterConfig::load(&args.data.join("cluster.toml"));
+    let config = config.ok().filter(|config| config.durability != Durability::Memory)?;
+    // Of those that have just ended.
+    supervisor.deaths();
+    let (n, replicas) = (config.replicas.len(), supervisor.parts().map(|part| part.pid));
+    let replicas: Vec<u32> = replicas.take(n).collect();
+    let alive = replicas.iter().filter(|pid| supervisor.is_alive(**pid)).count();
+    let settled = if alive + config.f < n {
+        Err(Failure::Unwell(format!("{alive} of {n} replicas ran, too few to order anything")))
+    } else {
+        supervisor.stop_last();
+        barrier::settle(&config, CHECKPOINT_LIMIT)
+    };
+    if let Err(failure) = &settled {
         complain(&format!("stopping without a last checkpoint: {failure}"));
+    }
+    Some(settled)
+}
+
+/// What is left for `down` to say, once the replicas of a group have stopped.
+fn stopped(data: &Path, n: usize, settled: Outcome<u64>) -> Stopped {
+    match settled {
+        Ok(slot) => {
+            let folders = (0..n).map(|id| data.join(format!("replica-{id}")).join(DATA_FOLDER));
+            // Requests that were to fill the slots up to that one may have led to a later one.
+            let newest = folders.filter_map(|data| Some((backup::newest_slot(&data)?, data)));
+            let least = newest.filter(|(newest, _)| *newest >= slot).min();
+            let time = least.as_ref().and_then(|(_, data)| backup::newest_time(data));
+            let slot = least.map_or(slot, |(newest, _)| newest);
+            Stopped { slot: Some(slot), time, problem: None }
+        }
+        Err(failure) => Stopped { slot: None, time: None, problem: Some(failure.to_string()) },
     }
 }
 
@@ -258,12 +287,12 @@ fn come_to_checkpoint(data: &Path, supervisor: &mut Supervisor) {
 fn start(
     (args, kept): (&UpArgs, Option<ClusterConfig>),
     n: usize,
-    port: u16,
+    port: TcpListener,
     held: &Held,
     supervisor: &mut Supervisor,
     mut signals: Signals,
 ) -> Outcome {
-    let gateway = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let gateway = port.local_addr().map_err(|error| Failure::Internal(error.to_string()))?;
     // Two for each replica: one to listen on, one for metrics; and one for the gateway's metrics.
     let count = 2 * n + 1;
     let first = args.replica_ports.map_or_else(|| take_ports(count).map(Taken::for_good), Ok)?;
@@ -284,6 +313,8 @@ fn start(
         }
     };
     start_replicas(args, &replicas, metrics, supervisor)?;
+    // Nobody else has taken the gateway's port so far.
+    drop(port);
     start_gateway(args, gateway, &metrics[n], supervisor)?;
     if !wait_until_it_answers(gateway, supervisor, &mut signals)? {
         return Ok(());
@@ -483,11 +514,12 @@ fn report(args: &UpArgs, running: &Running) {
     }
 }
 
-/// The asked port or the next free one.
-fn free_port(asked: u16) -> Outcome<u16> {
+/// The asked port or the next free one, held.
+fn free_port(asked: u16) -> Outcome<TcpListener> {
     let last = asked.saturating_add(PORTS_TRIED);
-    let free = (asked..=last).find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
-    free.filter(|port| *port != 0).ok_or_else(|| {
+    let mut free = (asked.max(1)..=last)
+        .filter_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    free.next().ok_or_else(|| {
         Failure::Usage(format!("no port from {asked} to {last} is free; name another with --port"))
     })
 }

@@ -102,7 +102,7 @@ client_retry_ms = {retry}
         text.push_str(
             "\n[clients]\n# Public keys that may send requests. Without this list, anyone who can \
              reach a replica may.\n# Each gateway needs a key of its own: of two that share one \
-             only the one that\n# was started last serves.\n",
+             only the one that\n# was started last serves, if the clocks of their hosts agree.\n",
         );
         match &self.admission {
             Admission::Open => text.push_str("# allow = [\"<64 hexadecimal digits>\"]\n"),

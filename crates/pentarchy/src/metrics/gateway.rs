@@ -17,6 +17,12 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// How long a verdict holds, so that who asks often does not load the group.
 const VERDICT_HOLDS: Duration = Duration::from_secs(1);
 
+/// Why a gateway serves no more whose key another one uses or has used.
+const OVERTAKEN: &str = "another process uses this gateway's key, and the replicas serve that one; \
+    give each gateway a key of its own, and restart. If no other one runs, this host's clock was \
+    set back, or is behind that of the host on which the key was used before: set it right, or \
+    give this gateway a new key, before the restart";
+
 type GatewayMetric = Metric<Numbers>;
 
 /// Every metric of a gateway.
@@ -126,8 +132,7 @@ impl GatewaySource {
     /// Whether the replicas serve it at all.
     fn look(&self) -> Verdict {
         if self.client.is_overtaken() {
-            let why = "another process uses this gateway's key, and the replicas serve that one";
-            return Err(vec![format!("{why}; give each gateway a key of its own, and restart")]);
+            return Err(vec![OVERTAKEN.to_owned()]);
         }
         self.ask()
     }

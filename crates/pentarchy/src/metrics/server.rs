@@ -96,7 +96,7 @@ async fn talk(stream: TcpStream, source: Arc<impl Source>) {
     let local = stream.local_addr().ok();
     let service = service_fn(move |request: Request<Incoming>| {
         let host = request.headers().get(HOST).map(|host| host.as_bytes());
-        let is_ours = local.is_none_or(|local| !local.ip().is_loopback()) || is_local(host);
+        let is_ours = !local.is_some_and(is_loopback) || is_local(host);
         let (is_get, path) = (request.method() == Method::GET, request.uri().path().to_owned());
         let source = source.clone();
         async move {
@@ -116,6 +116,12 @@ async fn talk(stream: TcpStream, source: Arc<impl Source>) {
     if let Err(error) = connection.await {
         debug!(%error, "a reader of metrics went away");
     }
+}
+
+/// Whether only this machine reaches this address, also of a listener for both versions of IP, to
+/// which 127.0.0.1 looks like `::ffff:127.0.0.1`.
+fn is_loopback(local: SocketAddr) -> bool {
+    local.ip().to_canonical().is_loopback()
 }
 
 /// Whether a request is for this machine by its address or as `localhost`, and not by a name that
@@ -182,6 +188,48 @@ fn text(status: StatusCode, page: String) -> Response<Full<Bytes>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read as _, Write as _};
+
+    struct Well;
+
+    impl Source for Well {
+        fn metrics(&self) -> Option<String> {
+            Some("some 1\n".to_owned())
+        }
+        fn alive(&self) -> Verdict {
+            Ok(())
+        }
+        fn ready(&self) -> Verdict {
+            Ok(())
+        }
+    }
+
+    /// The status of an answer.
+    fn get(address: SocketAddr, host: &str) -> String {
+        let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn a_page_of_another_name_reads_nothing_on_a_loopback_address() {
+        for listen in ["127.0.0.1:0", "[::]:0"] {
+            // A machine may have no IPv6.
+            let Ok(listener) = TcpListener::bind(listen) else { continue };
+            let port = listener.local_addr().expect("an address").port();
+            serve(listener, Well).expect("a thread");
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            assert_eq!(get(address, "evil.example"), "421", "{listen}");
+            assert_eq!(get(address, &format!("localhost:{port}")), "200", "{listen}");
+            assert_eq!(get(address, &format!("127.0.0.1:{port}")), "200", "{listen}");
+        }
+        let local = |address: &str| is_loopback(address.parse().expect("an address"));
+        assert!(local("[::ffff:127.0.0.1]:1") && local("[::1]:1") && local("127.0.0.2:1"));
+        assert!(!local("[::ffff:10.0.0.1]:1") && !local("10.0.0.1:1"));
+    }
 
     #[test]
     fn a_name_that_somebody_else_gave_is_not_local() {

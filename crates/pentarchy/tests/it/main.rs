@@ -33,6 +33,7 @@ mod redis_py;
 mod rejoin;
 mod resp;
 mod rewound;
+mod saves;
 mod sight;
 mod sim;
 mod support;

@@ -50,6 +50,8 @@ impl Started {
         assert!(reply.starts_with("-ERR another process uses this gateway's key"), "{reply}");
         let (status, page) = get(&self.metrics, "/readyz");
         assert!(status == 503 && page.contains("another process uses this"), "{status} {page}");
+        // The other one may be the one that was started before.
+        assert!(reply.contains("this host's clock") && page.contains("this host's clock"));
         let log = self.said();
         assert_eq!(log.matches("another process uses this client's key").count(), 1, "{log}");
     }
@@ -116,4 +118,20 @@ fn of_two_gateways_that_start_at_once_one_serves_or_both_say_why_not() {
     assert_eq!(serving.len(), 1, "the one with the higher numbers lives");
     let key = text(&parts.file("gateway-1.key")).to_owned();
     assert!(!both[serving[0]].said().contains("another process uses"), "{key}");
+}
+
+#[test]
+fn a_look_with_a_gateway_s_key_takes_nobody_s_place() {
+    let mut parts = group();
+    let gateway = Started::new(&mut parts, "gateway.log");
+    gateway.listens();
+    assert_eq!(gateway.call(&["SET", "by", "gateway"]), "+OK");
+    let key = parts.file("gateway-1.key");
+    for round in 0..20 {
+        let (said, _) = parts.status(&key);
+        assert!(!said.contains("not asked"), "{said}");
+        let reply = gateway.call(&["SET", "round", &round.to_string()]);
+        assert_eq!(reply, "+OK", "after {round} looks: {}", gateway.said());
+    }
+    assert!(gateway.is_ready());
 }

@@ -76,6 +76,8 @@ pub struct Cluster {
     pub running: Value,
     /// What `up` printed.
     pub printed: String,
+    /// What it said on stderr.
+    pub warned: String,
 }
 
 impl Cluster {
@@ -95,7 +97,8 @@ impl Cluster {
         let running = running(&data);
         let address = running["gateway"]["address"].as_str().expect("an address");
         let port = address.rsplit_once(':').expect("a port").1.parse().expect("a port");
-        Self { _parent: parent, ports, data, port, running, printed: stdout(&output) }
+        let (printed, warned) = (stdout(&output), stderr(&output));
+        Self { _parent: parent, ports, data, port, running, printed, warned }
     }
 
     /// Every process of the cluster, the supervisor first.

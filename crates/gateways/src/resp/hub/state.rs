@@ -78,6 +78,8 @@ pub struct State {
     pub version: u64,
     pub cancels: VecDeque<u64>,
     pub cancelling: usize,
+    /// A call is sending cancels.
+    pub sends_cancels: bool,
     /// The gateway ends: nothing more is asked, and this is told when the session has ended.
     pub ending: Option<oneshot::Sender<()>>,
     /// Events, and bytes of them, since the last operation, which acknowledges them.
@@ -113,6 +115,7 @@ impl State {
             version: 0,
             cancels: VecDeque::new(),
             cancelling: 0,
+            sends_cancels: false,
             ending: None,
             events: (0, 0),
         }

@@ -162,3 +162,47 @@ fn a_watch_that_comes_after_it_was_given_up_is_forgotten() {
     late.complete(answer(&Reply::Ok));
     assert!(hub.lock().forget_watches.contains_key(&1));
 }
+
+/// Answers what opens a session and what waits, and fails every cancel at once.
+#[derive(Clone)]
+struct Overtaken(Arc<std::sync::atomic::AtomicBool>);
+
+impl Backend for Overtaken {
+    fn submit(&self, operation: Bytes, _: Duration, done: Completion) {
+        let is_open = operation == Request::Open.to_operation(0);
+        done.complete(match self.0.load(std::sync::atomic::Ordering::Relaxed) {
+            true => Err(BackendError::Overtaken),
+            false if is_open => answer(&Reply::Int(7)),
+            false => Ok(Bytes::from_static(&[1])),
+        });
+    }
+    fn on_event(&self, _sink: EventSink) {}
+}
+
+#[test]
+fn a_backlog_of_cancels_that_fail_at_once_needs_no_deep_stack() {
+    const WAITING: usize = 20_000;
+    let overtaken = Overtaken(Arc::default());
+    let (switch, hub) = (overtaken.0.clone(), Hub::new(overtaken, UNCERTAIN));
+    let inbox = inbox();
+    let tokens: Vec<u64> = (0..WAITING)
+        .map(|_| {
+            let share = crate::resp::budget::Budget::new(1, 1).try_take(0).unwrap();
+            let ticket = Ticket { inbox: inbox.clone(), number: inbox.begin() };
+            hub.block(Command::new(&["BLPOP", "q", "0"]), ticket, share)
+        })
+        .collect();
+    hub.lock().cancelling = CANCELS;
+    tokens.iter().for_each(|token| hub.cancel(*token));
+    switch.store(true, std::sync::atomic::Ordering::Relaxed);
+    let cancelled = hub.clone();
+    let small = std::thread::Builder::new().stack_size(256 << 10);
+    let thread = small.spawn(move || {
+        let mut state = cancelled.lock();
+        state.cancelling = 0;
+        cancelled.cancel_more(state);
+    });
+    thread.expect("a thread").join().expect("it ends");
+    let state = hub.lock();
+    assert!(state.waiters.is_empty() && state.cancels.is_empty() && state.cancelling == 0);
+}

@@ -37,7 +37,8 @@ pub struct SaveArgs {
     /// The group's public configuration; by default `cluster.toml` two folders above the data
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// A client key; needed where only listed clients are admitted
+    /// A client key; needed where only listed clients are admitted. Never one that a gateway or
+    /// another process uses: this command would take that process's place for good
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// The replicated service; needed if the replica has stopped

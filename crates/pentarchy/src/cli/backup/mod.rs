@@ -9,6 +9,9 @@ mod snapshot;
 pub use log::run as run_log;
 pub use snapshot::run as run_snapshot;
 
+use snapshot::newest;
+
+use super::barrier::Head;
 use super::failure::{Failure, Outcome};
 use super::say;
 use pentarchy::data::STATES;
@@ -48,6 +51,19 @@ pub fn newest_slot(data: &Path) -> Option<u64> {
     let log = look_into(data, LOG).ok();
     let newest = Newest::find(look_into_states(data).ok()?, log.as_deref()).ok()??;
     Some(newest.state.slot.0)
+}
+
+/// The group's time after the newest state in the folder of a replica that has stopped, in words;
+/// none if that cannot be read.
+pub fn newest_time(data: &Path) -> Option<String> {
+    let head = if has_only_states(data) {
+        Head::of_tree(&newest(data).ok()?.snapshot.tree)
+    } else {
+        let log = look_into(data, LOG).ok();
+        let newest = Newest::find(look_into_states(data).ok()?, log.as_deref()).ok()??;
+        Head::of(&newest).ok()?
+    };
+    head.time().map(save::utc)
 }
 
 /// Prints as JSON, or as these lines.

@@ -1,28 +1,30 @@
 //! What a replica that has stopped had executed: the newest state in its folder, and behind that
-//! what its log proves to be decided.
+//! what its log proves to be decided, or that the replica speculated.
 //!
 //! The core is started with the records of a copy of the folder, as after a crash, and says what is
 //! to be executed. What it had said before, it hears again, as after a crash. Nothing
 //! leaves here and nothing is certified, so no device is needed: the promises in the folder
 //! stay whose they were.
 
+use super::super::complain;
 use super::super::failure::{Failure, Outcome};
 use pentarchy::Service;
 use pentarchy::config::ClusterConfig;
-use pentarchy::data::DataFolder;
+use pentarchy::data::{DataError, DataFolder};
 use pentarchy::protocols;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Unchecked};
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::ids::{Incarnation, ReplicaId, Slot};
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Memory, Setup, To};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_replica::Storage;
 use pentarchy_storage::backup::Backup;
+use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{LOG, Past, SNAPSHOTS};
@@ -36,14 +38,26 @@ const COPIED: [&str; 2] = [LOG, SNAPSHOTS];
 /// Small files of the folder that are read where they are.
 const LINKED: [&str; 2] = ["device", "protocol"];
 
-/// The state after the last slot that the folder proves to be decided. `scratch` is where the
-/// folder is copied to; nothing of it is left there.
+/// A log does not say of which service it is.
+const NO_STATE: &str = "warning: the folder has no checkpoint, so nothing shows which service ran; \
+    if it was not the Redis gateway's store, name it with --service";
+
+/// What a replica that has stopped had executed.
+pub struct Replayed {
+    pub backup: Backup,
+    /// The last slot that its folder proves to be decided. What it executed behind that it
+    /// speculated.
+    pub decided: Slot,
+}
+
+/// The state after the last slot that the replica had executed, as its folder shows. `scratch` is
+/// where the folder is copied to; nothing of it is left there.
 pub fn replayed(
     data: &Path,
     config: &ClusterConfig,
     service: Box<dyn Service>,
     scratch: &Path,
-) -> Outcome<Backup> {
+) -> Outcome<Replayed> {
     let cannot = |error: io::Error| {
         Failure::Usage(format!("cannot copy {} to look at it: {error}", data.display()))
     };
@@ -57,8 +71,8 @@ pub fn replayed(
     let group = past.membership.group;
     let incarnation = past.membership.members[usize::from(me.0)].incarnation;
     let identity = Identity { group, replica: me, incarnation };
-    let snapshot = execute(me, past, config, service)?;
-    Ok(Backup { identity, snapshot })
+    let (snapshot, decided) = execute(me, past, config, service)?;
+    Ok(Replayed { backup: Backup { identity, snapshot }, decided })
 }
 
 fn copy_folder(data: &Path, copy: &Path) -> io::Result<()> {
@@ -76,27 +90,32 @@ fn copy_folder(data: &Path, copy: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What was kept, and whose it is: the files say so, and nothing else has to.
+/// What was kept, and whose it is: the files say so, and nothing else has to. If it cannot be
+/// read, the error is the one of the replica that owns it.
 fn open(copy: &Path, config: &ClusterConfig) -> Outcome<(ReplicaId, Past)> {
-    let mut problem = String::new();
+    let (mut problem, mut of_another) = (None, None);
     for id in 0..config.replicas.len() as u16 {
         let folder = DataFolder::open(copy).map_err(|error| Failure::Usage(error.to_string()))?;
         match folder.take(config, id, copy) {
             Ok((_, Storage { past: Some(past), .. })) => return Ok((ReplicaId(id), past)),
-            Ok(_) => problem = "it has no log".to_owned(),
-            Err(error) => problem = error.to_string(),
+            Ok(_) => problem = problem.or(Some("it has no log".to_owned())),
+            Err(DataError::Storage { problem: error @ StorageError::Foreign { .. }, .. }) => {
+                of_another = Some(error.to_string());
+            }
+            Err(error) => problem = problem.or(Some(error.to_string())),
         }
     }
-    Err(Failure::Unwell(problem))
+    Err(Failure::Unwell(problem.or(of_another).unwrap_or_default()))
 }
 
-/// Starts a core with what was kept, and executes what it decides from that.
+/// Starts a core with what was kept, and executes what it decides from that. Gives the state and
+/// the last slot that is decided.
 fn execute(
     me: ReplicaId,
     past: Past,
     config: &ClusterConfig,
     service: Box<dyn Service>,
-) -> Outcome<Snapshot> {
+) -> Outcome<(Snapshot, Slot)> {
     let unfit = |what: &str| Failure::Unwell(format!("the log cannot be executed: {what}"));
     let membership = past.membership.clone();
     let incarnation = membership.members[usize::from(me.0)].incarnation;
@@ -110,9 +129,12 @@ fn execute(
     if !past.is_whole() {
         return Err(unfit("the replica had not fetched the state with which its epoch begins"));
     }
-    if let Some(newest) = past.snapshots.last().cloned() {
-        let other = "its state is of another service; name the one that ran with --service";
-        executor.install(newest).map_err(|_| unfit(other))?;
+    match past.snapshots.last().cloned() {
+        Some(newest) => {
+            let other = "its state is of another service; name the one that ran with --service";
+            executor.install(newest).map_err(|_| unfit(other))?;
+        }
+        None => complain(NO_STATE),
     }
     let setup = Setup { me, membership, fetch: None, memory, tuning: config.tuning };
     let mut effects = Vec::new();
@@ -132,7 +154,7 @@ struct Player {
 }
 
 impl Player {
-    fn play(mut self, mut effects: Vec<CoreEffect>) -> Outcome<Snapshot> {
+    fn play(mut self, mut effects: Vec<CoreEffect>) -> Outcome<(Snapshot, Slot)> {
         while !effects.is_empty() {
             let mut next = Vec::new();
             for effect in effects.drain(..) {
@@ -155,10 +177,12 @@ impl Player {
             }
         }
         // Clients may have been told of what might have been taken back.
+        let decided = self.executor.committed();
         self.executor.commit(self.executor.executed(), |_, _| {});
         self.executor.checkpoint();
         let latest = self.executor.latest().cloned();
-        latest.ok_or_else(|| Failure::Internal("a checkpoint was taken and is gone".to_owned()))
+        let gone = || Failure::Internal("a checkpoint was taken and is gone".to_owned());
+        Ok((latest.ok_or_else(gone)?, decided))
     }
 
     fn is_told(&self, to: To) -> bool {

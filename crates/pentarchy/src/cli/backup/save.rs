@@ -4,12 +4,12 @@ use super::super::barrier::{Barrier, Head};
 use super::super::failure::{Failure, Outcome};
 use super::super::{complain, replica};
 use super::args::SaveArgs;
-use super::offline;
+use super::offline::{self, Replayed};
 use super::snapshot::{State, WRITE_BYTES, newest, retried};
 use super::{has_only_states, print};
 use pentarchy::config::{Admission, ClusterConfig};
 use pentarchy::files::{write_whole, write_whole_with};
-use pentarchy_core::ids::Millis;
+use pentarchy_core::ids::{Millis, Slot};
 use pentarchy_core::membership::Base;
 use pentarchy_storage::backup::{self, Backup};
 use pentarchy_storage::disk::Folder;
@@ -35,6 +35,8 @@ enum Extent {
     Acknowledged,
     /// All that the folder proves to be decided.
     Folder,
+    /// That, and what the replica executed before it was decided.
+    Speculated,
     /// The last checkpoint in the folder.
     Checkpoint,
 }
@@ -50,6 +52,13 @@ impl Extent {
                 "It has everything that this replica's folder proves to be decided. Other replicas \
                  may have more: what was acknowledged last may be missing. Save at each of them, \
                  and take the highest slot."
+            }
+            Self::Speculated => {
+                "It has everything that this replica's folder proves to be decided, and after that \
+                 what the replica only speculated: clients may have been told of it, and other \
+                 replicas may have ordered it differently. A higher slot proves nothing. Save at \
+                 each of them, compare with `pentarchy snapshot diff`, and take the state that \
+                 most of them have."
             }
             Self::Checkpoint => {
                 "It is the last checkpoint in this replica's folder. What was acknowledged after \
@@ -67,6 +76,9 @@ struct Saved {
     /// The group's time after the last slot, in UTC.
     time: Option<String>,
     has: Extent,
+    /// The last slot that is decided, if there is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decided: Option<u64>,
 }
 
 /// Runs the command.
@@ -87,23 +99,33 @@ pub fn run(args: &SaveArgs) -> Outcome {
             )));
         }
     };
+    let mut decided = None;
     let (state, time) = match (has, configuration(args)?) {
         (Extent::Acknowledged, Some(config)) => save_acknowledged(args, &config)?,
-        (Extent::Folder, Some(config)) => save_folder(args, &config).or_else(|error| {
-            complain(&format!("{error}; saving the last checkpoint alone"));
-            has = Extent::Checkpoint;
-            save_newest(args, |_, _| true)
-        })?,
+        (Extent::Folder, Some(config)) => match save_folder(args, &config) {
+            Ok((state, time, slot)) => {
+                decided = Some(slot.0).filter(|slot| *slot < state.slot());
+                has = decided.map_or(has, |_| Extent::Speculated);
+                (state, time)
+            }
+            Err(error) => {
+                complain(&format!("{error}; saving the last checkpoint alone"));
+                has = Extent::Checkpoint;
+                save_newest(args, |_, _| true)?
+            }
+        },
         _ => save_newest(args, |_, _| true)?,
     };
-    let saved = Saved { state, time: time.map(utc), has };
+    let saved = Saved { state, time: time.map(utc), has, decided };
     print(*json, &saved, || {
         let time = saved.time.as_deref().unwrap_or("unknown");
+        let decided = decided.map(|slot| format!(" It is decided up to slot {slot}."));
         format!(
-            "{}: {}\nIt goes up to slot {}, at the group's time {time}. {}",
+            "{}: {}\nIt goes up to slot {}, at the group's time {time}.{} {}",
             out.display(),
             saved.state.text(),
             saved.state.slot(),
+            decided.unwrap_or_default(),
             has.text()
         )
     });
@@ -214,20 +236,27 @@ fn write<T>(
     }
 }
 
-/// Saves all that a replica that has stopped has.
-fn save_folder(args: &SaveArgs, config: &ClusterConfig) -> Outcome<(State, Option<Millis>)> {
+/// Saves all that a replica that has stopped has. Gives the last slot of it that is decided, too.
+fn save_folder(args: &SaveArgs, config: &ClusterConfig) -> Outcome<(State, Option<Millis>, Slot)> {
+    if has_only_states(&args.data) {
+        let data = args.data.display();
+        return Err(Failure::Unwell(format!(
+            "{data} has no log, as with durability `async`: what was acknowledged after its last \
+             checkpoint is not there"
+        )));
+    }
     let beside = args.out.parent().filter(|path| !path.as_os_str().is_empty());
     let beside = beside.unwrap_or(Path::new("."));
     let service = replica::service(args.service, beside)?;
-    let backup = offline::replayed(&args.data, config, service, beside)?;
+    let Replayed { backup, decided } = offline::replayed(&args.data, config, service, beside)?;
     let Backup { identity, snapshot } = &backup;
     let (state, time) = (State::of(identity, snapshot), Head::of_tree(&snapshot.tree).time());
     write_whole(&args.out, 0o600, &backup.to_bytes())?;
-    Ok((state, time))
+    Ok((state, time, decided))
 }
 
 /// A moment in words.
-fn utc(Millis(millis): Millis) -> String {
+pub fn utc(Millis(millis): Millis) -> String {
     let seconds = millis / 1_000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Days since 0000-03-01, in eras of 400 years: the algorithm of Howard Hinnant.

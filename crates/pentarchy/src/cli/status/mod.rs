@@ -8,6 +8,7 @@ use super::args::StatusArgs;
 use super::failure::{Failure, Outcome};
 use super::folder::{self, Running};
 use super::say;
+use bytes::Bytes;
 use pentarchy::config::ClusterConfig;
 use pentarchy::{Client, KeyPair, ReplicaId, RequestError, node};
 
@@ -76,11 +77,42 @@ pub fn ask(config: &ClusterConfig, client: &Client) -> ClusterReport {
     let asked: Vec<_> = asked.into_iter().map(|id| (id, client.status(id))).collect();
     let replicas = asked.into_iter().zip(&config.replicas).map(|((id, pending), entry)| {
         let left = deadline.saturating_duration_since(Instant::now());
-        let answer = pending.wait_timeout(left).map_err(|error| match error {
-            RequestError::TimedOut => format!("no answer within {} s", LIMIT.as_secs()),
-            error => error.to_string(),
-        });
-        ReplicaReport::new(id.0, &entry.address, answer.as_deref())
+        report(id, &entry.address, pending.wait_timeout(left))
     });
     ClusterReport::new(config, replicas.collect())
+}
+
+/// What a replica said, or why it said nothing.
+fn report(id: ReplicaId, address: &str, answer: Result<Bytes, RequestError>) -> ReplicaReport {
+    let problem = match answer {
+        Ok(json) => return ReplicaReport::new(id.0, address, Ok(&json)),
+        Err(RequestError::Overtaken) => return ReplicaReport::not_asked(id.0, address),
+        Err(RequestError::TimedOut) => format!("no answer within {} s", LIMIT.as_secs()),
+        Err(error) => error.to_string(),
+    };
+    ReplicaReport::new(id.0, address, Err(&problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy::generate::{GroupOptions, NewCluster};
+
+    #[test]
+    fn a_replica_that_was_not_asked_is_not_called_unreachable() {
+        let addresses = ["a:1", "a:2", "a:3"].map(str::to_owned);
+        let config = NewCluster::generate(&addresses, &GroupOptions::default()).config;
+        let of = |error: RequestError| {
+            let replicas = (0..3).map(|id| report(ReplicaId(id), "a:1", Err(error)));
+            show::table(&ClusterReport::new(&config, replicas.collect()))
+        };
+        let overtaken = of(RequestError::Overtaken);
+        let begin =
+            "serves: unknown, too few replicas answer; tolerates 0 more faults; suspected: none";
+        assert!(overtaken.starts_with(begin), "{overtaken}");
+        assert!(overtaken.contains("another process uses the key of this command"), "{overtaken}");
+        assert!(!overtaken.contains("unreachable"), "{overtaken}");
+        let silent = of(RequestError::Unreachable);
+        assert!(silent.contains("unreachable") && silent.contains("does not answer"), "{silent}");
+    }
 }

@@ -66,6 +66,9 @@ pub struct ReplicaReport {
     pub metrics: Option<String>,
     /// Whether it answered.
     pub reachable: bool,
+    /// Whether nobody asked it, which says nothing of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub not_asked: bool,
     /// Why it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -195,10 +198,15 @@ impl Known {
         self.pillars.iter().map(|pillar| pillar.view).chain(whole)
     }
 
+    /// Whether it takes part in the ordering, as far as it says.
+    pub fn is_at_work(&self) -> bool {
+        self.phase == "normal" && self.catch_up.is_none()
+    }
+
     /// Whether it is at work and close to the others.
     pub fn is_level(&self) -> bool {
         let level_slots = LEVEL_SLOTS * self.pillars.len().max(1) as u64;
-        self.phase == "normal" && self.catch_up.is_none() && self.behind < level_slots
+        self.is_at_work() && self.behind < level_slots
     }
 }
 
@@ -250,7 +258,16 @@ impl ReplicaReport {
             Ok(parsed) => (None, parsed),
             Err(problem) => (Some(problem), Default::default()),
         };
-        Self { id, address, metrics: None, reachable, problem, known, answer }
+        let (metrics, not_asked) = (None, false);
+        Self { id, address, metrics, reachable, not_asked, problem, known, answer }
+    }
+
+    /// Of a replica that was not asked, as it serves another process with the same key.
+    pub fn not_asked(id: u16, address: &str) -> Self {
+        let problem = "not asked: another process uses the key of this command; name another one \
+                       with --key"
+            .to_owned();
+        Self { not_asked: true, ..Self::new(id, address, Err(&problem)) }
     }
 }
 
@@ -274,10 +291,12 @@ fn tame(value: Value) -> Value {
 impl ClusterReport {
     /// Draws the conclusions.
     pub fn new(config: &ClusterConfig, mut replicas: Vec<ReplicaReport>) -> Self {
-        let highest = replicas.iter().map(|replica| replica.known.executed).max().unwrap_or(0);
+        let answers = || replicas.iter().filter(|replica| replica.reachable);
+        let executed = vouched(answers().map(|replica| replica.known.executed), config.f);
         for replica in replicas.iter_mut().filter(|replica| replica.reachable) {
             // A replica that is cut off does not know how far behind it is; together they show it.
-            let behind = replica.known.behind.max(highest - replica.known.executed);
+            let own = replica.known.executed;
+            let behind = replica.known.behind.max(executed.saturating_sub(own));
             replica.known.behind = behind;
             replica.answer.insert("behind".to_owned(), behind.into());
         }
@@ -323,6 +342,14 @@ impl ClusterReport {
     pub fn to_json_line(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// The highest number that at least `f + 1` of these reach, so that liars cannot raise it; the
+/// lowest if they are fewer.
+pub fn vouched(numbers: impl Iterator<Item = u64>, f: usize) -> u64 {
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    numbers.get(f).or(numbers.last()).copied().unwrap_or(0)
 }
 
 /// Compares the states of those replicas that have the same stable checkpoint.
@@ -407,12 +434,47 @@ mod tests {
     }
 
     #[test]
+    fn one_liar_makes_no_group_stand_still() {
+        let good = answer(1, "normal", 100);
+        let (says, far) = ("serves: yes; tolerates 0 more faults; suspected: replica 2 (", 1 << 60);
+        let text = |answers: [Result<&str, &str>; 3]| cluster(answers).verdict.text();
+        let said = text([Ok(&good), Ok(&good), Ok(&answer(1, "normal", far))]);
+        assert!(said.starts_with(says) && said.contains("slots more than f + 1 others"), "{said}");
+        let healthy = "serves: yes; tolerates 1 more fault; suspected: none";
+        // Under load the answers are of different moments.
+        let later = answer(1, "normal", 100 + 3 * LEVEL_SLOTS);
+        assert_eq!(text([Ok(&good), Ok(&later), Ok(&later)]), healthy);
+        // One replica's word is not enough where another one is down.
+        let down = "serves: yes; tolerates 0 more faults; suspected: replica 0 (does not answer)";
+        assert_eq!(text([Err("gone"), Ok(&good), Ok(&answer(1, "normal", far))]), down);
+    }
+
+    #[test]
+    fn the_minority_at_a_checkpoint_is_suspected() {
+        let answer = |state: &str, more: &str| {
+            format!(r#"{{"phase":"normal","executed":130,"stable":128,"state":"{state}"{more}}}"#)
+        };
+        let (good, other) = (answer("aa", ""), answer("bb", ""));
+        let said = cluster([Ok(&good), Ok(&other), Ok(&good)]).verdict.text();
+        assert!(said.contains("replica 1 (its state at slot 128 is another than that of f + 1"));
+        assert!(!said.contains("replica 0") && !said.contains("replica 2"), "{said}");
+        let two = cluster([Ok(&good), Ok(&other), Err("gone")]);
+        assert!(two.diverged && !two.verdict.text().contains("at slot 128"), "one of both lies");
+        let repaired = answer("aa", r#","diverged_sections":["section 1 of the service"]"#);
+        let said = cluster([Ok(&good), Ok(&good), Ok(&repaired)]).verdict.text();
+        let why = "replica 2 (its state differed from the group's: section 1 of the service)";
+        assert!(said.contains(why), "{said}");
+    }
+
+    #[test]
     fn how_far_behind_a_replica_is_shows_in_the_others_answers() {
         let (ahead, cut_off) = (answer(1, "normal", 900), answer(1, "normal", 100));
-        let report = cluster([Ok(&ahead), Ok(&cut_off), Err("gone")]);
+        let report = cluster([Ok(&ahead), Ok(&cut_off), Ok(&ahead)]);
         assert_eq!(report.replicas[1].known.behind, 800);
+        let report = cluster([Ok(&ahead), Ok(&cut_off), Err("gone")]);
+        assert_eq!(report.replicas[1].known.behind, 0, "that may be a liar's word");
         let json: Value = serde_json::from_str(&report.to_json_line()).unwrap();
-        assert_eq!(json["replicas"][1]["behind"], 800);
+        assert_eq!(json["replicas"][1]["behind"], 0);
         assert_eq!(json["replicas"][1]["new"], 1, "what is not known is passed on");
         assert_eq!(json["replicas"][2]["reachable"], false);
         assert_eq!(json["replicas"][2]["problem"], "gone");

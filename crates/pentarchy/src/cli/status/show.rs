@@ -116,7 +116,8 @@ fn row(replica: &ReplicaReport) -> Vec<String> {
     let ReplicaReport { id, address, known, .. } = replica;
     let mut row = vec![id.to_string(), address.clone()];
     if !replica.reachable {
-        row.extend(["-", "-", "unreachable"].map(str::to_owned));
+        let phase = if replica.not_asked { "not asked" } else { "unreachable" };
+        row.extend(["-", "-", phase].map(str::to_owned));
         row.extend(std::iter::repeat_n("-".to_owned(), 7));
         return row;
     }

@@ -1,7 +1,7 @@
 //! What an operator asks first: does the group serve, how many more faults does it tolerate, and
 //! which replica is to be suspected.
 
-use super::report::{Known, ReplicaReport};
+use super::report::{Known, ReplicaReport, vouched};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -9,12 +9,20 @@ use std::collections::BTreeMap;
 /// this hangs, or is cut off, or does not speak to its peers.
 const SILENT_MS: u64 = 3_000;
 
+/// More slots than any group orders while its replicas are asked.
+const CLAIM_SLOTS: u64 = 1 << 20;
+
+/// Sections of a state that are named.
+const SECTIONS_SHOWN: usize = 3;
+
 /// See the module. What a replica says of *itself* is its own word; what is said of it is believed
-/// if `f + 1` others say so, or all that answer if they are fewer.
+/// if `f + 1` others say so. If fewer answer, what all of them say is a suspicion, but no proof
+/// that the group stands still. How far a replica is behind is left out: it says little of whether
+/// the replica takes part, and under load the answers are of different moments.
 #[derive(Serialize)]
 pub struct Verdict {
-    /// Whether so many replicas are at work as it takes to order requests; none if no replica
-    /// answers.
+    /// Whether so many replicas are at work as it takes to order requests; none if too few answer
+    /// to know.
     pub serves: Option<bool>,
     /// How many more replicas may fail without the group standing still.
     pub tolerates_more: usize,
@@ -40,15 +48,17 @@ impl Verdict {
     pub fn of(replicas: &[ReplicaReport], f: usize) -> Self {
         let needed = replicas.len().saturating_sub(f);
         let view = common_view(replicas);
-        let (mut helping, mut sound) = (0, 0);
+        let (mut perhaps_helping, mut helping, mut sound) = (0, 0, 0);
         let (mut asking, mut suspected) = (Vec::new(), Vec::new());
         for replica in replicas {
-            let said = Said::of(replica.id, replicas, f);
+            let said = Said::of(replica, replicas, f);
             let works = replica.reachable
-                && replica.known.is_level()
+                && replica.known.is_at_work()
                 && Some(views(replica)) == view
-                && !said.stops_helping();
+                && !(said.is_silent() && said.is_vouched);
             let why = said.suspicion(replica);
+            perhaps_helping += usize::from(works);
+            let works = works && !said.is_silent();
             helping += usize::from(works);
             sound += usize::from(works && why.is_empty());
             if replica.known.asking.contains(&replica.id) {
@@ -60,7 +70,11 @@ impl Verdict {
         }
         let answers = replicas.iter().any(|replica| replica.reachable);
         let lost = asking.len() > f;
-        let serves = answers.then_some(helping >= needed && !lost);
+        let serves = match perhaps_helping >= needed && !lost {
+            _ if !answers => None,
+            true => (helping >= needed).then_some(true),
+            false => Some(false),
+        };
         Self { serves, tolerates_more: sound.saturating_sub(needed), lost, asking, suspected }
     }
 
@@ -76,7 +90,7 @@ impl Verdict {
             );
         }
         let serves = match serves {
-            None => "unknown, no replica answers",
+            None => "unknown, too few replicas answer",
             Some(true) => "yes",
             Some(false) => "no",
         };
@@ -97,50 +111,70 @@ fn views(replica: &ReplicaReport) -> Vec<u64> {
 /// The view in which most replicas are at work; the highest of several.
 fn common_view(replicas: &[ReplicaReport]) -> Option<Vec<u64>> {
     let mut counts: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
-    for replica in replicas.iter().filter(|it| it.reachable && it.known.is_level()) {
+    for replica in replicas.iter().filter(|it| it.reachable && it.known.is_at_work()) {
         *counts.entry(views(replica)).or_default() += 1;
     }
     counts.into_iter().max_by_key(|(view, count)| (*count, view.clone())).map(|(view, _)| view)
 }
 
-/// What the others say of one replica.
+/// What the others say of one replica, and what follows from their answers.
 struct Said {
+    /// Whether `f + 1` others answer, so that a liar alone is not believed.
+    is_vouched: bool,
     silent_ms: u64,
     refused: u64,
     found: u64,
+    /// What `f + 1` others that are at work have executed, if there are so many.
+    executed: Option<u64>,
+    /// Whether `f + 1` others have one other state at the same checkpoint.
+    differs: bool,
 }
 
 impl Said {
-    fn of(id: u16, replicas: &[ReplicaReport], f: usize) -> Self {
+    fn of(replica: &ReplicaReport, replicas: &[ReplicaReport], f: usize) -> Self {
+        let id = replica.id;
+        let others = || replicas.iter().filter(move |other| other.id != id && other.reachable);
         let said = |read: fn(&Known) -> &BTreeMap<u16, u64>| {
-            let others = replicas.iter().filter(|other| other.id != id && other.reachable);
-            let mut said: Vec<u64> =
-                others.map(|other| read(&other.known).get(&id).copied().unwrap_or(0)).collect();
-            said.sort_unstable_by(|a, b| b.cmp(a));
-            said.get(f).or(said.last()).copied().unwrap_or(0)
+            vouched(others().map(|other| read(&other.known).get(&id).copied().unwrap_or(0)), f)
         };
+        let at_work = || others().map(|other| &other.known).filter(|known| known.is_at_work());
+        let executed =
+            (at_work().count() > f).then(|| vouched(at_work().map(|known| known.executed), f));
+        let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+        let same_slot = others().filter(|other| other.known.stable == replica.known.stable);
+        for state in same_slot.filter_map(|other| other.known.state.as_deref()) {
+            *states.entry(state).or_default() += 1;
+        }
+        let differs = replica
+            .known
+            .state
+            .as_deref()
+            .is_some_and(|own| states.iter().any(|(state, count)| *state != own && *count > f));
         Self {
+            is_vouched: others().count() > f,
             silent_ms: said(|known| &known.silent_ms),
             refused: said(|known| &known.refused_from),
             found: said(|known| &known.findings_lately),
+            executed,
+            differs,
         }
     }
 
     /// Whether the others have nothing of it.
-    const fn stops_helping(&self) -> bool {
-        self.silent_ms >= SILENT_MS || self.refused > 0
+    const fn is_silent(&self) -> bool {
+        self.silent_ms >= SILENT_MS
     }
 
     /// Why it looks faulty.
     fn suspicion(&self, replica: &ReplicaReport) -> Vec<String> {
         let mut why = Vec::new();
-        if !replica.reachable {
+        if !replica.reachable && !replica.not_asked {
             why.push("does not answer".to_owned());
         }
         if let Some(fault) = &replica.known.fault {
             why.push(format!("misbehaves on command: {fault}"));
         }
-        if self.silent_ms >= SILENT_MS {
+        if self.is_silent() {
             why.push(format!("silent for {} s", self.silent_ms / 1_000));
         }
         if self.refused > 0 {
@@ -148,6 +182,21 @@ impl Said {
         }
         if self.found > 0 {
             why.push(format!("{} findings", self.found));
+        }
+        let known = &replica.known;
+        if let Some(more) = self.executed.and_then(|it| known.executed.checked_sub(it))
+            && more > CLAIM_SLOTS
+        {
+            why.push(format!("claims to have executed {more} slots more than f + 1 others"));
+        }
+        if self.differs {
+            let slot = known.stable;
+            why.push(format!("its state at slot {slot} is another than that of f + 1 others"));
+        }
+        if !known.diverged_sections.is_empty() {
+            let sections: Vec<&str> =
+                known.diverged_sections.iter().map(String::as_str).take(SECTIONS_SHOWN).collect();
+            why.push(format!("its state differed from the group's: {}", sections.join(", ")));
         }
         why
     }
@@ -181,7 +230,22 @@ mod tests {
         let two = [answer(0, ""), gone(1), gone(2)];
         assert!(text(&two, 1).starts_with("serves: no; tolerates 0 more faults"));
         let none = [gone(0), gone(1), gone(2)];
-        assert!(text(&none, 1).starts_with("serves: unknown, no replica answers"));
+        assert!(text(&none, 1).starts_with("serves: unknown, too few replicas answer"));
+    }
+
+    #[test]
+    fn a_refused_message_is_a_suspicion_and_no_standstill() {
+        let says = r#","refused_from":{"1":1}"#;
+        let all = [answer(0, says), answer(1, ""), answer(2, says)];
+        assert!(text(&all, 1).starts_with("serves: yes; tolerates 0 more faults; suspected: repl"));
+        let two = [answer(0, says), answer(1, ""), gone(2)];
+        assert!(text(&two, 1).starts_with("serves: yes"), "{}", text(&two, 1));
+    }
+
+    #[test]
+    fn one_replicas_word_of_the_only_other_one_leaves_it_open_whether_they_serve() {
+        let all = [answer(0, r#","silent_ms":{"1":99000}"#), answer(1, ""), gone(2)];
+        assert!(text(&all, 1).starts_with("serves: unknown, too few replicas answer; tolerates 0"));
     }
 
     #[test]
