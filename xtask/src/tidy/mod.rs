@@ -2,6 +2,7 @@
 //! each has a test with a seeded violation.
 
 mod arrows;
+mod circles;
 mod limits;
 mod links;
 mod mutants;
@@ -40,7 +41,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
     size::lines,
     size::functions,
     words::words,
@@ -48,6 +49,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
     arrows::arrows,
     arrows::purity,
     arrows::safety,
+    circles::circles,
     protocols::protocols,
     limits::limits,
     mutants::mutants,
