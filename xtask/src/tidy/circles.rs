@@ -155,22 +155,8 @@ fn read<'a>(
             rest = after;
             continue;
         }
-        let word = |c: char| c.is_alphanumeric() || c == '_';
-        let mut path = Vec::new();
-        let into = loop {
-            let ends = rest.find(|c| !word(c)).unwrap_or(rest.len());
-            path.push(&rest[..ends]);
-            rest = &rest[ends..];
-            let Some(after) = rest.strip_prefix("::") else { break false };
-            rest = after;
-            if let Some(after) = rest.strip_prefix('{') {
-                rest = after;
-                break true;
-            }
-            if !rest.starts_with(word) {
-                break false;
-            }
-        };
+        let (path, into, after) = written(rest);
+        rest = after;
         let path = match open.last() {
             Some(front) => Some([front, &path[..]].concat()),
             None => from_root(from, &path),
@@ -181,6 +167,24 @@ fn read<'a>(
             None if into => rest = rest.split_once('}').map_or("", |(_, after)| after),
             None => {}
         }
+    }
+}
+
+/// The path that a text begins with, whether a brace with more of it follows, and the rest.
+fn written(text: &str) -> (Module<'_>, bool, &str) {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let (mut path, mut rest) = (Vec::new(), text);
+    loop {
+        let (part, after) = rest.split_at(rest.find(|c| !word(c)).unwrap_or(rest.len()));
+        path.push(part);
+        let Some(after) = after.strip_prefix("::") else { return (path, false, after) };
+        if let Some(inside) = after.strip_prefix('{') {
+            return (path, true, inside);
+        }
+        if !after.starts_with(word) {
+            return (path, false, after);
+        }
+        rest = after;
     }
 }
 
