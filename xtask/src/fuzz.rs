@@ -280,7 +280,7 @@ fn host() -> Result<String, Failure> {
 }
 
 fn cargo(folder: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = crate::check::command();
     command.current_dir(folder);
     command
 }

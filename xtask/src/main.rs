@@ -14,6 +14,7 @@ mod tidy;
 mod tree;
 mod wrap;
 
+use check::Depth;
 use pico_args::Arguments;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,9 +22,12 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  check [--only STEP] [--seeds N]   everything that must hold; writes nothing but build files
-                                    (N seeds for the simulator's sweep of minbft, a quarter
-                                    as many of every protocol; N is 200 if not given)
+  check                             what every commit must pass; writes nothing but build files
+  check --deep                      all that a release must pass
+  check --slice K                   what every commit must pass, and slice K of the rest; auto is
+                                    the one whose turn it is by the number of commits
+  check --only STEP [--seeds N]     one step (a sweep of the simulator runs N seeds of minbft, and
+                                    a quarter as many of every protocol)
   fix                               formats, wraps comments, applies what clippy can apply
   fuzz [TARGET] [--seconds N]       looks for inputs that break something, N seconds each target
                                     (60 if not given); all targets if none is given
@@ -65,8 +69,14 @@ fn run() -> Result<(), Failure> {
             let usage = |error: pico_args::Error| format!("{error}\n\n{USAGE}");
             let only: Option<String> = arguments.opt_value_from_str("--only").map_err(usage)?;
             let seeds: Option<u64> = arguments.opt_value_from_str("--seeds").map_err(usage)?;
+            let slice: Option<String> = arguments.opt_value_from_str("--slice").map_err(usage)?;
+            let depth = match slice {
+                Some(slice) => Depth::slice(&slice, &root)?,
+                None if arguments.contains("--deep") => Depth::Deep,
+                None => Depth::Commit,
+            };
             finish(arguments)?;
-            check::check(&root, only.as_deref(), seeds.unwrap_or(check::SEEDS))
+            check::check(&root, depth, only.as_deref(), seeds)
         }
         Some("fix") => finish(arguments).and_then(|()| check::fix(&root)),
         Some("fuzz") => fuzz::command(&root, arguments),

@@ -4,7 +4,7 @@
 use crate::{Failure, spec_runs};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::available_parallelism;
 use std::time::Instant;
 
@@ -62,11 +62,6 @@ const SHOWN: [&str; 2] = ["hybster.lowest-origin", "hybster.leaves-without-certi
 /// What of it takes less than a minute: one liar in three views, all rules that these can show to
 /// be needed, and some runs of the implementation, as it is and with two seeded bugs.
 pub fn quick(root: &Path) -> Result<(), Failure> {
-    let java = Command::new("java").arg("-version").stderr(Stdio::null()).status();
-    if !java.is_ok_and(|status| status.success()) {
-        println!("      skipped: there is no Java (apt-get install default-jre-headless)");
-        return Ok(());
-    }
     all_of(root, broken(3).chain([Run { liar: 1, without: None }]))?;
     spec_runs::runs(root, SEEDS, None)?;
     SHOWN.iter().try_for_each(|mutant| {

@@ -30,10 +30,14 @@ impl Tree {
         for entry in fs::read_dir(directory).map_err(fail)? {
             let path = entry.map_err(fail)?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            // A directory, or a file that names one.
+            if name == ".git" {
+                continue;
+            }
             let known = format!("{prefix}{name}");
             if path.is_dir() {
                 let skip = prefix.is_empty() && name.starts_with("target");
-                if !skip && ![".git", "pentarchy-data"].contains(&name) {
+                if !skip && name != "pentarchy-data" {
                     self.read_directory(&path, &format!("{known}/"))?;
                     self.paths.insert(known);
                 }

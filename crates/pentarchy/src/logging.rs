@@ -11,9 +11,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::callsite::Identifier;
 use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, fmt};
 
 /// Lines that one place in the program may write in one [`WINDOW`].
 pub const LINES_MAX: u64 = 50;
@@ -44,9 +45,9 @@ pub fn dropped_lines() -> u64 {
 pub fn start(format: Format, level: &str) {
     let asked = std::env::var("PENTARCHY_LOG").unwrap_or_default();
     let asked = if asked.is_empty() { level } else { &asked };
-    let (filter, mistake) = match EnvFilter::try_new(asked) {
+    let (filter, mistake) = match asked.parse::<Targets>() {
         Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new(level), Some(error)),
+        Err(error) => (level.parse().unwrap_or_default(), Some(error)),
     };
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     // A log whose reader is gone is no reason to fail.

@@ -2,6 +2,7 @@
 //! each has a test with a seeded violation.
 
 mod arrows;
+mod circles;
 mod limits;
 mod links;
 mod mutants;
@@ -49,6 +50,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
     arrows::arrows,
     arrows::purity,
     arrows::safety,
+    circles::circles,
     protocols::protocols,
     limits::limits,
     mutants::mutants,

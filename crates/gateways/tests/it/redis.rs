@@ -24,9 +24,8 @@ impl Redis {
             .args(["--databases", "1", "--dir", env!("CARGO_TARGET_TMPDIR")])
             .stdout(Stdio::null())
             .spawn();
-        let process = process.unwrap_or_else(|error| {
-            panic!("redis-server cannot be run: {error}; `.ci/run` installs it")
-        });
+        let process =
+            process.unwrap_or_else(|error| panic!("MISSING HERE: redis-server ({error})"));
         let redis = Self { process, address };
         let deadline = Instant::now() + Duration::from_secs(20);
         while TcpStream::connect(address).is_err() {

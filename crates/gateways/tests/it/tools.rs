@@ -10,11 +10,9 @@ use std::process::{Command, Output};
 fn run(tool: &str, port: u16, args: &[&str]) -> String {
     let mut command = Command::new(tool);
     command.args(["-h", "127.0.0.1", "-p", &port.to_string()]).args(args);
-    let output = command.output().unwrap_or_else(|error| {
-        panic!(
-            "{tool} cannot be run: {error}. It comes with Debian's redis-tools; .ci/run installs it"
-        )
-    });
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("MISSING HERE: {tool}, of Debian's redis-tools ({error})"));
     let Output { status, stdout, stderr } = output;
     let text = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{tool} {args:?}: {text}");
@@ -58,9 +56,7 @@ fn redis_py() {
     let redis_py = Command::new(python).args(["-c", "import redis"]).output();
     assert!(
         redis_py.is_ok_and(|output| output.status.success()),
-        "{} cannot import redis: the Python package redis (redis-py) is missing. .ci/run installs \
-         it into target/python",
-        python.display()
+        "MISSING HERE: redis-py, which .ci/run installs into target/python"
     );
     let gateway = start(
         GatewayConfig { password: Some(Password::new(b"secret")), ..config() },

@@ -121,11 +121,13 @@ fn on_small_disk(pages: usize, files: usize, script: &str) -> Output {
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "sh", "-c", &script]).env("small", folder.path());
     shell.env("pentarchy", env!("CARGO_BIN_EXE_pentarchy")).env_remove("PENTARCHY_LOG");
-    let output = shell.output().expect("unshare (util-linux) can be run");
+    let output = shell.output().unwrap_or_else(|error| {
+        panic!("MISSING HERE: unshare, of Debian's util-linux ({error}); {SKIP}=1 skips this")
+    });
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.code() != Some(99) && !said.contains("unshare failed"),
-        "this test mounts a small disk, which needs root; set {SKIP}=1 to skip it: {said}"
+        "MISSING HERE: the right to mount a small disk (root); {SKIP}=1 skips this. {said}"
     );
     output
 }

@@ -38,7 +38,12 @@ fn what_applications_do_works_through_a_cluster_one_of_whose_replicas_lies() {
     let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../python/bin/python3");
     let python = if own.exists() { own.as_os_str() } else { OsStr::new("python3") };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../gateways/tests/it/redis_py.py");
+    let redis_py = Command::new(python).args(["-c", "import redis"]).output();
+    assert!(
+        redis_py.is_ok_and(|output| output.status.success()),
+        "MISSING HERE: redis-py, which .ci/run installs into target/python"
+    );
     let output = Command::new(python).args([script, &port.to_string()]).output();
-    let output = output.expect("python3 runs; .ci/run installs redis-py into target/python");
+    let output = output.expect("python3 runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

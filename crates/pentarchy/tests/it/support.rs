@@ -156,9 +156,10 @@ pub fn pids(running: &Value) -> Vec<u32> {
 
 /// Runs one of the tools that come with Redis.
 pub fn tool(name: &str, arguments: &[&str]) -> Output {
-    Command::new(name).args(arguments).output().unwrap_or_else(|error| {
-        panic!("{name} is needed for this test and cannot be run ({error}); install redis-tools")
-    })
+    Command::new(name)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| panic!("MISSING HERE: {name}, of Debian's redis-tools ({error})"))
 }
 
 /// Sends a signal to a process that this test started.

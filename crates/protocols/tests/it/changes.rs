@@ -1,7 +1,7 @@
 //! Worlds about changing the primary: `SEEDS=1000 PROTOCOL=minbft cargo test --release -p
 //! pentarchy-protocols --test it changes` runs more of them.
 
-use crate::swarm::{factories, jobs};
+use crate::swarm::{bound, factories, jobs};
 use pentarchy_core::mutant;
 use pentarchy_sim::run::{run_many, run_seed};
 use pentarchy_sim::swarm::SimConfig;
@@ -10,8 +10,9 @@ fn config() -> SimConfig {
     SimConfig { requests: 200, f: Some(1), changes: true, ..SimConfig::default() }
 }
 
-fn seeds(default: u64) -> u64 {
-    std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+fn seeds(release: u64) -> u64 {
+    let asked = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or_else(|| bound(release))
 }
 
 #[test]

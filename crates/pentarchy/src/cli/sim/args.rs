@@ -174,6 +174,9 @@ pub struct MutantsArgs {
     /// Only this bug
     #[arg(long, value_name = "NAME")]
     pub only: Option<String>,
+    /// Only a share of the bugs: 2/3 is the second of three
+    #[arg(long, value_name = "K/N", value_parser = parse_share, conflicts_with = "only")]
+    pub share: Option<Share>,
     /// Hunts at the same time; by default one per processor
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
@@ -181,11 +184,34 @@ pub struct MutantsArgs {
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
     /// Write the worlds that found the bugs now into that file
-    #[arg(long, requires = "known", conflicts_with = "only")]
+    #[arg(long, requires = "known", conflicts_with_all = ["only", "share"])]
     pub note: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// One of several parts of a list, which together are all of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// From 0.
+    part: usize,
+    parts: usize,
+}
+
+impl Share {
+    /// Whether what has this place in the list is in it.
+    pub const fn has(self, index: usize) -> bool {
+        index % self.parts == self.part
+    }
+}
+
+fn parse_share(text: &str) -> Result<Share, String> {
+    let parsed = text.split_once('/').and_then(|(part, parts)| {
+        let (part, parts): (usize, usize) = (part.parse().ok()?, parts.parse().ok()?);
+        (part >= 1 && part <= parts).then(|| Share { part: part - 1, parts })
+    });
+    parsed.ok_or_else(|| "such as 1/3, 2/3 or 3/3".to_owned())
 }
 
 /// `sim museum`.
@@ -229,6 +255,22 @@ impl DeviceChoice {
             Self::Honest => "",
             Self::Rollback => " --device rollback",
             Self::Clone => " --device clone",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_all_of_a_list_together_and_nothing_twice() {
+        let shares = ["1/3", "2/3", "3/3"].map(|text| parse_share(text).unwrap());
+        for index in 0..10 {
+            assert_eq!(shares.iter().filter(|share| share.has(index)).count(), 1);
+        }
+        for text in ["0/3", "4/3", "1", "a/b", "1/0", ""] {
+            assert!(parse_share(text).is_err(), "{text}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::failure::{Failure, Outcome};
 use super::super::{complain, say, table};
-use super::args::MutantsArgs;
+use super::args::{MutantsArgs, Share};
 use super::{factories, interrupted, jobs};
 use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
 use pentarchy_protocols::{PROTOCOLS, of_mutant};
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// Runs the command.
 pub fn run(args: &MutantsArgs) -> Outcome {
-    let chosen = chosen(args.only.as_deref())?;
+    let chosen = chosen(args.only.as_deref(), args.share)?;
     let interrupted = interrupted()?;
     let known = args.known.as_deref().map(known).transpose()?;
     let plan = Hunt {
@@ -47,7 +47,7 @@ pub fn run(args: &MutantsArgs) -> Outcome {
         std::fs::write(path, Known::of(&hunted).to_text())
             .map_err(|error| unusable(path, &error))?;
     }
-    let named = args.only.is_some();
+    let named = args.only.is_some() || args.share.is_some();
     let report = Report::new(&plan, &hunted, named, begun.elapsed().as_secs_f64());
     say(&if args.json { report.to_json() } else { report.to_text() });
     if report.missed.is_empty() && report.broken.is_empty() {
@@ -70,11 +70,15 @@ fn unusable(path: &Path, why: &dyn Display) -> Failure {
     Failure::Usage(format!("{}: {why}", path.display()))
 }
 
-fn chosen(only: Option<&str>) -> Outcome<Vec<&'static Mutant>> {
+fn chosen(only: Option<&str>, share: Option<Share>) -> Outcome<Vec<&'static Mutant>> {
     // By its name, one can be hunted that worlds are not claimed to find.
     let known = || MUTANTS.iter().filter(|it| it.is_real());
     let chosen: Vec<_> = match only {
-        None => swarm_mutants().collect(),
+        None => {
+            let all = swarm_mutants().enumerate();
+            let shared = all.filter(|(index, _)| share.is_none_or(|share| share.has(*index)));
+            shared.map(|(_, mutant)| mutant).collect()
+        }
         Some(name) => known().filter(|it| it.name == name).collect(),
     };
     if chosen.is_empty() {
@@ -95,7 +99,7 @@ struct Report<'a> {
     seeds_max: u64,
     requests: u64,
     seconds: f64,
-    /// Those that are in the code; with `--only`, the one that was asked for.
+    /// Those that are in the code; with `--only` or `--share`, those that were asked for.
     known: usize,
     /// Those that a hunt found.
     caught: usize,

@@ -7,7 +7,7 @@ mod scenarios;
 use crate::support::pentarchy;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
-use std::io::{ErrorKind, Write as _};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -88,7 +88,8 @@ impl Lab {
         let mut nft = Command::new("ip");
         nft.args(["netns", "exec", &name("router"), "nft", "-f", "-"]).stdin(Stdio::piped());
         let mut nft = nft.stderr(Stdio::piped()).spawn().expect("ip ran before");
-        nft.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("nft reads");
+        // If it is not there, nobody reads, and it is said below.
+        let _ = nft.stdin.take().expect("a pipe").write_all(text.as_bytes());
         demand("nft (nftables)", &nft.wait_with_output().expect("it ends"));
     }
 
@@ -169,7 +170,9 @@ impl Lab {
     pub fn tool(host: usize, tool: &str, arguments: &[&str]) -> Output {
         let namespace = name(host);
         let arguments = [&["netns", "exec", &namespace, tool], arguments].concat();
-        Command::new("ip").args(arguments).output().expect("ip ran before")
+        let output = Command::new("ip").args(arguments).output().expect("ip ran before");
+        demand_tool(&String::from_utf8_lossy(&output.stderr));
+        output
     }
 
     /// Connects from a host.
@@ -230,19 +233,26 @@ fn within(namespace: &str, tool: &str, arguments: &[&str]) {
 /// Runs a tool that a test cannot do without.
 fn needed(tool: &str, arguments: &[&str]) {
     let output = Command::new(tool).args(arguments).output().unwrap_or_else(|error| {
-        let package = if error.kind() == ErrorKind::NotFound { "; install iproute2" } else { "" };
-        panic!("this test needs `{tool}`, and it cannot be run ({error}){package}, or set {SKIP}=1")
+        panic!("MISSING HERE: {tool}, of Debian's iproute2 ({error}); {SKIP}=1 skips this")
     });
     demand(&format!("{tool} {}", arguments.join(" ")), &output);
 }
 
+/// A tool that a namespace was to run.
+fn demand_tool(said: &str) {
+    let is_missing = said.contains("exec of ") && said.contains("No such file");
+    assert!(!is_missing, "MISSING HERE: a tool; {SKIP}=1 skips this. {said}");
+}
+
 fn demand(what: &str, output: &Output) {
     let said = String::from_utf8_lossy(&output.stderr);
+    demand_tool(&said);
+    let forbidden = ["Operation not permitted", "Permission denied", "must be root"];
     assert!(
-        output.status.success(),
-        "this test makes network namespaces, which needs root, iproute2 and nftables; \
-         set {SKIP}=1 to skip it. {what}: {said}"
+        !forbidden.iter().any(|words| said.contains(words)),
+        "MISSING HERE: the right to make network namespaces (root); {SKIP}=1 skips this. {said}"
     );
+    assert!(output.status.success(), "{what}: {said}");
 }
 
 fn remove(namespace: &str) {
