@@ -99,24 +99,6 @@ fn down_says_that_a_group_which_stands_still_came_to_no_checkpoint() {
 }
 
 #[test]
-fn a_backup_of_a_stopped_folder_says_what_its_replica_only_speculated() {
-    let cluster = Cluster::up(&["--durability", "sync", "--protocol", "minzyzzyva"]);
-    assert!(cluster.warned.contains("warning: minzyzzyva is young"), "{}", cluster.warned);
-    set_keys(&cluster, 10);
-    for pid in cluster.pids() {
-        crate::support::signal(pid, Signal::KILL);
-        eventually("it has ended", || !is_alive(pid));
-    }
-    let parent = tempfile::tempdir().expect("a folder");
-    let (saved, code) = save(&data(&cluster, 1), &parent.path().join("a"), &[]);
-    assert_eq!((code, &saved["has"]), (Some(0), &"speculated".into()), "{saved}");
-    assert!(saved["decided"].as_u64() < saved["slot"].as_u64(), "{saved}");
-    let (from, out) = (data(&cluster, 1), parent.path().join("b"));
-    let (said, _) = command(&["snapshot", "save", "--data", text(&from), "--out", text(&out)]);
-    assert!(said.contains("It is decided up to slot ") && !said.contains("highest"), "{said}");
-}
-
-#[test]
 fn a_backup_of_a_folder_without_a_checkpoint_warns_that_nothing_shows_the_service() {
     let cluster = Cluster::up(&["--durability", "sync"]);
     set_keys(&cluster, 3);
