@@ -2,7 +2,7 @@
 //! other, and then the programs that came of it, as many at a time as there are processors.
 
 use super::missing::missing;
-use super::times::{Time, slowest, times};
+use super::times::{Time, counts, slowest, times};
 use super::{Checked, command};
 use crate::Failure;
 use serde_json::Value;
@@ -94,6 +94,7 @@ pub fn test(checked: &mut Checked, deep: bool) -> Result<(), Failure> {
     fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
     let outcomes = run_all(&programs, &logs, deep);
     let (mut failures, mut all) = (Vec::new(), Vec::new());
+    let (mut passed, mut failed) = (0, 0);
     for outcome in outcomes {
         match outcome {
             Ok(outcome) => {
@@ -101,12 +102,14 @@ pub fn test(checked: &mut Checked, deep: bool) -> Result<(), Failure> {
                     checked.leave_out(missing, test);
                 }
                 all.extend(outcome.times);
+                (passed, failed) = (passed + outcome.passed, failed + outcome.failed);
                 failures.extend(outcome.failure);
             }
             Err(failure) => failures.push(failure),
         }
     }
     slowest(&mut all, NAMED).for_each(|time| println!("      {time}"));
+    println!("{passed} passed, {failed} failed");
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
@@ -125,6 +128,9 @@ fn goes_deep(folder: &Path) -> bool {
 struct Outcome {
     times: Vec<Time>,
     left_out: Vec<(String, String)>,
+    passed: usize,
+    /// Without those that were left out.
+    failed: usize,
     failure: Option<Failure>,
 }
 
@@ -167,5 +173,7 @@ fn run(program: &Program, logs: &Path, deep: bool) -> Result<Outcome, Failure> {
         let told = text.split_once("\nfailures:\n").map_or(text.as_str(), |(_, told)| told);
         format!("{title}:\n{told}\nall that it said: {}", log.display())
     });
-    Ok(Outcome { times, left_out: found.left_out, failure })
+    let (passed, failed) = counts(&text);
+    let failed = failed.saturating_sub(found.left_out.len());
+    Ok(Outcome { times, left_out: found.left_out, passed, failed, failure })
 }
