@@ -5,6 +5,7 @@ mod arrows;
 mod limits;
 mod links;
 mod mutants;
+mod naming;
 mod protocols;
 mod size;
 mod words;
@@ -40,7 +41,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
     size::lines,
     size::functions,
     words::words,
@@ -49,6 +50,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
     arrows::purity,
     arrows::safety,
     protocols::protocols,
+    naming::naming,
     limits::limits,
     mutants::mutants,
 ];

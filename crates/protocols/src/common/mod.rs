@@ -19,4 +19,5 @@ pub mod record;
 pub mod served;
 pub mod showing;
 pub mod timer;
+pub mod usig;
 pub mod voting_client;

@@ -36,6 +36,7 @@
 mod byzantine;
 mod cell;
 mod comparing;
+mod descriptor;
 mod filling;
 mod merge;
 mod message;
@@ -52,6 +53,7 @@ mod transit;
 
 pub use byzantine::Byzantine;
 pub use cell::{Cell, Pillar};
+pub use descriptor::describe;
 pub use message::{Message, PillarTimer};
 pub use parts::{Part, Parts};
 pub use record::Record;

@@ -5,7 +5,7 @@ use crate::cli::args::parse_seed;
 use clap::{Args, Subcommand, ValueEnum};
 use pentarchy::limits::PILLARS_MAX;
 use pentarchy_core::membership::Lane;
-use pentarchy_protocols::Entry;
+use pentarchy_protocols::Descriptor;
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::swarm::SimConfig;
 use pentarchy_sim::twins::ROUNDS_MAX;
@@ -93,7 +93,7 @@ impl WorldArgs {
     }
 
     /// As the simulator takes them. Only some protocols are split.
-    pub fn config(&self, entry: &Entry) -> SimConfig {
+    pub fn config(&self, entry: &Descriptor) -> SimConfig {
         let is_split = entry.rules.pillars;
         SimConfig {
             requests: self.requests,
