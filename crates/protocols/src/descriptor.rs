@@ -1,8 +1,8 @@
 //! What hosts, tools and documents have to know of a protocol: one value in its directory.
 
 use crate::common::confirming_client::{ConfirmingClient, Confirms};
+use crate::common::parts::Parts;
 use crate::common::voting_client::VotingClient;
-use crate::pillars::Parts;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use pentarchy_core::Bytes;

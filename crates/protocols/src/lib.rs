@@ -46,6 +46,9 @@ pub static PROTOCOLS: &[&Descriptor] = &[
     &unreplicated::DESCRIPTOR,
 ];
 
+/// The protocol that runs unless another is named.
+pub static DEFAULT: &Descriptor = &minbft::DESCRIPTOR;
+
 impl Pillar for hybster::Hybster {
     const NAME: &'static str = "hybster-pillars";
     const FORGER: MakeForger = hybster::Byzantine::boxed;
@@ -82,10 +85,10 @@ pub fn in_pillars(name: &str) -> Option<&'static Descriptor> {
 }
 
 /// The protocol in which a seeded bug of this name is looked for: the one that claims it, or else
-/// the first, as what protocols share is the same in all.
+/// [`DEFAULT`], as what protocols share is the same in all.
 #[must_use]
 pub fn of_mutant(name: &str) -> &'static Descriptor {
     let claims = |protocol: &&&Descriptor| protocol.claims(name);
     let claimed = PROTOCOLS.iter().filter(|protocol| claims(protocol).is_some());
-    claimed.max_by_key(claims).unwrap_or(&PROTOCOLS[0])
+    claimed.max_by_key(claims).unwrap_or(&DEFAULT)
 }

@@ -13,6 +13,7 @@ pub mod frame;
 pub mod lies;
 pub mod message;
 pub mod pace;
+pub mod parts;
 pub mod pending;
 pub mod pledges;
 pub mod record;

@@ -2,8 +2,8 @@
 
 use super::byzantine::Byzantine;
 use super::cell::Pillar;
-use super::parts::Parts;
 use super::replica::Pillars;
+use crate::common::parts::Parts;
 use crate::descriptor::{Descriptor, Split, Status};
 use alloc::boxed::Box;
 use pentarchy_core::forge::Forger;

@@ -51,11 +51,11 @@ mod staging;
 mod tests;
 mod transit;
 
+pub use crate::common::parts::{Part, Parts};
 pub use byzantine::Byzantine;
 pub use cell::{Cell, Pillar};
 pub use descriptor::describe;
 pub use message::{Message, PillarTimer};
-pub use parts::{Part, Parts};
 pub use record::Record;
 pub use replica::Pillars;
 pub use stage::Stage;

@@ -5,7 +5,7 @@ use super::toy;
 use pentarchy_core::mutant::MUTANTS;
 use pentarchy_core::protocol::FaultModel;
 use pentarchy_core::quorum::{ClientQuorums, QuorumRule, Quorums};
-use pentarchy_protocols::{Descriptor, PROTOCOLS, Status, find, in_pillars, of_mutant};
+use pentarchy_protocols::{DEFAULT, Descriptor, PROTOCOLS, Status, find, in_pillars, of_mutant};
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::run_seed;
 use pentarchy_sim::swarm::{Options, SimConfig};
@@ -80,7 +80,7 @@ fn every_seeded_bug_of_a_protocol_is_looked_for_there() {
     assert_eq!(place("pillars.statements-shared"), "pbft-pillars");
     assert_eq!(place("pillars.hears-others"), "hybster-pillars");
     assert_eq!(place("hybrid-pbft.mac-of-anyone"), "hybrid-pbft");
-    assert_eq!(place("client.believes-f"), PROTOCOLS[0].rules.name);
+    assert_eq!(place("client.believes-f"), DEFAULT.rules.name);
 }
 
 /// A replica that at most crashes tells no lies: none is drawn. Otherwise its worlds are like
@@ -92,7 +92,7 @@ fn a_protocol_is_added_by_its_descriptor() {
     let lies =
         |rules, seed| !Options::draw(&mut Rng::new(seed), &config, rules).byzantine.is_empty();
     assert!((0..100).all(|seed| !lies(&toy.rules, seed)));
-    assert!((0..100).any(|seed| lies(&PROTOCOLS[0].rules, seed)));
+    assert!((0..100).any(|seed| lies(&DEFAULT.rules, seed)));
     for seed in 0..4 {
         let summary = run_seed(seed, &config, &factories).unwrap_or_else(|why| panic!("{why}"));
         assert!(summary.slots > 0, "seed {seed}");
