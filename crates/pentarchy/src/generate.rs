@@ -37,7 +37,8 @@ pub struct GroupOptions {
 }
 
 impl Default for GroupOptions {
-    /// The default protocol, one fault, signatures, state in memory, open to every client, one gateway.
+    /// The default protocol, one fault, signatures, state in memory, open to every client, one
+    /// gateway.
     fn default() -> Self {
         Self {
             protocol: DEFAULT.rules.name.to_owned(),

@@ -1,7 +1,25 @@
 //! The protocol cores, replica and client side, one directory each, and the registry by which
 //! `--protocol` finds them. A test makes this table of [`PROTOCOLS`]; `UPDATE=1` has it written.
 //!
-//! | name | replicas | paper | what |
+//! | name | replicas | what |
+//! | --- | --- | --- |
+//! | `minbft` | `2f + 1` | two phases; the default |
+//! | `pbft` | `3f + 1` | three phases |
+//! | `pbft-tentative` | `3f + 1` | `pbft` that executes before the third phase |
+//! | `hybrid-pbft` | `3f + 1` | `pbft` whose votes are trusted MACs |
+//! | `hybster` | `2f + 1` | two phases |
+//! | `hybster-pillars` | `2f + 1` | several side by side, each with a part of the order |
+//! | `pbft-pillars` | `3f + 1` | several side by side, each with a part of the order |
+//! | `hybrid-pbft-pillars` | `3f + 1` | several side by side, each with a part of the order |
+//! | `minzyzzyva` | `2f + 1` | executes before it agrees |
+//! | `zyzzyva` | `3f + 1` | executes before it agrees |
+//! | `zyzzyva5` | `5f + 1` | `zyzzyva` that stays fast while `f` replicas are silent |
+//! | `zyzzyva-plain` | `3f + 1` | `zyzzyva` without its commit optimisation; for benchmarks |
+//! | `zyzzyva-signed` | `3f + 1` | `zyzzyva` whose replicas sign every answer; for benchmarks |
+//! | `zyzzyva-hasty` | `3f + 1` | `zyzzyva` whose clients wait for nobody; for benchmarks |
+//! | `zyzzyva-2009` | `3f + 1` | `zyzzyva` as printed: unsafe; for the museum |
+//! | `minzyzzyva-2010` | `2f + 1` | `minzyzzyva` with views as printed: unsafe; for the museum |
+//! | `unreplicated` | `1` | one server; for benchmarks |
 
 #![no_std]
 #![forbid(unsafe_code)]

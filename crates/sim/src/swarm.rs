@@ -259,6 +259,10 @@ impl Options {
         if rules.speculative && config.faults && config.byzantine && !config.hostile_only {
             options.draw_installs(&mut aside, config.liveness_timeouts);
         }
+        if !rules.fault_model.lies() {
+            // Nor does a disk of theirs rot.
+            options.byzantine.clear();
+        }
         options
     }
 

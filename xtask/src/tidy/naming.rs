@@ -10,8 +10,8 @@ const PROTOCOLS: &str = "crates/protocols/src/";
 /// What makes a directory or a file a protocol's.
 const DESCRIPTOR: &str = "pub static DESCRIPTOR: Descriptor";
 
-/// Rust files whose code names a protocol outside its directory, except those on the list; and files on the
-/// list that name none any more.
+/// Rust files whose code names a protocol outside its directory, except those on the list; and
+/// files on the list that name none any more.
 pub fn naming(tree: &Tree) -> Vec<Finding> {
     let names = protocols(tree);
     let list = tree.text(ALLOWED).unwrap_or_default();
@@ -25,8 +25,7 @@ pub fn naming(tree: &Tree) -> Vec<Finding> {
         .collect();
     let is_new = |path: &&&str| !allowed.iter().any(|(_, line)| line == *path);
     let new = naming.iter().filter(is_new).map(|path| {
-        let what = "names a protocol outside its directory: ask its descriptor instead";
-        Finding::new(path, 0, what.to_owned())
+        Finding::new(path, 0, "names a protocol outside its directory: ask its descriptor")
     });
     let gone = allowed.iter().filter(|(_, path)| !naming.contains(path)).map(|(number, path)| {
         Finding::new(ALLOWED, *number, format!("names no protocol any more: {path}"))
@@ -83,11 +82,11 @@ mod tests {
             ("docs/protocols/chain.md", "chain"),
             (ALLOWED, "# Why.\ncrates/sim/src/b.rs\ncrates/sim/src/c.rs\n"),
         ]);
+        let what = "names a protocol outside its directory: ask its descriptor";
         let expected = [
-            "crates/protocols/src/pillars/mod.rs: names a protocol outside its directory: ask its \
-             descriptor instead",
-            "crates/sim/src/a.rs: names a protocol outside its directory: ask its descriptor instead",
-            "xtask/allow_protocol_names.txt:3: names no protocol any more: crates/sim/src/c.rs",
+            format!("crates/protocols/src/pillars/mod.rs: {what}"),
+            format!("crates/sim/src/a.rs: {what}"),
+            format!("{ALLOWED}:3: names no protocol any more: crates/sim/src/c.rs"),
         ];
         assert_eq!(shown(&naming(&tree)), expected);
     }

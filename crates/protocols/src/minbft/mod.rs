@@ -23,8 +23,8 @@
 //! what they have and send each other what the other lacks (`resend.rs`).
 //!
 //! # View change
-//! `view_change.rs` of [`crate::common::usig`]: `f + 1` REQUEST-VIEW-CHANGEs, VIEW-CHANGE, NEW-VIEW,
-//! ACKNOWLEDGE, ENTER. What the view takes over executes on `f + 1` ENTERs.
+//! `view_change.rs` of [`crate::common::usig`]: `f + 1` REQUEST-VIEW-CHANGEs, VIEW-CHANGE,
+//! NEW-VIEW, ACKNOWLEDGE, ENTER. What the view takes over executes on `f + 1` ENTERs.
 //!
 //! # Deviations from the paper
 //! Counters are bound to views and remember the last commitment, so a VIEW-CHANGE shows one window

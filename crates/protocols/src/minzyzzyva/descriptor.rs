@@ -25,7 +25,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
 
 /// The same as it was printed in 2010.
 pub static PRINTED: Descriptor = Descriptor {
-    about: "`minzyzzyva` whose views begin as printed: unsafe",
+    about: "`minzyzzyva` with views as printed: unsafe",
     paper: PAPER,
     page: Some("minzyzzyva.md"),
     client,

@@ -1,4 +1,4 @@
-//! How MinZyzzyva runs the replica that it shares with MinBFT: it executes what is ordered, at once.
+//! How MinZyzzyva runs the replica that it shares with MinBFT: it executes what is ordered.
 
 use super::speculation::Speculation;
 use crate::common::certificate::CheckpointProof;

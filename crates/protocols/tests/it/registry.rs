@@ -117,31 +117,32 @@ fn every_page_is_there() {
 #[test]
 fn tables_in_documents_are_those_of_the_descriptors() {
     let users = PROTOCOLS.iter().filter(|it| it.is_for_users());
-    let head = "| `up --protocol` | replicas | trusted counter | |\n| --- | --- | --- | --- |\n";
+    let head = "| `up --protocol` | replicas | trusted counter | | paper |\n\
+                | --- | --- | --- | --- | --- |\n";
     let table: String = users.map(|it| for_users(it)).collect();
     check_table("README.md", "", &format!("{head}{table}"));
-    let head = "//! | name | replicas | paper | what |\n//! | --- | --- | --- | --- |\n";
+    let head = "//! | name | replicas | what |\n//! | --- | --- | --- |\n";
     let table: String = PROTOCOLS.iter().map(|it| for_programmers(it)).collect();
     check_table("crates/protocols/src/lib.rs", "//! ", &format!("{head}{table}"));
 }
 
 fn for_users(protocol: &Descriptor) -> String {
-    let Descriptor { rules, about, .. } = protocol;
+    let Descriptor { rules, about, paper, .. } = protocol;
     let page = protocol.page.expect("users can read about it");
     let counter = rules.counter.map_or("none", |counter| counter.name());
     let young = if protocol.status == Status::Young { "; **young**" } else { "" };
     let name = format!("[`{}`](docs/protocols/{page})", rules.name);
-    format!("| {name} | `{}` | {counter} | {about}{young} |\n", rules.group_size)
+    format!("| {name} | `{}` | {counter} | {about}{young} | {paper} |\n", rules.group_size)
 }
 
 fn for_programmers(protocol: &Descriptor) -> String {
-    let Descriptor { rules, about, paper, .. } = protocol;
+    let Descriptor { rules, about, .. } = protocol;
     let status = match protocol.status {
         Status::Stable | Status::Young => "",
         Status::Comparator => "; for benchmarks",
         Status::Museum => "; for the museum",
     };
-    format!("//! | `{}` | `{}` | {paper} | {about}{status} |\n", rules.name, rules.group_size)
+    format!("//! | `{}` | `{}` | {about}{status} |\n", rules.name, rules.group_size)
 }
 
 /// The table that begins with these two lines is this one.
