@@ -12,7 +12,7 @@ use pentarchy_core::protocol::Rules;
 /// Zyzzyva.
 pub static DESCRIPTOR: Descriptor = Descriptor {
     about: "executes before it agrees",
-    // In a protocol of which all replicas answer a query, one of them has the state of the handover.
+    // Where all replicas have to answer a query, one of them has the state of the handover.
     mutants: &["zyzzyva", "epochs.reads-before-base"],
     ..describe::<Three>(Status::Young)
 };
