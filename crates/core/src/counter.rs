@@ -88,6 +88,16 @@ pub enum Counter {
 }
 
 impl Counter {
+    /// As papers call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Usig => "USIG",
+            Self::Trinx => "TrInX",
+            Self::Unbound => "USIG without views",
+        }
+    }
+
     /// Where a fresh device stands, as its last position and as its last commitment.
     #[must_use]
     pub const fn start(self) -> Position {

@@ -162,10 +162,8 @@ impl Membership {
     /// [`BadMembership`] if it is not.
     pub fn check(&self, rules: &Rules) -> Result<(), BadMembership> {
         let (n, needed) = (self.members.len(), rules.replicas(self.f));
-        let quorums = self.quorums();
         let is_enough = n >= needed.max(2 * self.f + 1) && n <= REPLICAS_MAX;
-        let hybrid = rules.is_hybrid();
-        let fits = is_enough && if hybrid { quorums.is_hybrid() } else { quorums.is_byzantine() };
+        let fits = is_enough && rules.quorum.works_in(self.quorums());
         if fits { Ok(()) } else { Err(BadMembership { n, f: self.f, needed }) }
     }
 

@@ -7,6 +7,7 @@ use crate::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
 use crate::limits;
 use crate::membership::{Base, Membership};
 use crate::ports::client::Place;
+use crate::quorum::{ClientQuorums, Count, QuorumRule, Quorums, ReadRule};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -128,7 +129,7 @@ pub trait Protocol: Value {
     /// What it asks of its host; see [`crate::ports`].
     type Output: Value;
 
-    /// Fault model and group size, as data.
+    /// Fault model, group size and quorums, as data.
     const RULES: Rules;
 
     /// What everything that its replicas say is bound to.
@@ -479,43 +480,84 @@ impl Default for Tuning {
     }
 }
 
-/// A protocol's fault model, as data that checkers and documents read too.
+/// What faulty replicas may do, and nothing else: how many replicas that takes is in [`Rules`] too.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FaultModel {
+    /// Anything that they can compute.
+    Byzantine,
+    /// Anything, but their trusted devices do what they are to do.
+    Hybrid,
+    /// Stop, and come back later with what they kept on disk; lose and delay messages.
+    Crash,
+    /// Stop for good, which others find out without mistake.
+    FailStop,
+}
+
+impl FaultModel {
+    /// Whether a faulty replica may say what a correct one would not.
+    #[must_use]
+    pub const fn lies(self) -> bool {
+        matches!(self, Self::Byzantine | Self::Hybrid)
+    }
+}
+
+/// What a protocol assumes and needs, as data that hosts, checkers and documents read too. Nothing
+/// here is inferred from anything else.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rules {
     /// The word after `--protocol`.
     pub name: &'static str,
-    /// Replicas needed per tolerated fault: `n = factor * f + 1`.
-    pub replicas_factor: usize,
+    /// What faulty replicas may do.
+    pub fault_model: FaultModel,
+    /// The size of the smallest group for `f` faults.
+    pub group_size: Count,
+    /// Which sets of replicas decide.
+    pub quorum: QuorumRule,
+    /// How many equal replies a client believes.
+    pub replies: Count,
+    /// How many equal answers to a query a client believes.
+    pub reads: ReadRule,
     /// Whether its order is split into pillars: [`Lane`](crate::membership::Lane) says into how
     /// many.
     pub pillars: bool,
     /// Whether replies may be taken back.
     pub speculative: bool,
-    /// What its certificates come from; any, if it has none.
-    pub counter: Counter,
-    /// The paper and the page.
-    pub source: &'static str,
+    /// What its certificates come from; none if no device makes them.
+    pub counter: Option<Counter>,
 }
 
 impl Rules {
     /// Group size for `f` faults.
     #[must_use]
     pub const fn replicas(&self, f: usize) -> usize {
-        self.replicas_factor * f + 1
+        self.group_size.of(f)
     }
 
-    /// Whether it takes replicas for unable to say two different things: with fewer than `3f + 1`
-    /// of them it has to.
+    /// Whether its replicas tolerate any fault, if there are enough of them.
     #[must_use]
-    pub const fn is_hybrid(&self) -> bool {
-        self.replicas_factor < 3
+    pub const fn tolerates_faults(&self) -> bool {
+        self.group_size.per_fault > 0
     }
 
-    /// Whether its safety rests on trusted devices already: on what they count, or on what they say
-    /// of whose a message is. TrInX is named only by who needs it.
+    /// Whether its safety rests on trusted devices: on what they count, or on what they say of
+    /// whose a message is.
     #[must_use]
     pub const fn trusts_devices(&self) -> bool {
-        self.is_hybrid() || matches!(self.counter, Counter::Trinx)
+        matches!(self.fault_model, FaultModel::Hybrid)
+    }
+
+    /// The counter of the device that each replica has. Every replica has one, because its
+    /// incarnations are those of its device; where the protocol needs none, any will do.
+    #[must_use]
+    pub fn device(&self) -> Counter {
+        self.counter.unwrap_or_default()
+    }
+
+    /// What clients of this group go by.
+    #[must_use]
+    pub const fn client_quorums(&self, group: Quorums) -> ClientQuorums {
+        let (replies, answers) = (self.replies.of(group.f), self.reads.answers(group));
+        ClientQuorums { group, replies, answers }
     }
 }
 

@@ -8,7 +8,7 @@ use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::quorum::Quorums;
 use pentarchy_core::request::{Draft, Envelope};
 use pentarchy_core::wire::Wire;
-use pentarchy_protocols::{ClientStart, Entry};
+use pentarchy_protocols::{ClientStart, Descriptor};
 use pentarchy_services::null::Null;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct Client {
 impl Client {
     /// A client of a group, connected to all of it.
     #[must_use]
-    pub fn new(id: ClientId, protocol: &Entry, group: Quorums, sealer: Sealer) -> Self {
+    pub fn new(id: ClientId, protocol: &Descriptor, group: Quorums, sealer: Sealer) -> Self {
         // It shows no request to all: how often it would is chance.
         let (timeouts, seed) = (Timeouts::default(), None);
         let start = ClientStart { client: id, group, timeouts, start_floor: 1, seed };

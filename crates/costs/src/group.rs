@@ -10,7 +10,7 @@ use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Tuning};
-use pentarchy_protocols::Entry;
+use pentarchy_protocols::Descriptor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ struct Network {
 impl Group {
     /// A fresh group. `keys` gives each replica its keys.
     pub fn new(
-        protocol: &Entry,
+        protocol: &Descriptor,
         membership: &Arc<Membership>,
         keys: impl FnMut(ReplicaId) -> Keys,
         clients: Vec<(ClientId, Sealer)>,
@@ -78,7 +78,7 @@ impl Group {
 
     /// The same, of these sizes.
     pub fn tuned(
-        protocol: &Entry,
+        protocol: &Descriptor,
         membership: &Arc<Membership>,
         mut keys: impl FnMut(ReplicaId) -> Keys,
         clients: Vec<(ClientId, Sealer)>,

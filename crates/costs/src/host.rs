@@ -17,7 +17,7 @@ use pentarchy_core::request::Envelope;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::telling::Telling;
 use pentarchy_core::wire::{Wire, Writer};
-use pentarchy_protocols::Entry;
+use pentarchy_protocols::Descriptor;
 use pentarchy_protocols::pillars::Part;
 use pentarchy_services::null::Null;
 use std::collections::BTreeMap;
@@ -99,7 +99,7 @@ impl Host {
     pub fn new(
         me: ReplicaId,
         membership: &Arc<Membership>,
-        protocol: &Entry,
+        protocol: &Descriptor,
         keys: Keys,
         tuning: Tuning,
     ) -> Self {

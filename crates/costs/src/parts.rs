@@ -10,7 +10,7 @@ use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::Tuning;
 use pentarchy_core::request::Envelope;
 use pentarchy_protocols::pillars;
-use pentarchy_protocols::{Entry, find, in_pillars as split_entry};
+use pentarchy_protocols::{Descriptor, find, in_pillars as split_entry};
 use std::sync::Arc;
 
 /// What a pillar is told by the rest of its replica.
@@ -35,7 +35,7 @@ pub enum Said {
 #[derive(Clone)]
 pub struct Blueprint {
     /// The protocol; of pillars, that of all together.
-    pub entry: &'static Entry,
+    pub entry: &'static Descriptor,
     /// Who is in it, and into how many pillars the order is split.
     pub membership: Arc<Membership>,
     /// Whether they check what clients sign.
@@ -78,7 +78,7 @@ impl Blueprint {
             let front = Host::new(me, membership, entry, front, *tuning);
             return Parts { front, cells: Vec::new() };
         };
-        let parts: pillars::Parts = split(fresh(me, membership, *tuning));
+        let parts: pillars::Parts = (split.start)(fresh(me, membership, *tuning));
         let cells = parts.cells.into_iter().zip(cells);
         Parts {
             front: Host::around(parts.stage, me, membership, front).beside_pillars(membership.lane),

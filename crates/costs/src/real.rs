@@ -18,7 +18,7 @@ use pentarchy_crypto::keys::{KeyPair, channel_public};
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
 use pentarchy_io::channel::{Channel, Identity};
-use pentarchy_protocols::Entry;
+use pentarchy_protocols::Descriptor;
 use pentarchy_trusted::{DeviceIdentity, InProcess, OrderCounter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,13 +37,13 @@ fn client_key(index: usize) -> KeyPair {
 
 /// A group of a protocol for `f` faults.
 #[must_use]
-pub fn membership(protocol: &Entry, f: usize) -> Arc<Membership> {
+pub fn membership(protocol: &Descriptor, f: usize) -> Arc<Membership> {
     in_pillars(protocol, f, 1)
 }
 
 /// The same with its order split into so many pillars.
 #[must_use]
-pub fn in_pillars(protocol: &Entry, f: usize, pillars: u8) -> Arc<Membership> {
+pub fn in_pillars(protocol: &Descriptor, f: usize, pillars: u8) -> Arc<Membership> {
     let member = |id: u16| Member {
         key: replica_key(ReplicaId(id)).public(),
         incarnation: Incarnation(1),
@@ -51,7 +51,7 @@ pub fn in_pillars(protocol: &Entry, f: usize, pillars: u8) -> Arc<Membership> {
     };
     let members = (0..protocol.rules.replicas(f) as u16).map(member).collect();
     // A server that is alone survives nothing.
-    let f = if protocol.rules.replicas_factor == 0 { 0 } else { f };
+    let f = if protocol.rules.tolerates_faults() { f } else { 0 };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
     let lane = Lane { pillars, ..Lane::default() };
     Arc::new(Membership { group, epoch, f, members, base, lane })
@@ -97,7 +97,7 @@ impl Verifier for Trusting {
 /// # Panics
 /// If the membership is not [`membership`]'s.
 #[must_use]
-pub fn keys(protocol: &Entry, me: ReplicaId, membership: &Arc<Membership>) -> Keys {
+pub fn keys(protocol: &Descriptor, me: ReplicaId, membership: &Arc<Membership>) -> Keys {
     let (verifier, devices) = opened(protocol, me, membership, Envelopes::Checked);
     with(&verifier, Authenticator::new(replica_key(me), devices))
 }
@@ -109,7 +109,7 @@ pub fn keys(protocol: &Entry, me: ReplicaId, membership: &Arc<Membership>) -> Ke
 /// If the membership is not [`in_pillars`]'.
 #[must_use]
 pub fn keys_of_parts(
-    protocol: &Entry,
+    protocol: &Descriptor,
     me: ReplicaId,
     membership: &Arc<Membership>,
     envelopes: Envelopes,
@@ -131,7 +131,7 @@ fn with(verifier: &Arc<dyn Verifier>, authenticator: Authenticator) -> Keys {
 type Opened = (Arc<dyn Verifier>, Vec<Box<dyn Usig>>);
 
 fn opened(
-    protocol: &Entry,
+    protocol: &Descriptor,
     me: ReplicaId,
     membership: &Arc<Membership>,
     envelopes: Envelopes,
@@ -148,9 +148,9 @@ fn opened(
 type Devices = (Vec<Box<dyn Usig>>, Arc<dyn UsigCheck>);
 
 /// One for each pillar, if the protocol's are of that kind.
-fn counters(protocol: &Entry, me: ReplicaId, membership: &Arc<Membership>) -> Devices {
+fn counters(protocol: &Descriptor, me: ReplicaId, membership: &Arc<Membership>) -> Devices {
     let identity = DeviceIdentity::chosen(Incarnation(1), None);
-    if protocol.rules.counter == Counter::Trinx {
+    if protocol.rules.device() == Counter::Trinx {
         let pillars = membership.lane.pillars;
         let devices = OrderCounter::open_all(membership, me, &identity, Some(&SECRET), pillars);
         let devices = devices.expect("MAC devices");
@@ -172,19 +172,25 @@ pub fn sealer(index: usize, membership: &Membership) -> (ClientId, Sealer) {
 
 /// A fresh group for `f` faults with so many clients, all connected to all.
 #[must_use]
-pub fn group(protocol: &Entry, f: usize, clients: usize) -> Group {
+pub fn group(protocol: &Descriptor, f: usize, clients: usize) -> Group {
     tuned(protocol, f, clients, Tuning::default())
 }
 
 /// The same, of these sizes.
 #[must_use]
-pub fn tuned(protocol: &Entry, f: usize, clients: usize, tuning: Tuning) -> Group {
+pub fn tuned(protocol: &Descriptor, f: usize, clients: usize, tuning: Tuning) -> Group {
     split(protocol, f, 1, clients, tuning)
 }
 
 /// The same with its order split into so many pillars, which each replica runs in one thread.
 #[must_use]
-pub fn split(protocol: &Entry, f: usize, pillars: u8, clients: usize, tuning: Tuning) -> Group {
+pub fn split(
+    protocol: &Descriptor,
+    f: usize,
+    pillars: u8,
+    clients: usize,
+    tuning: Tuning,
+) -> Group {
     let membership = in_pillars(protocol, f, pillars);
     let noise = Noise::new(&membership, 0..clients);
     let sealers = (0..clients).map(|index| sealer(index, &membership)).collect();

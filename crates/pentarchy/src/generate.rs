@@ -9,6 +9,7 @@ use pentarchy_core::membership::Lane;
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::verifier::RequestMode;
+use pentarchy_protocols::DEFAULT;
 use pentarchy_trusted::{DeviceIdentity, session};
 use std::path::Path;
 
@@ -36,10 +37,11 @@ pub struct GroupOptions {
 }
 
 impl Default for GroupOptions {
-    /// MinBFT, one fault, signatures, state in memory, open to every client, one gateway.
+    /// The default protocol, one fault, signatures, state in memory, open to every client, one
+    /// gateway.
     fn default() -> Self {
         Self {
-            protocol: "minbft".to_owned(),
+            protocol: DEFAULT.rules.name.to_owned(),
             f: 1,
             lane: Lane::default(),
             request_auth: RequestMode::Signature,

@@ -19,7 +19,7 @@ use pentarchy_crypto::secret_file::SecretFileError;
 use pentarchy_crypto::verifier::{
     BadVerifier, GroupVerifier, RequestMode, SessionCheck, UsigCheck,
 };
-use pentarchy_protocols::Entry;
+use pentarchy_protocols::Descriptor;
 use pentarchy_protocols::pillars::{Part, Parts};
 use pentarchy_replica::{
     Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, Split, Started, States,
@@ -205,7 +205,7 @@ fn counter_process(
 ) -> Result<Arc<CounterProcess>, StartError> {
     let entry = protocol(config)?;
     let first = config.membership();
-    let device = match entry.rules.counter {
+    let device = match entry.rules.device() {
         Counter::Usig => Device::Usig,
         Counter::Trinx => Device::Trinx(first.lane.pillars.into()),
         Counter::Unbound => return Err(StartError::Protocol(entry.rules.name.to_owned())),
@@ -231,7 +231,7 @@ fn check_session_key(
     }
 }
 
-fn protocol(config: &ClusterConfig) -> Result<&'static Entry, StartError> {
+fn protocol(config: &ClusterConfig) -> Result<&'static Descriptor, StartError> {
     protocols::in_lane(&config.protocol, config.lane)
         .ok_or_else(|| StartError::Protocol(config.protocol.clone()))
 }
@@ -315,7 +315,7 @@ fn trusted_counters(
     trusted: &Trusted,
 ) -> Result<(Vec<Box<dyn Usig>>, CounterCheck), StartError> {
     let count = membership.lane.pillars;
-    Ok(match (rules.counter, trusted) {
+    Ok(match (rules.device(), trusted) {
         (Counter::Usig, Trusted::Here(secret)) => {
             let usig = InProcess::open(membership, me, identity, Some(secret.as_bytes()))?;
             let check = CounterCheck::Usig(usig.check());
@@ -380,7 +380,7 @@ impl CounterCheck {
 /// Makes the parts of a replica that change with the epoch.
 struct Epochs {
     me: ReplicaId,
-    entry: &'static Entry,
+    entry: &'static Descriptor,
     key: KeyPair,
     check: CounterCheck,
     requests: Requests,
@@ -443,7 +443,7 @@ impl EpochFactory for Epochs {
     ) -> Option<Split> {
         let (me, membership, memory) = (self.me, membership.clone(), memory.clone());
         let setup = Setup { me, membership, fetch, memory, tuning: self.tuning };
-        let Parts { stage, cells } = (self.entry.split?)(setup);
+        let Parts { stage, cells } = (self.entry.split?.start)(setup);
         let started = |Part { core, effects }| Started { core, effects };
         Some(Split { stage: started(stage), cells: cells.into_iter().map(started).collect() })
     }

@@ -5,20 +5,17 @@ use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::{PILLARS_MAX, REPLICAS_MAX};
 use pentarchy_core::membership::Lane;
 use pentarchy_core::ports::client::ClientCore;
-use pentarchy_core::quorum::Quorums;
-use pentarchy_protocols::{ClientStart, Entry, PROTOCOLS};
+use pentarchy_core::quorum::{ClientQuorums, Quorums};
+use pentarchy_protocols::{ClientStart, Descriptor, PROTOCOLS, Status};
 use std::hash::BuildHasher as _;
-
-/// Those that have seen too few random worlds for a service to be bet on them; as in README.md.
-const YOUNG: [&str; 5] = ["minzyzzyva", "hybrid-pbft", "hybster", "zyzzyva", "zyzzyva5"];
 
 /// What to say to whoever chooses a protocol that has not proved itself yet, whole or in pillars.
 #[must_use]
 pub fn warning(name: &str, lane: Lane) -> Option<String> {
-    let what = match lane.pillars {
-        1 => YOUNG.contains(&name).then(|| name.to_owned())?,
-        _ => format!("{name} in pillars"),
-    };
+    if in_lane(name, lane)?.status != Status::Young {
+        return None;
+    }
+    let what = if lane.pillars == 1 { name.to_owned() } else { format!("{name} in pillars") };
     Some(format!(
         "warning: {what} is young: it has run far fewer random worlds than minbft. Try it, and do \
          not bet a service on it yet"
@@ -27,15 +24,16 @@ pub fn warning(name: &str, lane: Lane) -> Option<String> {
 
 /// The names of those on which a service may run, as after `--protocol`.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    PROTOCOLS.iter().filter(|entry| entry.for_users).map(|entry| entry.rules.name)
+    PROTOCOLS.iter().filter(|entry| entry.is_for_users()).map(|entry| entry.rules.name)
 }
 
 /// The protocol of this name, also if it is one to measure others against, and no service should
 /// run on it. Not one that is known to be unsafe: that can be simulated, and nothing else. With its
 /// order split it has no name of its own: see [`in_lane`].
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Entry> {
-    pentarchy_protocols::find(name).filter(|entry| !entry.in_museum && !entry.rules.pillars)
+pub fn find(name: &str) -> Option<&'static Descriptor> {
+    let can_run = |it: &&Descriptor| it.status != Status::Museum && !it.rules.pillars;
+    pentarchy_protocols::find(name).filter(can_run)
 }
 
 /// The names of those whose order can be split into pillars.
@@ -46,7 +44,7 @@ pub fn names_in_pillars() -> impl Iterator<Item = &'static str> {
 /// The protocol of this name with its order split like this: another core than without, whatever
 /// it is called. `None` if there is none, as [`check_lane`] says.
 #[must_use]
-pub fn in_lane(name: &str, lane: Lane) -> Option<&'static Entry> {
+pub fn in_lane(name: &str, lane: Lane) -> Option<&'static Descriptor> {
     let whole = find(name)?;
     check_lane(name, lane).ok()?;
     if lane.pillars == 1 { Some(whole) } else { pentarchy_protocols::in_pillars(name) }
@@ -77,8 +75,8 @@ pub fn check_lane(name: &str, lane: Lane) -> Result<(), String> {
 #[must_use]
 pub fn replicas_needed(name: &str, f: usize) -> Option<usize> {
     let entry = find(name)?;
-    // One that serves as a baseline tolerates nothing.
-    let least = usize::from(entry.for_users);
+    // One that is only measured may tolerate nothing.
+    let least = usize::from(entry.is_for_users());
     (least..=REPLICAS_MAX)
         .contains(&f)
         .then(|| entry.rules.replicas(f))
@@ -90,6 +88,17 @@ pub fn replicas_needed(name: &str, f: usize) -> Option<usize> {
 #[must_use]
 pub fn takes_sessions(name: &str) -> bool {
     find(name).is_some_and(|entry| entry.rules.trusts_devices())
+}
+
+/// What clients of the configured group go by.
+///
+/// # Panics
+/// If there is no protocol of that name, which reading the configuration rules out.
+#[must_use]
+pub fn client_quorums(config: &ClusterConfig) -> ClientQuorums {
+    let group = Quorums { n: config.replicas.len(), f: config.f };
+    let entry = find(&config.protocol).expect("a configuration names a protocol that exists");
+    entry.rules.client_quorums(group)
 }
 
 /// The client side of the configured protocol.
@@ -112,7 +121,7 @@ mod tests {
     fn what_is_known_to_be_unsafe_cannot_be_run() {
         let unsafe_ones: Vec<&str> = PROTOCOLS
             .iter()
-            .filter(|entry| entry.in_museum)
+            .filter(|entry| entry.status == Status::Museum)
             .map(|entry| entry.rules.name)
             .collect();
         assert_eq!(unsafe_ones, ["zyzzyva-2009", "minzyzzyva-2010"]);

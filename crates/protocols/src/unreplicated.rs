@@ -1,6 +1,7 @@
 //! No replication: one server that executes what it is sent. The baseline of every benchmark: the
 //! same host, channel, authentication, service and client, and nothing agreed on.
 
+use crate::descriptor::{self, Descriptor};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verifier};
@@ -10,9 +11,17 @@ use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Effects, Event, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status,
+    Effects, Event, FaultModel, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status,
 };
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::Envelope;
+
+/// The baseline.
+pub static DESCRIPTOR: Descriptor = Descriptor {
+    about: "one server",
+    paper: "none",
+    ..Descriptor::of::<Unreplicated>(descriptor::Status::Comparator)
+};
 
 /// The server.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -28,13 +37,18 @@ impl Protocol for Unreplicated {
     type Input = Input;
     type Output = Output;
 
+    /// Nothing is tolerated. It has a device, as clients may open sessions with one, which is
+    /// measured too.
     const RULES: Rules = Rules {
         name: "unreplicated",
-        replicas_factor: 0,
+        fault_model: FaultModel::Hybrid,
+        group_size: Count::per_fault_and_one(0),
+        quorum: QuorumRule::Majority,
+        replies: Count::per_fault_and_one(0),
+        reads: ReadRule::All,
         pillars: false,
         speculative: false,
-        counter: Counter::Usig,
-        source: "the baseline of the benchmarks",
+        counter: Some(Counter::Usig),
     };
 
     fn validate(

@@ -253,9 +253,15 @@ impl Options {
     pub fn draw(rng: &mut Rng, config: &SimConfig, rules: &Rules) -> Self {
         // A stream of its own: what is drawn from it moves nothing else.
         let mut aside = rng.clone().fork();
+        let byzantine = config.byzantine && rules.fault_model.lies();
+        let config = &SimConfig { byzantine, ..config.clone() };
         let mut options = Self::draw_plain(rng, config, rules);
         if rules.speculative && config.faults && config.byzantine && !config.hostile_only {
             options.draw_installs(&mut aside, config.liveness_timeouts);
+        }
+        if !rules.fault_model.lies() {
+            // Nor does a disk of theirs rot.
+            options.byzantine.clear();
         }
         options
     }

@@ -46,7 +46,8 @@ pub struct Schedule {
 #[must_use]
 pub fn group(rules: &Rules) -> Option<u16> {
     let n = rules.replicas(1);
-    (3..Cells::PLACES_MAX).contains(&n).then_some(n as u16)
+    let fits = (3..Cells::PLACES_MAX).contains(&n);
+    (rules.fault_model.lies() && fits).then_some(n as u16)
 }
 
 /// How many rounds of a group of so many can be enumerated.

@@ -215,7 +215,7 @@ impl<'a> World<'a> {
     ) -> Self {
         let clients = options.clients + options.hostile.len();
         let crypto = Crypto::new(seed, options.n, clients).with(options.means);
-        let crypto = Arc::new(crypto.counting(factories.rules.counter));
+        let crypto = Arc::new(crypto.counting(factories.rules.device()));
         let ids: Arc<[ClientId]> = (0..clients).map(|i| client_id(seed, i)).collect();
         let traffic_max = bounds::traffic_max(
             options.places().len(),

@@ -6,6 +6,7 @@ mod circles;
 mod limits;
 mod links;
 mod mutants;
+mod naming;
 mod protocols;
 mod results;
 mod size;
@@ -42,7 +43,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 12] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 13] = [
     size::lines,
     size::functions,
     words::words,
@@ -52,6 +53,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 12] = [
     arrows::safety,
     circles::circles,
     protocols::protocols,
+    naming::naming,
     limits::limits,
     mutants::mutants,
     results::results,

@@ -9,7 +9,7 @@ use pentarchy_core::limits::CHECKPOINT_SLOTS;
 use pentarchy_costs::group::Group;
 use pentarchy_costs::stand_in::{Calls, Plain, clients, keys, membership};
 use pentarchy_costs::{Node, Probe, Unwatched, steps};
-use pentarchy_protocols::{Entry, find};
+use pentarchy_protocols::{Descriptor, find};
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Probe for Collecting<'_> {
     }
 }
 
-fn run(case: &Case, protocol: &Entry) {
+fn run(case: &Case, protocol: &Descriptor) {
     let calls: Vec<Arc<Calls>> = (0..=2 * FAULTS).map(|_| Arc::default()).collect();
     let membership = membership(FAULTS);
     let of = |id: ReplicaId| keys(&calls[usize::from(id.0)]);

@@ -5,7 +5,7 @@ use pentarchy_core::counter::Counter;
 use pentarchy_core::limits::REPLY_WHOLE_BYTES;
 use pentarchy_costs::group::Sum;
 use pentarchy_costs::{Node, Unwatched};
-use pentarchy_protocols::{Entry, PROTOCOLS};
+use pentarchy_protocols::{Descriptor, PROTOCOLS};
 
 const LONG: usize = 4096;
 /// A number and a digest.
@@ -13,7 +13,7 @@ const DIGEST: usize = 8 + 32;
 
 /// What comes to a client for one request with a long result, by kind, and in how many steps the
 /// result is believed.
-fn told(protocol: &Entry, f: usize, whole_bytes: usize) -> (Vec<(&'static str, Sum)>, usize) {
+fn told(protocol: &Descriptor, f: usize, whole_bytes: usize) -> (Vec<(&'static str, Sum)>, usize) {
     let mut group = begun(protocol.rules.name, f, 1, 1);
     group.tell_whole(whole_bytes);
     group.submit_for(1, OPERATION, LONG);
@@ -26,8 +26,8 @@ fn told(protocol: &Entry, f: usize, whole_bytes: usize) -> (Vec<(&'static str, S
 fn of_a_long_result_one_replica_tells_all_and_the_others_its_digest() {
     let _alone = alone();
     // The devices in here are USIGs, which are not what Hybster rests on.
-    let runs = |entry: &&Entry| entry.for_users && entry.rules.counter == Counter::Usig;
-    let all = PROTOCOLS.iter().filter(runs);
+    let runs = |it: &&Descriptor| it.is_for_users() && it.rules.device() == Counter::Usig;
+    let all = PROTOCOLS.iter().copied().filter(runs);
     for (entry, f) in all.flat_map(|entry| [(entry, 1), (entry, 2)]) {
         let (n, speculative) = (entry.rules.replicas(f), entry.rules.speculative);
         let (names, head) = match speculative {

@@ -11,6 +11,7 @@ use pentarchy::config::{Durability, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy::limits::{BATCH_REQUESTS_MAX, PILLARS_MAX};
 use pentarchy::{Fault, RequestMode, logging};
 use pentarchy_core::membership::Lane;
+use pentarchy_protocols::DEFAULT;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -184,7 +185,7 @@ pub enum ReplicatedChoice {
 #[derive(Args, Clone)]
 pub struct GroupArgs {
     /// The protocol that the replicas run
-    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]
     pub protocol: String,
     /// Faulty replicas to tolerate; with trusted counters that takes 2f + 1 replicas, else 3f + 1
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -589,7 +590,7 @@ fn parse_metrics(text: &str) -> Result<SocketAddr, String> {
     build\nwith --features mutants.")]
 pub struct ExploreArgs {
     /// The protocol to explore
-    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]
     pub protocol: String,
     /// States after which to stop; a million take about a gigabyte
     #[arg(long, default_value_t = 1_000_000, value_name = "N",

@@ -5,7 +5,7 @@ use super::failure::{Failure, Outcome};
 use super::{say, sim};
 use indicatif::{ProgressBar, ProgressStyle};
 use pentarchy_core::ids::ReplicaId;
-use pentarchy_protocols::Entry;
+use pentarchy_protocols::Descriptor;
 use pentarchy_sim::explorer::{Explored, Plan, Report, explore};
 use serde::Serialize;
 use std::io::IsTerminal as _;
@@ -40,7 +40,7 @@ pub fn run(args: &ExploreArgs) -> Outcome {
     }
 }
 
-fn plan(args: &ExploreArgs, entry: &Entry) -> Outcome<Plan> {
+fn plan(args: &ExploreArgs, entry: &Descriptor) -> Outcome<Plan> {
     let default = Plan::default();
     let alphabet = match args.alphabet.is_empty() {
         true => default.alphabet.clone(),
@@ -62,7 +62,7 @@ fn plan(args: &ExploreArgs, entry: &Entry) -> Outcome<Plan> {
 }
 
 /// The steps of a start: by its name, or from a file.
-fn script(start: &str, entry: &Entry) -> Outcome<String> {
+fn script(start: &str, entry: &Descriptor) -> Outcome<String> {
     if let Some((_, script)) = entry.starts.iter().find(|(name, _)| *name == start) {
         return Ok((*script).to_owned());
     }

@@ -8,8 +8,9 @@ use super::stop::stop_signal;
 use pentarchy::config::ClusterConfig;
 use pentarchy::metrics::gateway::GatewaySource;
 use pentarchy::metrics::server;
-use pentarchy::{KeyPair, node};
+use pentarchy::{KeyPair, node, protocols};
 use pentarchy_client::OUTSTANDING_DEFAULT;
+use pentarchy_core::quorum::ClientQuorums;
 use pentarchy_gateways::resp::{Gateway, GatewayConfig, Password, Replicated};
 use std::fs::File;
 use std::io::Read as _;
@@ -43,8 +44,8 @@ pub fn run(args: &GatewayArgs) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::Internal(format!("cannot start a runtime: {error}")))?;
-    let group = (config.replicas.len(), config.f);
-    runtime.block_on(serve(gateway, client, metrics, group, stop))
+    let quorums = protocols::client_quorums(&config);
+    runtime.block_on(serve(gateway, client, metrics, quorums, stop))
 }
 
 /// The longest password.
@@ -71,19 +72,19 @@ fn password(path: &Path) -> Result<Password, Failure> {
 }
 
 /// Serves until `stop` says to end. `metrics` is where metrics are served, if anywhere, for a group
-/// of so many replicas that tolerates so many faults.
+/// whose clients go by these quorums.
 async fn serve(
     config: GatewayConfig,
     backend: Replicated,
     metrics: Option<TcpListener>,
-    (n, f): (usize, usize),
+    quorums: ClientQuorums,
     stop: Receiver<()>,
 ) -> Outcome {
     let client = backend.client().clone();
     let gateway = Gateway::bind(config, backend);
     let gateway = gateway.await.map_err(|error| Failure::Usage(error.to_string()))?;
     if let Some(listener) = metrics {
-        let source = GatewaySource::new(gateway.watch(), client, n, f);
+        let source = GatewaySource::new(gateway.watch(), client, quorums);
         server::serve(listener, source).map_err(no_metrics)?;
     }
     let (stopped, wait) = tokio::sync::oneshot::channel::<()>();

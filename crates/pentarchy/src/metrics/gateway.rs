@@ -5,7 +5,7 @@ use super::Metric;
 use super::server::{Source, Verdict};
 use pentarchy_client::Client;
 use pentarchy_core::ids::ReplicaId;
-use pentarchy_core::quorum::Quorums;
+use pentarchy_core::quorum::ClientQuorums;
 use pentarchy_gateways::resp::{Numbers, Watch};
 use pentarchy_replica::status::usage;
 use std::sync::{Mutex, PoisonError};
@@ -118,15 +118,16 @@ pub struct GatewaySource {
     watch: Watch,
     client: Client,
     n: usize,
-    f: usize,
+    needed: usize,
     verdict: Mutex<Option<(Instant, Verdict)>>,
 }
 
 impl GatewaySource {
-    /// `client` is the one through which the gateway speaks to its group of `n` replicas.
+    /// `client` is the one through which the gateway speaks to its group.
     #[must_use]
-    pub const fn new(watch: Watch, client: Client, n: usize, f: usize) -> Self {
-        Self { watch, client, n, f, verdict: Mutex::new(None) }
+    pub const fn new(watch: Watch, client: Client, quorums: ClientQuorums) -> Self {
+        let ClientQuorums { group, replies: needed, .. } = quorums;
+        Self { watch, client, n: group.n, needed, verdict: Mutex::new(None) }
     }
 
     /// Whether the replicas serve it at all.
@@ -149,8 +150,7 @@ impl GatewaySource {
                 silent.push(format!("replica {id}: {error}"));
             }
         }
-        let group = Quorums { n: self.n, f: self.f };
-        let (answering, needed) = (self.n - silent.len(), group.replies());
+        let (answering, needed) = (self.n - silent.len(), self.needed);
         if answering >= needed {
             return Ok(());
         }

@@ -1,9 +1,9 @@
 //! The client of every protocol whose replicas answer for themselves: it believes a result that
 //! enough replicas report, so that at least one of them is correct.
 //!
-//! How many are enough for a result ([`Quorums::replies`]) and for the answer to a query
-//! ([`Quorums::answers`]) follows from the group. Some correct replica is among both, or a query
-//! might miss what was acknowledged: together they are more than `n + f`.
+//! How many are enough for a result and for the answer to a query, the protocol's rules say
+//! ([`ClientQuorums`]). Some correct replica is among both, or a query might miss what was
+//! acknowledged: together they are more than `n + f`.
 //!
 //! * Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]);
 //!   see `told.rs`.
@@ -41,7 +41,7 @@ use pentarchy_core::limits::{
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Reply, ToClient};
 use pentarchy_core::protocol::Timeouts;
-use pentarchy_core::quorum::Quorums;
+use pentarchy_core::quorum::{ClientQuorums, Quorums};
 use pentarchy_core::request::{Draft, Request};
 
 mod ballot;
@@ -120,6 +120,10 @@ pub struct VotingClient {
     replicas: ReplicaSet,
     n: usize,
     f: usize,
+    /// So many equal replies are believed.
+    replies: usize,
+    /// So many equal answers to a query are.
+    answers: usize,
     timeouts: Timeouts,
     now: Millis,
     /// Above every number so far.
@@ -162,15 +166,23 @@ pub struct VotingClient {
 }
 
 impl VotingClient {
-    /// A client of a group of `n` replicas of which `f` may be faulty. Its first number is at least
-    /// `start_floor`, and it declares every lower number settled.
+    /// A client of a group that goes by this. Its first number is at least `start_floor`, and it
+    /// declares every lower number settled.
     #[must_use]
-    pub fn new(client: ClientId, n: usize, f: usize, timeouts: Timeouts, start_floor: u64) -> Self {
+    pub fn new(
+        client: ClientId,
+        quorums: ClientQuorums,
+        timeouts: Timeouts,
+        start_floor: u64,
+    ) -> Self {
+        let ClientQuorums { group: Quorums { n, f }, replies, answers } = quorums;
         Self {
             client,
             replicas: (0..n as u16).map(ReplicaId).collect(),
             n,
             f,
+            replies,
+            answers,
             timeouts,
             now: Millis(0),
             next: start_floor,
@@ -331,9 +343,8 @@ impl VotingClient {
         };
         let outcome = Outcome::Done(result);
         let equal = ballot.cast(from, Fingerprint::of(&outcome));
-        let group = Quorums { n: self.n, f: self.f };
         let few = mutant!("client.reads-from-a-quorum");
-        let enough = if few { self.f + 1 } else { group.answers() };
+        let enough = if few { self.f + 1 } else { self.answers };
         if equal >= enough {
             self.pending.remove(&number);
             out.push(Effect::Completed { number, outcome });

@@ -42,6 +42,7 @@
 
 mod byzantine;
 mod certificate;
+mod descriptor;
 mod explore;
 mod leaving;
 mod message;
@@ -59,6 +60,7 @@ pub use crate::common::counters::certificate::Prepared;
 pub use crate::common::counters::order::Order;
 pub use byzantine::Byzantine;
 pub use certificate::{CertifiedViewChange, Entry, NewView, ViewChange, ViewChanges};
+pub use descriptor::DESCRIPTOR;
 pub use explore::is_settled;
 pub use message::{Message, Steps};
 pub use record::Record;

@@ -24,8 +24,10 @@ use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{Effects, Event, Protocol, Reject, Rules, Setup, Status};
-use pentarchy_core::quorum::Quorums;
+use pentarchy_core::protocol::{
+    Effects, Event, FaultModel, Protocol, Reject, Rules, Setup, Status,
+};
+use pentarchy_core::quorum::{Count, QuorumRule, Quorums, ReadRule};
 use pentarchy_core::votes::Votes;
 
 /// Where the replica stands in a view change.
@@ -111,11 +113,14 @@ impl Protocol for Hybster {
 
     const RULES: Rules = Rules {
         name: "hybster",
-        replicas_factor: 2,
+        fault_model: FaultModel::Hybrid,
+        group_size: Count::per_fault_and_one(2),
+        quorum: QuorumRule::Majority,
+        replies: Count::per_fault_and_one(1),
+        reads: ReadRule::All,
         pillars: false,
         speculative: false,
-        counter: Counter::Trinx,
-        source: "Hybrids on Steroids: SGX-Based High Performance BFT, section 5.2",
+        counter: Some(Counter::Trinx),
     };
 
     fn validate(
@@ -255,7 +260,7 @@ impl Framed for Hybster {
     const REPEATED_PER_SLOT: usize = 1;
 
     fn quorum(quorums: Quorums) -> usize {
-        quorums.hybrid_quorum()
+        Self::RULES.quorum.size(quorums)
     }
     /// What is kept of each view change names so many: the own VIEW-CHANGE, what that rests on, two
     /// NEW-VIEWs that were accepted and those that may be, VIEW-CHANGEs for three views, and what

@@ -1,82 +1,44 @@
-//! Normal case: propose, commit, decide (MinBFT section 4). What is decided is executed in order
-//! (`common/frame/execution.rs`). What executes before that: `speculation.rs`.
+//! Normal case: commit, decide, execute (MinBFT section 4). The primary proposes as in
+//! [`crate::common::usig::ordering`].
 
-use super::message::Message;
-use super::replica::OnUsig;
-use crate::common::counters::certificate::Opened;
-use crate::common::counters::order::Order;
-use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::{ChangesViews, Orders};
-use crate::common::frame::repair::Repair;
-use pentarchy_core::auth::Verified;
+use crate::common::usig::{OnUsig, Variant};
+use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
-use pentarchy_core::protocol::Effects;
+use pentarchy_core::protocol::{Effects, FaultModel, Rules};
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 
-impl<const KIND: usize> Orders for OnUsig<KIND> {
-    fn ordered(&self, slot: Slot) -> Option<Digest> {
-        self.slots.ordered(slot)
+/// What is decided is executed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Decided {}
+
+/// One replica of MinBFT.
+pub type MinBft = OnUsig<Decided>;
+
+impl Variant for Decided {
+    const RULES: Rules = Rules {
+        name: "minbft",
+        fault_model: FaultModel::Hybrid,
+        group_size: Count::per_fault_and_one(2),
+        quorum: QuorumRule::Majority,
+        replies: Count::per_fault_and_one(1),
+        reads: ReadRule::All,
+        pillars: false,
+        speculative: false,
+        counter: Some(Counter::Usig),
+    };
+
+    type Speculation = ();
+
+    fn begin(_executed: Slot) -> Self::Speculation {}
+
+    /// Step 4: `f + 1` commitments decide, the PREPARE among them.
+    fn executable(replica: &mut MinBft, slot: Slot, _out: &mut Effects<MinBft>) -> Option<Digest> {
+        replica.slots.decided(&replica.frame, slot)
     }
 
-    fn decided(&mut self, slot: Slot, out: &mut Effects<Self>) -> Option<Digest> {
-        if Self::SPECULATES {
-            self.executable(slot, out)
-        } else {
-            self.slots.decided(&self.frame, slot)
-        }
-    }
-
-    fn propose(&mut self, out: &mut Effects<Self>) {
-        self.slots.propose(&mut self.frame, out);
-    }
-
-    fn vote(&mut self, out: &mut Effects<Self>) {
-        // What speculates commits only when somebody needs that.
-        if !Self::SPECULATES {
-            self.slots.commit(&mut self.frame, out);
-        }
-    }
-
-    fn bodies_changed(&mut self, out: &mut Effects<Self>) {
-        self.try_open(out);
-        self.try_acknowledge(out);
-        self.leave(out);
-        self.advance(out);
-    }
-
-    fn window_moved(&mut self, low: Slot) {
-        let decided = self.enters.voters().len() >= self.frame.quorum();
-        let taken_over = self.entry.as_ref().map(|entry| (entry.start(), decided));
-        self.slots.advance_window(&mut self.frame, low, taken_over);
-        self.speculation.asking.retain(|slot, _| *slot > low);
-    }
-}
-
-impl<const KIND: usize> OnUsig<KIND> {
-    /// MinBFT section 4, steps 2 and 3 at the receivers.
-    pub(super) fn on_order(
-        &mut self,
-        verified: Verified<Message>,
-        order: &Order,
-        out: &mut Effects<Self>,
-    ) {
-        match order {
-            Order::Prepare { .. } => {
-                let taken_over = self.taken_over();
-                if self.slots.on_prepare(&mut self.frame, verified, taken_over, out) {
-                    self.bodies_changed(out);
-                }
-                self.leave(out);
-            }
-            Order::Commit { view, slot, batch } => {
-                let vote = (*view, *slot, *batch);
-                let author = verified.author;
-                if self.slots.on_commit(&mut self.frame, verified, vote, out) {
-                    self.note_commit(author, *slot, out);
-                    self.advance(out);
-                    self.watch_gap(*slot, out);
-                }
-            }
-        }
+    /// Steps 2 and 3: a backup commits in slot order to what it holds.
+    fn vote(replica: &mut MinBft, out: &mut Effects<MinBft>) {
+        replica.slots.commit(&mut replica.frame, out);
     }
 }

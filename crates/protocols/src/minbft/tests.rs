@@ -1,11 +1,10 @@
 //! Small schedules by hand: a group in memory, messages delivered in order, links cut at will. The
 //! simulator does the rest at random.
 
-use super::message::Shared;
-use super::record::Record;
-use super::{Message, MinBft, Order};
+use super::{Message, MinBft, Order, Record};
 use crate::common::frame::changing::Changing;
 use crate::common::timer::Timer;
+use crate::common::usig::message::Shared;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec;

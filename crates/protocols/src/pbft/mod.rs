@@ -43,6 +43,8 @@
 
 mod byzantine;
 mod certificate;
+mod client;
+mod descriptor;
 mod explore;
 mod message;
 mod moot;
@@ -53,15 +55,19 @@ mod replica;
 mod resend;
 mod seal;
 mod tentative;
+mod variant;
 mod view_change;
 
 pub use byzantine::Byzantine;
 pub use certificate::{Claim, Claims, Member, NewView, Prepared, Start, ViewChange};
+pub use client::Agreeing;
+pub use descriptor::{DESCRIPTOR, HYBRID, TENTATIVE};
 pub use explore::is_settled;
 pub use message::{Certified, Message};
 pub use record::Record;
-pub use replica::{HybridPbft, Pbft};
+pub use replica::Pbft;
 pub use seal::Seal;
+pub use variant::{Decided, HybridPbft, Tentative, TentativePbft, Trusted, Variant};
 
 #[cfg(test)]
 mod tests;

@@ -5,14 +5,14 @@
 
 use super::message::Message;
 use super::replica::{Pbft, SlotState};
-use super::seal::Seal;
+use super::variant::Variant;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 
-impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
+impl<V: Variant> Pbft<V> {
     /// Whether nothing follows from a message, because of where this replica is. Of what it said
     /// itself everything counts.
-    pub(super) fn says_nothing_new(&self, author: ReplicaId, message: &Message<S>) -> bool {
+    pub(super) fn says_nothing_new(&self, author: ReplicaId, message: &Message<V::Seal>) -> bool {
         author != self.frame.me
             && match message {
                 Message::PrePrepare { view, slot, proposal } => {
@@ -48,12 +48,13 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     }
 
     fn is_proposal_known(&self, view: View, slot: Slot, batch: Digest) -> bool {
-        let known = |state: &SlotState<S>| state.proposed.is_some() && state.batch == Some(batch);
+        let known =
+            |state: &SlotState<V::Seal>| state.proposed.is_some() && state.batch == Some(batch);
         self.is_here(view) && self.window.get(slot).is_some_and(known)
     }
 
     fn is_vote_known(&self, author: ReplicaId, view: View, slot: Slot, batch: Digest) -> bool {
-        let known = |state: &SlotState<S>| {
+        let known = |state: &SlotState<V::Seal>| {
             let voted = state.votes.get(&author).is_some_and(|(voted, _)| *voted == batch);
             voted || state.prepared && state.batch == Some(batch)
         };
@@ -61,7 +62,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     }
 
     fn is_commit_known(&self, view: View, slot: Slot, batch: Digest) -> bool {
-        let known = |state: &SlotState<S>| state.decided && state.batch == Some(batch);
+        let known = |state: &SlotState<V::Seal>| state.decided && state.batch == Some(batch);
         self.is_here(view) && self.window.get(slot).is_some_and(known)
     }
 }

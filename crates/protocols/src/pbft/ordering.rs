@@ -6,6 +6,7 @@ use super::message::Message;
 use super::record::Record;
 use super::replica::{Pbft, SlotState};
 use super::seal::Seal;
+use super::variant::Variant;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Orders};
 use crate::common::frame::repair::Repair;
@@ -20,7 +21,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, Finding, To};
 use pentarchy_core::votes::Cast;
 
-impl<const TENTATIVE: bool, S: Seal> Orders for Pbft<TENTATIVE, S> {
+impl<V: Variant> Orders for Pbft<V> {
     fn ordered(&self, slot: Slot) -> Option<Digest> {
         self.window.get(slot)?.batch
     }
@@ -66,7 +67,7 @@ impl<const TENTATIVE: bool, S: Seal> Orders for Pbft<TENTATIVE, S> {
     }
 }
 
-impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
+impl<V: Variant> Pbft<V> {
     /// Own proposals that are not decided.
     fn in_flight(&self) -> u64 {
         let first = self.frame.executed.max(self.start.end()).next();
@@ -77,7 +78,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     /// The primary's proposal, which is its vote too (section 4.2).
     pub(super) fn on_pre_prepare(
         &mut self,
-        verified: Verified<Message<S>>,
+        verified: Verified<Message<V::Seal>>,
         view: View,
         slot: Slot,
         proposal: &Arc<Proposal>,
@@ -93,7 +94,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
 
     fn store_proposal(
         &mut self,
-        verified: Verified<Message<S>>,
+        verified: Verified<Message<V::Seal>>,
         slot: Slot,
         proposal: &Arc<Proposal>,
         out: &mut Effects<Self>,
@@ -115,7 +116,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
             return false;
         }
         state.batch = Some(batch);
-        if let Some(seal) = S::of(&verified.tag) {
+        if let Some(seal) = <V::Seal as Seal>::of(&verified.tag) {
             state.votes.entry(author).or_insert((batch, seal));
         }
         state.proposed = Some(verified.clone());
@@ -128,14 +129,14 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     /// slot orders, whatever this replica voted for.
     fn replace_proposal(
         &mut self,
-        verified: Verified<Message<S>>,
+        verified: Verified<Message<V::Seal>>,
         slot: Slot,
         proposal: &Arc<Proposal>,
         out: &mut Effects<Self>,
     ) -> bool {
         let (author, batch) = (verified.author, proposal.digest());
         let quorum = self.frame.quorum();
-        let Some(seal) = S::of(&verified.tag) else { return false };
+        let Some(seal) = <V::Seal as Seal>::of(&verified.tag) else { return false };
         let Some(state) = self.window.get_mut(slot).filter(|it| !it.prepared) else { return false };
         // Both of its votes are good in a certificate.
         state.votes.insert(author, (batch, seal));
@@ -156,7 +157,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
         &mut self,
         author: ReplicaId,
         slot: Slot,
-        vote: (Digest, S),
+        vote: (Digest, V::Seal),
         out: &mut Effects<Self>,
     ) {
         mark!("pbft/two_votes");
@@ -170,7 +171,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     /// A vote. Also the primary's, for what its view took over.
     pub(super) fn on_prepare(
         &mut self,
-        verified: Verified<Message<S>>,
+        verified: Verified<Message<V::Seal>>,
         view: View,
         slot: Slot,
         batch: Digest,
@@ -182,7 +183,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
             return;
         }
         let Some(state) = self.window.get_mut(slot) else { return };
-        let Some(seal) = S::of(&verified.tag) else { return };
+        let Some(seal) = <V::Seal as Seal>::of(&verified.tag) else { return };
         let (author, vote) = (verified.author, (batch, seal));
         let known = state.votes.get(&author).copied();
         self.frame.note_voted(author, slot);
@@ -204,7 +205,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     /// A replica has proof that a quorum voted.
     pub(super) fn on_commit(
         &mut self,
-        verified: Verified<Message<S>>,
+        verified: Verified<Message<V::Seal>>,
         view: View,
         slot: Slot,
         batch: Digest,
@@ -309,7 +310,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
 
     /// Looks at every slot whose batch may have become complete.
     fn check_all_prepared(&mut self, out: &mut Effects<Self>) {
-        let known = |(slot, state): (Slot, &SlotState<S>)| state.batch.map(|_| slot);
+        let known = |(slot, state): (Slot, &SlotState<V::Seal>)| state.batch.map(|_| slot);
         let slots: Vec<Slot> = self.window.iter().filter_map(known).collect();
         slots.into_iter().for_each(|slot| self.check_prepared(slot, out));
     }

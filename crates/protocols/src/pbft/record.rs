@@ -16,6 +16,7 @@ use super::certificate::{Claim, NewView, Prepared, ViewChange};
 use super::message::Message;
 use super::replica::{Pbft, Phase};
 use super::seal::Seal;
+use super::variant::Variant;
 use crate::common::certificate::CheckpointProof;
 use crate::common::frame::hooks::Resumes;
 use crate::common::frame::resuming::{Envelopes, Resuming};
@@ -143,10 +144,10 @@ impl<S: Seal> Past<S> {
     }
 }
 
-impl<const TENTATIVE: bool, S: Seal> Resumes for Pbft<TENTATIVE, S> {
+impl<V: Variant> Resumes for Pbft<V> {
     fn resume(
         &mut self,
-        log: &mut dyn Iterator<Item = Record<S>>,
+        log: &mut dyn Iterator<Item = Record<V::Seal>>,
         executed: Base,
         out: &mut Effects<Self>,
     ) {
@@ -162,7 +163,7 @@ impl<const TENTATIVE: bool, S: Seal> Resumes for Pbft<TENTATIVE, S> {
     }
 }
 
-impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
+impl<V: Variant> Pbft<V> {
     /// What was executed was decided. Nobody commits to it again for this replica alone.
     fn recall_decisions(&mut self) {
         // A state that was fetched may lie far above the last one that the log proves.
@@ -185,7 +186,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
         last.max(self.frame.executed).max(self.frame.stable.slot)
     }
 
-    fn recall(&mut self, record: Record<S>, past: &mut Past<S>) {
+    fn recall(&mut self, record: Record<V::Seal>, past: &mut Past<V::Seal>) {
         match record {
             Record::Kept(Kept::Envelope(envelope)) => {
                 past.envelopes.insert(envelope.digest, envelope);
@@ -235,7 +236,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
         true
     }
 
-    fn recall_proposal(&mut self, proposed: Verified<Message<S>>, past: &mut Past<S>) {
+    fn recall_proposal(&mut self, proposed: Verified<Message<V::Seal>>, past: &mut Past<V::Seal>) {
         let message = proposed.message.clone();
         let Message::PrePrepare { view, slot, proposal } = &*message else { return };
         let (view, slot, batch) = (*view, *slot, proposal.digest());
@@ -243,14 +244,16 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
             return;
         }
         self.frame.recall_body(slot, proposal, &past.envelopes);
-        if let (Some(state), Some(seal)) = (self.window.get_mut(slot), S::of(&proposed.tag)) {
+        if let (Some(state), Some(seal)) =
+            (self.window.get_mut(slot), <V::Seal as Seal>::of(&proposed.tag))
+        {
             state.votes.insert(proposed.author, (batch, seal));
             state.proposed = Some(proposed);
         }
         past.say(Message::Prepare { view, slot, batch });
     }
 
-    fn recall_certificate(&mut self, certificate: Prepared<S>, past: &mut Past<S>) {
+    fn recall_certificate(&mut self, certificate: Prepared<V::Seal>, past: &mut Past<V::Seal>) {
         let Claim { slot, view, batch } = certificate.claim;
         let higher = self.certificates.get(&slot).is_some_and(|known| known.claim.view > view);
         let Some(state) = self.window.get_mut(slot).filter(|_| !higher) else { return };
@@ -266,7 +269,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
         self.certificates.insert(slot, certificate);
     }
 
-    fn recall_leaving(&mut self, change: Arc<ViewChange<S>>, past: &mut Past<S>) {
+    fn recall_leaving(&mut self, change: Arc<ViewChange<V::Seal>>, past: &mut Past<V::Seal>) {
         let view = change.claims.view;
         if view <= self.frame.view {
             return;
@@ -282,7 +285,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
         past.said = Vec::from([Message::ViewChange(change)]);
     }
 
-    fn recall_entry(&mut self, verified: Verified<Message<S>>, past: &mut Past<S>) {
+    fn recall_entry(&mut self, verified: Verified<Message<V::Seal>>, past: &mut Past<V::Seal>) {
         let message = verified.message.clone();
         let Message::NewView(opening) = &*message else { return };
         if opening.view < self.frame.view || opening.view == self.frame.entered {
@@ -295,7 +298,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
         past.said.clear();
     }
 
-    fn recall_checkpoint(&mut self, proof: CheckpointProof, past: &mut Past<S>) {
+    fn recall_checkpoint(&mut self, proof: CheckpointProof, past: &mut Past<V::Seal>) {
         let low = proof.slot;
         if !self.recall_stable(proof) {
             return;

@@ -5,13 +5,13 @@
 use super::message::Message;
 use super::record::Record;
 use super::replica::Pbft;
-use super::seal::Seal;
+use super::variant::Variant;
 use crate::common::frame::hooks::Renews;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl<const TENTATIVE: bool, S: Seal> Renews for Pbft<TENTATIVE, S> {
+impl<V: Variant> Renews for Pbft<V> {
     fn persist_again(&mut self, out: &mut Effects<Self>) {
         if let Some(opening) = &self.opening {
             out.persist(Record::Enter(opening.clone()));
@@ -33,7 +33,7 @@ impl<const TENTATIVE: bool, S: Seal> Renews for Pbft<TENTATIVE, S> {
     }
 }
 
-impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
+impl<V: Variant> Pbft<V> {
     /// What this replica voted for in the view that it is in.
     fn persist_vote(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let view = self.frame.entered;

@@ -4,6 +4,7 @@ use super::certificate::{NewView, Prepared, Start, ViewChange};
 use super::message::{Certified, Message, STATEMENTS, Shared};
 use super::record::Record;
 use super::seal::Seal;
+use super::variant::{Decided, Variant};
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
 use crate::common::extent::Extent;
@@ -17,9 +18,8 @@ use crate::common::timer::Timer;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
+use pentarchy_core::auth::{AuthTag, Verified, Verifier};
 use pentarchy_core::batch::{Batch, Proposal};
-use pentarchy_core::counter::TrustedMac;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
@@ -85,22 +85,21 @@ pub(super) enum Phase {
     Opening,
 }
 
-/// One PBFT replica; `TENTATIVE`: it executes what is prepared, and takes that back if it has to;
-/// `S`: by what its votes and view changes convince.
+/// One replica of PBFT, or of one of its variants.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Pbft<const TENTATIVE: bool = false, S: Seal = Signature> {
+pub struct Pbft<V: Variant = Decided> {
     pub(super) frame: Frame<Self>,
     pub(super) phase: Phase,
     /// The NEW-VIEW by which the view that it entered last was opened, to pass on; none for view 0.
-    pub(super) opening: Option<Verified<Message<S>>>,
+    pub(super) opening: Option<Verified<Message<V::Seal>>>,
     /// What that view started from.
     pub(super) start: Start,
     /// What it says about the current view.
-    pub(super) own: OwnMessages<S>,
-    pub(super) window: Window<SlotState<S>>,
+    pub(super) own: OwnMessages<V::Seal>,
+    pub(super) window: Window<SlotState<V::Seal>>,
     /// The certificate of the highest view for each slot above the stable checkpoint. They outlast
     /// views: a VIEW-CHANGE shows them all.
-    pub(super) certificates: BTreeMap<Slot, Prepared<S>>,
+    pub(super) certificates: BTreeMap<Slot, Prepared<V::Seal>>,
     /// Own proposals that have not come back, by slot.
     pub(super) unheard: BTreeMap<Slot, Arc<Proposal>>,
     /// The last slot that was executed, if that may be taken back.
@@ -133,31 +132,21 @@ impl<S> Default for OwnMessages<S> {
     }
 }
 
-/// PBFT whose votes and view changes convince by trusted MACs.
-pub type HybridPbft = Pbft<false, TrustedMac>;
-
-impl<const TENTATIVE: bool, S: Seal> Protocol for Pbft<TENTATIVE, S> {
-    type Message = Message<S>;
+impl<V: Variant> Protocol for Pbft<V> {
+    type Message = Message<V::Seal>;
     type Timer = Timer;
-    type Record = Record<S>;
+    type Record = Record<V::Seal>;
     type Input = Input;
     type Output = Output;
 
-    const RULES: Rules = Rules {
-        name: if TENTATIVE { "pbft-tentative" } else { S::NAME },
-        replicas_factor: 3,
-        pillars: false,
-        speculative: TENTATIVE,
-        counter: S::COUNTER,
-        source: S::SOURCE,
-    };
+    const RULES: Rules = V::RULES;
 
     fn validate(
         membership: &Membership,
         verifier: &dyn Verifier,
         author: ReplicaId,
         _tag: &AuthTag,
-        message: &Message<S>,
+        message: &Message<V::Seal>,
     ) -> Result<(), Reject> {
         let primary = |view: &View| membership.primary(*view) == author;
         let role = |good: bool| if good { Ok(()) } else { Err(Reject::WrongRole) };
@@ -182,7 +171,7 @@ impl<const TENTATIVE: bool, S: Seal> Protocol for Pbft<TENTATIVE, S> {
 
     fn start(
         setup: Setup,
-        log: &mut dyn Iterator<Item = Record<S>>,
+        log: &mut dyn Iterator<Item = Record<V::Seal>>,
         out: &mut Effects<Self>,
     ) -> Self {
         let mut replica = Self {
@@ -210,7 +199,7 @@ impl<const TENTATIVE: bool, S: Seal> Protocol for Pbft<TENTATIVE, S> {
         }
     }
 
-    fn is_moot(&self, author: ReplicaId, message: &Message<S>) -> bool {
+    fn is_moot(&self, author: ReplicaId, message: &Message<V::Seal>) -> bool {
         self.says_nothing_new(author, message)
     }
 
@@ -248,8 +237,12 @@ impl<const TENTATIVE: bool, S: Seal> Protocol for Pbft<TENTATIVE, S> {
     }
 }
 
-impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
-    pub(super) fn on_message(&mut self, verified: Verified<Message<S>>, out: &mut Effects<Self>) {
+impl<V: Variant> Pbft<V> {
+    pub(super) fn on_message(
+        &mut self,
+        verified: Verified<Message<V::Seal>>,
+        out: &mut Effects<Self>,
+    ) {
         let message = verified.message.clone();
         match &*message {
             Message::PrePrepare { view, slot, proposal } => {
@@ -270,7 +263,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     }
 }
 
-impl<const TENTATIVE: bool, S: Seal> Framed for Pbft<TENTATIVE, S> {
+impl<V: Variant> Framed for Pbft<V> {
     type More = Certified;
 
     const STATEMENTS: Statements = STATEMENTS;
@@ -281,15 +274,15 @@ impl<const TENTATIVE: bool, S: Seal> Framed for Pbft<TENTATIVE, S> {
     const REPEATED_PER_SLOT: usize = 3;
 
     fn quorum(quorums: Quorums) -> usize {
-        S::quorum(quorums)
+        <V::Seal as Seal>::quorum(quorums)
     }
     fn vouching(quorums: Quorums) -> usize {
         quorums.byzantine_quorum()
     }
-    fn shared(message: Shared) -> Message<S> {
+    fn shared(message: Shared) -> Message<V::Seal> {
         Message::Shared(message)
     }
-    fn kept(record: Kept) -> Record<S> {
+    fn kept(record: Kept) -> Record<V::Seal> {
         Record::Kept(record)
     }
     fn frame(&self) -> &Frame<Self> {

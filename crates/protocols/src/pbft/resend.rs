@@ -3,7 +3,7 @@
 
 use super::message::{Certified, Message, Report};
 use super::replica::Pbft;
-use super::seal::Seal;
+use super::variant::Variant;
 use crate::common::frame::hooks::Repairs;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{ReplicaId, Slot};
@@ -14,7 +14,7 @@ use pentarchy_core::protocol::{Effects, To};
 /// What a COMMIT takes in a queue, with its frame.
 const COMMIT_BYTES: usize = 64;
 
-impl<const TENTATIVE: bool, S: Seal> Repairs for Pbft<TENTATIVE, S> {
+impl<V: Variant> Repairs for Pbft<V> {
     fn more(&self) -> Certified {
         let mut slot = self.frame.stable.slot;
         while self.window.get(slot.next()).is_some_and(|state| state.prepared) {
@@ -26,7 +26,7 @@ impl<const TENTATIVE: bool, S: Seal> Repairs for Pbft<TENTATIVE, S> {
     /// Sends a peer the NEW-VIEW that it lacks.
     fn answer_view(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let lacks = report.view < self.frame.view || !report.entered;
-        let others = |opening: &&Verified<Message<S>>| opening.author != from;
+        let others = |opening: &&Verified<Message<V::Seal>>| opening.author != from;
         let lacks = lacks && self.frame.is_entered();
         if let Some(opening) = self.opening.as_ref().filter(others).filter(|_| lacks) {
             mark!("pbft/new_view_relayed");
@@ -41,7 +41,7 @@ impl<const TENTATIVE: bool, S: Seal> Repairs for Pbft<TENTATIVE, S> {
     fn answer_slots(&mut self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let certified = report.more.0;
         // The last one may not be decided there.
-        let executed = Slot(report.executed.0.saturating_sub(u64::from(TENTATIVE)));
+        let executed = Slot(report.executed.0.saturating_sub(u64::from(V::TENTATIVE)));
         let first = executed.min(certified).max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };

@@ -4,7 +4,7 @@
 
 use crate::common::certificate::Check;
 use pentarchy_core::auth::{Auth, AuthTag, Signature};
-use pentarchy_core::counter::{Counter, Instance, TrustedMac};
+use pentarchy_core::counter::{Instance, TrustedMac};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::Hand;
 use pentarchy_core::ids::ReplicaId;
@@ -15,12 +15,6 @@ use pentarchy_core::wire::Wire;
 
 /// By what votes and view changes convince third parties.
 pub trait Seal: Wire + Value + Copy {
-    /// The protocol that has it, if it does not execute tentatively.
-    const NAME: &'static str;
-    /// Whose devices make it; any, if none does.
-    const COUNTER: Counter;
-    /// Where that is described.
-    const SOURCE: &'static str;
     /// What hosts are asked for.
     const AUTH: Auth;
     /// Whether those of all replicas are checked with one key.
@@ -43,10 +37,6 @@ pub trait Seal: Wire + Value + Copy {
 }
 
 impl Seal for Signature {
-    const NAME: &'static str = "pbft";
-    const COUNTER: Counter = Counter::Usig;
-    const SOURCE: &'static str =
-        "Practical Byzantine Fault Tolerance and Proactive Recovery, sections 4 and 5";
     const AUTH: Auth = Auth::Signature;
     const ONE_KEY: bool = false;
 
@@ -65,10 +55,6 @@ impl Seal for Signature {
 
 /// By the instance of the replica's own pillar.
 impl Seal for TrustedMac {
-    const NAME: &'static str = "hybrid-pbft";
-    const COUNTER: Counter = Counter::Trinx;
-    const SOURCE: &'static str =
-        "Hybrids on Steroids: SGX-Based High Performance BFT, sections 5.1 and 6";
     const AUTH: Auth = Auth::Mac(Instance::FIRST);
     const ONE_KEY: bool = true;
 

@@ -4,7 +4,7 @@
 //! What a view does not take over is taken back; nobody relied on it.
 
 use super::replica::{Pbft, Tried};
-use super::seal::Seal;
+use super::variant::Variant;
 use crate::common::certificate::CheckpointProof;
 use crate::common::frame::hooks::Settles;
 use alloc::sync::Arc;
@@ -16,7 +16,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::Effects;
 
-impl<const TENTATIVE: bool, S: Seal> Settles for Pbft<TENTATIVE, S> {
+impl<V: Variant> Settles for Pbft<V> {
     fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
         Some(state)
     }
@@ -33,7 +33,7 @@ impl<const TENTATIVE: bool, S: Seal> Settles for Pbft<TENTATIVE, S> {
         is_checkpoint: bool,
         out: &mut Effects<Self>,
     ) {
-        if TENTATIVE {
+        if V::TENTATIVE {
             let (view, history) = (self.frame.entered, self.frame.named(&batch.digest));
             out.output(Output::Speculate { answers: true, slot, batch, view, history });
             if self.window.get(slot).is_some_and(|state| !state.decided) {
@@ -64,11 +64,11 @@ impl<const TENTATIVE: bool, S: Seal> Settles for Pbft<TENTATIVE, S> {
     }
 }
 
-impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
+impl<V: Variant> Pbft<V> {
     /// Whether to execute a slot that is prepared. Not if a checkpoint is due behind it: states are
     /// taken of what is decided. Notes how to take it back.
     pub(super) fn may_try(&mut self, slot: Slot, batch: Digest) -> bool {
-        if !TENTATIVE || !self.frame.is_entered() {
+        if !V::TENTATIVE || !self.frame.is_entered() {
             return false;
         }
         let Some(body) = self.frame.bodies.get(&batch) else { return false };
@@ -97,7 +97,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     /// clients are told so. What others told them in the view before, and what who had not executed
     /// it by then tells them in this one, do not add up.
     pub(super) fn tell_again(&self, slot: Slot, out: &mut Effects<Self>) {
-        let was_told = TENTATIVE && slot <= self.frame.executed;
+        let was_told = V::TENTATIVE && slot <= self.frame.executed;
         if was_told && !mutant!("pbft-tentative.not-told-again") {
             mark!("pbft/told_again");
             out.output(Output::Answer { slot, view: self.frame.entered });

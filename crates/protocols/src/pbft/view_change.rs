@@ -8,6 +8,7 @@ use super::message::Message;
 use super::record::Record;
 use super::replica::{OwnMessages, Pbft, Phase, SlotState};
 use super::seal::Seal;
+use super::variant::Variant;
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::ChangesViews;
@@ -21,7 +22,7 @@ use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
 
-impl<const TENTATIVE: bool, S: Seal> ChangesViews for Pbft<TENTATIVE, S> {
+impl<V: Variant> ChangesViews for Pbft<V> {
     fn taken_over(&self) -> Slot {
         self.start.end()
     }
@@ -38,7 +39,7 @@ impl<const TENTATIVE: bool, S: Seal> ChangesViews for Pbft<TENTATIVE, S> {
     /// From a quorum of VIEW-CHANGEs whose batches it holds, so that it can give them to everyone
     /// else. A correct replica holds what it claims proof of.
     fn try_open(&mut self, out: &mut Effects<Self>) {
-        let needed = members_needed::<S>(&self.frame.membership);
+        let needed = members_needed::<V::Seal>(&self.frame.membership);
         let mine = self.frame.leads(self.frame.view);
         if self.phase != Phase::Changing || !mine || self.frame.view_changes.len() < needed {
             return;
@@ -47,7 +48,7 @@ impl<const TENTATIVE: bool, S: Seal> ChangesViews for Pbft<TENTATIVE, S> {
         let (mut members, mut changes) = (Vec::new(), Vec::new());
         for verified in &shown {
             let (Message::ViewChange(change), Some(seal)) =
-                (&*verified.message, S::of(&verified.tag))
+                (&*verified.message, <V::Seal as Seal>::of(&verified.tag))
             else {
                 continue;
             };
@@ -72,7 +73,7 @@ impl<const TENTATIVE: bool, S: Seal> ChangesViews for Pbft<TENTATIVE, S> {
     }
 }
 
-impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
+impl<V: Variant> Pbft<V> {
     /// Gives up every lower view.
     pub(super) fn move_to(&mut self, view: View, out: &mut Effects<Self>) {
         self.frame.move_to(view, out);
@@ -93,7 +94,7 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
 
     /// Sends VIEW-CHANGE: what this replica has proof of, whatever view that comes from.
     pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
-        let shown = |it: &&Prepared<S>| {
+        let shown = |it: &&Prepared<V::Seal>| {
             !mutant!("pbft.hides-older-views") || it.claim.view == self.frame.entered
         };
         let certificates = || self.certificates.values().filter(shown);
@@ -148,8 +149,8 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
 
     pub(super) fn on_new_view(
         &mut self,
-        verified: Verified<Message<S>>,
-        opening: &NewView<S>,
+        verified: Verified<Message<V::Seal>>,
+        opening: &NewView<V::Seal>,
         out: &mut Effects<Self>,
     ) {
         if opening.view < self.frame.view || opening.view == self.frame.entered {
@@ -182,7 +183,11 @@ impl<const TENTATIVE: bool, S: Seal> Pbft<TENTATIVE, S> {
     /// The view of a NEW-VIEW begins: slots that it takes over order what follows from it,
     /// everything else begins anew. What was decided stays decided. The window begins at or above
     /// the base of the NEW-VIEW, so all that it takes over lies in the window or below.
-    pub(super) fn enter(&mut self, verified: Verified<Message<S>>, opening: &NewView<S>) {
+    pub(super) fn enter(
+        &mut self,
+        verified: Verified<Message<V::Seal>>,
+        opening: &NewView<V::Seal>,
+    ) {
         let start = opening.start();
         (self.frame.entered, self.phase) = (opening.view, Phase::Entered);
         self.opening = Some(verified);

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Domain;
+use pentarchy_core::forge::MakeForger;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
 use pentarchy_core::membership::{Lane, Membership};
 use pentarchy_core::mutant;
@@ -24,6 +25,8 @@ use pentarchy_core::protocol::{
 pub trait Pillar: Core {
     /// The name of several.
     const NAME: &'static str;
+    /// Makes a liar of one.
+    const FORGER: MakeForger;
 }
 
 /// One pillar of a replica.

@@ -36,6 +36,7 @@
 mod byzantine;
 mod cell;
 mod comparing;
+mod descriptor;
 mod filling;
 mod merge;
 mod message;
@@ -50,10 +51,11 @@ mod staging;
 mod tests;
 mod transit;
 
+pub use crate::common::parts::{Part, Parts};
 pub use byzantine::Byzantine;
 pub use cell::{Cell, Pillar};
+pub use descriptor::describe;
 pub use message::{Message, PillarTimer};
-pub use parts::{Part, Parts};
 pub use record::Record;
 pub use replica::Pillars;
 pub use stage::Stage;

@@ -1,32 +1,16 @@
-//! The parts of a replica, each on its own: for a host that gives each a thread.
+//! Brings up the parts of a replica, each on its own: for a host that gives each a thread.
 
 use super::cell::{Cell, Pillar, of_cell};
 use super::merge::Rows;
 use super::stage::Stage;
+use crate::common::parts::{Part, Parts};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use pentarchy_core::Bytes;
-use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
+use pentarchy_core::erased::{CoreEffect, Erased};
 use pentarchy_core::ids::Slot;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Memory, Setup};
-
-/// A core that was brought up, with what it asked for.
-pub struct Part {
-    /// The core.
-    pub core: Box<dyn ReplicaCore>,
-    /// What it asked for.
-    pub effects: Vec<CoreEffect>,
-}
-
-/// What a replica is made of whose parts share no state. What one outputs for another may come
-/// late, but in its order (`docs/host-contract.md`).
-pub struct Parts {
-    /// What merges the orders of the pillars.
-    pub stage: Part,
-    /// The pillars, by number.
-    pub cells: Vec<Part>,
-}
 
 impl Parts {
     /// Brings them up, each with its own part of the log.

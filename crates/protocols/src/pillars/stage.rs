@@ -8,7 +8,6 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verifier};
-use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::PILLARS_MAX;
@@ -16,8 +15,10 @@ use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Glance, Input, Output};
 use pentarchy_core::protocol::{
-    Effects, Event, Memory, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status, Tuning,
+    Effects, Event, FaultModel, Memory, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status,
+    Tuning,
 };
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 
 /// What a pillar has asked its host to fetch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -109,11 +110,14 @@ impl Protocol for Stage {
     /// Those of the pillars it leaves to them.
     const RULES: Rules = Rules {
         name: "stage",
-        replicas_factor: 2,
+        fault_model: FaultModel::Hybrid,
+        group_size: Count::per_fault_and_one(2),
+        quorum: QuorumRule::Majority,
+        replies: Count::per_fault_and_one(1),
+        reads: ReadRule::All,
         pillars: true,
         speculative: false,
-        counter: Counter::Usig,
-        source: "docs/protocols/pillars.md",
+        counter: None,
     };
 
     fn validate(

@@ -36,6 +36,7 @@ mod knowledge;
 use super::certificate::{Confirmed, Member, Misbehaviour, NewView, Order, Stable, ViewChange};
 use super::message::{Message, STATEMENTS, Shared, confirm_statement};
 use super::table::Table;
+use super::variant::{Kind, Variant};
 use crate::common::certificate::CheckpointProof;
 use crate::common::lies::{Made, Told, decode, encode, false_state};
 use alloc::boxed::Box;
@@ -70,7 +71,7 @@ pub struct Byzantine {
 impl Byzantine {
     /// A liar that has heard nothing.
     #[must_use]
-    pub fn new(kind: usize, me: ReplicaId, membership: &Membership) -> Self {
+    pub fn new(kind: Kind, me: ReplicaId, membership: &Membership) -> Self {
         let table = Table::of(kind, membership);
         let knows = Knowledge::at(membership.base, table);
         Self { me, membership: membership.clone(), table, knows, told: Told::default() }
@@ -78,8 +79,8 @@ impl Byzantine {
 
     /// The same behind the interface.
     #[must_use]
-    pub fn boxed<const KIND: usize>(me: ReplicaId, membership: &Membership) -> Box<dyn Forger> {
-        Box::new(Self::new(KIND, me, membership))
+    pub fn boxed<V: Variant>(me: ReplicaId, membership: &Membership) -> Box<dyn Forger> {
+        Box::new(Self::new(V::KIND, me, membership))
     }
 
     fn leads(&self, view: View) -> bool {

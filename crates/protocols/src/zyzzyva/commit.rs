@@ -6,6 +6,7 @@ use super::certificate::{Committed, Reached, Stable, extended};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{Phase, Zyzzyva};
+use super::variant::Variant;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{Orders, Settles};
 use crate::common::frame::repair::Repair;
@@ -27,7 +28,7 @@ use pentarchy_core::votes::Cast;
 /// second. Then it is tried without.
 const COMMITTING_TICKS: u8 = 20;
 
-impl<const KIND: usize> Settles for Zyzzyva<KIND> {
+impl<V: Variant> Settles for Zyzzyva<V> {
     fn vouched(&self, slot: Slot, state: Digest) -> Option<Reached> {
         Some(Reached { history: self.history(slot)?, state })
     }
@@ -135,7 +136,7 @@ impl<const KIND: usize> Settles for Zyzzyva<KIND> {
     }
 }
 
-impl<const KIND: usize> Zyzzyva<KIND> {
+impl<V: Variant> Zyzzyva<V> {
     /// The place of a slot in the view that was entered last.
     fn place(&self, slot: Slot) -> Option<Place> {
         let history = self.history(slot).filter(|_| slot <= self.frame.executed)?;

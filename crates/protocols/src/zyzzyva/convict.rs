@@ -4,12 +4,13 @@
 use super::certificate::{Misbehaviour, Order};
 use super::message::Message;
 use super::replica::Zyzzyva;
+use super::variant::Variant;
 use pentarchy_core::auth::{Signature, Verified};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, Finding, To};
 
-impl<const KIND: usize> Zyzzyva<KIND> {
+impl<V: Variant> Zyzzyva<V> {
     /// Passes the proof on if two orders contradict each other.
     pub(super) fn convict(
         &mut self,

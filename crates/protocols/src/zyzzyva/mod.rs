@@ -1,5 +1,5 @@
 //! Zyzzyva: `3f + 1` replicas that execute what the primary orders at once, and clients that decide
-//! when a result can be relied upon. And Zyzzyva5, with `5f + 1`: [`table`] is the difference.
+//! when a result can be relied upon. And Zyzzyva5, with `5f + 1`: [`Table`] is the difference.
 //!
 //! # What it is
 //! *Zyzzyva: Speculative Byzantine Fault Tolerance* (Kotla, Alvisi, Dahlin, Clement, Wong, TOCS
@@ -50,6 +50,7 @@ mod certificate;
 mod client;
 mod commit;
 mod convict;
+mod descriptor;
 mod explore;
 mod message;
 mod moot;
@@ -60,7 +61,8 @@ mod replica;
 mod resend;
 mod shown;
 mod start;
-pub mod table;
+mod table;
+mod variant;
 mod view_change;
 
 pub use byzantine::Byzantine;
@@ -68,8 +70,11 @@ pub use certificate::{
     Committed, Confirmed, Member, Misbehaviour, NewView, Reached, Stable, ViewChange,
 };
 pub use client::Proving;
+pub use descriptor::{DESCRIPTOR, FIVE, HASTY, PLAIN, PRINTED, SIGNED};
 pub use explore::is_settled;
 pub use message::{Message, Standing};
 pub use record::Record;
 pub use replica::Zyzzyva;
 pub use start::Start;
+pub use table::Table;
+pub use variant::{Five, Hasty, Kind, Plain, Printed, Signed, Three, Variant};

@@ -2,11 +2,12 @@
 
 use super::message::Message;
 use super::replica::{SlotState, Zyzzyva};
+use super::variant::Variant;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::ports::client::Place;
 
-impl<const KIND: usize> Zyzzyva<KIND> {
+impl<V: Variant> Zyzzyva<V> {
     /// Whether nothing follows from a message, because of where this replica is. Of what it said
     /// itself everything counts.
     pub(super) fn says_nothing_new(&self, author: ReplicaId, message: &Message) -> bool {

@@ -4,6 +4,7 @@ use super::certificate::extended;
 use super::message::Message;
 use super::record::Record;
 use super::replica::{PastSlot, Phase, SlotState, Zyzzyva};
+use super::variant::Variant;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::Orders;
 use crate::common::frame::repair::Repair;
@@ -18,7 +19,7 @@ use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
 
-impl<const KIND: usize> Orders for Zyzzyva<KIND> {
+impl<V: Variant> Orders for Zyzzyva<V> {
     fn ordered(&self, slot: Slot) -> Option<Digest> {
         self.window.get(slot)?.batch
     }
@@ -103,7 +104,7 @@ impl<const KIND: usize> Orders for Zyzzyva<KIND> {
     }
 }
 
-impl<const KIND: usize> Zyzzyva<KIND> {
+impl<V: Variant> Zyzzyva<V> {
     /// Nothing in the window was executed on the state that is here, or will be.
     pub(super) fn forget_histories(&mut self) {
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {

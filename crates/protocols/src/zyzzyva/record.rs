@@ -14,6 +14,7 @@
 use super::certificate::{Committed, Confirmed, NewView, Reached, Stable, ViewChange};
 use super::message::Message;
 use super::replica::{Phase, Zyzzyva};
+use super::variant::Variant;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::Resumes;
 use crate::common::frame::resuming::{Envelopes, Resuming};
@@ -156,7 +157,7 @@ impl Past {
     }
 }
 
-impl<const KIND: usize> Resumes for Zyzzyva<KIND> {
+impl<V: Variant> Resumes for Zyzzyva<V> {
     /// From a state that was final.
     fn resume(
         &mut self,
@@ -180,7 +181,7 @@ impl<const KIND: usize> Resumes for Zyzzyva<KIND> {
     }
 }
 
-impl<const KIND: usize> Zyzzyva<KIND> {
+impl<V: Variant> Zyzzyva<V> {
     /// Follows the chain from the stable checkpoint: up to where the executor is, that was
     /// executed. Gives how far this replica may have told others that it had come.
     fn recall_histories(&mut self, executed: Slot) -> Slot {

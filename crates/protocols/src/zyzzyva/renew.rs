@@ -5,12 +5,13 @@
 use super::message::Message;
 use super::record::Record;
 use super::replica::{Phase, Zyzzyva};
+use super::variant::Variant;
 use crate::common::frame::hooks::Renews;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl<const KIND: usize> Renews for Zyzzyva<KIND> {
+impl<V: Variant> Renews for Zyzzyva<V> {
     fn persist_again(&mut self, out: &mut Effects<Self>) {
         if let Some((opening, proof)) = self.opening.clone() {
             for slot in (self.window.low().0 + 1..=self.start.end().0).map(Slot) {
@@ -41,7 +42,7 @@ impl<const KIND: usize> Renews for Zyzzyva<KIND> {
     }
 }
 
-impl<const KIND: usize> Zyzzyva<KIND> {
+impl<V: Variant> Zyzzyva<V> {
     /// What this replica executed of a slot in the view that it entered last, or ordered there.
     fn persist_order(&mut self, slot: Slot, out: &mut Effects<Self>) {
         if let Some((parent, proposal)) = self.unheard.get(&slot) {

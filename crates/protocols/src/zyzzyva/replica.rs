@@ -4,7 +4,8 @@ use super::certificate::{Committed, Confirmed, NewView, ViewChange, extended};
 use super::message::{Message, STATEMENTS, Shared, Standing};
 use super::record::Record;
 use super::start::Start;
-use super::table::{FIVE, PLAIN, SIGNED, THREE, Table, factor};
+use super::table::Table;
+use super::variant::{Three, Variant};
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
 use crate::common::frame::Frame;
@@ -19,7 +20,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
 use pentarchy_core::batch::Proposal;
-use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Membership;
@@ -74,9 +74,9 @@ pub(super) enum Phase {
     Confirming,
 }
 
-/// One replica of Zyzzyva, `KIND` being [`THREE`], or of another kind in [`super::table`].
+/// One replica of Zyzzyva, or of one of its variants.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Zyzzyva<const KIND: usize> {
+pub struct Zyzzyva<V: Variant = Three> {
     pub(super) frame: Frame<Self>,
     pub(super) table: Table,
     pub(super) phase: Phase,
@@ -148,27 +148,14 @@ pub(super) struct OwnMessages {
     pub confirmed: bool,
 }
 
-impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
+impl<V: Variant> Protocol for Zyzzyva<V> {
     type Message = Message;
     type Timer = Timer;
     type Record = Record;
     type Input = Input;
     type Output = Output;
 
-    const RULES: Rules = Rules {
-        name: match KIND {
-            THREE => "zyzzyva",
-            FIVE => "zyzzyva5",
-            PLAIN => "zyzzyva-plain",
-            SIGNED => "zyzzyva-signed",
-            _ => "zyzzyva-2009",
-        },
-        replicas_factor: factor(KIND),
-        pillars: false,
-        speculative: true,
-        counter: Counter::Usig,
-        source: "Zyzzyva: Speculative Byzantine Fault Tolerance, section 3",
-    };
+    const RULES: Rules = V::KIND.rules();
 
     fn validate(
         membership: &Membership,
@@ -177,7 +164,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
         _tag: &AuthTag,
         message: &Message,
     ) -> Result<(), Reject> {
-        let table = &Table::of(KIND, membership);
+        let table = &Table::of(V::KIND, membership);
         let check = || Check::new(membership, verifier);
         let primary = |view: &View| membership.primary(*view) == author;
         let role = |good: bool| if good { Ok(()) } else { Err(Reject::WrongRole) };
@@ -211,7 +198,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
             Message::Vouch { .. } => Ok(()),
             Message::Certificate(proof) => {
                 let check = Check::new(membership, verifier);
-                proof.validate(check, &Table::of(KIND, membership))
+                proof.validate(check, &Table::of(V::KIND, membership))
             }
             _ => Err(Reject::WrongRole),
         }
@@ -221,7 +208,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
         let frame = Frame::<Self>::new(&setup);
         let (low, stable) = (setup.membership.base.slot, frame.stable.clone());
         let mut replica = Self {
-            table: Table::of(KIND, &setup.membership),
+            table: Table::of(V::KIND, &setup.membership),
             phase: Phase::Entered,
             opening: None,
             tip: stable.state.history,
@@ -306,7 +293,7 @@ impl<const KIND: usize> Protocol for Zyzzyva<KIND> {
     }
 }
 
-impl<const KIND: usize> Zyzzyva<KIND> {
+impl<V: Variant> Zyzzyva<V> {
     /// The history up to a slot, if it was executed here and is not below the window.
     pub(super) fn history(&self, slot: Slot) -> Option<Digest> {
         if let Some((_, history)) = self.landed.filter(|(at, _)| *at == slot) {
@@ -341,7 +328,7 @@ impl<const KIND: usize> Zyzzyva<KIND> {
     }
 }
 
-impl<const KIND: usize> Framed for Zyzzyva<KIND> {
+impl<V: Variant> Framed for Zyzzyva<V> {
     type More = Standing;
 
     const STATEMENTS: Statements = STATEMENTS;
@@ -352,10 +339,10 @@ impl<const KIND: usize> Framed for Zyzzyva<KIND> {
     const REPEATED_PER_SLOT: usize = 3;
 
     fn quorum(quorums: Quorums) -> usize {
-        Table::new(KIND, quorums).members
+        Table::new(V::KIND, quorums).members
     }
     fn vouching(quorums: Quorums) -> usize {
-        Table::new(KIND, quorums).quorum
+        Table::new(V::KIND, quorums).quorum
     }
     fn shared(message: Shared) -> Message {
         Message::Shared(message)

@@ -4,6 +4,7 @@
 
 use super::message::{Message, Report, Standing};
 use super::replica::{Phase, Zyzzyva};
+use super::variant::Variant;
 use crate::common::frame::hooks::Repairs;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{ReplicaId, Slot};
@@ -15,7 +16,7 @@ use pentarchy_core::protocol::{Effects, To};
 /// What a COMMIT takes in a queue, with its frame.
 const COMMIT_BYTES: usize = 64;
 
-impl<const KIND: usize> Repairs for Zyzzyva<KIND> {
+impl<V: Variant> Repairs for Zyzzyva<V> {
     fn more(&self) -> Standing {
         Standing {
             opened: self.proposed.is_some() || self.phase == Phase::Entered,

@@ -7,6 +7,7 @@
 use super::certificate::extended;
 use super::message::Message;
 use super::replica::{SlotState, Zyzzyva};
+use super::variant::Variant;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
@@ -16,7 +17,7 @@ fn is_same(history: &Digest, other: &Digest) -> bool {
     history == other || mutant!("zyzzyva.contradiction-not-shown")
 }
 
-impl<const KIND: usize> Zyzzyva<KIND> {
+impl<V: Variant> Zyzzyva<V> {
     /// The history at the stable checkpoint with which the view began, if that is another one than
     /// the checkpoint's.
     pub(super) fn contradicted(&self) -> Option<Digest> {

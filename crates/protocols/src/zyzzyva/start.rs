@@ -132,7 +132,7 @@ impl Shown {
 #[cfg(test)]
 mod tests {
     use super::super::certificate::{Committed, Confirmed, Reached, extended};
-    use super::super::table::{PRINTED, THREE};
+    use super::super::variant::Kind;
     use super::*;
     use alloc::vec;
     use pentarchy_core::ids::View;
@@ -143,7 +143,7 @@ mod tests {
     const GROUP: Quorums = Quorums { n: 4, f: 1 };
 
     fn table() -> Table {
-        Table::new(THREE, GROUP)
+        Table::new(Kind::THREE, GROUP)
     }
 
     fn batch(name: &str) -> Digest {
@@ -249,7 +249,7 @@ mod tests {
             true => ViewChange { entry: None, ..member(1, &["a"], &["a"]) },
             false => member(1, &["a"], &["a"]),
         };
-        for kind in [THREE, PRINTED] {
+        for kind in [Kind::THREE, Kind::PRINTED] {
             let table = Table::new(kind, GROUP);
             assert_eq!(begins_with(&first, &table), history(&["a"]));
             let second = [liar.clone(), entered(&table), entered(&table)];
@@ -262,7 +262,7 @@ mod tests {
     /// opens views with `4f + 1` members.
     #[test]
     fn zyzzyva5_opens_views_with_enough_members() {
-        let table = Table::new(super::super::table::FIVE, Quorums { n: 6, f: 1 });
+        let table = Table::new(Kind::FIVE, Quorums { n: 6, f: 1 });
         assert_eq!((table.fast, table.members, table.support, table.quorum), (5, 5, 3, 4));
         let done = || member(0, &[], &["a"]);
         let other = || member(0, &[], &["b"]);

@@ -10,32 +10,9 @@
 //! The paper has Zyzzyva5 open a view with `3f + 1` members; then what a client completed at once
 //! may have as much support among them as something else.
 
+use super::variant::Kind;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::quorum::Quorums;
-
-/// [`super::Zyzzyva`]'s parameter: `3f + 1` replicas.
-pub const THREE: usize = 3;
-/// The same: `5f + 1`.
-pub const FIVE: usize = 5;
-/// The same: `3f + 1`, where only clients have replicas keep certificates. To measure against.
-pub const PLAIN: usize = 1003;
-/// The same: `3f + 1`, whose replicas sign what they answer, whether or not anybody asks for that.
-/// To measure against.
-pub const SIGNED: usize = 1002;
-/// The same: `3f + 1`, whose clients wait for nobody, however late all were before. To measure
-/// against.
-pub const HASTY: usize = 1001;
-/// What clients of PBFT with tentative execution rely on: equal answers of a quorum.
-pub const AGREED: usize = 1999;
-/// The same: `3f + 1`, with the view change as it was printed in 2009, which is not safe. For the
-/// museum.
-pub const PRINTED: usize = 2009;
-
-/// Replicas per fault.
-#[must_use]
-pub const fn factor(kind: usize) -> usize {
-    if kind == FIVE { 5 } else { 3 }
-}
 
 /// The thresholds of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -63,13 +40,9 @@ pub struct Table {
 impl Table {
     /// The thresholds of this kind for a group of this size.
     #[must_use]
-    pub const fn new(kind: usize, Quorums { n, f }: Quorums) -> Self {
+    pub const fn new(kind: Kind, Quorums { n, f }: Quorums) -> Self {
         let quorums = Quorums { n, f };
-        let fast = match kind {
-            FIVE => n - f,
-            AGREED => quorums.byzantine_quorum(),
-            _ => n,
-        };
+        let fast = kind.fast.answers(quorums);
         Self {
             fast,
             quorum: quorums.byzantine_quorum(),
@@ -77,16 +50,16 @@ impl Table {
             // Of those who answered, `f` may lie and `f` may not be members.
             support: fast - 2 * f,
             weak: quorums.weak(),
-            commits: kind == THREE || kind == FIVE || kind == SIGNED,
-            signs: kind == SIGNED,
-            learns: kind != HASTY,
-            printed: kind == PRINTED,
+            commits: kind.commits,
+            signs: kind.signs,
+            learns: kind.learns,
+            printed: kind.printed,
         }
     }
 
     /// The thresholds of these members.
     #[must_use]
-    pub fn of(kind: usize, membership: &Membership) -> Self {
+    pub fn of(kind: Kind, membership: &Membership) -> Self {
         Self::new(kind, membership.quorums())
     }
 
@@ -107,10 +80,10 @@ const _: () = {
     let mut f = 0;
     while f < 13 {
         let (three, five) = (Quorums { n: 3 * f + 1, f }, Quorums { n: 5 * f + 1, f });
-        assert!(Table::new(THREE, three).is_sound(three));
-        assert!(Table::new(FIVE, five).is_sound(five));
-        assert!(Table::new(THREE, three).quorum == 2 * f + 1);
-        assert!(Table::new(FIVE, five).quorum == 3 * f + 1);
+        assert!(Table::new(Kind::THREE, three).is_sound(three));
+        assert!(Table::new(Kind::FIVE, five).is_sound(five));
+        assert!(Table::new(Kind::THREE, three).quorum == 2 * f + 1);
+        assert!(Table::new(Kind::FIVE, five).quorum == 3 * f + 1);
         f += 1;
     }
 };

@@ -6,6 +6,7 @@ use super::message::Message;
 use super::record::Record;
 use super::replica::{OwnMessages, Phase, SlotState, Zyzzyva};
 use super::start::Start;
+use super::variant::Variant;
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Orders};
@@ -23,7 +24,7 @@ use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Effects, To};
 
-impl<const KIND: usize> ChangesViews for Zyzzyva<KIND> {
+impl<V: Variant> ChangesViews for Zyzzyva<V> {
     fn taken_over(&self) -> Slot {
         self.start.end()
     }
@@ -59,7 +60,7 @@ impl<const KIND: usize> ChangesViews for Zyzzyva<KIND> {
     }
 }
 
-impl<const KIND: usize> Zyzzyva<KIND> {
+impl<V: Variant> Zyzzyva<V> {
     /// Gives up every lower view.
     fn move_to(&mut self, view: View, out: &mut Effects<Self>) {
         // What VIEW-CHANGE shows may become final before the next view tells clients of it.

@@ -14,7 +14,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Memory, Setup, Timeouts, TimerKey, To, Tuning};
 use pentarchy_core::request::Envelope;
-use pentarchy_protocols::Entry;
+use pentarchy_protocols::Descriptor;
 use pentarchy_protocols::pillars::{Part as Started, Parts};
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::world::membership;
@@ -95,7 +95,7 @@ struct Replica {
 
 struct Group {
     /// Its name, and how many replicas it has; one of them may be faulty.
-    protocol: &'static Entry,
+    protocol: &'static Descriptor,
     n: u16,
     membership: Arc<Membership>,
     /// Whether they keep a log, and crash now and then.
@@ -121,14 +121,14 @@ fn digest(history: &History) -> Digest {
 
 /// Brings up all parts, in their order.
 fn start(
-    entry: &Entry,
+    entry: &Descriptor,
     me: u16,
     membership: &Arc<Membership>,
     memory: Memory,
 ) -> impl Iterator<Item = (Box<dyn ReplicaCore>, Vec<CoreEffect>)> {
     let membership = membership.clone();
     let setup = Setup { me: ReplicaId(me), membership, fetch: None, memory, tuning: TUNING };
-    let Parts { stage, cells } = entry.split.expect("it has parts")(setup);
+    let Parts { stage, cells } = (entry.split.expect("it has parts").start)(setup);
     cells.into_iter().chain([stage]).map(|Started { core, effects }| (core, effects))
 }
 
@@ -152,7 +152,7 @@ impl Group {
             cut_off: BTreeSet::new(),
         };
         for me in 0..n {
-            let counter = protocol.rules.counter;
+            let counter = protocol.rules.device();
             let device = |part| Device::new(ReplicaId(me), Instance(part), counter);
             group.replicas.push(Replica {
                 parts: Vec::new(),

@@ -17,7 +17,6 @@ use pentarchy_core::protocol::{
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_protocols::common::message::Shared;
-use pentarchy_protocols::zyzzyva::table::THREE;
 use pentarchy_protocols::{hybster, minbft, pbft, zyzzyva};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -97,7 +96,7 @@ impl Spoken for pbft::Pbft {
     }
 }
 
-impl Spoken for zyzzyva::Zyzzyva<THREE> {
+impl Spoken for zyzzyva::Zyzzyva {
     const N: usize = 4;
     /// Behind the history with which the group begins: in the first slot.
     fn propose(slot: Slot, proposal: &Arc<Proposal>) -> Self::Message {
@@ -274,7 +273,7 @@ impl<P: Spoken> Group<P> {
         let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
         let membership =
             Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });
-        let counter = P::RULES.counter;
+        let counter = P::RULES.device();
         let start = counter.start();
         let node = || Node {
             core: None,

@@ -9,7 +9,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_protocols::common::certificate::CheckpointProof;
 use pentarchy_protocols::common::message::Shared;
-use pentarchy_protocols::minbft::{Message, MinZyzzyva, Order, ViewChange};
+use pentarchy_protocols::minzyzzyva::{Message, MinZyzzyva, Order, ViewChange};
 use std::sync::Arc;
 
 /// Six large batches make a checkpoint, and twelve small ones make none.

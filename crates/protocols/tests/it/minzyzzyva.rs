@@ -6,7 +6,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_core::request::Envelope;
 use pentarchy_protocols::common::message::Shared;
-use pentarchy_protocols::minbft::{Message, MinZyzzyva, Order};
+use pentarchy_protocols::minzyzzyva::{Message, MinZyzzyva, Order};
 use std::sync::Arc;
 
 fn ask_for(net: &mut Net<MinZyzzyva>, view: u64) {

@@ -203,7 +203,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
             let mut out = Effects::default();
             let lies = liars.contains(&me.0);
             let core = (!lies).then(|| P::start(setup, &mut std::iter::empty(), &mut out));
-            let device = Device::new(me, Instance::FIRST, P::RULES.counter);
+            let device = Device::new(me, Instance::FIRST, P::RULES.device());
             first.push(out);
             net.nodes.push(Node {
                 core,

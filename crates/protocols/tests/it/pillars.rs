@@ -124,7 +124,7 @@ fn a_pillar_on_its_own_takes_nothing_of_others() {
     let (me, memory) = (ReplicaId(1), Memory::Volatile);
     let setup = Setup { me, membership, fetch: None, memory, tuning: Tuning::default() };
     let membership = setup.membership.clone();
-    let parts = entry.split.expect("it has parts")(setup);
+    let parts = (entry.split.expect("it has parts").start)(setup);
     let backup = parts.cells.into_iter().nth(1).expect("it is there").core;
     let alone = Group { membership, crypto, backup };
     assert_eq!(alone.opens(&alone.said(1, 1, prepare())), Ok(()));
@@ -149,7 +149,7 @@ fn a_pillar_times_nobody_but_whom_a_request_waits_for() {
     let entry = pentarchy_protocols::find("hybster-pillars").expect("it is there");
     let (me, memory) = (ReplicaId(1), Memory::Volatile);
     let setup = Setup { me, membership, fetch: None, memory, tuning: Tuning::default() };
-    let parts = entry.split.expect("it has parts")(setup);
+    let parts = (entry.split.expect("it has parts").start)(setup);
     let mut backup = parts.cells.into_iter().nth(1).expect("it is there").core;
     let mut arms = |primary| {
         let (slot, waits_for, mut out) = (Slot(1), Some(primary), Vec::new());

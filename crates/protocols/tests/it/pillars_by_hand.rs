@@ -16,11 +16,11 @@ use pentarchy_protocols::common::certificate::CheckpointProof;
 use pentarchy_protocols::common::frame::hooks::Framed as _;
 use pentarchy_protocols::common::message::Shared;
 use pentarchy_protocols::common::record::Kept;
-use pentarchy_protocols::pbft::{Message, Pbft};
+use pentarchy_protocols::pbft::{Decided, Message, Pbft};
 use pentarchy_protocols::pillars::{self, Pillars, Record};
 use std::collections::BTreeSet;
 
-type Core = Pillars<Pbft<false>>;
+type Core = Pillars<Pbft>;
 type Said = pillars::Message<Message>;
 
 /// Replica 1 lacks a slot of the first pillar, so what the second one has ordered is not executed
@@ -57,7 +57,7 @@ fn restarted((row, mine): (u64, Digest), stable: &[(u64, Digest)]) -> Vec<Effect
         let signature = |id: u16| (ReplicaId(id), Signature([id as u8; 64]));
         let signatures = (0..3).map(signature).collect();
         let proof = CheckpointProof { slot: Slot(*row), state: *state, signatures };
-        Record { pillar, inner: Pbft::<false>::kept(Kept::Stable(proof)) }
+        Record { pillar, inner: Pbft::<Decided>::kept(Kept::Stable(proof)) }
     };
     let executed = Base { slot: Slot(2 * row), state: mine };
     let setup = Setup {

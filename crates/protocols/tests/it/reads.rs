@@ -13,12 +13,13 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore as _, Effect, Event, Outcome, Place, ToClient};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Protocol, Timeouts, Tuning};
+use pentarchy_core::quorum::Quorums;
 use pentarchy_core::reads::{Query, Reads};
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_protocols::common::voting_client::VotingClient;
 
-use pentarchy_protocols::pbft::{HybridPbft, Message, Pbft, Seal};
+use pentarchy_protocols::pbft::{Decided, HybridPbft, Message, Pbft, Seal, TentativePbft, Variant};
 use pentarchy_protocols::pillars::{self, Pillars};
 use pentarchy_sim::checker::linearizability::{Seen, check};
 use pentarchy_sim::service::{Action, Journal, Operation, Registers};
@@ -55,7 +56,7 @@ fn phase<S: Seal>(message: &Message<S>) -> Option<(u64, bool)> {
     }
 }
 
-impl<const TENTATIVE: bool, S: Seal> Phases for Pbft<TENTATIVE, S> {
+impl<V: Variant> Phases for Pbft<V> {
     const ENDS: [u64; 3] = [1, 2, 3];
 
     fn about(message: &Self::Message) -> Option<(u64, bool)> {
@@ -63,7 +64,7 @@ impl<const TENTATIVE: bool, S: Seal> Phases for Pbft<TENTATIVE, S> {
     }
 }
 
-impl Phases for Pillars<Pbft<false>> {
+impl Phases for Pillars<Pbft> {
     /// The other pillar's slot of a row is filled.
     const ENDS: [u64; 3] = [2, 4, 6];
 
@@ -155,7 +156,8 @@ struct Reader(VotingClient);
 
 impl Reader {
     fn new(client: u8) -> Self {
-        let mut core = VotingClient::new(ClientId([client; 32]), 4, 1, Timeouts::default(), 1);
+        let quorums = Pbft::<Decided>::RULES.client_quorums(Quorums { n: 4, f: 1 });
+        let mut core = VotingClient::new(ClientId([client; 32]), quorums, Timeouts::default(), 1);
         let mut out = Vec::new();
         core.step(Event::Query { number: 1, operation: Bytes::new() }, &mut out);
         core.step(Event::Round { now: Millis(1) }, &mut out);
@@ -253,7 +255,7 @@ fn two_reads_have_an_order<P: Phases>(net: fn() -> Net<P>) {
 
 #[test]
 fn two_reads_of_pbft_have_an_order() {
-    two_reads_have_an_order(|| Net::<Pbft<false>>::new(4, &[], SLOW));
+    two_reads_have_an_order(|| Net::<Pbft>::new(4, &[], SLOW));
 }
 
 #[test]
@@ -266,19 +268,19 @@ fn two_reads_of_hybrid_pbft_have_an_order() {
 #[test]
 fn two_reads_of_tentative_pbft_have_an_order() {
     const TUNING: Tuning = Tuning { checkpoint_slots: 3, window_slots: 12, ..SLOW };
-    two_reads_have_an_order(|| Net::<Pbft<true>>::new(4, &[], TUNING));
+    two_reads_have_an_order(|| Net::<TentativePbft>::new(4, &[], TUNING));
 }
 
 #[test]
 fn two_reads_of_pillars_have_an_order() {
-    two_reads_have_an_order(|| Net::<Pillars<Pbft<false>>>::of_pillars(2, 4, &[], SLOW));
+    two_reads_have_an_order(|| Net::<Pillars<Pbft>>::of_pillars(2, 4, &[], SLOW));
 }
 
 /// Two replicas of a protocol that executes early follow different histories that a primary gave
 /// them in equal slots; the register has the same value in both. Which of them say what it has.
 fn told_of_two_histories() -> [Option<Slot>; 2] {
     ["first", "second"].map(|name| {
-        let group = Net::<Pbft<true>>::new(4, &[], SLOW).membership;
+        let group = Net::<TentativePbft>::new(4, &[], SLOW).membership;
         let mut executor = Executor::new(group, Box::new(Registers::new(Journal::default())));
         let operation = Operation { number: 1, key: 0, action: Action::Put(Bytes::from("A")) };
         let requests = vec![Request { number: 1, operation: operation.to_bytes() }];

@@ -6,7 +6,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::WINDOW_SLOTS;
 use pentarchy_core::protocol::{Protocol as _, Tuning};
-use pentarchy_core::quorum::Quorums;
+use pentarchy_core::quorum::{ClientQuorums, Quorums};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire as _;
 use pentarchy_protocols::minbft::{self, MinBft, Order};
@@ -271,9 +271,9 @@ fn what_a_client_was_told_is_not_denied_after_a_crash<P: Spoken>(
         *id == 1 || (node.executed.is_empty() && node.answers_from <= Slot(0))
     };
     let denying = (0..n).filter(denies).count();
-    let quorums = Quorums { n, f };
+    let ClientQuorums { replies, answers, .. } = P::RULES.client_quorums(Quorums { n, f });
     assert!(
-        told < quorums.replies() || denying < quorums.answers(),
+        told < replies || denying < answers,
         "{told} said that the write is done, {denying} answer a query from before it"
     );
 }

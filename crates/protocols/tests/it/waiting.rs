@@ -9,9 +9,8 @@ use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Protocol, Timeouts, Tuning};
 use pentarchy_protocols::common::message::Shared;
-use pentarchy_protocols::minbft::{Message, MinZyzzyva, Order};
-use pentarchy_protocols::pbft::Pbft;
-use pentarchy_protocols::zyzzyva::table::THREE;
+use pentarchy_protocols::minzyzzyva::{Message, MinZyzzyva, Order};
+use pentarchy_protocols::pbft::TentativePbft;
 use pentarchy_protocols::zyzzyva::{self, Zyzzyva};
 
 /// The same is ordered in slot 2 and view 0 by an epoch that ordered something before it, and by
@@ -34,14 +33,14 @@ fn in_two_epochs<P: Protocol<Input = Input, Output = Output>>() -> [Place; 2] {
 #[test]
 fn a_place_names_its_epoch() {
     let bug = Some("frame.places-of-any-epoch");
-    for run in [in_two_epochs::<MinZyzzyva>, in_two_epochs::<Pbft<true>>] {
+    for run in [in_two_epochs::<MinZyzzyva>, in_two_epochs::<TentativePbft>] {
         let [first, second] = run();
         assert_eq!((first.view, first.slot), (second.view, second.slot));
         assert_ne!(first, second);
         let [first, second] = mutant::with(bug, run);
         assert_eq!(first, second);
     }
-    let [first, second] = in_two_epochs::<Zyzzyva<THREE>>();
+    let [first, second] = in_two_epochs::<Zyzzyva>();
     assert_eq!((first.view, first.slot), (second.view, second.slot));
     assert_ne!(first, second);
 }
@@ -126,7 +125,7 @@ fn who_has_nothing_in_a_slot_cannot_wait_for_it() {
         net.nodes[1].sent.contains_key("commit") && !net.nodes[1].told.is_empty()
     };
     let vouched = |client: u8| {
-        let mut net = Net::<Zyzzyva<THREE>>::new(4, &[], Tuning::default());
+        let mut net = Net::<Zyzzyva>::new(4, &[], Tuning::default());
         net.order(0, &envelope(1, 1, 8));
         let vouch = zyzzyva::Message::Vouch { view: View(0), slot: Slot(1) };
         net.says(&envelope(client, 1, 8), 1, vouch);
@@ -142,7 +141,7 @@ fn who_has_nothing_in_a_slot_cannot_wait_for_it() {
 /// do of whom that slot has nothing. Whether a backup executes the next slot, of `clients`, without
 /// telling them at once, and who is told behind it that it keeps a certificate.
 fn doubted(by: &[u8], clients: &[u8], tuning: Tuning) -> (bool, Vec<ClientId>) {
-    let mut net = Net::<Zyzzyva<THREE>>::new(4, &[], tuning);
+    let mut net = Net::<Zyzzyva>::new(4, &[], tuning);
     (1..=4).for_each(|client| net.request(0, &envelope(client, 1, 8)));
     net.round(0);
     net.settle();
@@ -195,7 +194,7 @@ fn replicas_commit_by_themselves_if_half_of_the_clients_doubt() {
 /// As above, and all votes for the next slot are lost: its clients are told without a certificate.
 #[test]
 fn nobody_waits_for_a_certificate_that_does_not_come() {
-    let mut net = Net::<Zyzzyva<THREE>>::new(4, &[], Tuning::default());
+    let mut net = Net::<Zyzzyva>::new(4, &[], Tuning::default());
     net.order(0, &envelope(1, 1, 8));
     let vouch = zyzzyva::Message::Vouch { view: View(0), slot: Slot(1) };
     (0..4).for_each(|id| net.says(&envelope(1, 1, 8), id, vouch.clone()));

@@ -11,13 +11,12 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::protocol::{Protocol as _, Status, Tuning};
 use pentarchy_protocols::common::message::Shared;
-use pentarchy_protocols::zyzzyva::table::THREE;
 use pentarchy_protocols::zyzzyva::{Message, Reached, Record, Stable, ViewChange, Zyzzyva};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-type Net = Group<Zyzzyva<THREE>>;
+type Net = Group<Zyzzyva>;
 
 /// Which seeded bug undoes what these schedules are for.
 const BUG: Option<&str> = Some("zyzzyva.contradiction-not-shown");

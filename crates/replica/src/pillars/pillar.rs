@@ -454,18 +454,22 @@ pub mod tests {
     use pentarchy_core::counter::{Counter, Ui};
     use pentarchy_core::digest::Digest;
     use pentarchy_core::outsider::Outsider;
-    use pentarchy_core::protocol::{Rules, Timeouts};
+    use pentarchy_core::protocol::{FaultModel, Rules, Timeouts};
+    use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
     use pentarchy_crypto::authenticator::Authenticator;
     use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
     use pentarchy_io::poll::{Poller, Token};
 
     const RULES: Rules = Rules {
         name: "none",
-        replicas_factor: 2,
+        fault_model: FaultModel::Hybrid,
+        group_size: Count::per_fault_and_one(2),
+        quorum: QuorumRule::Majority,
+        replies: Count::per_fault_and_one(1),
+        reads: ReadRule::All,
         pillars: true,
         speculative: false,
-        counter: Counter::Usig,
-        source: "a test",
+        counter: Some(Counter::Usig),
     };
 
     struct NoCheck;

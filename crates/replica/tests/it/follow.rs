@@ -11,8 +11,10 @@ use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Delay, Effects, Event, Message, Protocol, Reject, Rules, Setup, Status, TimerKey, TimerName, To,
+    Delay, Effects, Event, FaultModel, Message, Protocol, Reject, Rules, Setup, Status, TimerKey,
+    TimerName, To,
 };
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::collections::BTreeMap;
@@ -98,11 +100,14 @@ impl Protocol for Follow {
 
     const RULES: Rules = Rules {
         name: "follow",
-        replicas_factor: 0,
+        fault_model: FaultModel::Hybrid,
+        group_size: Count::per_fault_and_one(0),
+        quorum: QuorumRule::Majority,
+        replies: Count::per_fault_and_one(0),
+        reads: ReadRule::All,
         pillars: false,
         speculative: false,
-        counter: Counter::Usig,
-        source: "a test",
+        counter: Some(Counter::Usig),
     };
 
     fn validate(

@@ -446,20 +446,23 @@ impl Hasher for Sink {
 mod tests {
     use super::*;
     use crate::world::membership;
-    use pentarchy_core::counter::Counter;
     use pentarchy_core::ids::View;
     use pentarchy_core::outsider::Outsider;
     use pentarchy_core::ports::replica::Output;
-    use pentarchy_core::protocol::Rules;
+    use pentarchy_core::protocol::{FaultModel, Rules};
+    use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
     use pentarchy_core::request::{Draft, Request, RequestAuth};
 
     const RULES: Rules = Rules {
         name: "none",
-        replicas_factor: 3,
+        fault_model: FaultModel::Byzantine,
+        group_size: Count::per_fault_and_one(3),
+        quorum: QuorumRule::Byzantine,
+        replies: Count::per_fault_and_one(2),
+        reads: ReadRule::AllButFaulty,
         pillars: false,
         speculative: true,
-        counter: Counter::Usig,
-        source: "",
+        counter: None,
     };
 
     fn common() -> Common {

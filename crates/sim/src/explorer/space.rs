@@ -108,7 +108,7 @@ impl<'a> Space<'a> {
         let n = explored.rules.replicas(plan.f);
         let clients: Arc<[ClientId]> =
             (0..usize::from(plan.requests)).map(|index| client_id(SEED, index)).collect();
-        let crypto = Crypto::new(SEED, n, clients.len()).counting(explored.rules.counter);
+        let crypto = Crypto::new(SEED, n, clients.len()).counting(explored.rules.device());
         let crypto = Arc::new(crypto);
         let requests: Vec<_> = clients.iter().map(|client| request(&crypto, *client)).collect();
         let envelopes = requests.iter().map(|(_, envelope)| envelope.digest).collect();

@@ -618,17 +618,21 @@ mod tests {
     use crate::rng::Rng;
     use crate::swarm::SimConfig;
     use pentarchy_core::counter::Counter;
-    use pentarchy_core::protocol::Rules;
+    use pentarchy_core::protocol::{FaultModel, Rules};
+    use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 
     #[test]
     fn what_is_written_is_read_as_the_same_options() {
         let rules = Rules {
             name: "any",
-            replicas_factor: 2,
+            fault_model: FaultModel::Hybrid,
+            group_size: Count::per_fault_and_one(2),
+            quorum: QuorumRule::Majority,
+            replies: Count::per_fault_and_one(1),
+            reads: ReadRule::All,
             pillars: false,
             speculative: false,
-            counter: Counter::Usig,
-            source: "nowhere",
+            counter: Some(Counter::Usig),
         };
         for seed in 0..2_000 {
             for device in DEVICES.map(|(_, device)| device) {

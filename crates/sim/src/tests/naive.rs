@@ -9,8 +9,10 @@ use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Effects, Event, Finding, Message, NoTimer, Protocol, Reject, Rules, Setup, Status, To,
+    Effects, Event, FaultModel, Finding, Message, NoTimer, Protocol, Reject, Rules, Setup, Status,
+    To,
 };
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::{Draft, Envelope, RequestAuth};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::collections::BTreeMap;
@@ -120,11 +122,14 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
 
     const RULES: Rules = Rules {
         name: "naive",
-        replicas_factor: 2,
+        fault_model: FaultModel::Hybrid,
+        group_size: Count::per_fault_and_one(2),
+        quorum: QuorumRule::Majority,
+        replies: Count::per_fault_and_one(1),
+        reads: ReadRule::All,
         pillars: false,
         speculative: false,
-        counter: Counter::Usig,
-        source: "none",
+        counter: Some(Counter::Usig),
     };
 
     fn validate(

@@ -74,11 +74,11 @@ impl Scene {
 
     /// A group at its start.
     pub fn new(protocol: &TracedProtocol<'_>, n: usize, tuning: Tuning) -> Self {
-        let factor = protocol.rules.replicas_factor.max(1);
-        let membership = Arc::new(membership(SEED, n, (n - 1) / factor));
+        let f = protocol.rules.group_size.faults(n);
+        let membership = Arc::new(membership(SEED, n, f));
         let clients: Arc<[ClientId]> =
             (0..usize::from(Self::CLIENTS)).map(|index| client_id(SEED, index)).collect();
-        let crypto = Crypto::new(SEED, n, clients.len()).counting(protocol.rules.counter);
+        let crypto = Crypto::new(SEED, n, clients.len()).counting(protocol.rules.device());
         let crypto = Arc::new(crypto);
         let mut scene = Self {
             nodes: Vec::new(),

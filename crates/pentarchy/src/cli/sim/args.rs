@@ -5,7 +5,7 @@ use crate::cli::args::parse_seed;
 use clap::{Args, Subcommand, ValueEnum};
 use pentarchy::limits::PILLARS_MAX;
 use pentarchy_core::membership::Lane;
-use pentarchy_protocols::Entry;
+use pentarchy_protocols::{DEFAULT, Descriptor};
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::swarm::SimConfig;
 use pentarchy_sim::twins::ROUNDS_MAX;
@@ -27,7 +27,7 @@ pub struct SimArgs {
     #[command(subcommand)]
     pub command: Option<SimCommand>,
     /// The protocol to run; all: each that is meant to be safe, one after the other
-    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]
     pub protocol: String,
     /// How many seeds to run; 1000, or 1 if --seed is given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -93,7 +93,7 @@ impl WorldArgs {
     }
 
     /// As the simulator takes them. Only some protocols are split.
-    pub fn config(&self, entry: &Entry) -> SimConfig {
+    pub fn config(&self, entry: &Descriptor) -> SimConfig {
         let is_split = entry.rules.pillars;
         SimConfig {
             requests: self.requests,
@@ -147,7 +147,7 @@ pub enum SimCommand {
     Exit code 1 if requests take longer than promised under one of them, or anything breaks.")]
 pub struct StrategiesArgs {
     /// The protocol to run
-    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]
     pub protocol: String,
     /// With this seeded bug, in builds with the feature `mutants`
     #[arg(long, value_name = "NAME")]

@@ -5,7 +5,7 @@ use super::{factories, program, replay_line, schedule};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::say;
 use pentarchy_core::ids::ReplicaId;
-use pentarchy_protocols::Entry;
+use pentarchy_protocols::Descriptor;
 use pentarchy_sim::replay::chart::{ChartOptions, draw};
 use pentarchy_sim::replay::{Subject, Until, Wanted, record};
 use pentarchy_sim::run::{Factories, Violation};
@@ -63,7 +63,7 @@ impl Picture<'_> {
 /// Says what broke in the smallest world that shows it, draws it, and says how to see it again.
 pub fn explain(
     args: &SimArgs,
-    entry: &'static Entry,
+    entry: &'static Descriptor,
     config: &SimConfig,
     violation: &Violation,
     interrupted: &AtomicBool,
@@ -118,7 +118,7 @@ fn told(shrunk: &Shrunk, before: &str, took: Duration) -> String {
     )
 }
 
-fn shrunk_line(args: &SimArgs, entry: &Entry, shrunk: &Shrunk) -> String {
+fn shrunk_line(args: &SimArgs, entry: &Descriptor, shrunk: &Shrunk) -> String {
     let Case { seed, options } = &shrunk.case;
     let variant = args.variant.as_ref().map(|name| format!(" --variant {name}"));
     let (protocol, variant) = (entry.rules.name, variant.unwrap_or_default());

@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pentarchy::protocols;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::quorum::Quorums;
-use pentarchy_protocols::{ClientStart, Entry, PROTOCOLS};
+use pentarchy_protocols::{ClientStart, Descriptor, PROTOCOLS, Status};
 use pentarchy_sim::replay::Subject;
 use pentarchy_sim::run::{ClientSetup, Factories, StartClient, Summary, Violation, run_many};
 use pentarchy_sim::shrink::Case;
@@ -69,8 +69,8 @@ pub fn run(args: &SimArgs) -> Outcome {
 const ALL: &str = "all";
 
 fn sweep(args: &SimArgs) -> Outcome {
-    let entries: Vec<&Entry> = match args.protocol.as_str() {
-        ALL => PROTOCOLS.iter().filter(|it| !it.in_museum && it.rules.replicas(1) > 1).collect(),
+    let entries: Vec<&Descriptor> = match args.protocol.as_str() {
+        ALL => PROTOCOLS.iter().copied().filter(is_sound).collect(),
         name => vec![in_pillars(name, &args.worlds)?],
     };
     explore::choose(args.variant.as_deref())?;
@@ -93,10 +93,14 @@ fn sweep(args: &SimArgs) -> Outcome {
     outcome
 }
 
+fn is_sound(protocol: &&Descriptor) -> bool {
+    protocol.status != Status::Museum && protocol.rules.tolerates_faults()
+}
+
 /// What came of the seeds of one protocol, and whether all is well.
 fn sweep_one(
     args: &SimArgs,
-    entry: &'static Entry,
+    entry: &'static Descriptor,
     interrupted: &AtomicBool,
 ) -> Outcome<(Tally, Outcome)> {
     let config = args.worlds.config(entry);
@@ -151,13 +155,13 @@ fn sweep_one(
 }
 
 /// What is put to the test, with the clients and liars of a protocol.
-fn factories(entry: &'static Entry) -> Factories<'static> {
+fn factories(entry: &'static Descriptor) -> Factories<'static> {
     with_clients(entry, |client| Some(u64::from(client.0[0])))
 }
 
 /// The same, with clients whose seeds are these: see [`ClientStart::seed`].
 pub fn with_clients(
-    entry: &'static Entry,
+    entry: &'static Descriptor,
     seed: fn(&ClientId) -> Option<u64>,
 ) -> Factories<'static> {
     // There are few protocols, and a process has few of these.
@@ -170,7 +174,7 @@ pub fn with_clients(
 }
 
 /// All schedules of so many rounds around twins.
-fn schedules(entry: &Entry, rounds: u32) -> Outcome<Vec<Schedule>> {
+fn schedules(entry: &Descriptor, rounds: u32) -> Outcome<Vec<Schedule>> {
     let name = entry.rules.name;
     let n = twins::group(&entry.rules).ok_or_else(|| {
         Failure::Usage(format!("--twins: {name} tolerates no replica that exists twice"))
@@ -184,7 +188,7 @@ fn schedules(entry: &Entry, rounds: u32) -> Outcome<Vec<Schedule>> {
 }
 
 /// The schedule of this number around twins.
-fn schedule(entry: &Entry, rounds: u32, number: u64, config: &SimConfig) -> Outcome<Subject> {
+fn schedule(entry: &Descriptor, rounds: u32, number: u64, config: &SimConfig) -> Outcome<Subject> {
     let all = schedules(entry, rounds)?;
     let schedule = usize::try_from(number).ok().and_then(|number| all.get(number));
     let schedule = schedule.ok_or_else(|| beyond(all.len() as u64))?;
@@ -197,7 +201,7 @@ fn beyond(all: u64) -> Failure {
 }
 
 /// The protocol of this name.
-pub(super) fn protocol(name: &str) -> Outcome<&'static Entry> {
+pub(super) fn protocol(name: &str) -> Outcome<&'static Descriptor> {
     pentarchy_protocols::find(name).ok_or_else(|| {
         let known: Vec<_> = protocols::names().collect();
         Failure::Usage(format!("no protocol {name:?}; there is: {}", known.join(", ")))
@@ -205,7 +209,7 @@ pub(super) fn protocol(name: &str) -> Outcome<&'static Entry> {
 }
 
 /// The protocol of this name, split into pillars if that is asked for.
-fn in_pillars(name: &str, worlds: &WorldArgs) -> Outcome<&'static Entry> {
+fn in_pillars(name: &str, worlds: &WorldArgs) -> Outcome<&'static Descriptor> {
     let entry = protocol(name)?;
     if entry.rules.pillars {
         return Ok(entry);
@@ -257,7 +261,7 @@ fn progress(seeds: &Range<u64>, json: bool) -> ProgressBar {
 /// Says what came of one seed, if it failed or was the only one.
 fn report(
     args: &SimArgs,
-    entry: &Entry,
+    entry: &Descriptor,
     outcome: &Result<Summary, Violation>,
     single: bool,
     progress: &ProgressBar,
@@ -285,7 +289,7 @@ fn program() -> String {
 }
 
 /// What to paste in order to see a seed again.
-fn replay_line(args: &SimArgs, entry: &Entry, seed: u64) -> String {
+fn replay_line(args: &SimArgs, entry: &Descriptor, seed: u64) -> String {
     let (program, protocol) = (program(), entry.rules.name);
     let mut line = format!("{program} sim --protocol {protocol} --seed {seed:#x}");
     line.push_str(&args.worlds.typed());

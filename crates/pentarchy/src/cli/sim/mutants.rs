@@ -30,7 +30,7 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     let begun = Instant::now();
     let watched = !args.json && std::io::stderr().is_terminal();
     let mut hunted = Vec::new();
-    for entry in &PROTOCOLS {
+    for entry in PROTOCOLS.iter().copied() {
         let is_its_own = |it: &&Mutant| of_mutant(it.name).rules.name == entry.rules.name;
         let its_own: Vec<_> = chosen.iter().copied().filter(is_its_own).collect();
         hunted.extend(hunt(&its_own, &plan, &factories(entry), |hunted| {

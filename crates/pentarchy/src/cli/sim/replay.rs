@@ -7,7 +7,7 @@ use crate::cli::args::parse_seed;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::{explore, say};
 use clap::Args;
-use pentarchy_protocols::Entry;
+use pentarchy_protocols::{DEFAULT, Descriptor};
 use pentarchy_sim::replay::chart::ChartOptions;
 use pentarchy_sim::replay::{Recording, Subject, Told, Until, Wanted, record};
 use pentarchy_sim::shrink::Case;
@@ -32,7 +32,7 @@ pub struct ReplayArgs {
     #[arg(value_parser = parse_seed)]
     pub seed: u64,
     /// The protocol to run
-    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]
     pub protocol: String,
     /// The whole world instead of what the seed draws, as a failure prints it: docs/testing.md
     #[arg(long, value_name = "OPTIONS",
@@ -102,7 +102,7 @@ pub fn run(args: &ReplayArgs) -> Outcome {
     if recording.outcome.is_err() { Err(Failure::NotWell) } else { Ok(()) }
 }
 
-fn subject(args: &ReplayArgs, entry: &Entry) -> Outcome<Subject> {
+fn subject(args: &ReplayArgs, entry: &Descriptor) -> Outcome<Subject> {
     let seed = args.seed;
     if let Some(options) = &args.with {
         return Ok(Subject::Given(Box::new(Case { seed, options: options.clone() })));

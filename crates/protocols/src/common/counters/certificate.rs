@@ -385,7 +385,7 @@ impl<E: Opened> ViewChanges<E> {
                 change.validate(check, ui)?;
             }
         }
-        let quorum = check.membership.quorums().hybrid_quorum();
+        let quorum = check.membership.quorums().majority();
         if seen.len() == quorum { Ok(()) } else { Err(Reject::BadCertificate) }
     }
 }

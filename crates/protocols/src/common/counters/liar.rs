@@ -167,7 +167,7 @@ impl<E: Opened> Liar<E> {
     pub fn quorums(&self, view: View) -> Vec<u64> {
         let known = self.changes.range((view, ReplicaId(0))..=(view, ReplicaId(u16::MAX)));
         let authors: u64 = known.fold(0, |mask, ((_, id), _)| mask | 1 << (id.0 % 64));
-        let quorum = self.membership.quorums().hybrid_quorum() as u32;
+        let quorum = self.membership.quorums().majority() as u32;
         let n = self.membership.n().min(8) as u32;
         (1..1u64 << n).filter(|set| set & !authors == 0 && set.count_ones() == quorum).collect()
     }

@@ -25,9 +25,15 @@ impl Bench {
         Self::of(2 * f + 1, f)
     }
 
+    /// Of `2f + 1` replicas, as hybrid protocols have it; of more, as others do.
     fn of(n: usize, f: usize) -> Self {
         let timeouts = Timeouts { client_retry_ms: RETRY, ..Timeouts::default() };
-        let core = VotingClient::new(ClientId([7; 32]), n, f, timeouts, 1);
+        let group = Quorums { n, f };
+        let quorums = match n == 2 * f + 1 {
+            true => ClientQuorums { group, replies: f + 1, answers: n },
+            false => ClientQuorums { group, replies: 2 * f + 1, answers: n - f },
+        };
+        let core = VotingClient::new(ClientId([7; 32]), quorums, timeouts, 1);
         Self { core, out: Vec::new() }
     }
 

@@ -4,7 +4,7 @@
 //! again tells it.
 
 use super::{
-    Bytes, Digest, Effect, Fingerprint, Millis, Outcome, Pending, Quorums, ReplicaId, Reply, Vec,
+    Bytes, Digest, Effect, Fingerprint, Millis, Outcome, Pending, ReplicaId, Reply, Vec,
     VotingClient, mutant,
 };
 use pentarchy_core::limits::CLIENT_HELD_BYTES_MAX;
@@ -20,8 +20,7 @@ pub const TELLER_ATTEMPTS: u32 = 3;
 
 impl VotingClient {
     fn enough_replies(&self) -> usize {
-        let group = Quorums { n: self.n, f: self.f };
-        if mutant!("client.believes-f") { self.f } else { group.replies() }
+        if mutant!("client.believes-f") { self.f } else { self.replies }
     }
 
     /// Enough equal outcomes, told or confirmed by their digest: one of them is a correct

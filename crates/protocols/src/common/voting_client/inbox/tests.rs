@@ -3,6 +3,7 @@ use crate::common::voting_client::VotingClient;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::ports::client::{ClientCore, Event, ToClient};
 use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::quorum::{ClientQuorums, Quorums};
 
 const RETRY: u64 = 200;
 
@@ -22,7 +23,9 @@ fn set(ids: &[u16]) -> ReplicaSet {
 impl Bench {
     fn deaf(f: usize) -> Self {
         let timeouts = Timeouts { client_retry_ms: RETRY, ..Timeouts::default() };
-        let core = VotingClient::new(ClientId([7; 32]), 2 * f + 1, f, timeouts, 1);
+        let group = Quorums { n: 2 * f + 1, f };
+        let quorums = ClientQuorums { group, replies: f + 1, answers: group.n };
+        let core = VotingClient::new(ClientId([7; 32]), quorums, timeouts, 1);
         Self { core, out: Vec::new() }
     }
 

@@ -2,10 +2,10 @@
 //! whether a *place* is final: what one view ordered up to one slot. It relies on the result when
 //! `f + 1` replicas say so, as one of them is correct.
 
-use super::message::Message;
-use super::replica::{OnUsig, Phase};
 use super::speculation::Speculation;
-use crate::common::frame::hooks::Settles;
+use super::variant::{Ordered, Views};
+use crate::common::usig::message::Message;
+use crate::common::usig::replica::{OnUsig, Phase};
 use alloc::vec::Vec;
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::mutant;
@@ -13,7 +13,7 @@ use pentarchy_core::ports::client::{Place, ToClient};
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::Effects;
 
-impl<const KIND: usize> OnUsig<KIND> {
+impl<W: Views> OnUsig<Ordered<W>> {
     /// Whether the order of the view that was entered last is final up to a slot, if so much is
     /// `proven` in this view. If not, it was proven in an earlier view, which this one took it over
     /// from: the last final slot tells that only above an installed state.
@@ -31,7 +31,7 @@ impl<const KIND: usize> OnUsig<KIND> {
 
     /// All places that it would confirm to clients that ask now.
     pub(super) fn all_confirmed(&self) -> Vec<Place> {
-        if !Self::SPECULATES || !self.may_confirm() {
+        if !self.may_confirm() {
             return Vec::new();
         }
         let proven = self.proven();
@@ -41,7 +41,7 @@ impl<const KIND: usize> OnUsig<KIND> {
     }
 
     /// A client was answered alike by some, and not by all: it waits until that is final.
-    pub(super) fn on_client(
+    pub(super) fn settle_for(
         &mut self,
         client: ClientId,
         message: &Message,
@@ -60,7 +60,7 @@ impl<const KIND: usize> OnUsig<KIND> {
             out.output(Output::Tell { client, message: ToClient::Committed(place) });
         } else {
             self.speculation.asking.entry(slot).or_default().insert(client);
-            self.on_wanted(slot, out);
+            self.want_final(slot, out);
             // Below an installed state nothing else has it commit.
             self.commit_to(slot, out);
         }

@@ -103,7 +103,7 @@ impl Byzantine {
     /// The entry of a view, if enough acknowledgements of it were heard.
     fn entry(&self, view: View) -> Option<Entry> {
         let (heard, membership) = (self.liar.openings.get(&view)?, &self.liar.membership);
-        let others = membership.quorums().hybrid_quorum() - 1;
+        let others = membership.quorums().majority() - 1;
         let acknowledgements: Vec<(ReplicaId, Ui)> = membership
             .ids()
             .filter(|id| *id != membership.primary(view))

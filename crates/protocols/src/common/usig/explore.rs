@@ -1,4 +1,4 @@
-//! What the explorer has to know of MinBFT to see more in less time.
+//! What the explorer has to know of replicas on USIGs to see more in less time.
 
 use super::message::{Message, Shared};
 use crate::common::lies::decode;

@@ -3,7 +3,7 @@
 use super::certificate::{Entry, ViewChange};
 use super::message::{Message, Shared, Steps, TERMS};
 use super::record::Record;
-use super::speculation::Speculation;
+use super::variant::Variant;
 use super::view_change::Opening;
 use crate::common::certificate::Check;
 use crate::common::counters::Counted;
@@ -21,7 +21,6 @@ use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
-use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::membership::Membership;
@@ -33,7 +32,7 @@ use pentarchy_core::votes::Votes;
 
 /// Where the replica stands in a view change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// In the view; ordering.
     Entered,
     /// Wants the view, but its own PREPAREs have not all come back yet; it must show them.
@@ -46,84 +45,52 @@ pub(super) enum Phase {
     Acknowledged,
 }
 
-/// [`OnUsig`]'s parameter: what is decided is executed, as in MinBFT.
-pub const DECIDED: usize = 0;
-/// The same: what is ordered is executed at once, as in MinZyzzyva.
-pub const ORDERED: usize = 1;
-/// The same, with the rules for views as they were printed in 2010, which are not safe. For the
-/// museum.
-pub const PRINTED: usize = 2010;
-
-/// One replica of MinBFT.
-pub type MinBft = OnUsig<DECIDED>;
-
-/// One replica of MinZyzzyva.
-pub type MinZyzzyva = OnUsig<ORDERED>;
-
-/// One replica of MinZyzzyva as it was printed.
-pub type MinZyzzyva2010 = OnUsig<PRINTED>;
-
-/// One replica, of MinZyzzyva if it executes before anything is final, and of MinBFT if not.
+/// One replica. When it executes what is ordered, its variant says.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct OnUsig<const KIND: usize> {
-    pub(super) frame: Frame<Self>,
-    pub(super) phase: Phase,
+pub struct OnUsig<V: Variant> {
+    pub(crate) frame: Frame<Self>,
+    pub(crate) phase: Phase,
     /// How the view that it entered last was opened; none for view 0.
-    pub(super) entry: Option<Entry>,
+    pub(crate) entry: Option<Entry>,
     /// ENTERs for that view; a quorum decides what it took over.
-    pub(super) enters: Votes<Digest>,
+    pub(crate) enters: Votes<Digest>,
     /// A NEW-VIEW that is being acknowledged, or that opened the view that it is in.
-    pub(super) opening: Option<Opening>,
+    pub(crate) opening: Option<Opening>,
     /// Own messages about the view, to send again: acknowledgement, ENTER.
-    pub(super) own: OwnMessages,
+    pub(crate) own: OwnMessages,
     /// What it had in the view that it is about to leave, while it waits for its own PREPAREs: if
     /// it crashes now, it is in there again, and others may need that.
-    pub(super) behind: Option<Behind>,
+    pub(crate) behind: Option<Behind>,
     /// What is ordered in the view that was entered last.
-    pub(super) slots: Slots<Self>,
-    /// What of that was executed and is not final.
-    pub(super) speculation: Speculation,
+    pub(crate) slots: Slots<Self>,
+    /// What of that was executed and is not final, if its variant executes before that.
+    pub(crate) speculation: V::Speculation,
 }
 
 /// Own messages about the current view.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct OwnMessages {
+pub(crate) struct OwnMessages {
     pub acknowledge: Option<Verified<Message>>,
     pub enter: Option<Verified<Message>>,
 }
 
 /// What a replica had in a view that it has not quite left.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Behind {
+pub(crate) struct Behind {
     /// The NEW-VIEW by which the view was opened; none for view 0.
     pub opening: Option<Opening>,
     /// Own messages about the view.
     pub own: OwnMessages,
 }
 
-impl<const KIND: usize> Protocol for OnUsig<KIND> {
+impl<V: Variant> Protocol for OnUsig<V> {
     type Message = Message;
     type Timer = Timer;
     type Record = Record;
     type Input = Input;
     type Output = Output;
 
-    const RULES: Rules = Rules {
-        name: match KIND {
-            DECIDED => "minbft",
-            PRINTED => "minzyzzyva-2010",
-            _ => "minzyzzyva",
-        },
-        replicas_factor: 2,
-        pillars: false,
-        speculative: Self::SPECULATES,
-        counter: if Self::PRINTED { Counter::Unbound } else { Counter::Usig },
-        source: if Self::SPECULATES {
-            "Efficient Byzantine fault tolerance, section 5"
-        } else {
-            "Efficient Byzantine fault tolerance, section 4"
-        },
-    };
+    const RULES: Rules = V::RULES;
 
     fn validate(
         membership: &Membership,
@@ -134,7 +101,7 @@ impl<const KIND: usize> Protocol for OnUsig<KIND> {
     ) -> Result<(), Reject> {
         let primary = |view: &View| membership.primary(*view) == author;
         let role = |good: bool| if good { Ok(()) } else { Err(Reject::WrongRole) };
-        let check = || Check { opened_alone: Self::PRINTED, ..Check::new(membership, verifier) };
+        let check = || Check { opened_alone: V::OPENS_ALONE, ..Check::new(membership, verifier) };
         match message {
             Message::Order(order) => order.validate(membership, verifier, author),
             Message::ViewChange(change) => {
@@ -160,15 +127,15 @@ impl<const KIND: usize> Protocol for OnUsig<KIND> {
         _verifier: &dyn Verifier,
         message: &Message,
     ) -> Result<(), Reject> {
-        match message {
-            Message::Settle { .. } if Self::SPECULATES => Ok(()),
-            _ => Err(Reject::WrongRole),
-        }
+        let takes = V::SETTLES && matches!(message, Message::Settle { .. });
+        if takes { Ok(()) } else { Err(Reject::WrongRole) }
     }
 
     fn start(setup: Setup, log: &mut dyn Iterator<Item = Record>, out: &mut Effects<Self>) -> Self {
+        let frame = Frame::<Self>::new(&setup);
+        let speculation = V::begin(frame.executed);
         let mut replica = Self {
-            frame: Frame::new(&setup),
+            frame,
             phase: Phase::Entered,
             entry: None,
             enters: Votes::default(),
@@ -176,9 +143,8 @@ impl<const KIND: usize> Protocol for OnUsig<KIND> {
             own: OwnMessages::default(),
             behind: None,
             slots: Slots::new(setup.membership.base.slot, setup.tuning.window_slots),
-            speculation: Speculation::default(),
+            speculation,
         };
-        replica.speculation.last_final = replica.frame.executed;
         replica.begin(&setup, log, out);
         replica
     }
@@ -188,7 +154,7 @@ impl<const KIND: usize> Protocol for OnUsig<KIND> {
             Event::Message(message) => self.on_message(message, out),
             Event::Timeout(timer) => self.on_timeout(timer, out),
             Event::Input(input) => self.on_input(input, out),
-            Event::Client(client, message) => self.on_client(client, &message, out),
+            Event::Client(client, message) => V::on_client(self, client, &message, out),
         }
     }
 
@@ -206,7 +172,7 @@ impl<const KIND: usize> Protocol for OnUsig<KIND> {
         let entry = self.entry.as_ref().map(Opened::view);
         assert_eq!(entry.unwrap_or_default(), self.frame.entered);
         self.slots.assert_invariants(&self.frame);
-        self.assert_speculation();
+        V::assert_invariants(self);
         assert!(self.behind.is_none() || self.phase == Phase::Draining);
     }
 
@@ -220,17 +186,12 @@ impl<const KIND: usize> Protocol for OnUsig<KIND> {
     }
 
     fn confirms(&self) -> Vec<Place> {
-        self.all_confirmed()
+        V::confirms(self)
     }
 }
 
-impl<const KIND: usize> OnUsig<KIND> {
-    /// Whether it executes before anything is final.
-    pub(super) const SPECULATES: bool = KIND != DECIDED;
-    /// Whether a view begins as soon as its primary says so, and what it took over is final then.
-    pub(super) const PRINTED: bool = KIND == PRINTED;
-
-    pub(super) fn on_message(&mut self, verified: Verified<Message>, out: &mut Effects<Self>) {
+impl<V: Variant> OnUsig<V> {
+    pub(crate) fn on_message(&mut self, verified: Verified<Message>, out: &mut Effects<Self>) {
         let message = verified.message.clone();
         if verified.author == self.frame.me {
             self.slots.heard_own(&message);
@@ -252,7 +213,7 @@ impl<const KIND: usize> OnUsig<KIND> {
     }
 }
 
-impl<const KIND: usize> Framed for OnUsig<KIND> {
+impl<V: Variant> Framed for OnUsig<V> {
     type More = Steps;
 
     const STATEMENTS: Statements = TERMS.signed;
@@ -263,7 +224,7 @@ impl<const KIND: usize> Framed for OnUsig<KIND> {
     const REPEATED_PER_SLOT: usize = 1;
 
     fn quorum(quorums: Quorums) -> usize {
-        quorums.hybrid_quorum()
+        V::RULES.quorum.size(quorums)
     }
     fn vouching(quorums: Quorums) -> usize {
         quorums.weak()
@@ -282,7 +243,7 @@ impl<const KIND: usize> Framed for OnUsig<KIND> {
     }
 }
 
-impl<const KIND: usize> Counted for OnUsig<KIND> {
+impl<V: Variant> Counted for OnUsig<V> {
     type Entry = Entry;
 
     fn order(order: Order) -> Message {

@@ -3,6 +3,7 @@
 
 use super::message::{Report, Steps};
 use super::replica::OnUsig;
+use super::variant::Variant;
 use super::view_change::Opening;
 use crate::common::frame::hooks::Repairs;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
@@ -10,7 +11,7 @@ use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
 
-impl<const KIND: usize> Repairs for OnUsig<KIND> {
+impl<V: Variant> Repairs for OnUsig<V> {
     fn more(&self) -> Steps {
         let opening = self.opening.as_ref();
         let mut acknowledged: ReplicaSet =
@@ -44,8 +45,6 @@ impl<const KIND: usize> Repairs for OnUsig<KIND> {
     /// Sends a peer PREPAREs that it lacks and own COMMITs for slots that it has not committed.
     fn answer_slots(&mut self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         self.slots.answer(&mut self.frame, from, report, out);
-        if Self::SPECULATES {
-            self.repeat_commitment(from, report.executed, out);
-        }
+        V::repeat(self, from, report.executed, out);
     }
 }

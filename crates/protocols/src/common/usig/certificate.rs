@@ -50,7 +50,7 @@ impl Opened for Entry {
         let primary = check.membership.primary(view);
         let position = Position::new(view, Position::OPEN);
         let statement = acknowledge_statement(&check.domain, view, &opening);
-        let quorum = check.membership.quorums().hybrid_quorum();
+        let quorum = check.membership.quorums().majority();
         let others = if check.opened_alone { 0 } else { quorum - 1 };
         check.quorum(&self.acknowledgements, others, |author, ui| {
             author != primary && check.ui(author, position, &statement, ui)

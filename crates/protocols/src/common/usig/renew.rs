@@ -5,6 +5,7 @@
 use super::message::Message;
 use super::record::Record;
 use super::replica::{OnUsig, Phase};
+use super::variant::Variant;
 use crate::common::counters::past::persist_said;
 use crate::common::counters::views::persist_bodies;
 use crate::common::frame::hooks::{ChangesViews, Renews};
@@ -12,11 +13,11 @@ use alloc::vec::Vec;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl<const KIND: usize> Renews for OnUsig<KIND> {
+impl<V: Variant> Renews for OnUsig<V> {
     fn persist_again(&mut self, out: &mut Effects<Self>) {
         self.persist_entry(out);
         let taken_over = self.taken_over();
-        let committed = Self::SPECULATES.then_some(self.speculation.certified);
+        let committed = V::committed(self);
         self.slots.persist_again(&mut self.frame, taken_over, committed, out);
         if self.frame.view > self.frame.entered {
             self.persist_leaving(out);
@@ -24,7 +25,7 @@ impl<const KIND: usize> Renews for OnUsig<KIND> {
     }
 }
 
-impl<const KIND: usize> OnUsig<KIND> {
+impl<V: Variant> OnUsig<V> {
     fn persist_entry(&mut self, out: &mut Effects<Self>) {
         let Some(entry) = self.entry.clone() else { return };
         if mutant!("minbft.entry-not-kept-again") {

@@ -2,12 +2,13 @@
 
 use super::message::Message;
 use super::replica::{OnUsig, Phase};
+use super::variant::Variant;
 use pentarchy_core::ids::{ReplicaId, View};
 
-impl<const KIND: usize> OnUsig<KIND> {
+impl<V: Variant> OnUsig<V> {
     /// Whether nothing follows from a message, because of where this replica is. Of what it said
     /// itself everything counts.
-    pub(super) fn says_nothing_new(&self, author: ReplicaId, message: &Message) -> bool {
+    pub(crate) fn says_nothing_new(&self, author: ReplicaId, message: &Message) -> bool {
         author != self.frame.me
             && match message {
                 Message::Order(order) => self.slots.is_moot(&self.frame, order),

@@ -8,6 +8,7 @@ use super::certificate::{Entry, ViewChange};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{OnUsig, OwnMessages, Phase};
+use super::variant::Variant;
 use super::view_change::Opening;
 use crate::common::certificate::CheckpointProof;
 use crate::common::counters::certificate::Opened;
@@ -26,7 +27,7 @@ use pentarchy_core::membership::Base;
 use pentarchy_core::protocol::Effects;
 use pentarchy_core::votes::Votes;
 
-impl<const KIND: usize> Resumes for OnUsig<KIND> {
+impl<V: Variant> Resumes for OnUsig<V> {
     fn resume(
         &mut self,
         log: &mut dyn Iterator<Item = Record>,
@@ -38,16 +39,16 @@ impl<const KIND: usize> Resumes for OnUsig<KIND> {
         log.for_each(|record| self.recall(record, &mut past));
         let looping = past.said.iter().filter_map(|again| proposed::<Self>(again.message()));
         self.slots.recall_decisions(&mut self.frame, looping.collect());
-        self.recall_speculation(&past);
+        V::recall(self, &past);
         self.go_on(executed, Slot(self.frame.next_slot.0 - 1), out);
         past.say_again(&mut self.slots, &self.frame, out);
-        if Self::SPECULATES {
+        if V::SETTLES {
             self.advance(out);
         }
     }
 }
 
-impl<const KIND: usize> OnUsig<KIND> {
+impl<V: Variant> OnUsig<V> {
     fn recall(&mut self, record: Record, past: &mut Past<Self>) {
         match record {
             Record::Kept(Kept::Envelope(envelope)) => {

@@ -10,15 +10,17 @@
 //! final, and not that its own view ordered what led there. So such a state confirms nothing to
 //! clients: they ask about an order.
 
-use super::message::Message;
-use super::replica::{OnUsig, Phase};
+use super::variant::{Ordered, Views};
 use crate::common::certificate::CheckpointProof;
 use crate::common::counters::Counted;
 use crate::common::counters::certificate::Start;
 use crate::common::counters::order::Order;
 use crate::common::counters::past::Past;
 use crate::common::counters::record::Noted;
-use crate::common::frame::hooks::{ChangesViews, Settles};
+use crate::common::frame::hooks::ChangesViews;
+use crate::common::usig::message::Message;
+use crate::common::usig::replica::{OnUsig, Phase};
+use crate::common::usig::variant::LeftOut;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -31,9 +33,9 @@ use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Effects, To};
 
-/// What is executed and not final. Of use to MinZyzzyva only.
+/// What is executed and not final.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct Speculation {
+pub struct Speculation {
     /// The last slot whose state is final; nothing up to there is taken back.
     pub last_final: Slot,
     /// The slot of the last state that came from elsewhere, or from the log. It is final, and this
@@ -51,33 +53,17 @@ pub(super) struct Speculation {
     pub asking: BTreeMap<Slot, BTreeSet<ClientId>>,
 }
 
-/// What MinBFT executes is final.
-impl<const KIND: usize> Settles for OnUsig<KIND> {
-    fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
-        Some(state)
-    }
-
-    fn last_final(&self) -> Slot {
-        if Self::SPECULATES { self.speculation.last_final } else { self.frame.executed }
-    }
-
+impl<W: Views> OnUsig<Ordered<W>> {
     /// Keeps what the primary ordered, executes, and tells each client what came of it. If a
     /// checkpoint is due behind the slot, if somebody waits for it, or if others commit to it, it
     /// is to be final soon.
-    fn execute(
+    pub(super) fn speculate(
         &mut self,
         slot: Slot,
         batch: Arc<Batch>,
         is_checkpoint: bool,
         out: &mut Effects<Self>,
     ) {
-        if !Self::SPECULATES {
-            out.output(Output::Execute { slot, batch });
-            if is_checkpoint {
-                self.frame.take_checkpoint(slot, out);
-            }
-            return;
-        }
         let Some(Place { view, history, .. }) = self.place(slot) else { return };
         let state = self.slots.window.get(slot);
         let others_commit = state.is_some_and(|state| state.commits.voters().len() > 1);
@@ -102,14 +88,10 @@ impl<const KIND: usize> Settles for OnUsig<KIND> {
         self.check_final(out);
     }
 
-    fn comparable(&self) -> Slot {
-        self.last_final()
-    }
-
     /// A state that a quorum vouches for is what all have whose last final slot is that or a later
     /// one. Who does not get to know whether what it executed is final cannot tell, and fetches it.
-    fn settle(&mut self, proof: &CheckpointProof, out: &mut Effects<Self>) -> bool {
-        if !Self::SPECULATES || mutant!("minzyzzyva.own-state-taken-for-stable") {
+    pub(super) fn settle_on(&mut self, proof: &CheckpointProof, out: &mut Effects<Self>) -> bool {
+        if mutant!("minzyzzyva.own-state-taken-for-stable") {
             return self.frame.executed >= proof.slot;
         }
         let last_final = self.speculation.last_final;
@@ -124,37 +106,33 @@ impl<const KIND: usize> Settles for OnUsig<KIND> {
         false
     }
 
-    fn stands_on(&mut self, slot: Slot) -> bool {
+    pub(super) fn stand(&mut self, slot: Slot) {
         (self.speculation.last_final, self.speculation.halted) = (slot, None);
         self.speculation.stands = slot;
-        true
     }
 
     /// Nothing was executed since the last tick: what was is to become final now, and not only at
     /// the next checkpoint.
-    fn on_tick(&mut self, out: &mut Effects<Self>) {
+    pub(super) fn tick(&mut self, out: &mut Effects<Self>) {
         let executed = self.frame.executed;
         let rests = self.speculation.at_tick == executed;
         self.speculation.at_tick = executed;
-        if Self::SPECULATES && rests && !mutant!("minzyzzyva.rests-unsettled") {
+        if rests && !mutant!("minzyzzyva.rests-unsettled") {
             self.commit_to(executed, out);
         }
     }
 
-    fn on_wanted(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        if Self::SPECULATES && self.frame.want(slot, self.speculation.last_final, out) {
+    pub(super) fn want_final(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if self.frame.want(slot, self.speculation.last_final, out) {
             self.commit_to(slot, out);
         }
     }
-}
 
-/// What only MinZyzzyva does.
-impl<const KIND: usize> OnUsig<KIND> {
     /// What the next slot orders, if all of it is here and its time has come. As what says so is
     /// kept before the slot is executed, nothing has to come back first; but what this primary
     /// ordered itself has to have its certificate. Behind a checkpoint nothing is executed before
     /// that is final.
-    pub(super) fn executable(&mut self, slot: Slot, out: &mut Effects<Self>) -> Option<Digest> {
+    pub(super) fn ordered_next(&mut self, slot: Slot, out: &mut Effects<Self>) -> Option<Digest> {
         let entered = self.phase == Phase::Entered || mutant!("minzyzzyva.executes-while-leaving");
         let state = self.slots.window.get(slot)?;
         let (batch, author) = (state.batch?, state.prepare.as_ref().map(|it| it.author));
@@ -251,11 +229,9 @@ impl<const KIND: usize> OnUsig<KIND> {
 
     /// A replica committed. Whoever executed that slot too does so as well: the other may need it.
     pub(super) fn note_commit(&mut self, author: ReplicaId, slot: Slot, out: &mut Effects<Self>) {
-        if Self::SPECULATES {
-            self.check_final(out);
-            if author != self.frame.me && !mutant!("minzyzzyva.commits-alone") {
-                self.commit_to(slot, out);
-            }
+        self.check_final(out);
+        if author != self.frame.me && !mutant!("minzyzzyva.commits-alone") {
+            self.commit_to(slot, out);
         }
     }
 
@@ -281,7 +257,7 @@ impl<const KIND: usize> OnUsig<KIND> {
         }
         // Who committed in the view has entered it, and so committed to what that took over.
         let entered: ReplicaSet = committed.iter().chain(self.enters.voters().iter()).collect();
-        let at_once = Self::PRINTED || mutant!("minzyzzyva.taken-over-is-final");
+        let at_once = W::OPENS_ALONE || mutant!("minzyzzyva.taken-over-is-final");
         if entered.len() >= quorum || at_once { end } else { Slot(0) }
     }
 
@@ -331,10 +307,9 @@ impl<const KIND: usize> OnUsig<KIND> {
     }
 
     /// The view is entered: what it did not take over is taken back, and what stays stands in it.
-    pub(super) fn take_back(
+    pub(super) fn go_on_from(
         &mut self,
-        stays: Slot,
-        left_out: &[Arc<Batch>],
+        LeftOut { stays, batches }: LeftOut,
         out: &mut Effects<Self>,
     ) {
         let before = core::mem::replace(&mut self.frame.executed, stays);
@@ -344,7 +319,7 @@ impl<const KIND: usize> OnUsig<KIND> {
         if stays < before {
             mark!("minzyzzyva/rollback");
             out.output(Output::Rollback { after: stays });
-            self.frame.wait_again(left_out, out);
+            self.frame.wait_again(&batches, out);
         }
         out.output(Output::Restate { view: self.frame.view });
     }
@@ -399,14 +374,12 @@ impl<const KIND: usize> OnUsig<KIND> {
     /// Asserts what holds between events.
     pub(super) fn assert_speculation(&self) {
         let Speculation { last_final, halted, certified, asking, .. } = &self.speculation;
-        if Self::SPECULATES {
-            let executed = self.frame.executed;
-            // What came with a state is final, though no order of it was heard.
-            let was_ordered = executed < self.frame.next_slot || executed == *last_final;
-            assert!(*last_final <= executed && was_ordered);
-            assert!(*certified < self.frame.next_slot);
-            assert!(halted.is_none_or(|slot| slot == executed && slot > *last_final));
-            assert!(asking.len() <= self.frame.tuning.window_slots as usize);
-        }
+        let executed = self.frame.executed;
+        // What came with a state is final, though no order of it was heard.
+        let was_ordered = executed < self.frame.next_slot || executed == *last_final;
+        assert!(*last_final <= executed && was_ordered);
+        assert!(*certified < self.frame.next_slot);
+        assert!(halted.is_none_or(|slot| slot == executed && slot > *last_final));
+        assert!(asking.len() <= self.frame.tuning.window_slots as usize);
     }
 }

@@ -9,6 +9,7 @@ use super::certificate::{Entry, NewView, ViewChange};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{Behind, OnUsig, Phase};
+use super::variant::Variant;
 use crate::common::counters::certificate::{Opened, Start};
 use crate::common::counters::views::{holds_all, persist_bodies, usable_changes};
 use crate::common::frame::checkpointing::Checkpointing;
@@ -39,7 +40,7 @@ pub struct Opening {
 
 impl Opening {
     /// Of this NEW-VIEW, which nobody has acknowledged.
-    pub(super) fn new(message: Verified<Message>, opening: &NewView) -> Self {
+    pub(crate) fn new(message: Verified<Message>, opening: &NewView) -> Self {
         Self { message, start: opening.start(), acknowledgements: BTreeMap::new() }
     }
 
@@ -53,7 +54,7 @@ impl Opening {
     }
 }
 
-impl<const KIND: usize> ChangesViews for OnUsig<KIND> {
+impl<V: Variant> ChangesViews for OnUsig<V> {
     fn taken_over(&self) -> Slot {
         self.entry.as_ref().map_or(Slot(0), Opened::end)
     }
@@ -87,9 +88,9 @@ impl<const KIND: usize> ChangesViews for OnUsig<KIND> {
     }
 }
 
-impl<const KIND: usize> OnUsig<KIND> {
+impl<V: Variant> OnUsig<V> {
     /// Gives up every lower view.
-    pub(super) fn move_to(&mut self, view: View, phase: Phase, out: &mut Effects<Self>) {
+    pub(crate) fn move_to(&mut self, view: View, phase: Phase, out: &mut Effects<Self>) {
         let was_entered = self.frame.is_entered();
         self.frame.move_to(view, out);
         self.phase = phase;
@@ -117,7 +118,7 @@ impl<const KIND: usize> OnUsig<KIND> {
 
     /// Sends VIEW-CHANGE, once every own PREPARE has come back: it must be shown with its
     /// certificate, which only the loopback brings.
-    pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
+    pub(crate) fn leave(&mut self, out: &mut Effects<Self>) {
         if self.phase != Phase::Draining || !self.slots.looping.is_empty() {
             return;
         }
@@ -128,7 +129,8 @@ impl<const KIND: usize> OnUsig<KIND> {
         }
         (self.phase, self.behind) = (Phase::Changing, None);
         if mutant!("minzyzzyva.shows-commitments-only") {
-            prepares.retain(|prepared| prepared.slot <= self.speculation.certified);
+            let committed = V::committed(self).unwrap_or_default();
+            prepares.retain(|prepared| prepared.slot <= committed);
         }
         let change = ViewChange {
             view: self.frame.view,
@@ -144,7 +146,7 @@ impl<const KIND: usize> OnUsig<KIND> {
         self.slots.say(&self.frame, Message::ViewChange(change), out);
     }
 
-    pub(super) fn on_new_view(
+    pub(crate) fn on_new_view(
         &mut self,
         verified: Verified<Message>,
         opening: &NewView,
@@ -182,7 +184,7 @@ impl<const KIND: usize> OnUsig<KIND> {
 
     /// Acknowledges the NEW-VIEW once every batch that it takes over is here: what is acknowledged
     /// can be executed and handed on.
-    pub(super) fn try_acknowledge(&mut self, out: &mut Effects<Self>) {
+    pub(crate) fn try_acknowledge(&mut self, out: &mut Effects<Self>) {
         let (Phase::Changing, Some(opening)) = (self.phase, &self.opening) else { return };
         let digest = opening.message.digest;
         if !holds_all(&mut self.frame, &opening.start, out) {
@@ -205,7 +207,7 @@ impl<const KIND: usize> OnUsig<KIND> {
         self.try_enter(out);
     }
 
-    pub(super) fn on_acknowledge(
+    pub(crate) fn on_acknowledge(
         &mut self,
         verified: &Verified<Message>,
         view: View,
@@ -234,7 +236,7 @@ impl<const KIND: usize> OnUsig<KIND> {
 
     /// How many must have found a NEW-VIEW valid, and then have committed to it.
     fn agreed(&self) -> usize {
-        let one = Self::PRINTED || mutant!("minbft.execute-on-new-view");
+        let one = V::OPENS_ALONE || mutant!("minbft.execute-on-new-view");
         if one { 1 } else { self.frame.quorum() }
     }
 
@@ -255,8 +257,7 @@ impl<const KIND: usize> OnUsig<KIND> {
         if !mutant!("minbft.entry-not-kept") {
             out.persist(Record::Enter(entry.clone()));
         }
-        let stays = if Self::SPECULATES { self.stays(entry.start()) } else { self.frame.executed };
-        let left_out = self.executed_behind(stays);
+        let left_out = V::left_out(self, entry.start());
         self.slots.take_over(&mut self.frame, entry.start());
         let reused = mutant!("minbft.slots-used-again");
         let taken_over = if reused { entry.start().base } else { entry.end() };
@@ -267,9 +268,7 @@ impl<const KIND: usize> OnUsig<KIND> {
         self.frame.spoken = Slot(0);
         (self.slots.in_flight, self.enters) = (0, Votes::default());
         self.slots.looping.clear();
-        if Self::SPECULATES {
-            self.take_back(stays, &left_out, out);
-        }
+        V::take_back(self, left_out, out);
         self.frame.note_entered(out);
         self.frame.await_final(self.last_final(), out);
         out.send(To::All, Message::Enter { view: self.frame.view, opening: digest });
@@ -279,7 +278,7 @@ impl<const KIND: usize> OnUsig<KIND> {
     }
 
     /// `f + 1` commitments to the NEW-VIEW decide what it took over.
-    pub(super) fn on_enter(
+    pub(crate) fn on_enter(
         &mut self,
         verified: Verified<Message>,
         view: View,
@@ -303,9 +302,7 @@ impl<const KIND: usize> OnUsig<KIND> {
             mark!("minbft/taken_over");
             self.slots.decide_taken_over(end);
         }
-        if Self::SPECULATES {
-            self.check_final(out);
-        }
+        V::on_enter(self, out);
         if verified.author == self.frame.me {
             self.frame.note_spoken(end);
         }

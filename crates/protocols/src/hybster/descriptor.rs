@@ -1,0 +1,15 @@
+//! What others have to know of it.
+
+use super::{Byzantine, Hybster, is_settled};
+use crate::descriptor::{Descriptor, Status};
+
+/// Hybster.
+pub static DESCRIPTOR: Descriptor = Descriptor {
+    about: "two phases",
+    paper: "*Hybrids on Steroids: SGX-Based High Performance BFT*, section 5.2",
+    page: Some("hybster.md"),
+    forger: Some(Byzantine::boxed),
+    is_settled,
+    mutants: &["hybster"],
+    ..Descriptor::of::<Hybster>(Status::Young)
+};

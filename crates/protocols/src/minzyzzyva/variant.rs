@@ -1,0 +1,184 @@
+//! How MinZyzzyva runs the replica that it shares with MinBFT: it executes what is ordered.
+
+use super::speculation::Speculation;
+use crate::common::certificate::CheckpointProof;
+use crate::common::counters::certificate::Start;
+use crate::common::counters::past::Past;
+use crate::common::usig::variant::LeftOut;
+use crate::common::usig::{Message, OnUsig, Variant};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::counter::Counter;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
+use pentarchy_core::ports::client::Place;
+use pentarchy_core::protocol::{Effects, FaultModel, Rules, Value};
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
+
+/// Which rules for views: the variants of MinZyzzyva.
+pub trait Views: Value {
+    /// The protocol's name.
+    const NAME: &'static str;
+    /// Whether a view begins as soon as its primary says so, and what it took over is final then.
+    const OPENS_ALONE: bool;
+    /// What its devices count.
+    const COUNTER: Counter;
+}
+
+/// Views begin as those of MinBFT here.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Repaired {}
+
+impl Views for Repaired {
+    const NAME: &'static str = "minzyzzyva";
+    const OPENS_ALONE: bool = false;
+    const COUNTER: Counter = Counter::Usig;
+}
+
+/// Views begin as printed in 2010, which is not safe. For the museum.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Printed {}
+
+impl Views for Printed {
+    const NAME: &'static str = "minzyzzyva-2010";
+    const OPENS_ALONE: bool = true;
+    const COUNTER: Counter = Counter::Unbound;
+}
+
+/// What is ordered is executed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ordered<W: Views>(PhantomData<W>);
+
+/// One replica of MinZyzzyva.
+pub type MinZyzzyva = OnUsig<Ordered<Repaired>>;
+
+/// One replica of MinZyzzyva as it was printed.
+pub type MinZyzzyva2010 = OnUsig<Ordered<Printed>>;
+
+impl<W: Views> Variant for Ordered<W> {
+    const RULES: Rules = Rules {
+        name: W::NAME,
+        fault_model: FaultModel::Hybrid,
+        group_size: Count::per_fault_and_one(2),
+        quorum: QuorumRule::Majority,
+        replies: Count::per_fault_and_one(1),
+        reads: ReadRule::All,
+        pillars: false,
+        speculative: true,
+        counter: Some(W::COUNTER),
+    };
+    const SETTLES: bool = true;
+    const OPENS_ALONE: bool = W::OPENS_ALONE;
+
+    type Speculation = Speculation;
+
+    fn begin(executed: Slot) -> Speculation {
+        Speculation { last_final: executed, ..Speculation::default() }
+    }
+
+    fn executable(
+        replica: &mut OnUsig<Self>,
+        slot: Slot,
+        out: &mut Effects<OnUsig<Self>>,
+    ) -> Option<Digest> {
+        replica.ordered_next(slot, out)
+    }
+
+    /// A backup commits only when somebody needs that.
+    fn vote(_replica: &mut OnUsig<Self>, _out: &mut Effects<OnUsig<Self>>) {}
+
+    fn execute(
+        replica: &mut OnUsig<Self>,
+        (slot, batch): (Slot, Arc<Batch>),
+        is_checkpoint: bool,
+        out: &mut Effects<OnUsig<Self>>,
+    ) {
+        replica.speculate(slot, batch, is_checkpoint, out);
+    }
+
+    fn last_final(replica: &OnUsig<Self>) -> Slot {
+        replica.speculation.last_final
+    }
+
+    fn settle(
+        replica: &mut OnUsig<Self>,
+        proof: &CheckpointProof,
+        out: &mut Effects<OnUsig<Self>>,
+    ) -> bool {
+        replica.settle_on(proof, out)
+    }
+
+    fn stands_on(replica: &mut OnUsig<Self>, slot: Slot) {
+        replica.stand(slot);
+    }
+
+    fn on_tick(replica: &mut OnUsig<Self>, out: &mut Effects<OnUsig<Self>>) {
+        replica.tick(out);
+    }
+
+    fn on_wanted(replica: &mut OnUsig<Self>, slot: Slot, out: &mut Effects<OnUsig<Self>>) {
+        replica.want_final(slot, out);
+    }
+
+    fn on_commit(
+        replica: &mut OnUsig<Self>,
+        author: ReplicaId,
+        slot: Slot,
+        out: &mut Effects<OnUsig<Self>>,
+    ) {
+        replica.note_commit(author, slot, out);
+    }
+
+    fn on_enter(replica: &mut OnUsig<Self>, out: &mut Effects<OnUsig<Self>>) {
+        replica.check_final(out);
+    }
+
+    fn on_client(
+        replica: &mut OnUsig<Self>,
+        client: ClientId,
+        message: &Message,
+        out: &mut Effects<OnUsig<Self>>,
+    ) {
+        replica.settle_for(client, message, out);
+    }
+
+    fn confirms(replica: &OnUsig<Self>) -> Vec<Place> {
+        replica.all_confirmed()
+    }
+
+    fn window_moved(replica: &mut OnUsig<Self>, low: Slot) {
+        replica.speculation.asking.retain(|slot, _| *slot > low);
+    }
+
+    fn left_out(replica: &OnUsig<Self>, start: &Start) -> LeftOut {
+        let stays = replica.stays(start);
+        LeftOut { stays, batches: replica.executed_behind(stays) }
+    }
+
+    fn take_back(replica: &mut OnUsig<Self>, left_out: LeftOut, out: &mut Effects<OnUsig<Self>>) {
+        replica.go_on_from(left_out, out);
+    }
+
+    fn repeat(
+        replica: &mut OnUsig<Self>,
+        to: ReplicaId,
+        executed: Slot,
+        out: &mut Effects<OnUsig<Self>>,
+    ) {
+        replica.repeat_commitment(to, executed, out);
+    }
+
+    fn committed(replica: &OnUsig<Self>) -> Option<Slot> {
+        Some(replica.speculation.certified)
+    }
+
+    fn recall(replica: &mut OnUsig<Self>, past: &Past<OnUsig<Self>>) {
+        replica.recall_speculation(past);
+    }
+
+    fn assert_invariants(replica: &OnUsig<Self>) {
+        replica.assert_speculation();
+    }
+}
