@@ -231,12 +231,10 @@ fn a_protocol_that_has_not_proved_itself_is_announced_as_such() {
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let readme = std::fs::read_to_string(readme).expect("the repository has one");
     for row in readme.lines().filter(|line| line.starts_with("| [`")) {
-        let names = row.split('`').skip(1).step_by(2).filter(|name| !name.contains(' '));
-        for name in names {
-            let whole = pentarchy_core::membership::Lane::default();
-            let warned = pentarchy::protocols::warning(name, whole).is_some();
-            assert_eq!(warned, row.contains("**young**"), "{name}");
-        }
+        let name = row.split('`').nth(1).expect("a name");
+        let whole = pentarchy_core::membership::Lane::default();
+        let warned = pentarchy::protocols::warning(name, whole).is_some();
+        assert_eq!(warned, row.contains("**young**"), "{name}");
     }
     let parent = tempfile::tempdir().expect("a folder");
     let init = |protocol: &str| {
