@@ -1,5 +1,5 @@
-//! Where time goes, and why views change. Filled by the host's thread and read by it alone; others
-//! see copies of it in a [`StatusReport`](crate::StatusReport).
+//! Where time goes, and why views change. Others see copies of it in a
+//! [`StatusReport`](crate::StatusReport).
 //!
 //! Phases are measured on a sample: one envelope at a time, from its admission until its replies
 //! are written. So the price is a few clock readings for each round and none for each request.
@@ -12,7 +12,7 @@ use pentarchy_core::protocol::Status;
 use pentarchy_core::request::Envelope;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A sampled envelope that is not ordered within this time is given up: its client may have
 /// withdrawn it.
@@ -81,10 +81,11 @@ pub(crate) struct Meter {
 
 struct Sample {
     envelope: Digest,
-    admitted: Instant,
+    /// By the driver's clock, as [`Self::executed`].
+    admitted: Duration,
     /// By the clock that proposals carry.
     admitted_at: Millis,
-    executed: Option<Instant>,
+    executed: Option<Duration>,
 }
 
 impl Meter {
@@ -94,20 +95,19 @@ impl Meter {
     }
 
     /// An envelope goes to the core. Follows it, unless another one is followed.
-    pub fn admitted(&mut self, envelope: &Envelope) {
+    pub fn admitted(&mut self, envelope: &Envelope, clock: impl FnOnce() -> Duration) {
         if self.sample.is_none() {
-            let (envelope, admitted) = (envelope.digest, Instant::now());
+            let (envelope, admitted) = (envelope.digest, clock());
             let admitted_at = self.now;
             self.sample = Some(Sample { envelope, admitted, admitted_at, executed: None });
         }
     }
 
-    /// A batch was executed.
-    pub fn executed(&mut self, batch: &Batch, begun: Instant) {
-        let ended = Instant::now();
+    /// A batch was executed between these times.
+    pub fn executed(&mut self, batch: &Batch, begun: Duration, ended: Duration) {
         self.batches += 1;
         self.spreads.batch.record(batch.requests() as u64);
-        self.spreads.execute.record(micros(ended - begun));
+        self.spreads.execute.record(micros(ended.saturating_sub(begun)));
         let Some(sample) = &mut self.sample else {
             let millis = self.now.0.saturating_sub(batch.time.0);
             return self.spreads.commit.record(millis.saturating_mul(1000));
@@ -116,7 +116,7 @@ impl Meter {
             return;
         }
         if batch.envelopes.iter().any(|envelope| envelope.digest == sample.envelope) {
-            let ordered = micros(begun - sample.admitted);
+            let ordered = micros(begun.saturating_sub(sample.admitted));
             let proposed = batch.time.0.saturating_sub(sample.admitted_at.0).saturating_mul(1000);
             let proposed = proposed.min(ordered);
             self.spreads.propose.record(proposed);
@@ -126,17 +126,16 @@ impl Meter {
     }
 
     /// A round in which something happened is over, and what it had to say is written.
-    pub fn round(&mut self, begun: Instant) {
-        let ended = Instant::now();
+    pub fn round(&mut self, begun: Duration, ended: Duration) {
         self.rounds += 1;
-        self.spreads.round.record(micros(ended - begun));
+        self.spreads.round.record(micros(ended.saturating_sub(begun)));
         let is_over = |sample: &mut Sample| {
-            sample.executed.is_some() || ended - sample.admitted > SAMPLE_LIMIT
+            sample.executed.is_some() || ended.saturating_sub(sample.admitted) > SAMPLE_LIMIT
         };
         let Some(sample) = self.sample.take_if(is_over) else { return };
         if let Some(executed) = sample.executed {
-            self.spreads.reply.record(micros(ended - executed));
-            self.spreads.total.record(micros(ended - sample.admitted));
+            self.spreads.reply.record(micros(ended.saturating_sub(executed)));
+            self.spreads.total.record(micros(ended.saturating_sub(sample.admitted)));
         }
     }
 

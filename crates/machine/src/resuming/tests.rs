@@ -47,7 +47,7 @@ fn resuming(asks: bool) -> Resuming {
 }
 
 /// A peer answers; whatever it shows was certified by this replica's devices.
-fn hear(resuming: &mut Resuming, lasts: &[(Digest, Ui)]) -> Result<Result<(), Reject>, Fatal> {
+fn hear(resuming: &mut Resuming, lasts: &[(Digest, Ui)]) -> Result<Result<(), Reject>, Halt> {
     let memories = resuming.elsewhere.clone();
     resuming.on_seen(ReplicaId(2), lasts, &memories, |_, _| true, 1)
 }
@@ -57,7 +57,7 @@ fn who_was_put_back_learns_of_it_while_it_asks() {
     for lasts in [vec![newer()], vec![(Digest([1; 32]), ui(0, 5)), newer()]] {
         let mut asking = resuming(true);
         let found = hear(&mut asking, &lasts);
-        assert!(matches!(found, Err(Fatal::Rewound { .. })), "{found:?}");
+        assert!(matches!(found, Err(Halt::Rewound { .. })), "{found:?}");
         assert!(asking.answered.is_empty());
     }
     let mut asking = resuming(true);
@@ -135,7 +135,7 @@ fn ask(
     epoch: Epoch,
     peers: &[(ReplicaId, Epoch, &Resuming)],
     now_ms: u64,
-) -> Result<Option<Next>, Fatal> {
+) -> Result<Option<Next>, Halt> {
     if let Some(Next::Ask(asked)) = resuming.next(others(), 2, now_ms) {
         for (id, at, peer) in peers.iter().filter(|(id, ..)| asked.contains(*id)) {
             let Some(Message::Seen { epoch: of, lasts }) = peer.answer(*at, epoch, ME) else {
@@ -151,7 +151,7 @@ fn ask(
 
 /// A folder is copied in epoch 0, in which nobody has seen more than is in it, and put back when
 /// the group is in epoch 1, in which its owner has spoken.
-fn puts_back_a_copy_of_the_epoch_before() -> Result<bool, Fatal> {
+fn puts_back_a_copy_of_the_epoch_before() -> Result<bool, Halt> {
     let (before, now) = (Epoch(0), Epoch(1));
     let (zero, two) = (peer(now, &[newer()]), peer(now, &[newer()]));
     let there = [(ReplicaId(0), now, &zero), (ReplicaId(2), now, &two)];
@@ -166,7 +166,7 @@ fn puts_back_a_copy_of_the_epoch_before() -> Result<bool, Fatal> {
 #[test]
 fn a_folder_of_an_epoch_before_is_found_in_the_one_in_which_the_others_are() {
     let found = puts_back_a_copy_of_the_epoch_before();
-    assert!(matches!(found, Err(Fatal::Rewound { peer: ReplicaId(0), .. })), "{found:?}");
+    assert!(matches!(found, Err(Halt::Rewound { peer: ReplicaId(0), .. })), "{found:?}");
     let mutant = "resuming.any-epoch-counts";
     let found = mutant::with(Some(mutant), puts_back_a_copy_of_the_epoch_before);
     assert!(matches!(found, Ok(false)), "it speaks in both epochs: {found:?}");

@@ -22,7 +22,7 @@ impl Spooling {
 
     /// No state comes into files any more, so nothing that is put there would be given back: what
     /// is cut and fetched from now on stays in memory. Told once.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.spool.end() {
             warn!(
                 "states are in memory from now on, as without cold states: they cannot be saved \
@@ -33,7 +33,7 @@ impl Spooling {
 
     /// Tells of failures: what could not be written is in memory instead, and what cannot be read
     /// is mended when it is to be saved.
-    pub fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         let failures = self.spool.failures();
         if failures > self.failures {
             self.failures = failures;

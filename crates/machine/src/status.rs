@@ -3,12 +3,7 @@
 use crate::approach::Pace;
 use crate::counters::{Counters, Flow, Traffic};
 use crate::meter::{Spreads, ViewChange};
-use nix::sys::resource::{Usage, UsageWho, getrusage};
-use nix::sys::time::TimeVal;
 use pentarchy_core::transfer::Progress;
-use pentarchy_crypto::costs::costs;
-use pentarchy_io::calls::Calls;
-use pentarchy_io::costs::frames;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -237,9 +232,9 @@ impl From<Progress> for CatchUp {
     }
 }
 
-/// What the process has done since it began: operations of [`pentarchy_crypto::costs`] and
-/// [`pentarchy_io::costs`] under their names there.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// What the process has done since it began: operations of `pentarchy_crypto::costs` and
+/// `pentarchy_io::costs` under their names there.
+#[derive(Clone, Copy, Default, Debug, Serialize)]
 #[allow(missing_docs, reason = "the names and their meanings stand there")]
 pub struct CostReport {
     pub signatures_made: u64,
@@ -257,44 +252,15 @@ pub struct CostReport {
     pub hashed_bytes: u64,
 }
 
-impl CostReport {
-    /// The counts so far.
-    #[must_use]
-    pub fn now() -> Self {
-        let (costs, frames) = (costs(), frames());
-        Self {
-            signatures_made: costs.signatures_made,
-            signatures_verified: costs.signatures_verified,
-            macs_made: costs.macs_made,
-            macs_verified: costs.macs_verified,
-            session_tags_made: costs.session_tags_made,
-            session_tags_verified: costs.session_tags_verified,
-            key_agreements: costs.key_agreements,
-            usigs_created: costs.usigs_created,
-            usigs_verified: costs.usigs_verified,
-            frames_sealed: frames.sealed,
-            frames_opened: frames.opened,
-            hashes: costs.hashes,
-            hashed_bytes: costs.hashed_bytes,
-        }
-    }
-}
-
-/// See [`Calls`].
-#[derive(Clone, Copy, Debug, Serialize)]
+/// System calls of the process that moved bytes or waited for some: see `pentarchy_io::calls`.
+#[derive(Clone, Copy, Default, Debug, Serialize)]
 pub struct CallReport {
-    /// See [`Calls::reads`].
+    /// Reads.
     pub reads: u64,
-    /// See [`Calls::writes`].
+    /// Writes.
     pub writes: u64,
-    /// See [`Calls::waits`].
+    /// Waits.
     pub waits: u64,
-}
-
-impl From<Calls> for CallReport {
-    fn from(calls: Calls) -> Self {
-        Self { reads: calls.reads, writes: calls.writes, waits: calls.waits }
-    }
 }
 
 /// Memory that was asked for since the process began, given back or not.
@@ -304,55 +270,4 @@ pub struct AllocationReport {
     pub count: u64,
     /// How many bytes.
     pub bytes: u64,
-}
-
-/// What was asked of the allocator; none unless the program counts it.
-#[must_use]
-pub fn allocations() -> Option<AllocationReport> {
-    #[cfg(feature = "count-allocations")]
-    {
-        let stats = stats_alloc::INSTRUMENTED_SYSTEM.stats();
-        let count = stats.allocations as u64 + stats.reallocations as u64;
-        Some(AllocationReport { count, bytes: stats.bytes_allocated as u64 })
-    }
-    #[cfg(not(feature = "count-allocations"))]
-    None
-}
-
-/// Processor time of this thread in microseconds. Zero where the system does not say.
-#[must_use]
-pub fn thread_cpu_micros() -> u64 {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    return getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| cpu_micros(&usage));
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    return 0;
-}
-
-fn cpu_micros(usage: &Usage) -> u64 {
-    let micros = |time: TimeVal| {
-        u64::try_from(time.tv_sec().saturating_mul(1_000_000).saturating_add(time.tv_usec()))
-            .unwrap_or(0)
-    };
-    micros(usage.user_time()) + micros(usage.system_time())
-}
-
-/// What the process has used: processor time in microseconds, memory and peak memory in KiB. Zero
-/// where the system does not say.
-#[must_use]
-pub fn usage() -> (u64, u64, u64) {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return (0, 0, 0) };
-    let (now, peak) = resident_kib();
-    (cpu_micros(&usage), now, peak)
-}
-
-/// From the system's table of processes: `getrusage` would count what a parent had before it
-/// started this program.
-fn resident_kib() -> (u64, u64) {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let number = line.and_then(|line| line.split_whitespace().next());
-        number.and_then(|number| number.parse().ok()).unwrap_or(0)
-    };
-    (kib("VmRSS:"), kib("VmHWM:"))
 }

@@ -24,7 +24,7 @@ pub struct Checked {
 
 impl Checked {
     /// Checks all of them together, and if that fails those of each client.
-    pub fn by(verifier: &dyn Verifier, epoch: Epoch, envelopes: Vec<Arc<Envelope>>) -> Self {
+    pub(crate) fn by(verifier: &dyn Verifier, epoch: Epoch, envelopes: Vec<Arc<Envelope>>) -> Self {
         let mut bad = Vec::new();
         if !are_authentic(verifier, &envelopes) {
             let mut by_client: BTreeMap<ClientId, Vec<Arc<Envelope>>> = BTreeMap::new();
@@ -38,6 +38,7 @@ impl Checked {
     }
 
     /// Bytes of the envelopes.
+    #[must_use]
     pub fn bytes(&self) -> usize {
         self.envelopes.iter().map(|envelope| envelope.len()).sum()
     }

@@ -1,23 +1,22 @@
-//! What speaks with the same core at other replicas: the core with its timers, and with the keys
-//! under which it says what it says. What its outputs lead to is its host's business.
+//! A core among its peers: with the keys under which it says what it says, and with what it says to
+//! itself. What its outputs lead to is the business of the machine or the pillar that has it.
 
-use crate::config::Started;
-use crate::counters::Rejects;
-use crate::error::Fatal;
+use crate::authenticator::Authenticator;
+use crate::counters::{Counters, Messages, Rejects};
+use crate::driver::{Driver, Kind};
+use crate::factory::Started;
 use crate::fault::{Fault, some_of};
+use crate::halt::Halt;
 use crate::inbound::Heard;
-use crate::network::{Kind, Network};
 use crate::others::Lately;
-use crate::timers::Timers;
 use bytes::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::counter::Ui;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
 use pentarchy_core::ports::replica::Output;
-use pentarchy_core::protocol::{Evidence, Reject, Timeouts, To};
+use pentarchy_core::protocol::{Evidence, Reject, To};
 use pentarchy_core::wire::{Reader, Wire};
-use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_storage::kept::{Barrier, EntryLog};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,59 +36,69 @@ pub enum Opened {
 }
 
 /// A core among its peers.
-pub struct Speaker {
-    pub core: Box<dyn ReplicaCore>,
-    pub timers: Timers,
-    pub rejects: Rejects,
+pub struct Engine {
+    pub(crate) core: Box<dyn ReplicaCore>,
+    /// What was refused or lost.
+    pub(crate) counters: Counters,
+    /// What came, by kind.
+    pub(crate) messages: Messages,
+    /// Peers' messages that were refused.
+    pub(crate) rejects: Rejects,
     /// The same, by the peer that sent it.
-    pub refused: Lately,
+    pub(crate) refused: Lately,
     /// Provable lies and refusals of others, by whose they are.
-    pub found: Lately,
-    pub verifier: Arc<dyn Verifier>,
-    pub authenticator: Authenticator,
-    timeouts: Timeouts,
-    pub me: ReplicaId,
-    pub others: ReplicaSet,
+    pub(crate) found: Lately,
+    pub(crate) verifier: Arc<dyn Verifier>,
+    pub(crate) authenticator: Box<dyn Authenticator>,
+    pub(crate) me: ReplicaId,
+    pub(crate) others: ReplicaSet,
     /// Of the core, to which all that it says belongs.
-    pub epoch: Epoch,
+    pub(crate) epoch: Epoch,
     /// What the core sent to itself and what it is answered, in order. Delivered before anything
     /// from outside.
-    pub inward: VecDeque<CoreEvent>,
+    pub(crate) inward: VecDeque<CoreEvent>,
     /// Events that were taken out there.
-    pub taken: u64,
-    pub effects: Vec<CoreEffect>,
+    pub(crate) taken: u64,
+    pub(crate) effects: Vec<CoreEffect>,
     /// How this replica misbehaves on command.
-    pub fault: Fault,
+    pub(crate) fault: Fault,
     /// Certified statements since it equivocates.
     turn: u64,
-    /// The process's clock at the start of the round.
-    pub now_ms: u64,
+    /// Milliseconds since the driver began, at the start of the round.
+    pub(crate) now_ms: u64,
 }
 
-/// What a [`Speaker`] is made of.
-pub struct SpeakerParts {
+/// What an [`Engine`] is made of.
+pub struct EngineParts {
+    /// The core.
     pub core: Started,
+    /// What checks others' statements.
     pub verifier: Arc<dyn Verifier>,
-    pub authenticator: Authenticator,
-    pub timeouts: Timeouts,
+    /// What convinces others.
+    pub authenticator: Box<dyn Authenticator>,
+    /// Which replica this is.
     pub me: ReplicaId,
+    /// The other members.
     pub others: ReplicaSet,
+    /// The core's epoch.
     pub epoch: Epoch,
 }
 
-impl Speaker {
-    pub fn new(parts: SpeakerParts) -> Self {
-        let SpeakerParts { core, verifier, authenticator, timeouts, me, others, epoch } = parts;
+impl Engine {
+    /// Of a core that has begun.
+    #[must_use]
+    pub fn new(parts: EngineParts) -> Self {
+        let EngineParts { core, verifier, authenticator, me, others, epoch } = parts;
         let Started { core, effects } = core;
         Self {
             core,
-            timers: Timers::default(),
+            counters: Counters::default(),
+            messages: Messages::default(),
             rejects: Rejects::default(),
             refused: Lately::default(),
             found: Lately::default(),
             verifier,
             authenticator,
-            timeouts,
             me,
             others,
             epoch,
@@ -103,27 +112,28 @@ impl Speaker {
     }
 
     /// Goes over to the core of another epoch. Nothing of the one before is left.
-    pub fn begin_epoch(
+    pub(crate) fn begin_epoch(
         &mut self,
         epoch: Epoch,
         verifier: Arc<dyn Verifier>,
         core: Box<dyn ReplicaCore>,
+        driver: &mut impl Driver,
     ) {
         (self.epoch, self.verifier, self.core) = (epoch, verifier, core);
-        self.timers.clear();
+        driver.disarm_all();
         self.inward.clear();
     }
 
     /// Opens and counts a peer's protocol message.
-    pub fn open(&mut self, peer: ReplicaId, bytes: &Bytes, network: &mut Network) -> Opened {
+    pub(crate) fn open(&mut self, peer: ReplicaId, bytes: &Bytes) -> Opened {
         let (kind, opened) = match self.try_open(peer, &bytes.slice(1..)) {
             Ok(Ok(Some(incoming))) => (incoming.kind(), Opened::Message(incoming)),
             // It was not checked.
             Ok(Ok(None)) => ("moot", Opened::Nothing(Heard::Taken)),
             Ok(Err(epoch)) => ("other_epoch", Opened::OtherEpoch(epoch)),
-            Err(why) => return Opened::Nothing(self.refuse(peer, bytes, why, network)),
+            Err(why) => return Opened::Nothing(self.refuse(peer, bytes, why)),
         };
-        network.messages.came(kind, bytes.len());
+        self.messages.came(kind, bytes.len());
         opened
     }
 
@@ -142,27 +152,21 @@ impl Speaker {
     }
 
     /// A whole message of a peer is refused.
-    pub fn refuse(
-        &mut self,
-        peer: ReplicaId,
-        bytes: &Bytes,
-        why: Reject,
-        network: &mut Network,
-    ) -> Heard {
-        network.messages.came("refused", bytes.len());
+    pub(crate) fn refuse(&mut self, peer: ReplicaId, bytes: &Bytes, why: Reject) -> Heard {
+        self.messages.came("refused", bytes.len());
         self.reject(peer, why);
         let forged = why == Reject::BadAuth && author(bytes) == Some(peer);
         if forged { Heard::Forged } else { Heard::Taken }
     }
 
     /// Counts something of a peer that is refused.
-    pub fn reject(&mut self, peer: ReplicaId, why: Reject) {
+    pub(crate) fn reject(&mut self, peer: ReplicaId, why: Reject) {
         self.rejects.add(why);
         self.refused.add(peer, self.now_ms);
     }
 
     /// Has the core take a step; its effects wait in [`Self::effects`].
-    pub fn take(&mut self, event: CoreEvent) {
+    pub(crate) fn take(&mut self, event: CoreEvent) {
         self.core.step(event, &mut self.effects);
         if cfg!(debug_assertions) {
             self.core.assert_invariants();
@@ -170,35 +174,33 @@ impl Speaker {
     }
 
     /// What the core is to take before anything from outside.
-    pub fn next_inward(&mut self) -> Option<CoreEvent> {
+    pub(crate) fn next_inward(&mut self) -> Option<CoreEvent> {
         let event = self.inward.pop_front();
         self.taken += u64::from(event.is_some());
         event
     }
 
     /// Carries out an effect that waits for nothing; an output is given back.
-    pub fn carry<L: EntryLog>(
+    pub(crate) fn carry<L: EntryLog>(
         &mut self,
         effect: CoreEffect,
         barrier: Option<&mut Barrier<L>>,
-        network: &mut Network,
-    ) -> Result<Option<Output>, Fatal> {
+        driver: &mut impl Driver,
+    ) -> Result<Option<Output>, Halt> {
         match effect {
-            CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, barrier, network)?,
+            CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, barrier, driver)?,
             CoreEffect::Relay { to, wire, kind } => {
-                self.relay(to, kind, &wire, network);
+                self.relay(to, kind, &wire, driver);
                 self.relay_to_itself(to, &wire);
             }
             // Nothing outlives the process; see the crate's documentation.
             CoreEffect::Persist(_) => {}
-            CoreEffect::Arm { timer, after } => {
-                self.timers.arm(timer, self.now_ms + self.timeouts.millis(after));
-            }
-            CoreEffect::Disarm(timer) => self.timers.disarm(timer),
+            CoreEffect::Arm { timer, after } => driver.arm(timer, after),
+            CoreEffect::Disarm(timer) => driver.disarm(timer),
             CoreEffect::Output(output) => return Ok(Some(output)),
             CoreEffect::Report(Evidence { author, finding }) => {
-                network.counters.findings += 1;
-                *network.counters.findings_about.entry(author.0).or_default() += 1;
+                self.counters.findings += 1;
+                *self.counters.findings_about.entry(author.0).or_default() += 1;
                 self.found.add(author, self.now_ms);
                 warn!(about = %author, ?finding, "finding");
             }
@@ -224,13 +226,13 @@ impl Speaker {
         to: To,
         outgoing: &Outgoing,
         barrier: Option<&mut Barrier<L>>,
-        network: &mut Network,
-    ) -> Result<(), Fatal> {
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
         let said_before = barrier.as_deref().and_then(|barrier| certificate(barrier, outgoing));
         let tag = match said_before {
             Some(ui) => AuthTag::Usig(ui),
             None => {
-                self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Fatal::Counter)?
+                self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Halt::Counter)?
             }
         };
         let ui = tag.ui().copied();
@@ -250,7 +252,7 @@ impl Speaker {
         } else {
             receivers
         };
-        self.relay(To::Set(shown), outgoing.kind, &wire, network);
+        self.relay(To::Set(shown), outgoing.kind, &wire, driver);
         Ok(())
     }
 
@@ -265,11 +267,11 @@ impl Speaker {
     }
 
     /// Queues bytes for the other replicas among the receivers.
-    fn relay(&self, to: To, kind: Kind, wire: &Bytes, network: &mut Network) {
+    fn relay(&self, to: To, kind: Kind, wire: &Bytes, driver: &mut impl Driver) {
         let mut receivers = self.receivers(to);
         receivers.remove(self.me);
         for peer in receivers.iter() {
-            network.send_peer(peer, kind, |to| {
+            driver.send_peer(peer, kind, |to| {
                 to.u8(PROTOCOL);
                 self.epoch.encode(to);
                 to.array(wire);

@@ -20,10 +20,11 @@
 //! that was always the last to commit may go unnoticed. Nor is told of what waits unread when the
 //! question comes, in a socket of a pillar, say, whose thread is late.
 
-use crate::error::Fatal;
-use crate::network::Network;
-use crate::speaker::Speaker;
-use crate::unit::Unit;
+use crate::driver::Driver;
+use crate::engine::Engine;
+use crate::halt::Halt;
+use crate::machine::Machine;
+use crate::store::Disk;
 use bytes::Bytes;
 use pentarchy_core::counter::{Instance, Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
@@ -107,7 +108,7 @@ struct Lasts {
 
 impl Seen {
     /// A message came in this epoch; if a device certified it, it is noted.
-    pub fn note(&self, epoch: Epoch, incoming: &Incoming) {
+    pub(crate) fn note(&self, epoch: Epoch, incoming: &Incoming) {
         let Some((author, digest, ui)) = incoming.certified() else { return };
         let mut lasts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lasts.epoch != epoch {
@@ -132,9 +133,9 @@ impl Seen {
 /// What this replica knows of others' statements, and what it wants to know of its own.
 #[derive(Default)]
 pub struct Resuming {
-    pub seen: Seen,
+    pub(crate) seen: Seen,
     /// What pillars with threads of their own have seen.
-    pub of_pillars: Vec<Seen>,
+    of_pillars: Vec<Seen>,
     /// Whether to ask in the next epoch too: this process went on from a folder, and has not had
     /// answers of `f + 1` others in one epoch yet.
     asks: bool,
@@ -162,17 +163,25 @@ enum Next {
 impl Resuming {
     /// Of a replica that goes on from what it had kept, or not. Its devices that speak in other
     /// threads remember this.
+    #[must_use]
     pub fn new(asks: bool, elsewhere: Vec<(Instance, Memory)>) -> Self {
         Self { asks, elsewhere, ..Self::default() }
     }
 
+    /// For one more pillar with a thread of its own, which notes there what others said.
+    pub fn add_pillar(&mut self) -> Seen {
+        let seen = Seen::default();
+        self.of_pillars.push(seen.clone());
+        seen
+    }
+
     /// Another epoch begins: its devices have said nothing in it.
-    pub fn begin_epoch(&mut self) {
+    pub(crate) fn begin_epoch(&mut self) {
         self.elsewhere.iter_mut().for_each(|(_, memory)| *memory = Memory::default());
     }
 
     /// Another epoch has begun, or the process has.
-    pub fn begin(&mut self, is_admitted: bool, now_ms: u64) {
+    pub(crate) fn begin(&mut self, is_admitted: bool, now_ms: u64) {
         self.since = (self.asks && is_admitted).then_some(now_ms);
         (self.first_ms, self.asked_ms) = (None, None);
         self.answered = ReplicaSet::default();
@@ -217,7 +226,7 @@ impl Resuming {
         memories: &[(Instance, Memory)],
         is_mine: impl Fn(&Digest, &Ui) -> bool,
         now_ms: u64,
-    ) -> Result<Result<(), Reject>, Fatal> {
+    ) -> Result<Result<(), Reject>, Halt> {
         if self.since.is_none() || memories.is_empty() {
             return Ok(Ok(()));
         }
@@ -227,7 +236,7 @@ impl Resuming {
                 return Ok(Err(Reject::BadAuth));
             };
             if is_beyond(memory, digest, ui.position) {
-                return Err(Fatal::Rewound { peer, seen: ui.position, kept: memory.last });
+                return Err(Halt::Rewound { peer, seen: ui.position, kept: memory.last });
             }
         }
         self.answered.insert(peer);
@@ -243,27 +252,28 @@ impl Resuming {
     }
 }
 
-impl Unit {
+impl<D: Disk> Machine<D> {
     /// Whether it waits for its peers' answers, and says nothing until then.
+    #[must_use]
     pub const fn is_resuming(&self) -> bool {
         self.resuming.since.is_some()
     }
 
     /// Asks those who have not answered; goes on when enough have, or have not for long enough.
-    pub fn ask_before_resuming(&mut self, network: &mut Network) -> Result<(), Fatal> {
+    pub(crate) fn ask_before_resuming(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
         if !self.is_resuming() {
             return Ok(());
         }
         // A device that keeps its own memory cannot be put back with a folder: nobody is needed.
         let keeps_itself = self.memories().is_empty();
-        let wanted = if keeps_itself { 0 } else { self.succession.epochs.membership().f + 1 };
-        let next = self.resuming.next(self.speaker.others, wanted, self.speaker.now_ms);
+        let wanted = if keeps_itself { 0 } else { self.membership().f + 1 };
+        let next = self.resuming.next(self.engine.others, wanted, self.engine.now_ms);
         let others = self.resuming.answered.len();
         match next {
             None => return Ok(()),
             Some(Next::Ask(peers)) => {
-                let ask = Message::Ask { epoch: self.speaker.epoch };
-                peers.iter().for_each(|peer| tell(peer, &ask, network));
+                let ask = Message::Ask { epoch: self.engine.epoch };
+                peers.iter().for_each(|peer| tell(peer, &ask, driver));
                 return Ok(());
             }
             Some(Next::Speak) => {
@@ -273,25 +283,25 @@ impl Unit {
                 warn!(others, "speaks again, although fewer than f + 1 others said what they saw");
             }
         }
-        self.begin_process(network)
+        self.begin_process(driver)
     }
 
     /// A peer asks, or answers.
-    pub fn on_resuming(
+    pub(crate) fn on_resuming(
         &mut self,
         peer: ReplicaId,
         bytes: &Bytes,
-        network: &mut Network,
-    ) -> Result<(), Fatal> {
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
         match Message::from_bytes(bytes) {
-            Err(Malformed) => self.speaker.rejects.add(Reject::Malformed),
+            Err(Malformed) => self.engine.rejects.add(Reject::Malformed),
             Ok(Message::Ask { epoch }) => {
-                match self.resuming.answer(self.speaker.epoch, epoch, peer) {
-                    Some(seen) => tell(peer, &seen, network),
-                    None => self.on_other_epoch(peer, epoch, network),
+                match self.resuming.answer(self.engine.epoch, epoch, peer) {
+                    Some(seen) => tell(peer, &seen, driver),
+                    None => self.on_other_epoch(peer, epoch, driver),
                 }
             }
-            Ok(Message::Seen { epoch, .. }) if epoch != self.speaker.epoch => {}
+            Ok(Message::Seen { epoch, .. }) if epoch != self.engine.epoch => {}
             Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts),
         }
         Ok(())
@@ -299,14 +309,14 @@ impl Unit {
 
     /// What its devices remember, before it speaks.
     fn memories(&self) -> Vec<(Instance, Memory)> {
-        let mut memories = self.speaker.authenticator.memories();
+        let mut memories = self.engine.authenticator.memories();
         memories.extend(self.resuming.elsewhere.iter().cloned());
         memories
     }
 
-    fn on_seen(&mut self, peer: ReplicaId, lasts: &[(Digest, Ui)]) -> Result<(), Fatal> {
+    fn on_seen(&mut self, peer: ReplicaId, lasts: &[(Digest, Ui)]) -> Result<(), Halt> {
         let memories = self.memories();
-        let Speaker { verifier, me, now_ms, rejects, .. } = &mut self.speaker;
+        let Engine { verifier, me, now_ms, rejects, .. } = &mut self.engine;
         let is_mine = |digest: &Digest, ui: &Ui| verifier.usig(*me, digest, ui);
         if let Err(why) = self.resuming.on_seen(peer, lasts, &memories, is_mine, *now_ms)? {
             rejects.add(why);
@@ -322,8 +332,8 @@ fn is_beyond(memory: &Memory, digest: &Digest, position: Position) -> bool {
     position > memory.last || recent.any(|it| it.position == position && it.digest != *digest)
 }
 
-fn tell(peer: ReplicaId, message: &Message, network: &mut Network) {
-    network.send_peer(peer, "resuming", |to| {
+fn tell(peer: ReplicaId, message: &Message, driver: &mut impl Driver) {
+    driver.send_peer(peer, "resuming", |to| {
         to.u8(RESUMING);
         message.encode(to);
     });

@@ -69,16 +69,35 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Adds what a pillar on a thread of its own counts, which has no clients, accepts nothing and
-    /// moves no state.
-    pub(crate) fn add_pillar(&mut self, pillar: &Self) {
-        self.dials_refused += pillar.dials_refused;
-        self.frames_refused += pillar.frames_refused;
-        self.peer_dropped += pillar.peer_dropped;
-        self.peer_unconnected += pillar.peer_unconnected;
-        self.records += pillar.records;
-        self.findings += pillar.findings;
-        for (replica, findings) in &pillar.findings_about {
+    /// Adds what another thread, or the links, have counted.
+    pub fn add(&mut self, other: &Self) {
+        self.handshakes_failed += other.handshakes_failed;
+        self.hellos_refused += other.hellos_refused;
+        self.connections_refused += other.connections_refused;
+        self.dials_refused += other.dials_refused;
+        self.accepts_failed += other.accepts_failed;
+        self.frames_refused += other.frames_refused;
+        self.frames_unfinished += other.frames_unfinished;
+        self.client_malformed += other.client_malformed;
+        self.client_wrong_author += other.client_wrong_author;
+        self.client_bad_auth += other.client_bad_auth;
+        self.client_busy += other.client_busy;
+        self.client_queries += other.client_queries;
+        self.client_queries_dropped += other.client_queries_dropped;
+        self.client_resumes += other.client_resumes;
+        self.client_resumes_dropped += other.client_resumes_dropped;
+        self.client_dropped += other.client_dropped;
+        self.clients_evicted += other.clients_evicted;
+        self.clients_too_slow += other.clients_too_slow;
+        self.peer_dropped += other.peer_dropped;
+        self.peer_unconnected += other.peer_unconnected;
+        self.transfer_dropped += other.transfer_dropped;
+        self.other_epoch += other.other_epoch;
+        self.epochs += other.epochs;
+        self.records += other.records;
+        self.findings += other.findings;
+        self.diverged += other.diverged;
+        for (replica, findings) in &other.findings_about {
             *self.findings_about.entry(*replica).or_default() += findings;
         }
     }
@@ -108,20 +127,22 @@ pub struct Flow {
 
 impl Traffic {
     /// The side that peers or that others are on.
-    pub(crate) const fn of(&mut self, is_peer: bool) -> &mut Flow {
+    pub const fn of(&mut self, is_peer: bool) -> &mut Flow {
         if is_peer { &mut self.peers } else { &mut self.clients }
     }
 }
 
 impl Flow {
-    pub(crate) const fn add(&mut self, other: &Self) {
+    /// Adds what was counted elsewhere.
+    pub const fn add(&mut self, other: &Self) {
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
         self.messages_in += other.messages_in;
         self.messages_out += other.messages_out;
     }
 
-    pub(crate) const fn came(&mut self, bytes: usize, messages: usize) {
+    /// These came.
+    pub const fn came(&mut self, bytes: usize, messages: usize) {
         self.bytes_in += bytes as u64;
         self.messages_in += messages as u64;
     }
@@ -134,18 +155,19 @@ pub struct Messages(BTreeMap<&'static str, Flow>);
 
 impl Messages {
     /// One came.
-    pub(crate) fn came(&mut self, kind: &'static str, bytes: usize) {
+    pub fn came(&mut self, kind: &'static str, bytes: usize) {
         self.0.entry(kind).or_default().came(bytes, 1);
     }
 
     /// One was queued to be written.
-    pub(crate) fn left(&mut self, kind: &'static str, bytes: usize) {
+    pub fn left(&mut self, kind: &'static str, bytes: usize) {
         let flow = self.0.entry(kind).or_default();
         flow.bytes_out += bytes as u64;
         flow.messages_out += 1;
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Self) {
         for (kind, flow) in &other.0 {
             self.0.entry(kind).or_default().add(flow);
         }
@@ -171,7 +193,8 @@ impl Rejects {
         }
     }
 
-    pub(crate) fn add_all(&mut self, other: &Self) {
+    /// Adds what was counted elsewhere.
+    pub fn add_all(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
     }
 

@@ -3,12 +3,10 @@
 //! may ask for: each gets as much time in a round as any other, and whoever sends more waits for
 //! the rounds to come. What it sends meanwhile is not read.
 
-use crate::network::{Network, Sender};
 use bytes::Bytes;
-use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use std::collections::{BTreeMap, VecDeque};
-use std::mem::take;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time that the messages of one peer may take in one round. The one that exceeds it is the
 /// last. Well below any timeout, for as many liars as a group may have.
@@ -27,9 +25,6 @@ pub enum Heard {
 #[derive(Default)]
 pub struct Inbound {
     waiting: BTreeMap<ReplicaId, VecDeque<Bytes>>,
-    /// Room for a round's connections to read, and for what is read of one.
-    ready: Vec<usize>,
-    messages: Vec<Bytes>,
 }
 
 impl Inbound {
@@ -45,63 +40,6 @@ impl Inbound {
         self.push(peer, messages);
     }
 
-    /// Reads every connection that has something, up to its share. What clients said is for
-    /// `on_client`.
-    pub fn read(
-        &mut self,
-        network: &mut Network,
-        now_ms: u64,
-        mut on_client: impl FnMut(ClientId, &Bytes, &mut Network),
-    ) {
-        let (mut ready, mut messages) = (take(&mut self.ready), take(&mut self.messages));
-        network.take_ready(now_ms, &mut ready);
-        for (index, token) in ready.iter().copied().enumerate() {
-            if network.has_read_enough() {
-                network.postpone(&ready[index..]);
-                break;
-            }
-            if network.peer(token).is_some_and(|peer| self.has(peer)) {
-                network.postpone(&[token]);
-                continue;
-            }
-            let was_known = network.peer(token).is_some();
-            match network.read(token, now_ms, &mut messages) {
-                Some(Sender::Peer(id)) if was_known => self.push(id, messages.drain(..)),
-                Some(Sender::Peer(id)) => self.begin(id, messages.drain(..)),
-                Some(Sender::Client(id)) => {
-                    for bytes in messages.drain(..) {
-                        // What it said before may have ended the connection.
-                        if network.clients.token(&id) != Some(token) {
-                            break;
-                        }
-                        on_client(id, &bytes, network);
-                    }
-                }
-                None => messages.clear(),
-            }
-        }
-        ready.clear();
-        (self.ready, self.messages) = (ready, messages);
-    }
-
-    /// Reads only those connections that a peer was dialled on and has not answered, while nothing
-    /// else is read: who does not get its handshake done in time is given up by the other side.
-    /// What comes with the last of that waits.
-    pub fn settle(&mut self, network: &mut Network, now_ms: u64) {
-        let (mut ready, mut messages) = (take(&mut self.ready), take(&mut self.messages));
-        network.take_ready(now_ms, &mut ready);
-        let (dialled, others): (Vec<usize>, Vec<usize>) =
-            ready.drain(..).partition(|token| network.is_dialled(*token));
-        network.postpone(&others);
-        for token in dialled {
-            match network.read(token, now_ms, &mut messages) {
-                Some(Sender::Peer(id)) => self.begin(id, messages.drain(..)),
-                _ => messages.clear(),
-            }
-        }
-        (self.ready, self.messages) = (ready, messages);
-    }
-
     /// Whether something of a peer waits, so that no more is to be read of it.
     pub fn has(&self, peer: ReplicaId) -> bool {
         self.waiting.get(&peer).is_some_and(|waiting| !waiting.is_empty())
@@ -112,24 +50,28 @@ impl Inbound {
         self.waiting.values().all(VecDeque::is_empty)
     }
 
-    /// Gives every peer its share of a round. Of those who forge, nothing else is looked at; they
-    /// are given back.
-    pub fn deliver<E>(
+    /// Gives every peer its share of a round, by this clock of what `to` is. Of those who forge,
+    /// nothing else is looked at; they are given back.
+    pub fn deliver<T, E>(
         &mut self,
-        mut now: impl FnMut() -> Instant,
-        mut take: impl FnMut(ReplicaId, &Bytes) -> Result<Heard, E>,
+        to: &mut T,
+        mut clock: impl FnMut(&mut T) -> Duration,
+        mut take: impl FnMut(&mut T, ReplicaId, &Bytes) -> Result<Heard, E>,
     ) -> Result<ReplicaSet, E> {
         let mut forgers = ReplicaSet::EMPTY;
         for (peer, waiting) in &mut self.waiting {
-            let begun = now();
-            while let Some(message) = waiting.pop_front() {
-                if take(*peer, &message)? == Heard::Forged {
+            let Some(mut message) = waiting.pop_front() else { continue };
+            let begun = clock(to);
+            loop {
+                if take(to, *peer, &message)? == Heard::Forged {
                     waiting.clear();
                     forgers.insert(*peer);
                 }
-                if now().duration_since(begun) >= SHARE {
+                if clock(to).saturating_sub(begun) >= SHARE {
                     break;
                 }
+                let Some(next) = waiting.pop_front() else { break };
+                message = next;
             }
         }
         Ok(forgers)
@@ -146,11 +88,10 @@ mod tests {
     /// Has so many messages of each wait, and delivers a round in which each takes a millisecond.
     /// Gives how many of each were looked at.
     fn round(inbound: &mut Inbound, found: Heard) -> ([usize; 2], ReplicaSet) {
-        let (begun, looked_at) = (Instant::now(), std::cell::Cell::new(0));
         let mut of_each = [0; 2];
-        let now = || begun + Duration::from_millis(looked_at.get());
-        let forgers = inbound.deliver(now, |peer, _| {
-            looked_at.set(looked_at.get() + 1);
+        let clock =
+            |of_each: &mut [usize; 2]| Duration::from_millis((of_each[0] + of_each[1]) as u64);
+        let forgers = inbound.deliver(&mut of_each, clock, |of_each, peer, _| {
             of_each[usize::from(peer.0) - 1] += 1;
             Ok::<_, ()>(if peer == LIAR { found } else { Heard::Taken })
         });
