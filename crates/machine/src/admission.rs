@@ -48,7 +48,7 @@ impl Admission {
     }
 
     /// What pillars are to be told at the end of the round, whatever happens to their epoch.
-    pub fn to_pillars(&mut self) -> impl Iterator<Item = (u8, ToPillar)> {
+    pub fn take_to_pillars(&mut self) -> impl Iterator<Item = (u8, ToPillar)> {
         self.to_pillars.drain(..)
     }
 
@@ -132,7 +132,8 @@ impl<D: Disk> Machine<D> {
     }
 
     /// Whether nothing in the envelope is left to be ordered.
-    fn is_settled(&self, envelope: &Envelope) -> bool {
+    #[must_use]
+    pub fn is_settled(&self, envelope: &Envelope) -> bool {
         self.executor.lookups(envelope).all(|known| known != Lookup::New)
     }
 

@@ -1,4 +1,4 @@
-//! How fast a replica that is behind comes closer, and when it will be level if that goes on.
+//! How fast a replica that is behind comes closer, and when it will have caught up.
 
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -32,8 +32,8 @@ pub struct Pace {
     pub slots_per_second: f64,
     /// Bytes of state that come in a second.
     pub bytes_per_second: f64,
-    /// Seconds until it is level, or until the state is here, at this speed; none if it does not
-    /// come closer.
+    /// Seconds until it has caught up, or until the state is here, at this speed; none if it does
+    /// not come closer.
     pub seconds_left: Option<f64>,
 }
 
@@ -111,7 +111,7 @@ mod tests {
         let pace = approach.pace(messages(2_000, 400, 1_200)).unwrap();
         assert_eq!(pace.seconds_left, None, "it falls behind");
         approach.look(messages(3_000, 1_500, 0));
-        assert_eq!(approach.pace(messages(4_000, 1_500, 0)), None, "it is level");
+        assert_eq!(approach.pace(messages(4_000, 1_500, 0)), None, "it has caught up");
     }
 
     #[test]

@@ -94,7 +94,7 @@ mod tests {
     use pentarchy_core::ids::ReplicaId;
     use pentarchy_core::request::{Draft, Request, RequestAuth};
 
-    /// Envelopes are authentic whose signature begins with 1.
+    /// An envelope is authentic if its signature begins with 1.
     struct Ones;
 
     impl Verifier for Ones {

@@ -15,7 +15,7 @@ pub struct Counters {
     pub hellos_refused: u64,
     /// Connections that were closed because there were too many.
     pub connections_refused: u64,
-    /// Attempts to connect to a peer that were ended by whoever listens at its address.
+    /// Attempts to connect to a peer that were ended by the process that listens at its address.
     pub dials_refused: u64,
     /// Times that a connection could not be accepted, mostly for want of file descriptors.
     pub accepts_failed: u64,
@@ -28,7 +28,7 @@ pub struct Counters {
     pub client_malformed: u64,
     /// Envelopes of someone else than the client that sent them.
     pub client_wrong_author: u64,
-    /// Envelopes whose authentication is wrong.
+    /// Envelopes that were not authentic.
     pub client_bad_auth: u64,
     /// Envelopes that were not taken because too many wait.
     pub client_busy: u64,
@@ -62,7 +62,7 @@ pub struct Counters {
     pub records: u64,
     /// What the core reported about others.
     pub findings: u64,
-    /// The same, by the replica whose doing it is.
+    /// The same, by the replica that is to blame.
     pub findings_about: BTreeMap<u16, u64>,
     /// Times that this replica's own state was found to be wrong.
     pub diverged: u64,

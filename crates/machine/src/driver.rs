@@ -1,7 +1,8 @@
-//! What a machine asks of whoever drives it: to move bytes, to arm timers, to tell the time. A
+//! What a machine asks of its driver: to move bytes, to arm timers, to tell the time. A
 //! driver decides nothing.
 
-use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_core::wire::Writer;
@@ -17,6 +18,15 @@ pub enum Pause {
     Busy,
     /// It has sent many times its share. If it goes on, it is not read for longer and longer.
     Flood,
+}
+
+/// A piece of a machine's work that a driver may want to measure apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// A batch is executed.
+    Execute,
+    /// A snapshot is taken.
+    Snapshot,
 }
 
 /// Carries out what a machine asks for. All methods return at once. Machines are compiled for each
@@ -56,4 +66,16 @@ pub trait Driver {
 
     /// The time since the driver began, by a clock that nobody can set.
     fn elapsed(&self) -> Duration;
+
+    /// Runs a piece of the machine's work, for drivers that measure it.
+    fn around<T>(&mut self, work: Work, act: impl FnOnce() -> T) -> T {
+        let _ = work;
+        act()
+    }
+
+    /// A snapshot of this slot, with this digest, was taken: for drivers that write down what a
+    /// machine does.
+    fn on_snapshot(&mut self, slot: Slot, state: Digest) {
+        let _ = (slot, state);
+    }
 }

@@ -112,7 +112,7 @@ impl<D: Disk> Machine<D> {
         }
     }
 
-    /// What is in the files of states for the next life need not be in memory.
+    /// What is in the files of states for the next incarnation need not be in memory.
     pub(crate) fn cool_cached(&mut self) {
         let has_ended = self.cache.as_ref().is_some_and(|cache| cache.has_ended());
         if let Some(spooling) = &mut self.spooling {

@@ -1,7 +1,7 @@
 //! What becomes of the core's effects: what leaves waits for the disk, and outputs are executed.
 
 use crate::admission::request;
-use crate::driver::Driver;
+use crate::driver::{Driver, Work};
 use crate::fault::{Fault, other_state, told};
 use crate::halt::Halt;
 use crate::machine::Machine;
@@ -106,7 +106,7 @@ impl<D: Disk> Machine<D> {
             Output::ToPillar { pillar, input } => {
                 self.to_pillars.push((pillar, ToPillar::Input(input)))
             }
-            // For whoever merges what this core orders, and for the host of a pillar.
+            // For the merger of several cores, and for the host of a pillar.
             Output::Glance(_) | Output::Keeping { .. } => {}
             Output::Checkpoint { slot } => self.checkpoint(slot, driver)?,
             Output::Stable { slot, state } => self.on_stable(slot, state)?,
@@ -131,8 +131,10 @@ impl<D: Disk> Machine<D> {
     fn execute(&mut self, slot: Slot, batch: &Batch, driver: &mut impl Driver) -> Result<(), Halt> {
         let (begun, telling, fault) = (driver.elapsed(), self.telling(), self.engine.fault);
         let Self { executor, replies, .. } = self;
-        executor.execute(slot, batch, |client, notice| {
-            replies.notify_executed(client, told(fault, notice), telling);
+        driver.around(Work::Execute, || {
+            executor.execute(slot, batch, |client, notice| {
+                replies.notify_executed(client, told(fault, notice), telling);
+            });
         });
         self.check_service()?;
         self.meter.executed(batch, begun, driver.elapsed());
@@ -142,7 +144,9 @@ impl<D: Disk> Machine<D> {
 
     fn checkpoint(&mut self, slot: Slot, driver: &mut impl Driver) -> Result<(), Halt> {
         debug_assert_eq!(slot, self.executor.executed(), "execution is in step with the core");
-        let mut state = self.executor.checkpoint();
+        let executor = &mut self.executor;
+        let mut state = driver.around(Work::Snapshot, || executor.checkpoint());
+        driver.on_snapshot(slot, state);
         self.check_service()?;
         if self.engine.fault == Fault::Equivocate {
             state = other_state(state);

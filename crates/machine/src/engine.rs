@@ -1,7 +1,6 @@
 //! A core among its peers: with the keys under which it says what it says, and with what it says to
 //! itself. What its outputs lead to is the business of the machine or the pillar that has it.
 
-use crate::authenticator::Authenticator;
 use crate::counters::{Counters, Messages, Rejects};
 use crate::driver::{Driver, Kind};
 use crate::factory::Started;
@@ -11,6 +10,7 @@ use crate::inbound::Heard;
 use crate::others::Lately;
 use bytes::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
@@ -46,7 +46,7 @@ pub struct Engine {
     pub(crate) rejects: Rejects,
     /// The same, by the peer that sent it.
     pub(crate) refused: Lately,
-    /// Provable lies and refusals of others, by whose they are.
+    /// Provable lies and refusals of others, by the replica that is to blame.
     pub(crate) found: Lately,
     pub(crate) verifier: Arc<dyn Verifier>,
     pub(crate) authenticator: Box<dyn Authenticator>,
@@ -64,6 +64,8 @@ pub struct Engine {
     pub(crate) fault: Fault,
     /// Certified statements since it equivocates.
     turn: u64,
+    /// See [`EngineParts::checks_itself`].
+    checks_itself: bool,
     /// Milliseconds since the driver began, at the start of the round.
     pub(crate) now_ms: u64,
 }
@@ -82,13 +84,15 @@ pub struct EngineParts {
     pub others: ReplicaSet,
     /// The core's epoch.
     pub epoch: Epoch,
+    /// Whether the core's invariants are checked after each step. Not where its work is counted.
+    pub checks_itself: bool,
 }
 
 impl Engine {
     /// Of a core that has begun.
     #[must_use]
     pub fn new(parts: EngineParts) -> Self {
-        let EngineParts { core, verifier, authenticator, me, others, epoch } = parts;
+        let EngineParts { core, verifier, authenticator, me, others, epoch, checks_itself } = parts;
         let Started { core, effects } = core;
         Self {
             core,
@@ -107,6 +111,7 @@ impl Engine {
             effects,
             fault: Fault::None,
             turn: 0,
+            checks_itself,
             now_ms: 0,
         }
     }
@@ -168,7 +173,7 @@ impl Engine {
     /// Has the core take a step; its effects wait in [`Self::effects`].
     pub(crate) fn take(&mut self, event: CoreEvent) {
         self.core.step(event, &mut self.effects);
-        if cfg!(debug_assertions) {
+        if self.checks_itself {
             self.core.assert_invariants();
         }
     }
@@ -298,7 +303,7 @@ fn certificate<L: EntryLog>(barrier: &Barrier<L>, outgoing: &Outgoing) -> Option
     }
 }
 
-/// Who is said to be the author of a protocol message, behind its first byte and its epoch.
+/// The claimed author of a protocol message, behind its first byte and its epoch.
 fn author(bytes: &Bytes) -> Option<ReplicaId> {
     let mut reader = Reader::new(bytes);
     reader.u8().ok()?;

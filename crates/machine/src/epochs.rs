@@ -1,6 +1,5 @@
 //! From epoch to epoch: what [`pentarchy_core::epochs`] asks of a replica.
 
-use crate::authenticator::Sealer;
 use crate::driver::Driver;
 use crate::factory::{EpochFactory, Split, Started};
 use crate::halt::Halt;
@@ -23,6 +22,9 @@ use tracing::{error, info, warn};
 
 /// First byte of a peer's message: an [`Message`] follows.
 pub const EPOCHS: u8 = 2;
+
+/// Authenticates a replica's requests to its own group, as a client's are.
+pub type Sealer = Box<dyn Fn(Draft) -> Envelope + Send>;
 
 /// The epochs of one replica, and what makes the parts that change with them.
 pub struct EpochManager {

@@ -97,7 +97,7 @@ pub fn told(fault: Fault, notice: Notice) -> Notice {
     }
 }
 
-/// Who is shown a statement that the counter certified: the receivers take turns.
+/// The receivers that are shown a statement that the counter certified: they take turns.
 #[must_use]
 pub fn some_of(receivers: ReplicaSet, turn: u64) -> ReplicaSet {
     let chosen =

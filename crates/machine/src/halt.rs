@@ -20,7 +20,7 @@ pub enum Halt {
     Storage(StorageError),
     /// What it has kept is older than what it has said: the data folder was put back from a copy.
     Rewound {
-        /// Who shows a later statement of its device, certified by that.
+        /// The peer that shows a later statement of its device, certified by that.
         peer: ReplicaId,
         /// At this position.
         seen: Position,

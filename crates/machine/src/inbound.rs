@@ -1,7 +1,7 @@
 //! What peers sent and nobody has looked at. To check a message costs far more than to send it, up
 //! to tens of milliseconds for one with many certificates, so bytes are no measure of what a peer
-//! may ask for: each gets as much time in a round as any other, and whoever sends more waits for
-//! the rounds to come. What it sends meanwhile is not read.
+//! may ask for: each gets as much time in a round as any other, and a peer that sends more waits
+//! for the rounds to come. What it sends meanwhile is not read.
 
 use bytes::Bytes;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
@@ -34,7 +34,7 @@ impl Inbound {
     }
 
     /// Takes in what a peer said on a connection that takes the place of the one before. What it
-    /// said there is lost with it: who connects again and again must not fill the memory.
+    /// said there is lost with it: a peer that connects again and again must not fill the memory.
     pub fn begin(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>) {
         self.waiting.remove(&peer);
         self.push(peer, messages);
@@ -50,8 +50,8 @@ impl Inbound {
         self.waiting.values().all(VecDeque::is_empty)
     }
 
-    /// Gives every peer its share of a round, by this clock of what `to` is. Of those who forge,
-    /// nothing else is looked at; they are given back.
+    /// Gives every peer its share of a round, by this clock of what `to` is. Of a peer that forges,
+    /// nothing else is looked at; these peers are given back.
     pub fn deliver<T, E>(
         &mut self,
         to: &mut T,

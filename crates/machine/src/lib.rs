@@ -1,6 +1,6 @@
 //! One replica as a value: a core with all that surrounds it, and without sockets, threads, files
-//! and clocks. A driver tells it what came over links, which timers ran out and how time passes, and
-//! carries out what it asks for ([`Driver`]). A driver decides nothing.
+//! and clocks. A driver tells it what came over links, which timers ran out and how time passes,
+//! and carries out what it asks for ([`Driver`]). A driver decides nothing.
 //!
 //! ```text
 //! events in:   messages of a peer or a client; a link is up or down; a timer ran out;
@@ -16,7 +16,7 @@
 //! | `engine` | the core among its peers: messages, keys, what it says to itself |
 //! | `effects` | what becomes of the core's effects |
 //! | `admission`, `checking`, `queries` | clients' messages on their way to the core |
-//! | `inbound` | what peers sent, and how much of it is looked at in a round |
+//! | `links`, `inbound` | what peers sent, and how much of it is looked at in a round |
 //! | `replies`, `speculation` | what clients are told of what was executed |
 //! | `transfers`, `spooling`, `divergence` | states |
 //! | `epochs`, `factory` | from epoch to epoch, and what makes the parts that change then |
@@ -43,7 +43,6 @@
 
 mod admission;
 pub mod approach;
-mod authenticator;
 mod beginning;
 mod checking;
 pub mod counters;
@@ -59,6 +58,7 @@ mod halt;
 pub mod histogram;
 mod inbound;
 mod limits;
+mod links;
 mod machine;
 pub mod meter;
 mod others;
@@ -76,11 +76,10 @@ pub mod status;
 mod store;
 mod transfers;
 
-pub use authenticator::{Authenticator, Sealer};
 pub use beginning::{BeginError, Beginning, Begun, Kept};
-pub use driver::{Driver, Kind, Pause};
+pub use driver::{Driver, Kind, Pause, Work};
 pub use engine::{Engine, EngineParts, PROTOCOL};
-pub use epochs::EpochManager;
+pub use epochs::{EpochManager, Sealer};
 pub use factory::{EpochFactory, Split, Started};
 pub use halt::Halt;
 pub use limits::HostLimits;

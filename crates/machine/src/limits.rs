@@ -12,7 +12,7 @@ pub struct HostLimits {
     /// come from the place that most come from gives way, so that strangers who connect and stay
     /// silent cannot keep others out.
     pub unknown_max: usize,
-    /// Milliseconds to say who one is.
+    /// Milliseconds that a stranger has to say who it is.
     pub hello_ms: u64,
     /// Milliseconds for a client to end what it has begun to send: what arrived of it waits.
     pub frame_ms: u64,
@@ -31,8 +31,8 @@ pub struct HostLimits {
     /// Bytes that wait for a client above which its queries are not answered, and it is not sent
     /// again the events that it asks for; it has queries ordered, and asks for events again.
     pub query_queue_bytes: usize,
-    /// Bytes that wait for all clients together; above it only those get more for whom less than
-    /// an equal share of it waits.
+    /// Bytes that wait for all clients together; above it only those clients get more for which
+    /// less than an equal share of it waits.
     pub clients_queue_bytes: usize,
     /// Bytes that wait for a peer before new messages to it are dropped.
     pub peer_queue_bytes: usize,

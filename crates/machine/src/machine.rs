@@ -4,31 +4,28 @@ use crate::admission::Admission;
 use crate::approach::Approach;
 use crate::divergence::Divergence;
 use crate::driver::Driver;
-use crate::engine::{Engine, Opened, PROTOCOL};
-use crate::epochs::{EPOCHS, EpochManager};
+use crate::engine::Engine;
+use crate::epochs::EpochManager;
 use crate::fault::Fault;
 use crate::halt::Halt;
-use crate::inbound::{Heard, Inbound};
+use crate::inbound::Inbound;
 use crate::limits::HostLimits;
 use crate::meter::Meter;
 use crate::others::Others;
 use crate::pillar::{FromPillar, Prepared, ToPillar};
 use crate::readiness::Settling;
 use crate::replies::Replies;
-use crate::resuming::{RESUMING, Resuming};
+use crate::resuming::Resuming;
 use crate::spooling::Spooling;
 use crate::store::{Disk, ObservedStore, StateCache};
-use crate::transfers::TRANSFER;
-use bytes::Bytes;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, Millis, Node, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::ports::replica::Input;
-use pentarchy_core::protocol::{Reject, TimerKey};
+use pentarchy_core::protocol::TimerKey;
 use pentarchy_core::reads::Reads;
-use pentarchy_core::transfer::{self, Step, Transfer};
-use pentarchy_core::wire::Wire;
+use pentarchy_core::transfer::{Step, Transfer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +48,7 @@ pub struct Machine<D> {
     /// What it keeps across a crash, if anything.
     pub(crate) store: Option<ObservedStore<D>>,
     pub(crate) divergence: Divergence,
-    /// What it asks before it speaks, and what it tells others who ask that.
+    /// What it asks before it speaks, and what it tells peers that ask.
     pub(crate) resuming: Resuming,
     /// What it keeps for its next incarnation, if that is all.
     pub(crate) cache: Option<Box<dyn StateCache>>,
@@ -161,6 +158,18 @@ impl<D: Disk> Machine<D> {
         self.membership().epoch
     }
 
+    /// What executes, to look at.
+    #[must_use]
+    pub const fn executor(&self) -> &Executor {
+        &self.executor
+    }
+
+    /// From now on every replica tells results of up to so many bytes, as far as this one has a say
+    /// in that: see [`HostLimits::whole_result_bytes`].
+    pub const fn tell_whole(&mut self, bytes: usize) {
+        self.limits.whole_result_bytes = bytes;
+    }
+
     /// When it wants a round at the latest, by the driver's clock.
     #[must_use]
     pub fn wake_at(&self) -> Option<Millis> {
@@ -186,65 +195,6 @@ impl<D: Disk> Machine<D> {
         }
         self.ask_before_resuming(driver)?;
         self.release(driver)
-    }
-
-    /// A connection to a peer or a client began, and takes the place of any before.
-    pub fn on_link_up(&mut self, node: Node) {
-        match node {
-            Node::Replica(peer) => _ = self.connected.insert(peer),
-            Node::Client(client) => self.replies.up(client),
-        }
-    }
-
-    /// A connection is over, and no other took its place.
-    pub fn on_link_down(&mut self, node: Node) {
-        match node {
-            Node::Replica(peer) => self.connected.remove(peer),
-            Node::Client(client) => self.replies.down(&client),
-        }
-    }
-
-    /// Messages of a peer came. They wait for the [share](Self::deliver_peers) of a round that each
-    /// peer has. `is_new`: the first ones on a connection that takes the place of the one before.
-    pub fn on_peer(
-        &mut self,
-        peer: ReplicaId,
-        messages: impl Iterator<Item = Bytes>,
-        is_new: bool,
-    ) {
-        if is_new {
-            self.inbound.begin(peer, messages);
-        } else {
-            self.inbound.push(peer, messages);
-        }
-    }
-
-    /// Whether messages of a peer wait, so that no more of it are to be read.
-    #[must_use]
-    pub fn has_waiting(&self, peer: ReplicaId) -> bool {
-        self.inbound.has(peer)
-    }
-
-    /// Whether messages of any peer wait for the next round.
-    #[must_use]
-    pub fn has_inbound(&self) -> bool {
-        !self.inbound.is_empty()
-    }
-
-    /// Gives every peer its share of the round.
-    ///
-    /// # Errors
-    /// [`Halt`]
-    pub fn deliver_peers(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
-        let mut inbound = std::mem::take(&mut self.inbound);
-        let forgers = inbound.deliver(
-            &mut (&mut *self, &mut *driver),
-            |(_, driver)| driver.elapsed(),
-            |(machine, driver), peer, bytes| machine.open_peer(peer, bytes, &mut **driver),
-        );
-        self.inbound = inbound;
-        forgers?.iter().for_each(|peer| driver.pause_peer(peer));
-        Ok(())
     }
 
     /// Hands what clients sent in this round to the core, at this time of day.
@@ -303,7 +253,7 @@ impl<D: Disk> Machine<D> {
 
     /// What pillars with threads of their own are to be told, in the order of each.
     pub fn to_pillars(&mut self) -> impl Iterator<Item = (u8, ToPillar)> {
-        self.admission.to_pillars().chain(self.to_pillars.drain(..))
+        self.admission.take_to_pillars().chain(self.to_pillars.drain(..))
     }
 
     /// A pillar with a thread of its own says something. What it said in another epoch is gone.
@@ -365,53 +315,6 @@ impl<D: Disk> Machine<D> {
             self.on_ended(driver)?;
         }
         self.begin(driver)
-    }
-
-    /// Takes one message of a peer.
-    fn open_peer(
-        &mut self,
-        peer: ReplicaId,
-        bytes: &Bytes,
-        driver: &mut impl Driver,
-    ) -> Result<Heard, Halt> {
-        self.others.on_message(peer, self.engine.now_ms);
-        let refused = match bytes.first() {
-            // Those of pillars come to them.
-            Some(&PROTOCOL) if !self.is_split => {
-                return match self.engine.open(peer, bytes) {
-                    Opened::Message(incoming) => {
-                        self.resuming.seen.note(self.engine.epoch, &incoming);
-                        self.step(CoreEvent::Message(incoming), driver)?;
-                        Ok(Heard::Taken)
-                    }
-                    Opened::OtherEpoch(epoch) => {
-                        self.on_other_epoch(peer, epoch, driver);
-                        Ok(Heard::Taken)
-                    }
-                    Opened::Nothing(heard) => Ok(heard),
-                };
-            }
-            Some(&RESUMING) => {
-                self.engine.messages.came("resuming", bytes.len());
-                self.on_resuming(peer, &bytes.slice(1..), driver)?;
-                return Ok(Heard::Taken);
-            }
-            Some(&EPOCHS) => {
-                self.engine.messages.came("epochs", bytes.len());
-                self.on_epochs(peer, &bytes.slice(1..), driver)?;
-                return Ok(Heard::Taken);
-            }
-            Some(&TRANSFER) => match transfer::Message::from_bytes(&bytes.slice(1..)) {
-                Ok(message) => {
-                    self.engine.messages.came("transfer", bytes.len());
-                    self.on_transfer(peer, message, driver)?;
-                    return Ok(Heard::Taken);
-                }
-                Err(_) => Reject::Malformed,
-            },
-            _ => Reject::Malformed,
-        };
-        Ok(self.engine.refuse(peer, bytes, refused))
     }
 
     /// The round is over: time has passed for epochs and for the transfer of state.

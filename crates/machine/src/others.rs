@@ -74,7 +74,7 @@ impl Others {
         self.asked_ms.insert(member, now_ms);
     }
 
-    /// Who was not admitted in the epoch before asks again.
+    /// A member that was not admitted in the epoch before asks again.
     pub fn begin_epoch(&mut self) {
         self.asked_ms.clear();
         self.is_lost = false;
@@ -90,7 +90,7 @@ impl Others {
         others.map(|peer| (peer.0, now_ms.saturating_sub(heard(&peer)))).collect()
     }
 
-    /// The members that have lost what they promised and ask to be admitted as new lives.
+    /// The members that have lost what they promised and ask to be admitted as new incarnations.
     pub fn asking(&self, now_ms: u64) -> Vec<u16> {
         let asked = self.asked_ms.iter();
         let asking = asked.filter(|(_, at)| now_ms.saturating_sub(**at) < ASKED_MS);

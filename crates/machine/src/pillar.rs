@@ -1,10 +1,13 @@
 //! One pillar of a split order, as a value: its core among its peers, for a thread of its own. It
 //! shares nothing with the replica but what each of the two tells the other.
 
+mod messages;
+
+pub use messages::{FromPillar, NextEpoch, Prepared, ToPillar};
+
 use crate::checking::Checked;
 use crate::driver::Driver;
 use crate::engine::{Engine, Opened, PROTOCOL};
-use crate::factory::Started;
 use crate::fault::Fault;
 use crate::halt::Halt;
 use crate::inbound::{Heard, Inbound};
@@ -13,108 +16,17 @@ use crate::machine::ROUND_MS;
 use crate::report::{LinkReport, Report};
 use crate::resuming::Seen;
 use bytes::Bytes;
-use pentarchy_core::auth::Verifier;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
-use pentarchy_core::ids::{Epoch, Millis, ReplicaId, Slot};
-use pentarchy_core::membership::Membership;
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Reject, TimerKey};
 use pentarchy_core::request::Envelope;
 use pentarchy_storage::kept::{Barrier, EntryLog, Pen};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Envelopes of clients that are checked in one round: of a millisecond or two, if they are signed.
 const CHECKED_IN_A_ROUND: usize = 64;
-
-/// What the replica tells a pillar.
-pub enum ToPillar {
-    /// For its core.
-    Input(Box<Input>),
-    /// Clients sent these: whether they are authentic.
-    Check(Vec<Arc<Envelope>>),
-    /// It goes over to this epoch.
-    Epoch(Box<NextEpoch>),
-    /// It may speak, in its epoch.
-    Speak,
-}
-
-/// What changes with the epoch.
-pub struct NextEpoch {
-    /// The members.
-    pub membership: Arc<Membership>,
-    /// What checks their statements.
-    pub verifier: Arc<dyn Verifier>,
-    /// The pillar's core.
-    pub started: Started,
-}
-
-impl ToPillar {
-    /// The bytes that it keeps, though others may keep the same.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Input(input) => match &**input {
-                Input::Request { envelope, .. } => envelope.len(),
-                Input::Beside { batch } | Input::Executed { batch } => batch.bytes(),
-                _ => 0,
-            },
-            Self::Check(envelopes) => envelopes.iter().map(|envelope| envelope.len()).sum(),
-            Self::Epoch(_) | Self::Speak => 0,
-        }
-    }
-}
-
-/// What a pillar tells the replica.
-pub enum FromPillar {
-    /// Its core said this in that epoch.
-    Output(Epoch, Box<Output>),
-    /// What it has found.
-    Checked(Checked),
-    /// In that epoch it has kept again all that it needs, from this entry of the log on.
-    KeptAgain(Epoch, u64),
-    /// A peer is in another epoch.
-    OtherEpoch(ReplicaId, Epoch),
-}
-
-impl FromPillar {
-    /// As [`ToPillar::bytes`].
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Output(_, output) => match &**output {
-                Output::Admit { envelope } | Output::Full { envelope } => envelope.len(),
-                Output::Execute { batch, .. } => batch.bytes(),
-                _ => 0,
-            },
-            Self::Checked(checked) => checked.bytes(),
-            Self::KeptAgain(..) | Self::OtherEpoch(..) => 0,
-        }
-    }
-}
-
-/// What a pillar's core last gave as
-/// [`reads_from`](pentarchy_core::protocol::Protocol::reads_from): up to which slot a query must
-/// not miss what the pillar knows of, as the replica's thread sees it.
-///
-/// The pillar sets it before it sends what it has to say about that slot. So whatever others do
-/// because of what it sent, and whichever client asks because of what they did, the replica's
-/// thread sees the slot by then: a message in a mailbox might come later.
-#[derive(Clone, Default)]
-pub struct Prepared(Arc<AtomicU64>);
-
-impl Prepared {
-    fn set(&self, slot: Slot) {
-        if self.get() != slot {
-            self.0.store(slot.0, Ordering::SeqCst);
-        }
-    }
-
-    pub(crate) fn get(&self) -> Slot {
-        Slot(self.0.load(Ordering::SeqCst))
-    }
-}
 
 /// A pillar's way to the log that all threads of a replica write into.
 pub trait LogHandle: EntryLog {
@@ -246,6 +158,26 @@ impl<L: LogHandle> PillarInstance<L> {
             }
             ToPillar::Epoch(next) => self.begin_epoch(*next, driver),
             ToPillar::Speak => self.speak(driver),
+        }
+    }
+
+    /// A client says something to the protocol. Clients of a replica with pillars do so only to the
+    /// replica; this is for a core that has the whole order, and executes elsewhere.
+    ///
+    /// # Errors
+    /// [`Halt`]
+    pub fn on_client(
+        &mut self,
+        client: ClientId,
+        message: &Bytes,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        match self.engine.core.open_client(&*self.engine.verifier, message) {
+            Ok(incoming) => self.step(CoreEvent::Client(client, incoming), driver),
+            Err(why) => {
+                self.engine.rejects.add(why);
+                Ok(())
+            }
         }
     }
 

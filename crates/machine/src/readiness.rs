@@ -1,11 +1,11 @@
-//! Whether a replica is level with its group, so that it may be counted on.
+//! Whether a replica has caught up with its group, so that it may be counted on.
 
 use crate::status::StatusReport;
 use pentarchy_core::limits::CHECKPOINT_SLOTS;
 
-/// A replica that has executed this much less than `f + 1` others is not level: more than what lies
-/// in flight between replicas that keep up, and enough for a checkpoint. Of so many slots in each
-/// pillar.
+/// A replica that has executed this much less than `f + 1` others has not caught up: more than what
+/// lies in flight between replicas that keep up, and enough for a checkpoint. Of so many slots in
+/// each pillar.
 pub const LEVEL_SLOTS: u64 = CHECKPOINT_SLOTS;
 
 /// A loop that did not turn for so many milliseconds has stalled.
@@ -41,7 +41,7 @@ impl Settling {
 }
 
 impl StatusReport {
-    /// Why the replica is not level with its group, in words for an operator. Empty if it is.
+    /// Why the replica has not caught up with its group, in words for an operator. Empty if it is.
     #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         let mut reasons = Vec::new();

@@ -121,7 +121,7 @@ impl Replies {
     }
 
     /// Takes out as many replies, or events, as fit one message, with their client. Each client is
-    /// told who is primary for it.
+    /// told which replica is primary for it.
     pub fn next_message(
         &mut self,
         hint: impl Fn(&ClientId) -> View,

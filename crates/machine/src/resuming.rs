@@ -1,11 +1,11 @@
 //! The question before a replica speaks again: how far had it come, as others saw it?
 //!
 //! A data folder that was restored from a copy is whole, and older than what its owner has said
-//! since. Whoever went on from it would certify again, and otherwise, what it has certified. So a
-//! replica that goes on from its folder asks its peers first for the last statement of its device
-//! that each has seen, with the device's certificate. If one of these is beyond its own log, it
-//! ends. A peer can hide what it saw, and cannot invent it. A life that the group has not admitted
-//! yet has said nothing, so it does not ask: what peers know is of the life before.
+//! since. A replica that went on from it would certify again, and otherwise, what it has certified.
+//! So a replica that goes on from its folder asks its peers first for the last statement of its
+//! device that each has seen, with the device's certificate. If one of these is beyond its own log,
+//! it ends. A peer can hide what it saw, and cannot invent it. A life that the group has not
+//! admitted yet has said nothing, so it does not ask: what peers know is of the life before.
 //!
 //! It asks in the epoch in which it resumes and in each later one, until in one of them `f + 1`
 //! others have answered that are in that epoch themselves. A peer that is in another epoch does not
@@ -18,7 +18,7 @@
 //! others go on, and not one that is put back while all are stopped. And they know what they looked
 //! at: statements of which nothing follows any more when they come are dropped unread, so a backup
 //! that was always the last to commit may go unnoticed. Nor is told of what waits unread when the
-//! question comes, in a socket of a pillar, say, whose thread is late.
+//! question comes, in a socket of a pillar, say, if its thread is late.
 
 use crate::driver::Driver;
 use crate::engine::Engine;
@@ -41,7 +41,7 @@ use tracing::{info, warn};
 /// First byte of a peer's message: a [`Message`] follows.
 pub const RESUMING: u8 = 3;
 
-/// Milliseconds between two questions to who has not answered.
+/// Milliseconds between two questions to a peer that has not answered.
 const ASK_EVERY_MS: u64 = 100;
 
 /// Milliseconds after the first answer after which it goes on although fewer than `f + 1` others
@@ -62,7 +62,7 @@ enum Message {
     },
     /// This, or nothing.
     Seen {
-        /// In this epoch, in which whoever answers is itself.
+        /// In this epoch, in which the peer that answers is itself.
         epoch: Epoch,
         /// Of each counter, the statement's digest and its certificate.
         lasts: Vec<(Digest, Ui)>,
@@ -149,7 +149,7 @@ pub struct Resuming {
     answered: ReplicaSet,
 }
 
-/// What whoever waits for answers is to do.
+/// What a replica that waits for answers is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     /// Ask these, if any.
@@ -218,7 +218,8 @@ impl Resuming {
     }
 
     /// A peer has seen these statements, which are to be this replica's own; its devices remember
-    /// that. Who is not asked is not believed: a replica that speaks is beyond what it knew before.
+    /// that. A peer that is not asked is not believed: a replica that speaks is beyond what it knew
+    /// before.
     fn on_seen(
         &mut self,
         peer: ReplicaId,
@@ -259,7 +260,8 @@ impl<D: Disk> Machine<D> {
         self.resuming.since.is_some()
     }
 
-    /// Asks those who have not answered; goes on when enough have, or have not for long enough.
+    /// Asks the peers that have not answered; goes on when enough have, or have not for long
+    /// enough.
     pub(crate) fn ask_before_resuming(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
         if !self.is_resuming() {
             return Ok(());

@@ -59,8 +59,8 @@ impl<D: Disk> Machine<D> {
         Telling { me, n, whole_bytes: self.limits.whole_result_bytes }
     }
 
-    /// What was speculated stands in another view: who waits for answers alike of all would wait
-    /// until it asks again.
+    /// What was speculated stands in another view: a client that waits for equal answers of all
+    /// would wait until it asks again.
     pub(crate) fn restate(&mut self, view: View, driver: &mut impl Driver) {
         let told = self.executor.restate(view);
         self.answer_all(told, driver);

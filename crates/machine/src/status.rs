@@ -57,10 +57,10 @@ pub struct StatusReport {
     pub behind: u64,
     /// How far the state it fetches has come; none if it fetches none.
     pub catch_up: Option<CatchUp>,
-    /// How fast it comes closer; none if it is level, or nothing is known of that yet.
+    /// How fast it comes closer; none if it has caught up, or nothing is known of that yet.
     pub approach: Option<Pace>,
     /// Members, this one included, that have lost what they promised and ask the group to admit
-    /// them as new lives.
+    /// them as new incarnations.
     pub asking: Vec<u16>,
     /// Whether these are more than `f`: then too few are left to admit anybody, and the group
     /// cannot go on.
@@ -96,8 +96,8 @@ pub struct StatusReport {
     pub peer_queues: BTreeMap<u16, u64>,
     /// Whether peers sent more than one round reads.
     pub unread: bool,
-    /// Milliseconds until it can be told from what peers said whether the replica is level: after
-    /// the start, after a stall, and after it was cut off. 0 if it can be told now.
+    /// Milliseconds until it can be told from what peers said whether the replica has caught up:
+    /// after the start, after a stall, and after it was cut off. 0 if it can be told now.
     pub settling_ms: u64,
     /// Timers that are armed.
     pub timers: usize,
@@ -109,7 +109,7 @@ pub struct StatusReport {
     pub rounds: u64,
     /// Batches executed since the start.
     pub batches: u64,
-    /// Durations and sizes, for those who watch; too long for who only asks.
+    /// Durations and sizes, for metrics; too long for a status.
     #[serde(skip)]
     pub spreads: Spreads,
     /// What it keeps across a crash; none if it keeps nothing.
@@ -159,7 +159,7 @@ pub struct PillarReport {
 /// How the thread of a pillar is, as it last said.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct ThreadReport {
-    /// Replicas to whose pillar of the same number it is connected.
+    /// Replicas to the pillar of the same number of which it is connected.
     pub peers: Vec<u16>,
     /// Rounds in which something happened.
     pub rounds: u64,

@@ -58,7 +58,7 @@ impl Disk for Writer {
     }
 }
 
-/// Whoever has it says when its jobs begin and end, so it is not told to write.
+/// Its owner says when its jobs begin and end, so it is not told to write.
 impl Disk for Stepped {
     fn write(&mut self) {}
     fn has_state_for_log(&self) -> bool {

@@ -35,8 +35,8 @@ impl<D: Disk> Machine<D> {
         self.begin_epoch(driver)
     }
 
-    /// Whether a peer's question about state is answered. Who keeps to the protocol never has more
-    /// of them under way than are answered in a round.
+    /// Whether a peer's question about state is answered. A peer that keeps to the protocol never
+    /// has more of them under way than are answered in a round.
     fn may_ask(&mut self, peer: ReplicaId, driver: &impl Driver) -> bool {
         let asked = self.asked.entry(peer).or_default();
         *asked += 1;

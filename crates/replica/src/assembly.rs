@@ -1,6 +1,5 @@
 //! From what a replica is started with to its parts.
 
-use crate::authenticator::KeysAndCounters;
 use crate::cache::Cache;
 use crate::config::{EpochFactory, HostLimits, ReplicaConfig, Started, States, Storage};
 use crate::driver::SocketDriver;
@@ -164,10 +163,11 @@ impl Threads<'_> {
             Engine::new(EngineParts {
                 core,
                 verifier: verifier.clone(),
-                authenticator: Box::new(KeysAndCounters(authenticator)),
+                authenticator: Box::new(authenticator),
                 me,
                 others,
                 epoch,
+                checks_itself: cfg!(debug_assertions),
             })
         };
         let count = cells.len() as u8;

@@ -1,9 +1,10 @@
-//! States that are kept for the next life of this replica, so that it fetches only what differs.
+//! States that are kept for the next incarnation of this replica, so that it fetches only what
+//! differs.
 //!
-//! Nothing waits for them and nothing rests on them: whoever restarts with one of them remembers no
-//! promise, and is admitted like anybody who lost its memory. They are saved in the background, one
-//! at a time, the newest that there is by then. A disk that fails costs the next life its head
-//! start, and this one nothing.
+//! Nothing waits for them and nothing rests on them: a replica that restarts with one of them
+//! remembers no promise, and is admitted like any that lost its memory. They are saved in the
+//! background, one at a time, the newest that there is by then. A disk that fails costs the next
+//! incarnation its head start, and this one nothing.
 
 use pentarchy_core::ids::Slot;
 use pentarchy_core::snapshot::Snapshot;

@@ -27,7 +27,7 @@ pub struct Storage {
     pub spool: Option<Arc<Spool>>,
 }
 
-/// States that outlive a replica's life without binding the next one.
+/// States that outlive an incarnation without binding the next one.
 pub struct States {
     /// The open folder.
     pub snapshots: Snapshots,
@@ -70,10 +70,10 @@ pub struct ReplicaConfig {
     pub access: Access,
     /// Bounds of this host.
     pub limits: HostLimits,
-    /// Where it keeps what it says, to go on as whom it was. None if it keeps nothing: then it must
-    /// be another life that is started the next time.
+    /// Where it keeps what it says, to resume under its identity. None if it keeps nothing: then
+    /// the next one that is started must be another incarnation.
     pub storage: Option<Storage>,
-    /// Where it keeps states for its next life, if it keeps nothing else.
+    /// Where it keeps states for its next incarnation, if it keeps nothing else.
     pub states: Option<States>,
 }
 

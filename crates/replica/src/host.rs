@@ -119,7 +119,7 @@ impl Replica {
 
     fn rounds(&mut self, stop: &AtomicBool) -> Result<(), Fatal> {
         while !stop.load(Ordering::Relaxed) {
-            // Whatever is logged in here says whose it is.
+            // All lines of the log from in here name the replica.
             let epoch = self.epoch();
             let _span = error_span!("replica", replica = self.me.0, epoch).entered();
             while self.epoch() == epoch && !stop.load(Ordering::Relaxed) {

@@ -13,7 +13,7 @@
 //! | [`host`] | the rounds |
 //! | `network` | sockets: who is connected, and what is queued for them |
 //! | `driver`, `reading` | what a machine asks for, over sockets; and what it is told of them |
-//! | `assembly`, `authenticator` | the machine's parts |
+//! | `assembly` | the machine's parts |
 //! | `pillars` | pillars on threads of their own, and what they and the replica tell each other |
 //! | `cache` | states for the next incarnation, for which nothing waits |
 //! | [`watch`], [`rescue`] | how other threads see it |
@@ -25,7 +25,6 @@
 #![forbid(unsafe_code)]
 
 mod assembly;
-mod authenticator;
 mod cache;
 mod clients;
 pub mod config;

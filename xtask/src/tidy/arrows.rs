@@ -30,7 +30,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("machine", &["storage", "core"]),
     ("client", &["crypto", "io", "core"]),
     ("sim", &["trusted", "storage", "core"]),
-    ("costs", &["protocols", "services", "trusted", "crypto", "io", "core"]),
+    ("costs", &["machine", "protocols", "services", "trusted", "crypto", "io", "storage", "core"]),
     ("protocols", &["core"]),
     ("services", &["core"]),
     ("store", &["core"]),

@@ -1,4 +1,4 @@
-//! Who is put back learns of it, and who was answered asks no more.
+//! A replica that was put back learns of it, and one that was answered asks no more.
 
 use super::*;
 use pentarchy_core::counter::{Certificate, Statement};
@@ -67,7 +67,7 @@ fn who_was_put_back_learns_of_it_while_it_asks() {
     assert!(asking.answered.contains(ReplicaId(2)) && asking.first_ms == Some(1));
 }
 
-/// An answer may come late, or be a liar's who was asked nothing.
+/// An answer may come late, or from a liar that was asked nothing.
 #[test]
 fn what_is_said_since_it_speaks_is_no_reason_to_end() {
     let spoke = || {
@@ -129,7 +129,7 @@ fn others() -> ReplicaSet {
     ReplicaSet::from_iter([ReplicaId(0), ReplicaId(2)])
 }
 
-/// Has a replica of three ask those who are there, with the epochs in which they are.
+/// Has a replica of three ask the peers that are there, with the epochs in which they are.
 fn ask(
     resuming: &mut Resuming,
     epoch: Epoch,

@@ -190,7 +190,6 @@ mod with_log;
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::authenticator::KeysAndCounters;
     use crate::config::{HostLimits, Started};
     use crate::network::{Group, Network, round, until};
     use crate::pillars::mailbox::{SAID_MESSAGES, TOLD_MESSAGES};
@@ -239,13 +238,11 @@ pub mod tests {
         let engine = Engine::new(EngineParts {
             core: Started { core: Box::new(Outsider { rules: RULES }), effects: Vec::new() },
             verifier: verifier(group),
-            authenticator: Box::new(KeysAndCounters(Authenticator::new(
-                group.keys[0].clone(),
-                Vec::new(),
-            ))),
+            authenticator: Box::new(Authenticator::new(group.keys[0].clone(), Vec::new())),
             me: ReplicaId(0),
             others: [ReplicaId(1)].into_iter().collect(),
             epoch: membership.epoch,
+            checks_itself: true,
         });
         PillarInstance::new(engine, barrier, Seen::default(), HostLimits::default())
     }

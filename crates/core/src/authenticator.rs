@@ -1,10 +1,10 @@
-//! How a replica convinces others, as a machine asks for it.
+//! How a replica convinces others, as its host asks for it.
 
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
-use pentarchy_core::counter::{Instance, Memory, Refused};
-use pentarchy_core::digest::Digest;
-use pentarchy_core::membership::Membership;
-use pentarchy_core::request::{Draft, Envelope};
+use crate::auth::{Auth, AuthTag, Signature};
+use crate::counter::{Instance, Memory, Refused};
+use crate::digest::Digest;
+use crate::membership::Membership;
+use alloc::vec::Vec;
 
 /// A replica's key and its trusted counters.
 pub trait Authenticator: Send {
@@ -27,6 +27,3 @@ pub trait Authenticator: Send {
     /// What each counter remembers of its epoch; none of a counter that keeps its own memory.
     fn memories(&self) -> Vec<(Instance, Memory)>;
 }
-
-/// Authenticates a replica's requests to its own group, as a client's are.
-pub type Sealer = Box<dyn Fn(Draft) -> Envelope + Send>;
