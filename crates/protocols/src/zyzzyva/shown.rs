@@ -35,8 +35,10 @@ impl<V: Variant> Zyzzyva<V> {
             order.and_then(|_| Some((parent(state)?, state.batch?)))
         };
         let own = self.unheard.get(&low).map(|(parent, proposal)| (*parent, proposal.digest()));
+        let executed = self.window.get(low).and_then(|state| state.history);
         own.or_else(came_back).is_some_and(|(parent, batch)| {
-            extended(&parent, &batch) != self.frame.stable.state.history
+            let history = executed.unwrap_or_else(|| extended(&parent, &batch));
+            history != self.frame.stable.state.history
         })
     }
 
