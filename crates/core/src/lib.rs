@@ -33,6 +33,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod auth;
+pub mod authenticator;
 pub mod batch;
 pub mod cold;
 pub mod counter;

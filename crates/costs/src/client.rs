@@ -1,6 +1,6 @@
 //! One client: its core and its keys.
 
-use crate::host::Queue;
+use crate::links::Queue;
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};

@@ -3,12 +3,12 @@
 //! request to a believed result is the length of the longest chain of messages that it needs.
 
 use crate::client::{Client, Sealer};
-use crate::host::{Host, Keys, Queue};
+use crate::host::{Host, Keys};
+use crate::links::Queue;
 use crate::{Channels, Node, Probe, steps};
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Tuning};
 use pentarchy_protocols::Descriptor;
 use std::collections::BTreeMap;
@@ -87,10 +87,14 @@ impl Group {
     ) -> Self {
         let host = |me| Host::new(me, membership, protocol, keys(me), tuning);
         let group = membership.quorums();
+        let mut hosts: Vec<Host> = membership.ids().map(host).collect();
+        for host in &mut hosts {
+            clients.iter().for_each(|(client, _)| host.connect(*client));
+        }
         let by_id = clients.iter().enumerate().map(|(index, (id, _))| (*id, index)).collect();
         let client = |(id, sealer)| Client::new(id, protocol, group, sealer);
         Self {
-            hosts: membership.ids().map(host).collect(),
+            hosts,
             clients: clients.into_iter().map(client).collect(),
             by_id,
             network: Network { channels, flights: Vec::new(), traffic: BTreeMap::new() },
@@ -143,6 +147,7 @@ impl Group {
                     continue;
                 }
                 assert!(is_done, "every request is answered");
+                self.hosts.iter().for_each(Host::assert_refused_nothing);
                 return believed;
             }
         }
@@ -155,7 +160,7 @@ impl Group {
         let running = |index: &usize| !self.crashed.contains(ReplicaId(*index as u16));
         for index in (0..self.hosts.len()).filter(running) {
             let (node, host) = (Node::Replica(ReplicaId(index as u16)), &mut self.hosts[index]);
-            probe.around(node, steps::TIMER, &mut || any |= host.on_resend());
+            probe.around(node, steps::TIMER, &mut |probe| any |= host.on_resend(probe));
         }
         any
     }
@@ -203,26 +208,20 @@ impl Group {
     }
 
     fn replica_turn(&mut self, me: ReplicaId, flights: Vec<Flight>, probe: &mut dyn Probe) {
-        let node = Node::Replica(me);
+        let (node, now) = (Node::Replica(me), self.now);
+        let host = &mut self.hosts[usize::from(me.0)];
+        probe.around(node, steps::BEGIN, &mut |probe| host.begin_round(now, probe));
         for flight in flights {
             let (from, kinds, messages) = self.network.open(flight, probe);
-            let host = &mut self.hosts[usize::from(me.0)];
             for (kind, bytes) in kinds.into_iter().zip(&messages) {
-                probe.around(node, kind, &mut || match from {
-                    Node::Replica(peer) => host.on_peer(peer, bytes),
-                    Node::Client(index) => {
-                        let is_new = host.on_client(self.clients[index].id, bytes);
-                        assert!(is_new, "each request is sent once");
-                    }
+                probe.around(node, kind, &mut |probe| match from {
+                    Node::Replica(peer) => host.on_peer(peer, bytes, probe),
+                    Node::Client(index) => host.on_client(self.clients[index].id, bytes, probe),
                 });
-                execute(node, host, probe);
             }
         }
-        let (host, now) = (&mut self.hosts[usize::from(me.0)], self.now);
-        probe.around(node, steps::ADMIT, &mut || host.admit());
-        probe.around(node, steps::ROUND, &mut || host.on_round(now));
-        execute(node, host, probe);
-        probe.around(node, steps::REPLY, &mut || host.reply());
+        probe.around(node, steps::ADMIT, &mut |probe| host.admit(probe));
+        probe.around(node, steps::ROUND, &mut |probe| host.on_round(probe));
         for (peer, queue) in host.to_peers() {
             self.network.seal(node, Node::Replica(peer), queue, probe);
         }
@@ -238,11 +237,11 @@ impl Group {
             let Node::Replica(from) = from else { continue };
             let client = &mut self.clients[index];
             for (kind, bytes) in kinds.into_iter().zip(&messages) {
-                probe.around(node, kind, &mut || client.on_replica(from, bytes));
+                probe.around(node, kind, &mut |_| client.on_replica(from, bytes));
             }
         }
         let (client, now) = (&mut self.clients[index], self.now);
-        probe.around(node, steps::ROUND, &mut || client.on_round(now));
+        probe.around(node, steps::ROUND, &mut |_| client.on_round(now));
         for (replica, queue) in client.to_replicas() {
             self.network.seal(node, Node::Replica(replica), queue, probe);
         }
@@ -260,7 +259,7 @@ impl Network {
         let traffic = self.traffic.entry(to).or_default();
         sent.iter().for_each(|(kind, bytes)| count(&mut traffic.came, kind, *bytes));
         let (channels, mut messages, mut wire) = (&mut self.channels, Vec::new(), Some(wire));
-        probe.around(to, steps::OPEN, &mut || {
+        probe.around(to, steps::OPEN, &mut |_| {
             channels.open(from, to, wire.take().unwrap_or_default(), &mut messages);
         });
         assert_eq!(messages.len(), sent.len(), "messages arrive as they were sent");
@@ -275,20 +274,10 @@ impl Network {
         let traffic = self.traffic.entry(from).or_default();
         messages.iter().for_each(|(kind, bytes)| count(&mut traffic.left, kind, *bytes));
         let (channels, mut wire) = (&mut self.channels, Vec::new());
-        probe.around(from, steps::SEAL, &mut || wire = channels.seal(from, to, plain));
+        probe.around(from, steps::SEAL, &mut |_| wire = channels.seal(from, to, plain));
         let messages = messages.to_vec();
         self.flights.push(Flight { from, to, wire, messages });
         queue.clear();
-    }
-}
-
-/// Executes what a core has decided, in order.
-fn execute(node: Node, host: &mut Host, probe: &mut dyn Probe) {
-    while let Some(output) = host.next_output() {
-        let is_batch = matches!(output, Output::Execute { .. });
-        let step = if is_batch { steps::EXECUTE } else { steps::SNAPSHOT };
-        let mut output = Some(output);
-        probe.around(node, step, &mut || output.take().into_iter().for_each(|o| host.execute(o)));
     }
 }
 

@@ -3,9 +3,10 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`host`] | one replica: core, executor and buffers, as any host puts them |
-//! | [`speaker`] | what of it speaks with other replicas; a pillar is nothing else |
-//! | [`parts`] | one replica as threads have it: a host, and its pillars |
+//! | [`host`] | one replica: its machine, driven over queues |
+//! | [`links`] | those queues |
+//! | [`ordering_core`] | a core among its peers that executes nothing: a pillar is nothing else |
+//! | [`parts`] | one replica as threads have it |
 //! | [`mailbox`] | what these tell each other |
 //! | [`client`] | one client of it |
 //! | [`group`] | all of them, in steps in which every message takes equally long |
@@ -24,12 +25,13 @@
 pub mod client;
 pub mod group;
 pub mod host;
+pub mod links;
 pub mod mailbox;
 pub mod model;
 pub mod ordering;
+pub mod ordering_core;
 pub mod parts;
 pub mod real;
-pub mod speaker;
 pub mod stand_in;
 
 use pentarchy_core::Bytes;
@@ -44,24 +46,29 @@ pub enum Node {
     Client(usize),
 }
 
-/// Sees all work of all nodes, in pieces that do not overlap.
+/// Work that a probe runs, and which may have it run pieces of it apart.
+pub type Job<'a> = &'a mut dyn FnMut(&mut dyn Probe);
+
+/// Sees all work of all nodes, in pieces.
 pub trait Probe {
     /// Runs one piece of work of a node. `step` is the kind of the message that the node acts on,
-    /// or one of [`steps`].
-    fn around(&mut self, node: Node, step: &'static str, work: &mut dyn FnMut());
+    /// or one of [`steps`]. A piece that is run by another one is no part of that.
+    fn around(&mut self, node: Node, step: &'static str, work: Job<'_>);
 }
 
 /// Runs the work and does nothing else.
 pub struct Unwatched;
 
 impl Probe for Unwatched {
-    fn around(&mut self, _: Node, _: &'static str, work: &mut dyn FnMut()) {
-        work();
+    fn around(&mut self, _: Node, _: &'static str, work: Job<'_>) {
+        work(self);
     }
 }
 
 /// Pieces of work that are not a message's.
 pub mod steps {
+    /// A round begins.
+    pub const BEGIN: &str = "begin";
     /// A round's new envelopes are checked and handed to the core.
     pub const ADMIT: &str = "admit";
     /// The round ends: the primary proposes.

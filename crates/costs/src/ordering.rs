@@ -7,14 +7,14 @@
 //! part took the next letter. Equal parts that hear the same in the same order say the same, so
 //! what the others of the group answered then fits.
 
-use crate::host::Host;
 use crate::mailbox::{Mailbox, Stalled};
-use crate::model::ordered;
-use crate::parts::{Parts, Said, Told};
-use crate::speaker::Speaker;
+use crate::ordering_core::{OrderingCore, OrderingFront};
+use crate::parts::Parts;
 use pentarchy_core::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_machine::pillar::{FromPillar, ToPillar};
 use std::thread::{Scope, ScopedJoinHandle, scope};
 use std::time::Duration;
 
@@ -46,23 +46,21 @@ pub struct Recording {
 }
 
 impl Heard {
-    /// Tells the part with clients, unless it comes from another part. False if that had it before.
-    pub fn tell(&self, host: &mut Host) -> bool {
+    /// Tells the part with clients, unless it comes from another part.
+    fn tell(&self, front: &mut OrderingFront) {
         match self {
-            Self::Replica(peer, bytes) => host.on_peer(*peer, bytes),
-            Self::Client(client, bytes) => return host.on_client(*client, bytes),
-            Self::Round(now) => {
-                host.admit();
-                host.on_round(*now);
+            Self::Replica(peer, bytes) => front.on_peer(*peer, bytes),
+            Self::Client(client, bytes) => front.on_client(*client, bytes),
+            Self::Round(now) => front.on_round(*now),
+            Self::Checkpointed(slot, state) => {
+                front.tell(Input::Checkpointed { slot: *slot, state: *state });
             }
-            Self::Checkpointed(slot, state) => host.checkpointed(*slot, *state),
             Self::Said(_) | Self::Told => {}
         }
-        true
     }
 
     /// Tells a pillar, unless it comes from another part.
-    pub fn tell_cell(&self, cell: &mut Speaker) {
+    pub(crate) fn tell_cell(&self, cell: &mut OrderingCore) {
         match self {
             Self::Replica(peer, bytes) => cell.on_peer(*peer, bytes),
             Self::Round(now) => cell.on_round(*now),
@@ -83,8 +81,8 @@ pub enum Thread {
 /// Between a pillar and the rest.
 #[derive(Default)]
 struct Mail {
-    told: Mailbox<Told>,
-    said: Mailbox<Said>,
+    told: Mailbox<ToPillar>,
+    said: Mailbox<FromPillar>,
 }
 
 /// Tells a fresh replica all of it, each part in a thread, in which `around` runs the work. Gives
@@ -142,14 +140,14 @@ fn spawn<'scope>(
 }
 
 fn cell_order(
-    cell: &mut Speaker,
+    cell: &mut OrderingCore,
     heard: &[Heard],
     (mail, patience): (&Mail, Duration),
 ) -> Result<(), Stalled> {
     let (mut told, mut saying) = (mail.told.reader(patience), Vec::new());
     for heard in heard {
         match heard {
-            Heard::Told => cell.hear(told.letter()?, &mut saying),
+            Heard::Told => cell.hear(told.letter()?),
             heard => heard.tell_cell(cell),
         }
         if matches!(heard, Heard::Round(_)) {
@@ -162,29 +160,32 @@ fn cell_order(
 }
 
 fn front_order(
-    front: &mut Host,
+    front: &mut OrderingFront,
     heard: &[Heard],
     (mail, patience): (&[Mail], Duration),
 ) -> Ordered {
     let mut said: Vec<_> = mail.iter().map(|mail| mail.said.reader(patience)).collect();
-    let mut telling: Vec<Vec<Told>> = mail.iter().map(|_| Vec::new()).collect();
+    let mut telling: Vec<Vec<ToPillar>> = mail.iter().map(|_| Vec::new()).collect();
     let mut requests = 0;
     for heard in heard {
         match heard {
             Heard::Said(pillar) => front.on_pillar(*pillar, said[usize::from(*pillar)].letter()?),
-            heard => {
-                heard.tell(front);
-            }
+            heard => heard.tell(front),
         }
-        while let Some(output) = front.next_output() {
-            requests += ordered(&output);
-        }
+        requests += front.outputs().iter().map(ordered).sum::<usize>();
         if matches!(heard, Heard::Round(_)) {
             front.to_pillars().for_each(|(pillar, told)| telling[usize::from(pillar)].push(told));
             telling.iter_mut().zip(mail).for_each(|(told, mail)| mail.told.post(told));
             front.to_peers().for_each(|(_, queue)| queue.clear());
-            front.to_clients().for_each(|(_, queue)| queue.clear());
         }
     }
     Ok(requests)
+}
+
+/// How many requests this orders.
+fn ordered(output: &Output) -> usize {
+    match output {
+        Output::Execute { batch, .. } | Output::Speculate { batch, .. } => batch.requests(),
+        _ => 0,
+    }
 }

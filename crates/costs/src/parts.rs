@@ -1,35 +1,17 @@
 //! The parts of a replica as a host with threads has them: one with clients, execution and, where
 //! the order is split, what merges it; and each pillar.
 
-use crate::host::{Host, fresh};
+use crate::Unwatched;
+use crate::host::{Host, Keys, fresh};
+use crate::ordering_core::{OrderingCore, OrderingFront};
 use crate::real::{Envelopes, in_pillars, keys_of_parts};
-use crate::speaker::Speaker;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::Tuning;
-use pentarchy_core::request::Envelope;
-use pentarchy_protocols::pillars;
+use pentarchy_machine::pillar::ToPillar;
+use pentarchy_protocols::pillars::Part;
 use pentarchy_protocols::{Descriptor, find, in_pillars as split_entry};
 use std::sync::Arc;
-
-/// What a pillar is told by the rest of its replica.
-#[derive(Debug)]
-pub enum Told {
-    /// For its core.
-    Input(Box<Input>),
-    /// Clients sent these: whether they are authentic.
-    Check(Vec<Arc<Envelope>>),
-}
-
-/// What a pillar says to the rest of its replica.
-#[derive(Debug)]
-pub enum Said {
-    /// Its core says this.
-    Output(Box<Output>),
-    /// These are authentic.
-    Checked(Vec<Arc<Envelope>>),
-}
 
 /// What replicas of a group are made of.
 #[derive(Clone)]
@@ -69,28 +51,62 @@ impl Blueprint {
         }
     }
 
-    /// A fresh replica.
+    /// A fresh replica that executes nothing.
     #[must_use]
     pub fn replica(&self, me: ReplicaId) -> Parts {
+        let (front, keys, mut cells) = self.cores(me);
+        let core = OrderingCore::new(front, me, &self.membership, keys);
+        let mut front = OrderingFront::new(core, self.membership.lane);
+        front.outputs();
+        tell(front.to_pillars(), &mut cells);
+        Parts { front, cells }
+    }
+
+    /// A fresh replica with its execution, which these clients are connected to.
+    #[must_use]
+    pub(crate) fn whole(&self, me: ReplicaId, clients: impl Iterator<Item = ClientId>) -> Whole {
+        let (front, keys, mut cells) = self.cores(me);
+        let mut front = Host::around(front, me, &self.membership, keys, !cells.is_empty());
+        clients.for_each(|client| front.connect(client));
+        front.begin_round(Millis(0), &mut Unwatched);
+        tell(front.to_pillars(), &mut cells);
+        Whole { front, cells }
+    }
+
+    /// The core with clients, its keys, and the pillars.
+    fn cores(&self, me: ReplicaId) -> (Part, Keys, Vec<OrderingCore>) {
         let Self { entry, membership, envelopes, tuning } = self;
-        let (front, cells) = keys_of_parts(entry, me, membership, *envelopes);
-        let Some(split) = entry.split.filter(|_| !cells.is_empty()) else {
-            let front = Host::new(me, membership, entry, front, *tuning);
-            return Parts { front, cells: Vec::new() };
+        let (keys, of_cells) = keys_of_parts(entry, me, membership, *envelopes);
+        let setup = fresh(me, membership, *tuning);
+        let Some(split) = entry.split.filter(|_| !of_cells.is_empty()) else {
+            let mut effects = Vec::new();
+            let core = (entry.start)(setup, &mut effects);
+            return (Part { core, effects }, keys, Vec::new());
         };
-        let parts: pillars::Parts = (split.start)(fresh(me, membership, *tuning));
-        let cells = parts.cells.into_iter().zip(cells);
-        Parts {
-            front: Host::around(parts.stage, me, membership, front).beside_pillars(membership.lane),
-            cells: cells.map(|(part, keys)| Speaker::new(part, me, membership, keys)).collect(),
-        }
+        let parts = (split.start)(setup);
+        let cells = parts.cells.into_iter().zip(of_cells);
+        let cell = |(part, keys)| OrderingCore::new(part, me, membership, keys);
+        (parts.stage, keys, cells.map(cell).collect())
     }
 }
 
 /// One replica.
 pub struct Parts {
     /// All that pillars do not do.
-    pub front: Host,
+    pub front: OrderingFront,
     /// The pillars, by number; none if the order is not split.
-    pub cells: Vec<Speaker>,
+    pub cells: Vec<OrderingCore>,
+}
+
+/// The same with execution.
+pub(crate) struct Whole {
+    pub front: Host,
+    pub cells: Vec<OrderingCore>,
+}
+
+/// Has pillars hear what they are told at the beginning.
+fn tell(told: impl Iterator<Item = (u8, ToPillar)>, cells: &mut [OrderingCore]) {
+    for (pillar, told) in told {
+        cells[usize::from(pillar)].hear(told);
+    }
 }

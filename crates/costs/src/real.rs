@@ -3,10 +3,10 @@
 
 use crate::client::Sealer;
 use crate::group::Group;
-use crate::host::{Keys, Tagger};
+use crate::host::Keys;
 use crate::{Channels, Node};
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Counter, Instance, TrustedMac, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
@@ -55,14 +55,6 @@ pub fn in_pillars(protocol: &Descriptor, f: usize, pillars: u8) -> Arc<Membershi
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
     let lane = Lane { pillars, ..Lane::default() };
     Arc::new(Membership { group, epoch, f, members, base, lane })
-}
-
-struct Certifying(Authenticator);
-
-impl Tagger for Certifying {
-    fn tag(&mut self, auth: &Auth, digest: &Digest) -> AuthTag {
-        self.0.tag(auth, digest).expect("no position is asked for twice")
-    }
 }
 
 /// What a replica makes of clients' signatures.
@@ -125,7 +117,7 @@ pub fn keys_of_parts(
 }
 
 fn with(verifier: &Arc<dyn Verifier>, authenticator: Authenticator) -> Keys {
-    Keys { verifier: verifier.clone(), tagger: Box::new(Certifying(authenticator)) }
+    Keys { verifier: verifier.clone(), authenticator: Box::new(authenticator) }
 }
 
 type Opened = (Arc<dyn Verifier>, Vec<Box<dyn Usig>>);

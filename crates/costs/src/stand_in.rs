@@ -2,11 +2,12 @@
 //! and the same instructions on every machine.
 
 use crate::client::Sealer;
-use crate::host::{Keys, Tagger};
+use crate::host::Keys;
 use crate::{Channels, Node};
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Verifier};
-use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
+use pentarchy_core::auth::{Auth, AuthTag, Signature, Verifier};
+use pentarchy_core::authenticator::Authenticator;
+use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::{Base, Member, Membership};
@@ -71,9 +72,9 @@ impl Verifier for Believing {
 
 struct Blank(Arc<Calls>);
 
-impl Tagger for Blank {
-    fn tag(&mut self, auth: &Auth, _: &Digest) -> AuthTag {
-        match auth {
+impl Authenticator for Blank {
+    fn tag(&mut self, auth: &Auth, _: &Digest) -> Result<AuthTag, Refused> {
+        Ok(match auth {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => {
                 self.0.signed.fetch_add(1, Relaxed);
@@ -93,7 +94,16 @@ impl Tagger for Blank {
                 self.0.certified.fetch_add(1, Relaxed);
                 AuthTag::Mac(TrustedMac([0; 32]))
             }
-        }
+        })
+    }
+    fn sign(&self, _: &Digest) -> Signature {
+        Signature([0; 64])
+    }
+    fn begin_epoch(&mut self, _: &Membership) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn memories(&self) -> Vec<(Instance, Memory)> {
+        Vec::new()
     }
 }
 
@@ -101,7 +111,7 @@ impl Tagger for Blank {
 #[must_use]
 pub fn keys(calls: &Arc<Calls>) -> Keys {
     let verifier = Arc::new(Believing(calls.clone()));
-    Keys { verifier, tagger: Box::new(Blank(calls.clone())) }
+    Keys { verifier, authenticator: Box::new(Blank(calls.clone())) }
 }
 
 /// Clients whose signatures say nothing.

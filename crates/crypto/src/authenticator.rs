@@ -3,6 +3,7 @@
 use crate::costs;
 use crate::keys::KeyPair;
 use pentarchy_core::auth::{Auth, AuthTag, Signature};
+use pentarchy_core::authenticator;
 use pentarchy_core::counter::{Counters, Instance, Memory, Refused, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::membership::Membership;
@@ -45,33 +46,27 @@ impl Authenticator {
         (Self::new(keys.clone(), kept), of_pillars)
     }
 
-    /// Goes over to a later epoch.
-    ///
-    /// # Errors
-    /// [`Refused`] as for [`Usig::begin_epoch`]; the host must end the process.
-    pub fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+    fn counter(&mut self, Instance(number): Instance) -> Result<&mut dyn Usig, Refused> {
+        let index = number.checked_sub(self.first).ok_or(Refused::Unavailable)?;
+        self.counters.of(Instance(index))
+    }
+}
+
+impl authenticator::Authenticator for Authenticator {
+    fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
         self.counters.iter_mut().try_for_each(|counter| counter.begin_epoch(membership))
     }
 
-    /// What each counter remembers of its epoch; see [`Usig::memory`].
-    #[must_use]
-    pub fn memories(&self) -> Vec<(Instance, Memory)> {
+    fn memories(&self) -> Vec<(Instance, Memory)> {
         let remembered = (self.first..).map(Instance).zip(&self.counters);
         remembered.filter_map(|(instance, it)| Some((instance, it.memory()?))).collect()
     }
 
-    /// Signs the statement with this digest under the replica's own key.
-    #[must_use]
-    pub fn sign(&self, digest: &Digest) -> Signature {
+    fn sign(&self, digest: &Digest) -> Signature {
         Signature(self.keys.sign(digest))
     }
 
-    /// Authenticates the statement with this digest.
-    ///
-    /// # Errors
-    /// [`Refused`] if the counter does not certify it. The host must end the process: a message
-    /// that the core believes sent can never be sent.
-    pub fn tag(&mut self, auth: &Auth, digest: &Digest) -> Result<AuthTag, Refused> {
+    fn tag(&mut self, auth: &Auth, digest: &Digest) -> Result<AuthTag, Refused> {
         match auth {
             Auth::Channel => Ok(AuthTag::Channel),
             Auth::Signature => Ok(AuthTag::Signature(self.keys.sign(digest))),
@@ -84,11 +79,6 @@ impl Authenticator {
                 self.counter(*instance)?.mac(digest).map(AuthTag::Mac)
             }
         }
-    }
-
-    fn counter(&mut self, Instance(number): Instance) -> Result<&mut dyn Usig, Refused> {
-        let index = number.checked_sub(self.first).ok_or(Refused::Unavailable)?;
-        self.counters.of(Instance(index))
     }
 }
 

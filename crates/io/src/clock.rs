@@ -42,7 +42,13 @@ impl Clock {
     /// Milliseconds since this clock was made, from a clock that nobody can set.
     #[must_use]
     pub fn elapsed_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The time since this clock was made, as [`Self::elapsed_ms`].
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
     }
 }
 

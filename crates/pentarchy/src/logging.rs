@@ -1,6 +1,6 @@
 //! The program's own log, on standard error, as text or as one JSON object for each line.
 //!
-//! `PENTARCHY_LOG` chooses levels, like `debug` or `warn,pentarchy_replica=info`. Every line of a
+//! `PENTARCHY_LOG` chooses levels, like `debug` or `warn,pentarchy_machine=info`. Every line of a
 //! replica carries its number and epoch. Some lines can be provoked by peers and clients; so no
 //! place in the program writes more than [`LINES_MAX`] lines in [`WINDOW`].
 

@@ -1,18 +1,13 @@
 //! From what a replica is started with to its parts.
 
-use crate::beginning::{Beginning, Begun};
-use crate::config::{EpochFactory, HostLimits, ReplicaConfig, Started};
-use crate::epochs::Succession;
+use crate::cache::Cache;
+use crate::config::{EpochFactory, HostLimits, ReplicaConfig, Started, States, Storage};
+use crate::driver::SocketDriver;
 use crate::error::StartError;
 use crate::network::Network;
 use crate::peers::Peers;
 use crate::pillars::Pillars;
 use crate::pillars::mailbox::{Bell, Bells};
-use crate::pillars::pillar::PillarParts;
-use crate::resuming::{Resuming, Seen};
-use crate::speaker::{Speaker, SpeakerParts};
-use crate::spooling::Spooling;
-use crate::unit::{Unit, UnitParts};
 use pentarchy_core::counter::{Instance, Memory, Usig};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::Membership;
@@ -20,15 +15,22 @@ use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::transfer::Transfer;
 use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_io::channel::Identity;
-use pentarchy_storage::kept::Barrier;
+use pentarchy_machine::{
+    Beginning, Begun, Engine, EngineParts, EpochManager, Kept, Machine, MachineParts,
+    PillarInstance, Resuming, Sealer, Spooling,
+};
+use pentarchy_storage::kept::{Barrier, Writer};
+use pentarchy_storage::spool::Spool;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The parts.
 pub struct Assembled {
-    pub network: Network,
-    pub unit: Unit,
+    pub driver: SocketDriver,
+    pub machine: Machine<Writer>,
     pub pillars: Pillars,
 }
 
@@ -47,46 +49,71 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     let (bell, bells) = (Arc::new(Bell::new(network.waker()?)), Arc::new(Bells::default()));
     let (mut epochs, mut counters, life) = (config.epochs, config.counters, config.life);
     let is_split = membership.lane.pillars > 1 && epochs.can_split();
+    let (kept, spool) = open(storage, states, bells.clone())?;
     let (factory, rules) = (&mut *epochs, config.rules);
     let counted = &mut counters;
     let beginning = Beginning { me, life, rules, membership, factory, counters: counted, is_split };
-    let spool = storage.as_ref().and_then(|storage| storage.spool.clone());
-    let spool = spool.or_else(|| states.as_ref()?.spool.clone());
-    let mut begun = beginning.begin(service, storage, states, bells.clone())?;
+    let mut begun = beginning.begin(service, kept)?;
     let mut transfer = Transfer::new(me);
     let start = |spool| Spooling::start(spool, &mut begun.executor, &mut transfer);
     let spooling = spool.map(start);
     let (keys, timeouts) = (config.keys, config.timeouts);
-    let Begun { following, executor, core, cells, keeper, cache, certified, resumes } = begun;
+    let Begun { following, executor, core, cells, store, cache, certified, resumes } = begun;
     let elsewhere = if is_split { memories(&counters) } else { Vec::new() };
     let mut resuming = Resuming::new(resumes, elsewhere);
-    let voices = Voices { wiring, keys, counters, timeouts, epochs: &mut *epochs };
+    let threads = Threads { wiring, keys, counters, timeouts, epochs: &mut *epochs };
     let membership = following.membership();
-    let (speaker, voices) = voices.of_all(membership, core, cells)?;
+    let (engine, threads) = threads.of_all(membership, core, cells)?;
     let mut pillars = Pillars::none(me, bell.clone());
-    network.let_in_pillars(voices.len() as u8);
-    for (instance, Voice { speaker, network }) in (0..).map(Instance).zip(voices) {
-        let seen = Seen::default();
-        resuming.of_pillars.push(seen.clone());
-        let pen = keeper.as_ref().map(|keeper| keeper.backing().pen(membership.epoch));
+    network.let_in_pillars(threads.len() as u8);
+    for (instance, Thread { engine, driver }) in (0..).map(Instance).zip(threads) {
+        let pen = store.as_ref().map(|store| store.backing().pen(membership.epoch));
         let barrier = pen.map(|pen| Barrier::new(pen, certified.of(instance)));
-        pillars.add(PillarParts { speaker, network, barrier, seen })?;
+        let seen = resuming.add_pillar();
+        pillars.add(PillarInstance::new(engine, barrier, seen, limits), driver)?;
     }
     bells.set(bell, pillars.bells());
-    let succession = Succession::new(following, life, epochs, config.signer);
-    let unit = Unit::new(UnitParts {
-        speaker,
+    let sealer = sealer(config.signer);
+    let epoch_manager = EpochManager::new(following, life, epochs, sealer, me);
+    let machine = Machine::new(MachineParts {
+        engine,
         executor,
         transfer,
         spooling,
-        succession,
-        keeper,
+        epoch_manager,
+        store,
         cache,
         resuming,
         is_split,
         prepared: pillars.prepared(),
+        limits,
+        protocol: config.protocol,
     });
-    Ok(Assembled { network, unit, pillars })
+    Ok(Assembled { driver: SocketDriver::new(network, timeouts), machine, pillars })
+}
+
+fn sealer(signer: ClientSigner) -> Sealer {
+    Box::new(move |draft| signer.seal(draft))
+}
+
+/// Starts the threads that write what is kept, if anything is, and finds out where states are
+/// before they are in files.
+fn open(
+    storage: Option<Storage>,
+    states: Option<States>,
+    bells: Arc<Bells>,
+) -> io::Result<(Kept<Writer>, Option<Arc<Spool>>)> {
+    let of_states = states.as_ref().and_then(|states| states.spool.clone());
+    match (storage, states) {
+        (Some(Storage { kept, past, spool }), _) => {
+            let writer = Writer::start(kept, Box::new(move || bells.written()))?;
+            Ok((Kept::Log(writer, past), spool.or(of_states)))
+        }
+        (None, Some(States { snapshots, newest, .. })) => {
+            Ok((Kept::States(Box::new(Cache::start(snapshots)?), newest), of_states))
+        }
+        (None, None) => Ok((Kept::Nothing, None)),
+    }
 }
 
 /// What every network of a replica is made of.
@@ -105,8 +132,8 @@ impl Wiring {
     }
 }
 
-/// What every speaker of a replica is made of.
-struct Voices<'a> {
+/// What the threads of a replica are made of.
+struct Threads<'a> {
     wiring: Wiring,
     keys: KeyPair,
     counters: Vec<Box<dyn Usig>>,
@@ -115,32 +142,32 @@ struct Voices<'a> {
 }
 
 /// Of a core that runs apart.
-struct Voice {
-    speaker: Speaker,
-    network: Network,
+struct Thread {
+    engine: Engine,
+    driver: SocketDriver,
 }
 
-impl Voices<'_> {
+impl Threads<'_> {
     /// The one of the replica's thread, and one for each core that runs apart.
     fn of_all(
         self,
         current: &Arc<Membership>,
         core: Started,
         cells: Vec<Started>,
-    ) -> Result<(Speaker, Vec<Voice>), StartError> {
+    ) -> Result<(Engine, Vec<Thread>), StartError> {
         let Self { wiring, keys, counters, timeouts, epochs } = self;
         let (me, others) = (wiring.me, wiring.peers()?.others().collect());
         // One for all: what is found genuine in one thread is not checked again in another.
         let (verifier, epoch) = (epochs.verifier(current), current.epoch);
-        let speaker = |core, authenticator| {
-            Speaker::new(SpeakerParts {
+        let engine = |core, authenticator| {
+            Engine::new(EngineParts {
                 core,
                 verifier: verifier.clone(),
-                authenticator,
-                timeouts,
+                authenticator: Box::new(authenticator),
                 me,
                 others,
                 epoch,
+                checks_itself: cfg!(debug_assertions),
             })
         };
         let count = cells.len() as u8;
@@ -148,14 +175,15 @@ impl Voices<'_> {
             0 => (Authenticator::new(keys, counters), Vec::new()),
             _ => Authenticator::of_pillars(&keys, counters, count),
         };
-        let voice = |((pillar, cell), authenticator)| {
+        let thread = |((pillar, cell), authenticator)| {
             let (identity, peers) = (wiring.identity.clone(), wiring.peers()?);
             let network = Network::of_pillar(pillar, identity, wiring.limits, peers)?;
-            Ok(Voice { speaker: speaker(cell, authenticator), network })
+            let driver = SocketDriver::new(network, timeouts);
+            Ok(Thread { engine: engine(cell, authenticator), driver })
         };
-        let voices = (0..).zip(cells).zip(of_pillars).map(voice);
-        let voices = voices.collect::<Result<Vec<Voice>, StartError>>()?;
-        Ok((speaker(core, mine), voices))
+        let threads = (0..).zip(cells).zip(of_pillars).map(thread);
+        let threads = threads.collect::<Result<Vec<Thread>, StartError>>()?;
+        Ok((engine(core, mine), threads))
     }
 }
 

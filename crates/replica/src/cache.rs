@@ -1,13 +1,14 @@
-//! States that are kept for the next life of this replica, so that it fetches only what differs.
+//! States that are kept for the next incarnation of this replica, so that it fetches only what
+//! differs.
 //!
-//! Nothing waits for them and nothing rests on them: whoever restarts with one of them remembers no
-//! promise, and is admitted like anybody who lost its memory. They are saved in the background, one
-//! at a time, the newest that there is by then. A disk that fails costs the next life its head
-//! start, and this one nothing.
+//! Nothing waits for them and nothing rests on them: a replica that restarts with one of them
+//! remembers no promise, and is admitted like any that lost its memory. They are saved in the
+//! background, one at a time, the newest that there is by then. A disk that fails costs the next
+//! incarnation its head start, and this one nothing.
 
-use crate::status::DurabilityReport;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::snapshot::Snapshot;
+use pentarchy_machine::StateCache;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::snapshots::Snapshots;
 use std::io;
@@ -108,33 +109,24 @@ impl Cache {
         let thread = thread.spawn(move || its.run(snapshots))?;
         Ok(Self { shared, thread: Some(thread) })
     }
+}
 
-    /// A quorum vouches for this state.
-    pub fn offer(&self, snapshot: &Snapshot) {
+impl StateCache for Cache {
+    fn offer(&self, snapshot: &Snapshot) {
         self.shared.state().next = Some(snapshot.clone());
         self.shared.changed.notify_all();
     }
-
-    /// The last state of which the content is in files now, if it is not to be in memory; told
-    /// once.
-    pub fn cooled(&self) -> Option<Snapshot> {
+    fn cooled(&self) -> Option<Snapshot> {
         self.shared.state().cooled.take()
     }
-
-    /// Sections that could not be read when they were to be saved; told once.
-    pub fn unread(&self) -> Vec<u32> {
+    fn unread(&self) -> Vec<u32> {
         std::mem::take(&mut self.shared.state().unread)
     }
-
-    /// Whether the disk has failed, so that nothing more is saved.
-    pub fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.shared.state().has_ended
     }
-
-    /// What it has saved.
-    pub fn report(&self) -> DurabilityReport {
-        let saved = self.shared.state().saved.map(|slot| slot.0);
-        DurabilityReport { mode: "async", saved, ..DurabilityReport::default() }
+    fn saved(&self) -> Option<Slot> {
+        self.shared.state().saved
     }
 }
 

@@ -1,51 +1,32 @@
-//! The connected clients, and the replies and events that a round collects for them.
+//! The connected clients.
 
-use crate::config::HostLimits;
-use bytes::Bytes;
-use pentarchy_core::executor::Notice;
-use pentarchy_core::ids::{ClientId, View};
-use pentarchy_core::limits::{BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX};
-use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
-use pentarchy_core::telling::ResultDigest;
-use std::collections::{HashMap, VecDeque};
-
-/// Bytes of results or events in one message, unless one alone is larger.
-const REPLIES_BYTES: usize = 1 << 20;
-
-/// What a reply takes beside its result, or an event beside its body, at most.
-const REPLY_HEADER_BYTES: usize = 16;
-
-/// What a result takes by its digest.
-const DIGEST_BYTES: usize = 8 + 32;
+use pentarchy_core::ids::ClientId;
+use std::collections::HashMap;
 
 /// Clients by key.
+#[derive(Default)]
 pub struct Clients {
     clients: HashMap<ClientId, Client>,
-    /// Clients with replies or events, in the order in which they are sent them.
-    answered: VecDeque<ClientId>,
-    /// Bytes of all that was collected.
-    bytes: usize,
-    limits: HostLimits,
+    /// Connections that began, and that ended, as the machine is to be told.
+    changes: Vec<(ClientId, Change)>,
 }
 
 struct Client {
     token: usize,
     /// When it was last heard of.
     heard_ms: u64,
-    replies: VecDeque<Reply>,
-    /// Results that another replica tells.
-    digests: VecDeque<ResultDigest>,
-    /// Events by ascending number.
-    events: VecDeque<(u64, Bytes)>,
-    /// Bytes of all.
-    bytes: usize,
+}
+
+/// What happened to a client's connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// There is one, and it takes the place of any before.
+    Up,
+    /// There is none any more.
+    Down,
 }
 
 impl Clients {
-    pub fn new(limits: HostLimits) -> Self {
-        Self { clients: HashMap::new(), answered: VecDeque::new(), bytes: 0, limits }
-    }
-
     pub fn len(&self) -> usize {
         self.clients.len()
     }
@@ -62,20 +43,22 @@ impl Clients {
     /// Takes note that a client is connected; gives the token of the connection that this one
     /// replaces.
     pub fn up(&mut self, id: ClientId, token: usize, now_ms: u64) -> Option<usize> {
-        let (replies, digests, events) = Default::default();
-        let client = Client { token, heard_ms: now_ms, replies, digests, events, bytes: 0 };
-        let old = self.clients.insert(id, client)?;
-        self.bytes -= old.bytes;
+        self.changes.push((id, Change::Up));
+        let old = self.clients.insert(id, Client { token, heard_ms: now_ms })?;
         Some(old.token)
     }
 
     /// Takes note that a connection is over.
     pub fn down(&mut self, id: &ClientId, token: usize) {
-        if self.token(id) == Some(token)
-            && let Some(client) = self.clients.remove(id)
-        {
-            self.bytes -= client.bytes;
+        if self.token(id) == Some(token) {
+            self.clients.remove(id);
+            self.changes.push((*id, Change::Down));
         }
+    }
+
+    /// What happened to connections since the last call.
+    pub fn take_changes(&mut self) -> Vec<(ClientId, Change)> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Takes note that a client said something.
@@ -90,255 +73,31 @@ impl Clients {
         let client = self.clients.values().min_by_key(|client| client.heard_ms)?;
         Some((client.token, client.heard_ms))
     }
-
-    /// Collects a reply or an event for a client, if it is connected. False if that would be too
-    /// many bytes: it is then dropped. Who misses something asks for it, and then gets it from the
-    /// client table.
-    #[must_use]
-    pub fn notify(&mut self, id: &ClientId, notice: Notice) -> bool {
-        self.collect(id, |client| match notice {
-            Notice::Reply(reply) => {
-                let bytes = bytes_of(&reply);
-                client.replies.push_back(reply);
-                bytes
-            }
-            Notice::Event { number, body } => {
-                let bytes = REPLY_HEADER_BYTES + body.len();
-                client.events.push_back((number, body));
-                bytes
-            }
-        })
-    }
-
-    /// The same for a result that another replica tells.
-    #[must_use]
-    pub fn notify_digest(&mut self, id: &ClientId, digest: ResultDigest) -> bool {
-        self.collect(id, |client| {
-            client.digests.push_back(digest);
-            DIGEST_BYTES
-        })
-    }
-
-    /// Has something collected, of so many bytes, if there is room.
-    fn collect(&mut self, id: &ClientId, collect: impl FnOnce(&mut Client) -> usize) -> bool {
-        let Some(client) = self.clients.get_mut(id) else { return true };
-        let is_crowded = self.bytes > self.limits.clients_queue_bytes
-            && client.bytes > self.limits.client_share_bytes();
-        if is_crowded || client.bytes > self.limits.client_queue_bytes {
-            return false;
-        }
-        if client.bytes == 0 {
-            self.answered.push_back(*id);
-        }
-        let bytes = collect(client);
-        client.bytes += bytes;
-        self.bytes += bytes;
-        true
-    }
-
-    /// Takes out as many replies, or events, as fit one message, with the token of their client.
-    /// Each client is told who is primary for it.
-    pub fn next_message(&mut self, hint: impl Fn(&ClientId) -> View) -> Option<(usize, ToClient)> {
-        while let Some(id) = self.answered.front() {
-            if let Some(client) = self.clients.get_mut(id)
-                && !client.replies.is_empty()
-            {
-                let count = prefix(&client.replies);
-                let replies: Vec<Reply> = client.replies.drain(..count).collect();
-                let bytes: usize = replies.iter().map(bytes_of).sum();
-                client.bytes -= bytes;
-                self.bytes -= bytes;
-                let view = hint(id);
-                return Some((client.token, ToClient::Replies { view, replies }));
-            }
-            if let Some(client) = self.clients.get_mut(id)
-                && !client.digests.is_empty()
-            {
-                let count = client.digests.len().min(BATCH_REQUESTS_MAX);
-                let digests: Vec<ResultDigest> = client.digests.drain(..count).collect();
-                client.bytes -= count * DIGEST_BYTES;
-                self.bytes -= count * DIGEST_BYTES;
-                let view = hint(id);
-                return Some((client.token, ToClient::Digests { view, digests }));
-            }
-            if let Some(client) = self.clients.get_mut(id)
-                && let Some((first, events)) = take_run(&mut client.events)
-            {
-                let bytes: usize = events.iter().map(|body| REPLY_HEADER_BYTES + body.len()).sum();
-                client.bytes -= bytes;
-                self.bytes -= bytes;
-                return Some((client.token, ToClient::Events { oldest: 0, first, events }));
-            }
-            self.answered.pop_front();
-        }
-        None
-    }
-}
-
-fn bytes_of(reply: &Reply) -> usize {
-    match &reply.outcome {
-        Outcome::Done(result) => REPLY_HEADER_BYTES + result.len(),
-        _ => REPLY_HEADER_BYTES,
-    }
-}
-
-/// How many replies fit one message; at least one.
-fn prefix(replies: &VecDeque<Reply>) -> usize {
-    let mut bytes = 0;
-    let fits = |reply: &&Reply| {
-        bytes += bytes_of(reply);
-        bytes <= REPLIES_BYTES
-    };
-    replies.iter().take(BATCH_REQUESTS_MAX).take_while(fits).count().max(1)
-}
-
-/// Takes events whose numbers follow each other, as many as fit one message; at least one if there
-/// is one.
-fn take_run(events: &mut VecDeque<(u64, Bytes)>) -> Option<(u64, Vec<Bytes>)> {
-    let first = events.front()?.0;
-    let mut bytes = 0;
-    let fits = |(expected, (number, body)): (u64, &(u64, Bytes))| {
-        bytes += REPLY_HEADER_BYTES + body.len();
-        expected == *number && (bytes <= REPLIES_BYTES || expected == first)
-    };
-    let count = (first..).zip(&*events).take(CLIENT_EVENTS_MAX).map(fits).take_while(|it| *it);
-    let count = count.count();
-    Some((first, events.drain(..count).map(|(_, body)| body).collect()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pentarchy_core::digest::Digest;
-
-    fn collect(clients: &mut Clients, id: &ClientId, count: u64, bytes: usize) -> usize {
-        let outcome = Outcome::Done(Bytes::from(vec![0; bytes]));
-        let reply = |number| Reply { number, outcome: outcome.clone() };
-        let notice = |number| Notice::Reply(reply(number));
-        (0..count).filter(|number| clients.notify(id, notice(*number))).count()
-    }
-
-    fn drained(clients: &mut Clients) -> Vec<(usize, usize)> {
-        let mut sent = Vec::new();
-        while let Some((token, message)) = clients.next_message(|_| View(0)) {
-            let ToClient::Replies { replies, .. } = message else { panic!("{message:?}") };
-            sent.push((token, replies.len()));
-        }
-        assert_eq!(clients.bytes, 0);
-        sent
-    }
-
-    #[test]
-    fn a_rounds_replies_leave_in_as_few_messages_as_the_limits_allow() {
-        let (mut clients, id) = (Clients::new(HostLimits::default()), ClientId([1; 32]));
-        clients.up(id, 7, 0);
-        assert_eq!(collect(&mut clients, &ClientId([2; 32]), 1, 1), 1);
-        assert_eq!(collect(&mut clients, &id, 3000, 1), 3000);
-        assert_eq!(drained(&mut clients), [(7, 2048), (7, 952)]);
-        assert_eq!(collect(&mut clients, &id, 3, 600 << 10), 3);
-        assert_eq!(drained(&mut clients), [(7, 1), (7, 1), (7, 1)]);
-        assert_eq!(drained(&mut clients), []);
-    }
-
-    #[test]
-    fn each_client_is_told_who_is_primary_for_it() {
-        let mut clients = Clients::new(HostLimits::default());
-        let ids = [ClientId([1; 32]), ClientId([2; 32])];
-        for (token, id) in ids.iter().enumerate() {
-            clients.up(*id, token, 0);
-            assert_eq!(collect(&mut clients, id, 1, 1), 1);
-            let digest = ResultDigest { number: 1, digest: Digest([1; 32]) };
-            assert!(clients.notify_digest(id, digest));
-        }
-        let mut told = Vec::new();
-        while let Some((token, message)) = clients.next_message(|id| View(id.0[0].into())) {
-            match message {
-                ToClient::Replies { view, .. } | ToClient::Digests { view, .. } => {
-                    told.push((token, view.0));
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        assert_eq!(told, [(0, 1), (0, 1), (1, 2), (1, 2)]);
-    }
-
-    #[test]
-    fn a_rounds_digests_leave_behind_the_replies() {
-        let (mut clients, id) = (Clients::new(HostLimits::default()), ClientId([1; 32]));
-        clients.up(id, 7, 0);
-        for number in 0..3000 {
-            let digest = ResultDigest { number, digest: Digest([1; 32]) };
-            assert!(clients.notify_digest(&id, digest));
-        }
-        assert_eq!(collect(&mut clients, &id, 1, 1), 1);
-        let mut sent = Vec::new();
-        while let Some((_, message)) = clients.next_message(|_| View(0)) {
-            sent.push(match message {
-                ToClient::Replies { replies, .. } => (replies.len(), 0),
-                ToClient::Digests { digests, .. } => (0, digests.len()),
-                other => panic!("{other:?}"),
-            });
-        }
-        assert_eq!((sent, clients.bytes), (vec![(1, 0), (0, 2048), (0, 952)], 0));
-    }
-
-    #[test]
-    fn a_rounds_events_leave_behind_the_replies_in_runs_of_numbers() {
-        let (mut clients, id) = (Clients::new(HostLimits::default()), ClientId([1; 32]));
-        clients.up(id, 7, 0);
-        let mut tell = |number, bytes| {
-            let body = Bytes::from(vec![0; bytes]);
-            assert!(clients.notify(&id, Notice::Event { number, body }));
-        };
-        (3..6).for_each(|number| tell(number, 1));
-        (7..9).for_each(|number| tell(number, 600 << 10));
-        assert_eq!(collect(&mut clients, &id, 2, 1), 2);
-        let mut sent = Vec::new();
-        while let Some((_, message)) = clients.next_message(|_| View(0)) {
-            sent.push(match message {
-                ToClient::Replies { replies, .. } => (0, replies.len()),
-                ToClient::Events { oldest: 0, first, events } => (first, events.len()),
-                other => panic!("{other:?}"),
-            });
-        }
-        assert_eq!((sent, clients.bytes), (vec![(0, 2), (3, 3), (7, 1), (8, 1)], 0));
-    }
-
-    #[test]
-    fn no_more_is_collected_than_a_client_and_all_together_may_have() {
-        let limits = HostLimits {
-            clients_max: 100,
-            client_queue_bytes: 10_000,
-            clients_queue_bytes: 20_000,
-            ..HostLimits::default()
-        };
-        let mut clients = Clients::new(limits);
-        let ids = [1, 2, 3].map(|id| ClientId([id; 32]));
-        ids.iter().zip(0..).for_each(|(id, token)| assert_eq!(clients.up(*id, token, 0), None));
-        let collected = ids.map(|id| collect(&mut clients, &id, 40, 1_000));
-        // The third still gets its share, which is less than one of these.
-        assert_eq!(collected, [10, 10, 1]);
-        clients.down(&ids[0], 0);
-        assert_eq!(drained(&mut clients).iter().map(|(_, count)| count).sum::<usize>(), 11);
-        assert_eq!(collect(&mut clients, &ids[2], 40, 1_000), 10);
-    }
 
     #[test]
     fn the_newest_connection_of_a_client_is_the_one() {
-        let (mut clients, id) = (Clients::new(HostLimits::default()), ClientId([1; 32]));
+        let (mut clients, id) = (Clients::default(), ClientId([1; 32]));
         assert_eq!(clients.up(id, 1, 0), None);
-        assert_eq!(collect(&mut clients, &id, 1, 1), 1);
         assert_eq!(clients.up(id, 2, 0), Some(1));
         clients.down(&id, 1);
-        assert_eq!(collect(&mut clients, &id, 1, 1), 1);
-        assert_eq!(drained(&mut clients), [(2, 1)]);
+        assert_eq!(clients.token(&id), Some(2));
         clients.down(&id, 2);
         assert_eq!(clients.len(), 0);
+        assert_eq!(
+            clients.take_changes(),
+            [(id, Change::Up), (id, Change::Up), (id, Change::Down)]
+        );
+        assert!(clients.take_changes().is_empty());
     }
 
     #[test]
     fn who_is_silent_for_longest_is_known() {
-        let mut clients = Clients::new(HostLimits::default());
+        let mut clients = Clients::default();
         assert_eq!(clients.most_silent(), None);
         clients.up(ClientId([1; 32]), 1, 5);
         clients.up(ClientId([2; 32]), 2, 6);

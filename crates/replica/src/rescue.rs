@@ -1,33 +1,10 @@
-//! The way out of a group that cannot go on: what one survivor has executed, for a new group.
-//!
-//! A replica gives it away only if more than `f` members have lost their memory, and works no more
-//! behind that: what it executed and might have taken back counts as final in what it gives, as
-//! clients may have been told of it. It keeps what it gave, and gives it again, until it is
-//! stopped: what it gave has still to be written down, and there may be no other copy.
+//! The way out of a group that cannot go on, for other threads: see
+//! [`Machine::give_away`](pentarchy_machine::Machine::give_away).
 
-use crate::unit::Unit;
-use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::Slot;
-use pentarchy_core::snapshot::Snapshot;
+use pentarchy_machine::Rescued;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-
-/// Why a replica gives nothing away.
-const NOT_LOST: &str = "the group is not lost: so far as is known here, no more than f members \
-    have lost their memory. Take a backup with `pentarchy snapshot save`";
-
-/// Why one that was started anew has nothing.
-const FORGETFUL: &str = "this replica is one of those that lost their memory; ask a survivor";
-
-/// What a survivor has.
-#[derive(Clone, Debug)]
-pub struct Rescued {
-    /// All that it has executed.
-    pub snapshot: Snapshot,
-    /// The last slot that it knew to be decided. What it executed behind that it speculated.
-    pub decided: Slot,
-}
 
 /// What came of a question: the state, or why there is none.
 type Answer = Result<Rescued, String>;
@@ -64,15 +41,11 @@ impl Rescue {
 
     /// Answers a question, if there is one. True if the state is given away: the replica is to work
     /// no more, and to go on answering here until it is stopped.
-    pub(crate) fn serve(&self, unit: &mut Unit) -> bool {
+    pub(crate) fn serve(&self, give: impl FnOnce() -> Answer) -> bool {
         if !self.0.asked.swap(false, Ordering::SeqCst) {
             return false;
         }
-        let given = match (unit.others.is_lost(), unit.succession.epochs.is_admitted()) {
-            (true, true) => state(&mut unit.executor),
-            (true, false) => Err(FORGETFUL.to_owned()),
-            (false, _) => Err(NOT_LOST.to_owned()),
-        };
+        let given = give();
         let is_given = given.is_ok();
         self.give(given);
         is_given
@@ -85,20 +58,11 @@ impl Rescue {
     }
 }
 
-/// All that was executed.
-fn state(executor: &mut Executor) -> Answer {
-    let decided = executor.committed();
-    executor.commit(executor.executed(), |_, _| {});
-    executor.checkpoint();
-    match (executor.failure(), executor.latest()) {
-        (None, Some(latest)) => Ok(Rescued { snapshot: latest.clone(), decided }),
-        (failure, _) => Err(failure.unwrap_or_else(|| "there is no state".to_owned())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pentarchy_core::ids::Slot;
+    use pentarchy_core::snapshot::Snapshot;
     use pentarchy_core::tree::Tree;
 
     #[test]
@@ -110,7 +74,7 @@ mod tests {
         let rescued = rescue.ask(Duration::ZERO).expect("it is there");
         assert_eq!((rescued.snapshot.slot, rescued.decided), (Slot(7), Slot(5)));
         // A refusal is not kept: it may not be so any more.
-        rescue.give(Err(NOT_LOST.to_owned()));
+        rescue.give(Err("not lost".to_owned()));
         assert_eq!(rescue.ask(Duration::ZERO).unwrap_err(), "the replica does not answer");
     }
 }

@@ -3,9 +3,6 @@
 /// The longest: how late a stop, or a core that only looks at the clock, may be.
 const IDLE_MS: u64 = 20;
 
-/// The shortest time between two rounds that are reported although nothing happened.
-pub const ROUND_MS: u64 = 5;
-
 /// Milliseconds until the first of these deadlines.
 pub fn wait_ms<const N: usize>(deadlines: [Option<u64>; N], now_ms: u64) -> u64 {
     let next_ms = deadlines.into_iter().flatten().min().unwrap_or(u64::MAX);

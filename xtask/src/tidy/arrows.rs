@@ -5,12 +5,13 @@ use crate::tree::Tree;
 use toml::{Table, Value};
 
 /// Each crate and the crates that it may use. `ARCHITECTURE.md` has the picture.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     (
         "pentarchy",
         &[
             "gateways",
             "replica",
+            "machine",
             "client",
             "sim",
             "protocols",
@@ -25,10 +26,11 @@ const ARROWS: [(&str, &[&str]); 15] = [
         ],
     ),
     ("gateways", &["client", "services", "core"]),
-    ("replica", &["trusted", "crypto", "io", "storage", "core"]),
+    ("replica", &["machine", "trusted", "crypto", "io", "storage", "core"]),
+    ("machine", &["storage", "core"]),
     ("client", &["crypto", "io", "core"]),
     ("sim", &["trusted", "storage", "core"]),
-    ("costs", &["protocols", "services", "trusted", "crypto", "io", "core"]),
+    ("costs", &["machine", "protocols", "services", "trusted", "crypto", "io", "storage", "core"]),
     ("protocols", &["core"]),
     ("services", &["core"]),
     ("store", &["core"]),
@@ -41,7 +43,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
 ];
 
 /// Crates whose foreign dependencies each need a line of reason in `ARCHITECTURE.md`.
-const INNER: [&str; 11] = [
+const INNER: [&str; 12] = [
     "core",
     "protocols",
     "services",
@@ -51,6 +53,7 @@ const INNER: [&str; 11] = [
     "sim",
     "io",
     "storage",
+    "machine",
     "replica",
     "client",
 ];

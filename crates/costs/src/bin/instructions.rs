@@ -8,7 +8,7 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::CHECKPOINT_SLOTS;
 use pentarchy_costs::group::Group;
 use pentarchy_costs::stand_in::{Calls, Plain, clients, keys, membership};
-use pentarchy_costs::{Node, Probe, Unwatched, steps};
+use pentarchy_costs::{Job, Node, Probe, Unwatched, steps};
 use pentarchy_protocols::{Descriptor, find};
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -82,29 +82,61 @@ fn collect_instructions(work: &mut dyn FnMut()) -> u8 {
     black_box(1)
 }
 
+/// The same while this runs within that: callgrind does not count.
+#[inline(never)]
+fn collect_instructions_not(work: &mut dyn FnMut()) -> u8 {
+    work();
+    black_box(2)
+}
+
 /// Has the chosen work counted, and counts what it asks of keys.
 struct Collecting<'a> {
     case: &'a Case,
     calls: Arc<Calls>,
+    is_collecting: bool,
     hashes: (u64, u64),
     asked: [u64; 5],
+    /// Both, when collecting began.
+    before: ((u64, u64), [u64; 5]),
+}
+
+impl Collecting<'_> {
+    fn count(&self) -> ((u64, u64), [u64; 5]) {
+        (hashed(), self.calls.by_name().map(|(_, count)| count))
+    }
+
+    fn begin(&mut self) {
+        self.is_collecting = true;
+        self.before = self.count();
+    }
+
+    fn end(&mut self) {
+        self.is_collecting = false;
+        let ((hashes, bytes), asked) = self.count();
+        let (before, asked_before) = self.before;
+        self.hashes.0 += hashes - before.0;
+        self.hashes.1 += bytes - before.1;
+        for (sum, (now, before)) in self.asked.iter_mut().zip(asked.into_iter().zip(asked_before)) {
+            *sum += now - before;
+        }
+    }
 }
 
 impl Probe for Collecting<'_> {
-    fn around(&mut self, node: Node, step: &'static str, work: &mut dyn FnMut()) {
+    fn around(&mut self, node: Node, step: &'static str, work: Job<'_>) {
         let is_chosen = self.case.steps.is_none_or(|steps| steps.contains(&step));
-        if node != Node::Replica(self.case.replica) || !is_chosen {
-            return work();
-        }
-        let (hashes, asked) = (hashed(), self.calls.by_name());
-        collect_instructions(work);
-        let after = hashed();
-        self.hashes.0 += after.0 - hashes.0;
-        self.hashes.1 += after.1 - hashes.1;
-        for (sum, ((_, before), (_, after))) in
-            self.asked.iter_mut().zip(asked.into_iter().zip(self.calls.by_name()))
-        {
-            *sum += after - before;
+        match (self.is_collecting, node == Node::Replica(self.case.replica) && is_chosen) {
+            (false, true) => {
+                self.begin();
+                collect_instructions(&mut || work(self));
+                self.end();
+            }
+            (true, false) => {
+                self.end();
+                collect_instructions_not(&mut || work(self));
+                self.begin();
+            }
+            _ => work(self),
         }
     }
 }
@@ -116,7 +148,9 @@ fn run(case: &Case, protocol: &Descriptor) {
     let mut group = Group::new(protocol, &membership, of, clients(case.batch), Box::new(Plain));
     group.level(&mut Unwatched);
     let calls = calls[usize::from(case.replica.0)].clone();
-    let mut collecting = Collecting { case, calls, hashes: (0, 0), asked: [0; 5] };
+    let (hashes, asked) = ((0, 0), [0; 5]);
+    let before = (hashes, asked);
+    let mut collecting = Collecting { case, calls, is_collecting: false, hashes, asked, before };
     for slot in 1..=2 * SLOTS {
         group.submit(1, OPERATION_BYTES);
         let is_counted = slot > SLOTS;

@@ -11,14 +11,13 @@
 mod replica;
 
 use crate::client::Client;
-use crate::host::Queue;
+use crate::links::Queue;
 use crate::ordering::Recording;
 use crate::parts::Blueprint;
 use crate::real::{Noise, sealer};
 use crate::stand_in::Plain;
 use crate::{Channels, Node};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
-pub use replica::ordered;
 use replica::{Letter, Replica, UnitId};
 use std::collections::BTreeMap;
 
@@ -151,14 +150,16 @@ impl<'a> Model<'a> {
         let by_id = clients.iter().map(|(index, client)| (client.id, *index)).collect();
         let indexes: Vec<usize> = clients.keys().copied().collect();
         let of_cells = (0..group.cells()).map(|_| channels(&[]));
-        let replica = |me| Replica::new(group.replica(me), me, plan.cores);
+        let ids = || clients.values().map(|client| client.id);
+        let replica = |me| Replica::new(group.whole(me, ids()), me, plan.cores);
+        let replicas = group.membership.ids().map(replica).collect();
         let mut model = Self {
             plan,
             clock,
             now: 0,
             number: 0,
             events: BTreeMap::new(),
-            replicas: group.membership.ids().map(replica).collect(),
+            replicas,
             clients,
             by_id,
             channels: of_cells.chain([channels(&indexes)]).collect(),

@@ -2,11 +2,12 @@
 
 use super::{Frame, Nanos, seal};
 use crate::client::Client;
+use crate::links::Queue;
 use crate::ordering::{Heard, Recording};
-use crate::parts::{Parts, Said, Told};
-use crate::{Channels, Node};
+use crate::parts::Whole;
+use crate::{Channels, Node, Unwatched};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
-use pentarchy_core::ports::replica::Output;
+use pentarchy_machine::pillar::{FromPillar, ToPillar};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A pillar's number, or behind all of them that of the part with everything else.
@@ -15,9 +16,9 @@ pub type UnitId = usize;
 /// What one part of a replica says to another.
 pub enum Letter {
     /// A pillar.
-    Said(u8, Said),
+    Said(u8, FromPillar),
     /// To a pillar.
-    Told(Told),
+    Told(ToPillar),
 }
 
 /// Where a part of a replica stands.
@@ -39,19 +40,17 @@ struct Unit {
 /// See the [module](self).
 pub struct Replica {
     me: Node,
-    parts: Parts,
+    parts: Whole,
     /// The pillars, and behind them the part with everything else.
     units: Vec<Unit>,
     /// Those that wait for a processor.
     ready: VecDeque<UnitId>,
     idle_cores: usize,
-    /// Requests that were executed.
-    executed: usize,
     is_recording: bool,
 }
 
 impl Replica {
-    pub fn new(parts: Parts, me: ReplicaId, cores: usize) -> Self {
+    pub fn new(parts: Whole, me: ReplicaId, cores: usize) -> Self {
         let units = (0..=parts.cells.len()).map(|_| Unit::default()).collect();
         Self {
             me: Node::Replica(me),
@@ -59,7 +58,6 @@ impl Replica {
             units,
             ready: VecDeque::new(),
             idle_cores: cores,
-            executed: 0,
             is_recording: false,
         }
     }
@@ -73,12 +71,12 @@ impl Replica {
     pub fn take_recording(&mut self) -> Recording {
         let heard = |unit: &mut Unit| std::mem::take(&mut unit.heard);
         let mut cells: Vec<Vec<Heard>> = self.units.iter_mut().map(heard).collect();
-        Recording { front: cells.pop().unwrap_or_default(), cells, requests: self.executed }
+        Recording { front: cells.pop().unwrap_or_default(), cells, requests: self.executed() }
     }
 
     /// Requests that were executed.
-    pub const fn executed(&self) -> usize {
-        self.executed
+    pub fn executed(&self) -> usize {
+        self.parts.front.requests() as usize
     }
 
     /// How long each part has worked.
@@ -169,73 +167,67 @@ impl Replica {
 
     fn cell_round(&mut self, pillar: UnitId, messages: Vec<Heard>, now: Millis) {
         let (front, unit) = (self.parts.cells.len(), &mut self.units[pillar]);
-        let (cell, mut saying) = (&mut self.parts.cells[pillar], Vec::new());
+        let cell = &mut self.parts.cells[pillar];
         for letter in std::mem::take(&mut unit.mail) {
             let Letter::Told(told) = letter else { continue };
-            cell.hear(told, &mut saying);
+            cell.hear(told);
             unit.heard.extend(self.is_recording.then_some(Heard::Told));
         }
         for heard in messages.into_iter().chain([Heard::Round(now)]) {
             heard.tell_cell(cell);
             unit.heard.extend(Some(heard).filter(|_| self.is_recording));
         }
-        saying.extend(cell.said());
-        unit.posting.extend(saying.into_iter().map(|it| (front, Letter::Said(pillar as u8, it))));
+        unit.posting.extend(cell.said().map(|it| (front, Letter::Said(pillar as u8, it))));
     }
 
     fn front_round(&mut self, messages: Vec<Heard>, now: Millis) {
-        let front = self.parts.cells.len();
+        let (front, probe) = (self.parts.cells.len(), &mut Unwatched);
+        self.parts.front.begin_round(now, probe);
         for letter in std::mem::take(&mut self.units[front].mail) {
             let Letter::Said(pillar, said) = letter else { continue };
-            self.parts.front.on_pillar(pillar, said);
             self.note(Heard::Said(pillar));
-            self.act();
+            self.parts.front.on_pillar(pillar, said, probe);
+            self.note_snapshots();
         }
-        for heard in messages.into_iter().chain([Heard::Round(now)]) {
-            if heard.tell(&mut self.parts.front) {
-                self.note(heard);
+        for heard in messages {
+            match &heard {
+                Heard::Replica(peer, bytes) => self.parts.front.on_peer(*peer, bytes, probe),
+                Heard::Client(client, bytes) => {
+                    let is_new = self.parts.front.is_new(bytes);
+                    self.parts.front.on_client(*client, bytes, probe);
+                    if !is_new {
+                        continue;
+                    }
+                }
+                _ => {}
             }
-            self.act();
+            self.note(heard);
+            self.note_snapshots();
         }
+        self.note(Heard::Round(now));
+        self.parts.front.admit(probe);
+        self.parts.front.on_round(probe);
+        self.note_snapshots();
         let told = self.parts.front.to_pillars();
         let told = told.map(|(pillar, told)| (pillar.into(), Letter::Told(told)));
         self.units[front].posting.extend(told);
-        self.parts.front.reply();
+    }
+
+    /// Writes down the digests of the states that were just cut.
+    fn note_snapshots(&mut self) {
+        for (slot, state) in self.parts.front.take_snapshots() {
+            self.note(Heard::Checkpointed(slot, state));
+        }
     }
 
     fn note(&mut self, heard: Heard) {
         let front = self.units.last_mut().filter(|_| self.is_recording);
         front.into_iter().for_each(|unit| unit.heard.push(heard.clone()));
     }
-
-    /// Does what the core wants done.
-    fn act(&mut self) {
-        while let Some(output) = self.parts.front.next_output() {
-            match output {
-                Output::Checkpoint { slot } => {
-                    self.parts.front.execute(output);
-                    let state = self.parts.front.state();
-                    self.note(Heard::Checkpointed(slot, state));
-                }
-                output => {
-                    self.executed += ordered(&output);
-                    self.parts.front.execute(output);
-                }
-            }
-        }
-    }
-}
-
-/// How many requests this has executed.
-pub fn ordered(output: &Output) -> usize {
-    match output {
-        Output::Execute { batch, .. } | Output::Speculate { batch, .. } => batch.requests(),
-        _ => 0,
-    }
 }
 
 fn to_replicas<'q>(
-    queues: impl Iterator<Item = (ReplicaId, &'q mut crate::host::Queue)>,
-) -> impl Iterator<Item = (Node, &'q mut crate::host::Queue)> {
+    queues: impl Iterator<Item = (ReplicaId, &'q mut Queue)>,
+) -> impl Iterator<Item = (Node, &'q mut Queue)> {
     queues.map(|(to, queue)| (Node::Replica(to), queue))
 }

@@ -1,6 +1,6 @@
 //! What each node of a group with real keys was counted to do.
 
-use pentarchy_costs::{Node, Probe};
+use pentarchy_costs::{Job, Node, Probe};
 use pentarchy_crypto::costs::costs;
 use pentarchy_io::costs::frames;
 use std::collections::BTreeMap;
@@ -21,12 +21,17 @@ pub struct Spent {
 /// Adds up what the process counts while a node works. The counts are the process's, so only one
 /// group may work at a time.
 #[derive(Default)]
-pub struct Ledger(pub BTreeMap<Node, Spent>);
+pub struct Ledger(pub BTreeMap<Node, Spent>, bool);
 
 impl Probe for Ledger {
-    fn around(&mut self, node: Node, _: &'static str, work: &mut dyn FnMut()) {
+    fn around(&mut self, node: Node, _: &'static str, work: Job<'_>) {
+        // A piece of this node's work within another one is counted there.
+        if std::mem::replace(&mut self.1, true) {
+            return work(self);
+        }
         let (before, frames_before) = (costs(), frames());
-        work();
+        work(self);
+        self.1 = false;
         let (since, after) = (costs().since(&before), frames());
         let spent = self.0.entry(node).or_default();
         spent.signatures_made += since.signatures_made;

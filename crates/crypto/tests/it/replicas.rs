@@ -2,6 +2,7 @@
 
 use crate::{FakeDevices, membership, replica_key, ui};
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::authenticator::Authenticator as _;
 use pentarchy_core::counter::{Certificate, Instance, Position, Refused, TrustedMac, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};

@@ -1,12 +1,13 @@
 //! What leaves a replica that misbehaves on command.
 
-use super::{Kind, Network};
-use crate::fault::{Fault, corrupted, other_notice, other_result};
+use super::Network;
+use crate::fault::{Fault, corrupted};
 use bytes::Bytes;
-use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::wire::Writer;
+use pentarchy_machine::Kind;
+use pentarchy_machine::fault::other_result;
 use std::collections::VecDeque;
 
 /// Messages of a slow replica that wait for their time; more are dropped, as on a full link.
@@ -98,14 +99,6 @@ impl Network {
                 self.send_client_now(token, now_ms, &lie)
             }
             _ => self.send_client_now(token, now_ms, message),
-        }
-    }
-
-    /// The reply or event that is told instead of the true one.
-    pub fn told(&self, notice: Notice) -> Notice {
-        match self.faulty.fault {
-            Fault::Corrupt | Fault::Equivocate => other_notice(notice),
-            Fault::None | Fault::Silent | Fault::Slow(_) => notice,
         }
     }
 }

@@ -212,7 +212,7 @@ pub mod tests {
         let expected = (Some(Sender::Peer(ReplicaId(1))), Bytes::from_static(&[7]));
         assert!(heard.iter().all(|it| *it == expected), "{heard:?}");
         assert_eq!(door.peers.connected().count(), 0, "it is no connection of the replica");
-        assert_eq!((door.unknown_count(), door.counters.hellos_refused), (0, 0));
+        assert_eq!((door.report(0).strangers, door.counters.hellos_refused), (0, 0));
         mine.send_peer(ReplicaId(1), "test", |to| to.u8(8));
         let mut answer = Vec::new();
         until(|now_ms| {

@@ -7,7 +7,7 @@ mod handing;
 mod opening;
 mod strangers;
 
-use crate::clients::Clients;
+use crate::clients::{Change, Clients};
 use crate::config::{Access, HostLimits, Listen};
 use crate::counters::{Counters, Messages, Traffic};
 use crate::error::StartError;
@@ -19,14 +19,14 @@ use faulty::Faulty;
 pub use handing::Handed;
 #[cfg(test)]
 pub use handing::tests::{Group, round, until};
-use pentarchy_core::executor::Notice;
-use pentarchy_core::ids::{ClientId, ReplicaId, View};
+use pentarchy_core::ids::{ClientId, Node, ReplicaId};
 use pentarchy_core::ports::client::ToClient;
-use pentarchy_core::telling::Telling;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Closed;
 use pentarchy_io::poll::{Poller, TcpListener, Token, Waker};
+use pentarchy_machine::report::LinkReport;
+use pentarchy_machine::{Kind, Pause};
 use std::collections::BTreeSet;
 use std::io;
 use std::mem::replace;
@@ -55,8 +55,6 @@ const FLOOD_PAUSE_MS_MAX: u64 = 160;
 
 /// What waits for a client beyond this is written at once, and not at the end of the round.
 const SOON_BYTES: usize = 256 << 10;
-/// The name under which a message is counted; see [`Messages`].
-pub type Kind = &'static str;
 
 /// Who sent the messages that [`Network::read`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +95,8 @@ pub struct Network {
     limits: HostLimits,
     links: Links,
     pub peers: Peers,
+    /// Peers' connections that began, and that ended, as the machine is to be told.
+    peer_changes: Vec<(ReplicaId, bool)>,
     pub clients: Clients,
     pub counters: Counters,
     pub traffic: Traffic,
@@ -149,7 +149,8 @@ impl Network {
             limits,
             links: Links::default(),
             peers,
-            clients: Clients::new(limits),
+            peer_changes: Vec::new(),
+            clients: Clients::default(),
             counters: Counters::default(),
             traffic: Traffic::default(),
             paused: BTreeSet::new(),
@@ -200,20 +201,19 @@ impl Network {
     }
 
     /// Whether something that a peer sent was left unread for want of time.
-    pub fn has_unread(&self) -> bool {
+    fn has_unread(&self) -> bool {
         self.links.ready().any(|link| matches!(link.role, Role::Peer(_)))
     }
 
     /// Does not read a client for a moment, as it has sent more than there is room for: what it
-    /// sends waits in its own queue, and costs nothing here.
-    pub fn pause_client(&mut self, id: &ClientId, now_ms: u64) {
-        self.pause(self.clients.token(id), now_ms, PAUSE_MS);
-    }
-
-    /// The same for a client that has sent many times its share: for twice as long as the time
-    /// before, if it went on at once after that.
-    pub fn pause_flooder(&mut self, id: &ClientId, now_ms: u64) {
-        self.pause(self.clients.token(id), now_ms, FLOOD_PAUSE_MS_MAX);
+    /// sends waits in its own queue, and costs nothing here. One that floods is not read for twice
+    /// as long as the time before, if it went on at once after that.
+    pub fn pause_client(&mut self, id: &ClientId, pause: Pause, now_ms: u64) {
+        let ms_max = match pause {
+            Pause::Busy => PAUSE_MS,
+            Pause::Flood => FLOOD_PAUSE_MS_MAX,
+        };
+        self.pause(self.clients.token(id), now_ms, ms_max);
     }
 
     /// The same for a peer that forges.
@@ -352,43 +352,34 @@ impl Network {
     }
 
     /// Bytes that wait for a client.
-    pub fn client_queued_bytes(&mut self, id: &ClientId) -> usize {
-        let link = self.clients.token(id).and_then(|token| self.links.get_mut(token));
+    pub fn client_queued_bytes(&self, id: &ClientId) -> usize {
+        let link = self.clients.token(id).and_then(|token| self.links.get(token));
         link.map_or(0, |link| link.connection.queued_bytes())
     }
 
-    /// Bytes that wait for all clients together.
-    pub const fn clients_queued_bytes(&self) -> usize {
-        self.client_queued
+    /// The connections to peers and clients that began, and that ended, since the last call; true
+    /// if they began.
+    pub fn take_link_changes(&mut self) -> Vec<(Node, bool)> {
+        let clients = self.clients.take_changes().into_iter();
+        let clients = clients.map(|(id, change)| (Node::Client(id), change == Change::Up));
+        let peers = std::mem::take(&mut self.peer_changes).into_iter();
+        let peers = peers.map(|(id, is_up)| (Node::Replica(id), is_up));
+        peers.chain(clients).collect()
     }
 
-    /// Connections whose other side has not said who it is.
-    pub fn unknown_count(&self) -> usize {
-        self.strangers.len()
-    }
-
-    /// Collects a reply or an event for a client until the end of the round.
-    pub fn notify(&mut self, id: &ClientId, notice: Notice) {
-        let notice = self.told(notice);
-        let collected = self.clients.notify(id, notice);
-        self.counters.client_dropped += u64::from(!collected);
-    }
-
-    /// Collects what a client is told of a request that was just executed: its result, or the
-    /// result's digest if another replica tells it.
-    pub fn notify_executed(&mut self, id: &ClientId, notice: Notice, telling: Telling) {
-        let notice = self.told(notice);
-        let collected = match telling.digest(id, &notice) {
-            Some(digest) => self.clients.notify_digest(id, digest),
-            None => self.clients.notify(id, notice),
-        };
-        self.counters.client_dropped += u64::from(!collected);
-    }
-
-    /// Queues what was collected for clients.
-    pub fn send_replies(&mut self, hint: impl Fn(&ClientId) -> View, now_ms: u64) {
-        while let Some((token, message)) = self.clients.next_message(&hint) {
-            self.send_client(token, now_ms, &message);
+    /// What it has counted.
+    pub fn report(&self, timers: usize) -> LinkReport {
+        let queued = |id: ReplicaId| (id.0, self.peer_queued_bytes(id) as u64);
+        LinkReport {
+            traffic: self.traffic,
+            messages: self.messages.clone(),
+            counters: self.counters.clone(),
+            timers,
+            peer_queues: self.peers.connected().map(queued).collect(),
+            clients_queued_bytes: self.client_queued,
+            clients: self.clients.len(),
+            strangers: self.strangers.len(),
+            unread: self.has_unread(),
         }
     }
 
@@ -542,6 +533,7 @@ impl Network {
                     Some(pillar) => debug!(peer = id.0, pillar, reason, "disconnected"),
                 }
                 self.peers.down(id, now_ms);
+                self.peer_changes.push((id, false));
             }
             Role::Peer(_) => {}
             Role::Client(id) => {

@@ -267,6 +267,7 @@ impl Network {
         }
         self.set_role(token, Role::Peer(id), self.peer_limits());
         let old = self.peers.up(id, token);
+        self.peer_changes.push((id, true));
         // Of a pillar the other side may have none; then it hangs up instead of saying anything.
         if self.pillar.is_none() {
             self.peers.welcomed(id);

@@ -11,18 +11,21 @@
 
 pub mod mailbox;
 pub mod pillar;
-pub mod prepared;
 pub mod report;
 
+use crate::driver::SocketDriver;
 use crate::error::Fatal;
 use crate::fault::FaultSwitch;
 use crate::network::Handed;
 use crate::status::ThreadReport;
 use mailbox::{Bell, Mailbox, SAID_MESSAGES, TOLD_MESSAGES};
 use pentarchy_core::ids::ReplicaId;
-use pillar::{Pillar, PillarParts, Said, Told};
-use prepared::Prepared;
-use report::{Latest, Report};
+use pentarchy_machine::PillarInstance;
+use pentarchy_machine::pillar::{FromPillar, Prepared};
+use pentarchy_machine::report::{PillarsReport, Report};
+use pentarchy_storage::kept::Pen;
+use pillar::{Letter, PillarThread};
+use report::Latest;
 use std::io;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -34,13 +37,13 @@ use tracing::{error, error_span};
 /// What the replica's thread has of one pillar.
 struct Handle {
     /// Until it is started.
-    pillar: Option<Box<Pillar>>,
+    pillar: Option<Box<PillarThread>>,
     thread: Option<JoinHandle<Result<(), Fatal>>>,
     bell: Arc<Bell>,
-    told: Arc<Mailbox<Told>>,
-    said: Arc<Mailbox<Said>>,
+    told: Arc<Mailbox<Letter>>,
+    said: Arc<Mailbox<FromPillar>>,
     /// What it is to be told at the end of the round.
-    telling: Vec<Told>,
+    telling: Vec<Letter>,
     /// What it says of itself.
     latest: Latest,
     prepared: Prepared,
@@ -59,7 +62,7 @@ pub struct Pillars {
     /// One has ended by itself.
     ended: Arc<AtomicBool>,
     /// Room for what one says.
-    heard: Vec<Said>,
+    heard: Vec<FromPillar>,
 }
 
 impl Pillars {
@@ -75,15 +78,16 @@ impl Pillars {
         }
     }
 
-    /// Takes in one more, made of this.
-    pub fn add(&mut self, parts: PillarParts) -> io::Result<()> {
-        let bell = Arc::new(Bell::new(parts.network.waker()?));
+    /// Takes in one more, with its sockets.
+    pub fn add(&mut self, instance: PillarInstance<Pen>, driver: SocketDriver) -> io::Result<()> {
+        let bell = Arc::new(Bell::new(driver.network.waker()?));
+        let prepared = instance.prepared();
         let told = Arc::new(Mailbox::new(self.bell.clone(), bell.clone(), TOLD_MESSAGES));
         let said = Arc::new(Mailbox::new(bell.clone(), self.bell.clone(), SAID_MESSAGES));
-        let pillar = Pillar::new(parts, bell.clone(), told.clone(), said.clone());
+        let pillar = PillarThread::new(instance, driver, bell.clone(), told.clone(), said.clone());
         self.handles.push(Handle {
             latest: pillar.latest.clone(),
-            prepared: pillar.prepared.clone(),
+            prepared,
             pillar: Some(Box::new(pillar)),
             thread: None,
             bell,
@@ -155,7 +159,10 @@ impl Pillars {
     }
 
     /// What pillars say, in the order of each. Whether it was anything to act on.
-    pub fn hear<E>(&mut self, mut take: impl FnMut(u8, Said) -> Result<(), E>) -> Result<bool, E> {
+    pub fn hear<E>(
+        &mut self,
+        mut take: impl FnMut(u8, FromPillar) -> Result<(), E>,
+    ) -> Result<bool, E> {
         let (mut heard, mut any) = (std::mem::take(&mut self.heard), false);
         for (number, handle) in (0..).zip(&mut self.handles) {
             if let Some(report) = handle.latest.take() {
@@ -170,7 +177,7 @@ impl Pillars {
     }
 
     /// A pillar is to be told something at the end of the round.
-    pub fn tell(&mut self, pillar: u8, told: Told) {
+    pub fn tell(&mut self, pillar: u8, told: Letter) {
         if let Some(handle) = self.handles.get_mut(usize::from(pillar)) {
             handle.telling.push(told);
         }
@@ -179,7 +186,7 @@ impl Pillars {
     /// Somebody dialled pillars.
     pub fn hand_over(&mut self, handed: Vec<Handed>) {
         for connection in handed {
-            self.tell(connection.pillar, Told::Connection(connection.into()));
+            self.tell(connection.pillar, Letter::Connection(connection.into()));
         }
     }
 
@@ -188,21 +195,23 @@ impl Pillars {
         self.handles.iter_mut().for_each(|handle| handle.told.post(&mut handle.telling));
     }
 
-    /// What they have counted.
-    pub fn reports(&self) -> impl Iterator<Item = &Report> {
-        self.handles.iter().map(|handle| &handle.report.0)
-    }
-
-    /// How the thread of this one is, if it has one.
-    pub fn thread(&self, pillar: usize) -> Option<ThreadReport> {
-        let handle = self.handles.get(pillar)?;
-        let silent_ms = u64::try_from(handle.reported.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Some(ThreadReport { silent_ms, ..handle.report.1.clone() })
+    /// How they are.
+    pub fn report(&self) -> PillarsReport<'_> {
+        let thread = |handle: &Handle| {
+            let silent_ms = handle.reported.elapsed().as_millis();
+            let silent_ms = u64::try_from(silent_ms).unwrap_or(u64::MAX);
+            ThreadReport { silent_ms, ..handle.report.1.clone() }
+        };
+        PillarsReport {
+            reports: self.handles.iter().map(|handle| &handle.report.0).collect(),
+            threads: self.handles.iter().map(thread).collect(),
+            mail: self.mail(),
+        }
     }
 
     /// How many messages wait in the fullest mailbox of what pillars are told, and how many may;
     /// and of what they say. None if there are none.
-    pub fn mail(&self) -> Option<[(usize, usize); 2]> {
+    fn mail(&self) -> Option<[(usize, usize); 2]> {
         let told = self.handles.iter().map(|it| it.told.len()).max()?;
         let said = self.handles.iter().map(|it| it.said.len()).max()?;
         Some([(told, TOLD_MESSAGES), (said, SAID_MESSAGES)])
@@ -262,7 +271,8 @@ mod tests {
     use crate::network::Group;
     use pentarchy_core::ports::replica::Input;
     use pentarchy_io::poll::Poller;
-    use pillar::tests::{bell, made};
+    use pentarchy_machine::pillar::ToPillar;
+    use pillar::tests::{bell, driver, silent};
     use std::time::Duration;
 
     /// The replica waits while much is to be done by a pillar, and is woken when it is done.
@@ -271,10 +281,10 @@ mod tests {
         let (group, _listener) = Group::new();
         let mut poller = Poller::new().unwrap();
         let mut pillars = Pillars::none(ReplicaId(0), bell(&poller));
-        pillars.add(made(&group, group.of_pillar(0, 0))).unwrap();
+        pillars.add(silent(&group), driver(group.of_pillar(0, 0))).unwrap();
         (0..TOLD_MESSAGES).for_each(|_| {
             assert!(!pillars.is_behind());
-            pillars.tell(0, Told::Input(Box::new(Input::KeepAgain)));
+            pillars.tell(0, ToPillar::Input(Box::new(Input::KeepAgain)).into());
         });
         pillars.post();
         assert!(
@@ -290,6 +300,6 @@ mod tests {
         while pillars.is_behind() {
             assert!(begun.elapsed() < Duration::from_secs(30), "it does nothing");
         }
-        assert!(pillars.end().is_ok() && pillars.thread(0).is_some());
+        assert!(pillars.end().is_ok() && pillars.report().threads.len() == 1);
     }
 }

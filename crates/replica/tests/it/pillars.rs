@@ -21,7 +21,7 @@ use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
 use pentarchy_io::hello::Hello;
-use pentarchy_replica::{EpochFactory, Fatal, ReplicaConfig, Split, Started};
+use pentarchy_replica::{EpochFactory, Fatal, Halt, ReplicaConfig, Split, Started};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -302,7 +302,7 @@ fn a_replica_ends_with_a_pillar_that_cannot_go_on() {
         assert!(std::time::Instant::now() < deadline, "it goes on");
         std::thread::yield_now();
     }
-    assert!(matches!(replica.stop(), Err(Fatal::Counter(_))));
+    assert!(matches!(replica.stop(), Err(Fatal::Halt(Halt::Counter(_)))));
     assert!(traces.lock().unwrap().iter().all(|it| it.strong_count() == 0));
 }
 

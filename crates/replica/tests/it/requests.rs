@@ -7,7 +7,7 @@ use pentarchy_client::{Client, Completions, Pending, RequestError};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_core::protocol::Tuning;
-use pentarchy_replica::Fatal;
+use pentarchy_replica::{Fatal, Halt};
 use std::time::Instant;
 
 #[test]
@@ -182,5 +182,5 @@ fn a_refused_counter_ends_the_replica() {
     while !replica.is_finished() && Instant::now() < deadline {
         std::thread::yield_now();
     }
-    assert!(matches!(replica.stop(), Err(Fatal::Counter(_))));
+    assert!(matches!(replica.stop(), Err(Fatal::Halt(Halt::Counter(_)))));
 }

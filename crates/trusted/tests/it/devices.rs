@@ -3,6 +3,7 @@
 use crate::contract::contract;
 use crate::{EPOCH, REPLICAS, SECRET, device_keys, membership, signing};
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::authenticator::Authenticator as _;
 use pentarchy_core::counter::{Position, Ui, Usig};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};

@@ -3,6 +3,7 @@
 use crate::trinx_contract::{LIFE, ME, ask, digest};
 use crate::{EPOCH, REPLICAS, SECRET, membership};
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::authenticator::Authenticator as _;
 use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, TrustedMac, Usig};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;

@@ -1,27 +1,37 @@
 //! A pillar with a log, which the replica's thread writes into as well.
 
-use super::tests::{bell, made};
+use super::tests::{RULES, bell, driver, instance, refusals, verifier};
 use super::*;
-use crate::network::{Group, round, until};
+use crate::config::Started;
+use crate::network::{Group, Network, round, until};
 use crate::pillars::mailbox::{Bells, SAID_MESSAGES, TOLD_MESSAGES};
-use pentarchy_core::ids::Slot;
+use bytes::Bytes;
+use pentarchy_core::erased::CoreEffect;
+use pentarchy_core::ids::{Epoch, ReplicaId, Slot};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::outsider::Outsider;
+use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::To;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
 use pentarchy_io::poll::Poller;
+use pentarchy_machine::PROTOCOL;
+use pentarchy_machine::pillar::NextEpoch;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::{Backing as _, Certificates, Entry, Keeper, Kept, Then, Writer};
+use pentarchy_storage::kept::{
+    Backing as _, Barrier, Certificates, Entry, EntryLog as _, Keeper, Kept, Then, Writer,
+};
 use pentarchy_storage::log::Options;
 use std::net::TcpListener;
+use std::time::Instant;
 
 /// A pillar, and what the replica's thread has.
 struct Bench {
     group: Group,
-    pillar: Pillar,
-    told: Arc<Mailbox<Told>>,
-    said: Arc<Mailbox<Said>>,
+    pillar: PillarThread,
+    told: Arc<Mailbox<Letter>>,
+    said: Arc<Mailbox<FromPillar>>,
     keeper: Keeper<Writer>,
 }
 
@@ -45,36 +55,39 @@ impl Bench {
         bells.set(replica.clone(), vec![mine.clone()]);
         let writer = Writer::start(kept.unwrap(), Box::new(move || bells.written())).unwrap();
         let barrier = Barrier::new(writer.pen(group.membership.epoch), Certificates::default());
-        let parts = PillarParts { barrier: Some(barrier), ..made(&group, network) };
+        let instance = instance(&group, Some(barrier));
         let told = Arc::new(Mailbox::new(replica.clone(), mine.clone(), TOLD_MESSAGES));
         let said = Arc::new(Mailbox::new(mine.clone(), replica, SAID_MESSAGES));
-        let pillar = Pillar::new(parts, mine, told.clone(), said.clone());
+        let pillar = PillarThread::new(instance, driver(network), mine, told.clone(), said.clone());
         let keeper = Keeper::new(writer, None, Certificates::default());
         (Self { group, pillar, told, said, keeper }, listener)
     }
 
-    fn tell(&mut self, told: Told) {
-        self.told.post(&mut vec![told]);
+    fn tell(&mut self, told: impl Into<Letter>) {
+        self.told.post(&mut vec![told.into()]);
         self.pillar.round().unwrap();
     }
 
     /// The core does this.
     fn act(&mut self, effect: CoreEffect) {
-        self.pillar.effect(effect).unwrap();
+        let PillarThread { instance, driver, .. } = &mut self.pillar;
+        instance.effect(effect, driver).unwrap();
     }
 
-    fn barrier(&self) -> &Barrier<Pen> {
-        self.pillar.barrier.as_ref().unwrap()
+    /// Messages that wait for the disk.
+    fn waiting_messages(&self) -> u64 {
+        let PillarThread { instance, driver, .. } = &self.pillar;
+        instance.report(&driver.report()).waiting_messages
     }
 
     /// Messages that have left for the peer, which is not there.
     fn left(&self) -> u64 {
-        self.pillar.network.counters.peer_unconnected
+        self.pillar.driver.network.counters.peer_unconnected
     }
 
     /// Messages of its peer that it has looked at.
     fn heard(&self) -> u64 {
-        self.pillar.network.messages.by_kind().get("refused").map_or(0, |flow| flow.messages_in)
+        refusals(&self.pillar)
     }
 
     /// Has the pillar look at what its peer says, if it does soon.
@@ -85,6 +98,12 @@ impl Bench {
         theirs.flush(0);
         (0..20).for_each(|_| self.pillar.round().unwrap());
         self.heard() > before
+    }
+
+    /// Has what waited for the disk go on.
+    fn release(&mut self) {
+        let PillarThread { instance, driver, .. } = &mut self.pillar;
+        instance.begin_round(0, Fault::None, driver).unwrap();
     }
 
     /// The replica's thread keeps something.
@@ -105,7 +124,7 @@ impl Bench {
         let mut heard = Vec::new();
         self.said.take(&mut heard);
         let answer = |said| match said {
-            Said::KeptAgain(epoch, begins) => Some((epoch, begins)),
+            FromPillar::KeptAgain(epoch, begins) => Some((epoch, begins)),
             _ => None,
         };
         heard.into_iter().filter_map(answer).collect()
@@ -128,26 +147,26 @@ fn keeping(is_done: bool) -> CoreEffect {
 #[test]
 fn what_a_pillar_says_waits_for_its_own_entries_only() {
     let mut bench = Bench::new();
-    bench.tell(Told::Speak);
+    bench.tell(ToPillar::Speak);
     bench.keep();
     bench.act(message());
     assert_eq!(bench.left(), 1, "it has kept nothing");
     bench.act(record());
     bench.act(message());
-    assert_eq!((bench.left(), bench.barrier().waiting_messages()), (1, 1));
-    bench.pillar.release().unwrap();
+    assert_eq!((bench.left(), bench.waiting_messages()), (1, 1));
+    bench.release();
     assert_eq!(bench.left(), 1, "nobody has had the log written");
     // The end of a round has.
     bench.pillar.round().unwrap();
     bench.keeper.backing().wait_for(2).unwrap();
     bench.pillar.round().unwrap();
-    assert_eq!((bench.left(), bench.barrier().waiting_messages()), (2, 0));
+    assert_eq!((bench.left(), bench.waiting_messages()), (2, 0));
 }
 
 #[test]
 fn a_pillar_says_from_which_entry_on_it_has_kept_again() {
     let mut bench = Bench::new();
-    bench.tell(Told::Speak);
+    bench.tell(ToPillar::Speak);
     bench.act(record());
     (0..3).for_each(|_| bench.keep());
     for _ in 0..2 {
@@ -167,27 +186,26 @@ fn a_pillar_says_from_which_entry_on_it_has_kept_again() {
 #[test]
 fn a_silent_pillar_sleeps_and_knows_later_what_was_durable() {
     let mut bench = Bench::new();
-    bench.tell(Told::Speak);
+    bench.tell(ToPillar::Speak);
     let epoch = bench.group.membership.epoch.next();
     let membership = Arc::new(Membership { epoch, ..(*bench.group.membership).clone() });
     bench.keeper.begin_epoch(membership.clone(), None, true).unwrap();
-    let (verifier, rules) =
-        (bench.pillar.speaker.verifier.clone(), bench.pillar.speaker.core.rules());
-    let started = Started { core: Box::new(Outsider { rules }), effects: vec![message()] };
-    bench.tell(Told::Epoch(Box::new(NextEpoch { membership, verifier, started })));
+    let verifier = verifier(&bench.group);
+    let started = Started { core: Box::new(Outsider { rules: RULES }), effects: vec![message()] };
+    bench.tell(ToPillar::Epoch(Box::new(NextEpoch { membership, verifier, started })));
     assert_eq!(bench.left(), 0);
-    bench.keeper.backing().wait_for(bench.barrier().next() - 1).unwrap();
+    bench.keeper.backing().wait_for(bench.keeper.backing().next() - 1).unwrap();
     assert_eq!(bench.busy_rounds(), 0, "it has nothing to do, and says so again and again");
-    assert!(!bench.barrier().has_news() && bench.barrier().lag_entries() == 0);
+    assert!(!bench.pillar.instance.is_late(false) && bench.pillar.instance.lag_entries() == 0);
     assert_eq!(bench.left(), 0, "it is silent");
     // What it begins with depends on nothing that is not durable.
-    bench.tell(Told::Speak);
+    bench.tell(ToPillar::Speak);
     assert_eq!(bench.left(), 1);
     bench.act(record());
     bench.act(message());
     assert_eq!(bench.left(), 1);
     bench.pillar.round().unwrap();
-    bench.keeper.backing().wait_for(bench.barrier().next() - 1).unwrap();
+    bench.keeper.backing().wait_for(bench.keeper.backing().next() - 1).unwrap();
     bench.pillar.round().unwrap();
     assert_eq!(bench.left(), 2);
     assert_eq!(bench.busy_rounds(), 0);
@@ -217,10 +235,11 @@ fn a_silent_pillar_connects_and_hears_later_what_is_said_meanwhile() {
         let handed = door.take_handed();
         handed.into_iter().for_each(|it| _ = theirs.adopt(it, now_ms, &mut Vec::new()));
         round(&mut theirs, now_ms);
-        theirs.peers.connected().count() + bench.pillar.network.peers.connected().count() == 2
+        theirs.peers.connected().count() + bench.pillar.driver.network.peers.connected().count()
+            == 2
     });
     assert!(!bench.is_heard(&mut theirs), "it is silent");
-    bench.tell(Told::Speak);
+    bench.tell(ToPillar::Speak);
     until(|_| {
         bench.pillar.round().unwrap();
         bench.heard() == 1
@@ -239,11 +258,11 @@ fn a_pillar_reads_nothing_while_a_full_log_is_being_cut() {
     };
     let (mut bench, listener) = Bench::of(0, small);
     let (mut door, mut theirs) = (bench.group.door(listener, 1), bench.group.of_pillar(0, 1));
-    bench.tell(Told::Speak);
+    bench.tell(ToPillar::Speak);
     until(|now_ms| {
         round(&mut theirs, now_ms);
         round(&mut door, now_ms);
-        door.take_handed().into_iter().for_each(|it| bench.tell(Told::Connection(it.into())));
+        door.take_handed().into_iter().for_each(|it| bench.tell(Letter::Connection(it.into())));
         bench.pillar.round().unwrap();
         theirs.peers.connected().count() == 1
     });
@@ -262,7 +281,7 @@ fn a_pillar_reads_nothing_while_a_full_log_is_being_cut() {
     assert!(!bench.is_heard(&mut theirs));
     // It takes what it is told, and makes room.
     let begins = bench.keeper.backing().next();
-    bench.tell(Told::Input(Box::new(Input::KeepAgain)));
+    bench.tell(ToPillar::Input(Box::new(Input::KeepAgain)));
     assert!(bench.told.is_empty());
     [keeping(false), record(), keeping(true)].into_iter().for_each(|effect| bench.act(effect));
     bench.pillar.round().unwrap();

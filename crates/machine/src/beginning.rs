@@ -1,0 +1,209 @@
+//! What a replica begins with: the group's first state, or what it had kept when it stopped.
+
+use crate::epochs::{Parts, Starting};
+use crate::factory::{EpochFactory, Started};
+use crate::store::{Disk, ObservedStore, StateCache};
+use pentarchy_core::counter::{Refused, Usig};
+use pentarchy_core::epochs::{Epochs, Proof};
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::membership::{Base, Life, Membership};
+use pentarchy_core::protocol::{BadRecord, Memory, Rules};
+use pentarchy_core::service::Service;
+use pentarchy_core::snapshot::Snapshot;
+use pentarchy_storage::kept::{Certificates, Keeper, Past};
+use std::fmt;
+use std::sync::Arc;
+use tracing::{info, warn};
+
+/// Why a replica cannot begin.
+#[derive(Debug)]
+pub enum BeginError {
+    /// The log holds what the protocol's core did not write.
+    Record(BadRecord),
+    /// The device does not repeat what the log says that it certified.
+    Device(Refused),
+    /// The service cannot be brought to the newest state in the data folder; what it says of that.
+    Service(String),
+    /// The newest state in the data folder cannot be restored.
+    State(Slot),
+}
+
+impl fmt::Display for BeginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Record(bad) => write!(f, "{bad}. Start the program that wrote it"),
+            Self::Device(refused) => {
+                write!(f, "the trusted device does not go on where the log says it was: {refused}")
+            }
+            Self::Service(failure) => write!(f, "the service cannot be started: {failure}"),
+            Self::State(slot) => write!(
+                f,
+                "the state at {slot} in the data folder is another service's, or of another \
+                 version of it: start the program that wrote it, with the same --service"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BeginError {}
+
+/// What a replica keeps, and what is there when it begins.
+pub enum Kept<D> {
+    /// It keeps nothing.
+    Nothing,
+    /// States for its next incarnation: the cache, and the newest state of an earlier one.
+    States(Box<dyn StateCache>, Option<Snapshot>),
+    /// What it says. What was in its folder; none if that is new, and this incarnation of the
+    /// device has certified nothing.
+    Log(D, Option<Past>),
+}
+
+/// What decides it.
+pub struct Beginning<'a> {
+    /// Which replica this is.
+    pub me: ReplicaId,
+    /// Of its trusted device.
+    pub life: Life,
+    /// The protocol's.
+    pub rules: Rules,
+    /// The group as it began.
+    pub membership: Arc<Membership>,
+    /// What makes the cores.
+    pub factory: &'a mut dyn EpochFactory,
+    /// Its trusted counters.
+    pub counters: &'a mut Vec<Box<dyn Usig>>,
+    /// Whether its core is in parts.
+    pub is_split: bool,
+}
+
+/// The parts that depend on it.
+pub struct Begun<D> {
+    /// The epochs, from the present one on.
+    pub following: Epochs,
+    /// What executes.
+    pub executor: Executor,
+    /// The core.
+    pub core: Started,
+    /// Those for threads of their own.
+    pub cells: Vec<Started>,
+    /// What it keeps across a crash, if anything.
+    pub store: Option<ObservedStore<D>>,
+    /// What it keeps for its next incarnation, if that is all.
+    pub cache: Option<Box<dyn StateCache>>,
+    /// What cells had certified before this process began.
+    pub certified: Certificates,
+    /// It goes on from what was kept.
+    pub resumes: bool,
+}
+
+impl<D> Begun<D> {
+    /// Takes a state of an earlier incarnation for what it is: something from which the group's
+    /// state differs little. Only a replica that waits to be admitted has use for it.
+    fn remind(&mut self, newest: Option<Snapshot>) {
+        let Some(newest) = newest.filter(|_| !self.following.is_admitted()) else { return };
+        let slot = newest.slot;
+        match self.executor.install(newest) {
+            Ok(_) => info!(%slot, "has a state of an earlier incarnation"),
+            Err(_) => warn!(%slot, "cannot restore the state of an earlier incarnation"),
+        }
+    }
+}
+
+impl Beginning<'_> {
+    /// Begins with the group's first state, or goes on from what was kept.
+    ///
+    /// # Errors
+    /// [`BeginError`]
+    pub fn begin<D: Disk>(
+        mut self,
+        service: Box<dyn Service>,
+        kept: Kept<D>,
+    ) -> Result<Begun<D>, BeginError> {
+        match kept {
+            Kept::Nothing => Ok(self.afresh(service, Memory::Volatile)),
+            Kept::States(cache, newest) => {
+                let mut begun = self.afresh(service, Memory::Volatile);
+                begun.remind(newest);
+                begun.cache = Some(cache);
+                Ok(begun)
+            }
+            Kept::Log(disk, None) => {
+                let (executed, records) = (self.membership.base, Vec::new());
+                let mut begun = self.afresh(service, Memory::Durable { executed, records });
+                let store = Keeper::new(disk, None, Certificates::default());
+                begun.store = Some(ObservedStore::new(store));
+                Ok(begun)
+            }
+            Kept::Log(disk, Some(past)) => {
+                past.damaged.iter().for_each(|problem| warn!(%problem, "passed over"));
+                self.membership = past.membership.clone();
+                let begun =
+                    self.counters.iter_mut().try_for_each(|it| it.begin_epoch(&self.membership));
+                begun.map_err(BeginError::Device)?;
+                let entries = past.entries.iter().map(|(_, entry)| entry);
+                let certified = Certificates::recalled(entries, self.counters);
+                let certified = certified.map_err(BeginError::Device)?;
+                let newest =
+                    past.snapshot().map(|newest| Base { slot: newest.slot, state: newest.digest });
+                let mut begun = self.resumed(service, past)?;
+                // The parts that speak have use for them.
+                let mine = if self.is_split { Certificates::default() } else { certified.clone() };
+                begun.store = Some(ObservedStore::new(Keeper::new(disk, newest, mine)));
+                begun.certified = certified;
+                Ok(begun)
+            }
+        }
+    }
+
+    fn afresh<D>(&mut self, service: Box<dyn Service>, memory: Memory) -> Begun<D> {
+        let following = Epochs::new(self.me, self.life, self.membership.clone());
+        let executor = Executor::new(self.membership.clone(), service);
+        let Parts { core, cells } = self.parts(&following, None, memory);
+        let (store, cache, resumes) = (None, None, false);
+        let certified = Certificates::default();
+        Begun { following, executor, core, cells, store, cache, certified, resumes }
+    }
+
+    fn resumed<D>(
+        &mut self,
+        service: Box<dyn Service>,
+        past: Past,
+    ) -> Result<Begun<D>, BeginError> {
+        let base = self.membership.base;
+        let whole = past.is_whole();
+        let (executed, memory) = match past.memory() {
+            Memory::Durable { executed, records } => {
+                self.factory.check_records(&records).map_err(BeginError::Record)?;
+                let executed = if whole { executed } else { base };
+                (executed, Memory::Durable { executed, records })
+            }
+            Memory::Volatile => (base, Memory::Volatile),
+        };
+        let mut executor = Executor::new(self.membership.clone(), service);
+        let (epoch, entries) = (self.membership.epoch, past.entries.len());
+        let torn_bytes = past.recovered.torn_bytes;
+        let slot = if whole { executed.slot } else { executor.executed() };
+        info!(%epoch, %slot, entries, torn_bytes, "goes on from its data folder");
+        let mut snapshots = past.snapshots;
+        if let Some(newest) = snapshots.pop().filter(|_| whole) {
+            let installed = executor.install(newest);
+            executor.failure().map_or(Ok(()), |failure| Err(BeginError::Service(failure)))?;
+            installed.map_err(|_| BeginError::State(slot))?;
+            executor.keep_earlier(snapshots.into_iter());
+        }
+        let following = Epochs::resumed(self.me, self.life, self.membership.clone(), past.proof);
+        let fetch = if whole { None } else { following.proof().map(Proof::signers) };
+        let Parts { core, cells } = self.parts(&following, fetch, memory);
+        let (store, cache, resumes) = (None, None, true);
+        let certified = Certificates::default();
+        Ok(Begun { following, executor, core, cells, store, cache, certified, resumes })
+    }
+
+    fn parts(&mut self, following: &Epochs, fetch: Option<ReplicaSet>, memory: Memory) -> Parts {
+        let (is_admitted, rules) = (following.is_admitted(), self.rules);
+        let (is_split, factory) = (self.is_split, &mut *self.factory);
+        let starting = Starting { is_admitted, is_split, rules, factory };
+        starting.start(&self.membership, fetch, memory)
+    }
+}

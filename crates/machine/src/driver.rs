@@ -1,0 +1,81 @@
+//! What a machine asks of its driver: to move bytes, to arm timers, to tell the time. A
+//! driver decides nothing.
+
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
+use pentarchy_core::ports::client::ToClient;
+use pentarchy_core::protocol::{Delay, TimerKey};
+use pentarchy_core::wire::Writer;
+use std::time::Duration;
+
+/// The name under which a message is counted.
+pub type Kind = &'static str;
+
+/// Why a client is not read for a moment. What it sends meanwhile waits on its side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pause {
+    /// There is no room for what it sent.
+    Busy,
+    /// It has sent many times its share. If it goes on, it is not read for longer and longer.
+    Flood,
+}
+
+/// A piece of a machine's work that a driver may want to measure apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// A batch is executed.
+    Execute,
+    /// A snapshot is taken.
+    Snapshot,
+}
+
+/// Carries out what a machine asks for. All methods return at once. Machines are compiled for each
+/// driver, so that a message is encoded straight into the buffer of its link.
+pub trait Driver {
+    /// Queues a message for a peer. It is lost if the peer is not connected, or reads too slowly.
+    fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer));
+
+    /// Queues a message for a client. False if the client is connected and too much waits for it:
+    /// then the message is lost. A message to a client that is not connected is lost, too.
+    fn send_client(&mut self, client: &ClientId, message: &ToClient) -> bool;
+
+    /// Ends a client's connection.
+    fn hang_up(&mut self, client: &ClientId, reason: &'static str);
+
+    /// Does not read a client for a moment.
+    fn pause_client(&mut self, client: &ClientId, pause: Pause);
+
+    /// Does not read a peer that forges messages for a moment.
+    fn pause_peer(&mut self, peer: ReplicaId);
+
+    /// Bytes that wait for a peer.
+    fn peer_queued_bytes(&self, peer: ReplicaId) -> usize;
+
+    /// Bytes that wait for a client.
+    fn client_queued_bytes(&self, client: &ClientId) -> usize;
+
+    /// Arms a timer, in the place of an armed one of the same name. When it has run out, the
+    /// machine is told, once.
+    fn arm(&mut self, timer: TimerKey, after: Delay);
+
+    /// Disarms a timer.
+    fn disarm(&mut self, timer: TimerKey);
+
+    /// Disarms all timers.
+    fn disarm_all(&mut self);
+
+    /// The time since the driver began, by a clock that nobody can set.
+    fn elapsed(&self) -> Duration;
+
+    /// Runs a piece of the machine's work, for drivers that measure it.
+    fn around<T>(&mut self, work: Work, act: impl FnOnce() -> T) -> T {
+        let _ = work;
+        act()
+    }
+
+    /// A snapshot of this slot, with this digest, was taken: for drivers that write down what a
+    /// machine does.
+    fn on_snapshot(&mut self, slot: Slot, state: Digest) {
+        let _ = (slot, state);
+    }
+}

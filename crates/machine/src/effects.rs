@@ -1,0 +1,161 @@
+//! What becomes of the core's effects: what leaves waits for the disk, and outputs are executed.
+
+use crate::admission::request;
+use crate::driver::{Driver, Work};
+use crate::fault::{Fault, other_state, told};
+use crate::halt::Halt;
+use crate::machine::Machine;
+use crate::pillar::ToPillar;
+use crate::store::Disk;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::erased::{CoreEffect, CoreEvent};
+use pentarchy_core::ids::Slot;
+use pentarchy_core::ports::client::Place;
+use pentarchy_core::ports::replica::Output;
+use pentarchy_storage::kept::Then;
+use tracing::{error, info};
+
+impl<D: Disk> Machine<D> {
+    /// Delivers one event, and everything that the core then says to itself. Before it has resumed
+    /// none is: it is lost, as any message may be.
+    pub(crate) fn step(&mut self, event: CoreEvent, driver: &mut impl Driver) -> Result<(), Halt> {
+        if self.is_resuming() {
+            return Ok(());
+        }
+        self.deliver(event, driver)?;
+        self.drain(driver)?;
+        self.begin_epoch(driver)
+    }
+
+    pub(crate) fn drain(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
+        if self.is_resuming() {
+            return Ok(());
+        }
+        while let Some(event) = self.engine.next_inward() {
+            self.deliver(event, driver)?;
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, event: CoreEvent, driver: &mut impl Driver) -> Result<(), Halt> {
+        self.engine.take(event);
+        self.carry_out(driver)
+    }
+
+    pub(crate) fn carry_out(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
+        let mut effects = std::mem::take(&mut self.engine.effects);
+        let result = effects.drain(..).try_for_each(|effect| self.effect(effect, driver));
+        self.engine.effects = effects;
+        result?;
+        Ok(self.store.as_mut().map_or(Ok(()), |store| store.end_of_step())?)
+    }
+
+    fn effect(&mut self, effect: CoreEffect, driver: &mut impl Driver) -> Result<(), Halt> {
+        self.engine.counters.records += u64::from(matches!(effect, CoreEffect::Persist(_)));
+        let effect = match &mut self.store {
+            Some(store) => store.barrier_mut().hold(effect)?,
+            None => Some(effect),
+        };
+        effect.map_or(Ok(()), |effect| self.carry(effect, driver))
+    }
+
+    /// Carries out what waits for nothing.
+    pub(crate) fn carry(
+        &mut self,
+        effect: CoreEffect,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        let barrier = self.store.as_mut().map(|store| store.barrier_mut());
+        match self.engine.carry(effect, barrier, driver)? {
+            Some(output) => self.output(output, driver),
+            None => Ok(()),
+        }
+    }
+
+    fn output(&mut self, output: Output, driver: &mut impl Driver) -> Result<(), Halt> {
+        match output {
+            Output::Admit { envelope } => {
+                let settled = self.settled(&envelope).map(|reply| reply.number).collect();
+                let request = request(envelope, settled, true);
+                self.engine.inward.extend(request.map(CoreEvent::Input));
+            }
+            Output::Full { envelope } => self.refuse(&envelope, driver),
+            // Nothing is executed behind the end of an epoch, whatever its core still orders.
+            Output::Execute { .. }
+            | Output::Checkpoint { .. }
+            | Output::Stable { .. }
+            | Output::Fetch { .. }
+            | Output::Speculate { .. }
+            | Output::Answer { .. }
+            | Output::Commit { .. }
+            | Output::Rollback { .. }
+                if self.ended.is_some() => {}
+            output if self.store.as_ref().is_some_and(|store| store.drops(&output)) => {}
+            Output::Resumed { upto } => self.reads.resume(upto),
+            Output::Execute { slot, batch } => {
+                self.execute(slot, &batch, driver)?;
+            }
+            Output::Speculate { answers, slot, batch, view, history } => {
+                self.speculate(Place { view, slot, history }, &batch, answers, driver)?;
+            }
+            Output::Answer { slot, view } => self.answer_late(slot, view, driver),
+            Output::Commit { upto } => self.commit(upto, driver)?,
+            Output::Rollback { after } => self.roll_back(after)?,
+            Output::Restate { view } => self.restate(view, driver),
+            Output::Tell { client, message } => self.tell_client(client, message, driver),
+            Output::ToPillar { pillar, input } => {
+                self.to_pillars.push((pillar, ToPillar::Input(input)))
+            }
+            // For the merger of several cores, and for the host of a pillar.
+            Output::Glance(_) | Output::Keeping { .. } => {}
+            Output::Checkpoint { slot } => self.checkpoint(slot, driver)?,
+            Output::Stable { slot, state } => self.on_stable(slot, state)?,
+            Output::Fetch { slot, state, from } => {
+                let before = self.transfer.progress().map(|it| it.slot);
+                self.transfer.want(slot, state, from, &self.executor, &mut self.steps);
+                if self.transfer.progress().is_some_and(|it| Some(it.slot) != before) {
+                    info!(%slot, "fetching the group's state");
+                }
+                self.carry_out_transfer(driver)?;
+            }
+            Output::Entered { view, reason } => info!(%view, reason, "entered view"),
+            Output::Diverged { slot, mine, theirs } => {
+                self.engine.counters.diverged += 1;
+                error!(%slot, %mine, %theirs, "this replica's state differs from the group's");
+                self.divergence.begin(self.executor.snapshot(slot));
+            }
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, slot: Slot, batch: &Batch, driver: &mut impl Driver) -> Result<(), Halt> {
+        let (begun, telling, fault) = (driver.elapsed(), self.telling(), self.engine.fault);
+        let Self { executor, replies, .. } = self;
+        driver.around(Work::Execute, || {
+            executor.execute(slot, batch, |client, notice| {
+                replies.notify_executed(client, told(fault, notice), telling);
+            });
+        });
+        self.check_service()?;
+        self.meter.executed(batch, begun, driver.elapsed());
+        self.store.iter_mut().for_each(|store| store.executed());
+        if self.executor.is_ending() { self.on_ended(driver) } else { Ok(()) }
+    }
+
+    fn checkpoint(&mut self, slot: Slot, driver: &mut impl Driver) -> Result<(), Halt> {
+        debug_assert_eq!(slot, self.executor.executed(), "execution is in step with the core");
+        let executor = &mut self.executor;
+        let mut state = driver.around(Work::Snapshot, || executor.checkpoint());
+        driver.on_snapshot(slot, state);
+        self.check_service()?;
+        if self.engine.fault == Fault::Equivocate {
+            state = other_state(state);
+        }
+        self.when_saved(Then::Checkpointed { slot, state }, driver)
+    }
+
+    /// Whether the service can go on. If not, nothing leaves this replica that came of it.
+    pub(crate) fn check_service(&self) -> Result<(), Halt> {
+        self.executor.failure().map_or(Ok(()), |failure| Err(Halt::Service(failure)))
+    }
+}

@@ -1,0 +1,312 @@
+//! A core among its peers: with the keys under which it says what it says, and with what it says to
+//! itself. What its outputs lead to is the business of the machine or the pillar that has it.
+
+use crate::counters::{Counters, Messages, Rejects};
+use crate::driver::{Driver, Kind};
+use crate::factory::Started;
+use crate::fault::{Fault, some_of};
+use crate::halt::Halt;
+use crate::inbound::Heard;
+use crate::others::Lately;
+use bytes::Bytes;
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::authenticator::Authenticator;
+use pentarchy_core::counter::Ui;
+use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
+use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::{Evidence, Reject, To};
+use pentarchy_core::wire::{Reader, Wire};
+use pentarchy_storage::kept::{Barrier, EntryLog};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tracing::warn;
+
+/// First byte of a peer's message: bytes for [`ReplicaCore::open`] follow.
+pub const PROTOCOL: u8 = 0;
+
+/// What a protocol message of a peer is.
+pub enum Opened {
+    /// For the core.
+    Message(Incoming),
+    /// For the core of this other epoch.
+    OtherEpoch(Epoch),
+    /// Nothing follows from it.
+    Nothing(Heard),
+}
+
+/// A core among its peers.
+pub struct Engine {
+    pub(crate) core: Box<dyn ReplicaCore>,
+    /// What was refused or lost.
+    pub(crate) counters: Counters,
+    /// What came, by kind.
+    pub(crate) messages: Messages,
+    /// Peers' messages that were refused.
+    pub(crate) rejects: Rejects,
+    /// The same, by the peer that sent it.
+    pub(crate) refused: Lately,
+    /// Provable lies and refusals of others, by the replica that is to blame.
+    pub(crate) found: Lately,
+    pub(crate) verifier: Arc<dyn Verifier>,
+    pub(crate) authenticator: Box<dyn Authenticator>,
+    pub(crate) me: ReplicaId,
+    pub(crate) others: ReplicaSet,
+    /// Of the core, to which all that it says belongs.
+    pub(crate) epoch: Epoch,
+    /// What the core sent to itself and what it is answered, in order. Delivered before anything
+    /// from outside.
+    pub(crate) inward: VecDeque<CoreEvent>,
+    /// Events that were taken out there.
+    pub(crate) taken: u64,
+    pub(crate) effects: Vec<CoreEffect>,
+    /// How this replica misbehaves on command.
+    pub(crate) fault: Fault,
+    /// Certified statements since it equivocates.
+    turn: u64,
+    /// See [`EngineParts::checks_itself`].
+    checks_itself: bool,
+    /// Milliseconds since the driver began, at the start of the round.
+    pub(crate) now_ms: u64,
+}
+
+/// What an [`Engine`] is made of.
+pub struct EngineParts {
+    /// The core.
+    pub core: Started,
+    /// What checks others' statements.
+    pub verifier: Arc<dyn Verifier>,
+    /// What convinces others.
+    pub authenticator: Box<dyn Authenticator>,
+    /// Which replica this is.
+    pub me: ReplicaId,
+    /// The other members.
+    pub others: ReplicaSet,
+    /// The core's epoch.
+    pub epoch: Epoch,
+    /// Whether the core's invariants are checked after each step. Not where its work is counted.
+    pub checks_itself: bool,
+}
+
+impl Engine {
+    /// Of a core that has begun.
+    #[must_use]
+    pub fn new(parts: EngineParts) -> Self {
+        let EngineParts { core, verifier, authenticator, me, others, epoch, checks_itself } = parts;
+        let Started { core, effects } = core;
+        Self {
+            core,
+            counters: Counters::default(),
+            messages: Messages::default(),
+            rejects: Rejects::default(),
+            refused: Lately::default(),
+            found: Lately::default(),
+            verifier,
+            authenticator,
+            me,
+            others,
+            epoch,
+            inward: VecDeque::new(),
+            taken: 0,
+            effects,
+            fault: Fault::None,
+            turn: 0,
+            checks_itself,
+            now_ms: 0,
+        }
+    }
+
+    /// Goes over to the core of another epoch. Nothing of the one before is left.
+    pub(crate) fn begin_epoch(
+        &mut self,
+        epoch: Epoch,
+        verifier: Arc<dyn Verifier>,
+        core: Box<dyn ReplicaCore>,
+        driver: &mut impl Driver,
+    ) {
+        (self.epoch, self.verifier, self.core) = (epoch, verifier, core);
+        driver.disarm_all();
+        self.inward.clear();
+    }
+
+    /// Opens and counts a peer's protocol message.
+    pub(crate) fn open(&mut self, peer: ReplicaId, bytes: &Bytes) -> Opened {
+        let (kind, opened) = match self.try_open(peer, &bytes.slice(1..)) {
+            Ok(Ok(Some(incoming))) => (incoming.kind(), Opened::Message(incoming)),
+            // It was not checked.
+            Ok(Ok(None)) => ("moot", Opened::Nothing(Heard::Taken)),
+            Ok(Err(epoch)) => ("other_epoch", Opened::OtherEpoch(epoch)),
+            Err(why) => return Opened::Nothing(self.refuse(peer, bytes, why)),
+        };
+        self.messages.came(kind, bytes.len());
+        opened
+    }
+
+    /// The message, unless it is of another epoch.
+    fn try_open(
+        &self,
+        peer: ReplicaId,
+        bytes: &Bytes,
+    ) -> Result<Result<Option<Incoming>, Epoch>, Reject> {
+        let mut reader = Reader::new(bytes);
+        let epoch = Epoch::decode(&mut reader).map_err(|_| Reject::Malformed)?;
+        if epoch != self.epoch {
+            return Ok(Err(epoch));
+        }
+        self.core.open_new(&*self.verifier, peer, &bytes.slice(8..)).map(Ok)
+    }
+
+    /// A whole message of a peer is refused.
+    pub(crate) fn refuse(&mut self, peer: ReplicaId, bytes: &Bytes, why: Reject) -> Heard {
+        self.messages.came("refused", bytes.len());
+        self.reject(peer, why);
+        let forged = why == Reject::BadAuth && author(bytes) == Some(peer);
+        if forged { Heard::Forged } else { Heard::Taken }
+    }
+
+    /// Counts something of a peer that is refused.
+    pub(crate) fn reject(&mut self, peer: ReplicaId, why: Reject) {
+        self.rejects.add(why);
+        self.refused.add(peer, self.now_ms);
+    }
+
+    /// Has the core take a step; its effects wait in [`Self::effects`].
+    pub(crate) fn take(&mut self, event: CoreEvent) {
+        self.core.step(event, &mut self.effects);
+        if self.checks_itself {
+            self.core.assert_invariants();
+        }
+    }
+
+    /// What the core is to take before anything from outside.
+    pub(crate) fn next_inward(&mut self) -> Option<CoreEvent> {
+        let event = self.inward.pop_front();
+        self.taken += u64::from(event.is_some());
+        event
+    }
+
+    /// Carries out an effect that waits for nothing; an output is given back.
+    pub(crate) fn carry<L: EntryLog>(
+        &mut self,
+        effect: CoreEffect,
+        barrier: Option<&mut Barrier<L>>,
+        driver: &mut impl Driver,
+    ) -> Result<Option<Output>, Halt> {
+        match effect {
+            CoreEffect::Send { to, outgoing } => self.send(to, &outgoing, barrier, driver)?,
+            CoreEffect::Relay { to, wire, kind } => {
+                self.relay(to, kind, &wire, driver);
+                self.relay_to_itself(to, &wire);
+            }
+            // Nothing outlives the process; see the crate's documentation.
+            CoreEffect::Persist(_) => {}
+            CoreEffect::Arm { timer, after } => driver.arm(timer, after),
+            CoreEffect::Disarm(timer) => driver.disarm(timer),
+            CoreEffect::Output(output) => return Ok(Some(output)),
+            CoreEffect::Report(Evidence { author, finding }) => {
+                self.counters.findings += 1;
+                *self.counters.findings_about.entry(author.0).or_default() += 1;
+                self.found.add(author, self.now_ms);
+                warn!(about = %author, ?finding, "finding");
+            }
+        }
+        Ok(None)
+    }
+
+    fn receivers(&self, to: To) -> ReplicaSet {
+        match to {
+            To::One(id) => ReplicaSet::from_iter([id]),
+            To::Others => self.others,
+            To::All => {
+                let mut all = self.others;
+                all.insert(self.me);
+                all
+            }
+            To::Set(set) => set,
+        }
+    }
+
+    fn send<L: EntryLog>(
+        &mut self,
+        to: To,
+        outgoing: &Outgoing,
+        barrier: Option<&mut Barrier<L>>,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        let said_before = barrier.as_deref().and_then(|barrier| certificate(barrier, outgoing));
+        let tag = match said_before {
+            Some(ui) => AuthTag::Usig(ui),
+            None => {
+                self.authenticator.tag(&outgoing.auth, &outgoing.digest).map_err(Halt::Counter)?
+            }
+        };
+        let ui = tag.ui().copied();
+        let (wire, incoming) = self.core.seal(outgoing, tag);
+        self.check_own(outgoing.kind, &wire);
+        let receivers = self.receivers(to);
+        if receivers.contains(self.me) {
+            if let (Some(barrier), Some(ui)) = (barrier, ui) {
+                barrier.loops(self.taken + self.inward.len() as u64, ui, outgoing.digest);
+            }
+            self.inward.push_back(CoreEvent::Message(incoming));
+        }
+        let is_certified = matches!(outgoing.auth, Auth::Usig(..));
+        let shown = if self.fault == Fault::Equivocate && is_certified {
+            self.turn += 1;
+            some_of(receivers, self.turn)
+        } else {
+            receivers
+        };
+        self.relay(To::Set(shown), outgoing.kind, &wire, driver);
+        Ok(())
+    }
+
+    /// Others check what this replica shows in a view change. If it would not pass, no view would
+    /// begin, and nobody could say why: debug builds look at once.
+    fn check_own(&self, kind: Kind, wire: &Bytes) {
+        let shows = matches!(kind, "view_change" | "new_view") && self.fault == Fault::None;
+        if cfg!(debug_assertions) && shows {
+            let opened = self.core.open(&*self.verifier, self.me, wire);
+            assert!(opened.is_ok(), "this replica's {kind} is refused: {:?}", opened.err());
+        }
+    }
+
+    /// Queues bytes for the other replicas among the receivers.
+    fn relay(&self, to: To, kind: Kind, wire: &Bytes, driver: &mut impl Driver) {
+        let mut receivers = self.receivers(to);
+        receivers.remove(self.me);
+        for peer in receivers.iter() {
+            driver.send_peer(peer, kind, |to| {
+                to.u8(PROTOCOL);
+                self.epoch.encode(to);
+                to.array(wire);
+            });
+        }
+    }
+
+    /// What this replica had said before a crash comes back to it as what it says now does.
+    fn relay_to_itself(&mut self, to: To, wire: &Bytes) {
+        if self.receivers(to).contains(self.me) {
+            match self.core.open(&*self.verifier, self.me, wire) {
+                Ok(incoming) => self.inward.push_back(CoreEvent::Message(incoming)),
+                Err(why) => self.rejects.add(why),
+            }
+        }
+    }
+}
+
+/// Of a statement from before a crash that is made again.
+fn certificate<L: EntryLog>(barrier: &Barrier<L>, outgoing: &Outgoing) -> Option<Ui> {
+    match outgoing.auth {
+        Auth::Usig(instance, at) => barrier.certified(instance, at, &outgoing.digest),
+        _ => None,
+    }
+}
+
+/// The claimed author of a protocol message, behind its first byte and its epoch.
+fn author(bytes: &Bytes) -> Option<ReplicaId> {
+    let mut reader = Reader::new(bytes);
+    reader.u8().ok()?;
+    Epoch::decode(&mut reader).ok()?;
+    ReplicaId::decode(&mut reader).ok()
+}

@@ -1,0 +1,68 @@
+//! Makes what changes with the epoch: cores, and what checks others' statements.
+
+use bytes::Bytes;
+use pentarchy_core::auth::Verifier;
+use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::ids::ReplicaSet;
+use pentarchy_core::membership::Membership;
+use pentarchy_core::protocol::{BadRecord, Memory};
+use std::sync::Arc;
+
+/// Makes what a replica needs anew in each epoch.
+pub trait EpochFactory: Send {
+    /// What checks others' statements in this epoch.
+    fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier>;
+
+    /// Starts the protocol's core; its first effects are appended. See [`Setup::fetch`] and
+    /// [`Setup::memory`], whose records were [checked](Self::check_records). Called only for an
+    /// epoch that admits this replica's device.
+    ///
+    /// [`Setup::fetch`]: pentarchy_core::protocol::Setup::fetch
+    /// [`Setup::memory`]: pentarchy_core::protocol::Setup::memory
+    fn core(
+        &mut self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+        memory: Memory,
+        effects: &mut Vec<CoreEffect>,
+    ) -> Box<dyn ReplicaCore>;
+
+    /// Whether [`Self::split`] starts something.
+    fn can_split(&self) -> bool {
+        false
+    }
+
+    /// The same core in parts: what merges the orders of several, and those, each to be run on a
+    /// thread of its own. None if it cannot be taken apart.
+    fn split(
+        &mut self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+        memory: &Memory,
+    ) -> Option<Split> {
+        let _ = (membership, fetch, memory);
+        None
+    }
+
+    /// Whether these are records of such a core.
+    ///
+    /// # Errors
+    /// [`BadRecord`] names the first that is not.
+    fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord>;
+}
+
+/// A core that was started.
+pub struct Started {
+    /// The core.
+    pub core: Box<dyn ReplicaCore>,
+    /// What it asked for.
+    pub effects: Vec<CoreEffect>,
+}
+
+/// A core in parts.
+pub struct Split {
+    /// What merges their orders, and speaks with the host.
+    pub stage: Started,
+    /// Those that agree on them, by their numbers.
+    pub cells: Vec<Started>,
+}

@@ -1,0 +1,64 @@
+//! Why a replica must not go on.
+
+use crate::resuming::text;
+use pentarchy_core::counter::{Position, Refused};
+use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_storage::error::StorageError;
+use std::fmt;
+
+/// Why a replica ended. It must not go on: what its core believes to have happened did not.
+#[derive(Debug)]
+pub enum Halt {
+    /// The trusted counter refused to certify a message.
+    Counter(Refused),
+    /// A state that a quorum vouches for cannot be installed: the others run another service or
+    /// another version of it.
+    Install(Slot),
+    /// The service cannot go on; what it says of that.
+    Service(String),
+    /// The disk failed, or the log is full. What was not durable then is not claimed.
+    Storage(StorageError),
+    /// What it has kept is older than what it has said: the data folder was put back from a copy.
+    Rewound {
+        /// The peer that shows a later statement of its device, certified by that.
+        peer: ReplicaId,
+        /// At this position.
+        seen: Position,
+        /// The last position that it has kept.
+        kept: Position,
+    },
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Counter(refused) => write!(f, "cannot authenticate a message: {refused}"),
+            Self::Install(slot) => write!(
+                f,
+                "cannot install the group's state at {slot}: the others run another service"
+            ),
+            Self::Service(failure) => write!(f, "the service cannot go on: {failure}"),
+            Self::Storage(error) => write!(f, "cannot go on without its disk: {error}"),
+            Self::Rewound { peer, seen, kept } => write!(
+                f,
+                "the data folder is older than what this replica has said: {peer} shows its \
+                 statement at {}, certified by its device, which is not in the log, whose last is \
+                 at {}. The folder was put back from a copy, or its disk lost what it had said was \
+                 synced. Nothing was said from it. If the newest folder is still there, start with \
+                 that; if not, keep \
+                 this one for inspection and start with an empty one: the replica comes back as a \
+                 new life, which the group admits",
+                text(*seen),
+                text(*kept)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Halt {}
+
+impl From<StorageError> for Halt {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}

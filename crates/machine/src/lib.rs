@@ -1,0 +1,93 @@
+//! One replica as a value: a core with all that surrounds it, and without sockets, threads, files
+//! and clocks. A driver tells it what came over links, which timers ran out and how time passes,
+//! and carries out what it asks for ([`Driver`]). A driver decides nothing.
+//!
+//! ```text
+//! events in:   messages of a peer or a client; a link is up or down; a timer ran out;
+//!              a round begins or ends, with the time; a pillar says something; an operator asks
+//! actions out: queue a message for a peer or a client; hang up on a client, or do not read it for
+//!              a moment; arm or disarm a timer; keep an entry or a state; halt, with the reason
+//! ```
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `machine` | [`Machine`]: its parts, and its rounds |
+//! | `driver` | what it asks of its driver |
+//! | `engine` | the core among its peers: messages, keys, what it says to itself |
+//! | `effects` | what becomes of the core's effects |
+//! | `admission`, `checking`, `queries` | clients' messages on their way to the core |
+//! | `links`, `inbound` | what peers sent, and how much of it is looked at in a round |
+//! | `replies`, `speculation` | what clients are told of what was executed |
+//! | `transfers`, `spooling`, `divergence` | states |
+//! | `epochs`, `factory` | from epoch to epoch, and what makes the parts that change then |
+//! | `beginning`, `resuming` | how a replica begins, and what it asks before it speaks again |
+//! | `store`, `durable` | what is kept across a crash, and what waits for the disk |
+//! | [`pillar`] | one pillar of a split order, for a thread of its own |
+//! | [`status`], [`report`], [`counters`] | what a replica says of itself |
+//! | [`meter`], [`histogram`], [`approach`] | what is measured for that |
+//! | [`fault`] | misbehaviour on command |
+//!
+//! # What a machine promises to a core
+//!
+//! Events come one at a time, and the effects of one are carried out in order before the next. A
+//! message to itself comes back exactly once. A refused counter or a failed disk ends the replica,
+//! and nothing leaves after it.
+//!
+//! A message leaves, or comes back, when every earlier `Persist` is durable. Without a store
+//! nothing outlives the process, and a record is as durable as it will ever be at once: a replica
+//! that stops has lost its state. It comes back with a device of another incarnation, which the
+//! group admits. With a store it resumes under its identity, and own messages come back after what
+//! arrived while the disk was writing.
+
+#![forbid(unsafe_code)]
+
+mod admission;
+pub mod approach;
+mod beginning;
+mod checking;
+pub mod counters;
+mod divergence;
+mod driver;
+mod durable;
+mod effects;
+mod engine;
+mod epochs;
+mod factory;
+pub mod fault;
+mod halt;
+pub mod histogram;
+mod inbound;
+mod limits;
+mod links;
+mod machine;
+pub mod meter;
+mod others;
+pub mod pillar;
+mod queries;
+pub mod readiness;
+mod replies;
+pub mod report;
+mod reporting;
+mod rescue;
+mod resuming;
+mod speculation;
+mod spooling;
+pub mod status;
+mod store;
+mod transfers;
+
+pub use beginning::{BeginError, Beginning, Begun, Kept};
+pub use driver::{Driver, Kind, Pause, Work};
+pub use engine::{Engine, EngineParts, PROTOCOL};
+pub use epochs::{EpochManager, Sealer};
+pub use factory::{EpochFactory, Split, Started};
+pub use halt::Halt;
+pub use limits::HostLimits;
+pub use machine::{Machine, MachineParts, ROUND_MS};
+pub use pillar::PillarInstance;
+pub use reporting::Surroundings;
+pub use rescue::Rescued;
+pub use resuming::{Resuming, Seen};
+pub use spooling::Spooling;
+pub use status::StatusReport;
+pub use store::{Disk, ObservedStore, StateCache};

@@ -1,0 +1,350 @@
+//! The question before a replica speaks again: how far had it come, as others saw it?
+//!
+//! A data folder that was restored from a copy is whole, and older than what its owner has said
+//! since. A replica that went on from it would certify again, and otherwise, what it has certified.
+//! So a replica that goes on from its folder asks its peers first for the last statement of its
+//! device that each has seen, with the device's certificate. If one of these is beyond its own log,
+//! it ends. A peer can hide what it saw, and cannot invent it. A life that the group has not
+//! admitted yet has said nothing, so it does not ask: what peers know is of the life before.
+//!
+//! It asks in the epoch in which it resumes and in each later one, until in one of them `f + 1`
+//! others have answered that are in that epoch themselves. A peer that is in another epoch does not
+//! answer: it shows how the epochs between them ended, or asks for that. After those answers the
+//! replica need not ask in any later epoch. A correct peer that answered in an epoch had noted
+//! nothing of any later one; whatever it notes there from then on, the replica says after it asked,
+//! as the process that wrote the folder has ended. To ask that peer again would show nothing more.
+//!
+//! Peers know what came since they were started. So this finds a folder that is put back while the
+//! others go on, and not one that is put back while all are stopped. And they know what they looked
+//! at: statements of which nothing follows any more when they come are dropped unread, so a backup
+//! that was always the last to commit may go unnoticed. Nor is told of what waits unread when the
+//! question comes, in a socket of a pillar, say, if its thread is late.
+
+use crate::driver::Driver;
+use crate::engine::Engine;
+use crate::halt::Halt;
+use crate::machine::Machine;
+use crate::store::Disk;
+use bytes::Bytes;
+use pentarchy_core::counter::{Instance, Memory, Position, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::Incoming;
+use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
+use pentarchy_core::limits::PILLARS_MAX;
+use pentarchy_core::mutant;
+use pentarchy_core::protocol::Reject;
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tracing::{info, warn};
+
+/// First byte of a peer's message: a [`Message`] follows.
+pub const RESUMING: u8 = 3;
+
+/// Milliseconds between two questions to a peer that has not answered.
+const ASK_EVERY_MS: u64 = 100;
+
+/// Milliseconds after the first answer after which it goes on although fewer than `f + 1` others
+/// have answered: they may be gone, and the group must be able to go on with those that are left.
+const ASK_FOR_MS: u64 = 2_000;
+
+/// Milliseconds after which it goes on although nobody has answered: on a busy machine it takes a
+/// while until others are connected again.
+const ASK_NOBODY_FOR_MS: u64 = 10_000;
+
+/// Question and answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Message {
+    /// What did you see of mine last?
+    Ask {
+        /// In this epoch.
+        epoch: Epoch,
+    },
+    /// This, or nothing.
+    Seen {
+        /// In this epoch, in which the peer that answers is itself.
+        epoch: Epoch,
+        /// Of each counter, the statement's digest and its certificate.
+        lasts: Vec<(Digest, Ui)>,
+    },
+}
+
+impl Wire for Message {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Self::Ask { epoch } => {
+                to.u8(0);
+                epoch.encode(to);
+            }
+            Self::Seen { epoch, lasts } => {
+                to.u8(1);
+                epoch.encode(to);
+                to.sequence(lasts);
+            }
+        }
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            0 => Ok(Self::Ask { epoch: Epoch::decode(from)? }),
+            1 => Ok(Self::Seen {
+                epoch: Epoch::decode(from)?,
+                lasts: from.sequence(usize::from(PILLARS_MAX))?,
+            }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Others' statements that a thread has seen in an epoch, for the replica's thread to tell of.
+#[derive(Clone, Default)]
+pub struct Seen(Arc<Mutex<Lasts>>);
+
+#[derive(Default)]
+struct Lasts {
+    epoch: Epoch,
+    /// The last statement of each counter: no more than members have.
+    of: BTreeMap<(ReplicaId, Instance), (Digest, Ui)>,
+}
+
+impl Seen {
+    /// A message came in this epoch; if a device certified it, it is noted.
+    pub(crate) fn note(&self, epoch: Epoch, incoming: &Incoming) {
+        let Some((author, digest, ui)) = incoming.certified() else { return };
+        let mut lasts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lasts.epoch != epoch {
+            *lasts = Lasts { epoch, of: BTreeMap::new() };
+        }
+        let counter = (*author, ui.instance);
+        let known = lasts.of.get(&counter).map(|(_, ui)| ui.position);
+        if known < Some(ui.position) {
+            lasts.of.insert(counter, (*digest, *ui));
+        }
+    }
+
+    /// Those of a replica.
+    fn of(&self, epoch: Epoch, replica: ReplicaId) -> Vec<(Digest, Ui)> {
+        let lasts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let its = (replica, Instance::FIRST)..=(replica, Instance(u8::MAX));
+        let its = lasts.of.range(its).filter(|_| lasts.epoch == epoch);
+        its.map(|(_, last)| *last).collect()
+    }
+}
+
+/// What this replica knows of others' statements, and what it wants to know of its own.
+#[derive(Default)]
+pub struct Resuming {
+    pub(crate) seen: Seen,
+    /// What pillars with threads of their own have seen.
+    of_pillars: Vec<Seen>,
+    /// Whether to ask in the next epoch too: this process went on from a folder, and has not had
+    /// answers of `f + 1` others in one epoch yet.
+    asks: bool,
+    /// What its devices remember that speak in other threads, before they speak.
+    elsewhere: Vec<(Instance, Memory)>,
+    /// Since when it waits for answers before it speaks.
+    since: Option<u64>,
+    /// When the first one came.
+    first_ms: Option<u64>,
+    asked_ms: Option<u64>,
+    answered: ReplicaSet,
+}
+
+/// What a replica that waits for answers is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// Ask these, if any.
+    Ask(ReplicaSet),
+    /// Speak: enough others have answered.
+    Speak,
+    /// Speak: too few others have answered for too long.
+    SpeakAnyway,
+}
+
+impl Resuming {
+    /// Of a replica that goes on from what it had kept, or not. Its devices that speak in other
+    /// threads remember this.
+    #[must_use]
+    pub fn new(asks: bool, elsewhere: Vec<(Instance, Memory)>) -> Self {
+        Self { asks, elsewhere, ..Self::default() }
+    }
+
+    /// For one more pillar with a thread of its own, which notes there what others said.
+    pub fn add_pillar(&mut self) -> Seen {
+        let seen = Seen::default();
+        self.of_pillars.push(seen.clone());
+        seen
+    }
+
+    /// Another epoch begins: its devices have said nothing in it.
+    pub(crate) fn begin_epoch(&mut self) {
+        self.elsewhere.iter_mut().for_each(|(_, memory)| *memory = Memory::default());
+    }
+
+    /// Another epoch has begun, or the process has.
+    pub(crate) fn begin(&mut self, is_admitted: bool, now_ms: u64) {
+        self.since = (self.asks && is_admitted).then_some(now_ms);
+        (self.first_ms, self.asked_ms) = (None, None);
+        self.answered = ReplicaSet::default();
+    }
+
+    /// What it does about its question at this time; nothing if it has none. `wanted` of the others
+    /// are enough.
+    fn next(&mut self, others: ReplicaSet, wanted: usize, now_ms: u64) -> Option<Next> {
+        let since = self.since?;
+        if self.answered.len() >= wanted.min(others.len()) {
+            self.since = None;
+            self.asks &= mutant!("resuming.asks-for-ever");
+            return Some(Next::Speak);
+        }
+        let first_late = self.first_ms.is_some_and(|at| now_ms >= at + ASK_FOR_MS);
+        if first_late || now_ms >= since + ASK_NOBODY_FOR_MS {
+            self.since = None;
+            return Some(Next::SpeakAnyway);
+        }
+        if self.asked_ms.is_some_and(|asked| now_ms < asked + ASK_EVERY_MS) {
+            return Some(Next::Ask(ReplicaSet::EMPTY));
+        }
+        self.asked_ms = Some(now_ms);
+        Some(Next::Ask(others.iter().filter(|peer| !self.answered.contains(*peer)).collect()))
+    }
+
+    /// What a replica in epoch `mine` answers a peer that asks in epoch `asked`; nothing if that is
+    /// another one.
+    fn answer(&self, mine: Epoch, asked: Epoch, peer: ReplicaId) -> Option<Message> {
+        if asked != mine && !mutant!("resuming.any-epoch-counts") {
+            return None;
+        }
+        Some(Message::Seen { epoch: asked, lasts: self.seen_of(asked, peer) })
+    }
+
+    /// A peer has seen these statements, which are to be this replica's own; its devices remember
+    /// that. A peer that is not asked is not believed: a replica that speaks is beyond what it knew
+    /// before.
+    fn on_seen(
+        &mut self,
+        peer: ReplicaId,
+        lasts: &[(Digest, Ui)],
+        memories: &[(Instance, Memory)],
+        is_mine: impl Fn(&Digest, &Ui) -> bool,
+        now_ms: u64,
+    ) -> Result<Result<(), Reject>, Halt> {
+        if self.since.is_none() || memories.is_empty() {
+            return Ok(Ok(()));
+        }
+        for (digest, ui) in lasts {
+            let its = memories.iter().find(|(instance, _)| *instance == ui.instance);
+            let Some((_, memory)) = its.filter(|_| is_mine(digest, ui)) else {
+                return Ok(Err(Reject::BadAuth));
+            };
+            if is_beyond(memory, digest, ui.position) {
+                return Err(Halt::Rewound { peer, seen: ui.position, kept: memory.last });
+            }
+        }
+        self.answered.insert(peer);
+        self.first_ms.get_or_insert(now_ms);
+        Ok(Ok(()))
+    }
+
+    /// The last statements of a replica's counters that this one saw.
+    fn seen_of(&self, epoch: Epoch, replica: ReplicaId) -> Vec<(Digest, Ui)> {
+        let seen = [&self.seen].into_iter().chain(&self.of_pillars);
+        let lasts = seen.flat_map(|seen| seen.of(epoch, replica));
+        lasts.take(usize::from(PILLARS_MAX)).collect()
+    }
+}
+
+impl<D: Disk> Machine<D> {
+    /// Whether it waits for its peers' answers, and says nothing until then.
+    #[must_use]
+    pub const fn is_resuming(&self) -> bool {
+        self.resuming.since.is_some()
+    }
+
+    /// Asks the peers that have not answered; goes on when enough have, or have not for long
+    /// enough.
+    pub(crate) fn ask_before_resuming(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
+        if !self.is_resuming() {
+            return Ok(());
+        }
+        // A device that keeps its own memory cannot be put back with a folder: nobody is needed.
+        let keeps_itself = self.memories().is_empty();
+        let wanted = if keeps_itself { 0 } else { self.membership().f + 1 };
+        let next = self.resuming.next(self.engine.others, wanted, self.engine.now_ms);
+        let others = self.resuming.answered.len();
+        match next {
+            None => return Ok(()),
+            Some(Next::Ask(peers)) => {
+                let ask = Message::Ask { epoch: self.engine.epoch };
+                peers.iter().for_each(|peer| tell(peer, &ask, driver));
+                return Ok(());
+            }
+            Some(Next::Speak) => {
+                info!(others, "speaks again: nobody saw more of it than it has kept");
+            }
+            Some(Next::SpeakAnyway) => {
+                warn!(others, "speaks again, although fewer than f + 1 others said what they saw");
+            }
+        }
+        self.begin_process(driver)
+    }
+
+    /// A peer asks, or answers.
+    pub(crate) fn on_resuming(
+        &mut self,
+        peer: ReplicaId,
+        bytes: &Bytes,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        match Message::from_bytes(bytes) {
+            Err(Malformed) => self.engine.rejects.add(Reject::Malformed),
+            Ok(Message::Ask { epoch }) => {
+                match self.resuming.answer(self.engine.epoch, epoch, peer) {
+                    Some(seen) => tell(peer, &seen, driver),
+                    None => self.on_other_epoch(peer, epoch, driver),
+                }
+            }
+            Ok(Message::Seen { epoch, .. }) if epoch != self.engine.epoch => {}
+            Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts),
+        }
+        Ok(())
+    }
+
+    /// What its devices remember, before it speaks.
+    fn memories(&self) -> Vec<(Instance, Memory)> {
+        let mut memories = self.engine.authenticator.memories();
+        memories.extend(self.resuming.elsewhere.iter().cloned());
+        memories
+    }
+
+    fn on_seen(&mut self, peer: ReplicaId, lasts: &[(Digest, Ui)]) -> Result<(), Halt> {
+        let memories = self.memories();
+        let Engine { verifier, me, now_ms, rejects, .. } = &mut self.engine;
+        let is_mine = |digest: &Digest, ui: &Ui| verifier.usig(*me, digest, ui);
+        if let Err(why) = self.resuming.on_seen(peer, lasts, &memories, is_mine, *now_ms)? {
+            rejects.add(why);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a device with this memory cannot have certified this: it comes later than all that it
+/// did, or is something else than what it repeats at that position.
+fn is_beyond(memory: &Memory, digest: &Digest, position: Position) -> bool {
+    let mut recent = memory.recent.iter();
+    position > memory.last || recent.any(|it| it.position == position && it.digest != *digest)
+}
+
+fn tell(peer: ReplicaId, message: &Message, driver: &mut impl Driver) {
+    driver.send_peer(peer, "resuming", |to| {
+        to.u8(RESUMING);
+        message.encode(to);
+    });
+}
+
+/// A position, for people.
+pub fn text(position: Position) -> String {
+    format!("{}:{}", position.view.0, position.index)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! What clients are told of what was executed, whether it may be taken back or not.
+
+use crate::admission::request;
+use crate::driver::Driver;
+use crate::fault::told;
+use crate::halt::Halt;
+use crate::machine::Machine;
+use crate::store::Disk;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::executor::Notice;
+use pentarchy_core::ids::{ClientId, Slot, View};
+use pentarchy_core::ports::client::{Place, Reply, ToClient};
+use pentarchy_core::ports::replica::Input;
+use pentarchy_core::request::Envelope;
+use pentarchy_core::telling::Telling;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl<D: Disk> Machine<D> {
+    /// Executes what may be taken back, and tells clients so if it `answers`.
+    pub(crate) fn speculate(
+        &mut self,
+        place: Place,
+        batch: &Arc<Batch>,
+        answers: bool,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        if self.executor.is_ending() {
+            // Nothing comes behind the end of an epoch, unless that is taken back.
+            return Ok(());
+        }
+        let begun = driver.elapsed();
+        let mut all: Vec<(ClientId, Vec<Reply>)> = Vec::new();
+        let is_wanted =
+            self.executor.speculate(place, batch, answers, |client, reply| match all.last_mut() {
+                _ if !answers => {}
+                Some((last, replies)) if last == client => replies.push(reply),
+                _ => all.push((*client, vec![reply])),
+            });
+        self.check_service()?;
+        self.meter.executed(batch, begun, driver.elapsed());
+        if let Some(store) = &mut self.store {
+            store.executed();
+        }
+        let telling = self.telling();
+        for (client, replies) in all {
+            self.answer_speculatively(client, place, replies, Some(telling), driver);
+        }
+        if is_wanted {
+            self.want(place.slot);
+        }
+        Ok(())
+    }
+
+    /// How this replica tells results that it has just come by.
+    pub(crate) fn telling(&self) -> Telling {
+        let (me, n) = (self.engine.me, self.executor.members());
+        Telling { me, n, whole_bytes: self.limits.whole_result_bytes }
+    }
+
+    /// What was speculated stands in another view: a client that waits for equal answers of all
+    /// would wait until it asks again.
+    pub(crate) fn restate(&mut self, view: View, driver: &mut impl Driver) {
+        let told = self.executor.restate(view);
+        self.answer_all(told, driver);
+    }
+
+    /// Clients of this slot were not told when it was executed, or it stands in another view now.
+    pub(crate) fn answer_late(&mut self, slot: Slot, view: View, driver: &mut impl Driver) {
+        let told = self.executor.answers(slot, view);
+        self.answer_all(told, driver);
+    }
+
+    fn answer_all(&mut self, told: Vec<(ClientId, Place, Vec<Reply>)>, driver: &mut impl Driver) {
+        let telling = self.telling();
+        for (client, place, replies) in told {
+            self.answer_speculatively(client, place, replies, Some(telling), driver);
+        }
+    }
+
+    /// Somebody waits until this slot is final.
+    fn want(&mut self, slot: Slot) {
+        self.engine.inward.push_back(CoreEvent::Input(Input::Wanted { slot }));
+    }
+
+    /// Says on what results rest: if `telling` says so, some of them by their digests.
+    fn answer_speculatively(
+        &mut self,
+        client: ClientId,
+        place: Place,
+        replies: Vec<Reply>,
+        telling: Option<Telling>,
+        driver: &mut impl Driver,
+    ) {
+        if self.replies.contains(&client) {
+            let fault = self.engine.fault;
+            let told = |reply| match told(fault, Notice::Reply(reply)) {
+                Notice::Reply(reply) => Some(reply),
+                Notice::Event { .. } => None,
+            };
+            let replies: Vec<Reply> = replies.into_iter().filter_map(told).collect();
+            let (replies, digests) = match telling {
+                Some(telling) => telling.split(&client, replies),
+                None => (replies, Vec::new()),
+            };
+            let primary = self.membership().primary(place.view);
+            if !replies.is_empty() {
+                let told = ToClient::Speculative { primary, place, replies };
+                self.tell_client(client, told, driver);
+            }
+            if !digests.is_empty() {
+                let told = ToClient::SpeculativeDigests { primary, place, digests };
+                self.tell_client(client, told, driver);
+            }
+        }
+    }
+
+    /// Tells a client something that rests on what was written before.
+    pub(crate) fn tell_client(
+        &mut self,
+        client: ClientId,
+        message: ToClient,
+        driver: &mut impl Driver,
+    ) {
+        if let Some(store) = &mut self.store {
+            store.executed();
+        }
+        self.answer_query(client, message, driver);
+    }
+
+    /// What was speculated up to this slot is final.
+    pub(crate) fn commit(&mut self, upto: Slot, driver: &mut impl Driver) -> Result<(), Halt> {
+        let upto = upto.min(self.executor.executed());
+        let (fault, Self { executor, replies, .. }) = (self.engine.fault, &mut *self);
+        executor.commit(upto, |client, notice| replies.notify(client, told(fault, notice)));
+        if self.executor.is_ending() && !self.executor.is_speculative() {
+            self.on_ended(driver)?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what was speculated behind this slot.
+    pub(crate) fn roll_back(&mut self, after: Slot) -> Result<(), Halt> {
+        if after < self.executor.executed() {
+            tracing::info!(%after, "taking back what was executed behind a slot");
+            self.executor.rollback(after);
+        }
+        self.check_service()
+    }
+
+    /// Answers from the client table what is settled, and gives the core what is left to be
+    /// ordered.
+    pub(crate) fn answer_settled(
+        &mut self,
+        envelope: Arc<Envelope>,
+        driver: &mut impl Driver,
+    ) -> Option<Input> {
+        let replies: Vec<Reply> = self.settled(&envelope).collect();
+        let settled = replies.iter().map(|reply| reply.number).collect();
+        if self.executor.is_speculative() {
+            self.answer_open(&envelope, replies, driver);
+        } else {
+            self.tell_final(&envelope.client, replies);
+        }
+        request(envelope, settled, false)
+    }
+
+    /// Tells a client what is final as such, and the rest with what it rests on.
+    fn answer_open(&mut self, envelope: &Arc<Envelope>, all: Vec<Reply>, driver: &mut impl Driver) {
+        let mut open: BTreeMap<Place, Vec<Reply>> = BTreeMap::new();
+        let mut sure = Vec::new();
+        {
+            let place = self.executor.places(&envelope.client);
+            for reply in all {
+                match place(reply.number) {
+                    Some(place) => open.entry(place).or_default().push(reply),
+                    None => sure.push(reply),
+                }
+            }
+        }
+        self.tell_final(&envelope.client, sure);
+        for (place, replies) in open {
+            self.executor.ask(place.slot, envelope);
+            self.answer_speculatively(envelope.client, place, replies, None, driver);
+            self.want(place.slot);
+        }
+    }
+
+    /// Tells a client what is final.
+    fn tell_final(&mut self, client: &ClientId, replies: Vec<Reply>) {
+        for reply in replies {
+            self.replies.notify(client, told(self.engine.fault, Notice::Reply(reply)));
+        }
+    }
+}

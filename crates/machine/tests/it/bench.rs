@@ -1,0 +1,330 @@
+//! A machine, a driver that writes down what it asks for, and a core that orders at once.
+
+use bytes::Bytes;
+use pentarchy_core::auth::{Auth, AuthTag, Signature, Verifier};
+use pentarchy_core::authenticator::Authenticator;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::counter::{Counter, Instance, Memory as Recent, Refused, TrustedMac, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::Epochs;
+use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, Millis, Node, ReplicaId};
+use pentarchy_core::ids::{ReplicaSet, Slot, View};
+use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
+use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::{BadRecord, Delay, FaultModel, Memory, Reject, Rules, Status};
+use pentarchy_core::protocol::{TimerKey, Topic};
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
+use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
+use pentarchy_core::transfer::Transfer;
+use pentarchy_core::wire::{Wire, Writer};
+use pentarchy_machine::fault::Fault;
+use pentarchy_machine::report::{LinkReport, PillarsReport, ProcessReport};
+use pentarchy_machine::{
+    Driver, Engine, EngineParts, EpochFactory, EpochManager, Halt, HostLimits, Kind, Machine,
+    MachineParts, Pause, Resuming, Started, StatusReport, Surroundings,
+};
+use pentarchy_services::null::Null;
+use pentarchy_storage::kept::Stepped;
+use std::cell::Cell;
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Replicas of the group.
+const N: u16 = 3;
+
+const RULES: Rules = Rules {
+    name: "at once",
+    fault_model: FaultModel::Hybrid,
+    group_size: Count::per_fault_and_one(2),
+    quorum: QuorumRule::Majority,
+    replies: Count::per_fault_and_one(1),
+    reads: ReadRule::All,
+    pillars: false,
+    speculative: false,
+    counter: Some(Counter::Usig),
+};
+
+/// Writes down what a machine asks for. Its clock goes on by a millisecond with each look.
+#[derive(Default)]
+pub struct Recorder {
+    pub to_peers: Vec<(ReplicaId, Kind, Bytes)>,
+    pub to_clients: Vec<(ClientId, ToClient)>,
+    pub hung_up: Vec<(ClientId, &'static str)>,
+    pub paused: Vec<(ClientId, Pause)>,
+    pub paused_peers: Vec<ReplicaId>,
+    now_ms: Cell<u64>,
+    /// How much each look at the clock takes.
+    pub look_ms: u64,
+}
+
+impl Driver for Recorder {
+    fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
+        let mut to = Writer::default();
+        encode(&mut to);
+        self.to_peers.push((peer, kind, to.into_bytes()));
+    }
+    fn send_client(&mut self, client: &ClientId, message: &ToClient) -> bool {
+        self.to_clients.push((*client, message.clone()));
+        true
+    }
+    fn hang_up(&mut self, client: &ClientId, reason: &'static str) {
+        self.hung_up.push((*client, reason));
+    }
+    fn pause_client(&mut self, client: &ClientId, pause: Pause) {
+        self.paused.push((*client, pause));
+    }
+    fn pause_peer(&mut self, peer: ReplicaId) {
+        self.paused_peers.push(peer);
+    }
+    fn peer_queued_bytes(&self, _: ReplicaId) -> usize {
+        0
+    }
+    fn client_queued_bytes(&self, _: &ClientId) -> usize {
+        0
+    }
+    fn arm(&mut self, _: TimerKey, _: Delay) {}
+    fn disarm(&mut self, _: TimerKey) {}
+    fn disarm_all(&mut self) {}
+    fn elapsed(&self) -> Duration {
+        self.now_ms.set(self.now_ms.get() + self.look_ms);
+        Duration::from_millis(self.now_ms.get())
+    }
+}
+
+/// A machine that keeps nothing, with its driver.
+pub struct Bench {
+    pub machine: Machine<Stepped>,
+    pub driver: Recorder,
+    now_ms: u64,
+}
+
+impl Bench {
+    /// Replica 0, with all clients' envelopes authentic that [say so](envelope).
+    pub fn new(limits: HostLimits) -> Self {
+        Self::of(ReplicaId(0), limits, false)
+    }
+
+    /// `resumes`: it goes on from a data folder, with a device that had said something.
+    pub fn of(me: ReplicaId, limits: HostLimits, resumes: bool) -> Self {
+        let membership = membership();
+        let life = membership.members[usize::from(me.0)].life();
+        let epochs = Epochs::new(me, life, membership.clone());
+        let mut others: ReplicaSet = membership.ids().collect();
+        others.remove(me);
+        let engine = Engine::new(EngineParts {
+            core: Started { core: Box::new(AtOnce { executed: 0 }), effects: Vec::new() },
+            verifier: Arc::new(Ones),
+            authenticator: Box::new(Remembering(resumes)),
+            me,
+            others,
+            epoch: membership.epoch,
+            checks_itself: true,
+        });
+        let sealer = Box::new(|draft: Draft| draft.seal(RequestAuth::Signature([1; 64])));
+        let machine = Machine::new(MachineParts {
+            engine,
+            executor: Executor::new(membership, Box::new(Null::new())),
+            transfer: Transfer::new(me),
+            spooling: None,
+            epoch_manager: EpochManager::new(epochs, life, Box::new(OneEpoch), sealer, me),
+            store: None,
+            cache: None,
+            resuming: Resuming::new(resumes, Vec::new()),
+            is_split: false,
+            prepared: Vec::new(),
+            limits,
+            protocol: RULES.name.to_owned(),
+        });
+        Self { machine, driver: Recorder::default(), now_ms: 0 }
+    }
+
+    /// A round, so much later, in which clients send these.
+    pub fn round(&mut self, after_ms: u64, sent: &[(ClientId, Bytes)]) -> Result<(), Halt> {
+        self.now_ms += after_ms;
+        let Self { machine, driver, .. } = self;
+        let now = Millis(self.now_ms);
+        machine.begin_round(self.now_ms, Fault::None, driver)?;
+        sent.iter().for_each(|(client, bytes)| machine.on_client(*client, bytes, driver));
+        machine.deliver_peers(driver)?;
+        machine.deliver_clients(now, driver)?;
+        machine.end_round(true, now, driver)
+    }
+
+    pub fn connect(&mut self, client: ClientId) {
+        self.machine.on_link_up(Node::Client(client));
+    }
+
+    /// The results that clients were told since the last call, by their numbers.
+    pub fn take_results(&mut self) -> Vec<(ClientId, u64)> {
+        let told = std::mem::take(&mut self.driver.to_clients).into_iter();
+        let results = |(client, message)| match message {
+            ToClient::Replies { replies, .. } => {
+                replies.iter().map(|reply: &Reply| (client, reply.number)).collect()
+            }
+            _ => Vec::new(),
+        };
+        told.flat_map(results).collect()
+    }
+
+    pub fn status(&self) -> StatusReport {
+        self.machine.status(&Surroundings {
+            elapsed: Duration::from_millis(self.now_ms),
+            links: LinkReport::default(),
+            process: ProcessReport::default(),
+            pillars: PillarsReport::default(),
+        })
+    }
+}
+
+pub const fn client(number: u8) -> ClientId {
+    ClientId([number; 32])
+}
+
+/// A client's request of this number, as it is sent. It is authentic if it says so.
+pub fn request(id: ClientId, number: u64, is_authentic: bool) -> Bytes {
+    let requests = vec![Request { number, operation: Null::operation(8, 8).into() }];
+    let draft = Draft { client: id, floor: 1, events: None, requests };
+    let auth = RequestAuth::Signature([u8::from(is_authentic); 64]);
+    ToReplica::Request(Arc::new(draft.seal(auth))).to_bytes()
+}
+
+fn membership() -> Arc<Membership> {
+    let member = |id: u16| Member {
+        key: [100 + id as u8; 32],
+        incarnation: Incarnation(1),
+        device_key: [0; 32],
+    };
+    Arc::new(Membership {
+        group: GroupId([5; 16]),
+        epoch: Epoch(0),
+        f: 1,
+        members: (0..N).map(member).collect(),
+        base: Base::default(),
+        lane: Default::default(),
+    })
+}
+
+/// Orders each request as soon as it is told, and has it executed.
+#[derive(Clone)]
+struct AtOnce {
+    executed: u64,
+}
+
+impl ReplicaCore for AtOnce {
+    fn rules(&self) -> Rules {
+        RULES
+    }
+    fn open(&self, _: &dyn Verifier, _: ReplicaId, _: &Bytes) -> Result<Incoming, Reject> {
+        Err(Reject::BadAuth)
+    }
+    fn open_new(
+        &self,
+        _: &dyn Verifier,
+        _: ReplicaId,
+        _: &Bytes,
+    ) -> Result<Option<Incoming>, Reject> {
+        Err(Reject::Malformed)
+    }
+    fn open_client(&self, _: &dyn Verifier, _: &Bytes) -> Result<Incoming, Reject> {
+        Err(Reject::WrongRole)
+    }
+    fn seal(&self, _: &Outgoing, _: AuthTag) -> (Bytes, Incoming) {
+        unreachable!("it sends nothing")
+    }
+    fn step(&mut self, event: CoreEvent, out: &mut Vec<CoreEffect>) {
+        if let CoreEvent::Input(Input::Request { envelope, .. }) = event {
+            self.executed += 1;
+            let batch = Batch {
+                time: Millis(self.executed),
+                digest: envelope.digest,
+                envelopes: vec![envelope],
+            };
+            let output = Output::Execute { slot: Slot(self.executed), batch: Arc::new(batch) };
+            out.push(CoreEffect::Output(output));
+        }
+    }
+    fn assert_invariants(&self) {}
+    fn status(&self) -> Status {
+        Status {
+            view: View(0),
+            primary: ReplicaId(0),
+            phase: "normal",
+            committed: Slot(self.executed),
+            stable: Slot(0),
+            peers_committed: Slot(0),
+            waiting: 0,
+            view_changes: 0,
+            reason: "",
+        }
+    }
+    fn fingerprint(&self, _: &mut dyn Hasher) {}
+    fn boxed_clone(&self) -> Box<dyn ReplicaCore> {
+        Box::new(self.clone())
+    }
+    fn topic(&self, _: &Incoming) -> Option<(Topic, Digest)> {
+        None
+    }
+    fn describe(&self, _: &Incoming) -> String {
+        String::new()
+    }
+}
+
+/// An envelope is authentic if its signature begins with 1.
+struct Ones;
+
+impl Verifier for Ones {
+    fn signature(&self, _: ReplicaId, _: &Digest, _: &[u8; 64]) -> bool {
+        false
+    }
+    fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
+        false
+    }
+    fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
+        false
+    }
+    fn envelope(&self, envelope: &Envelope) -> bool {
+        envelope.auth == RequestAuth::Signature([1; 64])
+    }
+}
+
+/// A device that remembers, or has nothing to remember.
+struct Remembering(bool);
+
+impl Authenticator for Remembering {
+    fn tag(&mut self, _: &Auth, _: &Digest) -> Result<AuthTag, Refused> {
+        Ok(AuthTag::Channel)
+    }
+    fn sign(&self, _: &Digest) -> Signature {
+        Signature([0; 64])
+    }
+    fn begin_epoch(&mut self, _: &Membership) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn memories(&self) -> Vec<(Instance, Recent)> {
+        if self.0 { vec![(Instance::FIRST, Recent::default())] } else { Vec::new() }
+    }
+}
+
+struct OneEpoch;
+
+impl EpochFactory for OneEpoch {
+    fn verifier(&mut self, _: &Arc<Membership>) -> Arc<dyn Verifier> {
+        unreachable!("there is one epoch")
+    }
+    fn core(
+        &mut self,
+        _: &Arc<Membership>,
+        _: Option<ReplicaSet>,
+        _: Memory,
+        _: &mut Vec<CoreEffect>,
+    ) -> Box<dyn ReplicaCore> {
+        unreachable!("there is one epoch")
+    }
+    fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
+        Ok(())
+    }
+}

@@ -1,0 +1,6 @@
+//! A machine on its own: what clients and peers may do to it over their links, without a socket.
+
+mod admission;
+mod bench;
+mod links;
+mod resuming;

@@ -1,0 +1,118 @@
+//! From sockets to a machine: what is read in a round, and in which order.
+
+use crate::driver::SocketDriver;
+use crate::network::Sender;
+use bytes::Bytes;
+use pentarchy_core::ids::{ClientId, Node, ReplicaId};
+use pentarchy_machine::pillar::LogHandle;
+use pentarchy_machine::{Disk, Machine, PillarInstance};
+
+/// What is told what was read.
+pub trait Receiver {
+    /// Whether messages of a peer wait, so that no more of it are to be read.
+    fn has_waiting(&self, peer: ReplicaId) -> bool;
+
+    /// Messages of a peer; `is_new` if they are the first ones on a connection.
+    fn on_peer(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>, is_new: bool);
+
+    /// A client's message.
+    fn on_client(&mut self, client: ClientId, bytes: &Bytes, driver: &mut SocketDriver);
+
+    /// A connection began, or ended.
+    fn on_link(&mut self, node: Node, is_up: bool);
+}
+
+impl<D: Disk> Receiver for Machine<D> {
+    fn has_waiting(&self, peer: ReplicaId) -> bool {
+        Self::has_waiting(self, peer)
+    }
+    fn on_peer(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
+        Self::on_peer(self, peer, messages, is_new);
+    }
+    fn on_client(&mut self, client: ClientId, bytes: &Bytes, driver: &mut SocketDriver) {
+        Self::on_client(self, client, bytes, driver);
+    }
+    fn on_link(&mut self, node: Node, is_up: bool) {
+        if is_up { self.on_link_up(node) } else { self.on_link_down(node) }
+    }
+}
+
+/// No client is let in to a pillar, and it does not care which peers are there.
+impl<L: LogHandle> Receiver for PillarInstance<L> {
+    fn has_waiting(&self, peer: ReplicaId) -> bool {
+        Self::has_waiting(self, peer)
+    }
+    fn on_peer(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
+        Self::on_peer(self, peer, messages, is_new);
+    }
+    fn on_client(&mut self, _: ClientId, _: &Bytes, _: &mut SocketDriver) {}
+    fn on_link(&mut self, _: Node, _: bool) {}
+}
+
+/// Reads sockets. Has room for a round's connections to read, and for what is read of one.
+#[derive(Default)]
+pub struct Reader {
+    ready: Vec<usize>,
+    messages: Vec<Bytes>,
+}
+
+impl Reader {
+    /// Reads every connection that has something, up to its share.
+    pub fn read(&mut self, driver: &mut SocketDriver, now_ms: u64, to: &mut impl Receiver) {
+        let Self { ready, messages } = self;
+        driver.network.take_ready(now_ms, ready);
+        for (index, token) in ready.iter().copied().enumerate() {
+            let network = &mut driver.network;
+            if network.has_read_enough() {
+                network.postpone(&ready[index..]);
+                break;
+            }
+            let known = network.peer(token);
+            if known.is_some_and(|peer| to.has_waiting(peer)) {
+                network.postpone(&[token]);
+                continue;
+            }
+            let sender = network.read(token, now_ms, messages);
+            tell_links(driver, to);
+            match sender {
+                Some(Sender::Peer(id)) => to.on_peer(id, messages.drain(..), known.is_none()),
+                Some(Sender::Client(id)) => {
+                    for bytes in messages.drain(..) {
+                        // What it said before may have ended the connection.
+                        if driver.network.clients.token(&id) != Some(token) {
+                            break;
+                        }
+                        to.on_client(id, &bytes, driver);
+                    }
+                }
+                None => messages.clear(),
+            }
+        }
+        ready.clear();
+    }
+
+    /// Reads only those connections that a peer was dialled on and has not answered, while nothing
+    /// else is read: a peer gives up a connection whose handshake is not done in time. What comes
+    /// with the last of that waits.
+    pub fn settle(&mut self, driver: &mut SocketDriver, now_ms: u64, to: &mut impl Receiver) {
+        let Self { ready, messages } = self;
+        let network = &mut driver.network;
+        network.take_ready(now_ms, ready);
+        let (dialled, others): (Vec<usize>, Vec<usize>) =
+            ready.drain(..).partition(|token| network.is_dialled(*token));
+        network.postpone(&others);
+        for token in dialled {
+            match network.read(token, now_ms, messages) {
+                Some(Sender::Peer(id)) => to.on_peer(id, messages.drain(..), true),
+                _ => messages.clear(),
+            }
+        }
+    }
+}
+
+/// Tells which connections began and ended since the last time.
+pub fn tell_links(driver: &mut SocketDriver, to: &mut impl Receiver) {
+    for (node, is_up) in driver.network.take_link_changes() {
+        to.on_link(node, is_up);
+    }
+}
