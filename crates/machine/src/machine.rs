@@ -1,4 +1,4 @@
-//! One replica as a value: see the [crate](crate).
+//! One replica as a value: see the [crate].
 
 use crate::admission::Admission;
 use crate::approach::Approach;
