@@ -110,7 +110,8 @@ impl<C: Ord + Copy> Reads<C> {
 
     /// An epoch begins with the state of this slot. Clients may have been told of anything up to
     /// there, and this replica may have to fetch that state, or may have taken back what it had
-    /// executed. What waits is forgotten: its slots belong to an epoch that is over.
+    /// executed. The replica drops the queries that wait:
+    /// their slots belong to an epoch that is over.
     pub fn begin_epoch(&mut self, base: Slot) {
         self.held.clear();
         self.by_client.clear();

@@ -195,17 +195,17 @@ impl Host {
         self.machine.executor().requests()
     }
 
-    /// What is to be sent to replicas.
+    /// Messages of this replica to other replicas.
     pub fn to_peers(&mut self) -> impl Iterator<Item = (ReplicaId, &mut Queue)> {
         self.links.to_peers()
     }
 
-    /// What is to be sent to clients.
+    /// Messages of this replica to clients.
     pub fn to_clients(&mut self) -> impl Iterator<Item = (ClientId, &mut Queue)> {
         self.links.to_clients()
     }
 
-    /// What it says of itself.
+    /// The status report of the replica.
     #[must_use]
     pub fn status(&self) -> StatusReport {
         self.machine.status(&Surroundings {

@@ -44,7 +44,7 @@ impl Queue {
     }
 }
 
-/// What waits for others, and armed timers.
+/// Messages that wait for their receivers, and armed timers.
 #[derive(Default)]
 pub struct Links {
     to_peers: BTreeMap<ReplicaId, Queue>,
@@ -67,12 +67,12 @@ impl Links {
         LinksDriver { links: self, node, probe }
     }
 
-    /// What is to be sent to replicas.
+    /// Messages of this replica to other replicas.
     pub fn to_peers(&mut self) -> impl Iterator<Item = (ReplicaId, &mut Queue)> {
         self.to_peers.iter_mut().map(|(id, queue)| (*id, queue))
     }
 
-    /// What is to be sent to clients.
+    /// Messages of this replica to clients.
     pub fn to_clients(&mut self) -> impl Iterator<Item = (ClientId, &mut Queue)> {
         self.to_clients.iter_mut().map(|(id, queue)| (*id, queue))
     }
@@ -95,7 +95,7 @@ impl Links {
         std::mem::take(&mut self.snapshots)
     }
 
-    /// What they have counted: nothing that matters here.
+    /// The links count nothing that a probe reads.
     #[must_use]
     pub fn report(&self) -> LinkReport {
         LinkReport::default()

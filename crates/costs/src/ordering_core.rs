@@ -80,12 +80,12 @@ impl OrderingCore {
         }
     }
 
-    /// What it says to the rest of its replica.
+    /// Messages of the pillar to the rest of its replica.
     pub fn said(&mut self) -> impl Iterator<Item = FromPillar> {
         self.instance.saying().drain(..)
     }
 
-    /// What is to be sent to replicas.
+    /// Messages of this replica to other replicas.
     pub fn to_peers(&mut self) -> impl Iterator<Item = (ReplicaId, &mut Queue)> {
         self.links.to_peers()
     }
@@ -216,7 +216,7 @@ impl OrderingFront {
         outputs
     }
 
-    /// What is to be sent to replicas.
+    /// Messages of this replica to other replicas.
     pub fn to_peers(&mut self) -> impl Iterator<Item = (ReplicaId, &mut Queue)> {
         self.core.to_peers()
     }

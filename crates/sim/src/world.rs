@@ -160,8 +160,8 @@ impl Client {
 /// Simulated time between two looks at liveness.
 const LOOK_EVERY: Micros = 100_000;
 
-/// For so long replicas may take that start from their disks at the end to execute again, and make
-/// final, what they had told clients.
+/// Replicas that start from their disks at the end of a world may take so long to execute again,
+/// and make final, the requests whose results clients acted on.
 const SETTLING: Micros = 5_000_000;
 
 /// How long hostile clients go on after everything has healed, and how long a world goes on in

@@ -44,7 +44,7 @@ struct Handle {
     said: Arc<Mailbox<FromPillar>>,
     /// What it is to be told at the end of the round.
     telling: Vec<Letter>,
-    /// What it says of itself.
+    /// The status report of the pillar.
     latest: Latest,
     prepared: Prepared,
     /// What it last said, and when.
