@@ -42,6 +42,9 @@ const CHECKPOINT_LIMIT: Duration = Duration::from_secs(15);
 /// How many ports after the asked one are tried.
 const PORTS_TRIED: u16 = 100;
 
+/// How long a process that was just started may hold what it inherited.
+const INHERITED_LIMIT: Duration = Duration::from_secs(2);
+
 /// Runs the command.
 pub fn run(args: &UpArgs) -> Outcome {
     // Before anything is touched.
@@ -314,7 +317,7 @@ fn start(
     };
     start_replicas(args, &replicas, metrics, supervisor)?;
     // Nobody else has taken the gateway's port so far.
-    drop(port);
+    give_back(port, gateway);
     start_gateway(args, gateway, &metrics[n], supervisor)?;
     if !wait_until_it_answers(gateway, supervisor, &mut signals)? {
         return Ok(());
@@ -522,6 +525,17 @@ fn free_port(asked: u16) -> Outcome<TcpListener> {
     free.next().ok_or_else(|| {
         Failure::Usage(format!("no port from {asked} to {last} is free; name another with --port"))
     })
+}
+
+/// Gives a port back, so that the gateway can listen there. A process that was just started closes
+/// what it inherited only once its program is loaded, so on a busy machine a replica may hold the
+/// port for some milliseconds more. If it takes longer, somebody else has it, and the gateway says so.
+fn give_back(port: TcpListener, address: SocketAddr) {
+    drop(port);
+    let deadline = Instant::now() + INHERITED_LIMIT;
+    while TcpListener::bind(address).is_err() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// So many ports in a row for what is started here; they are this process's until they are dropped.
