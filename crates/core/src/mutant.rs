@@ -204,7 +204,7 @@ pub const MUTANTS: &[Mutant] = &[
         "frame.ask-outlives-entry",
         "who asked for a view behind goes on asking in one that works",
     ),
-    mutant("frame.old-asks-count", "asks count that nobody stands by any more").scheduled(),
+    mutant("frame.old-asks-count", "asks count that nobody stands by any more"),
     mutant("frame.slots-not-passed-on", "PREPAREs and COMMITs are not sent again"),
     mutant("frame.next-slot-stays-behind", "the next slot stays below a new window"),
     mutant("frame.hole-not-reported", "who lacks what led to its state does not say so")
@@ -455,8 +455,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "pbft.reads-before-prepared",
         "queries are answered before what was prepared here is executed",
-    )
-    .scheduled(),
+    ),
     mutant("zyzzyva.clients-not-rolled-back", "what was taken back stays in the client table"),
     mutant("zyzzyva.other-view-not-told", "clients are not told in which view results stand now")
         .scheduled(),
@@ -486,6 +485,19 @@ pub const MUTANTS: &[Mutant] = &[
         .unclaimed(),
     mutant("zyzzyva.cut-orders", "what was executed is lost with the log below a checkpoint"),
     mutant("zyzzyva.rests-unsettled", "what was executed becomes final at checkpoints only"),
+    mutant(
+        "frame.views-that-worked-failed",
+        "timeouts double after each view, whatever it made final",
+    )
+    .scheduled(),
+    mutant(
+        "zyzzyva.final-elsewhere-not-counted",
+        "who made a slot final in an earlier view does not count as keeping a certificate for it",
+    ),
+    mutant(
+        "zyzzyva.votes-for-who-lacks-them-only",
+        "a vote is not sent again to those for whom its slot is final",
+    ),
     mutant("zyzzyva.new-view-not-passed-on", "a NEW-VIEW is not sent again once it is entered"),
     mutant("zyzzyva.older-views-count", "a view takes over what members show from any view")
         .unclaimed(),
@@ -510,8 +522,7 @@ pub const MUTANTS: &[Mutant] = &[
         "a saved state is taken for what the log's orders lead to",
     )
     .scheduled(),
-    mutant("zyzzyva.ends-not-kept", "what was final is in the log only where checkpoints are")
-        .scheduled(),
+    mutant("zyzzyva.ends-not-kept", "what was final is in the log only where checkpoints are"),
     mutant(
         "zyzzyva.orders-when-overruled",
         "a primary orders on a checkpoint that contradicts what it ordered there",

@@ -47,7 +47,7 @@ impl Hybster {
     pub(super) fn move_to(&mut self, view: View, out: &mut Effects<Self>) {
         // What it said last goes on being told: others may need it to leave, too.
         let said = self.frame.own.view_change.take();
-        self.frame.move_to(view, out);
+        self.frame.move_to(view, self.frame.executed, out);
         self.frame.own.view_change = said;
         self.phase = Phase::Changing;
         self.forget_views();

@@ -176,7 +176,7 @@ impl Hybster {
         }
         self.slots.in_flight = 0;
         self.slots.looping.clear();
-        self.frame.note_entered(out);
+        self.frame.note_entered(self.frame.executed, out);
         if verified.author != self.frame.me {
             let (view, opening) = (self.frame.view, verified.digest);
             out.send(To::All, Message::Enter { view, opening });

@@ -12,6 +12,7 @@ use super::variant::Variant;
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::ChangesViews;
+use crate::common::frame::hooks::Settles as _;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -76,7 +77,7 @@ impl<V: Variant> ChangesViews for Pbft<V> {
 impl<V: Variant> Pbft<V> {
     /// Gives up every lower view.
     pub(super) fn move_to(&mut self, view: View, out: &mut Effects<Self>) {
-        self.frame.move_to(view, out);
+        self.frame.move_to(view, self.last_final(), out);
         self.phase = Phase::Changing;
         self.own = OwnMessages::default();
         self.unheard.clear();
@@ -169,7 +170,7 @@ impl<V: Variant> Pbft<V> {
         }
         self.enter(verified, opening);
         self.try_again(out);
-        self.frame.note_entered(out);
+        self.frame.note_entered(self.last_final(), out);
         for verified in core::mem::take(&mut self.frame.early).into_values() {
             self.on_message(verified, out);
         }

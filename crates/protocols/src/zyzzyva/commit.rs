@@ -3,10 +3,11 @@
 //! themselves at checkpoints, when somebody waits for it, and when nothing else is to be done.
 
 use super::certificate::{Committed, Reached, Stable, extended};
-use super::message::Message;
+use super::message::{Message, Standing};
 use super::record::Record;
 use super::replica::{Phase, Zyzzyva};
 use super::variant::Variant;
+use crate::common::frame::Heard;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{Orders, Settles};
 use crate::common::frame::repair::Repair;
@@ -126,6 +127,10 @@ impl<V: Variant> Settles for Zyzzyva<V> {
         self.at_tick = executed;
         if rests && executed > self.last_final && !mutant!("zyzzyva.rests-unsettled") {
             self.vote_for(executed, out);
+        }
+        let said = self.frame.reports.iter().flatten().map(|heard| heard.report.last_final());
+        for slot in said.map(|slot| slot.min(executed)).collect::<BTreeSet<Slot>>() {
+            self.check_final(slot, out);
         }
     }
 
@@ -278,8 +283,24 @@ impl<V: Variant> Zyzzyva<V> {
         }
     }
 
+    /// The peers in this replica's view that say that a slot is final.
+    fn final_elsewhere(&self, slot: Slot) -> ReplicaSet {
+        let (frame, view) = (&self.frame, self.frame.view);
+        let counts = self.phase == Phase::Entered;
+        let counts = counts && !mutant!("zyzzyva.final-elsewhere-not-counted");
+        let reports = (0..).map(ReplicaId).zip(&frame.reports).filter(|_| counts);
+        let says = |heard: &Heard<Standing>| {
+            let report = &heard.report;
+            report.entered && report.view == view && report.last_final() >= slot
+        };
+        reports.filter(|(_, heard)| heard.as_ref().is_some_and(says)).map(|(id, _)| id).collect()
+    }
+
     /// A quorum keeps certificates: one of their correct members is in every view change, so this
-    /// is never taken back.
+    /// is never taken back. For whom the slot became final in an earlier view, and who is in this
+    /// one, may never get the votes of this view that a certificate takes, since nobody repeats
+    /// them to it. It counts as if it kept one: if it is correct, the slot is final, and this view
+    /// has it; if it lies, it might as well say that it keeps one.
     pub(super) fn check_final(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let Some(place) = self.place(slot).filter(|_| slot > self.last_final) else { return };
         let quorum = if mutant!("zyzzyva.final-with-f") {
@@ -287,8 +308,10 @@ impl<V: Variant> Zyzzyva<V> {
         } else {
             self.table.quorum
         };
-        let count = self.window.get(slot).map_or(0, |state| state.commits.count(&place.history));
-        if count >= quorum {
+        let state = self.window.get(slot);
+        let keep = state.map(|state| state.commits.who(&place.history)).into_iter();
+        let keep = keep.chain([self.final_elsewhere(slot)]).flat_map(ReplicaSet::iter);
+        if keep.collect::<ReplicaSet>().len() >= quorum {
             self.finalize(slot, out);
         }
     }

@@ -50,15 +50,19 @@ impl<V: Variant> Repairs for Zyzzyva<V> {
         }
     }
 
-    /// Sends a peer orders that it lacks, and own votes and COMMITs for slots that are not final
-    /// there.
+    /// Sends a peer orders that it lacks, own votes for slots that are not final there or here, and
+    /// own COMMITs for slots that are not final there. To hear that somebody lacks its vote, a peer
+    /// for which the slot became final in an earlier view must hear that one's.
     fn answer_slots(&mut self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let last_final = report.more.last_final;
-        let first = last_final.min(report.prepared).max(self.window.low()).next();
+        let any = mutant!("zyzzyva.votes-for-who-lacks-them-only");
+        let own_final = if any { last_final } else { self.last_final };
+        let open = last_final.min(own_final);
+        let first = open.min(report.prepared).max(self.window.low()).next();
         for slot in (first.0..=self.window.high().0).map(Slot) {
             let Some(state) = self.window.get(slot) else { break };
             let order = state.order.as_ref().filter(|_| slot > report.prepared);
-            let vote = state.own_vote.as_ref().filter(|_| slot > last_final);
+            let vote = state.own_vote.as_ref().filter(|_| slot > open);
             for message in order.into_iter().chain(vote) {
                 if !self.frame.repeat(from, message, slot > report.prepared, out) {
                     return;

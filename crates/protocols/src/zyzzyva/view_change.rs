@@ -65,7 +65,7 @@ impl<V: Variant> Zyzzyva<V> {
     fn move_to(&mut self, view: View, out: &mut Effects<Self>) {
         // What VIEW-CHANGE shows may become final before the next view tells clients of it.
         self.answer_held(self.frame.executed, out);
-        self.frame.move_to(view, out);
+        self.frame.move_to(view, self.last_final, out);
         self.phase = Phase::Changing;
         self.confirms.clear();
         (self.proposed, self.agreed) = (None, None);
@@ -269,7 +269,7 @@ impl<V: Variant> Zyzzyva<V> {
             self.frame.wait_again(left_out, out);
         }
         out.output(Output::Restate { view: self.frame.view });
-        self.frame.note_entered(out);
+        self.frame.note_entered(self.last_final, out);
         self.vote_for(self.frame.waits.wanted.max(self.halted.unwrap_or_default()), out);
         self.frame.await_final(self.last_final, out);
         for verified in take(&mut self.frame.early).into_values() {

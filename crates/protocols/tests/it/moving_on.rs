@@ -112,3 +112,37 @@ fn who_accepted_a_view_late_and_crashed_can_move_on() {
     assert!(accepted_late_and_crashed());
     assert!(is_asserted("hybster.comes-back-on-its-way", accepted_late_and_crashed));
 }
+
+/// Views end one after the other, and each has ordered something. How many milliseconds it then
+/// takes until a primary that stops is gone, and the next one too, which nobody hears.
+fn patience_after(views: u64) -> u64 {
+    let mut group: Group<MinBft> = Group::new(None, Tuning::default());
+    for view in 1..=views {
+        group.insist(&envelope(1, view, &[view], 8), 1);
+        group.say(0, &[0, 1, 2], MinBft::ask(View(view)));
+        group.say(1, &[0, 1, 2], MinBft::ask(View(view)));
+        group.run(100);
+        assert_eq!(stands(&group, 2), (View(view), "normal"));
+    }
+    group.drops = Box::new(|_, _, kind| kind == "new_view");
+    let (primary, backup) = (views % 3, (views as u16 + 1) % 3);
+    group.nodes[primary as usize].core = None;
+    (0..3).for_each(|id| group.request(id, &envelope(2, 1, &[1], 8)));
+    let mut millis = 0;
+    while stands(&group, backup).0 < View(views + 2) && millis < 100_000 {
+        group.run(1);
+        millis += 1;
+    }
+    millis
+}
+
+/// A group with few requests takes no checkpoint for days.
+#[test]
+fn a_view_that_worked_leaves_the_next_its_time() {
+    let one = patience_after(1);
+    let twelve = patience_after(12);
+    assert!(twelve <= one, "{one} ms after one view, {twelve} ms after twelve");
+    let bug = Some("frame.views-that-worked-failed");
+    let six = mutant::with(bug, || patience_after(6));
+    assert!(six > 8 * one, "{one} ms after one view, {six} ms after six");
+}

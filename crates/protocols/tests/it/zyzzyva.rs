@@ -353,3 +353,42 @@ fn a_saved_state_of_any_final_slot_is_gone_on_from() {
     let bug = Some("zyzzyva.ends-not-kept");
     assert!(!mutant::with(bug, goes_on_from_a_state_between_checkpoints));
 }
+
+/// A slot is final at all but r3 when view 1 begins. For a while the others hear votes of view 1 of
+/// nobody, or of r3 alone, and r3 hears nothing that helps. Then r0 stops. Whether the slot becomes
+/// final at r3.
+fn what_is_final_elsewhere_becomes_final(hear_r3: bool) -> bool {
+    let mut group: Net = Group::new(None, Tuning::default());
+    group.drops = Box::new(|_, to, kind| to == 3 && matches!(kind, "commit" | "report"));
+    group.request(0, &envelope(1, 1, &[1], 8));
+    group.round(0);
+    group.run(300);
+    assert_eq!([0, 1, 2, 3].map(|id| status(&group, id).committed.0), [1, 1, 1, 0]);
+    group.drops = Box::new(move |from, to, kind| match kind {
+        "vote" => from != 3 || !hear_r3,
+        _ => to == 3 && kind == "report",
+    });
+    ask(&mut group, &[0, 1, 2], 1);
+    group.run(300);
+    assert_eq!([0, 1, 2, 3].map(|id| status(&group, id).view), [View(1); 4]);
+    assert_eq!(status(&group, 3).committed, Slot(0));
+    group.drops = Box::new(|_, _, _| false);
+    group.nodes[0].core = None;
+    group.run(1000);
+    status(&group, 3).committed == Slot(1)
+}
+
+#[test]
+fn what_was_final_before_a_view_becomes_final_everywhere_in_it() {
+    let bugs = [
+        ("zyzzyva.votes-for-who-lacks-them-only", false),
+        ("zyzzyva.final-elsewhere-not-counted", true),
+    ];
+    for (bug, hear_r3) in bugs {
+        assert!(what_is_final_elsewhere_becomes_final(hear_r3));
+        assert!(
+            !mutant::with(Some(bug), || what_is_final_elsewhere_becomes_final(hear_r3)),
+            "{bug}"
+        );
+    }
+}

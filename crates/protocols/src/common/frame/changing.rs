@@ -10,7 +10,7 @@ use crate::common::timer::Timer;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
-use pentarchy_core::ids::{ReplicaId, View};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
@@ -155,15 +155,20 @@ impl<C: Framed> Frame<C> {
         }
     }
 
-    /// Gives up every lower view.
-    pub fn move_to(&mut self, view: View, out: &mut Effects<C>) {
+    /// Gives up every lower view. So far this slot is final.
+    pub fn move_to(&mut self, view: View, last_final: Slot, out: &mut Effects<C>) {
+        // A view that made something final was long enough: if it did not count, a group with few
+        // requests, whose checkpoints are far apart, would wait twice as long after each failure.
+        let worked = self.is_entered()
+            && last_final > self.final_before
+            && !mutant!("frame.views-that-worked-failed");
         if !self.is_entered() {
             mark!("frame/view_failed");
             out.disarm(Timer::ViewChange(self.view));
         }
         self.view = view;
         self.pace.view_ended(self.now);
-        self.doublings = self.doublings.saturating_add(1);
+        self.doublings = if worked { 1 } else { self.doublings.saturating_add(1) };
         self.view_changes_count += 1;
         self.view_changes.clear();
         self.early.clear();
@@ -204,8 +209,9 @@ impl<C: Framed> Frame<C> {
         }
     }
 
-    /// The view is entered: what was for the one before begins anew.
-    pub fn note_entered(&mut self, out: &mut Effects<C>) {
+    /// The view is entered: what was for the one before begins anew. So far this slot is final.
+    pub fn note_entered(&mut self, last_final: Slot, out: &mut Effects<C>) {
+        self.final_before = last_final;
         self.showing.fill(Showing::default());
         self.pledges = Pledges::default();
         self.pending.unpropose();

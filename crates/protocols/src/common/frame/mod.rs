@@ -88,8 +88,11 @@ pub struct Frame<C: Framed> {
     /// Whether the timer for the view to begin runs. Whoever is in no view that works has that, or
     /// asks for a later one.
     pub is_timed: bool,
-    /// Consecutive failed views; doubles the timeouts. Falls when a checkpoint becomes stable.
+    /// Consecutive views in which nothing new became final; doubles the timeouts. Falls also when a
+    /// checkpoint becomes stable.
     pub doublings: u8,
+    /// The last slot that was final when this replica entered its view.
+    pub final_before: Slot,
     /// View changes since the start.
     pub view_changes_count: u64,
     /// Why the last one began.
@@ -224,6 +227,7 @@ impl<C: Framed> Frame<C> {
             early: BTreeMap::new(),
             is_timed: false,
             doublings: 0,
+            final_before: base.slot,
             view_changes_count: 0,
             reason: "",
             bodies: Bodies::default(),

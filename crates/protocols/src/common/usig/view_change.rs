@@ -92,7 +92,7 @@ impl<V: Variant> OnUsig<V> {
     /// Gives up every lower view.
     pub(crate) fn move_to(&mut self, view: View, phase: Phase, out: &mut Effects<Self>) {
         let was_entered = self.frame.is_entered();
-        self.frame.move_to(view, out);
+        self.frame.move_to(view, self.last_final(), out);
         self.phase = phase;
         let (opening, own) = (self.opening.take(), core::mem::take(&mut self.own));
         if was_entered {
@@ -269,7 +269,7 @@ impl<V: Variant> OnUsig<V> {
         (self.slots.in_flight, self.enters) = (0, Votes::default());
         self.slots.looping.clear();
         V::take_back(self, left_out, out);
-        self.frame.note_entered(out);
+        self.frame.note_entered(self.last_final(), out);
         self.frame.await_final(self.last_final(), out);
         out.send(To::All, Message::Enter { view: self.frame.view, opening: digest });
         self.replay_early(out);
