@@ -495,6 +495,10 @@ pub const MUTANTS: &[Mutant] = &[
         "who made a slot final in an earlier view does not count as keeping a certificate for it",
     ),
     mutant(
+        "zyzzyva.final-whatever-it-is",
+        "a slot is final here when others made something else final in it",
+    ),
+    mutant(
         "zyzzyva.votes-for-who-lacks-them-only",
         "a vote is not sent again to those for whom its slot is final",
     ),

@@ -129,7 +129,7 @@ impl<V: Variant> Settles for Zyzzyva<V> {
             self.vote_for(executed, out);
         }
         let said = self.frame.reports.iter().flatten().map(|heard| heard.report.last_final());
-        for slot in said.map(|slot| slot.min(executed)).collect::<BTreeSet<Slot>>() {
+        for slot in said.collect::<BTreeSet<Slot>>() {
             self.check_final(slot, out);
         }
     }
@@ -283,24 +283,24 @@ impl<V: Variant> Zyzzyva<V> {
         }
     }
 
-    /// The peers in this replica's view that say that a slot is final.
+    /// The peers that say that a slot is final, and mean what was executed here.
     fn final_elsewhere(&self, slot: Slot) -> ReplicaSet {
-        let (frame, view) = (&self.frame, self.frame.view);
         let counts = self.phase == Phase::Entered;
         let counts = counts && !mutant!("zyzzyva.final-elsewhere-not-counted");
-        let reports = (0..).map(ReplicaId).zip(&frame.reports).filter(|_| counts);
+        let reports = (0..).map(ReplicaId).zip(&self.frame.reports).filter(|_| counts);
         let says = |heard: &Heard<Standing>| {
-            let report = &heard.report;
-            report.entered && report.view == view && report.last_final() >= slot
+            let Standing { last_final, history, .. } = heard.report.more;
+            let same = || self.place(last_final).is_some_and(|place| place.history == history);
+            last_final >= slot && (same() || mutant!("zyzzyva.final-whatever-it-is"))
         };
         reports.filter(|(_, heard)| heard.as_ref().is_some_and(says)).map(|(id, _)| id).collect()
     }
 
     /// A quorum keeps certificates: one of their correct members is in every view change, so this
-    /// is never taken back. For whom the slot became final in an earlier view, and who is in this
-    /// one, may never get the votes of this view that a certificate takes, since nobody repeats
-    /// them to it. It counts as if it kept one: if it is correct, the slot is final, and this view
-    /// has it; if it lies, it might as well say that it keeps one.
+    /// is never taken back. For whom the slot became final in an earlier view may never get the
+    /// votes of this view that a certificate takes, since nobody repeats them to it. It counts as if
+    /// it kept one: if it is correct, the slot is final; if it lies, it might as well say that it
+    /// keeps one.
     pub(super) fn check_final(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let Some(place) = self.place(slot).filter(|_| slot > self.last_final) else { return };
         let quorum = if mutant!("zyzzyva.final-with-f") {

@@ -69,6 +69,8 @@ pub struct Standing {
     pub confirms: ReplicaSet,
     /// The last slot that is final there.
     pub last_final: Slot,
+    /// What led there.
+    pub history: Digest,
 }
 
 impl More for Standing {
@@ -87,12 +89,14 @@ impl Wire for Standing {
         to.u8(u8::from(self.opened));
         self.confirms.encode(to);
         self.last_final.encode(to);
+        self.history.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             opened: decode_flag(from)?,
             confirms: ReplicaSet::decode(from)?,
             last_final: Slot::decode(from)?,
+            history: Digest::decode(from)?,
         })
     }
 }

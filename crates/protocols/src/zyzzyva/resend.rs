@@ -22,6 +22,7 @@ impl<V: Variant> Repairs for Zyzzyva<V> {
             opened: self.proposed.is_some() || self.phase == Phase::Entered,
             confirms: self.confirms.keys().copied().collect(),
             last_final: self.last_final,
+            history: self.history(self.last_final).unwrap_or_default(),
         }
     }
 
