@@ -1,13 +1,19 @@
 //! Backups that have everything, or say what they lack, and the checkpoint before the end.
 
 use crate::operators::{Restored, command, set_keys};
-use crate::support::{Cluster, eventually, is_alive, run, stderr, stdout, text};
+use crate::support::{Cluster, eventually, is_alive, run, signal, stderr, stdout, text};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 fn data(cluster: &Cluster, id: usize) -> PathBuf {
     cluster.data.join(format!("replica-{id}")).join("data")
+}
+
+fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
+    eventually("it has ended", || !is_alive(pid));
 }
 
 fn save(data: &Path, out: &Path, more: &[&str]) -> (Value, Option<i32>) {
@@ -87,11 +93,7 @@ fn down_leaves_a_checkpoint_with_everything_in_every_folder() {
 fn down_says_that_a_group_which_stands_still_came_to_no_checkpoint() {
     let cluster = Cluster::up(&["--durability", "async"]);
     set_keys(&cluster, 10);
-    for id in [1, 2] {
-        let pid = cluster.replica_pid(id);
-        crate::support::signal(pid, Signal::KILL);
-        eventually("it has ended", || !is_alive(pid));
-    }
+    [1, 2].into_iter().for_each(|id| kill(cluster.replica_pid(id)));
     let (said, code) = command(&["down", "--data", text(&cluster.data)]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("the group came to NO last checkpoint: 1 of 3 replicas ran"), "{said}");
@@ -102,10 +104,7 @@ fn down_says_that_a_group_which_stands_still_came_to_no_checkpoint() {
 fn a_backup_of_a_folder_without_a_checkpoint_warns_that_nothing_shows_the_service() {
     let cluster = Cluster::up(&["--durability", "sync"]);
     set_keys(&cluster, 3);
-    for pid in cluster.pids() {
-        crate::support::signal(pid, Signal::KILL);
-        eventually("it has ended", || !is_alive(pid));
-    }
+    cluster.pids().into_iter().for_each(kill);
     let parent = tempfile::tempdir().expect("a folder");
     let (from, out) = (data(&cluster, 1), parent.path().join("backup"));
     let (said, code) = command(&["snapshot", "save", "--data", text(&from), "--out", text(&out)]);
@@ -117,10 +116,7 @@ fn a_backup_of_a_folder_without_a_checkpoint_warns_that_nothing_shows_the_servic
 fn a_backup_of_a_stopped_folder_has_what_its_log_proves() {
     let cluster = Cluster::up(&["--durability", "sync"]);
     set_keys(&cluster, 80);
-    for pid in cluster.pids() {
-        crate::support::signal(pid, Signal::KILL);
-        eventually("it has ended", || !is_alive(pid));
-    }
+    cluster.pids().into_iter().for_each(kill);
     let parent = tempfile::tempdir().expect("a folder");
     let most = (0..3).map(|id| {
         let last = parent.path().join(format!("last-{id}"));
@@ -146,4 +142,34 @@ fn a_backup_of_a_stopped_folder_has_what_its_log_proves() {
     let (from, out) = (data(&cluster, 0), parent.path().join("damaged"));
     let (said, _) = command(&["snapshot", "save", "--data", text(&from), "--out", text(&out)]);
     assert!(said.contains("is damaged at byte") && !said.contains("belongs to"), "{said}");
+}
+
+/// Two of four replicas are too few to decide anything, and they execute nevertheless.
+#[test]
+fn a_backup_of_a_stopped_folder_says_what_its_replica_only_speculated() {
+    let cluster = Cluster::up(&["--protocol", "zyzzyva", "--durability", "sync"]);
+    set_keys(&cluster, 10);
+    let progress = |name: &str| cluster.status().0["replicas"][1][name].as_u64();
+    eventually("all is final", || progress("committed") == progress("executed"));
+    let decided = progress("committed").expect("a slot");
+    for id in [2, 3] {
+        kill(cluster.replica_pid(id));
+    }
+    let port = cluster.port.to_string();
+    let mut asking = Command::new("redis-cli")
+        .args(["-p", &port, "SET", "last", "one"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("redis-cli starts");
+    eventually("it speculates", || progress("executed") > Some(decided));
+    cluster.pids().into_iter().filter(|pid| is_alive(*pid)).for_each(kill);
+    // The connection is gone.
+    asking.wait().expect("it ends");
+    let parent = tempfile::tempdir().expect("a folder");
+    let backup = parent.path().join("backup");
+    let (saved, code) = save(&data(&cluster, 1), &backup, &[]);
+    assert_eq!((code, &saved["has"]), (Some(0), &"speculated".into()), "{saved}");
+    assert!(saved["decided"].as_u64() >= Some(decided), "{saved}");
+    assert!(saved["slot"].as_u64() > saved["decided"].as_u64(), "{saved}");
+    assert_eq!(Restored::from(&backup).keys(10), 10);
 }

@@ -85,6 +85,11 @@ impl<V: Variant> Settles for Zyzzyva<V> {
         }
         self.check_certificate(slot, out);
         self.check_final(slot, out);
+        if self.finals.get(&slot) == Some(&history) {
+            // As the log says: it was final before a crash, and leads here again.
+            mark!("zyzzyva/final_again");
+            self.finalize(slot, out);
+        }
     }
 
     fn settle(&mut self, proof: &Stable, out: &mut Effects<Self>) -> bool {

@@ -17,11 +17,12 @@ use pentarchy_core::auth::{Auth, AuthTag, Unchecked};
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Incarnation, ReplicaId, Slot};
+use pentarchy_core::ids::{Incarnation, Millis, ReplicaId, Slot};
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Memory, Setup, To};
 use pentarchy_core::snapshot::Snapshot;
+use pentarchy_io::clock::wall_micros;
 use pentarchy_replica::Storage;
 use pentarchy_storage::backup::Backup;
 use pentarchy_storage::error::StorageError;
@@ -155,6 +156,9 @@ struct Player {
 
 impl Player {
     fn play(mut self, mut effects: Vec<CoreEffect>) -> Outcome<(Snapshot, Slot)> {
+        // A replica takes up no proposal whose time lies in its future.
+        let now = Input::Round { now: Millis(wall_micros() / 1000) };
+        self.core.step(CoreEvent::Input(now), &mut effects);
         while !effects.is_empty() {
             let mut next = Vec::new();
             for effect in effects.drain(..) {
