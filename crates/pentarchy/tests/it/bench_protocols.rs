@@ -65,7 +65,8 @@ fn the_others_go_on_without_a_backup_that_crashed() {
         for system in case["systems"].as_array().expect("a list") {
             assert_eq!(system["errors"], json!({}), "{system}");
             assert!(median(&system["throughput_ops"]) > 0.0, "{system}");
-            let ran = system["cpu_us_per_op"]["replicas"].as_array().map(Vec::len);
+            // In so short a run a backup that lags may execute nothing: it has no time for each.
+            let ran = system["effort_per_op"]["replicas"].as_array().map(Vec::len);
             let n = system["n"].as_u64().expect("a number") as usize;
             assert_eq!(ran, Some(n - 1), "{system}");
         }

@@ -217,7 +217,8 @@ pub struct LatencyReport {
 /// Processor time for one operation.
 #[derive(Serialize, Debug)]
 pub struct CpuReport {
-    /// Of each replica, by id, for each operation that it executed.
+    /// Of each replica, by id, for each operation that it executed. Empty if one of them executed
+    /// nothing in one of the repeats.
     pub replicas: Vec<Spread>,
     /// Of the process with all clients, for each completed operation.
     pub clients: Spread,
