@@ -40,7 +40,7 @@ pub enum Closed {
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Remote => f.write_str("closed by the other side"),
+            Self::Remote => f.write_str("closed by the peer"),
             Self::Io(kind) => write!(f, "{kind}"),
             Self::Channel(error) => write!(f, "{error}"),
         }

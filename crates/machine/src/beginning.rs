@@ -34,7 +34,7 @@ impl fmt::Display for BeginError {
         match self {
             Self::Record(bad) => write!(f, "{bad}. Start the program that wrote it"),
             Self::Device(refused) => {
-                write!(f, "the trusted device does not go on where the log says it was: {refused}")
+                write!(f, "the trusted device does not resume at the position in the log: {refused}")
             }
             Self::Service(failure) => write!(f, "the service cannot be started: {failure}"),
             Self::State(slot) => write!(
@@ -104,7 +104,7 @@ impl<D> Begun<D> {
         let Some(newest) = newest.filter(|_| !self.following.is_admitted()) else { return };
         let slot = newest.slot;
         match self.executor.install(newest) {
-            Ok(_) => info!(%slot, "has a state of an earlier incarnation"),
+            Ok(_) => info!(%slot, "found the state of an earlier incarnation"),
             Err(_) => warn!(%slot, "cannot restore the state of an earlier incarnation"),
         }
     }
@@ -184,7 +184,7 @@ impl Beginning<'_> {
         let (epoch, entries) = (self.membership.epoch, past.entries.len());
         let torn_bytes = past.recovered.torn_bytes;
         let slot = if whole { executed.slot } else { executor.executed() };
-        info!(%epoch, %slot, entries, torn_bytes, "goes on from its data folder");
+        info!(%epoch, %slot, entries, torn_bytes, "resumes from its data folder");
         let mut snapshots = past.snapshots;
         if let Some(newest) = snapshots.pop().filter(|_| whole) {
             let installed = executor.install(newest);

@@ -139,7 +139,7 @@ impl<D: Disk> Machine<D> {
         let (f, now_ms) = (self.membership().f, self.engine.now_ms);
         if self.others.look(f, now_ms) {
             let asking = self.others.asking(now_ms);
-            error!(?asking, f, "more than f replicas lost their memory; this group cannot go on");
+            error!(?asking, f, "more than f replicas lost their memory; this group cannot continue");
         }
     }
 

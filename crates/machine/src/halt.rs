@@ -37,8 +37,8 @@ impl fmt::Display for Halt {
                 f,
                 "cannot install the group's state at {slot}: the others run another service"
             ),
-            Self::Service(failure) => write!(f, "the service cannot go on: {failure}"),
-            Self::Storage(error) => write!(f, "cannot go on without its disk: {error}"),
+            Self::Service(failure) => write!(f, "the service failed: {failure}"),
+            Self::Storage(error) => write!(f, "the disk failed, and the replica stops: {error}"),
             Self::Rewound { peer, seen, kept } => write!(
                 f,
                 "the data folder is older than what this replica has said: {peer} shows its \

@@ -49,7 +49,7 @@ impl StatusReport {
             let (asking, f) = (&self.asking, self.f);
             reasons.push(format!(
                 "replicas {asking:?} lost their memory, more than the {f} that the group \
-                 tolerates: this group cannot go on"
+                 tolerates: this group cannot continue"
             ));
         }
         if let Some(state) = &self.catch_up {

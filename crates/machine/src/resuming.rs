@@ -279,10 +279,10 @@ impl<D: Disk> Machine<D> {
                 return Ok(());
             }
             Some(Next::Speak) => {
-                info!(others, "speaks again: nobody saw more of it than it has kept");
+                info!(others, "resumes: the other replicas have seen nothing of this replica that its disk does not have");
             }
             Some(Next::SpeakAnyway) => {
-                warn!(others, "speaks again, although fewer than f + 1 others said what they saw");
+                warn!(others, "resumes, although fewer than f + 1 other replicas said what they have seen of it");
             }
         }
         self.begin_process(driver)

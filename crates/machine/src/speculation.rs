@@ -143,7 +143,7 @@ impl<D: Disk> Machine<D> {
     /// Takes back what was speculated behind this slot.
     pub(crate) fn roll_back(&mut self, after: Slot) -> Result<(), Halt> {
         if after < self.executor.executed() {
-            tracing::info!(%after, "taking back what was executed behind a slot");
+            tracing::info!(%after, "rolling back speculative execution behind a slot");
             self.executor.rollback(after);
         }
         self.check_service()

@@ -39,7 +39,7 @@ impl Spooling {
             self.failures = failures;
             warn!(
                 failures,
-                "the files of the folder spool cannot be written, or not be read again"
+                "the files of the folder `spool` cannot be written or read back"
             );
         }
     }

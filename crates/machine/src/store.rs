@@ -158,7 +158,7 @@ impl<D: Disk> ObservedStore<D> {
         self.scrubs = self.store.backing_mut().scrubs();
         for problem in &self.scrubs.problems {
             let problem = problem.found();
-            warn!(problem, "a state on the disk is damaged; mending it from memory");
+            warn!(problem, "a snapshot on disk is damaged; repairing it from memory");
         }
         if !self.scrubs.problems.is_empty() {
             for (first, last) in &self.scrubs.sections {
@@ -167,7 +167,7 @@ impl<D: Disk> ObservedStore<D> {
             self.store.backing_mut().repair(executor.kept().cloned());
         }
         if self.scrubs.repaired > repaired {
-            info!(pieces = self.scrubs.repaired - repaired, "damaged pieces were written anew");
+            info!(pieces = self.scrubs.repaired - repaired, "damaged pieces rewritten");
         }
     }
 

@@ -71,7 +71,7 @@ pub fn report_dropped() {
             std::thread::sleep(WINDOW);
             let dropped = dropped_lines();
             if dropped > said {
-                tracing::warn!(lines = dropped - said, "log lines left out: too many alike");
+                tracing::warn!(lines = dropped - said, "repeated log lines left out");
                 said = dropped;
             }
         }

@@ -71,18 +71,18 @@ impl Shared {
             not_before = Instant::now() + PERIOD;
             for problem in snapshots.scrub_reported() {
                 let problem = problem.found();
-                warn!(problem, "a state on the disk is damaged; the next one does without that");
+                warn!(problem, "a snapshot on disk is damaged; the next snapshot does not use its damaged pieces");
             }
             match save(&mut snapshots, &snapshot) {
                 Ok(()) => {}
                 Err(ref absent @ StorageError::Absent { ref sections }) => {
                     let problem = absent.found();
-                    warn!(problem, "a state is not kept for the next life");
+                    warn!(problem, "state not kept for the next incarnation");
                     self.state().unread.clone_from(sections);
                     continue;
                 }
                 Err(problem) => {
-                    warn!(%problem, "no more states are kept for the next life");
+                    warn!(%problem, "states are no longer kept for the next incarnation");
                     self.state().has_ended = true;
                     return;
                 }

@@ -125,7 +125,7 @@ impl Replica {
             while self.epoch() == epoch && !stop.load(Ordering::Relaxed) {
                 self.round()?;
                 if self.rescue.serve(|| self.machine.give_away()) {
-                    info!("it gives its state away and works no more");
+                    info!("the replica saves its state for a rescue and stops");
                     return self.keep_for_rescue(stop);
                 }
             }

@@ -242,7 +242,7 @@ impl<B: Backend> Hub<B> {
                 match Notice::read(&body) {
                     // One of an earlier gateway of this key is nobody's.
                     Ok(Notice::Served { instance, .. }) if state.phase != Phase::Open(instance) => {
-                        tracing::debug!("an element came for a session that ended");
+                        tracing::debug!("an element arrived for a session that has ended");
                     }
                     Ok(Notice::Served { token, reply, .. }) => {
                         if let Some(ticket) = state.waiters.remove(&token) {

@@ -489,7 +489,7 @@ fn consequence(supervisor: &Supervisor, running: &Running) -> String {
     } else if n - left > running.f {
         format!("{left} of {n} replicas are left, too few to answer")
     } else {
-        format!("{left} of {n} replicas go on")
+        format!("{left} of {n} replicas still run")
     }
 }
 

@@ -79,13 +79,13 @@ async fn accept(listener: TcpListener, source: Arc<impl Source>) {
                 tokio::spawn(async move {
                     let connection = tokio::time::timeout(CONNECTION_LIMIT, talk(stream, source));
                     if connection.await.is_err() {
-                        debug!("a reader of metrics took too long");
+                        debug!("a metrics client was too slow");
                     }
                     drop(place);
                 });
             }
             Err(error) => {
-                debug!(%error, "cannot accept a reader of metrics");
+                debug!(%error, "cannot accept a metrics client");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -114,7 +114,7 @@ async fn talk(stream: TcpStream, source: Arc<impl Source>) {
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = connection.await {
-        debug!(%error, "a reader of metrics went away");
+        debug!(%error, "a metrics client disconnected");
     }
 }
 

@@ -87,7 +87,7 @@ fn a_group_of_which_too_many_lost_their_memory_is_called_lost() {
     let survivor = cluster.running["replicas"][2]["metrics"].as_str().expect("an address");
     eventually("the survivor is not ready", || {
         let (status, body) = get(survivor, "/readyz");
-        status == 503 && body.contains("this group cannot go on")
+        status == 503 && body.contains("this group cannot continue")
     });
     let log = std::fs::read_to_string(cluster.data.join("replica-2/replica.log")).expect("a log");
     assert!(log.contains("more than f replicas lost their memory"), "{log}");

@@ -94,7 +94,7 @@ impl Network {
         let Handed { peer, mut connection, messages: said, .. } = handed;
         let token = Token(self.links.next_token());
         if let Err(error) = self.poller.register(connection.stream(), token) {
-            debug!(peer = peer.0, %error, "cannot take over a connection");
+            debug!(peer = peer.0, %error, "cannot register a connection");
             return None;
         }
         let token = self.links.add(connection, Role::Unknown);

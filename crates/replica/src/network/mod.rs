@@ -481,7 +481,7 @@ impl Network {
             }
             Closed::Remote => {
                 self.note_refused(token);
-                self.close(token, now_ms, "closed by the other side");
+                self.close(token, now_ms, "closed by the peer");
             }
             Closed::Io(kind) => {
                 debug!(%kind, "connection broken");
@@ -506,7 +506,7 @@ impl Network {
                 peer = id.0,
                 pillar = self.pillar,
                 address = %peer.address,
-                "whoever listens there hangs up; do both replicas have the same cluster.toml?"
+                "the peer refused the connection; do both replicas use the same cluster.toml?"
             );
         }
     }
@@ -521,7 +521,7 @@ impl Network {
             Role::Unknown => {
                 self.strangers.remove(token);
                 self.counters.handshakes_failed += 1;
-                debug!(reason, "stranger disconnected");
+                debug!(reason, "connection closed before its owner was authenticated");
             }
             Role::Dialled(id) => {
                 debug!(peer = id.0, reason, "cannot connect");

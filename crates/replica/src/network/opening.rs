@@ -47,7 +47,7 @@ impl Network {
             self.close(token, now_ms, "no answer");
         }
         while let Some(token) = self.strangers.overdue(now_ms) {
-            self.close(token, now_ms, "did not say who it is");
+            self.close(token, now_ms, "did not authenticate in time");
         }
         if self.sweep_ms <= now_ms {
             self.sweep_ms = now_ms + SWEEP_MS;
@@ -82,7 +82,7 @@ impl Network {
             match door.listener.accept() {
                 Ok((stream, from)) => {
                     if let Err(error) = self.accepted(stream, from.ip(), now_ms) {
-                        debug!(%error, "cannot take over a connection");
+                        debug!(%error, "cannot register a connection");
                     }
                 }
                 Err(error) => match error.kind() {
@@ -125,7 +125,7 @@ impl Network {
     fn evict_stranger(&mut self, now_ms: u64) -> bool {
         let Some(token) = self.strangers.least_welcome() else { return false };
         self.counters.connections_refused += 1;
-        self.close(token, now_ms, "too many connections that do not say who they are");
+        self.close(token, now_ms, "too many connections that have not authenticated");
         true
     }
 
@@ -203,7 +203,7 @@ impl Network {
                 if sender.is_none() {
                     self.counters.hellos_refused += 1;
                     messages.clear();
-                    self.close(token, now_ms, "not who it says, or not admitted");
+                    self.close(token, now_ms, "authentication failed, or the client is not admitted");
                 }
                 sender
             }

@@ -16,7 +16,7 @@ pub enum FaultBench {
     Failover(FailoverArgs),
     /// Measure throughput before, during and after each kind of fault
     Faults(TimelineArgs),
-    /// Measure how long a replica that was away takes to be level again, and what it costs
+    /// Measure how long a replica that was away takes to catch up, and what that costs
     Recovery(RecoveryArgs),
     /// Watch the memory of replicas under load while one of them is frozen
     Soak(SoakArgs),

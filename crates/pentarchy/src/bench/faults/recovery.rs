@@ -240,7 +240,7 @@ fn render(report: &Recovery) -> String {
         "away, s",
         "runs",
         "log, MiB",
-        "level after, ms",
+        "caught up after, ms",
         "MiB",
         "MiB of state",
         "throughput kept, %",

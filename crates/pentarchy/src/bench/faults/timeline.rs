@@ -179,7 +179,7 @@ fn render(timelines: &[Timeline]) -> String {
         "during",
         "after",
         "longest gap, ms",
-        "level after, s",
+        "caught up after, s",
         "views",
     ];
     let mut table = table::new(&heads);

@@ -277,7 +277,7 @@ mod tests {
         assert!(text(&one, 1).starts_with("serves: yes; tolerates 0 more faults; suspected: none"));
         let two = Verdict::of(&[answer(0, ""), joins(1), joins(2)], 1);
         assert!(two.lost && two.serves == Some(false));
-        let said = "more than f replicas lost their memory (1, 2); this group cannot go on";
+        let said = "more than f replicas lost their memory (1, 2); this group cannot continue";
         assert!(two.text().ends_with(said), "{}", two.text());
         // A liar says that others ask.
         let liar = answer(0, r#","asking":[0,1,2],"lost":true"#);
