@@ -127,7 +127,7 @@ pub trait ReplicaCore: Send {
     ) -> Result<Incoming, Reject>;
 
     /// The same for a message that is delivered now; none if it was not checked, because it [is
-    /// moot](Protocol::is_moot).
+    /// redundant](Protocol::is_redundant).
     ///
     /// # Errors
     /// The reason for which it is refused.
@@ -375,7 +375,7 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
         wire: &Bytes,
     ) -> Result<Option<Incoming>, Reject> {
         let decoded = self.decode(peer, wire)?;
-        if self.core.is_moot(decoded.0, &decoded.2) {
+        if self.core.is_redundant(decoded.0, &decoded.2) {
             return Ok(None);
         }
         self.check(verifier, peer, wire, decoded).map(Some)

@@ -2,7 +2,7 @@
 //! both. Pure: the simulator and every host run the same one.
 
 use crate::batch::Batch;
-use crate::cold::Spool;
+use crate::blobs::TempBlobs;
 use crate::digest::Digest;
 use crate::epochs::Handover;
 use crate::ids::{ClientId, Millis, ReplicaId, Slot};
@@ -61,7 +61,7 @@ pub struct Executor {
     speculation: Option<Speculation>,
     requests: u64,
     /// Where sections are put when they are cut, if they are not to be in memory.
-    spool: Option<Arc<dyn Spool>>,
+    spool: Option<Arc<dyn TempBlobs>>,
     /// A section that was to be restored and could not be read.
     unread: Option<u32>,
 }

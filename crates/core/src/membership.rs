@@ -91,12 +91,12 @@ pub struct Membership {
     /// With which state it begins.
     pub base: Base,
     /// What of the order its replicas agree on.
-    pub lane: Lane,
+    pub lane: PillarConfig,
 }
 
 /// What of the order a core agrees on: all of it, or one of several pillars.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Lane {
+pub struct PillarConfig {
     /// Into how many pillars the order is split; 1 if it is not.
     pub pillars: u8,
     /// Whether each pillar begins with another primary.
@@ -105,13 +105,13 @@ pub struct Lane {
     pub pillar: Option<u8>,
 }
 
-impl Default for Lane {
+impl Default for PillarConfig {
     fn default() -> Self {
         Self { pillars: 1, rotates: false, pillar: None }
     }
 }
 
-impl Lane {
+impl PillarConfig {
     /// To which pillar a client belongs. It may choose its name, and so its pillar.
     #[must_use]
     pub fn of_client(&self, client: &ClientId) -> u8 {
@@ -121,7 +121,7 @@ impl Lane {
 }
 
 /// How an order is split, in words.
-impl core::fmt::Display for Lane {
+impl core::fmt::Display for PillarConfig {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self.pillars {
             1 => out.write_str("1 pillar")?,
@@ -239,8 +239,8 @@ impl Membership {
 
     /// The same of these members, if this is what they agree on.
     #[must_use]
-    pub fn domain_in(&self, lane: Lane) -> Domain {
-        let Lane { pillars, rotates, pillar } = lane;
+    pub fn domain_in(&self, lane: PillarConfig) -> Domain {
+        let PillarConfig { pillars, rotates, pillar } = lane;
         let mut domain = Domain::new(&self.group, self.epoch);
         if pillars > 1 {
             domain = domain.split(pillars, rotates);
@@ -257,7 +257,7 @@ impl Membership {
     /// The same members, who agree on one pillar of what these do, from this slot of it on.
     #[must_use]
     pub fn of_pillar(&self, pillar: u8, base: Slot) -> Self {
-        let lane = Lane { pillar: Some(pillar), ..self.lane };
+        let lane = PillarConfig { pillar: Some(pillar), ..self.lane };
         Self { lane, base: Base { slot: base, state: self.base.state }, ..self.clone() }
     }
 }

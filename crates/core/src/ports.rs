@@ -15,7 +15,7 @@ pub mod replica {
     /// How a pillar stands, as far as those need to know who run it beside others. Slots are the
     /// pillar's own.
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-    pub struct Glance {
+    pub struct PillarStatus {
         /// View, role and progress.
         pub status: Status,
         /// Whether this replica orders in it now.
@@ -257,7 +257,7 @@ pub mod replica {
         /// Of several cores whose orders are merged, for the part that merges them: how this one
         /// stands. Said at the end of a round if it has changed, and at once when another state is
         /// stable or it was told from where to go on.
-        Glance(Box<Glance>),
+        PillarStatus(Box<PillarStatus>),
         /// Of the part that merges such orders: a core is to be told this.
         ToPillar {
             /// The core's number.
@@ -277,6 +277,7 @@ pub mod client {
     use bytes::Bytes;
 
     use crate::auth::Signature;
+    use crate::designated_replier::ResultDigest;
     use crate::digest::Digest;
     use crate::ids::{Slot, View};
     use crate::limits::{
@@ -284,7 +285,6 @@ pub mod client {
         OPERATION_BYTES_MAX,
     };
     use crate::request::Envelope;
-    use crate::telling::ResultDigest;
     use alloc::sync::Arc;
 
     /// What a client says to a replica over its channel.

@@ -183,7 +183,7 @@ pub trait Protocol: Value {
     /// Whether nothing would follow from this message of another replica, even if it were genuine:
     /// neither progress nor proof of a fault. It is then dropped without the cost of checking it.
     /// Nothing else may be done about it, as anyone may have made it.
-    fn is_moot(&self, author: ReplicaId, message: &Self::Message) -> bool {
+    fn is_redundant(&self, author: ReplicaId, message: &Self::Message) -> bool {
         let _ = (author, message);
         false
     }
@@ -517,8 +517,8 @@ pub struct Rules {
     pub replies: Count,
     /// How many equal answers to a query a client believes.
     pub reads: ReadRule,
-    /// Whether its order is split into pillars: [`Lane`](crate::membership::Lane) says into how
-    /// many.
+    /// Whether its order is split into pillars. Into how many says
+    /// [`PillarConfig`](crate::membership::PillarConfig).
     pub pillars: bool,
     /// Whether replies may be taken back.
     pub speculative: bool,

@@ -25,7 +25,7 @@ mod message;
 
 pub use message::{Message, Part};
 
-use crate::cold::Spool;
+use crate::blobs::TempBlobs;
 use crate::digest::Digest;
 use crate::executor::Executor;
 use crate::ids::{Millis, ReplicaId, ReplicaSet, Slot};
@@ -100,7 +100,7 @@ pub struct Progress {
 pub struct Transfer {
     me: ReplicaId,
     /// Where what is fetched is put, if it is not to be in memory.
-    spool: Option<Arc<dyn Spool>>,
+    spool: Option<Arc<dyn TempBlobs>>,
     now: Millis,
     goal: Option<Goal>,
     /// A newer state than the goal's, in case that cannot be had.
@@ -201,7 +201,7 @@ impl Transfer {
     }
 
     /// Has what is fetched from now on be put there, and not kept in memory.
-    pub fn set_spool(&mut self, spool: Arc<dyn Spool>) {
+    pub fn set_spool(&mut self, spool: Arc<dyn TempBlobs>) {
         self.spool = Some(spool);
     }
 

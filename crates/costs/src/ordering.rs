@@ -40,7 +40,7 @@ pub struct Recording {
     /// The part with clients and execution.
     pub front: Vec<Heard>,
     /// The pillars, by number; none if the order is not split.
-    pub cells: Vec<Vec<Heard>>,
+    pub pillar_cores: Vec<Vec<Heard>>,
     /// Requests that it had executed.
     pub requests: usize,
 }
@@ -99,11 +99,12 @@ pub fn order(
     patience: Duration,
     around: &(dyn Fn(Thread, &mut dyn FnMut()) + Sync),
 ) -> Result<usize, Stalled> {
-    let Parts { mut front, cells } = replica;
-    let mail: Vec<Mail> = cells.iter().map(|_| Mail::default()).collect();
+    let Parts { mut front, pillar_cores } = replica;
+    let mail: Vec<Mail> = pillar_cores.iter().map(|_| Mail::default()).collect();
     scope(|scope| {
-        let cells = cells.into_iter().zip(&recording.cells).zip(&mail).enumerate();
-        let of_cells: Vec<_> = cells
+        let pillar_cores =
+            pillar_cores.into_iter().zip(&recording.pillar_cores).zip(&mail).enumerate();
+        let of_pillar_cores: Vec<_> = pillar_cores
             .map(|(number, ((mut cell, heard), mail))| {
                 spawn(scope, Thread::Pillar(number), around, move || {
                     cell_order(&mut cell, heard, (mail, patience)).map(|()| 0)
@@ -117,9 +118,9 @@ pub fn order(
             Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        let cells: Vec<_> = of_cells.into_iter().map(join).collect();
+        let pillar_cores: Vec<_> = of_pillar_cores.into_iter().map(join).collect();
         let ordered = join(of_front);
-        cells.into_iter().try_for_each(|cell| cell.map(drop))?;
+        pillar_cores.into_iter().try_for_each(|cell| cell.map(drop))?;
         ordered
     })
 }

@@ -5,7 +5,7 @@ use crate::links::{Links, LinksDriver, Queue};
 use crate::{Node, Unwatched};
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
-use pentarchy_core::membership::{Lane, Membership};
+use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::request::Envelope;
@@ -14,12 +14,12 @@ use pentarchy_machine::fault::Fault;
 use pentarchy_machine::pillar::{FromPillar, ToPillar};
 use pentarchy_machine::{Halt, HostLimits, PillarInstance, Seen};
 use pentarchy_protocols::pillars::Part;
-use pentarchy_storage::kept::Pen;
+use pentarchy_storage::kept::LogHandle;
 use std::sync::Arc;
 
 /// See the [module](self).
 pub struct OrderingCore {
-    instance: PillarInstance<Pen>,
+    instance: PillarInstance<LogHandle>,
     links: Links,
     node: Node,
     now: Millis,
@@ -39,7 +39,7 @@ impl OrderingCore {
 
     fn drive(
         &mut self,
-        act: impl FnOnce(&mut PillarInstance<Pen>, &mut LinksDriver<'_>) -> Result<(), Halt>,
+        act: impl FnOnce(&mut PillarInstance<LogHandle>, &mut LinksDriver<'_>) -> Result<(), Halt>,
     ) {
         let Self { instance, links, node, now } = self;
         let done = act(instance, &mut links.driver(*node, *now, &mut Unwatched));
@@ -94,7 +94,7 @@ impl OrderingCore {
 /// The part of a replica with clients, where nothing is executed.
 pub struct OrderingFront {
     core: OrderingCore,
-    lane: Lane,
+    lane: PillarConfig,
     fresh: Vec<Arc<Envelope>>,
     /// What clients said to the protocol in this round.
     said: Vec<(ClientId, Bytes)>,
@@ -109,7 +109,7 @@ pub struct OrderingFront {
 impl OrderingFront {
     /// Around this core, beside such pillars.
     #[must_use]
-    pub fn new(core: OrderingCore, lane: Lane) -> Self {
+    pub fn new(core: OrderingCore, lane: PillarConfig) -> Self {
         let (fresh, said, checked, to_pillars) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { core, lane, fresh, said, under_check: 0, checked, to_check: Vec::new(), to_pillars }
     }

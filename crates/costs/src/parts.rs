@@ -44,7 +44,7 @@ impl Blueprint {
 
     /// How many pillars have a part of their own: none if the order is not split.
     #[must_use]
-    pub fn cells(&self) -> usize {
+    pub fn pillar_cores(&self) -> usize {
         match self.membership.lane.pillars {
             1 => 0,
             pillars => pillars.into(),
@@ -54,39 +54,39 @@ impl Blueprint {
     /// A fresh replica that executes nothing.
     #[must_use]
     pub fn replica(&self, me: ReplicaId) -> Parts {
-        let (front, keys, mut cells) = self.cores(me);
+        let (front, keys, mut pillar_cores) = self.cores(me);
         let core = OrderingCore::new(front, me, &self.membership, keys);
         let mut front = OrderingFront::new(core, self.membership.lane);
         front.outputs();
-        tell(front.to_pillars(), &mut cells);
-        Parts { front, cells }
+        tell(front.to_pillars(), &mut pillar_cores);
+        Parts { front, pillar_cores }
     }
 
     /// A fresh replica with its execution, which these clients are connected to.
     #[must_use]
     pub(crate) fn whole(&self, me: ReplicaId, clients: impl Iterator<Item = ClientId>) -> Whole {
-        let (front, keys, mut cells) = self.cores(me);
-        let mut front = Host::around(front, me, &self.membership, keys, !cells.is_empty());
+        let (front, keys, mut pillar_cores) = self.cores(me);
+        let mut front = Host::around(front, me, &self.membership, keys, !pillar_cores.is_empty());
         clients.for_each(|client| front.connect(client));
         front.begin_round(Millis(0), &mut Unwatched);
-        tell(front.to_pillars(), &mut cells);
-        Whole { front, cells }
+        tell(front.to_pillars(), &mut pillar_cores);
+        Whole { front, pillar_cores }
     }
 
     /// The core with clients, its keys, and the pillars.
     fn cores(&self, me: ReplicaId) -> (Part, Keys, Vec<OrderingCore>) {
         let Self { entry, membership, envelopes, tuning } = self;
-        let (keys, of_cells) = keys_of_parts(entry, me, membership, *envelopes);
+        let (keys, of_pillar_cores) = keys_of_parts(entry, me, membership, *envelopes);
         let setup = fresh(me, membership, *tuning);
-        let Some(split) = entry.split.filter(|_| !of_cells.is_empty()) else {
+        let Some(split) = entry.split.filter(|_| !of_pillar_cores.is_empty()) else {
             let mut effects = Vec::new();
             let core = (entry.start)(setup, &mut effects);
             return (Part { core, effects }, keys, Vec::new());
         };
         let parts = (split.start)(setup);
-        let cells = parts.cells.into_iter().zip(of_cells);
+        let pillar_cores = parts.pillar_cores.into_iter().zip(of_pillar_cores);
         let cell = |(part, keys)| OrderingCore::new(part, me, membership, keys);
-        (parts.stage, keys, cells.map(cell).collect())
+        (parts.merger, keys, pillar_cores.map(cell).collect())
     }
 }
 
@@ -95,18 +95,18 @@ pub struct Parts {
     /// All that pillars do not do.
     pub front: OrderingFront,
     /// The pillars, by number; none if the order is not split.
-    pub cells: Vec<OrderingCore>,
+    pub pillar_cores: Vec<OrderingCore>,
 }
 
 /// The same with execution.
 pub(crate) struct Whole {
     pub front: Host,
-    pub cells: Vec<OrderingCore>,
+    pub pillar_cores: Vec<OrderingCore>,
 }
 
 /// Has pillars hear what they are told at the beginning.
-fn tell(told: impl Iterator<Item = (u8, ToPillar)>, cells: &mut [OrderingCore]) {
+fn tell(told: impl Iterator<Item = (u8, ToPillar)>, pillar_cores: &mut [OrderingCore]) {
     for (pillar, told) in told {
-        cells[usize::from(pillar)].hear(told);
+        pillar_cores[usize::from(pillar)].hear(told);
     }
 }

@@ -10,7 +10,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Counter, Instance, TrustedMac, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
-use pentarchy_core::membership::{Base, Lane, Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::protocol::Tuning;
 use pentarchy_core::request::Envelope;
 use pentarchy_crypto::authenticator::Authenticator;
@@ -53,7 +53,7 @@ pub fn in_pillars(protocol: &Descriptor, f: usize, pillars: u8) -> Arc<Membershi
     // A server that is alone survives nothing.
     let f = if protocol.rules.tolerates_faults() { f } else { 0 };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    let lane = Lane { pillars, ..Lane::default() };
+    let lane = PillarConfig { pillars, ..PillarConfig::default() };
     Arc::new(Membership { group, epoch, f, members, base, lane })
 }
 
@@ -112,8 +112,8 @@ pub fn keys_of_parts(
     if pillars == 1 {
         return (with(&verifier, Authenticator::new(key, devices)), Vec::new());
     }
-    let (front, cells) = Authenticator::of_pillars(&key, devices, pillars);
-    (with(&verifier, front), cells.into_iter().map(|it| with(&verifier, it)).collect())
+    let (front, pillar_cores) = Authenticator::of_pillars(&key, devices, pillars);
+    (with(&verifier, front), pillar_cores.into_iter().map(|it| with(&verifier, it)).collect())
 }
 
 fn with(verifier: &Arc<dyn Verifier>, authenticator: Authenticator) -> Keys {

@@ -11,7 +11,7 @@ use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory, Rules};
 use pentarchy_core::service::Service;
 use pentarchy_core::snapshot::Snapshot;
-use pentarchy_storage::kept::{Certificates, Keeper, Past};
+use pentarchy_storage::kept::{Certificates, DurableStore, Past};
 use std::fmt;
 use std::sync::Arc;
 use tracing::{info, warn};
@@ -34,7 +34,10 @@ impl fmt::Display for BeginError {
         match self {
             Self::Record(bad) => write!(f, "{bad}. Start the program that wrote it"),
             Self::Device(refused) => {
-                write!(f, "the trusted device does not resume at the position in the log: {refused}")
+                write!(
+                    f,
+                    "the trusted device does not resume at the position in the log: {refused}"
+                )
             }
             Self::Service(failure) => write!(f, "the service cannot be started: {failure}"),
             Self::State(slot) => write!(
@@ -86,12 +89,12 @@ pub struct Begun<D> {
     /// The core.
     pub core: Started,
     /// Those for threads of their own.
-    pub cells: Vec<Started>,
+    pub pillar_cores: Vec<Started>,
     /// What it keeps across a crash, if anything.
     pub store: Option<ObservedStore<D>>,
     /// What it keeps for its next incarnation, if that is all.
     pub cache: Option<Box<dyn StateCache>>,
-    /// What cells had certified before this process began.
+    /// What pillar_cores had certified before this process began.
     pub certified: Certificates,
     /// It goes on from what was kept.
     pub resumes: bool,
@@ -131,7 +134,7 @@ impl Beginning<'_> {
             Kept::Log(disk, None) => {
                 let (executed, records) = (self.membership.base, Vec::new());
                 let mut begun = self.afresh(service, Memory::Durable { executed, records });
-                let store = Keeper::new(disk, None, Certificates::default());
+                let store = DurableStore::new(disk, None, Certificates::default());
                 begun.store = Some(ObservedStore::new(store));
                 Ok(begun)
             }
@@ -149,7 +152,7 @@ impl Beginning<'_> {
                 let mut begun = self.resumed(service, past)?;
                 // The parts that speak have use for them.
                 let mine = if self.is_split { Certificates::default() } else { certified.clone() };
-                begun.store = Some(ObservedStore::new(Keeper::new(disk, newest, mine)));
+                begun.store = Some(ObservedStore::new(DurableStore::new(disk, newest, mine)));
                 begun.certified = certified;
                 Ok(begun)
             }
@@ -159,10 +162,10 @@ impl Beginning<'_> {
     fn afresh<D>(&mut self, service: Box<dyn Service>, memory: Memory) -> Begun<D> {
         let following = Epochs::new(self.me, self.life, self.membership.clone());
         let executor = Executor::new(self.membership.clone(), service);
-        let Parts { core, cells } = self.parts(&following, None, memory);
+        let Parts { core, pillar_cores } = self.parts(&following, None, memory);
         let (store, cache, resumes) = (None, None, false);
         let certified = Certificates::default();
-        Begun { following, executor, core, cells, store, cache, certified, resumes }
+        Begun { following, executor, core, pillar_cores, store, cache, certified, resumes }
     }
 
     fn resumed<D>(
@@ -194,10 +197,10 @@ impl Beginning<'_> {
         }
         let following = Epochs::resumed(self.me, self.life, self.membership.clone(), past.proof);
         let fetch = if whole { None } else { following.proof().map(Proof::signers) };
-        let Parts { core, cells } = self.parts(&following, fetch, memory);
+        let Parts { core, pillar_cores } = self.parts(&following, fetch, memory);
         let (store, cache, resumes) = (None, None, true);
         let certified = Certificates::default();
-        Ok(Begun { following, executor, core, cells, store, cache, certified, resumes })
+        Ok(Begun { following, executor, core, pillar_cores, store, cache, certified, resumes })
     }
 
     fn parts(&mut self, following: &Epochs, fetch: Option<ReplicaSet>, memory: Memory) -> Parts {

@@ -41,7 +41,7 @@ impl Divergence {
         self.sections = names.take(NAMED_MAX).collect();
         let (slot, named) = (theirs.slot, self.sections.join(", "));
         let sections = differing.len();
-        error!(%slot, sections, named, "the sections in which this replica's state differed from the group's");
+        error!(%slot, sections, named, "these sections of the state differed from the group's");
     }
 
     /// The sections that differed, of which the first few are named.

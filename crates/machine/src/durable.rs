@@ -46,7 +46,7 @@ impl<D: Disk> Machine<D> {
         let works = self.ended.is_none() && self.epoch_manager.epochs.is_admitted();
         let store = self.store.as_mut().filter(|_| works);
         let Some(slot) = store.and_then(|store| store.asks_again()) else { return Ok(()) };
-        info!(%slot, "log compaction: the log is nearly full; writing what is needed beside the last stable state again");
+        info!(%slot, "log compaction: the log fills up");
         self.cut_at(Some(slot))?;
         self.step(CoreEvent::Input(Input::KeepAgain), driver)
     }

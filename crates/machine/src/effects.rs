@@ -107,7 +107,7 @@ impl<D: Disk> Machine<D> {
                 self.to_pillars.push((pillar, ToPillar::Input(input)))
             }
             // For the merger of several cores, and for the host of a pillar.
-            Output::Glance(_) | Output::Keeping { .. } => {}
+            Output::PillarStatus(_) | Output::Keeping { .. } => {}
             Output::Checkpoint { slot } => self.checkpoint(slot, driver)?,
             Output::Stable { slot, state } => self.on_stable(slot, state)?,
             Output::Fetch { slot, state, from } => {

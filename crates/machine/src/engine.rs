@@ -134,7 +134,7 @@ impl Engine {
         let (kind, opened) = match self.try_open(peer, &bytes.slice(1..)) {
             Ok(Ok(Some(incoming))) => (incoming.kind(), Opened::Message(incoming)),
             // It was not checked.
-            Ok(Ok(None)) => ("moot", Opened::Nothing(Heard::Taken)),
+            Ok(Ok(None)) => ("redundant", Opened::Nothing(Heard::Taken)),
             Ok(Err(epoch)) => ("other_epoch", Opened::OtherEpoch(epoch)),
             Err(why) => return Opened::Nothing(self.refuse(peer, bytes, why)),
         };

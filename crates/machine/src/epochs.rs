@@ -139,7 +139,10 @@ impl<D: Disk> Machine<D> {
         let (f, now_ms) = (self.membership().f, self.engine.now_ms);
         if self.others.look(f, now_ms) {
             let asking = self.others.asking(now_ms);
-            error!(?asking, f, "more than f replicas lost their memory; this group cannot continue");
+            error!(
+                ?asking,
+                f, "more than f replicas lost their memory; this group cannot continue"
+            );
         }
     }
 
@@ -260,11 +263,11 @@ impl<D: Disk> Machine<D> {
             rules,
             factory: &mut *epoch_manager.factory,
         };
-        let Parts { core, cells } = starting.start(membership, fetch, memory);
+        let Parts { core, pillar_cores } = starting.start(membership, fetch, memory);
         self.engine.effects = core.effects;
         // What they were to be told is of the epoch before.
         self.to_pillars.clear();
-        self.begin_pillars(membership, verifier, cells);
+        self.begin_pillars(membership, verifier, pillar_cores);
         core.core
     }
 
@@ -273,9 +276,9 @@ impl<D: Disk> Machine<D> {
         &mut self,
         membership: &Arc<Membership>,
         verifier: &Arc<dyn Verifier>,
-        cells: Vec<Started>,
+        pillar_cores: Vec<Started>,
     ) {
-        for (pillar, started) in (0..).zip(cells) {
+        for (pillar, started) in (0..).zip(pillar_cores) {
             let (membership, verifier) = (membership.clone(), verifier.clone());
             let next = NextEpoch { membership, verifier, started };
             self.to_pillars.push((pillar, ToPillar::Epoch(Box::new(next))));
@@ -295,7 +298,7 @@ pub struct Starting<'a> {
 /// The core of an epoch, and those that it merges if it is in parts.
 pub struct Parts {
     pub core: Started,
-    pub cells: Vec<Started>,
+    pub pillar_cores: Vec<Started>,
 }
 
 impl Starting<'_> {
@@ -310,14 +313,15 @@ impl Starting<'_> {
         let pillars = if is_split { membership.lane.pillars } else { 0 };
         if !is_admitted {
             let outsider = |_| Started { core: Box::new(Outsider { rules }), effects: Vec::new() };
-            return Parts { core: outsider(0), cells: (0..pillars).map(outsider).collect() };
+            return Parts { core: outsider(0), pillar_cores: (0..pillars).map(outsider).collect() };
         }
-        if is_split && let Some(Split { stage, cells }) = factory.split(membership, fetch, &memory)
+        if is_split
+            && let Some(Split { merger, pillar_cores }) = factory.split(membership, fetch, &memory)
         {
-            return Parts { core: stage, cells };
+            return Parts { core: merger, pillar_cores };
         }
         let mut effects = Vec::new();
         let core = factory.core(membership, fetch, memory, &mut effects);
-        Parts { core: Started { core, effects }, cells: Vec::new() }
+        Parts { core: Started { core, effects }, pillar_cores: Vec::new() }
     }
 }

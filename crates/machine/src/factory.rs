@@ -62,7 +62,7 @@ pub struct Started {
 /// A core in parts.
 pub struct Split {
     /// What merges their orders, and speaks with the host.
-    pub stage: Started,
+    pub merger: Started,
     /// Those that agree on them, by their numbers.
-    pub cells: Vec<Started>,
+    pub pillar_cores: Vec<Started>,
 }

@@ -21,7 +21,7 @@ use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Reject, TimerKey};
 use pentarchy_core::request::Envelope;
-use pentarchy_storage::kept::{Barrier, EntryLog, Pen};
+use pentarchy_storage::kept::{Barrier, EntryLog, LogHandle};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use std::sync::Arc;
 const CHECKED_IN_A_ROUND: usize = 64;
 
 /// A pillar's way to the log that all threads of a replica write into.
-pub trait LogHandle: EntryLog {
+pub trait PillarLog: EntryLog {
     /// Goes over to another epoch.
     fn begin_epoch(&mut self, epoch: Epoch);
 
@@ -37,7 +37,7 @@ pub trait LogHandle: EntryLog {
     fn write(&mut self);
 }
 
-impl LogHandle for Pen {
+impl PillarLog for LogHandle {
     fn begin_epoch(&mut self, epoch: Epoch) {
         Self::begin_epoch(self, epoch);
     }
@@ -70,7 +70,7 @@ pub struct PillarInstance<L> {
     round_ms: u64,
 }
 
-impl<L: LogHandle> PillarInstance<L> {
+impl<L: PillarLog> PillarInstance<L> {
     /// It is silent until it is told to [speak](ToPillar::Speak).
     #[must_use]
     pub fn new(

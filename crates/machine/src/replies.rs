@@ -2,11 +2,11 @@
 
 use crate::limits::HostLimits;
 use bytes::Bytes;
+use pentarchy_core::designated_replier::{DesignatedReplier, ResultDigest};
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, View};
 use pentarchy_core::limits::{BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
-use pentarchy_core::telling::{ResultDigest, Telling};
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes of results or events in one message, unless one alone is larger.
@@ -84,7 +84,7 @@ impl Replies {
 
     /// Collects what a client is told of a request that was just executed: its result, or the
     /// result's digest if another replica tells it.
-    pub fn notify_executed(&mut self, id: &ClientId, notice: Notice, telling: Telling) {
+    pub fn notify_executed(&mut self, id: &ClientId, notice: Notice, telling: DesignatedReplier) {
         match telling.digest(id, &notice) {
             Some(digest) => self.notify_digest(id, digest),
             None => self.notify(id, notice),

@@ -279,10 +279,13 @@ impl<D: Disk> Machine<D> {
                 return Ok(());
             }
             Some(Next::Speak) => {
-                info!(others, "resumes: the other replicas have seen nothing of this replica that its disk does not have");
+                info!(others, "resumes: no other replica has seen more of it than its disk has");
             }
             Some(Next::SpeakAnyway) => {
-                warn!(others, "resumes, although fewer than f + 1 other replicas said what they have seen of it");
+                warn!(
+                    others,
+                    "resumes, although fewer than f + 1 replicas said what they saw of it"
+                );
             }
         }
         self.begin_process(driver)

@@ -7,13 +7,13 @@ use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
+use pentarchy_core::designated_replier::DesignatedReplier;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, Slot, View};
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::request::Envelope;
-use pentarchy_core::telling::Telling;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,9 +54,9 @@ impl<D: Disk> Machine<D> {
     }
 
     /// How this replica tells results that it has just come by.
-    pub(crate) fn telling(&self) -> Telling {
+    pub(crate) fn telling(&self) -> DesignatedReplier {
         let (me, n) = (self.engine.me, self.executor.members());
-        Telling { me, n, whole_bytes: self.limits.whole_result_bytes }
+        DesignatedReplier { me, n, whole_bytes: self.limits.whole_result_bytes }
     }
 
     /// What was speculated stands in another view: a client that waits for equal answers of all
@@ -90,7 +90,7 @@ impl<D: Disk> Machine<D> {
         client: ClientId,
         place: Place,
         replies: Vec<Reply>,
-        telling: Option<Telling>,
+        telling: Option<DesignatedReplier>,
         driver: &mut impl Driver,
     ) {
         if self.replies.contains(&client) {

@@ -2,19 +2,19 @@
 
 use pentarchy_core::executor::Executor;
 use pentarchy_core::transfer::Transfer;
-use pentarchy_storage::spool::Spool;
+use pentarchy_storage::temp_blobs::TempBlobs;
 use std::sync::Arc;
 use tracing::warn;
 
 /// The files, and how often they have failed as far as that was told.
 pub struct Spooling {
-    spool: Arc<Spool>,
+    spool: Arc<TempBlobs>,
     failures: u64,
 }
 
 impl Spooling {
     /// Has both use them.
-    pub fn start(spool: Arc<Spool>, executor: &mut Executor, transfer: &mut Transfer) -> Self {
+    pub fn start(spool: Arc<TempBlobs>, executor: &mut Executor, transfer: &mut Transfer) -> Self {
         executor.set_spool(spool.clone());
         transfer.set_spool(spool.clone());
         Self { spool, failures: 0 }
@@ -37,10 +37,7 @@ impl Spooling {
         let failures = self.spool.failures();
         if failures > self.failures {
             self.failures = failures;
-            warn!(
-                failures,
-                "the files of the folder `spool` cannot be written or read back"
-            );
+            warn!(failures, "the files of the folder `spool` cannot be written or read back");
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::status::DurabilityReport;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::snapshot::Snapshot;
-use pentarchy_storage::kept::{Backing, Group, Keeper, Measured, Scrubs, Stepped, Writer};
+use pentarchy_storage::kept::{Backing, DurableStore, Group, Measured, Scrubs, Stepped, Writer};
 use std::ops::{Deref, DerefMut};
 use tracing::{info, warn};
 
@@ -103,14 +103,14 @@ pub trait StateCache: Send {
 
 /// A durable store, with what operators are told of its disk.
 pub struct ObservedStore<D> {
-    store: Keeper<D>,
+    store: DurableStore<D>,
     measured: Measured,
     last_sync_micros: u64,
     scrubs: Scrubs,
 }
 
 impl<D> Deref for ObservedStore<D> {
-    type Target = Keeper<D>;
+    type Target = DurableStore<D>;
     fn deref(&self) -> &Self::Target {
         &self.store
     }
@@ -124,7 +124,7 @@ impl<D> DerefMut for ObservedStore<D> {
 
 impl<D: Disk> ObservedStore<D> {
     /// Of this store.
-    pub fn new(store: Keeper<D>) -> Self {
+    pub fn new(store: DurableStore<D>) -> Self {
         let (measured, scrubs) = (Measured::default(), Scrubs::default());
         Self { store, measured, last_sync_micros: 0, scrubs }
     }

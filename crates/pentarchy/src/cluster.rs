@@ -6,7 +6,7 @@ use crate::generate::{GroupOptions, NewCluster, ReplicaSecrets};
 use crate::node::{self, StartError, Taken, Trusted};
 use crate::protocols;
 use crate::{Client, RequestMode};
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
@@ -67,7 +67,7 @@ impl Builder {
     /// default. Not all protocols can be split.
     #[must_use]
     pub const fn pillars(mut self, pillars: u8, rotate_leader: bool) -> Self {
-        self.options.lane = Lane { pillars, rotates: rotate_leader, pillar: None };
+        self.options.lane = PillarConfig { pillars, rotates: rotate_leader, pillar: None };
         self
     }
 

@@ -26,7 +26,7 @@ use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{Kept, LOG, SNAPSHOTS};
 use pentarchy_storage::log::Options;
 use pentarchy_storage::snapshots::Snapshots;
-use pentarchy_storage::spool::{SPOOL, Spool};
+use pentarchy_storage::temp_blobs::{SPOOL, TempBlobs};
 use pentarchy_trusted::DeviceIdentity;
 use pentarchy_trusted::identity::TakeError;
 use std::path::{Path, PathBuf};
@@ -177,11 +177,11 @@ impl DataFolder {
     }
 
     /// Where states are before they are in files, if they are not to be in memory.
-    fn spool(&mut self) -> Result<Option<Arc<Spool>>, DataError> {
+    fn spool(&mut self) -> Result<Option<Arc<TempBlobs>>, DataError> {
         if !self.cold_state {
             return Ok(None);
         }
-        let spool = self.files.folder(SPOOL).and_then(Spool::open);
+        let spool = self.files.folder(SPOOL).and_then(TempBlobs::open);
         let spool = spool.map_err(|error| storage(&self.path, error.into()))?;
         Ok(Some(Arc::new(spool)))
     }

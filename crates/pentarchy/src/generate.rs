@@ -5,7 +5,7 @@ use crate::config::usual_timeouts;
 use crate::config::{Admission, ClusterConfig, ConfigError, CounterPlace, Durability, LOG_MIB};
 use crate::files;
 use pentarchy_core::ids::GroupId;
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::verifier::RequestMode;
@@ -21,7 +21,7 @@ pub struct GroupOptions {
     /// Faults to tolerate.
     pub f: usize,
     /// How the order is split into pillars.
-    pub lane: Lane,
+    pub lane: PillarConfig,
     /// How clients convince replicas.
     pub request_auth: RequestMode,
     /// What outlives a replica's process.
@@ -43,7 +43,7 @@ impl Default for GroupOptions {
         Self {
             protocol: DEFAULT.rules.name.to_owned(),
             f: 1,
-            lane: Lane::default(),
+            lane: PillarConfig::default(),
             request_auth: RequestMode::Signature,
             durability: Durability::default(),
             counter: CounterPlace::default(),

@@ -443,9 +443,12 @@ impl EpochFactory for Epochs {
     ) -> Option<Split> {
         let (me, membership, memory) = (self.me, membership.clone(), memory.clone());
         let setup = Setup { me, membership, fetch, memory, tuning: self.tuning };
-        let Parts { stage, cells } = (self.entry.split?.start)(setup);
+        let Parts { merger, pillar_cores } = (self.entry.split?.start)(setup);
         let started = |Part { core, effects }| Started { core, effects };
-        Some(Split { stage: started(stage), cells: cells.into_iter().map(started).collect() })
+        Some(Split {
+            merger: started(merger),
+            pillar_cores: pillar_cores.into_iter().map(started).collect(),
+        })
     }
 
     fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord> {

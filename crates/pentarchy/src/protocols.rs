@@ -3,7 +3,7 @@
 use crate::config::ClusterConfig;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::{PILLARS_MAX, REPLICAS_MAX};
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::quorum::{ClientQuorums, Quorums};
 use pentarchy_protocols::{ClientStart, Descriptor, PROTOCOLS, Status};
@@ -11,7 +11,7 @@ use std::hash::BuildHasher as _;
 
 /// What to say to whoever chooses a protocol that has not proved itself yet, whole or in pillars.
 #[must_use]
-pub fn warning(name: &str, lane: Lane) -> Option<String> {
+pub fn warning(name: &str, lane: PillarConfig) -> Option<String> {
     if in_lane(name, lane)?.status != Status::Young {
         return None;
     }
@@ -44,7 +44,7 @@ pub fn names_in_pillars() -> impl Iterator<Item = &'static str> {
 /// The protocol of this name with its order split like this: another core than without, whatever
 /// it is called. `None` if there is none, as [`check_lane`] says.
 #[must_use]
-pub fn in_lane(name: &str, lane: Lane) -> Option<&'static Descriptor> {
+pub fn in_lane(name: &str, lane: PillarConfig) -> Option<&'static Descriptor> {
     let whole = find(name)?;
     check_lane(name, lane).ok()?;
     if lane.pillars == 1 { Some(whole) } else { pentarchy_protocols::in_pillars(name) }
@@ -54,8 +54,8 @@ pub fn in_lane(name: &str, lane: Lane) -> Option<&'static Descriptor> {
 ///
 /// # Errors
 /// Why not, and what could.
-pub fn check_lane(name: &str, lane: Lane) -> Result<(), String> {
-    let Lane { pillars, rotates, .. } = lane;
+pub fn check_lane(name: &str, lane: PillarConfig) -> Result<(), String> {
+    let PillarConfig { pillars, rotates, .. } = lane;
     let able: Vec<_> = names_in_pillars().collect();
     if !(1..=PILLARS_MAX).contains(&pillars) {
         return Err(format!("{pillars} pillars; 1 to {PILLARS_MAX} work"));
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_can_be_split_is_called_by_its_own_name() {
-        let split = |pillars, rotates| Lane { pillars, rotates, pillar: None };
+        let split = |pillars, rotates| PillarConfig { pillars, rotates, pillar: None };
         let able: Vec<_> = names_in_pillars().collect();
         let inside = PROTOCOLS.iter().filter(|entry| entry.rules.pillars);
         assert_eq!(able.len(), inside.clone().count(), "each can be asked for");
@@ -144,7 +144,7 @@ mod tests {
                 let whole = find(name).expect("it has a name").rules;
                 assert_eq!(Rules { name, pillars: false, ..entry.rules }, whole);
             }
-            assert!(!in_lane(name, Lane::default()).expect("it need not be").rules.pillars);
+            assert!(!in_lane(name, PillarConfig::default()).expect("it need not be").rules.pillars);
             let bad = [split(0, false), split(PILLARS_MAX + 1, false), split(1, true)];
             assert!(bad.into_iter().all(|lane| in_lane(name, lane).is_none()));
         }

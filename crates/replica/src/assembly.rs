@@ -22,7 +22,7 @@ use pentarchy_machine::{
     PillarInstance, Resuming, Sealer, Spooling,
 };
 use pentarchy_storage::kept::{Barrier, Writer};
-use pentarchy_storage::spool::Spool;
+use pentarchy_storage::temp_blobs::TempBlobs;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,17 +58,17 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     let start = |spool| Spooling::start(spool, &mut begun.executor, &mut transfer);
     let spooling = spool.map(start);
     let (keys, timeouts) = (config.keys, config.timeouts);
-    let Begun { following, executor, core, cells, store, cache, certified, resumes } = begun;
+    let Begun { following, executor, core, pillar_cores, store, cache, certified, resumes } = begun;
     let elsewhere = if is_split { memories(&counters) } else { Vec::new() };
     let mut resuming = Resuming::new(resumes, elsewhere);
     let threads = Threads { wiring, keys, counters, timeouts, epochs: &mut *epochs };
     let membership = following.membership();
-    let (engine, threads) = threads.of_all(membership, core, cells)?;
+    let (engine, threads) = threads.of_all(membership, core, pillar_cores)?;
     let mut pillars = Pillars::none(me, bell.clone());
     network.let_in_pillars(threads.len() as u8);
     for (instance, Thread { engine, driver }) in (0..).map(Instance).zip(threads) {
-        let pen = store.as_ref().map(|store| store.backing().pen(membership.epoch));
-        let barrier = pen.map(|pen| Barrier::new(pen, certified.of(instance)));
+        let log_handle = store.as_ref().map(|store| store.backing().log_handle(membership.epoch));
+        let barrier = log_handle.map(|log_handle| Barrier::new(log_handle, certified.of(instance)));
         let seen = resuming.add_pillar();
         pillars.add(PillarInstance::new(engine, barrier, seen, limits), driver)?;
     }
@@ -102,7 +102,7 @@ fn open(
     storage: Option<Storage>,
     states: Option<States>,
     bells: Arc<Bells>,
-) -> io::Result<(Kept<Writer>, Option<Arc<Spool>>)> {
+) -> io::Result<(Kept<Writer>, Option<Arc<TempBlobs>>)> {
     let of_states = states.as_ref().and_then(|states| states.spool.clone());
     match (storage, states) {
         (Some(Storage { kept, past, spool }), _) => {
@@ -153,7 +153,7 @@ impl Threads<'_> {
         self,
         current: &Arc<Membership>,
         core: Started,
-        cells: Vec<Started>,
+        pillar_cores: Vec<Started>,
     ) -> Result<(Engine, Vec<Thread>), StartError> {
         let Self { wiring, keys, counters, timeouts, epochs } = self;
         let (me, others) = (wiring.me, wiring.peers()?.others().collect());
@@ -170,7 +170,7 @@ impl Threads<'_> {
                 checks_itself: cfg!(debug_assertions),
             })
         };
-        let count = cells.len() as u8;
+        let count = pillar_cores.len() as u8;
         let (mine, of_pillars) = match count {
             0 => (Authenticator::new(keys, counters), Vec::new()),
             _ => Authenticator::of_pillars(&keys, counters, count),
@@ -181,7 +181,7 @@ impl Threads<'_> {
             let driver = SocketDriver::new(network, timeouts);
             Ok(Thread { engine: engine(cell, authenticator), driver })
         };
-        let threads = (0..).zip(cells).zip(of_pillars).map(thread);
+        let threads = (0..).zip(pillar_cores).zip(of_pillars).map(thread);
         let threads = threads.collect::<Result<Vec<Thread>, StartError>>()?;
         Ok((engine(core, mine), threads))
     }

@@ -71,7 +71,10 @@ impl Shared {
             not_before = Instant::now() + PERIOD;
             for problem in snapshots.scrub_reported() {
                 let problem = problem.found();
-                warn!(problem, "a snapshot on disk is damaged; the next snapshot does not use its damaged pieces");
+                warn!(
+                    problem,
+                    "a snapshot on disk is damaged; the next one does without those pieces"
+                );
             }
             match save(&mut snapshots, &snapshot) {
                 Ok(()) => {}

@@ -11,7 +11,7 @@ use pentarchy_crypto::request_auth::ClientSigner;
 pub use pentarchy_machine::{EpochFactory, HostLimits, Split, Started};
 use pentarchy_storage::kept::{Kept, Past};
 use pentarchy_storage::snapshots::Snapshots;
-use pentarchy_storage::spool::Spool;
+use pentarchy_storage::temp_blobs::TempBlobs;
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Storage {
     /// What was in it. None if it is new, and this life of the device has certified nothing.
     pub past: Option<Past>,
     /// Where states are before they are in files, if they are not to be in memory.
-    pub spool: Option<Arc<Spool>>,
+    pub spool: Option<Arc<TempBlobs>>,
 }
 
 /// States that outlive an incarnation without binding the next one.
@@ -34,7 +34,7 @@ pub struct States {
     /// The newest one there, of an earlier life.
     pub newest: Option<Snapshot>,
     /// As [`Storage::spool`].
-    pub spool: Option<Arc<Spool>>,
+    pub spool: Option<Arc<TempBlobs>>,
 }
 
 /// What a replica is started with.

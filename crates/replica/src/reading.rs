@@ -4,7 +4,7 @@ use crate::driver::SocketDriver;
 use crate::network::Sender;
 use bytes::Bytes;
 use pentarchy_core::ids::{ClientId, Node, ReplicaId};
-use pentarchy_machine::pillar::LogHandle;
+use pentarchy_machine::pillar::PillarLog;
 use pentarchy_machine::{Disk, Machine, PillarInstance};
 
 /// What is told what was read.
@@ -38,7 +38,7 @@ impl<D: Disk> Receiver for Machine<D> {
 }
 
 /// No client is let in to a pillar, and it does not care which peers are there.
-impl<L: LogHandle> Receiver for PillarInstance<L> {
+impl<L: PillarLog> Receiver for PillarInstance<L> {
     fn has_waiting(&self, peer: ReplicaId) -> bool {
         Self::has_waiting(self, peer)
     }

@@ -91,7 +91,7 @@ impl Cells {
 
     /// Any of them, with at most this many parts.
     pub fn draw(rng: &mut Rng, places: usize, parts: u64) -> Self {
-        let place = |cells: Self, place| cells.with(place, rng.below(parts));
+        let place = |pillar_cores: Self, place| pillar_cores.with(place, rng.below(parts));
         (0..places as u16).fold(Self(0), place)
     }
 
@@ -139,8 +139,8 @@ impl Network {
     }
 
     /// Partitions the network until [`Self::mend`] is called with the same name.
-    pub fn partition(&mut self, name: u64, cells: Cells) {
-        self.partitions.push((name, cells));
+    pub fn partition(&mut self, name: u64, pillar_cores: Cells) {
+        self.partitions.push((name, pillar_cores));
     }
 
     /// Ends a cut or a partition.
@@ -160,7 +160,7 @@ impl Network {
     /// When a message that leaves now arrives: never, once or twice.
     pub fn arrivals(&mut self, now: Micros, from: Address, to: Address) -> [Option<Micros>; 2] {
         let cut = self.cuts.iter().any(|(_, cut)| cut.blocks(from, to));
-        if cut || self.partitions.iter().any(|(_, cells)| cells.blocks(from, to)) {
+        if cut || self.partitions.iter().any(|(_, pillar_cores)| pillar_cores.blocks(from, to)) {
             return [None, None];
         }
         let lost = self.rng.chance(self.options.loss_ppm);

@@ -9,6 +9,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Counters;
+use pentarchy_core::designated_replier::DesignatedReplier;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
@@ -24,7 +25,6 @@ use pentarchy_core::request::{Envelope, Request};
 use pentarchy_core::service::Service;
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
-use pentarchy_core::telling::Telling;
 use pentarchy_core::transfer::{self, Transfer};
 use pentarchy_core::wire::Wire;
 use pentarchy_storage::kept::{Job, Then};
@@ -434,9 +434,9 @@ impl ReplicaNode {
     }
 
     /// Which results it tells of those that it has just come by.
-    fn telling(&self) -> Telling {
+    fn telling(&self) -> DesignatedReplier {
         let n = self.executor.members();
-        Telling { me: self.keys.me, n, whole_bytes: REPLY_WHOLE_BYTES_MIN }
+        DesignatedReplier { me: self.keys.me, n, whole_bytes: REPLY_WHOLE_BYTES_MIN }
     }
 
     fn tell_client(&self, client: &ClientId, message: &ToClient, out: &mut Vec<Act>) {
@@ -633,7 +633,7 @@ impl ReplicaNode {
             Output::Rollback { after } => self.roll_back(after, out),
             Output::Restate { view } => self.restate(view, out),
             Output::Tell { client, message } => self.tell(client, message, out),
-            Output::Glance(_) | Output::ToPillar { .. } => {
+            Output::PillarStatus(_) | Output::ToPillar { .. } => {
                 unreachable!("what pillars and their merge say to each other stays in the core")
             }
             Output::Checkpoint { slot } => {

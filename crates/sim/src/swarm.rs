@@ -158,7 +158,7 @@ pub enum Disturbance {
     /// The group falls into several parts for a while.
     Partition {
         /// Who is where.
-        cells: Cells,
+        pillar_cores: Cells,
         /// For how long.
         lasts: Micros,
     },
@@ -518,9 +518,9 @@ impl Options {
             // Copies that see the same do the same.
             for _ in 0..6 {
                 let at = rng.below(self.heal_at * 9 / 10);
-                let cells = Cells::draw(rng, self.places().len(), 2);
+                let pillar_cores = Cells::draw(rng, self.places().len(), 2);
                 let lasts = rng.range(50_000, 800_000);
-                self.disturbances.push((at, Disturbance::Partition { cells, lasts }));
+                self.disturbances.push((at, Disturbance::Partition { pillar_cores, lasts }));
             }
         }
     }
@@ -615,8 +615,8 @@ impl Options {
         }
         if rng.percent(15) {
             let parts = rng.range(2, 4);
-            let cells = Cells::draw(rng, places, parts);
-            return Disturbance::Partition { cells, lasts };
+            let pillar_cores = Cells::draw(rng, places, parts);
+            return Disturbance::Partition { pillar_cores, lasts };
         }
         let target = if rng.percent(30) {
             Target::Primary

@@ -63,19 +63,19 @@ pub fn rounds_max(n: u16) -> u32 {
 fn partitions(n: u16) -> Vec<Cells> {
     let mut all = vec![(Cells(0), 0)];
     for place in 0..=n {
-        let next = |&(cells, parts): &(Cells, u64)| {
-            (0..=parts).map(move |part| (cells.with(place, part), parts.max(part + 1)))
+        let next = |&(pillar_cores, parts): &(Cells, u64)| {
+            (0..=parts).map(move |part| (pillar_cores.with(place, part), parts.max(part + 1)))
         };
         all = all.iter().flat_map(next).collect();
     }
-    all.into_iter().map(|(cells, _)| cells).collect()
+    all.into_iter().map(|(pillar_cores, _)| pillar_cores).collect()
 }
 
 /// The same partition with the parts numbered as they appear.
-fn renumbered(cells: Cells, n: u16) -> Cells {
+fn renumbered(pillar_cores: Cells, n: u16) -> Cells {
     let mut known: Vec<u64> = Vec::new();
     (0..=n).fold(Cells(0), |new, place| {
-        let part = cells.of(place);
+        let part = pillar_cores.of(place);
         let number = known.iter().position(|it| *it == part).unwrap_or_else(|| {
             known.push(part);
             known.len() - 1
@@ -85,9 +85,9 @@ fn renumbered(cells: Cells, n: u16) -> Cells {
 }
 
 /// The same partition with the two copies exchanged.
-fn exchanged(cells: Cells, copied: ReplicaId, n: u16) -> Cells {
-    let (original, copy) = (cells.of(copied.0), cells.of(n));
-    renumbered(cells.with(copied.0, copy).with(n, original), n)
+fn exchanged(pillar_cores: Cells, copied: ReplicaId, n: u16) -> Cells {
+    let (original, copy) = (pillar_cores.of(copied.0), pillar_cores.of(n));
+    renumbered(pillar_cores.with(copied.0, copy).with(n, original), n)
 }
 
 /// All schedules of this many rounds, at most [`rounds_max`], for a group of `n`, each once.
@@ -103,8 +103,8 @@ pub fn schedules(rounds: u32, n: u16) -> Vec<Schedule> {
                 partitions[(index % partitions.len() as u64) as usize]
             };
             let chosen: Vec<Cells> = (0..rounds).map(digit).collect();
-            let other = chosen.iter().map(|cells| exchanged(*cells, copied, n).0);
-            if chosen.iter().map(|cells| cells.0).le(other) {
+            let other = chosen.iter().map(|pillar_cores| exchanged(*pillar_cores, copied, n).0);
+            if chosen.iter().map(|pillar_cores| pillar_cores.0).le(other) {
                 all.push(Schedule { n, copied, rounds: chosen });
             }
         }
@@ -117,8 +117,8 @@ impl Schedule {
     #[must_use]
     pub fn options(&self, config: &SimConfig) -> Options {
         let rounds = self.rounds.len() as u64;
-        let partition = |(round, cells): (u64, &Cells)| {
-            (round * ROUND, Disturbance::Partition { cells: *cells, lasts: ROUND })
+        let partition = |(round, pillar_cores): (u64, &Cells)| {
+            (round * ROUND, Disturbance::Partition { pillar_cores: *pillar_cores, lasts: ROUND })
         };
         Options {
             f: 1,
@@ -196,9 +196,14 @@ mod tests {
     #[test]
     fn places_have_as_many_partitions_as_bell_counted() {
         for (n, count) in [(3, 15), (4, 52), (6, 877)] {
-            let all: BTreeSet<u64> = partitions(n).iter().map(|cells| cells.0).collect();
+            let all: BTreeSet<u64> =
+                partitions(n).iter().map(|pillar_cores| pillar_cores.0).collect();
             assert_eq!(all.len(), count);
-            assert!(partitions(n).iter().all(|cells| renumbered(*cells, n) == *cells));
+            assert!(
+                partitions(n)
+                    .iter()
+                    .all(|pillar_cores| renumbered(*pillar_cores, n) == *pillar_cores)
+            );
         }
     }
 
@@ -211,9 +216,10 @@ mod tests {
     fn exchanging_the_copies_twice_changes_nothing_and_of_two_such_schedules_one_is_kept() {
         for (n, rounds) in [(3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (6, 1)] {
             let (copied, all) = (ReplicaId(1), partitions(n));
-            let again = |cells| exchanged(cells, copied, n);
-            assert!(all.iter().all(|cells| again(again(*cells)) == *cells));
-            let fixed = all.iter().filter(|cells| again(**cells) == **cells).count();
+            let again = |pillar_cores| exchanged(pillar_cores, copied, n);
+            assert!(all.iter().all(|pillar_cores| again(again(*pillar_cores)) == *pillar_cores));
+            let fixed =
+                all.iter().filter(|pillar_cores| again(**pillar_cores) == **pillar_cores).count();
             // Burnside: half of all and of those that the exchange leaves as they are.
             let expected = usize::from(n) * (all.len().pow(rounds) + fixed.pow(rounds)) / 2;
             assert_eq!(schedules(rounds, n).len(), expected);

@@ -23,7 +23,7 @@ use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet, Slot};
-use pentarchy_core::membership::{Base, Lane, Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Setup, TimerKey};
 use pentarchy_storage::kept::Job;
@@ -222,7 +222,7 @@ impl<'a> World<'a> {
             options.requests_each * options.clients as u64 + 4_000 * options.hostile.len() as u64,
         );
         let pillars = options.pillars;
-        let lane = Lane { pillars, rotates: options.rotates && pillars > 1, pillar: None };
+        let lane = PillarConfig { pillars, rotates: options.rotates && pillars > 1, pillar: None };
         let first = Arc::new(Membership { lane, ..membership(seed, options.n, options.f) });
         let network = Network::new(options.network.clone(), rng.fork());
         let mut world = Self {

@@ -1,7 +1,7 @@
 //! Why the log or the snapshots cannot be used, and what to do.
 
 use crate::disk::DiskError;
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use std::fmt;
 use std::sync::Arc;
 
@@ -40,9 +40,9 @@ pub enum StorageError {
     /// What is kept is of a group that splits its order otherwise than the one that is configured.
     Split {
         /// How that group does.
-        found: Lane,
+        found: PillarConfig,
         /// How it is configured.
-        asked: Lane,
+        asked: PillarConfig,
     },
     /// The file has a format that this program does not know.
     Version {

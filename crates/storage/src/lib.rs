@@ -29,5 +29,5 @@ pub mod kept;
 pub mod log;
 pub mod quota;
 pub mod snapshots;
-pub mod spool;
 mod summing;
+pub mod temp_blobs;

@@ -3,12 +3,12 @@
 
 use crate::input::{Input, put_bytes};
 use pentarchy_core::Bytes;
+use pentarchy_core::designated_replier::ResultDigest;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, View};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Reply, ToClient};
 use pentarchy_core::protocol::{Protocol as _, Timeouts};
 use pentarchy_core::quorum::Quorums;
-use pentarchy_core::telling::ResultDigest;
 use pentarchy_core::wire::Wire;
 use pentarchy_protocols::common::voting_client::VotingClient;
 use pentarchy_protocols::minbft::MinBft;

@@ -8,7 +8,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::auth::{AuthTag, Unchecked, Verifier};
 use pentarchy_core::erased::ReplicaCore;
 use pentarchy_core::ids::ReplicaId;
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Memory, Setup};
 use pentarchy_core::wire::{Reader, Wire as _, Writer};
 use pentarchy_protocols::{Descriptor, PROTOCOLS};
@@ -26,7 +26,7 @@ fn cores() -> Vec<Box<dyn ReplicaCore>> {
         let n = entry.rules.replicas(1);
         let mut membership = membership(group::SEED, n, usize::from(n > 1));
         if entry.rules.pillars {
-            membership.lane = Lane { pillars: 3, rotates: true, pillar: None };
+            membership.lane = PillarConfig { pillars: 3, rotates: true, pillar: None };
         }
         let setup = Setup {
             me: ReplicaId(0),

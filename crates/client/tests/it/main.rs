@@ -4,7 +4,7 @@
 use pentarchy_client::{Client, ClientConfig, GIVE_UP_TIME, RequestError};
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation};
-use pentarchy_core::membership::{Base, Lane, Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome};
 use pentarchy_crypto::keys::KeyPair;
 use std::collections::VecDeque;
@@ -55,7 +55,7 @@ impl Led {
             epoch: Epoch(0),
             base: Base::default(),
             f: 0,
-            lane: Lane::default(),
+            lane: PillarConfig::default(),
             members: vec![member].into(),
         });
         // Nobody listens there.

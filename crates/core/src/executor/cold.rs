@@ -1,7 +1,7 @@
 //! What of the states that are kept need not be in memory, and what has to come back.
 
 use super::{Executor, OWN_SECTIONS};
-use crate::cold::Spool;
+use crate::blobs::TempBlobs;
 use crate::tree::{Leaf, Tree};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -9,7 +9,7 @@ use core::ops::RangeInclusive;
 
 impl Executor {
     /// Has sections be put there when they are cut from now on, and not kept in memory.
-    pub fn set_spool(&mut self, spool: Arc<dyn Spool>) {
+    pub fn set_spool(&mut self, spool: Arc<dyn TempBlobs>) {
         self.spool = Some(spool);
     }
 

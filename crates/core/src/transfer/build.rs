@@ -4,7 +4,7 @@
 //! whatever is here is right, whoever sent it.
 
 use super::message::Part;
-use crate::cold::Spool;
+use crate::blobs::TempBlobs;
 use crate::digest::Digest;
 use crate::ids::Slot;
 use crate::limits::CHUNK_BYTES_MAX;
@@ -76,7 +76,7 @@ pub struct Scraps {
 /// The tree.
 pub struct Build {
     /// Where what comes is put, if it is not to be in memory.
-    spool: Option<Arc<dyn Spool>>,
+    spool: Option<Arc<dyn TempBlobs>>,
     slot: Slot,
     state: Digest,
     /// The state that is here, from which sources leave out what did not change.
@@ -129,7 +129,7 @@ impl Build {
     }
 
     /// The same, which puts what comes there.
-    pub fn with_spool(self, spool: Option<Arc<dyn Spool>>) -> Self {
+    pub fn with_spool(self, spool: Option<Arc<dyn TempBlobs>>) -> Self {
         Self { spool, ..self }
     }
 

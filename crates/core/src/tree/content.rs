@@ -1,6 +1,6 @@
 //! Bytes that are here or in a file.
 
-use crate::cold::{Cold, Spool};
+use crate::blobs::{BlobRef, TempBlobs};
 use crate::mutant;
 use bytes::Bytes;
 
@@ -8,14 +8,14 @@ use bytes::Bytes;
 #[derive(Clone, Debug)]
 pub enum Content {
     Here(Bytes),
-    Cold(Cold),
+    BlobRef(BlobRef),
 }
 
 impl Content {
     pub fn len(&self) -> usize {
         match self {
             Self::Here(bytes) => bytes.len(),
-            Self::Cold(cold) => cold.bytes as usize,
+            Self::BlobRef(cold) => cold.bytes as usize,
         }
     }
 
@@ -23,7 +23,7 @@ impl Content {
     pub fn read(&self, is_right: impl FnOnce(&Bytes) -> bool) -> Option<Bytes> {
         let cold = match self {
             Self::Here(bytes) => return Some(bytes.clone()),
-            Self::Cold(cold) => cold,
+            Self::BlobRef(cold) => cold,
         };
         let bytes = Bytes::from(cold.shelf.read(cold.offset, cold.bytes as usize)?);
         if is_right(&bytes) || mutant!("cold.not-checked") {
@@ -34,20 +34,20 @@ impl Content {
     }
 
     /// The same in a file, if it is in memory and can be put there.
-    pub fn spooled(&self, spool: &dyn Spool) -> Option<Self> {
+    pub fn spooled(&self, spool: &dyn TempBlobs) -> Option<Self> {
         match self {
-            Self::Here(bytes) => spool.put(bytes).map(Self::Cold),
-            Self::Cold(_) => None,
+            Self::Here(bytes) => spool.put(bytes).map(Self::BlobRef),
+            Self::BlobRef(_) => None,
         }
     }
 
     /// Whether it is in a file.
     pub const fn is_cold(&self) -> bool {
-        matches!(self, Self::Cold(_))
+        matches!(self, Self::BlobRef(_))
     }
 
     /// Whether it is in the same file at the same place.
-    pub fn is_at(&self, other: &Cold) -> bool {
-        matches!(self, Self::Cold(cold) if cold.is_at(other))
+    pub fn is_at(&self, other: &BlobRef) -> bool {
+        matches!(self, Self::BlobRef(cold) if cold.is_at(other))
     }
 }

@@ -1,7 +1,7 @@
 //! Sections that are not empty.
 
 use super::content::Content;
-use crate::cold::{Cold, Spool};
+use crate::blobs::{BlobRef, TempBlobs};
 use crate::digest::{Digest, Hasher};
 use crate::ids::Slot;
 use crate::limits::CHUNK_BYTES_MAX;
@@ -25,8 +25,8 @@ impl Chunk {
 
     /// The same, of which the bytes are in a file.
     #[must_use]
-    pub const fn at(digest: Digest, cold: Cold) -> Self {
-        Self { digest, content: Content::Cold(cold) }
+    pub const fn at(digest: Digest, cold: BlobRef) -> Self {
+        Self { digest, content: Content::BlobRef(cold) }
     }
 
     /// The digest of its bytes.
@@ -61,7 +61,7 @@ impl Chunk {
 
     /// The same in a file, if it can be put there.
     #[must_use]
-    pub fn spooled(self, spool: &dyn Spool) -> Self {
+    pub fn spooled(self, spool: &dyn TempBlobs) -> Self {
         let content = self.content.spooled(spool);
         Self { content: content.unwrap_or(self.content), ..self }
     }
@@ -232,12 +232,12 @@ impl Leaf {
     /// # Panics
     /// If there are fewer places.
     #[must_use]
-    pub fn shelved(&self, mut places: impl Iterator<Item = Cold>) -> Option<Self> {
+    pub fn shelved(&self, mut places: impl Iterator<Item = BlobRef>) -> Option<Self> {
         let mut is_new = false;
         let mut place = |content: &Content| {
             let cold = places.next().expect("a place for each chunk");
             is_new |= !content.is_at(&cold);
-            Content::Cold(cold)
+            Content::BlobRef(cold)
         };
         let body = match &self.body {
             Body::One(content) => Body::One(place(content)),
@@ -251,7 +251,7 @@ impl Leaf {
 
     /// The same with what was in memory in a file, as far as it can be put there.
     #[must_use]
-    pub fn spooled(self, spool: &dyn Spool) -> Self {
+    pub fn spooled(self, spool: &dyn TempBlobs) -> Self {
         let body = match self.body {
             Body::One(content) => Body::One(content.spooled(spool).unwrap_or(content)),
             Body::Many(chunks) => {

@@ -2,7 +2,7 @@
 
 use crate::toy::{self, batch, write};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::cold::{Cold, Shelf, Spool};
+use pentarchy_core::blobs::{BlobReader, BlobRef, TempBlobs};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{Slot, View};
@@ -19,7 +19,7 @@ pub struct Memory {
     spoiled: Mutex<Vec<u64>>,
 }
 
-impl Shelf for Memory {
+impl BlobReader for Memory {
     fn read(&self, offset: u64, bytes: usize) -> Option<Vec<u8>> {
         let all = self.bytes.lock().unwrap();
         all.get(offset as usize..offset as usize + bytes).map(<[u8]>::to_vec)
@@ -31,12 +31,12 @@ impl Shelf for Memory {
 
 pub struct Files(pub Arc<Memory>);
 
-impl Spool for Files {
-    fn put(&self, bytes: &[u8]) -> Option<Cold> {
+impl TempBlobs for Files {
+    fn put(&self, bytes: &[u8]) -> Option<BlobRef> {
         let mut all = self.0.bytes.lock().unwrap();
         let offset = all.len() as u64;
         all.extend_from_slice(bytes);
-        Some(Cold { shelf: self.0.clone(), offset, bytes: bytes.len() as u32 })
+        Some(BlobRef { shelf: self.0.clone(), offset, bytes: bytes.len() as u32 })
     }
 }
 

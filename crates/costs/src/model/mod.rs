@@ -149,7 +149,7 @@ impl<'a> Model<'a> {
         let clients = clients(group, plan.clients);
         let by_id = clients.iter().map(|(index, client)| (client.id, *index)).collect();
         let indexes: Vec<usize> = clients.keys().copied().collect();
-        let of_cells = (0..group.cells()).map(|_| channels(&[]));
+        let of_pillar_cores = (0..group.pillar_cores()).map(|_| channels(&[]));
         let ids = || clients.values().map(|client| client.id);
         let replica = |me| Replica::new(group.whole(me, ids()), me, plan.cores);
         let replicas = group.membership.ids().map(replica).collect();
@@ -162,7 +162,7 @@ impl<'a> Model<'a> {
             replicas,
             clients,
             by_id,
-            channels: of_cells.chain([channels(&indexes)]).collect(),
+            channels: of_pillar_cores.chain([channels(&indexes)]).collect(),
         };
         for index in indexes {
             model.submit(index, plan.outstanding);

@@ -51,7 +51,7 @@ pub struct Replica {
 
 impl Replica {
     pub fn new(parts: Whole, me: ReplicaId, cores: usize) -> Self {
-        let units = (0..=parts.cells.len()).map(|_| Unit::default()).collect();
+        let units = (0..=parts.pillar_cores.len()).map(|_| Unit::default()).collect();
         Self {
             me: Node::Replica(me),
             parts,
@@ -70,8 +70,12 @@ impl Replica {
     /// What was written down.
     pub fn take_recording(&mut self) -> Recording {
         let heard = |unit: &mut Unit| std::mem::take(&mut unit.heard);
-        let mut cells: Vec<Vec<Heard>> = self.units.iter_mut().map(heard).collect();
-        Recording { front: cells.pop().unwrap_or_default(), cells, requests: self.executed() }
+        let mut pillar_cores: Vec<Vec<Heard>> = self.units.iter_mut().map(heard).collect();
+        Recording {
+            front: pillar_cores.pop().unwrap_or_default(),
+            pillar_cores,
+            requests: self.executed(),
+        }
     }
 
     /// Requests that were executed.
@@ -145,17 +149,17 @@ impl Replica {
                 Node::Client(index) => Heard::Client(clients[&index].id, message),
             }));
         }
-        if unit < self.parts.cells.len() {
+        if unit < self.parts.pillar_cores.len() {
             self.cell_round(unit, messages, now);
         } else {
             self.front_round(messages, now);
         }
         let me = self.me;
-        let mut leaving = match self.parts.cells.get_mut(unit) {
+        let mut leaving = match self.parts.pillar_cores.get_mut(unit) {
             Some(cell) => seal(channels, unit, me, to_replicas(cell.to_peers())),
             None => seal(channels, unit, me, to_replicas(self.parts.front.to_peers())),
         };
-        if unit == self.parts.cells.len() {
+        if unit == self.parts.pillar_cores.len() {
             let answers = self.parts.front.to_clients();
             let answers = answers.map(|(to, queue)| (Node::Client(by_id[&to]), queue));
             leaving.extend(seal(channels, unit, me, answers));
@@ -166,8 +170,8 @@ impl Replica {
     }
 
     fn cell_round(&mut self, pillar: UnitId, messages: Vec<Heard>, now: Millis) {
-        let (front, unit) = (self.parts.cells.len(), &mut self.units[pillar]);
-        let cell = &mut self.parts.cells[pillar];
+        let (front, unit) = (self.parts.pillar_cores.len(), &mut self.units[pillar]);
+        let cell = &mut self.parts.pillar_cores[pillar];
         for letter in std::mem::take(&mut unit.mail) {
             let Letter::Told(told) = letter else { continue };
             cell.hear(told);
@@ -181,7 +185,7 @@ impl Replica {
     }
 
     fn front_round(&mut self, messages: Vec<Heard>, now: Millis) {
-        let (front, probe) = (self.parts.cells.len(), &mut Unwatched);
+        let (front, probe) = (self.parts.pillar_cores.len(), &mut Unwatched);
         self.parts.front.begin_round(now, probe);
         for letter in std::mem::take(&mut self.units[front].mail) {
             let Letter::Said(pillar, said) = letter else { continue };

@@ -76,7 +76,7 @@ fn a_fresh_replica_orders_what_the_recorded_one_did() {
     }
 }
 
-/// The stage and each pillar in a thread: what they say to each other they say again.
+/// The merger and each pillar in a thread: what they say to each other they say again.
 #[test]
 fn so_does_one_of_several_pillars_with_a_thread_for_each_part() {
     let _alone = alone();
@@ -88,15 +88,15 @@ fn so_does_one_of_several_pillars_with_a_thread_for_each_part() {
             assert!(cuts >= 2, "the window moves");
             let peers = |heard: &[Heard]| count(heard, |it| matches!(it, Heard::Replica(..)));
             assert_eq!(peers(&recording.front), 0, "replicas speak to pillars");
-            assert!(recording.cells.iter().all(|cell| peers(cell) > 0));
+            assert!(recording.pillar_cores.iter().all(|cell| peers(cell) > 0));
             for envelopes in [Envelopes::Checked, Envelopes::Believed] {
                 let group = group.clone().with(envelopes);
                 let (ordered, threads) = orders(&group, me, &recording);
                 assert_eq!(ordered, recording.requests, "{name} {pillars} {me}");
                 assert!(ordered >= 500 && threads.contains(&Thread::Front));
-                let cells = (0..pillars.into()).map(Thread::Pillar);
-                assert!(cells.clone().all(|cell| threads.contains(&cell)));
-                assert_eq!(threads.len(), 1 + cells.count());
+                let pillar_cores = (0..pillars.into()).map(Thread::Pillar);
+                assert!(pillar_cores.clone().all(|cell| threads.contains(&cell)));
+                assert_eq!(threads.len(), 1 + pillar_cores.count());
             }
         }
     }
@@ -108,7 +108,7 @@ fn for_a_pillar_that_hears_no_peers_the_others_wait_and_not_for_ever() {
     let _alone = alone();
     let (group, me) = (group("hybster", 2), ReplicaId(0));
     let mut recording = recorded(&group, me);
-    recording.cells[1].retain(|it| !matches!(it, Heard::Replica(..)));
+    recording.pillar_cores[1].retain(|it| !matches!(it, Heard::Replica(..)));
     let patience = Duration::from_millis(100);
     let ordered = order(group.replica(me), &recording, patience, &|_, work| work());
     assert_eq!(ordered, Err(Stalled));

@@ -218,7 +218,7 @@ fn a_checkpoint_is_voted_for_committed_and_signed() {
             let spent = ledger.0[&node];
             assert_eq!(spent.signatures_made, usual.signatures_made + 2, "{kind:?} {f}");
             let checked = spent.signatures_verified - usual.signatures_verified;
-            // Signed states beyond a quorum's are moot.
+            // Signed states beyond a quorum's are redundant.
             assert_eq!(checked as usize, others + kind.quorum(f) - 1, "{kind:?} {f}");
             let hashes = usual.hashes + 6 + 2 * (others + kind.quorum(f)) as u64;
             assert_eq!(spent.hashes, hashes, "{kind:?} {f}");

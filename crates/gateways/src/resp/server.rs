@@ -193,7 +193,7 @@ impl<B: Backend> Gateway<B> {
         }
         tracing::info!("Redis gateway ends");
         if tokio::time::timeout(CLOSING_TIME, self.hub.close()).await.is_err() {
-            tracing::warn!("the replicas did not end the session in time; the session ends when its lease expires");
+            tracing::warn!("the replicas did not end the session in time; its lease will expire");
         }
     }
 

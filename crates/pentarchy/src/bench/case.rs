@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use pentarchy::RequestMode;
 use pentarchy::config::{Durability, request_mode_name};
 use pentarchy::limits::{CLIENT_WINDOW, OPERATION_BYTES_MAX};
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_services::null::Null;
 use std::fmt;
 use std::str::FromStr;
@@ -244,7 +244,7 @@ pub struct System {
     /// several.
     pub protocol: String,
     /// How its order is split.
-    pub lane: Lane,
+    pub lane: PillarConfig,
     /// Faults tolerated.
     pub f: usize,
     /// Replicas.
@@ -257,7 +257,7 @@ pub const BASELINE: &str = "unreplicated";
 impl System {
     /// One server, to which everything else is compared.
     pub fn baseline() -> Self {
-        Self { protocol: BASELINE.to_owned(), lane: Lane::default(), f: 0, n: 1 }
+        Self { protocol: BASELINE.to_owned(), lane: PillarConfig::default(), f: 0, n: 1 }
     }
 
     /// The protocol's name.

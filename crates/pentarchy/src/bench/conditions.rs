@@ -11,7 +11,7 @@ use pentarchy::config::Durability;
 use pentarchy::limits::{OPERATION_BYTES_MAX, REPLICAS_MAX};
 use pentarchy::protocols;
 use pentarchy::services::kv::STATE_BYTES_DEFAULT;
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use std::thread::available_parallelism;
 
 /// Up to so many clients each have threads of their own, unless it is said otherwise.
@@ -229,7 +229,7 @@ pub fn replicated(protocol: &str, f: usize) -> Outcome<System> {
         Some("rotate") => true,
         Some(_) => return Err(bad()),
     };
-    let lane = Lane { pillars, rotates, pillar: None };
+    let lane = PillarConfig { pillars, rotates, pillar: None };
     protocols::check_lane(name, lane).map_err(Failure::Usage)?;
     let protocol = match (pillars, rotates) {
         (1, _) => name.to_owned(),
@@ -242,7 +242,7 @@ pub fn replicated(protocol: &str, f: usize) -> Outcome<System> {
 /// The same where nothing but whole orders can be measured.
 pub fn unsplit(protocol: &str, f: usize) -> Outcome<System> {
     let system = replicated(protocol, f)?;
-    if system.lane == Lane::default() {
+    if system.lane == PillarConfig::default() {
         return Ok(system);
     }
     Err(Failure::Usage(format!("{protocol}: this measures protocols without pillars only")))

@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use pentarchy::config::{Durability, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy::limits::{BATCH_REQUESTS_MAX, PILLARS_MAX};
 use pentarchy::{Fault, RequestMode, logging};
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_protocols::DEFAULT;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -214,8 +214,8 @@ impl GroupArgs {
     }
 
     /// How the order is to be split.
-    pub const fn lane(&self) -> Lane {
-        Lane { pillars: self.pillars, rotates: self.rotate_leader, pillar: None }
+    pub const fn lane(&self) -> PillarConfig {
+        PillarConfig { pillars: self.pillars, rotates: self.rotate_leader, pillar: None }
     }
 }
 

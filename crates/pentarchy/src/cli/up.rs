@@ -18,7 +18,7 @@ use pentarchy::RequestMode;
 use pentarchy::config::{ClusterConfig, CounterPlace, Durability, request_mode_name};
 use pentarchy::data::DATA_FOLDER;
 use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_io::ports::{OF_GROUPS, Taken};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -196,7 +196,7 @@ fn kept(args: &UpArgs) -> Outcome<Option<ClusterConfig>> {
 }
 
 /// How a cluster is told to split its order, if it is.
-fn split(lane: Lane) -> String {
+fn split(lane: PillarConfig) -> String {
     let rotates = if lane.rotates { " --rotate-leader" } else { "" };
     match lane.pillars {
         1 => String::new(),
@@ -529,7 +529,8 @@ fn free_port(asked: u16) -> Outcome<TcpListener> {
 
 /// Gives a port back, so that the gateway can listen there. A process that was just started closes
 /// what it inherited only once its program is loaded, so on a busy machine a replica may hold the
-/// port for some milliseconds more. If it takes longer, somebody else has it, and the gateway says so.
+/// port for some milliseconds more. If it takes longer, another program has it, and the gateway
+/// says so.
 fn give_back(port: TcpListener, address: SocketAddr) {
     drop(port);
     let deadline = Instant::now() + INHERITED_LIMIT;

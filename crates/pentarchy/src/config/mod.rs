@@ -10,7 +10,7 @@ pub use error::ConfigError;
 pub use parse::check_address;
 
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation};
-use pentarchy_core::membership::{Base, Lane, Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub struct ClusterConfig {
     /// Faulty replicas that are tolerated.
     pub f: usize,
     /// How the order is split into pillars, each with views of its own; not at all by default.
-    pub lane: Lane,
+    pub lane: PillarConfig,
     /// How clients convince replicas.
     pub request_auth: RequestMode,
     /// The public key of the replicas' trusted devices, with which clients agree on keys. There if

@@ -8,7 +8,7 @@ use super::{
 use super::{LOG_MIB, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
 use pentarchy_core::limits::{CLIENTS_MAX, PILLARS_MAX, REPLICAS_MAX};
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
 use std::collections::BTreeSet;
@@ -114,10 +114,10 @@ fn protocol(name: &Spanned<String>) -> Checked<String> {
 }
 
 /// How the order is split; of an older file not at all.
-fn lane(file: &File) -> Checked<Lane> {
+fn lane(file: &File) -> Checked<PillarConfig> {
     let pillars = file.pillars.as_ref().map_or(1, |pillars| *pillars.get_ref());
     let rotates = file.rotate_leader.as_ref().is_some_and(|rotates| *rotates.get_ref());
-    let lane = u8::try_from(pillars).map(|pillars| Lane { pillars, rotates, pillar: None });
+    let lane = u8::try_from(pillars).map(|pillars| PillarConfig { pillars, rotates, pillar: None });
     let checked = match lane {
         Ok(lane) => crate::protocols::check_lane(file.protocol.get_ref(), lane).map(|()| lane),
         Err(_) => Err(format!("{pillars} pillars; 1 to {PILLARS_MAX} work")),

@@ -4,7 +4,7 @@ use crate::support::{run, stderr, stdout, text};
 use pentarchy::RequestMode;
 use pentarchy::config::{Admission, ClusterConfig, CounterPlace};
 use pentarchy::generate::{GroupOptions, NewCluster};
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -147,7 +147,7 @@ fn sessions_and_their_key_go_together() {
 #[test]
 fn the_order_of_some_protocols_can_be_split() {
     let hosts = HOSTS.map(str::to_owned);
-    let lane = Lane { pillars: 3, rotates: true, pillar: None };
+    let lane = PillarConfig { pillars: 3, rotates: true, pillar: None };
     let options = GroupOptions { protocol: "hybster".to_owned(), lane, ..GroupOptions::default() };
     let good = NewCluster::generate(&hosts, &options).config.render();
     let read = ClusterConfig::parse(Path::new("x"), &good).expect("as it was written");
@@ -171,7 +171,7 @@ fn the_order_of_some_protocols_can_be_split() {
     // As groups were written down before there were pillars.
     let older = good.replacen(pillars, "", 1).replacen(rotates, "", 1);
     let read = ClusterConfig::parse(Path::new("x"), &older).expect("the default");
-    assert_eq!(read.lane, Lane::default());
+    assert_eq!(read.lane, PillarConfig::default());
 }
 
 #[test]

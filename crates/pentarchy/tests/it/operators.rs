@@ -1,10 +1,12 @@
 //! What an operator is told: verdicts, groups that are lost, and advice.
 
+use crate::saves::{data, kill, save};
 use crate::support::{Cluster, eventually, free_port, is_alive, run, stderr, stdout, text};
 use rustix::process::Signal;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What a command says on both streams, and its exit code.
@@ -232,7 +234,7 @@ fn a_protocol_that_has_not_proved_itself_is_announced_as_such() {
     let readme = std::fs::read_to_string(readme).expect("the repository has one");
     for row in readme.lines().filter(|line| line.starts_with("| [`")) {
         let name = row.split('`').nth(1).expect("a name");
-        let whole = pentarchy_core::membership::Lane::default();
+        let whole = pentarchy_core::membership::PillarConfig::default();
         let warned = pentarchy::protocols::warning(name, whole).is_some();
         assert_eq!(warned, row.contains("**young**"), "{name}");
     }
@@ -256,4 +258,34 @@ fn a_number_of_pillars_is_refused_as_it_was_written() {
     std::fs::write(&path, format!("pillars = 9223372036854775807\n{config}")).expect("ours");
     let (said, code) = command(&["status", "--config", text(&path)]);
     assert!(code == Some(2) && said.contains("9223372036854775807 pillars; 1 to"), "{said}");
+}
+
+/// Two of four replicas are too few to decide anything, and they execute nevertheless.
+#[test]
+fn a_backup_of_a_stopped_folder_says_what_its_replica_only_speculated() {
+    let cluster = Cluster::up(&["--protocol", "zyzzyva", "--durability", "sync"]);
+    set_keys(&cluster, 10);
+    let progress = |name: &str| cluster.status().0["replicas"][1][name].as_u64();
+    eventually("all is final", || progress("committed") == progress("executed"));
+    let decided = progress("committed").expect("a slot");
+    for id in [2, 3] {
+        kill(cluster.replica_pid(id));
+    }
+    let port = cluster.port.to_string();
+    let mut asking = Command::new("redis-cli")
+        .args(["-p", &port, "SET", "last", "one"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("redis-cli starts");
+    eventually("it speculates", || progress("executed") > Some(decided));
+    cluster.pids().into_iter().filter(|pid| is_alive(*pid)).for_each(kill);
+    // The connection is gone.
+    asking.wait().expect("it ends");
+    let parent = tempfile::tempdir().expect("a folder");
+    let backup = parent.path().join("backup");
+    let (saved, code) = save(&data(&cluster, 1), &backup, &[]);
+    assert_eq!((code, &saved["has"]), (Some(0), &"speculated".into()), "{saved}");
+    assert!(saved["decided"].as_u64() >= Some(decided), "{saved}");
+    assert!(saved["slot"].as_u64() > saved["decided"].as_u64(), "{saved}");
+    assert_eq!(Restored::from(&backup).keys(10), 10);
 }

@@ -5,18 +5,20 @@ use crate::support::{Cluster, eventually, is_alive, run, signal, stderr, stdout,
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-fn data(cluster: &Cluster, id: usize) -> PathBuf {
+/// The data folder of a replica.
+pub fn data(cluster: &Cluster, id: usize) -> PathBuf {
     cluster.data.join(format!("replica-{id}")).join("data")
 }
 
-fn kill(pid: u32) {
+/// Ends a process at once.
+pub fn kill(pid: u32) {
     signal(pid, Signal::KILL);
     eventually("it has ended", || !is_alive(pid));
 }
 
-fn save(data: &Path, out: &Path, more: &[&str]) -> (Value, Option<i32>) {
+/// Saves what is in a data folder; says what was said, and the exit code.
+pub fn save(data: &Path, out: &Path, more: &[&str]) -> (Value, Option<i32>) {
     let arguments = ["snapshot", "save", "--data", text(data), "--out", text(out), "--json"];
     let output = run(&[&arguments, more].concat());
     let printed = stdout(&output);
@@ -142,34 +144,4 @@ fn a_backup_of_a_stopped_folder_has_what_its_log_proves() {
     let (from, out) = (data(&cluster, 0), parent.path().join("damaged"));
     let (said, _) = command(&["snapshot", "save", "--data", text(&from), "--out", text(&out)]);
     assert!(said.contains("is damaged at byte") && !said.contains("belongs to"), "{said}");
-}
-
-/// Two of four replicas are too few to decide anything, and they execute nevertheless.
-#[test]
-fn a_backup_of_a_stopped_folder_says_what_its_replica_only_speculated() {
-    let cluster = Cluster::up(&["--protocol", "zyzzyva", "--durability", "sync"]);
-    set_keys(&cluster, 10);
-    let progress = |name: &str| cluster.status().0["replicas"][1][name].as_u64();
-    eventually("all is final", || progress("committed") == progress("executed"));
-    let decided = progress("committed").expect("a slot");
-    for id in [2, 3] {
-        kill(cluster.replica_pid(id));
-    }
-    let port = cluster.port.to_string();
-    let mut asking = Command::new("redis-cli")
-        .args(["-p", &port, "SET", "last", "one"])
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("redis-cli starts");
-    eventually("it speculates", || progress("executed") > Some(decided));
-    cluster.pids().into_iter().filter(|pid| is_alive(*pid)).for_each(kill);
-    // The connection is gone.
-    asking.wait().expect("it ends");
-    let parent = tempfile::tempdir().expect("a folder");
-    let backup = parent.path().join("backup");
-    let (saved, code) = save(&data(&cluster, 1), &backup, &[]);
-    assert_eq!((code, &saved["has"]), (Some(0), &"speculated".into()), "{saved}");
-    assert!(saved["decided"].as_u64() >= Some(decided), "{saved}");
-    assert!(saved["slot"].as_u64() > saved["decided"].as_u64(), "{saved}");
-    assert_eq!(Restored::from(&backup).keys(10), 10);
 }

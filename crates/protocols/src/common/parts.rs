@@ -16,7 +16,7 @@ pub struct Part {
 /// late, but in its order (`docs/host-contract.md`).
 pub struct Parts {
     /// What merges the orders of the pillars.
-    pub stage: Part,
+    pub merger: Part,
     /// The pillars, by number.
-    pub cells: Vec<Part>,
+    pub pillar_cores: Vec<Part>,
 }

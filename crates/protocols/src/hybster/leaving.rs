@@ -96,7 +96,7 @@ impl Hybster {
             needed.extend(listed.chain(change.prepares.iter().map(|prepared| &prepared.batch)));
         }
         // What it proposed and opened and what has not come back stands in none of these.
-        let all = self.slots.looping.is_empty() && !mutant!("hybster.junk-stays");
+        let all = self.slots.slots_awaiting_loopback.is_empty() && !mutant!("hybster.junk-stays");
         let bodies = &mut self.frame.bodies;
         if all {
             bodies.retain(self.frame.stable.slot, |digest| needed.contains(digest));
@@ -162,7 +162,7 @@ impl Hybster {
     /// certificates, which only the loopback brings.
     pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
         while self.phase == Phase::Changing && self.left < self.frame.view {
-            if !self.slots.looping.is_empty() {
+            if !self.slots.slots_awaiting_loopback.is_empty() {
                 return;
             }
             let Some(basis) = self.find_basis(out) else { return };

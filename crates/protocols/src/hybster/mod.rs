@@ -42,16 +42,16 @@
 
 mod byzantine;
 mod certificate;
+mod compaction;
 mod descriptor;
 mod explore;
 mod leaving;
 mod message;
-mod moot;
 mod ordering;
 mod origins;
 mod recall;
 mod record;
-mod renew;
+mod redundant;
 mod replica;
 mod resend;
 mod view_change;

@@ -6,7 +6,7 @@ use super::replica::Hybster;
 use crate::common::counters::certificate::Opened;
 use crate::common::counters::order::Order;
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::{ChangesViews, Orders, Settles};
+use crate::common::frame::hooks::{ChangesViews, Finality, Orders};
 use crate::common::frame::repair::Repair;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
@@ -49,7 +49,7 @@ impl Orders for Hybster {
 }
 
 /// What it executes is final.
-impl Settles for Hybster {
+impl Finality for Hybster {
     fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
         Some(state)
     }

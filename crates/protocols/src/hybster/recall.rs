@@ -52,9 +52,9 @@ impl Resumes for Hybster {
         log.for_each(|record| self.recall(record, &mut past));
         self.enter_accepted(&mut past, out);
         let said = || past.said.iter().map(Again::message);
-        let (looping, opened) =
+        let (slots_awaiting_loopback, opened) =
             (said().filter_map(loops).collect(), said().filter_map(opens).max());
-        self.slots.recall_decisions(&mut self.frame, looping);
+        self.slots.recall_decisions(&mut self.frame, slots_awaiting_loopback);
         let upto = Slot(self.frame.next_slot.0 - 1).max(opened.unwrap_or_default());
         self.go_on(executed, upto, out);
         past.say_again(&mut self.slots, &self.frame, out);

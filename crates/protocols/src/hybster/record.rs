@@ -28,7 +28,7 @@ pub enum Record {
     Noted(Noted<Message>),
     /// This replica leaves all lower views.
     Leave {
-        /// Showing this.
+        /// ForwardTo this.
         change: Arc<ViewChange>,
         /// By this it could, if not by having accepted the NEW-VIEW of the view before.
         basis: Option<Arc<ViewChanges>>,

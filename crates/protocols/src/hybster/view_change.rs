@@ -55,7 +55,7 @@ impl ChangesViews for Hybster {
         let opening = Arc::new(opening);
         persist_bodies(&mut self.frame, &opening.start(), out);
         out.persist(Record::Open(opening.clone()));
-        self.slots.looping.insert((view, Slot(0)));
+        self.slots.slots_awaiting_loopback.insert((view, Slot(0)));
         self.slots.say(&self.frame, Message::NewView(opening), out);
     }
 }
@@ -92,7 +92,7 @@ impl Hybster {
     ) {
         let view = opening.view();
         if verified.author == self.frame.me {
-            self.slots.looping.remove(&(view, Slot(0)));
+            self.slots.slots_awaiting_loopback.remove(&(view, Slot(0)));
         }
         if self.is_doubted(view) {
             mark!("hybster/vouched");
@@ -175,7 +175,7 @@ impl Hybster {
             self.frame.note_spoken(self.taken_over());
         }
         self.slots.in_flight = 0;
-        self.slots.looping.clear();
+        self.slots.slots_awaiting_loopback.clear();
         self.frame.note_entered(self.frame.executed, out);
         if verified.author != self.frame.me {
             let (view, opening) = (self.frame.view, verified.digest);

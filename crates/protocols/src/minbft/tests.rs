@@ -29,7 +29,7 @@ use pentarchy_core::wire::Wire;
 mod behind;
 mod judging;
 mod late;
-mod moot;
+mod redundant;
 
 /// Believes every signature, and certificates that [`Device`] made.
 struct Trusting;

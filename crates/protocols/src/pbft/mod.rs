@@ -44,13 +44,13 @@
 mod byzantine;
 mod certificate;
 mod client;
+mod compaction;
 mod descriptor;
 mod explore;
 mod message;
-mod moot;
 mod ordering;
 mod record;
-mod renew;
+mod redundant;
 mod replica;
 mod resend;
 mod seal;

@@ -43,7 +43,7 @@ impl<V: Variant> Orders for Pbft<V> {
         {
             let view = self.frame.view;
             out.persist(Record::Propose { view, slot, proposal: proposal.clone() });
-            self.unheard.insert(slot, proposal.clone());
+            self.awaiting_loopback.insert(slot, proposal.clone());
             out.send(To::All, Message::PrePrepare { view, slot, proposal });
         }
     }
@@ -63,7 +63,7 @@ impl<V: Variant> Orders for Pbft<V> {
     fn window_moved(&mut self, low: Slot) {
         self.window.advance(low);
         self.certificates.retain(|slot, _| *slot > low);
-        self.unheard.retain(|slot, _| *slot > low);
+        self.awaiting_loopback.retain(|slot, _| *slot > low);
     }
 }
 
@@ -100,7 +100,7 @@ impl<V: Variant> Pbft<V> {
         out: &mut Effects<Self>,
     ) -> bool {
         if verified.author == self.frame.me {
-            self.unheard.remove(&slot);
+            self.awaiting_loopback.remove(&slot);
         }
         let taken_over = slot <= self.start.end();
         let Some(state) = self.window.get_mut(slot).filter(|_| !taken_over) else { return false };

@@ -194,7 +194,7 @@ impl<V: Variant> Pbft<V> {
             Record::Propose { view, slot, proposal } => {
                 if self.recall_vote(view, slot, proposal.digest()) {
                     self.frame.recall_body(slot, &proposal, &past.envelopes);
-                    self.unheard.insert(slot, proposal.clone());
+                    self.awaiting_loopback.insert(slot, proposal.clone());
                     past.say(Message::PrePrepare { view, slot, proposal });
                 }
             }
@@ -280,7 +280,7 @@ impl<V: Variant> Pbft<V> {
         (self.frame.view, self.phase) = (view, Phase::Changing);
         self.own.left = Some(change.clone());
         self.own.opened = None;
-        self.unheard.clear();
+        self.awaiting_loopback.clear();
         self.frame.doublings = self.frame.doublings.saturating_add(1);
         past.said = Vec::from([Message::ViewChange(change)]);
     }
@@ -293,7 +293,7 @@ impl<V: Variant> Pbft<V> {
         }
         self.recall_checkpoint(opening.checkpoint.clone(), past);
         self.frame.view = opening.view;
-        self.unheard.clear();
+        self.awaiting_loopback.clear();
         self.enter(verified, opening);
         past.said.clear();
     }

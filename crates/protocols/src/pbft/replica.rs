@@ -11,7 +11,7 @@ use crate::common::extent::Extent;
 use crate::common::frame::Frame;
 use crate::common::frame::changing::Changing;
 use crate::common::frame::events::Events;
-use crate::common::frame::hooks::{Framed, Settles};
+use crate::common::frame::hooks::{Finality, Framed};
 use crate::common::message::{Statements, in_bounds};
 use crate::common::record::Kept;
 use crate::common::timer::Timer;
@@ -101,7 +101,7 @@ pub struct Pbft<V: Variant = Decided> {
     /// views: a VIEW-CHANGE shows them all.
     pub(super) certificates: BTreeMap<Slot, Prepared<V::Seal>>,
     /// Own proposals that have not come back, by slot.
-    pub(super) unheard: BTreeMap<Slot, Arc<Proposal>>,
+    pub(super) awaiting_loopback: BTreeMap<Slot, Arc<Proposal>>,
     /// The last slot that was executed, if that may be taken back.
     pub(super) tried: Option<Tried>,
 }
@@ -182,7 +182,7 @@ impl<V: Variant> Protocol for Pbft<V> {
             own: OwnMessages::default(),
             window: Window::new(setup.membership.base.slot, setup.tuning.window_slots),
             certificates: BTreeMap::new(),
-            unheard: BTreeMap::new(),
+            awaiting_loopback: BTreeMap::new(),
             tried: None,
         };
         replica.begin(&setup, log, out);
@@ -199,7 +199,7 @@ impl<V: Variant> Protocol for Pbft<V> {
         }
     }
 
-    fn is_moot(&self, author: ReplicaId, message: &Message<V::Seal>) -> bool {
+    fn is_redundant(&self, author: ReplicaId, message: &Message<V::Seal>) -> bool {
         self.says_nothing_new(author, message)
     }
 
@@ -214,7 +214,7 @@ impl<V: Variant> Protocol for Pbft<V> {
         assert_eq!(self.window.low(), self.frame.stable.slot);
         assert!(self.tried.as_ref().is_none_or(|tried| tried.slot == self.frame.executed));
         let window = self.frame.tuning.window_slots as usize;
-        assert!(self.certificates.len() <= window && self.unheard.len() <= window);
+        assert!(self.certificates.len() <= window && self.awaiting_loopback.len() <= window);
         for (slot, state) in self.window.iter() {
             assert!(!state.decided || state.batch.is_some(), "{slot} is decided without a batch");
             let proven = self.certificates.get(&slot).map(|it| (it.claim.view, it.claim.batch));

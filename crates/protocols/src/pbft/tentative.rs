@@ -6,7 +6,7 @@
 use super::replica::{Pbft, Tried};
 use super::variant::Variant;
 use crate::common::certificate::CheckpointProof;
-use crate::common::frame::hooks::Settles;
+use crate::common::frame::hooks::Finality;
 use alloc::sync::Arc;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
@@ -16,7 +16,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::Effects;
 
-impl<V: Variant> Settles for Pbft<V> {
+impl<V: Variant> Finality for Pbft<V> {
     fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
         Some(state)
     }

@@ -3,7 +3,7 @@
 use super::record::Record;
 use super::replica::Phase;
 use super::{Message, Pbft};
-use crate::common::frame::hooks::Renews;
+use crate::common::frame::hooks::LogCompaction;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;

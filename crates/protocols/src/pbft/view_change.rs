@@ -12,7 +12,7 @@ use super::variant::Variant;
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::ChangesViews;
-use crate::common::frame::hooks::Settles as _;
+use crate::common::frame::hooks::Finality as _;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -80,7 +80,7 @@ impl<V: Variant> Pbft<V> {
         self.frame.move_to(view, self.last_final(), out);
         self.phase = Phase::Changing;
         self.own = OwnMessages::default();
-        self.unheard.clear();
+        self.awaiting_loopback.clear();
         self.drop_idle_wants(&Start::default());
     }
 

@@ -1,11 +1,11 @@
 //! Whether this replica's states are the group's.
 //!
 //! A pillar compares the state of a row when it is told of it, unless it is past that row by then:
-//! where execution is constantly behind, it always is. So the stage compares what pillars say is
+//! where execution is constantly behind, it always is. So the merger compares what pillars say is
 //! vouched for with the states that execution comes to, whichever is there first.
 
-use super::stage::Stage;
-use super::staging::note;
+use super::merger::Merger;
+use super::merging::note;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaSet, Slot};
 use pentarchy_core::mark;
@@ -17,7 +17,7 @@ use pentarchy_core::protocol::Effects;
 /// follow while there are so many none is.
 pub(super) const VOUCHED_MAX: usize = 16;
 
-impl Stage {
+impl Merger {
     /// A quorum vouches for this state after a row.
     pub(super) fn note_vouched(&mut self, row: Slot, theirs: Digest, out: &mut Effects<Self>) {
         if let Some(mine) = self.merge.state(row) {

@@ -1,7 +1,7 @@
 //! What others have to know of a protocol whose order is split.
 
 use super::byzantine::Byzantine;
-use super::cell::Pillar;
+use super::pillar_core::Pillar;
 use super::replica::Pillars;
 use crate::common::parts::Parts;
 use crate::descriptor::{Descriptor, Split, Status};

@@ -9,16 +9,21 @@
 //!   change their views at the same time, and not one after the other. Other primaries may not have
 //!   heard of the request.
 
-use super::stage::Stage;
+use super::merger::Merger;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Glance, Input};
+use pentarchy_core::ports::replica::{Input, PillarStatus};
 use pentarchy_core::protocol::Effects;
 
-impl Stage {
+impl Merger {
     /// A pillar stands like this.
-    pub(super) fn on_glance(&mut self, pillar: u8, glance: Glance, out: &mut Effects<Self>) {
-        self.known(pillar).glance = glance;
+    pub(super) fn on_glance(
+        &mut self,
+        pillar: u8,
+        pillar_status: PillarStatus,
+        out: &mut Effects<Self>,
+    ) {
+        self.known(pillar).pillar_status = pillar_status;
         self.time_siblings(out);
         self.tell_heard(out);
     }
@@ -27,12 +32,12 @@ impl Stage {
     /// is executed only with all that comes before it.
     fn time_siblings(&mut self, out: &mut Effects<Self>) {
         for of_request in self.numbers() {
-            let glance = &self.pillars[usize::from(of_request)].glance;
-            let Some(row) = glance.wants else { continue };
-            let primary = glance.status.primary;
+            let pillar_status = &self.pillars[usize::from(of_request)].pillar_status;
+            let Some(row) = pillar_status.wants else { continue };
+            let primary = pillar_status.status.primary;
             for pillar in self.numbers() {
                 let known = self.known(pillar);
-                let is_led = known.glance.status.primary == primary && pillar != of_request;
+                let is_led = known.pillar_status.status.primary == primary && pillar != of_request;
                 let (wanted, of) = known.wanted;
                 let is_new = wanted < row || of != primary;
                 if is_led && is_new && !mutant!("pillars.siblings-not-timed") {
@@ -45,11 +50,14 @@ impl Stage {
 
     /// Whoever leads a pillar is told how far others are in any.
     fn tell_heard(&mut self, out: &mut Effects<Self>) {
-        let heard_of = self.pillars.iter().map(|known| known.glance.heard_of).max();
+        let heard_of = self.pillars.iter().map(|known| known.pillar_status.heard_of).max();
         let last = heard_of.unwrap_or_default();
         for pillar in self.numbers() {
             let known = self.known(pillar);
-            if known.glance.leads && known.glance.next_slot <= last && known.heard < last {
+            if known.pillar_status.leads
+                && known.pillar_status.next_slot <= last
+                && known.heard < last
+            {
                 known.heard = last;
                 fill(pillar, Input::Heard { slot: last }, out);
             }
@@ -72,8 +80,8 @@ impl Stage {
 }
 
 /// Has a pillar fill its slots.
-fn fill(pillar: u8, input: Input, out: &mut Effects<Stage>) {
+fn fill(pillar: u8, input: Input, out: &mut Effects<Merger>) {
     if !mutant!("pillars.gaps-not-filled") {
-        Stage::tell(pillar, input, out);
+        Merger::tell(pillar, input, out);
     }
 }

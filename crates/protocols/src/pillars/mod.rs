@@ -8,11 +8,11 @@
 //! and shares no state with the others. Slot `k` of all pillars together is *row* `k`; execution
 //! goes through row after row, in each from the first pillar to the last (`merge.rs`).
 //!
-//! - A [`Cell`] is one pillar, with all that needs to look into its core.
-//! - The [`Stage`] has the order of all together, and what goes between them and execution. It
+//! - A [`PillarCore`] is one pillar, with all that needs to look into its core.
+//! - The [`Merger`] has the order of all together, and what goes between them and execution. It
 //!   knows of each only what it was told.
-//! - [`Pillars`] is a replica that runs one stage and all cells in one thread. A host may run each
-//!   in a thread of its own instead: what they say to each other may come late.
+//! - [`Pillars`] is a replica that runs one merger and all pillar cores in one thread. A host may
+//!   run each in a thread of its own instead: what they say to each other may come late.
 //!
 //! `docs/protocols/pillars.md` has the argument.
 //!
@@ -34,28 +34,28 @@
 //! change of the pillar that lacks them, whoever else is content.
 
 mod byzantine;
-mod cell;
 mod comparing;
 mod descriptor;
 mod filling;
 mod merge;
+mod merger;
+mod merging;
 mod message;
 mod parts;
+mod pillar_core;
 mod record;
 mod replica;
 mod running;
 mod scratch;
-mod stage;
-mod staging;
 #[cfg(test)]
 mod tests;
 mod transit;
 
 pub use crate::common::parts::{Part, Parts};
 pub use byzantine::Byzantine;
-pub use cell::{Cell, Pillar};
 pub use descriptor::describe;
+pub use merger::Merger;
 pub use message::{Message, PillarTimer};
+pub use pillar_core::{Pillar, PillarCore};
 pub use record::Record;
 pub use replica::Pillars;
-pub use stage::Stage;

@@ -1,8 +1,8 @@
 //! Brings up the parts of a replica, each on its own: for a host that gives each a thread.
 
-use super::cell::{Cell, Pillar, of_cell};
 use super::merge::Rows;
-use super::stage::Stage;
+use super::merger::Merger;
+use super::pillar_core::{Pillar, PillarCore, of_cell};
 use crate::common::parts::{Part, Parts};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,27 +20,29 @@ impl Parts {
             Memory::Volatile => Vec::new(),
             Memory::Durable { records, .. } => core::mem::take(records),
         };
-        let cell = |pillar: u8| {
+        let pillar_core = |pillar: u8| {
             let its = |record: &&Bytes| record.first() == Some(&pillar);
             let mut setup = of_cell(&setup, pillar);
             if let Memory::Durable { records: of_cell, .. } = &mut setup.memory {
                 of_cell.extend(records.iter().filter(its).cloned());
             }
             let mut effects = Vec::new();
-            let core = Box::new(Erased::<Cell<P>>::start(setup, &mut effects));
+            let core = Box::new(Erased::<PillarCore<P>>::start(setup, &mut effects));
             Part { core, effects }
         };
-        let cells: Vec<Part> = (0..setup.membership.lane.pillars).map(cell).collect();
+        let pillar_cores: Vec<Part> = (0..setup.membership.lane.pillars).map(pillar_core).collect();
         let rows = Rows::of(&setup.membership);
-        let said = cells.iter().map(|cell| cell.effects.iter().filter_map(resumed).max());
+        let said = pillar_cores
+            .iter()
+            .map(|pillar_core| pillar_core.effects.iter().filter_map(resumed).max());
         let spoken = rows.spoken(said);
         let mut effects = Vec::new();
-        let stage = Erased::<Stage>::start(setup, &mut effects);
+        let merger = Erased::<Merger>::start(setup, &mut effects);
         if let Some(upto) = spoken {
-            let upto = upto.max(stage.core().executed());
+            let upto = upto.max(merger.core().executed());
             effects.push(CoreEffect::Output(Output::Resumed { upto }));
         }
-        Self { stage: Part { core: Box::new(stage), effects }, cells }
+        Self { merger: Part { core: Box::new(merger), effects }, pillar_cores }
     }
 }
 

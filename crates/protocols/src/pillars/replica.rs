@@ -1,10 +1,10 @@
 //! The replica that runs all of its pillars in one thread: its state, and where each event goes.
 
-use super::cell::{Cell, Pillar, of_cell};
+use super::merger::Merger;
 use super::message::{Message, PillarTimer};
+use super::pillar_core::{Pillar, PillarCore, of_cell};
 use super::record::Record;
 use super::scratch::Scratch;
-use super::stage::Stage;
 use super::transit::Transit;
 use crate::common::timer::Timer;
 use alloc::vec::Vec;
@@ -21,12 +21,12 @@ pub(super) const LATE: PillarTimer<Timer> = PillarTimer { pillar: 0, inner: Time
 /// One replica of several pillars.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Pillars<P: Pillar> {
-    pub(super) cells: Vec<Cell<P>>,
-    pub(super) stage: Stage,
+    pub(super) pillar_cores: Vec<PillarCore<P>>,
+    pub(super) merger: Merger,
     /// What they say to each other.
     pub(super) transit: Transit,
-    pub(super) of_cell: Scratch<Cell<P>>,
-    pub(super) of_stage: Scratch<Stage>,
+    pub(super) of_cell: Scratch<PillarCore<P>>,
+    pub(super) of_merger: Scratch<Merger>,
 }
 
 impl<P: Pillar> Protocol for Pillars<P> {
@@ -36,7 +36,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
     type Input = Input;
     type Output = Output;
 
-    const RULES: Rules = Cell::<P>::RULES;
+    const RULES: Rules = PillarCore::<P>::RULES;
 
     fn validate(
         membership: &Membership,
@@ -45,7 +45,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
         tag: &AuthTag,
         message: &Self::Message,
     ) -> Result<(), Reject> {
-        Cell::<P>::validate(membership, verifier, author, tag, message)
+        PillarCore::<P>::validate(membership, verifier, author, tag, message)
     }
 
     fn start(
@@ -67,20 +67,21 @@ impl<P: Pillar> Protocol for Pillars<P> {
         let mut first = Vec::new();
         let start = |(pillar, log): (u8, Vec<Self::Record>)| {
             let mut effects = Effects::default();
-            let cell = Cell::start(of_cell(&setup, pillar), &mut log.into_iter(), &mut effects);
+            let pillar_core =
+                PillarCore::start(of_cell(&setup, pillar), &mut log.into_iter(), &mut effects);
             first.push(effects.drain().collect());
-            cell
+            pillar_core
         };
-        let cells = (0..).zip(records).map(start).collect();
-        let mut of_stage = Effects::default();
+        let pillar_cores = (0..).zip(records).map(start).collect();
+        let mut of_merger = Effects::default();
         let mut replica = Self {
-            cells,
-            stage: Stage::start(setup, &mut core::iter::empty(), &mut of_stage),
+            pillar_cores,
+            merger: Merger::start(setup, &mut core::iter::empty(), &mut of_merger),
             transit: Transit::new(count, seed),
             of_cell: Scratch::default(),
-            of_stage: Scratch::default(),
+            of_merger: Scratch::default(),
         };
-        replica.begin(first, of_stage, out);
+        replica.begin(first, of_merger, out);
         replica
     }
 
@@ -99,16 +100,16 @@ impl<P: Pillar> Protocol for Pillars<P> {
         self.run(false, out);
     }
 
-    fn is_moot(&self, author: ReplicaId, message: &Self::Message) -> bool {
-        let cell = self.cells.get(usize::from(message.pillar));
-        cell.is_some_and(|cell| cell.is_moot(author, message))
+    fn is_redundant(&self, author: ReplicaId, message: &Self::Message) -> bool {
+        let pillar_core = self.pillar_cores.get(usize::from(message.pillar));
+        pillar_core.is_some_and(|pillar_core| pillar_core.is_redundant(author, message))
     }
 
     fn assert_invariants(&self) {
-        self.cells.iter().for_each(Cell::assert_invariants);
-        self.stage.assert_invariants();
-        let window = self.stage.tuning.window_slots as usize;
-        assert!(self.stage.merge.len() <= 2 * window * self.cells.len());
+        self.pillar_cores.iter().for_each(PillarCore::assert_invariants);
+        self.merger.assert_invariants();
+        let window = self.merger.tuning.window_slots as usize;
+        assert!(self.merger.merge.len() <= 2 * window * self.pillar_cores.len());
         match &self.transit {
             Transit::AtOnce(inward) => assert!(inward.is_empty()),
             Transit::Late(_) => assert!(self.transit.len() <= LATE_MAX),
@@ -116,27 +117,27 @@ impl<P: Pillar> Protocol for Pillars<P> {
     }
 
     fn status(&self) -> Status {
-        let all: Vec<Status> = self.cells.iter().map(Cell::status).collect();
-        self.stage.status_of(&all)
+        let all: Vec<Status> = self.pillar_cores.iter().map(PillarCore::status).collect();
+        self.merger.status_of(&all)
     }
 
     fn statuses(&self) -> Vec<Status> {
-        self.stage.statuses_of(self.cells.iter().map(Cell::status).collect())
+        self.merger.statuses_of(self.pillar_cores.iter().map(PillarCore::status).collect())
     }
 
     fn asks_to_leave(&self) -> Vec<Self::Message> {
-        self.cells.iter().flat_map(Cell::asks_to_leave).collect()
+        self.pillar_cores.iter().flat_map(PillarCore::asks_to_leave).collect()
     }
 
     fn reads_from(&self) -> Slot {
-        let prepared = self.cells.iter().map(Cell::reads_from).max();
-        prepared.unwrap_or_default().max(self.stage.reads_from())
+        let prepared = self.pillar_cores.iter().map(PillarCore::reads_from).max();
+        prepared.unwrap_or_default().max(self.merger.reads_from())
     }
 
     fn hint(&self, client: &ClientId) -> View {
-        self.cells[usize::from(self.stage.pillar_of(client))].hint(client)
+        self.pillar_cores[usize::from(self.merger.pillar_of(client))].hint(client)
     }
 }
 
 /// What a pillar says.
-pub(super) type Said<P> = Vec<Effect<Cell<P>>>;
+pub(super) type Said<P> = Vec<Effect<PillarCore<P>>>;

@@ -1,8 +1,8 @@
-//! How pillars and their stage take turns in one thread.
+//! How pillars and their merger take turns in one thread.
 
-use super::cell::{Cell, Pillar};
+use super::merger::Merger;
+use super::pillar_core::{Pillar, PillarCore};
 use super::replica::{LATE, Pillars, Said};
-use super::stage::Stage;
 use super::transit::{Arrival, Transit};
 use alloc::vec::Vec;
 use pentarchy_core::ids::Millis;
@@ -14,18 +14,18 @@ impl<P: Pillar> Pillars<P> {
     pub(super) fn begin(
         &mut self,
         first: Vec<Said<P>>,
-        mut of_stage: Effects<Stage>,
+        mut of_merger: Effects<Merger>,
         out: &mut Effects<Self>,
     ) {
-        let resumed = |effect: &Effect<Cell<P>>| match effect {
+        let resumed = |effect: &Effect<PillarCore<P>>| match effect {
             Effect::Output(Output::Resumed { upto }) => Some(*upto),
             _ => None,
         };
         let said = first.iter().map(|said| said.iter().filter_map(resumed).max());
-        if let Some(upto) = self.stage.merge.rows.spoken(said) {
-            out.output(Output::Resumed { upto: upto.max(self.stage.executed()) });
+        if let Some(upto) = self.merger.merge.rows.spoken(said) {
+            out.output(Output::Resumed { upto: upto.max(self.merger.executed()) });
         }
-        self.pass_on(&mut of_stage, out);
+        self.pass_on(&mut of_merger, out);
         for (pillar, said) in (0..).zip(first) {
             said.into_iter().for_each(|effect| self.carry(pillar, effect, out));
         }
@@ -35,7 +35,7 @@ impl<P: Pillar> Pillars<P> {
     /// The end of a round: what waits is proposed, and what has to be filled for that is too.
     pub(super) fn on_round(&mut self, now: Millis, out: &mut Effects<Self>) {
         let round = || Event::Input(Input::Round { now });
-        for pillar in self.stage.numbers() {
+        for pillar in self.merger.numbers() {
             self.feed(pillar, round(), out);
         }
         for pillar in self.run(true, out) {
@@ -54,9 +54,9 @@ impl<P: Pillar> Pillars<P> {
         let mut to_order = Vec::new();
         self.transit.begin(is_round);
         loop {
-            self.have(|stage, effects| stage.settle(effects), out);
+            self.have(|merger, effects| merger.settle(effects), out);
             if self.transit.len() == 0 || (is_round && matches!(self.transit, Transit::Late(_))) {
-                self.have(|stage, effects| stage.all_is_heard(effects), out);
+                self.have(|merger, effects| merger.all_is_heard(effects), out);
             }
             match self.transit.next() {
                 None => return to_order,
@@ -68,26 +68,30 @@ impl<P: Pillar> Pillars<P> {
                     self.feed(pillar, Event::Input(input), out);
                 }
                 Some(Arrival::AtStage(pillar, output)) => {
-                    self.have(|stage, effects| stage.hear(pillar, output, effects), out);
+                    self.have(|merger, effects| merger.hear(pillar, output, effects), out);
                 }
             }
         }
     }
 
-    /// The host tells the stage something.
+    /// The host tells the merger something.
     pub(super) fn tell_stage(&mut self, input: Input, out: &mut Effects<Self>) {
-        self.have(|stage, effects| stage.on_input(input, effects), out);
+        self.have(|merger, effects| merger.on_input(input, effects), out);
     }
 
-    /// Has the stage do something.
-    fn have(&mut self, act: impl FnOnce(&mut Stage, &mut Effects<Stage>), out: &mut Effects<Self>) {
-        let mut effects = self.of_stage.take();
-        act(&mut self.stage, &mut effects);
+    /// Has the merger do something.
+    fn have(
+        &mut self,
+        act: impl FnOnce(&mut Merger, &mut Effects<Merger>),
+        out: &mut Effects<Self>,
+    ) {
+        let mut effects = self.of_merger.take();
+        act(&mut self.merger, &mut effects);
         self.pass_on(&mut effects, out);
-        self.of_stage.put(effects);
+        self.of_merger.put(effects);
     }
 
-    fn pass_on(&mut self, said: &mut Effects<Stage>, out: &mut Effects<Self>) {
+    fn pass_on(&mut self, said: &mut Effects<Merger>, out: &mut Effects<Self>) {
         for effect in said.drain() {
             match effect {
                 Effect::Output(Output::ToPillar { pillar, input }) => {
@@ -113,16 +117,16 @@ impl<P: Pillar> Pillars<P> {
             Event::Input(input) => Event::Input(input),
             Event::Client(..) => return,
         };
-        let Some(cell) = self.cells.get_mut(usize::from(pillar)) else { return };
+        let Some(pillar_core) = self.pillar_cores.get_mut(usize::from(pillar)) else { return };
         let mut effects = self.of_cell.take();
-        cell.step(event, &mut effects);
+        pillar_core.step(event, &mut effects);
         for effect in effects.drain() {
             self.carry(pillar, effect, out);
         }
         self.of_cell.put(effects);
     }
 
-    fn carry(&mut self, pillar: u8, effect: Effect<Cell<P>>, out: &mut Effects<Self>) {
+    fn carry(&mut self, pillar: u8, effect: Effect<PillarCore<P>>, out: &mut Effects<Self>) {
         match effect {
             Effect::Send { to, message } => out.send(to, message),
             Effect::Relay { to, message } => out.relay(to, &message),
@@ -134,7 +138,7 @@ impl<P: Pillar> Pillars<P> {
             Effect::Output(output @ Output::Keeping { .. }) => out.output(output),
             Effect::Output(output) => {
                 if let Some(output) = self.transit.outward(pillar, output) {
-                    self.have(|stage, effects| stage.hear(pillar, output, effects), out);
+                    self.have(|merger, effects| merger.hear(pillar, output, effects), out);
                 }
             }
         }

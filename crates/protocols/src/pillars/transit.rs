@@ -1,9 +1,9 @@
-//! What a stage and its pillars say to each other, on its way in one replica.
+//! What a merger and its pillars say to each other, on its way in one replica.
 //!
 //! This is for where one thread runs them all, as in the simulator; in a replica each has its own.
 //! It arrives at once, in the order in which it was said. Or it is late: in each step a
 //! pseudo-random number of messages arrive, of queues that are chosen so too; each pillar has one
-//! to the stage and one from it, whose order stays. That is how it is between threads.
+//! to the merger and one from it, whose order stays. That is how it is between threads.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,14 +17,14 @@ const LATE_ROUNDS: u8 = 6;
 pub(super) enum Arrival {
     /// At a pillar.
     AtPillar(u8, Input),
-    /// At the stage.
+    /// At the merger.
     AtStage(u8, Output),
 }
 
 /// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Transit {
-    /// To pillars, in the order in which it was said. The stage hears at once.
+    /// To pillars, in the order in which it was said. The merger hears at once.
     AtOnce(VecDeque<(u8, Input)>),
     /// Late.
     Late(Late),
@@ -69,7 +69,7 @@ impl Transit {
         }
     }
 
-    /// The stage says something to a pillar.
+    /// The merger says something to a pillar.
     pub(super) fn inward(&mut self, pillar: u8, input: Input) {
         match self {
             Self::AtOnce(inward) => inward.push_back((pillar, input)),
@@ -77,7 +77,7 @@ impl Transit {
         }
     }
 
-    /// A pillar says something to the stage: comes back if it arrives at once.
+    /// A pillar says something to the merger: comes back if it arrives at once.
     pub(super) fn outward(&mut self, pillar: u8, output: Output) -> Option<Output> {
         match self {
             Self::AtOnce(_) => Some(output),

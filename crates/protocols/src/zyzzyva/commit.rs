@@ -9,7 +9,7 @@ use super::replica::{Phase, Zyzzyva};
 use super::variant::Variant;
 use crate::common::frame::Heard;
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::{Orders, Settles};
+use crate::common::frame::hooks::{Finality, Orders};
 use crate::common::frame::repair::Repair;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -29,7 +29,7 @@ use pentarchy_core::votes::Cast;
 /// second. Then it is tried without.
 const COMMITTING_TICKS: u8 = 20;
 
-impl<V: Variant> Settles for Zyzzyva<V> {
+impl<V: Variant> Finality for Zyzzyva<V> {
     fn vouched(&self, slot: Slot, state: Digest) -> Option<Reached> {
         Some(Reached { history: self.history(slot)?, state })
     }
@@ -302,10 +302,10 @@ impl<V: Variant> Zyzzyva<V> {
     }
 
     /// A quorum keeps certificates: one of their correct members is in every view change, so this
-    /// is never taken back. For whom the slot became final in an earlier view may never get the
-    /// votes of this view that a certificate takes, since nobody repeats them to it. It counts as if
-    /// it kept one: if it is correct, the slot is final; if it lies, it might as well say that it
-    /// keeps one.
+    /// is never taken back. A peer for which the slot became final in an earlier view may never get
+    /// the votes of this view that a certificate takes, as nobody repeats them to it. It counts as
+    /// if it kept one: if the peer is correct, the slot is final; if it lies, it might as well say
+    /// that it keeps one.
     pub(super) fn check_final(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let Some(place) = self.place(slot).filter(|_| slot > self.last_final) else { return };
         let quorum = if mutant!("zyzzyva.final-with-f") {

@@ -64,7 +64,7 @@ impl<V: Variant> Orders for Zyzzyva<V> {
             let (view, parent) = (self.frame.view, self.tip);
             self.tip = extended(&parent, &proposal.digest());
             out.persist(Record::Propose { view, slot, parent, proposal: proposal.clone() });
-            self.unheard.insert(slot, (parent, proposal.clone()));
+            self.awaiting_loopback.insert(slot, (parent, proposal.clone()));
             out.send(To::All, Message::Order { view, slot, parent, proposal });
         }
     }
@@ -95,7 +95,7 @@ impl<V: Variant> Orders for Zyzzyva<V> {
         self.finals.retain(|slot, _| *slot > low);
         self.landed = None;
         self.window.advance(low);
-        self.unheard.retain(|at, _| *at > low);
+        self.awaiting_loopback.retain(|at, _| *at > low);
         self.vouching.retain(|at, _| *at > low);
         self.certificate = self.certificate.take().filter(|it| it.place.slot > low);
         if self.frame.next_slot <= low {
@@ -140,7 +140,7 @@ impl<V: Variant> Zyzzyva<V> {
         out: &mut Effects<Self>,
     ) -> bool {
         if verified.author == self.frame.me {
-            self.unheard.remove(&slot);
+            self.awaiting_loopback.remove(&slot);
         }
         let taken_over = slot <= self.start.end();
         let Some(state) = self.window.get_mut(slot).filter(|_| !taken_over) else { return false };

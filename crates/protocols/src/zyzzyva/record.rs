@@ -227,7 +227,7 @@ impl<V: Variant> Zyzzyva<V> {
                 let here = view == self.frame.entered && self.phase == Phase::Entered;
                 if here && self.window.contains(slot) && slot > self.start.end() {
                     self.frame.recall_body(slot, &proposal, &past.envelopes);
-                    self.unheard.insert(slot, (parent, proposal.clone()));
+                    self.awaiting_loopback.insert(slot, (parent, proposal.clone()));
                     past.say(Message::Order { view, slot, parent, proposal });
                 }
             }
@@ -284,7 +284,7 @@ impl<V: Variant> Zyzzyva<V> {
         (self.frame.view, self.phase) = (view, Phase::Changing);
         self.own.left = Some(change.clone());
         (self.own.opened, self.own.confirmed, self.proposed) = (None, false, None);
-        self.unheard.clear();
+        self.awaiting_loopback.clear();
         self.frame.doublings = self.frame.doublings.saturating_add(1);
         past.said = Vec::from([Message::ViewChange(change)]);
     }
@@ -298,7 +298,7 @@ impl<V: Variant> Zyzzyva<V> {
         let start = opening.start(&self.table);
         self.recall_checkpoint(start.base.clone(), past);
         if opening.view > self.frame.view {
-            self.unheard.clear();
+            self.awaiting_loopback.clear();
             past.said.clear();
         }
         (self.frame.view, self.phase) = (opening.view, Phase::Confirming);
@@ -326,7 +326,7 @@ impl<V: Variant> Zyzzyva<V> {
         let start = opening.start(&self.table);
         self.recall_checkpoint(start.base.clone(), past);
         self.frame.view = opening.view;
-        self.unheard.clear();
+        self.awaiting_loopback.clear();
         self.enter((verified, proof), start);
         past.said.clear();
     }

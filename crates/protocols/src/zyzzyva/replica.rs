@@ -129,7 +129,7 @@ pub struct Zyzzyva<V: Variant = Three> {
     /// Clients that wait for this replica's signature under a slot.
     pub(super) vouching: BTreeMap<Slot, BTreeSet<ClientId>>,
     /// Own orders that have not come back, by slot.
-    pub(super) unheard: BTreeMap<Slot, (Digest, Arc<Proposal>)>,
+    pub(super) awaiting_loopback: BTreeMap<Slot, (Digest, Arc<Proposal>)>,
     /// The history before the slot that this primary orders in next.
     pub(super) tip: Digest,
     /// Peers that were shown orders since the last tick because their history differs.
@@ -233,7 +233,7 @@ impl<V: Variant> Protocol for Zyzzyva<V> {
             halted: None,
             at_tick: Slot(0),
             vouching: BTreeMap::new(),
-            unheard: BTreeMap::new(),
+            awaiting_loopback: BTreeMap::new(),
             disputed: ReplicaSet::EMPTY,
             frame,
         };
@@ -250,7 +250,7 @@ impl<V: Variant> Protocol for Zyzzyva<V> {
         }
     }
 
-    fn is_moot(&self, author: ReplicaId, message: &Message) -> bool {
+    fn is_redundant(&self, author: ReplicaId, message: &Message) -> bool {
         self.says_nothing_new(author, message)
     }
 
@@ -270,7 +270,7 @@ impl<V: Variant> Protocol for Zyzzyva<V> {
         assert!(self.held.iter().all(|slot| (self.last_final.next()..=executed).contains(slot)));
         assert!(self.halted.is_none_or(|slot| slot == executed && slot > self.last_final));
         let window = self.frame.tuning.window_slots as usize;
-        assert!(self.unheard.len() <= window && self.vouching.len() <= window);
+        assert!(self.awaiting_loopback.len() <= window && self.vouching.len() <= window);
         assert!(self.past.len() <= window && self.past.keys().all(|slot| *slot <= low));
         assert!(self.finals.len() <= window && self.finals.keys().all(|slot| *slot > low));
         let mut history = self.frame.stable.state.history;

@@ -34,7 +34,8 @@ impl<V: Variant> Zyzzyva<V> {
             let order = state.order.as_ref().filter(|order| order.author == self.frame.me);
             order.and_then(|_| Some((parent(state)?, state.batch?)))
         };
-        let own = self.unheard.get(&low).map(|(parent, proposal)| (*parent, proposal.digest()));
+        let own =
+            self.awaiting_loopback.get(&low).map(|(parent, proposal)| (*parent, proposal.digest()));
         let executed = self.window.get(low).and_then(|state| state.history);
         own.or_else(came_back).is_some_and(|(parent, batch)| {
             let history = executed.unwrap_or_else(|| extended(&parent, &batch));
@@ -69,7 +70,7 @@ impl<V: Variant> Zyzzyva<V> {
         loop {
             let state = self.window.get(slot.next());
             let known = state.and_then(|state| Some((parent(state), state.batch?)));
-            let own = self.unheard.get(&slot.next());
+            let own = self.awaiting_loopback.get(&slot.next());
             let own = || own.map(|(parent, proposal)| (Some(*parent), proposal.digest()));
             let Some((parent, batch)) = known.or_else(own) else { return (slot, history) };
             history = extended(&parent.unwrap_or(history), &batch);

@@ -70,7 +70,7 @@ impl<V: Variant> Zyzzyva<V> {
         self.confirms.clear();
         (self.proposed, self.agreed) = (None, None);
         self.own = OwnMessages::default();
-        self.unheard.clear();
+        self.awaiting_loopback.clear();
         self.vouching.clear();
         self.drop_idle_wants();
     }

@@ -9,7 +9,7 @@ use pentarchy_core::counter::Instance;
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
-use pentarchy_core::membership::{Base, Lane, Membership};
+use pentarchy_core::membership::{Base, Membership, PillarConfig};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Memory, Setup, Timeouts, TimerKey, To, Tuning};
@@ -34,7 +34,7 @@ const TUNING: Tuning = Tuning {
 /// What was executed, in order.
 type History = Vec<(Slot, Digest)>;
 
-/// A part of a replica: a pillar by its number, or the stage behind them.
+/// A part of a replica: a pillar by its number, or the merger behind them.
 type Part = usize;
 const STAGE: Part = PILLARS as usize;
 
@@ -53,7 +53,7 @@ struct Kept {
     next: u64,
     /// The last state that was taken or fetched.
     saved: State,
-    /// From where on parts keep again, of which the stage's host has not heard.
+    /// From where on parts keep again, of which the merger's host has not heard.
     begun: Vec<VecDeque<u64>>,
     /// Of each time that a state was stable, from where on parts have kept again.
     cuts: VecDeque<Vec<Option<u64>>>,
@@ -85,7 +85,7 @@ struct Replica {
     /// Of each.
     devices: Vec<Device>,
     timers: BTreeMap<(Part, TimerKey), u64>,
-    /// What execution told the stage.
+    /// What execution told the merger.
     told: VecDeque<Input>,
     state: State,
     kept: Kept,
@@ -128,8 +128,8 @@ fn start(
 ) -> impl Iterator<Item = (Box<dyn ReplicaCore>, Vec<CoreEffect>)> {
     let membership = membership.clone();
     let setup = Setup { me: ReplicaId(me), membership, fetch: None, memory, tuning: TUNING };
-    let Parts { stage, cells } = (entry.split.expect("it has parts").start)(setup);
-    cells.into_iter().chain([stage]).map(|Started { core, effects }| (core, effects))
+    let Parts { merger, pillar_cores } = (entry.split.expect("it has parts").start)(setup);
+    pillar_cores.into_iter().chain([merger]).map(|Started { core, effects }| (core, effects))
 }
 
 impl Group {
@@ -137,7 +137,7 @@ impl Group {
     fn new(name: &str, seed: u64) -> Self {
         let protocol = pentarchy_protocols::find(name).expect("it is there");
         let n = protocol.rules.replicas(1) as u16;
-        let lane = Lane { pillars: PILLARS, ..Lane::default() };
+        let lane = PillarConfig { pillars: PILLARS, ..PillarConfig::default() };
         let membership = Arc::new(Membership { lane, ..membership(seed, n.into(), 1) });
         let mut group = Self {
             protocol,
@@ -223,7 +223,7 @@ impl Group {
         self.tell_stage(id);
     }
 
-    /// Execution is in step with the stage: what it answers is heard before anything else.
+    /// Execution is in step with the merger: what it answers is heard before anything else.
     fn tell_stage(&mut self, id: u16) {
         while let Some(told) = self.replicas[usize::from(id)].told.pop_front() {
             self.step(id, STAGE, CoreEvent::Input(told));
@@ -298,7 +298,7 @@ impl Group {
         }
     }
 
-    /// Execution does what the stage asks for.
+    /// Execution does what the merger asks for.
     fn output(&mut self, id: u16, output: Output) {
         let replica = &mut self.replicas[usize::from(id)];
         match output {
@@ -513,7 +513,7 @@ fn parts_of_a_replica_catch_up_by_a_state() {
         SEEDS.for_each(|seed| assert!(catches_up(name, seed), "{name}, seed {seed}"));
     }
     let stale = || SEEDS.clone().all(|seed| catches_up("pbft-pillars", seed));
-    assert!(!mutant::with(Some("pillars.glance-stale"), stale));
+    assert!(!mutant::with(Some("pillars.pillar_status-stale"), stale));
 }
 
 #[test]

@@ -265,7 +265,7 @@ fn a_repeated_vote_is_no_gap() {
     assert!(more <= 3, "{more} reports, which are for ticks of 50 ms");
 }
 
-/// What is moot, counted: nothing that a peer repeats is checked a second time.
+/// What is redundant, counted: nothing that a peer repeats is checked a second time.
 #[test]
 fn what_is_repeated_is_moot() {
     let mut net = Net::<Pbft>::new(4, &[3], Tuning::default());
@@ -281,17 +281,18 @@ fn what_is_repeated_is_moot() {
     };
     for (name, author) in [("proposal", 0), ("vote", 2)] {
         let message = &says(View(0))[name];
-        let moot = |net: &Net<Pbft>, message| net.core(1).is_moot(ReplicaId(author), message);
-        assert!(!moot(&net, message), "{name} is new");
+        let redundant =
+            |net: &Net<Pbft>, message| net.core(1).is_redundant(ReplicaId(author), message);
+        assert!(!redundant(&net, message), "{name} is new");
         let said = net.authentic(author, message.clone());
         net.pass_on(3, &[1], &said);
         net.deliver();
-        assert!(moot(&net, message), "{name} is known");
-        assert!(moot(&net, &says(View(1))[name]), "{name} is of another view");
+        assert!(redundant(&net, message), "{name} is known");
+        assert!(redundant(&net, &says(View(1))[name]), "{name} is of another view");
     }
     let other = pbft::Message::Prepare { view: View(0), slot, batch: Digest::of(b"other") };
-    assert!(!net.core(1).is_moot(ReplicaId(2), &other), "it proves a lie");
+    assert!(!net.core(1).is_redundant(ReplicaId(2), &other), "it proves a lie");
     let ask = |view| pbft::Message::Shared(Shared::RequestViewChange { view });
-    assert!(net.core(1).is_moot(ReplicaId(2), &ask(View(0))));
-    assert!(!net.core(1).is_moot(ReplicaId(2), &ask(View(1))));
+    assert!(net.core(1).is_redundant(ReplicaId(2), &ask(View(0))));
+    assert!(!net.core(1).is_redundant(ReplicaId(2), &ask(View(1))));
 }

@@ -72,7 +72,7 @@ fn random_worlds_find_seeded_bugs_of_pillars() {
         "hybster-pillars",
         &[
             ("pillars.gaps-left-out", "panic"),
-            ("pillars.glance-stale", "liveness"),
+            ("pillars.pillar_status-stale", "liveness"),
             ("pillars.others-not-kept-again", "leaving"),
         ],
     );

@@ -9,7 +9,7 @@ use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot,
 };
-use pentarchy_core::membership::{Base, Lane, Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::ports::client::{Place, ToClient};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
@@ -146,7 +146,7 @@ pub const SLOW: Tuning = Tuning {
 fn members(n: usize) -> Membership {
     let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
     let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    let (members, lane) = (vec![member; n].into(), Lane::default());
+    let (members, lane) = (vec![member; n].into(), PillarConfig::default());
     Membership { group, epoch, f: 1, members, base, lane }
 }
 
@@ -169,13 +169,13 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
 
     /// The same with so many pillars, of protocols that rest on no counters.
     pub fn of_pillars(pillars: u8, n: usize, liars: &[u16], tuning: Tuning) -> Self {
-        let lane = Lane { pillars, ..Lane::default() };
+        let lane = PillarConfig { pillars, ..PillarConfig::default() };
         Self::of(Arc::new(Membership { lane, ..members(n) }), liars, tuning)
     }
 
     /// The same, each with a primary of its own.
     pub fn rotating(pillars: u8, n: usize, liars: &[u16], tuning: Tuning) -> Self {
-        let lane = Lane { pillars, rotates: true, pillar: None };
+        let lane = PillarConfig { pillars, rotates: true, pillar: None };
         Self::of(Arc::new(Membership { lane, ..members(n) }), liars, tuning)
     }
 
@@ -403,7 +403,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
             let node = &self.nodes[usize::from(to.0)];
             let Some(core) = &node.core else { continue };
             if (self.loses)(to.0, &verified.message)
-                || core.is_moot(verified.author, &verified.message)
+                || core.is_redundant(verified.author, &verified.message)
             {
                 continue;
             }

@@ -6,7 +6,7 @@ use pentarchy_core::batch::Proposal;
 use pentarchy_core::counter::{Counter, Instance};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
-use pentarchy_core::membership::{Lane, Membership};
+use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::protocol::{Memory, Message as _, Reject, Setup, Tuning};
@@ -30,7 +30,7 @@ struct Group {
 
 impl Group {
     fn new() -> Self {
-        let lane = Lane { pillars: PILLARS, ..Lane::default() };
+        let lane = PillarConfig { pillars: PILLARS, ..PillarConfig::default() };
         let membership = Arc::new(Membership { lane, ..membership(SEED, 3, 1) });
         let entry = pentarchy_protocols::find("hybster-pillars").expect("it is there");
         let setup = Setup {
@@ -125,7 +125,7 @@ fn a_pillar_on_its_own_takes_nothing_of_others() {
     let setup = Setup { me, membership, fetch: None, memory, tuning: Tuning::default() };
     let membership = setup.membership.clone();
     let parts = (entry.split.expect("it has parts").start)(setup);
-    let backup = parts.cells.into_iter().nth(1).expect("it is there").core;
+    let backup = parts.pillar_cores.into_iter().nth(1).expect("it is there").core;
     let alone = Group { membership, crypto, backup };
     assert_eq!(alone.opens(&alone.said(1, 1, prepare())), Ok(()));
     let foreign = alone.said(0, 0, prepare());
@@ -150,7 +150,7 @@ fn a_pillar_times_nobody_but_whom_a_request_waits_for() {
     let (me, memory) = (ReplicaId(1), Memory::Volatile);
     let setup = Setup { me, membership, fetch: None, memory, tuning: Tuning::default() };
     let parts = (entry.split.expect("it has parts").start)(setup);
-    let mut backup = parts.cells.into_iter().nth(1).expect("it is there").core;
+    let mut backup = parts.pillar_cores.into_iter().nth(1).expect("it is there").core;
     let mut arms = |primary| {
         let (slot, waits_for, mut out) = (Slot(1), Some(primary), Vec::new());
         backup.step(CoreEvent::Input(Input::Fill { slot, waits_for }), &mut out);

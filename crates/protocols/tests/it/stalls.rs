@@ -520,7 +520,7 @@ fn checks_of_certificates(times: usize) -> usize {
     let checks = Checks::default();
     for _ in 0..times {
         let core = group.net.core(2);
-        if !core.is_moot(ReplicaId(LIAR), &message) {
+        if !core.is_redundant(ReplicaId(LIAR), &message) {
             let (membership, tag) = (&group.net.membership, AuthTag::Channel);
             let valid = Hybster::validate(membership, &checks, ReplicaId(LIAR), &tag, &message);
             assert_eq!(valid, Ok(()));

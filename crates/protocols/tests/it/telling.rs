@@ -2,13 +2,13 @@
 //! before anything is final: what such clients believe, and when they ask again.
 
 use pentarchy_core::Bytes;
+use pentarchy_core::designated_replier::{ResultDigest, teller};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, Reply, ToClient};
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::quorum::Quorums;
-use pentarchy_core::telling::{ResultDigest, teller};
 use pentarchy_protocols::{ClientStart, find};
 
 const CLIENT: ClientId = ClientId([7; 32]);

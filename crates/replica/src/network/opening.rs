@@ -203,7 +203,11 @@ impl Network {
                 if sender.is_none() {
                     self.counters.hellos_refused += 1;
                     messages.clear();
-                    self.close(token, now_ms, "authentication failed, or the client is not admitted");
+                    self.close(
+                        token,
+                        now_ms,
+                        "authentication failed, or the client is not admitted",
+                    );
                 }
                 sender
             }

@@ -23,7 +23,7 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_machine::PillarInstance;
 use pentarchy_machine::pillar::{FromPillar, Prepared};
 use pentarchy_machine::report::{PillarsReport, Report};
-use pentarchy_storage::kept::Pen;
+use pentarchy_storage::kept::LogHandle;
 use pillar::{Letter, PillarThread};
 use report::Latest;
 use std::io;
@@ -79,7 +79,11 @@ impl Pillars {
     }
 
     /// Takes in one more, with its sockets.
-    pub fn add(&mut self, instance: PillarInstance<Pen>, driver: SocketDriver) -> io::Result<()> {
+    pub fn add(
+        &mut self,
+        instance: PillarInstance<LogHandle>,
+        driver: SocketDriver,
+    ) -> io::Result<()> {
         let bell = Arc::new(Bell::new(driver.network.waker()?));
         let prepared = instance.prepared();
         let told = Arc::new(Mailbox::new(self.bell.clone(), bell.clone(), TOLD_MESSAGES));

@@ -13,7 +13,7 @@ use crate::status::ThreadReport;
 use pentarchy_io::buffers;
 use pentarchy_machine::PillarInstance;
 use pentarchy_machine::pillar::{FromPillar, ToPillar};
-use pentarchy_storage::kept::Pen;
+use pentarchy_storage::kept::LogHandle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Mail for FromPillar {
 
 /// See the module.
 pub struct PillarThread {
-    instance: PillarInstance<Pen>,
+    instance: PillarInstance<LogHandle>,
     driver: SocketDriver,
     reader: Reader,
     pub faults: Option<FaultSwitch>,
@@ -69,7 +69,7 @@ pub struct PillarThread {
 
 impl PillarThread {
     pub fn new(
-        instance: PillarInstance<Pen>,
+        instance: PillarInstance<LogHandle>,
         driver: SocketDriver,
         bell: Arc<Bell>,
         told: Arc<Mailbox<Letter>>,
@@ -232,12 +232,15 @@ pub mod tests {
     }
 
     /// Of a core that hears nobody, and keeps nothing.
-    pub fn silent(group: &Group) -> PillarInstance<Pen> {
+    pub fn silent(group: &Group) -> PillarInstance<LogHandle> {
         instance(group, None)
     }
 
     /// Of a core that hears nobody.
-    pub fn instance(group: &Group, barrier: Option<Barrier<Pen>>) -> PillarInstance<Pen> {
+    pub fn instance(
+        group: &Group,
+        barrier: Option<Barrier<LogHandle>>,
+    ) -> PillarInstance<LogHandle> {
         let membership = group.membership.clone();
         let engine = Engine::new(EngineParts {
             core: Started { core: Box::new(Outsider { rules: RULES }), effects: Vec::new() },

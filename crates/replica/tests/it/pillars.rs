@@ -12,7 +12,7 @@ use pentarchy_core::counter::{self, Certificate, Instance, Position, Refused, Ui
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, Node, ReplicaId, ReplicaSet, View};
-use pentarchy_core::membership::{Lane, Membership};
+use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
 use pentarchy_core::request::{Draft, Request};
@@ -74,8 +74,11 @@ impl EpochFactory for Apart {
         _: &Memory,
     ) -> Option<Split> {
         let tunings = [Tuning::default(), self.last];
-        let cells = tunings.map(|tuning| self.start(membership, tuning));
-        Some(Split { stage: self.start(membership, Tuning::default()), cells: cells.into() })
+        let pillar_cores = tunings.map(|tuning| self.start(membership, tuning));
+        Some(Split {
+            merger: self.start(membership, Tuning::default()),
+            pillar_cores: pillar_cores.into(),
+        })
     }
     fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
         unreachable!("it keeps nothing")
@@ -121,7 +124,7 @@ where
 {
     let traces = Traces::default();
     let change = |config: &mut ReplicaConfig| {
-        let lane = Lane { pillars: 2, ..Lane::default() };
+        let lane = PillarConfig { pillars: 2, ..PillarConfig::default() };
         config.membership = Arc::new(Membership { lane, ..(*config.membership).clone() });
         config.counters = vec![Box::new(device())];
         let (check, traces) = (Arc::new(device()), traces.clone());

@@ -353,9 +353,10 @@ fn reads(options: &mut Options) {
     (options.workload.keys, options.clients) = (1, options.clients.max(2));
     options.byzantine = vec![(ReplicaId(1), vec![Behaviour::Twin])];
     let (behind, copy) = (2, options.n as u16);
-    let cells = Cells(0).with(behind, 1).with(copy, 1);
+    let pillar_cores = Cells(0).with(behind, 1).with(copy, 1);
     let lasts = options.heal_at / 8;
-    let split = |part: u64| (part * options.heal_at / 4, Disturbance::Partition { cells, lasts });
+    let split =
+        |part: u64| (part * options.heal_at / 4, Disturbance::Partition { pillar_cores, lasts });
     options.disturbances = (0..4).map(split).collect();
 }
 

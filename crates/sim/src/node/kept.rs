@@ -1,6 +1,6 @@
-//! What a replica keeps across a crash, and what waits for that: the [`Keeper`], the log and the
-//! snapshots that replicas really use, on a disk that takes its time and does what disks do when
-//! the power fails.
+//! What a replica keeps across a crash, and what waits for that: the [`DurableStore`], the log and
+//! the snapshots that replicas really use, on a disk that takes its time and does what disks do
+//! when the power fails.
 //!
 //! Beside them runs the plainest form of the rule that they are there for: how much was to be kept
 //! when a message was handed over is written down, and compared with what the disk holds when the
@@ -26,7 +26,7 @@ use pentarchy_core::snapshot::Snapshot;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{
-    self, Certificates, EntryLog as _, Job, Keeper, LOG, Past, Stepped, Then,
+    self, Certificates, DurableStore, EntryLog as _, Job, LOG, Past, Stepped, Then,
 };
 use pentarchy_storage::log::Options;
 use std::collections::VecDeque;
@@ -92,7 +92,7 @@ pub struct Kept {
     options: Options,
     /// The group as it began.
     first: Arc<Membership>,
-    keeper: Keeper<Stepped>,
+    keeper: DurableStore<Stepped>,
     /// What was there when the replica started, until it has been taken up.
     opened: Option<kept::Kept>,
     past: Option<Past>,
@@ -149,7 +149,7 @@ impl Kept {
             options,
             membership: first.clone(),
             first,
-            keeper: Keeper::new(Stepped::new(kept), None, Certificates::default()),
+            keeper: DurableStore::new(Stepped::new(kept), None, Certificates::default()),
             opened: None,
             past: None,
             handed: durable,
@@ -260,7 +260,7 @@ impl Kept {
     /// it may have in mind, and this gives nothing.
     fn tries<T>(
         &mut self,
-        act: impl FnOnce(&mut Keeper<Stepped>) -> Result<T, StorageError>,
+        act: impl FnOnce(&mut DurableStore<Stepped>) -> Result<T, StorageError>,
     ) -> Option<T> {
         if self.is_dead() {
             return None;
@@ -278,7 +278,7 @@ impl Kept {
     /// The same for what hands entries over.
     fn hands<T>(
         &mut self,
-        act: impl FnOnce(&mut Keeper<Stepped>) -> Result<T, StorageError>,
+        act: impl FnOnce(&mut DurableStore<Stepped>) -> Result<T, StorageError>,
     ) -> Option<T> {
         let before = self.keeper.backing().next();
         let done = self.tries(act);
@@ -333,13 +333,13 @@ impl Kept {
         self.keeper.barrier().certified(instance, position, &outgoing.digest)
     }
 
-    /// See [`Keeper::hold_answer`].
+    /// See [`DurableStore::hold_answer`].
     pub fn hold_answer(&mut self, client: ClientId, answer: ToClient) -> Option<ToClient> {
         self.answers_behind.push_back(self.executed_behind);
         self.keeper.hold_answer(client, answer)
     }
 
-    /// See [`Keeper::executed`].
+    /// See [`DurableStore::executed`].
     pub fn executed_something(&mut self) {
         self.executed_behind = self.handed;
         self.keeper.executed();
@@ -352,7 +352,7 @@ impl Kept {
 
     /// Looks how far the disk has come. False if the replica has ended.
     pub fn look(&mut self) -> bool {
-        self.tries(Keeper::look).is_some()
+        self.tries(DurableStore::look).is_some()
     }
 
     /// Takes what the disk has of states into the executor's, and mends what it could not read.
@@ -376,14 +376,14 @@ impl Kept {
         if self.is_dead() { None } else { self.keeper.barrier_mut().next_message() }
     }
 
-    /// See [`Keeper::next_answer`].
+    /// See [`DurableStore::next_answer`].
     pub fn next_answer(&mut self) -> Option<(ClientId, ToClient)> {
         if self.is_dead() { None } else { self.keeper.next_answer() }
     }
 
-    /// See [`Keeper::next_saved`].
+    /// See [`DurableStore::next_saved`].
     pub fn next_saved(&mut self) -> Option<Then> {
-        let then = self.tries(Keeper::next_saved).flatten();
+        let then = self.tries(DurableStore::next_saved).flatten();
         let slot = match &then {
             Some(Then::Checkpointed { slot, .. } | Then::Installed { slot }) => *slot,
             Some(Then::Ended(handover)) => handover.base.slot,
@@ -399,19 +399,19 @@ impl Kept {
         Observation::Rests { slot, saved: self.keeper.backing().newest() }
     }
 
-    /// See [`Keeper::drops`].
+    /// See [`DurableStore::drops`].
     #[must_use]
     pub fn drops(&self, output: &Output) -> bool {
         self.keeper.drops(output)
     }
 
-    /// See [`Keeper::is_ending`].
+    /// See [`DurableStore::is_ending`].
     #[must_use]
     pub fn is_ending(&self) -> bool {
         self.keeper.is_ending()
     }
 
-    /// See [`Keeper::save`].
+    /// See [`DurableStore::save`].
     pub fn save(&mut self, snapshot: &Snapshot, then: Then) {
         if self.survives("save") {
             let state = Base { slot: snapshot.slot, state: snapshot.digest };
@@ -423,22 +423,22 @@ impl Kept {
         }
     }
 
-    /// See [`Keeper::asks_again`].
+    /// See [`DurableStore::asks_again`].
     pub fn asks_again(&mut self) -> Option<Slot> {
         if self.is_dead() { None } else { self.keeper.asks_again() }
     }
 
-    /// See [`Keeper::stable`].
+    /// See [`DurableStore::stable`].
     pub fn stable(&mut self, slot: Slot, devices: Vec<(Instance, DeviceMemory)>, taken: u64) {
         self.hands(|keeper| keeper.stable(slot, devices, taken));
     }
 
-    /// See [`Keeper::stable_in_parts`].
+    /// See [`DurableStore::stable_in_parts`].
     pub fn stable_in_parts(&mut self, slot: Option<Slot>, parts: u8) {
         self.keeper.stable_in_parts(slot, parts);
     }
 
-    /// See [`Keeper::keeps_again`].
+    /// See [`DurableStore::keeps_again`].
     pub fn keeps_again(
         &mut self,
         part: u8,
@@ -449,12 +449,12 @@ impl Kept {
         self.hands(|keeper| keeper.keeps_again(part, is_done, devices, taken));
     }
 
-    /// See [`Keeper::end_of_step`].
+    /// See [`DurableStore::end_of_step`].
     pub fn end_of_step(&mut self) {
-        self.tries(Keeper::end_of_step);
+        self.tries(DurableStore::end_of_step);
     }
 
-    /// See [`Keeper::begin_epoch`].
+    /// See [`DurableStore::begin_epoch`].
     pub fn begin_epoch(&mut self, epochs: &Epochs, fetches: bool) {
         let (membership, proof) = (epochs.membership().clone(), epochs.proof().cloned());
         self.behind.clear();
@@ -547,7 +547,7 @@ impl Kept {
         if let Some(opened) = self.opened.take() {
             let newest = self.snapshots().last();
             let newest = newest.map(|it| Base { slot: it.slot, state: it.digest });
-            self.keeper = Keeper::new(Stepped::new(opened), newest, certified);
+            self.keeper = DurableStore::new(Stepped::new(opened), newest, certified);
         }
         statements
     }

@@ -66,8 +66,8 @@ impl Options {
                 0 => 0,
                 1 => {
                     let parts = rng.range(2, 3);
-                    let cells = Cells::draw(rng, places, parts);
-                    self.disturbances.push((at, Disturbance::Partition { cells, lasts }));
+                    let pillar_cores = Cells::draw(rng, places, parts);
+                    self.disturbances.push((at, Disturbance::Partition { pillar_cores, lasts }));
                     0
                 }
                 _ => rng.range(1, 3),

@@ -300,7 +300,9 @@ pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
         Disturbance::Split { part, one_way, lasts } => {
             format!("{name}({},{},{lasts})", set_text(part), u8::from(one_way))
         }
-        Disturbance::Partition { cells, lasts } => format!("{name}({},{lasts})", cells_text(cells)),
+        Disturbance::Partition { pillar_cores, lasts } => {
+            format!("{name}({},{lasts})", cells_text(pillar_cores))
+        }
         Disturbance::ClockJump(target, ms) => format!("{name}({},{ms})", target_text(target)),
     }
 }
@@ -317,8 +319,8 @@ fn set_text(set: ReplicaSet) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join("+") }
 }
 
-fn cells_text(cells: Cells) -> String {
-    let parts = (0..Cells::PLACES_MAX as u16).map(|place| format!("{:x}", cells.of(place)));
+fn cells_text(pillar_cores: Cells) -> String {
+    let parts = (0..Cells::PLACES_MAX as u16).map(|place| format!("{:x}", pillar_cores.of(place)));
     let text: String = parts.collect();
     let trimmed = text.trim_end_matches('0');
     if trimmed.is_empty() { "0".to_owned() } else { trimmed.to_owned() }
@@ -519,14 +521,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn cells(&self) -> Result<Cells, String> {
+    fn pillar_cores(&self) -> Result<Cells, String> {
         let text = self.word(0)?;
         if text.is_empty() || text.len() > Cells::PLACES_MAX {
             return Err(format!("{text:?} has not one digit for each place"));
         }
-        let part = |cells: Cells, (place, digit): (usize, char)| {
+        let part = |pillar_cores: Cells, (place, digit): (usize, char)| {
             let part = digit.to_digit(16).ok_or_else(|| format!("{digit:?} is no part"))?;
-            Ok(cells.with(place as u16, u64::from(part)))
+            Ok(pillar_cores.with(place as u16, u64::from(part)))
         };
         text.chars().enumerate().try_fold(Cells(0), part)
     }
@@ -602,8 +604,8 @@ impl<'a> Call<'a> {
                 (Disturbance::Split { part, one_way: self.flag(1)?, lasts }, 3)
             }
             "partition" => {
-                let (cells, lasts) = (self.cells()?, self.number(1, HOUR_US)?);
-                (Disturbance::Partition { cells, lasts }, 2)
+                let (pillar_cores, lasts) = (self.pillar_cores()?, self.number(1, HOUR_US)?);
+                (Disturbance::Partition { pillar_cores, lasts }, 2)
             }
             "clock_jump" => (Disturbance::ClockJump(self.target()?, self.number(1, 600_000)?), 2),
             name => return Err(format!("no disturbance {name:?}: see docs/testing.md")),

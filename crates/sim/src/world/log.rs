@@ -101,8 +101,8 @@ impl fmt::Display for Event {
                 write!(f, "packet of kind {kind}, {bytes} bytes, to {to:?} at {arrivals:?}")
             }
             What::Timeout(timer) => write!(f, "timeout {timer:?}"),
-            What::Disturbed(Disturbance::Partition { cells, lasts }) => {
-                let parts = (0..Cells::PLACES_MAX as u16).map(|place| cells.of(place));
+            What::Disturbed(Disturbance::Partition { pillar_cores, lasts }) => {
+                let parts = (0..Cells::PLACES_MAX as u16).map(|place| pillar_cores.of(place));
                 write!(f, "Partition {:?} for {lasts}", parts.collect::<Vec<_>>())
             }
             What::Disturbed(disturbance) => write!(f, "{disturbance:?}"),

@@ -8,7 +8,7 @@ use pentarchy_core::counter::{Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::limits::REPLICAS_MAX;
-use pentarchy_core::membership::{Base, Lane, Life};
+use pentarchy_core::membership::{Base, Life, PillarConfig};
 use pentarchy_core::wire::{Malformed, Reader, Wire};
 
 /// A record of the log in words.
@@ -71,7 +71,7 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
                 None => String::new(),
             };
             let lane = match lane {
-                whole if whole == Lane::default() => String::new(),
+                whole if whole == PillarConfig::default() => String::new(),
                 lane => format!(", {lane}"),
             };
             let began = format!("{members} members from {} on{lane}", base.slot);

@@ -7,7 +7,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::limits::{MESSAGE_BYTES_MAX, PILLARS_MAX, REPLICAS_MAX};
-use pentarchy_core::membership::{Base, Lane, Life, Member, Membership};
+use pentarchy_core::membership::{Base, Life, Member, Membership, PillarConfig};
 use pentarchy_core::mutant;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Needed {
     }
 
     /// From where, for people.
-    pub(super) fn text(&self, lane: Lane) -> String {
+    pub(super) fn text(&self, lane: PillarConfig) -> String {
         let lowest = format!("from {}", self.lowest());
         if lane.pillars < 2 {
             return lowest;
@@ -73,7 +73,7 @@ impl Needed {
 
     /// Whether this entry of a log that is split like that is needed.
     #[must_use]
-    pub fn has(&self, number: u64, entry: &Entry, lane: Lane) -> bool {
+    pub fn has(&self, number: u64, entry: &Entry, lane: PillarConfig) -> bool {
         let part = entry.part(lane).filter(|_| !mutant!("pillars.lowest-for-all"));
         let of_part = part.and_then(|part| self.0.get(usize::from(part)).copied());
         number >= of_part.unwrap_or_else(|| self.lowest())
@@ -117,7 +117,7 @@ pub const RECORD_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 impl Entry {
     /// Which part of the core kept it, if there are several: their records begin with the number,
     /// and each has the device of that number.
-    fn part(&self, lane: Lane) -> Option<u8> {
+    fn part(&self, lane: PillarConfig) -> Option<u8> {
         let part = match self {
             Self::Record(record) => record.first().copied(),
             Self::Certified { instance, .. } | Self::Memory(instance, _) => Some(instance.0),
@@ -196,21 +196,25 @@ pub fn seal_epoch(
 }
 
 /// Most groups do not split their order: only where it is split, that is said.
-fn seal_lane(lane: Lane, to: &mut Writer) {
-    if lane != Lane::default() {
+fn seal_lane(lane: PillarConfig, to: &mut Writer) {
+    if lane != PillarConfig::default() {
         to.u8(lane.pillars);
         to.u8(lane.rotates.into());
     }
 }
 
 /// What each part needs, if there are several.
-fn parts_of(needed: Needed, lane: Lane) -> impl Iterator<Item = u64> {
+fn parts_of(needed: Needed, lane: PillarConfig) -> impl Iterator<Item = u64> {
     needed.0.into_iter().take(usize::from(lane.pillars))
 }
 
 /// The same, behind how the order is split. Where one thread runs all parts, older programs named
 /// only the lowest: what all need begins there.
-pub fn open_needed(from: &mut Reader<'_>, lowest: u64, lane: Lane) -> Result<Needed, Malformed> {
+pub fn open_needed(
+    from: &mut Reader<'_>,
+    lowest: u64,
+    lane: PillarConfig,
+) -> Result<Needed, Malformed> {
     if lane.pillars < 2 || from.is_empty() {
         return Ok(Needed::from(lowest));
     }
@@ -220,13 +224,13 @@ pub fn open_needed(from: &mut Reader<'_>, lowest: u64, lane: Lane) -> Result<Nee
 }
 
 /// How the order is split.
-pub fn open_lane(from: &mut Reader<'_>) -> Result<Lane, Malformed> {
+pub fn open_lane(from: &mut Reader<'_>) -> Result<PillarConfig, Malformed> {
     if from.is_empty() {
-        return Ok(Lane::default());
+        return Ok(PillarConfig::default());
     }
     match (from.u8()?, from.u8()?) {
         (pillars @ 2..=PILLARS_MAX, rotates @ 0..=1) => {
-            Ok(Lane { pillars, rotates: rotates == 1, pillar: None })
+            Ok(PillarConfig { pillars, rotates: rotates == 1, pillar: None })
         }
         _ => Err(Malformed),
     }
@@ -315,7 +319,7 @@ mod tests {
     use pentarchy_sim::world::membership as group;
 
     fn first(pillars: u8) -> Arc<Membership> {
-        let lane = Lane { pillars, rotates: false, pillar: None };
+        let lane = PillarConfig { pillars, rotates: false, pillar: None };
         Arc::new(Membership { lane, ..group(1, 3, 1) })
     }
 

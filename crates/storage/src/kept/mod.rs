@@ -2,8 +2,8 @@
 //! and the state to go on from.
 //!
 //! [`Kept`] does one thing after the other; [`Writer`] puts it on threads of its own, so that the
-//! replica goes on while the disk writes; and a [`Keeper`] releases what depends on an entry when
-//! that is durable. What has to be kept, and why: `docs/decisions/0005-durability.md`.
+//! replica goes on while the disk writes; and a [`DurableStore`] releases what depends on an entry
+//! when that is durable. What has to be kept, and why: `docs/decisions/0005-durability.md`.
 
 mod absent;
 mod barrier;
@@ -12,8 +12,8 @@ mod chain;
 mod delta;
 mod deltas;
 mod describe;
+mod durable_store;
 mod entry;
-mod keeper;
 mod look;
 mod queue;
 mod stepped;
@@ -22,12 +22,12 @@ mod writer;
 pub use barrier::{Barrier, EntryLog};
 pub use certificates::Certificates;
 pub use describe::{Described, describe};
+pub use durable_store::{Backing, DurableStore, Then};
 pub use entry::{Entry, Mark, Needed};
-pub use keeper::{Backing, Keeper, Then};
 pub use look::{Newest, newest_state};
 pub use queue::Scrubs;
 pub use stepped::{Job, Stepped};
-pub use writer::{Group, Measured, Pen, Writer};
+pub use writer::{Group, LogHandle, Measured, Writer};
 
 use crate::disk::Folder;
 use crate::error::StorageError;

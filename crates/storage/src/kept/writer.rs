@@ -248,8 +248,8 @@ impl Writer {
 
     /// For a thread that keeps entries of this epoch too.
     #[must_use]
-    pub fn pen(&self, epoch: Epoch) -> Pen {
-        Pen { shared: self.shared.clone(), epoch }
+    pub fn log_handle(&self, epoch: Epoch) -> LogHandle {
+        LogHandle { shared: self.shared.clone(), epoch }
     }
 
     /// What scrubbing came to; problems are told once.
@@ -338,12 +338,12 @@ impl Writer {
 
 /// For a thread that keeps entries of one epoch beside the one that has the [`Writer`]. As soon as
 /// another one began, its entries are not kept any more: nobody goes on from them.
-pub struct Pen {
+pub struct LogHandle {
     shared: Arc<Shared>,
     epoch: Epoch,
 }
 
-impl Pen {
+impl LogHandle {
     /// Goes over to another epoch.
     pub const fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
@@ -355,7 +355,7 @@ impl Pen {
     }
 }
 
-impl EntryLog for Pen {
+impl EntryLog for LogHandle {
     fn append(&mut self, entry: Entry) -> Result<u64, StorageError> {
         self.shared.hand_over(|queue| queue.push_in(self.epoch, entry))
     }

@@ -12,11 +12,11 @@
 //! A pack of which less than half is still in use is written anew with the next snapshot, so the
 //! folder stays below twice what the snapshots hold.
 
+mod blob_reader;
 mod list;
 mod pack;
 mod piece;
 mod scrub;
-mod shelf;
 mod trusted;
 mod walk;
 
@@ -29,6 +29,7 @@ pub use walk::{Overlay, Sections, Walked};
 use crate::disk::{DiskError, Folder, remove_unfinished};
 use crate::error::StorageError;
 use crate::identity::Identity;
+use blob_reader::Shelves;
 use bytes::Bytes;
 use list::{Entry, List, Place};
 use pack::{Packs, Source, Unwritten};
@@ -38,7 +39,6 @@ use pentarchy_core::mutant;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::{Chunk, Leaf, Node, Place as Top, Tree};
 use piece::{Absent, Piece};
-use shelf::Shelves;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use trusted::Trusted;

@@ -3,7 +3,7 @@
 use crate::snapshots::{folder, open};
 use crate::workload::identity;
 use bytes::Bytes;
-use pentarchy_core::cold::Spool as _;
+use pentarchy_core::blobs::TempBlobs as _;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::limits::CHUNK_BYTES_MAX;
 use pentarchy_core::mutant;
@@ -15,7 +15,7 @@ use pentarchy_storage::error::StorageError;
 use pentarchy_storage::kept::{Backing as _, EntryLog as _, Job, Kept, Stepped};
 use pentarchy_storage::log::Options;
 use pentarchy_storage::snapshots::Snapshots;
-use pentarchy_storage::spool::Spool;
+use pentarchy_storage::temp_blobs::TempBlobs;
 use std::sync::Arc;
 
 /// Small sections, which share pieces, and a large one.
@@ -315,7 +315,7 @@ fn hot_at(slot: u64, hot: &Snapshot) -> Snapshot {
 #[test]
 fn what_is_spooled_has_no_name_and_reads_the_same() {
     let disk = SimDisk::new(1, Faults::default());
-    let spool = Spool::open(folder(&disk)).expect("an empty folder");
+    let spool = TempBlobs::open(folder(&disk)).expect("an empty folder");
     let put = |bytes: &[u8]| spool.put(bytes).expect("room");
     let all = [put(b"one"), put(b"another"), put(b"")];
     assert!(disk.paths().is_empty(), "they have no names");

@@ -13,8 +13,8 @@ use pentarchy_sim::world::membership;
 use pentarchy_storage::backup::{self, Backup};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::kept::{
-    Backing as _, Certificates, EntryLog as _, Job, Keeper, Kept, LOG, Newest, Past, SNAPSHOTS,
-    Stepped, Then, Writer, newest_state,
+    Backing as _, Certificates, DurableStore, EntryLog as _, Job, Kept, LOG, Newest, Past,
+    SNAPSHOTS, Stepped, Then, Writer, newest_state,
 };
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
@@ -41,49 +41,49 @@ fn state(slot: u64, part: u8, large: u8) -> Snapshot {
     Snapshot::new(Slot(slot), Tree::of(Slot(slot), (0..8).map(section)))
 }
 
-fn create(disk: &SimDisk) -> Keeper<Stepped> {
+fn create(disk: &SimDisk) -> DurableStore<Stepped> {
     let kept = Kept::create(&mut *disk.root(), identity(), first(), options());
-    Keeper::new(Stepped::new(kept.expect("an empty disk")), None, Certificates::default())
+    DurableStore::new(Stepped::new(kept.expect("an empty disk")), None, Certificates::default())
 }
 
-fn open(disk: &SimDisk) -> (Keeper<Stepped>, Past) {
+fn open(disk: &SimDisk) -> (DurableStore<Stepped>, Past) {
     let (kept, past) = try_open(disk).expect("something to go on from");
     let newest = past.snapshot().map(|state| Base { slot: state.slot, state: state.digest });
-    (Keeper::new(Stepped::new(kept), newest, Certificates::default()), past)
+    (DurableStore::new(Stepped::new(kept), newest, Certificates::default()), past)
 }
 
 fn try_open(disk: &SimDisk) -> Result<(Kept, Past), StorageError> {
     Kept::open(&mut *disk.root(), identity(), &first(), options())
 }
 
-fn save(keeper: &mut Keeper<Stepped>, state: &Snapshot) {
+fn save(keeper: &mut DurableStore<Stepped>, state: &Snapshot) {
     let then = Then::Checkpointed { slot: state.slot, state: state.digest };
     keeper.save(state, then).expect("nothing failed");
 }
 
-fn vouch(keeper: &mut Keeper<Stepped>, slot: u64) -> Result<(), StorageError> {
+fn vouch(keeper: &mut DurableStore<Stepped>, slot: u64) -> Result<(), StorageError> {
     keeper.stable(Slot(slot), Vec::new(), 0)?;
     keep(keeper, 100)?;
     keeper.end_of_step()
 }
 
-fn keep(keeper: &mut Keeper<Stepped>, content: u8) -> Result<(), StorageError> {
+fn keep(keeper: &mut DurableStore<Stepped>, content: u8) -> Result<(), StorageError> {
     keeper.barrier_mut().hold(CoreEffect::Persist(vec![content; 300].into())).map(drop)
 }
 
-fn run(keeper: &mut Keeper<Stepped>, job: Job) -> bool {
+fn run(keeper: &mut DurableStore<Stepped>, job: Job) -> bool {
     let begun = keeper.backing_mut().begin(job);
     keeper.backing_mut().end(job).expect("nothing fails");
     keeper.look().expect("nothing failed");
     begun
 }
 
-fn run_all(keeper: &mut Keeper<Stepped>) {
+fn run_all(keeper: &mut DurableStore<Stepped>) {
     while run(keeper, Job::Log) | run(keeper, Job::States) {}
 }
 
 /// Slots of the states that may be vouched for by now.
-fn told(keeper: &mut Keeper<Stepped>) -> Vec<u64> {
+fn told(keeper: &mut DurableStore<Stepped>) -> Vec<u64> {
     let mut slots = Vec::new();
     while let Some(then) = keeper.next_saved().expect("nothing failed") {
         if let Then::Checkpointed { slot, .. } = then {
@@ -148,7 +148,7 @@ fn what_others_rest_on_is_saved_although_a_newer_state_is_stable() {
 }
 
 /// A keeper whose log has grown by so many states, each stable as soon as it is there.
-fn grown(disk: &SimDisk, slots: std::ops::RangeInclusive<u64>) -> Keeper<Stepped> {
+fn grown(disk: &SimDisk, slots: std::ops::RangeInclusive<u64>) -> DurableStore<Stepped> {
     let mut keeper = create(disk);
     for slot in slots {
         (0..4).for_each(|_| keep(&mut keeper, 1).expect("room"));
@@ -337,7 +337,7 @@ impl Life {
             kept
         };
         let newest = self.handed.last().map(|it| Base { slot: it.slot, state: it.digest });
-        let mut keeper = Keeper::new(Stepped::new(kept), newest, Certificates::default());
+        let mut keeper = DurableStore::new(Stepped::new(kept), newest, Certificates::default());
         for _ in 0..rng.range(20, 120) {
             match rng.below(8) {
                 0 | 1 => keep(&mut keeper, rng.next_u64() as u8)?,

@@ -12,7 +12,9 @@ use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Fate, Faults, SimDisk};
 use pentarchy_sim::world::membership;
 use pentarchy_storage::error::StorageError;
-use pentarchy_storage::kept::{Certificates, Entry, Job, Keeper, Kept, LOG, Past, Stepped, Then};
+use pentarchy_storage::kept::{
+    Certificates, DurableStore, Entry, Job, Kept, LOG, Past, Stepped, Then,
+};
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
 
@@ -51,7 +53,7 @@ enum Begun {
 /// A replica's disk, and what it is about.
 struct Run {
     disk: SimDisk,
-    keeper: Keeper<Stepped>,
+    keeper: DurableStore<Stepped>,
     options: Options,
     /// Records are numbers, from 0.
     next: u64,
@@ -68,7 +70,7 @@ impl Run {
         let options = options(if in_log { 1_000 } else { 0 });
         let kept = Kept::create(&mut *disk.root(), identity(), first(), options);
         let kept = Stepped::new(kept.expect("an empty disk"));
-        let keeper = Keeper::new(kept, None, Certificates::default());
+        let keeper = DurableStore::new(kept, None, Certificates::default());
         let mut run = Self { disk, keeper, options, next: 0, durable: 0, cuts: 0 };
         let (states, stable) = match begun {
             Begun::First => (0, 0),

@@ -8,7 +8,7 @@ use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_sim::world::membership;
-use pentarchy_storage::kept::{Certificates, Job, Keeper, Kept, Stepped, Then};
+use pentarchy_storage::kept::{Certificates, DurableStore, Job, Kept, Stepped, Then};
 use std::sync::Arc;
 
 /// Until a state that was installed is saved, the core does not hear of it. If another one could be
@@ -19,7 +19,7 @@ fn no_state_is_fetched_while_one_is_being_saved() {
     let first = Arc::new(membership(1, 3, 1));
     let options = crate::workload::options(7);
     let kept = Kept::create(&mut *disk.root(), identity(), first, options).unwrap();
-    let mut keeper = Keeper::new(Stepped::new(kept), None, Certificates::default());
+    let mut keeper = DurableStore::new(Stepped::new(kept), None, Certificates::default());
     let (slot, state, from) = (Slot(64), Digest::of(b"newer"), ReplicaSet::EMPTY);
     let fetch = Output::Fetch { slot, state, from };
     let stable = Output::Stable { slot, state };

@@ -6,7 +6,7 @@ use pentarchy_core::counter::{Instance, Position};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
 use pentarchy_core::ids::{Incarnation, Slot, View};
-use pentarchy_core::membership::{Base, Lane, Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Fate, Faults, SimDisk};
@@ -242,7 +242,7 @@ fn what_was_kept_is_not_begun_anew() {
 #[test]
 fn what_was_kept_of_a_split_order_is_not_that_of_another() {
     let split = |pillars, rotates| {
-        let lane = Lane { pillars, rotates, pillar: None };
+        let lane = PillarConfig { pillars, rotates, pillar: None };
         Arc::new(Membership { lane, ..membership(1, 3, 1) })
     };
     let all = [split(1, false), split(2, false), split(2, true), split(3, false)];

@@ -4,14 +4,14 @@ use crate::workload::identity;
 use pentarchy_core::epochs::Handover;
 use pentarchy_core::erased::CoreEffect;
 use pentarchy_core::ids::Slot;
-use pentarchy_core::membership::{Base, Lane, Member, Membership};
+use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::mutant;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_sim::world::membership;
 use pentarchy_storage::kept::{
-    Certificates, Entry, EntryLog as _, Job, Keeper, Kept, Past, SNAPSHOTS, Stepped, Then,
+    Certificates, DurableStore, Entry, EntryLog as _, Job, Kept, Past, SNAPSHOTS, Stepped, Then,
 };
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 const PARTS: u8 = 3;
 
 fn first() -> Arc<Membership> {
-    let lane = Lane { pillars: PARTS, rotates: false, pillar: None };
+    let lane = PillarConfig { pillars: PARTS, rotates: false, pillar: None };
     Arc::new(Membership { lane, ..membership(1, 3, 1) })
 }
 
@@ -31,7 +31,7 @@ fn options() -> Options {
 /// What a test does, one after the other. Records of a part are numbered in all parts together.
 struct Host {
     disk: SimDisk,
-    keeper: Keeper<Stepped>,
+    keeper: DurableStore<Stepped>,
     kept: u8,
 }
 
@@ -40,7 +40,7 @@ impl Host {
         let disk = SimDisk::new(1, Faults::default());
         let kept = Kept::create(&mut *disk.root(), identity(), first(), options());
         let kept = Stepped::new(kept.expect("an empty disk"));
-        Self { disk, keeper: Keeper::new(kept, None, Certificates::default()), kept: 0 }
+        Self { disk, keeper: DurableStore::new(kept, None, Certificates::default()), kept: 0 }
     }
 
     /// Starts again, with what is on the disk.
@@ -48,7 +48,7 @@ impl Host {
         let opened = Kept::open(&mut *self.disk.root(), identity(), &first(), options());
         let (kept, past) = opened.expect("something to go on from");
         let newest = past.snapshot().map(|it| Base { slot: it.slot, state: it.digest });
-        self.keeper = Keeper::new(Stepped::new(kept), newest, Certificates::default());
+        self.keeper = DurableStore::new(Stepped::new(kept), newest, Certificates::default());
         past
     }
 

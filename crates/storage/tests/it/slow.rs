@@ -14,8 +14,8 @@ use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_sim::world::membership;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::kept::{
-    Backing as _, Certificates, Entry, EntryLog as _, Job, Keeper, Kept, LOG, Past, SNAPSHOTS,
-    Stepped, Then, Writer,
+    Backing as _, Certificates, DurableStore, Entry, EntryLog as _, Job, Kept, LOG, Past,
+    SNAPSHOTS, Stepped, Then, Writer,
 };
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ fn options() -> Options {
     Options { bytes_max: 12 * 8 * 512, ..crate::workload::options(1) }
 }
 
-fn create(disk: &SimDisk) -> Keeper<Stepped> {
+fn create(disk: &SimDisk) -> DurableStore<Stepped> {
     let kept = Kept::create(&mut *disk.root(), identity(), first(), options());
-    Keeper::new(Stepped::new(kept.expect("an empty disk")), None, Certificates::default())
+    DurableStore::new(Stepped::new(kept.expect("an empty disk")), None, Certificates::default())
 }
 
-fn open(disk: &SimDisk) -> (Keeper<Stepped>, Past) {
+fn open(disk: &SimDisk) -> (DurableStore<Stepped>, Past) {
     let opened = Kept::open(&mut *disk.root(), identity(), &first(), options());
     let (kept, past) = opened.expect("something to go on from");
     let newest = past.snapshot().map(base);
-    (Keeper::new(Stepped::new(kept), newest, Certificates::default()), past)
+    (DurableStore::new(Stepped::new(kept), newest, Certificates::default()), past)
 }
 
 fn base(state: &Snapshot) -> Base {
@@ -52,7 +52,7 @@ fn state(slot: u64, part: u8) -> Snapshot {
 }
 
 /// Has the core keep a record.
-fn keep(keeper: &mut Keeper<Stepped>, content: u8) {
+fn keep(keeper: &mut DurableStore<Stepped>, content: u8) {
     let held = keeper
         .barrier_mut()
         .hold(CoreEffect::Persist(vec![content; 300].into()))
@@ -60,7 +60,7 @@ fn keep(keeper: &mut Keeper<Stepped>, content: u8) {
     assert!(held.is_none(), "it is kept");
 }
 
-fn run(keeper: &mut Keeper<Stepped>, job: Job) -> bool {
+fn run(keeper: &mut DurableStore<Stepped>, job: Job) -> bool {
     let begun = keeper.backing_mut().begin(job);
     keeper.backing_mut().end(job).expect("nothing fails");
     keeper.look().expect("nothing failed");
@@ -68,19 +68,19 @@ fn run(keeper: &mut Keeper<Stepped>, job: Job) -> bool {
 }
 
 /// Has the disk do all that it can.
-fn run_all(keeper: &mut Keeper<Stepped>) {
+fn run_all(keeper: &mut DurableStore<Stepped>) {
     while run(keeper, Job::Log) | run(keeper, Job::States) {}
 }
 
 /// Keeps records until there is no room.
-fn fill(keeper: &mut Keeper<Stepped>) {
+fn fill(keeper: &mut DurableStore<Stepped>) {
     while keeper.backing().full().is_none() {
         keep(keeper, 0);
         run_all(keeper);
     }
 }
 
-fn installed(keeper: &mut Keeper<Stepped>) -> Option<Slot> {
+fn installed(keeper: &mut DurableStore<Stepped>) -> Option<Slot> {
     match keeper.next_saved().expect("nothing failed")? {
         Then::Installed { slot } => Some(slot),
         _ => panic!("nothing else was saved"),
@@ -88,7 +88,7 @@ fn installed(keeper: &mut Keeper<Stepped>) -> Option<Slot> {
 }
 
 /// A quorum vouches for a state: the core keeps so many records again.
-fn vouch(keeper: &mut Keeper<Stepped>, slot: u64, records: u8) {
+fn vouch(keeper: &mut DurableStore<Stepped>, slot: u64, records: u8) {
     keeper.stable(Slot(slot), Vec::new(), 0).expect("nothing failed");
     (0..records).for_each(|number| keep(keeper, 100 + number));
     keeper.end_of_step().expect("nothing failed");

@@ -69,7 +69,9 @@ impl Cluster {
                 Some(primary) => return Ok(primary.id),
                 None if Instant::now() >= deadline => {
                     let seconds = LEVEL_LIMIT.as_secs();
-                    let what = format!("the replicas have not caught up with each other after {seconds} s");
+                    let what = format!(
+                        "the replicas have not caught up with each other after {seconds} s"
+                    );
                     return Err(Failure::Unwell(what));
                 }
                 None => std::thread::sleep(LOOK),

@@ -17,7 +17,7 @@ use crate::cli::failure::{Failure, Outcome};
 use crate::cli::say;
 use pentarchy::protocols;
 use pentarchy_core::limits::PILLARS_MAX;
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_costs::parts::Blueprint;
 use rustix::time::{ClockId, clock_gettime};
@@ -107,7 +107,7 @@ fn parse_pillars(text: &str) -> Result<u8, String> {
 /// What replicas of this protocol are made of, with so many pillars and one that may lie.
 fn blueprint(protocol: &str, pillars: u8, batch: Batches) -> Outcome<Blueprint> {
     unsplit(protocol, 1)?;
-    let lane = Lane { pillars, ..Lane::default() };
+    let lane = PillarConfig { pillars, ..PillarConfig::default() };
     protocols::check_lane(protocol, lane).map_err(Failure::Usage)?;
     let gone = || Failure::Internal(format!("protocol {protocol} is gone"));
     Blueprint::new(protocol, 1, pillars, batch.tuning()).ok_or_else(gone)
@@ -127,7 +127,7 @@ mod tests {
     fn a_group_has_a_part_for_each_pillar_and_one_beside_them() {
         for (protocol, pillars, cells) in [("hybster", 1, 0), ("hybster", 4, 4), ("minbft", 1, 0)] {
             let group = blueprint(protocol, pillars, Batches::Of(3)).unwrap_or_else(|_| panic!());
-            assert_eq!((group.cells(), group.tuning.batch_requests), (cells, 3));
+            assert_eq!((group.pillar_cores(), group.tuning.batch_requests), (cells, 3));
         }
         for (protocol, pillars) in [("minbft", 2), ("hybster", 9), ("hybster:2", 1), ("none", 1)] {
             let refused = blueprint(protocol, pillars, Batches::Adaptive);

@@ -268,7 +268,7 @@ impl OrderingArgs {
             Batches::Adaptive => (64, 64, 20 * self.requests),
         };
         let plan = Plan {
-            cores: group.cells() + 1,
+            cores: group.pillar_cores() + 1,
             clients,
             outstanding,
             bytes: 0,
@@ -286,7 +286,7 @@ impl OrderingArgs {
     /// A fresh replica hears all that, on so many processors.
     fn measure(&self, group: &Blueprint, recording: &Recording, place: Place) -> Outcome<Sample> {
         let group = group.clone().with(place.signatures.envelopes());
-        let start = Barrier::new(group.cells() + 1);
+        let start = Barrier::new(group.pillar_cores() + 1);
         let times = Mutex::new(Vec::new());
         let around = |thread: Thread, work: &mut dyn FnMut()| {
             let pinned = match thread {
@@ -318,7 +318,7 @@ impl OrderingArgs {
         Ok(Sample {
             requests,
             took: begun.zip(ended).map(|(begun, ended)| ended - begun).unwrap_or_default(),
-            pillars: (0..group.cells()).map(|number| cpu(Thread::Pillar(number))).collect(),
+            pillars: (0..group.pillar_cores()).map(|number| cpu(Thread::Pillar(number))).collect(),
             rest: cpu(Thread::Front),
         })
     }

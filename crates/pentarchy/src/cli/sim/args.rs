@@ -4,7 +4,7 @@ use super::replay::ReplayArgs;
 use crate::cli::args::parse_seed;
 use clap::{Args, Subcommand, ValueEnum};
 use pentarchy::limits::PILLARS_MAX;
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_protocols::{DEFAULT, Descriptor};
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::swarm::SimConfig;
@@ -88,8 +88,12 @@ pub struct WorldArgs {
 
 impl WorldArgs {
     /// How the order is to be split.
-    pub fn lane(&self) -> Lane {
-        Lane { pillars: self.pillars.unwrap_or(1), rotates: self.rotate_leader, pillar: None }
+    pub fn lane(&self) -> PillarConfig {
+        PillarConfig {
+            pillars: self.pillars.unwrap_or(1),
+            rotates: self.rotate_leader,
+            pillar: None,
+        }
     }
 
     /// As the simulator takes them. Only some protocols are split.

@@ -4,7 +4,7 @@ use super::verdict::Verdict;
 use crate::cli::folder::{Part, Running};
 use pentarchy::config::ClusterConfig;
 use pentarchy::limits::{CHECKPOINT_SLOTS, PILLARS_MAX};
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -312,7 +312,7 @@ impl ClusterReport {
                 && replica.known.is_level()
         });
         let (protocol, f) = (config.protocol.clone(), config.f);
-        let Lane { pillars, rotates: rotate_leader, .. } = config.lane;
+        let PillarConfig { pillars, rotates: rotate_leader, .. } = config.lane;
         let gateway = None;
         Self { protocol, pillars, rotate_leader, f, verdict, level, diverged, replicas, gateway }
     }

@@ -5,7 +5,7 @@
 //! come to tell. It says all of it again, in the same words; for those its device has the same
 //! certificates. Own messages that have come back are kept with their certificates: the device may
 //! have forgotten those, as a view may last for months. What has not come back is in
-//! [`Slots::unheard`], and its certificate is the host's to keep.
+//! [`Slots::awaiting_loopback`], and its certificate is the host's to keep.
 
 use super::certificate::{Opened, Prepared};
 use super::order::Order;
@@ -174,7 +174,11 @@ impl<C: Counted> Slots<C> {
     /// was not written down before a crash. What led there was never here, so a commitment above it
     /// is one that no VIEW-CHANGE could show: this replica goes on where its log ends, with what
     /// others show it, or above the state once that is proven.
-    pub fn recall_decisions(&mut self, frame: &mut Frame<C>, looping: BTreeSet<(View, Slot)>) {
+    pub fn recall_decisions(
+        &mut self,
+        frame: &mut Frame<C>,
+        slots_awaiting_loopback: BTreeSet<(View, Slot)>,
+    ) {
         // A state that was fetched may lie far above the last one that the log proves.
         let last = frame.executed.min(self.window.high());
         for slot in (self.window.low().0 + 1..=last.0).map(Slot) {
@@ -184,9 +188,9 @@ impl<C: Counted> Slots<C> {
         }
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
         frame.checkpoints.extent.begin(frame.executed);
-        self.looping = looping;
+        self.slots_awaiting_loopback = slots_awaiting_loopback;
         let open = |(_, slot): &&(View, Slot)| *slot > frame.executed;
-        self.in_flight = self.looping.iter().filter(open).count() as u64;
+        self.in_flight = self.slots_awaiting_loopback.iter().filter(open).count() as u64;
         if (C::Entry::TERMS.has)(Bug::CommitsBehindAHole) {
             frame.next_slot = frame.next_slot.max(frame.executed.next());
         }
@@ -217,7 +221,7 @@ impl<C: Counted> Slots<C> {
                 persist_said(state.own_commit.as_ref(), out);
             }
         }
-        for message in &self.unheard {
+        for message in &self.awaiting_loopback {
             if let Some(Order::Prepare { view, slot, proposal }) = C::as_order(message)
                 && (*view == frame.entered && *slot > frame.stable.slot)
             {

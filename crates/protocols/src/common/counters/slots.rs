@@ -55,10 +55,10 @@ pub struct Slots<C: Counted> {
     pub in_flight: u64,
     /// What this primary said and what has not come back by loopback: PREPAREs, and whatever its
     /// protocol adds.
-    pub looping: BTreeSet<(View, Slot)>,
+    pub slots_awaiting_loopback: BTreeSet<(View, Slot)>,
     /// What was said by [`Self::say`] and has not come back, if records are kept: until then
     /// nothing else holds it.
-    pub unheard: Vec<C::Message>,
+    pub awaiting_loopback: Vec<C::Message>,
 }
 
 fn has<C: Counted>(bug: Bug) -> bool {
@@ -70,7 +70,12 @@ impl<C: Counted> Slots<C> {
     #[must_use]
     pub fn new(low: Slot, size: u64) -> Self {
         let window = Window::new(low, size);
-        Self { window, in_flight: 0, looping: BTreeSet::new(), unheard: Vec::new() }
+        Self {
+            window,
+            in_flight: 0,
+            slots_awaiting_loopback: BTreeSet::new(),
+            awaiting_loopback: Vec::new(),
+        }
     }
 
     /// What a slot orders, as far as this replica knows.
@@ -90,15 +95,17 @@ impl<C: Counted> Slots<C> {
     /// comes back.
     pub fn say(&mut self, frame: &Frame<C>, message: C::Message, out: &mut Effects<C>) {
         if frame.is_durable {
-            self.unheard.push(message.clone());
+            self.awaiting_loopback.push(message.clone());
         }
         out.send(To::All, message);
     }
 
     /// An own message came back.
     pub fn heard_own(&mut self, message: &C::Message) {
-        if let Some(index) = self.unheard.iter().position(|unheard| unheard == message) {
-            self.unheard.remove(index);
+        if let Some(index) =
+            self.awaiting_loopback.iter().position(|awaiting_loopback| awaiting_loopback == message)
+        {
+            self.awaiting_loopback.remove(index);
         }
     }
 
@@ -115,7 +122,7 @@ impl<C: Counted> Slots<C> {
         {
             self.in_flight += 1;
             let view = frame.view;
-            self.looping.insert((view, slot));
+            self.slots_awaiting_loopback.insert((view, slot));
             out.persist(C::noted(Noted::Prepare { view, slot, proposal: proposal.clone() }));
             self.say(frame, C::order(Order::Prepare { view, slot, proposal }), out);
         }
@@ -137,7 +144,7 @@ impl<C: Counted> Slots<C> {
         let (view, slot) = (*view, *slot);
         if verified.author == frame.me {
             // Others may pass on earlier ones while this one waits for the disk.
-            self.looping.remove(&(view, slot));
+            self.slots_awaiting_loopback.remove(&(view, slot));
             if view == frame.entered {
                 frame.note_spoken(slot);
             }
@@ -265,7 +272,7 @@ impl<C: Counted> Slots<C> {
         if frame.leads(frame.entered) {
             let open = |state: &SlotState<_>| state.prepare.is_some() && !state.decided;
             let count = self.window.iter().filter(|(_, state)| open(state)).count() as u64;
-            self.in_flight = count + self.looping.len() as u64;
+            self.in_flight = count + self.slots_awaiting_loopback.len() as u64;
         }
     }
 
@@ -343,7 +350,7 @@ impl<C: Counted> Slots<C> {
     /// and slot, and a VIEW-CHANGE shows by itself what its sender has to show. So whatever changes
     /// nothing can be dropped.
     #[must_use]
-    pub fn is_moot(&self, frame: &Frame<C>, order: &Order) -> bool {
+    pub fn is_redundant(&self, frame: &Frame<C>, order: &Order) -> bool {
         let (view, slot) = order.place();
         let other_view = view != frame.view && view != frame.entered;
         let known = |state: &SlotState<_>| match order {
@@ -359,7 +366,7 @@ impl<C: Counted> Slots<C> {
     /// Asserts what holds between events.
     pub fn assert_invariants(&self, frame: &Frame<C>) {
         assert_eq!(self.window.low(), frame.stable.slot);
-        assert!(self.unheard.len() <= frame.tuning.window_slots as usize + REPLICAS_MAX);
+        assert!(self.awaiting_loopback.len() <= frame.tuning.window_slots as usize + REPLICAS_MAX);
         for (slot, state) in self.window.iter() {
             assert!(!state.decided || state.batch.is_some(), "{slot} is decided without a batch");
             assert!(state.own_commit.is_none() || slot < frame.next_slot);

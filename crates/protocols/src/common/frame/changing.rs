@@ -3,10 +3,10 @@
 
 use super::Frame;
 use super::hooks::{Core, Framed};
+use crate::common::forward_to::ForwardTo;
 use crate::common::message::Shared;
-use crate::common::pledges::Pledges;
-use crate::common::showing::Showing;
 use crate::common::timer::Timer;
+use crate::common::voted_bytes::VotedBytes;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
@@ -212,8 +212,8 @@ impl<C: Framed> Frame<C> {
     /// The view is entered: what was for the one before begins anew. So far this slot is final.
     pub fn note_entered(&mut self, last_final: Slot, out: &mut Effects<C>) {
         self.final_before = last_final;
-        self.showing.fill(Showing::default());
-        self.pledges = Pledges::default();
+        self.forward_to.fill(ForwardTo::default());
+        self.voted_bytes = VotedBytes::default();
         self.pending.unpropose();
         self.waits.wanted = self.waits.wanted.min(self.executed);
         out.disarm(Timer::ViewChange(self.view));

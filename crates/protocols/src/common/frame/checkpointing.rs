@@ -146,7 +146,7 @@ pub trait Checkpointing: Core {
             frame.next_slot = frame.next_slot.max(slot.next());
         }
         frame.bodies.retain(slot, |_| true);
-        frame.pledges.settle(slot);
+        frame.voted_bytes.settle(slot);
     }
 
     /// Keeps the stable checkpoint, and everything again that is needed beside its state.
@@ -169,7 +169,7 @@ pub trait Checkpointing: Core {
         mark!("frame/installed");
         let frame = self.frame_mut();
         frame.executed = slot;
-        frame.pledges.settle(slot);
+        frame.voted_bytes.settle(slot);
         frame.checkpoints.installed(slot);
         frame.pending.clear();
         frame.fill_demands.clear();

@@ -35,7 +35,7 @@ pub trait Execution: Core {
         let frame: &mut Frame<Self> = self.frame_mut();
         let Some(batch) = frame.bodies.get(&batch).cloned() else { return false };
         frame.executed = slot;
-        frame.pledges.settle(slot);
+        frame.voted_bytes.settle(slot);
         frame.note_executed(&batch);
         let is_checkpoint = frame.count_bytes(slot, batch.bytes());
         self.execute(slot, batch, is_checkpoint, out);

@@ -1,7 +1,7 @@
 //! What the common part asks of a core: what its protocol is like ([`Framed`]), how it orders
-//! ([`Orders`]), makes final what it executed ([`Settles`]), changes views ([`ChangesViews`]),
-//! repairs loss ([`Repairs`]), keeps its log short ([`Renews`]) and goes on from it ([`Resumes`]).
-//! Each is implemented in the protocol's file that tells of it.
+//! ([`Orders`]), makes final what it executed ([`Finality`]), changes views ([`ChangesViews`]),
+//! repairs loss ([`Repairs`]), keeps its log short ([`LogCompaction`]) and resumes from it
+//! ([`Resumes`]). Each is implemented in the protocol's file that tells of it.
 
 use super::Frame;
 use crate::common::certificate::CheckpointProof;
@@ -123,7 +123,7 @@ pub trait Repairs: Framed {
 }
 
 /// How a core keeps its log short.
-pub trait Renews: Framed {
+pub trait LogCompaction: Framed {
     /// Keeps everything again that is needed beside the state of the stable checkpoint.
     fn persist_again(&mut self, out: &mut Effects<Self>);
 }
@@ -140,7 +140,7 @@ pub trait Resumes: Framed {
 }
 
 /// How a core makes final what it executed. Who executes only what is final has little to say here.
-pub trait Settles: Framed {
+pub trait Finality: Framed {
     /// What to vouch for, if this is the state after a slot.
     fn vouched(&self, slot: Slot, state: Digest) -> Option<StateOf<Self>>;
 
@@ -194,6 +194,6 @@ pub trait Settles: Framed {
 }
 
 /// All of these.
-pub trait Core: Orders + ChangesViews + Repairs + Renews + Resumes + Settles {}
+pub trait Core: Orders + ChangesViews + Repairs + LogCompaction + Resumes + Finality {}
 
-impl<C: Orders + ChangesViews + Repairs + Renews + Resumes + Settles> Core for C {}
+impl<C: Orders + ChangesViews + Repairs + LogCompaction + Resumes + Finality> Core for C {}

@@ -15,7 +15,7 @@
 //! | [`checkpointing`] | signed states, stable ones, falling behind |
 //! | [`changing`] | asking for views, and leaving for them |
 //! | `judging` | slow primaries and proven liars |
-//! | `mooting` | what is not worth a check |
+//! | `redundancy` | what is not worth a check |
 //! | [`repair`] | reports, and what they are answered with |
 //! | [`resuming`] | going on from a log |
 //! | [`waiting`] | waiting for what was executed to become final |
@@ -27,7 +27,7 @@ pub mod execution;
 mod filling;
 pub mod hooks;
 mod judging;
-mod mooting;
+mod redundancy;
 pub mod repair;
 mod requests;
 pub mod resuming;
@@ -40,12 +40,12 @@ use super::certificate::CheckpointProof;
 use super::checkpoint::Checkpoints;
 use super::checks::vouched;
 use super::clock::ClockWait;
+use super::forward_to::ForwardTo;
 use super::message::{Report, Shared};
 use super::pace::{Demand, Pace};
 use super::pending::Pending;
-use super::pledges::Pledges;
-use super::served::Served;
-use super::showing::Showing;
+use super::reply_quota::ReplyQuota;
+use super::voted_bytes::VotedBytes;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -110,7 +110,7 @@ pub struct Frame<C: Framed> {
     /// The last slot in which a commitment of its own came back, so that its log has it.
     pub spoken: Slot,
     /// What it voted for in its view and has not executed.
-    pub pledges: Pledges,
+    pub voted_bytes: VotedBytes,
     /// The slot whose proposal waits for our clock.
     pub clock_wait: Option<ClockWait>,
     /// The arrival number for which the request timer runs.
@@ -148,13 +148,13 @@ pub struct Frame<C: Framed> {
     /// Peers that were sent what they lack since the last tick.
     pub answered: ReplicaSet,
     /// What each peer was sent since the last tick because it asked.
-    pub served: Vec<Served>,
+    pub reply_quotas: Vec<ReplyQuota>,
     /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
     pub resent: Vec<(usize, usize)>,
     /// How often each peer was sent what it lacks of its slots since the last tick.
     pub slots_answered: Vec<u8>,
     /// Which peers are shown every proposal of the view at once.
-    pub showing: Vec<Showing>,
+    pub forward_to: Vec<ForwardTo>,
     /// The slot whose proposal is waited for although others have it, and how often it was asked
     /// for out of turn; counted only while its timer runs.
     pub gap: Option<(Slot, u8)>,
@@ -235,7 +235,7 @@ impl<C: Framed> Frame<C> {
             executed: if fetch.is_none() { base.slot } else { Slot(0) },
             next_slot: base.slot.next(),
             spoken: Slot(0),
-            pledges: Pledges::default(),
+            voted_bytes: VotedBytes::default(),
             clock_wait: None,
             request_timer: None,
             proposed: Slot(0),
@@ -252,10 +252,10 @@ impl<C: Framed> Frame<C> {
             stable: CheckpointProof::initial(base),
             reports: vec![None; n],
             answered: ReplicaSet::EMPTY,
-            served: vec![Served::default(); n],
+            reply_quotas: vec![ReplyQuota::default(); n],
             resent: vec![(0, 0); n],
             slots_answered: vec![0; n],
-            showing: vec![Showing::default(); n],
+            forward_to: vec![ForwardTo::default(); n],
             gap: None,
             resend_armed: false,
             fetch_armed: false,

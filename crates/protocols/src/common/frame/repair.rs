@@ -7,7 +7,7 @@ use super::checkpointing::Checkpointing;
 use super::hooks::{Core, Framed};
 use super::{Frame, Heard};
 use crate::common::message::{More, Report, Shared};
-use crate::common::served::Served;
+use crate::common::reply_quota::ReplyQuota;
 use crate::common::timer::Timer;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
@@ -203,7 +203,7 @@ impl<C: Framed> Frame<C> {
     fn begin_tick(&mut self) {
         self.resend_armed = mutant!("frame.resends-once");
         self.answered = ReplicaSet::EMPTY;
-        self.served.fill_with(Served::default);
+        self.reply_quotas.fill_with(ReplyQuota::default);
         self.resent.fill((0, 0));
         self.slots_answered.fill(0);
         self.ticks += 1;
@@ -267,7 +267,7 @@ impl<C: Framed> Frame<C> {
         }
         mark!("frame/slot_relayed");
         if message.author != self.me && is_unknown {
-            self.showing[usize::from(to.0)].lacked(self.ticks);
+            self.forward_to[usize::from(to.0)].lacked(self.ticks);
         }
         out.relay(To::One(to), message);
         true
@@ -292,7 +292,7 @@ impl<C: Framed> Frame<C> {
         if proposed.author == self.me {
             return;
         }
-        for (id, showing) in (0u16..).map(ReplicaId).zip(&self.showing) {
+        for (id, showing) in (0u16..).map(ReplicaId).zip(&self.forward_to) {
             let (messages, bytes) = &mut self.resent[usize::from(id.0)];
             let room = *messages < Self::REPEATED_MAX && *bytes < RESEND_BYTES_MAX;
             if showing.is_on(self.ticks) && id != proposed.author && room {

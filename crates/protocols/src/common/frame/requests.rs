@@ -127,14 +127,14 @@ impl<C: Framed> Frame<C> {
         let in_flight = usize::try_from(self.tuning.proposals_in_flight).unwrap_or(usize::MAX);
         let flying = in_flight.saturating_mul(BATCH_BYTES_MAX);
         let most = flying.saturating_add(2 * self.tuning.checkpoint_bytes);
-        slot <= self.executed || self.checkpoints.extent.bytes() + self.pledges.bytes() < most
+        slot <= self.executed || self.checkpoints.extent.bytes() + self.voted_bytes.bytes() < most
     }
 
     /// This replica votes for a batch in a slot.
     pub fn note_vote(&mut self, slot: Slot, batch: &Digest) {
         let bytes = self.bodies.get(batch).map_or(0, |batch| batch.bytes());
         if slot > self.executed {
-            self.pledges.add(slot, bytes);
+            self.voted_bytes.add(slot, bytes);
         }
     }
 

@@ -95,7 +95,7 @@ impl<C: Framed> Frame<C> {
         out: &mut Effects<C>,
     ) -> bool {
         self.arm_resend(out);
-        self.served[usize::from(from.0)].takes(digest, bytes)
+        self.reply_quotas[usize::from(from.0)].takes(digest, bytes)
     }
 
     /// A peer lacks an envelope.

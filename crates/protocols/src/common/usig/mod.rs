@@ -15,13 +15,13 @@
 
 pub mod byzantine;
 pub mod certificate;
+pub mod compaction;
 pub mod explore;
 pub mod message;
-pub mod moot;
 pub mod ordering;
 pub mod recall;
 pub mod record;
-pub mod renew;
+pub mod redundant;
 pub mod replica;
 pub mod resend;
 pub mod variant;

@@ -37,8 +37,9 @@ impl<V: Variant> Resumes for OnUsig<V> {
         self.frame.executed = executed.slot;
         let mut past = Past::default();
         log.for_each(|record| self.recall(record, &mut past));
-        let looping = past.said.iter().filter_map(|again| proposed::<Self>(again.message()));
-        self.slots.recall_decisions(&mut self.frame, looping.collect());
+        let slots_awaiting_loopback =
+            past.said.iter().filter_map(|again| proposed::<Self>(again.message()));
+        self.slots.recall_decisions(&mut self.frame, slots_awaiting_loopback.collect());
         V::recall(self, &past);
         self.go_on(executed, Slot(self.frame.next_slot.0 - 1), out);
         past.say_again(&mut self.slots, &self.frame, out);

@@ -14,7 +14,7 @@ use crate::common::counters::slots::Slots;
 use crate::common::frame::Frame;
 use crate::common::frame::changing::Changing;
 use crate::common::frame::events::Events;
-use crate::common::frame::hooks::{Framed, Settles};
+use crate::common::frame::hooks::{Finality, Framed};
 use crate::common::message::Statements;
 use crate::common::record::Kept;
 use crate::common::timer::Timer;
@@ -158,7 +158,7 @@ impl<V: Variant> Protocol for OnUsig<V> {
         }
     }
 
-    fn is_moot(&self, author: ReplicaId, message: &Message) -> bool {
+    fn is_redundant(&self, author: ReplicaId, message: &Message) -> bool {
         self.says_nothing_new(author, message)
     }
 

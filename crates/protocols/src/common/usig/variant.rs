@@ -6,7 +6,7 @@ use super::replica::OnUsig;
 use crate::common::certificate::CheckpointProof;
 use crate::common::counters::certificate::Start;
 use crate::common::counters::past::Past;
-use crate::common::frame::hooks::Settles;
+use crate::common::frame::hooks::Finality;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::batch::Batch;
@@ -70,7 +70,7 @@ pub trait Variant: Value {
         replica.frame.executed
     }
 
-    /// See [`Settles::settle`].
+    /// See [`Finality::settle`].
     fn settle(
         replica: &mut OnUsig<Self>,
         proof: &CheckpointProof,
@@ -169,7 +169,7 @@ pub trait Variant: Value {
     }
 }
 
-impl<V: Variant> Settles for OnUsig<V> {
+impl<V: Variant> Finality for OnUsig<V> {
     fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
         Some(state)
     }

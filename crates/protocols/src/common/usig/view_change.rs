@@ -14,7 +14,7 @@ use crate::common::counters::certificate::{Opened, Start};
 use crate::common::counters::views::{holds_all, persist_bodies, usable_changes};
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
-use crate::common::frame::hooks::{ChangesViews, Settles};
+use crate::common::frame::hooks::{ChangesViews, Finality};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -119,7 +119,7 @@ impl<V: Variant> OnUsig<V> {
     /// Sends VIEW-CHANGE, once every own PREPARE has come back: it must be shown with its
     /// certificate, which only the loopback brings.
     pub(crate) fn leave(&mut self, out: &mut Effects<Self>) {
-        if self.phase != Phase::Draining || !self.slots.looping.is_empty() {
+        if self.phase != Phase::Draining || !self.slots.slots_awaiting_loopback.is_empty() {
             return;
         }
         let shown_before = self.frame.stable.slot.max(self.taken_over());
@@ -267,7 +267,7 @@ impl<V: Variant> OnUsig<V> {
         // The log says from now on how far it may have come in this view.
         self.frame.spoken = Slot(0);
         (self.slots.in_flight, self.enters) = (0, Votes::default());
-        self.slots.looping.clear();
+        self.slots.slots_awaiting_loopback.clear();
         V::take_back(self, left_out, out);
         self.frame.note_entered(self.last_final(), out);
         self.frame.await_final(self.last_final(), out);

@@ -7,8 +7,8 @@ use super::{
     Bytes, Digest, Effect, Fingerprint, Millis, Outcome, Pending, ReplicaId, Reply, Vec,
     VotingClient, mutant,
 };
+use pentarchy_core::designated_replier::{ResultDigest, teller};
 use pentarchy_core::limits::CLIENT_HELD_BYTES_MAX;
-use pentarchy_core::telling::{ResultDigest, teller};
 
 /// How long the result may be on its way when enough digests of it have come, at least; longer
 /// where answers took longer lately.

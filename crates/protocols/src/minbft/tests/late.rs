@@ -3,7 +3,7 @@
 use super::*;
 
 /// A NEW-VIEW takes over a batch that this replica lacks. It comes with a PREPARE of the view that
-/// is being left, so nobody is asked for it again, and the copy that was asked for is moot.
+/// is being left, so nobody is asked for it again, and the copy that was asked for is redundant.
 #[test]
 fn a_late_prepare_brings_what_a_new_view_waits_for() {
     let mut group = Group::new(1);

@@ -20,7 +20,7 @@ use pentarchy_machine::pillar::NextEpoch;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{
-    Backing as _, Barrier, Certificates, Entry, EntryLog as _, Keeper, Kept, Then, Writer,
+    Backing as _, Barrier, Certificates, DurableStore, Entry, EntryLog as _, Kept, Then, Writer,
 };
 use pentarchy_storage::log::Options;
 use std::net::TcpListener;
@@ -32,7 +32,7 @@ struct Bench {
     pillar: PillarThread,
     told: Arc<Mailbox<Letter>>,
     said: Arc<Mailbox<FromPillar>>,
-    keeper: Keeper<Writer>,
+    keeper: DurableStore<Writer>,
 }
 
 impl Bench {
@@ -54,12 +54,13 @@ impl Bench {
         let (replica, bells) = (bell(&Poller::new().unwrap()), Bells::default());
         bells.set(replica.clone(), vec![mine.clone()]);
         let writer = Writer::start(kept.unwrap(), Box::new(move || bells.written())).unwrap();
-        let barrier = Barrier::new(writer.pen(group.membership.epoch), Certificates::default());
+        let barrier =
+            Barrier::new(writer.log_handle(group.membership.epoch), Certificates::default());
         let instance = instance(&group, Some(barrier));
         let told = Arc::new(Mailbox::new(replica.clone(), mine.clone(), TOLD_MESSAGES));
         let said = Arc::new(Mailbox::new(mine.clone(), replica, SAID_MESSAGES));
         let pillar = PillarThread::new(instance, driver(network), mine, told.clone(), said.clone());
-        let keeper = Keeper::new(writer, None, Certificates::default());
+        let keeper = DurableStore::new(writer, None, Certificates::default());
         (Self { group, pillar, told, said, keeper }, listener)
     }
 

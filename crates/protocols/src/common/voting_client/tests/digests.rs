@@ -1,8 +1,8 @@
 //! Results that one replica tells and others confirm, and how many must.
 
 use super::*;
+use pentarchy_core::designated_replier::{ResultDigest, teller};
 use pentarchy_core::limits::CLIENT_HELD_BYTES_MAX;
-use pentarchy_core::telling::{ResultDigest, teller};
 
 const LONG: &[u8] = b"a result that is longer than what replicas always tell in full";
 const OTHER: &[u8] = b"another result that is longer than what is always told in full";

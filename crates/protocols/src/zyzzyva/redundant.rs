@@ -1,4 +1,4 @@
-//! What need not be checked any more (`common/frame/mooting.rs`).
+//! What need not be checked any more (`common/frame/redundancy.rs`).
 
 use super::message::Message;
 use super::replica::{SlotState, Zyzzyva};

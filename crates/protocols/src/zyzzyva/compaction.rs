@@ -6,12 +6,12 @@ use super::message::Message;
 use super::record::Record;
 use super::replica::{Phase, Zyzzyva};
 use super::variant::Variant;
-use crate::common::frame::hooks::Renews;
+use crate::common::frame::hooks::LogCompaction;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl<V: Variant> Renews for Zyzzyva<V> {
+impl<V: Variant> LogCompaction for Zyzzyva<V> {
     fn persist_again(&mut self, out: &mut Effects<Self>) {
         if let Some((opening, proof)) = self.opening.clone() {
             for slot in (self.window.low().0 + 1..=self.start.end().0).map(Slot) {
@@ -45,7 +45,7 @@ impl<V: Variant> Renews for Zyzzyva<V> {
 impl<V: Variant> Zyzzyva<V> {
     /// What this replica executed of a slot in the view that it entered last, or ordered there.
     fn persist_order(&mut self, slot: Slot, out: &mut Effects<Self>) {
-        if let Some((parent, proposal)) = self.unheard.get(&slot) {
+        if let Some((parent, proposal)) = self.awaiting_loopback.get(&slot) {
             let (view, parent) = (self.frame.entered, *parent);
             self.frame.persist_named(&proposal.digest(), out);
             out.persist(Record::Propose { view, slot, parent, proposal: proposal.clone() });

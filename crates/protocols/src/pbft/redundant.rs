@@ -1,4 +1,4 @@
-//! What need not be checked any more (`common/frame/mooting.rs`).
+//! What need not be checked any more (`common/frame/redundancy.rs`).
 //!
 //! A certificate has room for a quorum of votes and is good with any. So a vote for what is
 //! prepared here already changes nothing, whoever needs it: its author sends it to everyone itself.

@@ -6,12 +6,12 @@ use pentarchy_core::ids::Slot;
 
 /// See the [module](self). Holds at most one entry for each slot of a window.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Pledges {
+pub struct VotedBytes {
     open: BTreeMap<Slot, usize>,
     bytes: usize,
 }
 
-impl Pledges {
+impl VotedBytes {
     /// This replica votes in a slot for a batch of so many bytes.
     pub fn add(&mut self, slot: Slot, bytes: usize) {
         let before = self.open.insert(slot, bytes);
@@ -38,16 +38,16 @@ mod tests {
 
     #[test]
     fn what_is_voted_for_twice_counts_once_and_until_it_is_settled() {
-        let mut pledges = Pledges::default();
+        let mut voted_bytes = VotedBytes::default();
         for (slot, bytes) in [(5, 10), (6, 100), (6, 70), (8, 1)] {
-            pledges.add(Slot(slot), bytes);
+            voted_bytes.add(Slot(slot), bytes);
         }
-        assert_eq!(pledges.bytes(), 81);
-        pledges.settle(Slot(4));
-        assert_eq!(pledges.bytes(), 81);
-        pledges.settle(Slot(6));
-        assert_eq!(pledges.bytes(), 1);
-        pledges.settle(Slot(9));
-        assert_eq!(pledges, Pledges::default());
+        assert_eq!(voted_bytes.bytes(), 81);
+        voted_bytes.settle(Slot(4));
+        assert_eq!(voted_bytes.bytes(), 81);
+        voted_bytes.settle(Slot(6));
+        assert_eq!(voted_bytes.bytes(), 1);
+        voted_bytes.settle(Slot(9));
+        assert_eq!(voted_bytes, VotedBytes::default());
     }
 }

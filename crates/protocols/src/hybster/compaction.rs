@@ -9,13 +9,13 @@ use super::replica::{Hybster, Opening};
 use crate::common::counters::certificate::Opened;
 use crate::common::counters::past::persist_said;
 use crate::common::counters::views::persist_bodies;
-use crate::common::frame::hooks::{ChangesViews, Renews};
+use crate::common::frame::hooks::{ChangesViews, LogCompaction};
 use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl Renews for Hybster {
+impl LogCompaction for Hybster {
     fn persist_again(&mut self, out: &mut Effects<Self>) {
         if !mutant!("hybster.entry-not-kept-again") {
             self.persist_opening(self.opening.clone(), Record::Enter, out);
@@ -49,16 +49,18 @@ impl Hybster {
     fn persist_leaving(&mut self, out: &mut Effects<Self>) {
         let said = self.frame.own.view_change.as_ref().map(|said| &*said.message);
         let leaving =
-            said.into_iter().chain(&self.slots.unheard).find_map(|message| match message {
-                Message::ViewChange(change) if change.view == self.left => Some(change.clone()),
-                _ => None,
-            });
+            said.into_iter().chain(&self.slots.awaiting_loopback).find_map(
+                |message| match message {
+                    Message::ViewChange(change) if change.view == self.left => Some(change.clone()),
+                    _ => None,
+                },
+            );
         if let Some(change) = leaving {
             self.persist_shown(&change, out);
             out.persist(Record::Leave { change, basis: self.basis.clone() });
             persist_said(self.frame.own.view_change.as_ref(), out);
         }
-        let openings = self.slots.unheard.iter().filter_map(|message| match message {
+        let openings = self.slots.awaiting_loopback.iter().filter_map(|message| match message {
             Message::NewView(opening) if opening.view() == self.left => Some(opening.clone()),
             _ => None,
         });

@@ -41,7 +41,7 @@ pub const fn teller(client: &ClientId, number: u64, n: usize) -> ReplicaId {
 
 /// How a replica tells results that it has just come by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Telling {
+pub struct DesignatedReplier {
     /// Which replica this is.
     pub me: ReplicaId,
     /// Of how many.
@@ -50,7 +50,7 @@ pub struct Telling {
     pub whole_bytes: usize,
 }
 
-impl Telling {
+impl DesignatedReplier {
     /// Results for a client, apart: those that this replica tells it, and the others' digests.
     #[must_use]
     pub fn split(&self, client: &ClientId, replies: Vec<Reply>) -> (Vec<Reply>, Vec<ResultDigest>) {
@@ -102,7 +102,7 @@ mod tests {
                 let outcome = Outcome::Done(Bytes::from(vec![1; bytes]));
                 Notice::Reply(Reply { number, outcome })
             };
-            let telling = |me| Telling { me: ReplicaId(me), n: 4, whole_bytes: 100 };
+            let telling = |me| DesignatedReplier { me: ReplicaId(me), n: 4, whole_bytes: 100 };
             let digest = Digest::of(&[1; 101]);
             let whole = (0..4).filter(|me| telling(*me).digest(&client, &done(101)).is_none());
             let whole: Vec<u16> = whole.collect();
@@ -124,7 +124,7 @@ mod tests {
         tellers.sort_unstable();
         assert_eq!(tellers, [0, 0, 1, 1, 2, 2, 3, 3]);
         let forgotten = Notice::Reply(Reply { number: 1, outcome: Outcome::Forgotten });
-        let telling = Telling { me: ReplicaId(0), n: 4, whole_bytes: 0 };
+        let telling = DesignatedReplier { me: ReplicaId(0), n: 4, whole_bytes: 0 };
         assert_eq!(telling.digest(&client, &forgotten), None);
     }
 }

@@ -11,12 +11,12 @@ const ANSWER_BYTES_MAX: usize = 4 * RESEND_BYTES_MAX;
 
 /// What one peer was sent since the last tick.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Served {
+pub struct ReplyQuota {
     digests: BTreeSet<Digest>,
     bytes: usize,
 }
 
-impl Served {
+impl ReplyQuota {
     /// Whether the peer may be sent this too. Not what is on its way already: who is behind asks
     /// for everything that it lacks whenever it lacks something more.
     pub fn takes(&mut self, digest: Digest, bytes: usize) -> bool {
@@ -37,13 +37,13 @@ mod tests {
 
     #[test]
     fn nothing_is_sent_twice_nor_more_than_the_limits_allow() {
-        let mut served = Served::default();
+        let mut served = ReplyQuota::default();
         assert!(served.takes(digest(1), 10) && !served.takes(digest(1), 10));
         assert!(served.takes(digest(2), ANSWER_BYTES_MAX - 10));
         assert!(!served.takes(digest(3), 1), "no bytes are left");
-        let mut served = Served::default();
+        let mut served = ReplyQuota::default();
         assert!(served.takes(digest(0), ANSWER_BYTES_MAX + 1), "one may be larger");
-        let mut served = Served::default();
+        let mut served = ReplyQuota::default();
         let taken = (0..=u8::MAX).filter(|name| served.takes(digest(*name), 1)).count();
         assert_eq!(taken, ANSWERS_MAX);
     }

@@ -14,9 +14,9 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Domain;
 use pentarchy_core::forge::MakeForger;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
-use pentarchy_core::membership::{Lane, Membership};
+use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Glance, Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, PillarStatus};
 use pentarchy_core::protocol::{
     Effect, Effects, Event, Evidence, Finding, Memory, Protocol, Reject, Rules, Setup, Status,
 };
@@ -31,12 +31,12 @@ pub trait Pillar: Core {
 
 /// One pillar of a replica.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Cell<P: Pillar> {
+pub struct PillarCore<P: Pillar> {
     number: u8,
     rows: Rows,
     core: P,
     /// How it said last that it stands.
-    said: Option<Glance>,
+    said: Option<PillarStatus>,
     /// How often it was told from where to go on.
     answers: u64,
     /// The slot in which the last request that came here, to a backup, could be ordered at the
@@ -49,7 +49,7 @@ pub struct Cell<P: Pillar> {
     scratch: Scratch<P>,
 }
 
-impl<P: Pillar> Protocol for Cell<P> {
+impl<P: Pillar> Protocol for PillarCore<P> {
     type Message = Message<P::Message>;
     type Timer = PillarTimer<P::Timer>;
     type Record = Record<P::Record>;
@@ -60,7 +60,7 @@ impl<P: Pillar> Protocol for Cell<P> {
 
     /// What is said names its pillar itself.
     fn domain(membership: &Membership) -> Domain {
-        let lane = Lane { pillar: None, ..membership.lane };
+        let lane = PillarConfig { pillar: None, ..membership.lane };
         membership.domain_in(lane)
     }
 
@@ -72,7 +72,7 @@ impl<P: Pillar> Protocol for Cell<P> {
         message: &Self::Message,
     ) -> Result<(), Reject> {
         let Message { pillar, inner } = message;
-        let Lane { pillars, pillar: own, .. } = membership.lane;
+        let PillarConfig { pillars, pillar: own, .. } = membership.lane;
         let elsewhere = own.is_some_and(|own| own != *pillar) && !mutant!("pillars.hears-others");
         if *pillar >= pillars || elsewhere {
             return Err(Reject::OutOfBounds);
@@ -93,7 +93,7 @@ impl<P: Pillar> Protocol for Cell<P> {
         let mut log = log.map(|record| record.inner);
         let mut effects = Effects::default();
         let core = P::start(within(setup, number, rows), &mut log, &mut effects);
-        let mut cell = Self {
+        let mut pillar_core = Self {
             number,
             rows,
             core,
@@ -104,9 +104,9 @@ impl<P: Pillar> Protocol for Cell<P> {
             heard: Slot(0),
             scratch: Scratch::default(),
         };
-        cell.say(out);
-        cell.carry(effects, out);
-        cell
+        pillar_core.say(out);
+        pillar_core.carry(effects, out);
+        pillar_core
     }
 
     fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
@@ -129,10 +129,11 @@ impl<P: Pillar> Protocol for Cell<P> {
             self.core.step(Event::Input(fill), &mut effects);
         }
         let (stable, answers) = (self.core.frame().stable.slot, self.answers);
-        let has_moved = |said: &Glance| said.status.stable != stable || said.answers != answers;
+        let has_moved =
+            |said: &PillarStatus| said.status.stable != stable || said.answers != answers;
         let has_moved = self.said.as_ref().is_none_or(has_moved);
         // Before what follows from it.
-        if (is_round || has_moved) && !mutant!("pillars.glance-stale") {
+        if (is_round || has_moved) && !mutant!("pillars.pillar_status-stale") {
             self.say(out);
         }
         self.carry(effects, out);
@@ -143,8 +144,8 @@ impl<P: Pillar> Protocol for Cell<P> {
         self.core.asks_to_leave().into_iter().map(within).collect()
     }
 
-    fn is_moot(&self, author: ReplicaId, message: &Self::Message) -> bool {
-        message.pillar == self.number && self.core.is_moot(author, &message.inner)
+    fn is_redundant(&self, author: ReplicaId, message: &Self::Message) -> bool {
+        message.pillar == self.number && self.core.is_redundant(author, &message.inner)
     }
 
     fn assert_invariants(&self) {
@@ -167,7 +168,7 @@ impl<P: Pillar> Protocol for Cell<P> {
     }
 }
 
-impl<P: Pillar> Cell<P> {
+impl<P: Pillar> PillarCore<P> {
     fn on_input(&mut self, input: Input, effects: &mut Effects<P>) {
         match input {
             Input::Request { .. } => {
@@ -262,7 +263,7 @@ impl<P: Pillar> Cell<P> {
         };
         let leads = frame.is_primary();
         let waits = !leads && !frame.pending.is_empty() && self.wants > Slot(0);
-        let glance = Glance {
+        let pillar_status = PillarStatus {
             status: self.core.status(),
             leads,
             next_slot: frame.next_slot,
@@ -270,9 +271,9 @@ impl<P: Pillar> Cell<P> {
             wants: waits.then_some(self.wants),
             answers: self.answers,
         };
-        if self.said.as_ref() != Some(&glance) {
-            self.said = Some(glance.clone());
-            out.output(Output::Glance(Box::new(glance)));
+        if self.said.as_ref() != Some(&pillar_status) {
+            self.said = Some(pillar_status.clone());
+            out.output(Output::PillarStatus(Box::new(pillar_status)));
         }
     }
 
@@ -320,7 +321,7 @@ fn within(setup: Setup, pillar: u8, rows: Rows) -> Setup {
 
 /// The same setup, for one of its pillars, without a log.
 pub(super) fn of_cell(setup: &Setup, pillar: u8) -> Setup {
-    let lane = Lane { pillar: Some(pillar), ..setup.membership.lane };
+    let lane = PillarConfig { pillar: Some(pillar), ..setup.membership.lane };
     let membership = Arc::new(Membership { lane, ..(*setup.membership).clone() });
     let memory = match &setup.memory {
         Memory::Volatile => Memory::Volatile,

@@ -10,14 +10,14 @@ const SHOW_TICKS_MAX: u64 = SHOW_TICKS << 10;
 
 /// Whether a peer is shown every proposal at once, because it was left out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Showing {
+pub struct ForwardTo {
     /// Up to this tick.
     until: u64,
     /// For how long after it lacked one the last time.
     ticks: u64,
 }
 
-impl Showing {
+impl ForwardTo {
     /// The peer was found to lack one in this tick.
     pub fn lacked(&mut self, now: u64) {
         if now >= self.until + self.ticks {

@@ -4,14 +4,15 @@ use crate::workload::identity;
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEffect;
 use pentarchy_core::ids::{ReplicaId, Slot};
-use pentarchy_core::membership::{Lane, Membership};
+use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::protocol::To;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_sim::world::membership;
 use pentarchy_storage::kept::{
-    Backing as _, Barrier, Certificates, Entry, EntryLog as _, Keeper, Kept, Pen, Then, Writer,
+    Backing as _, Barrier, Certificates, DurableStore, Entry, EntryLog as _, Kept, LogHandle, Then,
+    Writer,
 };
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 const PARTS: u8 = 3;
 
 fn first() -> Arc<Membership> {
-    let lane = Lane { pillars: PARTS, rotates: false, pillar: None };
+    let lane = PillarConfig { pillars: PARTS, rotates: false, pillar: None };
     Arc::new(Membership { lane, ..membership(1, 3, 1) })
 }
 
@@ -37,32 +38,33 @@ fn writer(disk: &SimDisk) -> Writer {
     Writer::start(kept.expect("an empty disk"), Box::new(|| ())).expect("threads")
 }
 
-fn pens(writer: &Writer) -> [Barrier<Pen>; PARTS as usize] {
-    [(); PARTS as usize].map(|()| Barrier::new(writer.pen(first().epoch), Certificates::default()))
+fn log_handles(writer: &Writer) -> [Barrier<LogHandle>; PARTS as usize] {
+    [(); PARTS as usize]
+        .map(|()| Barrier::new(writer.log_handle(first().epoch), Certificates::default()))
 }
 
 /// A record begins with the number of the part that keeps it.
-fn keep(pen: &mut Barrier<Pen>, part: u8, number: u8) {
+fn keep(log_handle: &mut Barrier<LogHandle>, part: u8, number: u8) {
     let record = [vec![part, number], vec![0; 300]].concat();
     let record = CoreEffect::Persist(record.into());
-    assert!(pen.hold(record).expect("nothing failed").is_none(), "it is kept");
+    assert!(log_handle.hold(record).expect("nothing failed").is_none(), "it is kept");
 }
 
 /// Whether it may leave at once.
-fn say(pen: &mut Barrier<Pen>, text: &'static [u8]) -> bool {
+fn say(log_handle: &mut Barrier<LogHandle>, text: &'static [u8]) -> bool {
     let (to, wire) = (To::One(ReplicaId(1)), Bytes::from_static(text));
     let message = CoreEffect::Relay { to, wire, kind: "test" };
-    pen.hold(message).expect("nothing failed").is_some()
+    log_handle.hold(message).expect("nothing failed").is_some()
 }
 
 /// What may leave now.
-fn said(pen: &mut Barrier<Pen>) -> Vec<Bytes> {
-    pen.look().expect("nothing failed");
+fn said(log_handle: &mut Barrier<LogHandle>) -> Vec<Bytes> {
+    log_handle.look().expect("nothing failed");
     let wire = |effect| match effect {
         CoreEffect::Relay { wire, .. } => wire,
         _ => panic!("nothing else was said"),
     };
-    std::iter::from_fn(|| pen.next_message()).map(wire).collect()
+    std::iter::from_fn(|| log_handle.next_message()).map(wire).collect()
 }
 
 fn records(disk: &SimDisk) -> Vec<u8> {
@@ -79,7 +81,7 @@ fn records(disk: &SimDisk) -> Vec<u8> {
 fn each_waits_for_its_own_entries_in_one_log() {
     let disk = SimDisk::new(1, Faults::default());
     let writer = writer(&disk);
-    let [mut quick, mut slow, mut idle] = pens(&writer);
+    let [mut quick, mut slow, mut idle] = log_handles(&writer);
     keep(&mut quick, 0, 1);
     assert!(!say(&mut quick, b"first") && said(&mut quick).is_empty() && !quick.has_news());
     writer.wait_for(writer.next() - 1).expect("it is written");
@@ -105,7 +107,7 @@ fn each_waits_for_its_own_entries_in_one_log() {
 fn what_is_kept_for_an_epoch_that_is_over_is_not_in_the_log() {
     let disk = SimDisk::new(1, Faults::default());
     let mut writer = writer(&disk);
-    let [mut late, mut quick, _] = pens(&writer);
+    let [mut late, mut quick, _] = log_handles(&writer);
     keep(&mut late, 1, 1);
     assert!(!say(&mut late, b"before"));
     let begun = writer.begin_epoch(next(), None).expect("nothing failed");
@@ -141,8 +143,8 @@ fn what_is_kept_for_an_epoch_that_is_over_is_not_in_the_log() {
 fn a_full_log_is_cut_although_a_pillar_is_late() {
     let disk = SimDisk::new(1, Faults::default());
     let writer = writer(&disk);
-    let mut pens = pens(&writer);
-    let mut keeper = Keeper::new(writer, None, Certificates::default());
+    let mut log_handles = log_handles(&writer);
+    let mut keeper = DurableStore::new(writer, None, Certificates::default());
     let section = |index| vec![index; 700];
     let state = Snapshot::new(Slot(1), Tree::of(Slot(1), (0..6).map(section)));
     keeper.save(&state, Then::Installed { slot: Slot(1) }).expect("nothing failed");
@@ -150,32 +152,36 @@ fn a_full_log_is_cut_although_a_pillar_is_late() {
         std::thread::yield_now();
     }
     while keeper.backing().full().is_none() {
-        (0..).zip(&mut pens).for_each(|(part, pen)| keep(pen, part, 0));
+        (0..).zip(&mut log_handles).for_each(|(part, log_handle)| keep(log_handle, part, 0));
         // What there is no room for stays where it is.
-        pens[0].log().write();
-        while pens[0].lag_entries() > 0 && keeper.backing().full().is_none() {
-            pens.iter_mut().for_each(|pen| pen.look().expect("nothing failed"));
+        log_handles[0].log().write();
+        while log_handles[0].lag_entries() > 0 && keeper.backing().full().is_none() {
+            log_handles
+                .iter_mut()
+                .for_each(|log_handle| log_handle.look().expect("nothing failed"));
         }
     }
-    assert!(!pens[0].log().is_behind(), "what it reads may prove that a state is stable");
+    assert!(!log_handles[0].log().is_behind(), "what it reads may prove that a state is stable");
     keeper.stable_in_parts(Some(Slot(1)), PARTS);
-    let [late, others @ ..] = &mut pens;
+    let [late, others @ ..] = &mut log_handles;
     assert!(late.log().is_behind(), "what makes room comes first");
     assert!(!keeper.backing().is_behind(), "the replica's thread has to hear that they are done");
-    let keep_again = |pen: &mut Barrier<Pen>, part| {
-        let begins = pen.keep_again(None, Vec::new(), 0).expect("nothing failed");
-        (0..32).for_each(|_| keep(pen, part, 1));
+    let keep_again = |log_handle: &mut Barrier<LogHandle>, part| {
+        let begins = log_handle.keep_again(None, Vec::new(), 0).expect("nothing failed");
+        (0..32).for_each(|_| keep(log_handle, part, 1));
         begins
     };
-    for (part, pen) in (1..).zip(others.iter_mut()) {
-        let begins = keep_again(pen, part);
+    for (part, log_handle) in (1..).zip(others.iter_mut()) {
+        let begins = keep_again(log_handle, part);
         keeper.kept_again(part, begins).expect("nothing failed");
     }
     for _ in 0..1_000 {
-        for (part, pen) in (1..).zip(others.iter_mut()).filter(|(_, pen)| !pen.log().is_behind()) {
-            keep(pen, part, 2);
-            pen.log().write();
-            pen.look().expect("nothing failed");
+        for (part, log_handle) in
+            (1..).zip(others.iter_mut()).filter(|(_, log_handle)| !log_handle.log().is_behind())
+        {
+            keep(log_handle, part, 2);
+            log_handle.log().write();
+            log_handle.look().expect("nothing failed");
         }
     }
     let begins = keep_again(late, 0);
@@ -183,7 +189,7 @@ fn a_full_log_is_cut_although_a_pillar_is_late() {
     let last = keeper.backing().next() - 1;
     keeper.backing().wait_for(last).expect("it makes room");
     assert!(keeper.backing().full().is_none() && !late.log().is_behind());
-    (1..).zip(others.iter_mut()).for_each(|(part, pen)| keep(pen, part, 3));
+    (1..).zip(others.iter_mut()).for_each(|(part, log_handle)| keep(log_handle, part, 3));
     others[0].log().write();
     keeper.backing().wait_for(keeper.backing().next() - 1).expect("there is room");
     drop(keeper);

@@ -13,7 +13,7 @@ use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Glance, Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, PillarStatus};
 use pentarchy_core::protocol::{
     Effects, Event, FaultModel, Memory, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status,
     Tuning,
@@ -33,7 +33,7 @@ pub(super) struct Wishes {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Known {
     /// How it said last that it stands.
-    pub glance: Glance,
+    pub pillar_status: PillarStatus,
     /// What it waits to be fetched.
     pub wishes: Wishes,
     /// How often it was told from where to go on.
@@ -56,7 +56,7 @@ impl Known {
     /// Whether it has heard from where it is to go on. What it asked for before that, and has not,
     /// it will ask for again.
     pub fn is_answered(&self) -> bool {
-        self.glance.answers == self.answers || mutant!("pillars.asks-twice")
+        self.pillar_status.answers == self.answers || mutant!("pillars.asks-twice")
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Untold {
 
 /// The order of all pillars together, as a core of its own that hears what they say.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Stage {
+pub struct Merger {
     pub(super) me: ReplicaId,
     pub(super) membership: Arc<Membership>,
     pub(super) tuning: Tuning,
@@ -100,7 +100,7 @@ pub struct Stage {
     pub(super) is_fresh: bool,
 }
 
-impl Protocol for Stage {
+impl Protocol for Merger {
     type Message = Nothing;
     type Timer = NoTimer;
     type Record = Nothing;
@@ -109,7 +109,7 @@ impl Protocol for Stage {
 
     /// Those of the pillars it leaves to them.
     const RULES: Rules = Rules {
-        name: "stage",
+        name: "merger",
         fault_model: FaultModel::Hybrid,
         group_size: Count::per_fault_and_one(2),
         quorum: QuorumRule::Majority,
@@ -145,7 +145,7 @@ impl Protocol for Stage {
             (Memory::Volatile, None) => membership.base,
         };
         let known = |pillar| Known {
-            glance: unheard(&membership, pillar),
+            pillar_status: awaiting_loopback(&membership, pillar),
             wishes: Wishes::default(),
             answers: 0,
             decided: Slot(0),
@@ -155,7 +155,7 @@ impl Protocol for Stage {
             gap: Slot(0),
             heard: Slot(0),
         };
-        let stage = Self {
+        let merger = Self {
             me,
             tuning,
             merge: Merge::new(rows, executed),
@@ -173,8 +173,8 @@ impl Protocol for Stage {
             is_fresh: executed.slot > membership.base.slot,
             membership,
         };
-        stage.tell_first_state(out);
-        stage
+        merger.tell_first_state(out);
+        merger
     }
 
     fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
@@ -202,20 +202,20 @@ impl Protocol for Stage {
     }
 
     fn status(&self) -> Status {
-        self.status_of(&self.glances())
+        self.status_of(&self.pillar_statuses())
     }
 
     fn statuses(&self) -> Vec<Status> {
-        self.statuses_of(self.glances())
+        self.statuses_of(self.pillar_statuses())
     }
 
     fn hint(&self, client: &ClientId) -> View {
         let pillar = &self.pillars[usize::from(self.pillar_of(client))];
-        View(u64::from(pillar.glance.status.primary.0))
+        View(u64::from(pillar.pillar_status.status.primary.0))
     }
 }
 
-impl Stage {
+impl Merger {
     /// The last slot that was given to execution.
     pub(super) const fn executed(&self) -> Slot {
         self.merge.executed()
@@ -262,8 +262,8 @@ impl Stage {
         (0..).zip(all).map(of_pillar).collect()
     }
 
-    fn glances(&self) -> Vec<Status> {
-        self.pillars.iter().map(|known| known.glance.status.clone()).collect()
+    fn pillar_statuses(&self) -> Vec<Status> {
+        self.pillars.iter().map(|known| known.pillar_status.status.clone()).collect()
     }
 
     /// To which pillar a client belongs.
@@ -286,7 +286,7 @@ impl Stage {
 }
 
 /// How a pillar stands of which nothing was heard: where it begins.
-fn unheard(membership: &Membership, pillar: u8) -> Glance {
+fn awaiting_loopback(membership: &Membership, pillar: u8) -> PillarStatus {
     let base = Rows::of(membership).base();
     let status = Status {
         view: View(0),
@@ -299,5 +299,12 @@ fn unheard(membership: &Membership, pillar: u8) -> Glance {
         view_changes: 0,
         reason: "",
     };
-    Glance { status, leads: false, next_slot: base.next(), heard_of: base, wants: None, answers: 0 }
+    PillarStatus {
+        status,
+        leads: false,
+        next_slot: base.next(),
+        heard_of: base,
+        wants: None,
+        answers: 0,
+    }
 }

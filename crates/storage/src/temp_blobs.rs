@@ -3,7 +3,7 @@
 //! synced. A file goes when no leaf has its bytes there any more.
 
 use crate::disk::{DiskError, File, Folder, UNFINISHED, remove_unfinished};
-use pentarchy_core::cold::{self, Cold, Shelf};
+use pentarchy_core::blobs::{self, BlobReader, BlobRef};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -14,7 +14,7 @@ pub const SPOOL: &str = "spool";
 const FILE_BYTES: u64 = 256 << 20;
 
 /// See the [module](self).
-pub struct Spool {
+pub struct TempBlobs {
     inner: Mutex<Inner>,
     failures: Arc<AtomicU64>,
 }
@@ -33,7 +33,7 @@ struct Spooled {
     failures: Arc<AtomicU64>,
 }
 
-impl Shelf for Spooled {
+impl BlobReader for Spooled {
     fn read(&self, offset: u64, bytes: usize) -> Option<Vec<u8>> {
         let mut buffer = vec![0; bytes];
         let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ impl Shelf for Spooled {
     }
 }
 
-impl Spool {
+impl TempBlobs {
     /// Files in this folder, in which nothing else is.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Spool {
 }
 
 impl Inner {
-    fn put(&mut self, bytes: &[u8], failures: &Arc<AtomicU64>) -> Result<Cold, DiskError> {
+    fn put(&mut self, bytes: &[u8], failures: &Arc<AtomicU64>) -> Result<BlobRef, DiskError> {
         let (spooled, offset) = match self.open.take() {
             Some(open) => open,
             None => {
@@ -99,12 +99,12 @@ impl Inner {
             self.open = Some((spooled.clone(), end));
         }
         // A leaf has at most a chunk in one piece.
-        Ok(Cold { shelf: spooled, offset, bytes: bytes.len() as u32 })
+        Ok(BlobRef { shelf: spooled, offset, bytes: bytes.len() as u32 })
     }
 }
 
-impl cold::Spool for Spool {
-    fn put(&self, bytes: &[u8]) -> Option<Cold> {
+impl blobs::TempBlobs for TempBlobs {
+    fn put(&self, bytes: &[u8]) -> Option<BlobRef> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.has_ended {
             return None;

@@ -8,12 +8,12 @@ use super::replica::{OnUsig, Phase};
 use super::variant::Variant;
 use crate::common::counters::past::persist_said;
 use crate::common::counters::views::persist_bodies;
-use crate::common::frame::hooks::{ChangesViews, Renews};
+use crate::common::frame::hooks::{ChangesViews, LogCompaction};
 use alloc::vec::Vec;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl<V: Variant> Renews for OnUsig<V> {
+impl<V: Variant> LogCompaction for OnUsig<V> {
     fn persist_again(&mut self, out: &mut Effects<Self>) {
         self.persist_entry(out);
         let taken_over = self.taken_over();
@@ -54,15 +54,17 @@ impl<V: Variant> OnUsig<V> {
         }
         let said = self.frame.own.view_change.as_ref().map(|said| &*said.message);
         let leaving =
-            said.into_iter().chain(&self.slots.unheard).find_map(|message| match message {
-                Message::ViewChange(change) if change.view == self.frame.view => {
-                    Some(change.clone())
-                }
-                _ => None,
-            });
+            said.into_iter().chain(&self.slots.awaiting_loopback).find_map(
+                |message| match message {
+                    Message::ViewChange(change) if change.view == self.frame.view => {
+                        Some(change.clone())
+                    }
+                    _ => None,
+                },
+            );
         out.persist(leaving.map_or(Record::Left(self.frame.view), Record::Leave));
         persist_said(self.frame.own.view_change.as_ref(), out);
-        let openings = self.slots.unheard.iter().filter_map(|message| match message {
+        let openings = self.slots.awaiting_loopback.iter().filter_map(|message| match message {
             Message::NewView(opening) if opening.view == self.frame.view => Some(opening),
             _ => None,
         });

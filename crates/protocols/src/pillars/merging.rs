@@ -1,19 +1,19 @@
-//! What the stage hears, and what follows.
+//! What the merger hears, and what follows.
 
 use super::merge::Next;
-use super::stage::{Stage, Untold, Wishes};
+use super::merger::{Merger, Untold, Wishes};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaSet, Slot};
 use pentarchy_core::mark;
-use pentarchy_core::membership::Lane;
+use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::Effects;
 
-impl Stage {
+impl Merger {
     /// The host, or a pillar, says something.
     pub(super) fn on_input(&mut self, input: Input, out: &mut Effects<Self>) {
         match input {
@@ -69,7 +69,7 @@ impl Stage {
                 known.wishes.diverged |= known.is_answered();
                 self.says_diverged(slot, mine, theirs, out);
             }
-            Output::Glance(glance) => self.on_glance(pillar, *glance, out),
+            Output::PillarStatus(pillar_status) => self.on_glance(pillar, *pillar_status, out),
             output @ (Output::Admit { .. } | Output::Full { .. } | Output::Entered { .. }) => {
                 out.output(output);
             }
@@ -187,7 +187,7 @@ impl Stage {
     /// log there, so all pillars keep again what they need. Those behind that row write all of a
     /// window, so they are given until the next one.
     fn tell_stable(&mut self, out: &mut Effects<Self>) {
-        let lowest = self.pillars.iter().map(|known| known.glance.status.stable).min();
+        let lowest = self.pillars.iter().map(|known| known.pillar_status.status.stable).min();
         let lowest = lowest.unwrap_or_default();
         let is_time = |untold: &Untold| untold.is_late || lowest >= untold.row;
         let Some(Untold { row, state, .. }) = self.untold.filter(is_time) else { return };
@@ -312,11 +312,11 @@ impl Stage {
 }
 
 /// Tells the pillars of its clients that a batch was executed.
-fn tell_executed(batch: &Arc<Batch>, lane: Lane, out: &mut Effects<Stage>) {
+fn tell_executed(batch: &Arc<Batch>, lane: PillarConfig, out: &mut Effects<Merger>) {
     let bit = |client: &ClientId| 1u32 << lane.of_client(client);
     let concerned = batch.envelopes.iter().fold(0, |all, it| all | bit(&it.client));
     for pillar in (0..lane.pillars).filter(|pillar| concerned & (1 << pillar) != 0) {
-        Stage::tell(pillar, Input::Executed { batch: batch.clone() }, out);
+        Merger::tell(pillar, Input::Executed { batch: batch.clone() }, out);
     }
 }
 

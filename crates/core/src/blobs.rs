@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 /// A file that is open for as long as a leaf has its bytes there, also when its name is gone.
-pub trait Shelf: Send + Sync {
+pub trait BlobReader: Send + Sync {
     /// So many bytes from an offset on. None if they cannot be read; it has taken note of that.
     fn read(&self, offset: u64, bytes: usize) -> Option<Vec<u8>>;
 
@@ -21,16 +21,16 @@ pub trait Shelf: Send + Sync {
 
 /// Where bytes are.
 #[derive(Clone)]
-pub struct Cold {
+pub struct BlobRef {
     /// In this file, ...
-    pub shelf: Arc<dyn Shelf>,
+    pub shelf: Arc<dyn BlobReader>,
     /// ... from this byte on, ...
     pub offset: u64,
     /// ... so many.
     pub bytes: u32,
 }
 
-impl Cold {
+impl BlobRef {
     /// Whether this is the same place.
     #[must_use]
     pub fn is_at(&self, other: &Self) -> bool {
@@ -39,14 +39,14 @@ impl Cold {
     }
 }
 
-impl fmt::Debug for Cold {
+impl fmt::Debug for BlobRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cold({} bytes at {})", self.bytes, self.offset)
+        write!(f, "BlobRef({} bytes at {})", self.bytes, self.offset)
     }
 }
 
 /// Who puts bytes into a file that nobody needs after this process.
-pub trait Spool: Send + Sync {
+pub trait TempBlobs: Send + Sync {
     /// Where the bytes are now. None if they cannot be put anywhere: they stay in memory.
-    fn put(&self, bytes: &[u8]) -> Option<Cold>;
+    fn put(&self, bytes: &[u8]) -> Option<BlobRef>;
 }

@@ -6,12 +6,12 @@ use super::message::Message;
 use super::record::Record;
 use super::replica::Pbft;
 use super::variant::Variant;
-use crate::common::frame::hooks::Renews;
+use crate::common::frame::hooks::LogCompaction;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl<V: Variant> Renews for Pbft<V> {
+impl<V: Variant> LogCompaction for Pbft<V> {
     fn persist_again(&mut self, out: &mut Effects<Self>) {
         if let Some(opening) = &self.opening {
             out.persist(Record::Enter(opening.clone()));
@@ -37,7 +37,7 @@ impl<V: Variant> Pbft<V> {
     /// What this replica voted for in the view that it is in.
     fn persist_vote(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let view = self.frame.entered;
-        if let Some(proposal) = self.unheard.get(&slot) {
+        if let Some(proposal) = self.awaiting_loopback.get(&slot) {
             self.frame.persist_named(&proposal.digest(), out);
             out.persist(Record::Propose { view, slot, proposal: proposal.clone() });
             return;

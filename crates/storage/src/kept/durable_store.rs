@@ -22,7 +22,7 @@ use pentarchy_core::snapshot::Snapshot;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Who writes what a [`Keeper`] hands over.
+/// Who writes what a [`DurableStore`] hands over.
 pub trait Backing: EntryLog {
     /// Begins another epoch: see [`Kept::begin_epoch`](super::Kept::begin_epoch).
     ///
@@ -92,7 +92,7 @@ struct Cut {
 }
 
 /// What one replica keeps.
-pub struct Keeper<B> {
+pub struct DurableStore<B> {
     barrier: Barrier<B>,
     /// Answers to queries, in the order in which they were asked.
     answers: VecDeque<Waiting<(ClientId, ToClient)>>,
@@ -120,7 +120,7 @@ pub struct Keeper<B> {
     installing: Option<Slot>,
 }
 
-impl<B: Backing> Keeper<B> {
+impl<B: Backing> DurableStore<B> {
     /// Goes on from what was kept, or begins to keep things. `newest` is the newest state there,
     /// `certified` what the device had certified before this process began.
     pub fn new(writer: B, newest: Option<Base>, certified: Certificates) -> Self {

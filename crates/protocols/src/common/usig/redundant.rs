@@ -1,4 +1,4 @@
-//! What need not be checked any more (`common/frame/mooting.rs`).
+//! What need not be checked any more (`common/frame/redundancy.rs`).
 
 use super::message::Message;
 use super::replica::{OnUsig, Phase};
@@ -11,7 +11,7 @@ impl<V: Variant> OnUsig<V> {
     pub(crate) fn says_nothing_new(&self, author: ReplicaId, message: &Message) -> bool {
         author != self.frame.me
             && match message {
-                Message::Order(order) => self.slots.is_moot(&self.frame, order),
+                Message::Order(order) => self.slots.is_redundant(&self.frame, order),
                 Message::ViewChange(change) => self.frame.is_leaving_moot(author, change.view),
                 Message::NewView(opening) => self.is_opening_moot(opening.view),
                 Message::Acknowledge { view, .. } => {

@@ -6,7 +6,7 @@ use super::list::{Entry, Place};
 use super::pack;
 use super::piece::SECTION_HEAD_BYTES;
 use crate::disk::{DiskError, File, Folder};
-use pentarchy_core::cold::{Cold, Shelf};
+use pentarchy_core::blobs::{BlobReader, BlobRef};
 use pentarchy_core::tree::Leaf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -31,7 +31,7 @@ struct OpenPack {
     reports: Arc<Reports>,
 }
 
-impl Shelf for OpenPack {
+impl BlobReader for OpenPack {
     fn read(&self, offset: u64, bytes: usize) -> Option<Vec<u8>> {
         let mut buffer = vec![0; bytes];
         match self.file.read_at(&mut buffer, offset) {
@@ -65,20 +65,20 @@ impl Shelves {
         folder: &dyn Folder,
         pack: u64,
         (offset, bytes): (u64, u32),
-    ) -> Result<Cold, DiskError> {
+    ) -> Result<BlobRef, DiskError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shelf) = open.get(&pack).and_then(Weak::upgrade) {
-            return Ok(Cold { shelf, offset, bytes });
+            return Ok(BlobRef { shelf, offset, bytes });
         }
         let (file, reports) = (folder.open(&pack::name(pack))?, self.reports.clone());
         let shelf = Arc::new(OpenPack { number: pack, file, reports });
         open.retain(|_, known| known.strong_count() > 0);
         open.insert(pack, Arc::downgrade(&shelf));
-        Ok(Cold { shelf, offset, bytes })
+        Ok(BlobRef { shelf, offset, bytes })
     }
 
     /// Where a chunk is.
-    pub fn chunk(&self, folder: &dyn Folder, place: &Place) -> Result<Cold, DiskError> {
+    pub fn chunk(&self, folder: &dyn Folder, place: &Place) -> Result<BlobRef, DiskError> {
         self.cold(folder, place.pack, (place.offset, place.bytes))
     }
 
@@ -94,7 +94,7 @@ impl Shelves {
         match entry {
             Entry::Large(_, chunks) => {
                 let places = chunks.iter().map(|(_, place)| self.chunk(folder, place));
-                let places: Vec<Cold> = places.collect::<Result<_, _>>()?;
+                let places: Vec<BlobRef> = places.collect::<Result<_, _>>()?;
                 shelved.extend(leaves.filter_map(|leaf| leaf.shelved(places.iter().cloned())));
             }
             Entry::Small(_, _, place) => {
