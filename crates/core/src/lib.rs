@@ -17,9 +17,9 @@
 //! | [`window`], [`votes`] | bounded tables of slots and votes |
 //! | [`sessions`], [`service`], [`executor`] | execution, at-most-once, checkpoints |
 //! | [`reads`] | queries that wait until what they must not miss is executed |
-//! | [`telling`] | who tells a client a result, and who its digest |
+//! | [`designated_replier`] | who tells a client a result, and who its digest |
 //! | [`tree`], [`snapshot`] | the state as a tree of hashes |
-//! | [`cold`] | what of a state is in files and not in memory |
+//! | [`blobs`] | what of a state is in files and not in memory |
 //! | [`transfer`] | how a replica that fell behind gets a checkpoint's state |
 //! | [`forge`] | what a Byzantine replica can make others believe, for searches |
 //! | [`limits`] | every bound in the system |

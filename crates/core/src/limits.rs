@@ -66,8 +66,8 @@ pub const CLIENT_HELD_BYTES_MAX: usize = 4 * CLIENT_REPLIES_BYTES_MAX;
 pub const CLIENT_LATE_MAX: usize = 16;
 
 /// Results of up to so many bytes every replica tells its client; of larger ones, one replica tells
-/// the result and the others its digest ([`crate::telling`]). A digest costs a replica about as
-/// much as encrypting so many bytes.
+/// the result and the others its digest ([`crate::designated_replier`]). A digest costs a replica
+/// about as much as encrypting so many bytes.
 pub const REPLY_WHOLE_BYTES: usize = 256;
 
 /// The same in the simulator, where large results are rare: the least that a client can do with.

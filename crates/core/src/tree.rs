@@ -16,7 +16,7 @@
 //! The tags keep the kinds of nodes apart, and a leaf names its section, so no node can stand in
 //! another's place.
 //!
-//! What a leaf holds may be in memory or in a file ([`crate::cold`]); its digest and the tree's
+//! What a leaf holds may be in memory or in a file ([`crate::blobs`]); its digest and the tree's
 //! shape are the same.
 
 mod content;

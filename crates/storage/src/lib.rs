@@ -11,7 +11,7 @@
 //! | [`kept`] | what a replica keeps, in both, and a thread that writes it |
 //! | [`log`] | the append-only log: group commit, and a recovery that tells torn from corrupt |
 //! | [`snapshots`] | checkpoints as chunks, of which only new ones are written |
-//! | [`spool`] | content of states that is not in those yet, and not in memory |
+//! | [`temp_blobs`] | content of states that is not in those yet, and not in memory |
 //!
 //! Formats: `docs/log.md` and `docs/snapshot.md`. The simulator has a disk that tears, loses and
 //! fails, under the same traits.

@@ -15,8 +15,9 @@
 //! always that late costs no more than who is gone. Replicas that know that not all answer may say
 //! with their answers that the place is confirmed. Then there is nothing to wait for, or to learn.
 //!
-//! Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]). A
-//! client that can rely on a digest and lacks the result asks everyone for it.
+//! One replica sends a long result, and the others send its digest
+//! ([`pentarchy_core::designated_replier`]). A client that can rely on a digest and lacks the
+//! result asks all replicas for it.
 //!
 //! Memory: for each outstanding number one vote per replica, and the places that these rest on; the
 //! last [`CLIENT_LATE_MAX`] places that were confirmed before all had answered; and of results what

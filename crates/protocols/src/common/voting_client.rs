@@ -5,8 +5,8 @@
 //! ([`ClientQuorums`]). Some correct replica is among both, or a query might miss what was
 //! acknowledged: together they are more than `n + f`.
 //!
-//! * Of a long result one replica tells all, the others its digest ([`pentarchy_core::telling`]);
-//!   see `told.rs`.
+//! * One replica sends a long result, and the others send its digest
+//!   ([`pentarchy_core::designated_replier`]); see `told.rs`.
 //! * Requests go to the primary first and to everyone when the answer is late, so that a faulty
 //!   primary can delay but not silence a client. A large envelope goes to everyone at once, because
 //!   the primary orders it by digest only.

@@ -1,7 +1,6 @@
-//! Results and their digests. One replica tells a result, all others tell its digest
-//! ([`pentarchy_core::telling`]); that it is the one that was agreed on its digest says. If enough
-//! digests have come and the result has not, it is asked for from everyone, and whoever is asked
-//! again tells it.
+//! Results and their digests. One replica sends a result, and all others send its digest
+//! ([`pentarchy_core::designated_replier`]). The client compares the two. If enough digests have
+//! come and the result has not, the client asks all replicas for it, and each of them sends it.
 
 use super::{
     Bytes, Digest, Effect, Fingerprint, Millis, Outcome, Pending, ReplicaId, Reply, Vec,
