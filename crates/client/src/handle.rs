@@ -13,9 +13,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long it may take to give an operation up whose time is over, before that is said to be open.
-pub const GIVE_UP_TIME: Duration = Duration::from_secs(2);
-
 /// Has an operation ordered, however long that takes.
 const fn submit(operation: Bytes, done: Completion) -> Command {
     Command::Submit(operation, None, done)
@@ -91,9 +88,10 @@ impl Client {
     /// Like [`Self::submit_with`], with a limit for the time that the result may take. When it is
     /// over the operation is given up, by an ordered request that settles its number: then its
     /// result comes after all, or [`RequestError::GivenUp`] says that it was not executed and never
-    /// will be. If that is not known [`GIVE_UP_TIME`] later, as too few replicas answer, the error
-    /// is [`RequestError::TimedOut`]: it may still be executed. Nothing that is submitted later is
-    /// sent before it is settled, so whatever comes after it is executed after it or without it.
+    /// will be. If that is not known [`GIVE_UP_TIME`](crate::GIVE_UP_TIME) later, as too few
+    /// replicas answer, the error is [`RequestError::TimedOut`]: it may still be executed. Nothing
+    /// that is submitted later is sent before it is settled, so whatever comes after it is executed
+    /// after it or without it.
     pub fn submit_within(
         &self,
         operation: impl Into<Bytes>,

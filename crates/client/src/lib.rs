@@ -35,4 +35,5 @@ mod waiting;
 pub use completion::{Completions, Pending};
 pub use config::{ClientConfig, ClientEvent, OUTSTANDING_DEFAULT, OnEvent};
 pub use error::{ConnectError, RequestError};
-pub use handle::{Client, GIVE_UP_TIME};
+pub use handle::Client;
+pub use waiting::GIVE_UP_TIME;

@@ -1,9 +1,12 @@
 //! The outstanding numbers, their waiters, and until when each waits.
 
 use crate::completion::Completion;
-use crate::handle::GIVE_UP_TIME;
 use crate::numbers::Numbers;
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long it may take to give an operation up whose time is over, before that is said to be open.
+pub const GIVE_UP_TIME: Duration = Duration::from_secs(2);
 
 /// One outstanding number.
 struct Waiter {

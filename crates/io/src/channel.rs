@@ -10,6 +10,7 @@
 
 use crate::buffers;
 use crate::costs;
+pub use crate::error::ChannelError;
 use crate::frame::{Deframer, LENGTH_BYTES, split};
 use bytes::Bytes;
 use pentarchy_core::digest::Domain;
@@ -34,43 +35,6 @@ const HANDSHAKE_BYTES_MAX: usize = 128;
 /// Noise messages under one key. With [`CHUNK_BYTES_MAX`] this is 2^44 blocks of AES-GCM, far
 /// inside its bounds. Then the channel is closed and dialled again under new keys.
 const NONCES_MAX: u64 = 1 << 32;
-
-/// Why a channel is closed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ChannelError {
-    /// The other side announced more bytes than it may send.
-    Oversize,
-    /// The handshake failed: another key, group or version, or no channel at all.
-    Handshake,
-    /// A frame was not encrypted by the other side, or not in this order.
-    Decrypt,
-    /// A decrypted frame was not a list of messages.
-    Malformed,
-    /// So much was sent that the keys must change.
-    Exhausted,
-}
-
-impl ChannelError {
-    /// For metrics and logs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Oversize => "frame above the limit",
-            Self::Handshake => "handshake failed",
-            Self::Decrypt => "frame not authentic",
-            Self::Malformed => "frame malformed",
-            Self::Exhausted => "keys used up",
-        }
-    }
-}
-
-impl fmt::Display for ChannelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl std::error::Error for ChannelError {}
 
 /// What a node brings to every channel it opens or accepts.
 #[derive(Clone)]

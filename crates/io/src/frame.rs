@@ -4,7 +4,7 @@
 //! message is a `u32` length and that many bytes. All little-endian.
 
 use crate::buffers;
-use crate::channel::ChannelError;
+use crate::error::ChannelError;
 use bytes::Bytes;
 
 /// Bytes of a length.

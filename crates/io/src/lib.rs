@@ -23,6 +23,7 @@ pub mod channel;
 pub mod clock;
 pub mod connection;
 pub mod costs;
+mod error;
 pub mod frame;
 pub mod hello;
 pub mod poll;

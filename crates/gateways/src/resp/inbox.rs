@@ -1,7 +1,7 @@
 //! What comes for one connection from elsewhere: the outcome of what it has under way, messages
 //! that were published, and the order to close.
 
-use super::backend::BackendError;
+use super::backend_error::BackendError;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -13,6 +13,7 @@
 
 mod answer;
 mod backend;
+mod backend_error;
 mod budget;
 mod config;
 mod connection;

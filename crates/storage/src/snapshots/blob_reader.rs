@@ -2,7 +2,8 @@
 //! packs. A pack stays readable for as long as a leaf is there, also when it is superfluous and has
 //! no name any more; its room is given back then.
 
-use super::list::{Entry, Place};
+use super::header::Place;
+use super::list::Entry;
 use super::pack;
 use super::piece::SECTION_HEAD_BYTES;
 use crate::disk::{DiskError, File, Folder};

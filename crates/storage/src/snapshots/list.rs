@@ -1,7 +1,7 @@
 //! The list of a snapshot: its pieces, and where each is.
 
+use super::header::{HEAD_BYTES, Place, check_head, head};
 use super::pack::Packs;
-use super::piece::PIECE_BYTES_MAX;
 use crate::disk::{DiskError, Folder, read_all, write_whole};
 use crate::error::StorageError;
 use crate::identity::Identity;
@@ -15,36 +15,10 @@ use std::collections::BTreeMap;
 
 /// The first bytes. Never changes.
 const MAGIC: &[u8; 8] = b"PENTASNP";
-/// The version of the format, behind the magic; of lists and packs.
-pub const VERSION: u32 = 2;
 /// The largest note of a caller.
 pub const NOTE_BYTES_MAX: usize = 1 << 20;
 /// The largest list that is read: about 19 million pieces.
 const LIST_BYTES_MAX: u64 = 1 << 30;
-
-/// Where a piece or a chunk is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// In which pack.
-    pub pack: u64,
-    /// From which byte on.
-    pub offset: u64,
-    /// How many.
-    pub bytes: u32,
-}
-
-impl Wire for Place {
-    fn encode(&self, to: &mut Writer) {
-        to.u64(self.pack);
-        to.u64(self.offset);
-        to.u32(self.bytes);
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (pack, offset, bytes) = (from.u64()?, from.u64()?, from.u32()?);
-        let fits = bytes as usize <= PIECE_BYTES_MAX;
-        if fits { Ok(Self { pack, offset, bytes }) } else { Err(Malformed) }
-    }
-}
 
 /// A part of the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -233,46 +207,5 @@ impl List {
         let note = from.bytes(NOTE_BYTES_MAX)?;
         from.finish()?;
         Ok((slot, Self { digest, sections, entries, note }))
-    }
-}
-
-/// Bytes of what lists and packs begin with.
-pub const HEAD_BYTES: usize = 8 + 4 + 16 + 2 + 8;
-
-/// What lists and packs begin with.
-pub fn head(magic: &[u8; 8], identity: &Identity, to: &mut Writer) {
-    let start = to.len();
-    to.array(magic);
-    to.u32(VERSION);
-    identity.encode(to);
-    debug_assert_eq!(to.len() - start, HEAD_BYTES);
-}
-
-/// Checks that, and gives whose it is.
-pub fn check_head(
-    magic: &[u8; 8],
-    file: &str,
-    bytes: &Bytes,
-    owner: Option<&Identity>,
-) -> Result<Identity, StorageError> {
-    let read = || {
-        let mut from = Reader::new(bytes);
-        Ok((from.array::<8>()?, from.u32()?, Identity::decode(&mut from)?))
-    };
-    let (found, version, identity) = match read() {
-        Ok(head) if head.0 == *magic => head,
-        Ok(_) | Err(Malformed) => {
-            let what = "it does not begin like a file of this kind".to_owned();
-            return Err(StorageError::Corrupt { file: file.to_owned(), offset: 0, what });
-        }
-    };
-    debug_assert_eq!(found, *magic);
-    if version != VERSION {
-        let (file, found, known) = (file.to_owned(), version, VERSION);
-        return Err(StorageError::Version { file, found, known });
-    }
-    match owner.and_then(|owner| identity.difference(owner)) {
-        Some(what) => Err(StorageError::Foreign { file: file.to_owned(), what }),
-        None => Ok(identity),
     }
 }

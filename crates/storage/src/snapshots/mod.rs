@@ -13,6 +13,7 @@
 //! folder stays below twice what the snapshots hold.
 
 mod blob_reader;
+mod header;
 mod list;
 mod pack;
 mod piece;
@@ -20,7 +21,8 @@ mod scrub;
 mod trusted;
 mod walk;
 
-pub use list::{NOTE_BYTES_MAX, VERSION};
+pub use header::VERSION;
+pub use list::NOTE_BYTES_MAX;
 pub(crate) use pack::ABSENT_MAX;
 pub use scrub::Scrubbed;
 pub(crate) use walk::not_the_state;
@@ -31,7 +33,8 @@ use crate::error::StorageError;
 use crate::identity::Identity;
 use blob_reader::Shelves;
 use bytes::Bytes;
-use list::{Entry, List, Place};
+use header::Place;
+use list::{Entry, List};
 use pack::{Packs, Source, Unwritten};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;

@@ -1,6 +1,6 @@
 //! Packs: files of chunks. A pack is written once.
 
-use super::list::{HEAD_BYTES, Place, head};
+use super::header::{HEAD_BYTES, Place, head};
 use super::piece::{self, Absent};
 use crate::disk::{DiskError, Folder, remove_unfinished, write_whole};
 use crate::error::StorageError;

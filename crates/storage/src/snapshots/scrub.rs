@@ -3,7 +3,8 @@
 //! written has the digest of what was lost, so it does not matter which state that is. Lists are
 //! read once in a round; they are in memory as a whole.
 
-use super::list::{Entry, List, Place};
+use super::header::Place;
+use super::list::{Entry, List};
 use super::pack::{self, Source};
 use super::{Snapshots, piece, sources};
 use crate::disk::DiskError;

@@ -1,6 +1,6 @@
 //! Which pieces this process knows to be intact on the disk.
 
-use super::list::Place;
+use super::header::Place;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of a pack.

@@ -1,6 +1,7 @@
 //! Going through a state on disk section by section, with no more of it in memory than a piece.
 
-use super::list::{self, Entry, Place};
+use super::header::Place;
+use super::list::{self, Entry};
 use super::{Snapshots, pack};
 use crate::error::StorageError;
 use crate::summing::Summing;

@@ -5,11 +5,12 @@ mod log;
 mod offline;
 mod save;
 mod snapshot;
+mod state;
 
 pub use log::run as run_log;
 pub use snapshot::run as run_snapshot;
 
-use snapshot::newest;
+use state::newest;
 
 use super::barrier::Head;
 use super::failure::{Failure, Outcome};

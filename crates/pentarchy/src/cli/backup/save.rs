@@ -5,7 +5,7 @@ use super::super::failure::{Failure, Outcome};
 use super::super::{complain, replica};
 use super::args::SaveArgs;
 use super::offline::{self, Replayed};
-use super::snapshot::{State, WRITE_BYTES, newest, retried};
+use super::state::{State, WRITE_BYTES, newest, retried};
 use super::{has_only_states, print};
 use pentarchy::config::{Admission, ClusterConfig};
 use pentarchy::files::{write_whole, write_whole_with};

@@ -1,5 +1,6 @@
 //! `status`: asks every replica how it is, over an authenticated channel to each.
 
+mod replica_report;
 pub mod report;
 mod show;
 pub mod verdict;

@@ -1,7 +1,7 @@
 //! What an operator asks first: does the group serve, how many more faults does it tolerate, and
 //! which replica is to be suspected.
 
-use super::report::{Known, ReplicaReport, vouched};
+use super::replica_report::{Known, ReplicaReport, vouched};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
