@@ -1,9 +1,10 @@
-//! From one epoch to the next: how a member whose trusted device began a new life is let in again.
+//! From one epoch to the next: how a member whose trusted device began a new incarnation is let in
+//! again.
 //!
 //! A replica that lost its memory must not speak under the device it had: nobody, itself included,
-//! knows what it promised. It starts a device of a new life and asks the group, by an ordered
-//! request under its own key, to admit it ([`Admission`]). The executor of every correct replica
-//! carries that out at the same slot, and the epoch ends there: nothing behind that slot is
+//! knows what it promised. It starts a device of a new incarnation and asks the group, by an
+//! ordered request under its own key, to admit it ([`Admission`]). The executor of every correct
+//! replica carries that out at the same slot, and the epoch ends there: nothing behind that slot is
 //! executed in it. Each replica that executed so far signs a [`Handover`]; `f + 1` equal ones prove
 //! to anyone who knows the ending epoch's members who the next ones are and with which state they
 //! begin. A promise of the lost life is worth nothing in the new epoch, and nothing depends on it

@@ -47,7 +47,7 @@ impl fmt::Display for Halt {
                  synced. Nothing was said from it. If the newest folder is still there, start with \
                  that; if not, keep \
                  this one for inspection and start with an empty one: the replica comes back as a \
-                 new life, which the group admits",
+                 new incarnation, which the group admits",
                 text(*seen),
                 text(*kept)
             ),

@@ -211,8 +211,8 @@ impl LocalCluster {
 
     /// Starts a replica that was stopped, with a service in its initial state. With a
     /// [data folder](Builder::data) it goes on as whom it was. Without one it has lost its memory,
-    /// so it comes with a trusted device that begins a new life; the group admits it and brings it
-    /// level. Does nothing if it runs.
+    /// so it comes with a trusted device that begins a new incarnation; the group admits it and
+    /// brings it level. Does nothing if it runs.
     ///
     /// # Errors
     /// [`StartError`] if the system refuses.

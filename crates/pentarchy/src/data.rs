@@ -64,8 +64,8 @@ pub enum DataError {
     /// There is a log, and nothing says to which life of the device it belongs.
     #[error(
         "data folder {}: the file `device` is missing, and there is a log. Keep the folder for \
-         inspection, and start this replica with an empty one: it comes back as a new life and \
-         fetches the group's state", .0.display()
+         inspection, and start this replica with an empty one: it comes back as a new incarnation \
+         and fetches the group's state", .0.display()
     )]
     NoDevice(PathBuf),
     /// A state is to be put where something was before.
@@ -107,8 +107,8 @@ pub enum DataError {
     /// The device's identity is damaged. A copy of it from before would promise things twice.
     #[error(
         "data folder {}: {problem}. Do not put a copy of it back: keep the folder for inspection, \
-         and start this replica with an empty one: it comes back as a new life and fetches the \
-         group's state",
+         and start this replica with an empty one: it comes back as a new incarnation and fetches \
+         the group's state",
         folder.display()
     )]
     Device {

@@ -141,8 +141,8 @@ const GROUP_SECRET: &str = "group-secret";
 
 /// Reads a replica's secrets from its folder. Without a data folder this **uses up its device's
 /// identity**: when this replica is started from this folder again, it has forgotten what it
-/// promised, and so it gets a device that begins a new life. The replica then asks the group to
-/// admit it. With a data folder that holds what this replica said it goes on as whom it was.
+/// promised, and so it gets a device that begins a new incarnation. The replica then asks the group
+/// to admit it. With a data folder that holds what this replica said it goes on as whom it was.
 ///
 /// With [`CounterPlace::Process`] the group's secret is not read here: this starts the program in
 /// which it runs a second time, as `counter FILE`, and a program other than `pentarchy` has to do

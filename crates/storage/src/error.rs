@@ -86,7 +86,7 @@ impl From<DiskError> for StorageError {
 }
 
 const ANEW: &str = "Keep the folder for inspection, and start this replica with an empty one: it \
-    comes back as a new life and fetches the group's state";
+    comes back as a new incarnation and fetches the group's state";
 
 impl StorageError {
     /// What is wrong, without what to do: for what is being mended already.

@@ -5,7 +5,8 @@
 //! memory: a second start under the same identity would count from the beginning again and could
 //! certify two messages at one position, which is the one thing that must not happen. So the file
 //! is used up by the first start. Its name ends in `.used` from then on, and a replica that lost
-//! its state begins a new life ([`DeviceIdentity::next_life`]), which its group has to admit.
+//! its state begins a new incarnation ([`DeviceIdentity::next_life`]), which its group has to
+//! admit.
 
 use ed25519_dalek::SigningKey;
 use pentarchy_core::ids::Incarnation;
@@ -52,7 +53,7 @@ impl fmt::Display for TakeError {
                 f,
                 "this trusted device has been started before ({} exists). Its counter was lost \
                  when it stopped; started again it could certify two messages at one position. \
-                 The replica needs a device that begins a new life",
+                 The replica needs a device that begins a new incarnation",
                 path.display()
             ),
             Self::NotAdmitted(path) => write!(

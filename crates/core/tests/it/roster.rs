@@ -152,8 +152,8 @@ impl Long {
         Self { executor: fresh(), membership: membership() }
     }
 
-    /// A member asks for a new life every second in these. Gives the seconds in which it was let
-    /// in.
+    /// A member asks for a new incarnation every second in these. Gives the seconds in which it was
+    /// let in.
     fn admitted_in(&mut self, member: u8, seconds: Range<u64>) -> Vec<u64> {
         let asks = |second: &u64| {
             let asked = ask_in(self.membership.epoch.0, member, 100 + second);

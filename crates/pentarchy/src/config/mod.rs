@@ -98,11 +98,12 @@ pub const fn request_mode_name(mode: RequestMode) -> &'static str {
 /// What outlives a replica's process (`docs/decisions/0005-durability.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// Nothing: a replica that stops has forgotten what it promised, and comes back as a new life.
+    /// Nothing: a replica that stops has forgotten what it promised, and comes back as a new
+    /// incarnation.
     #[default]
     Memory,
-    /// States of the service, saved now and then: the replica comes back as a new life as well, and
-    /// fetches only what changed since.
+    /// States of the service, saved now and then: the replica comes back as a new incarnation as
+    /// well, and fetches only what changed since.
     Async,
     /// All that it said: it is synced to disk before it is said, and the replica goes on as whom it
     /// was, also when all of them stopped at once.

@@ -49,8 +49,8 @@ request_auth = \"{auth}\"
 {session}
 # What outlives a replica's process: \"sync\", all that it said, also if all replicas lose power at
 # once; \"async\", states that are a second old or two, so that a replica that stops comes back as a
-# new life that has less to fetch; or \"memory\", nothing. With the last two at most f may stop at a
-# time, or everything is lost.
+# new incarnation that has less to fetch; or \"memory\", nothing. With the last two at most f may
+# stop at a time, or everything is lost.
 durability = \"{durability}\"
 # MiB of disk that the log of that may have between checkpoints; each replica may have another.
 log_mib = {log_mib}

@@ -110,7 +110,7 @@ fn no_acknowledged_write_is_lost_when_the_primary_is_killed() {
     assert!(stdout(&table).contains("unreachable"), "{}", stdout(&table));
     let log = std::fs::read_to_string(cluster.data.join("up.log")).expect("a log");
     assert!(log.contains(&format!("replica {primary} (pid ")), "{log}");
-    assert!(log.contains("2 of 3 replicas go on"), "{log}");
+    assert!(log.contains("2 of 3 replicas still run"), "{log}");
 }
 
 #[test]

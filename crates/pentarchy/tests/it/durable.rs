@@ -152,7 +152,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     std::fs::write(path, bytes).expect("it can be written");
 }
 
-const ANEW: &str = "start this replica with an empty one: it comes back as a new life";
+const ANEW: &str = "start this replica with an empty one: it comes back as a new incarnation";
 
 #[test]
 fn a_bad_data_folder_is_refused_with_what_is_wrong_and_what_to_do() {
@@ -234,7 +234,7 @@ fn who_has_no_room_left_ends_and_goes_on_when_there_is_some() {
     let pipe = parts.children.remove(2).stderr.take();
     std::io::Read::read_to_string(&mut pipe.expect("a pipe"), &mut said).expect("text");
     assert_eq!(ended.code(), Some(3), "{said}");
-    assert!(said.contains("cannot go on without its disk"), "{said}");
+    assert!(said.contains("the disk failed, and the replica stops"), "{said}");
     assert!(said.contains("no storage space"), "{said}");
     call(&client, &["SET", "meanwhile", "written"]);
     parts.start_replica(2);
@@ -281,8 +281,8 @@ fn who_comes_back_far_behind_disturbs_nobody() {
     assert!(call(&client, &["GET", "number"]).ends_with(b"802"));
 }
 
-/// With `async` a replica that stops is a new life, and has the state of the one before: it fetches
-/// what changed, and not all.
+/// With `async` a replica that stops is a new incarnation, and has the state of the one before: it
+/// fetches what changed, and not all.
 #[test]
 fn a_new_life_with_a_state_of_the_one_before_fetches_what_changed() {
     let fetched = ["async", "memory"].map(|mode| {

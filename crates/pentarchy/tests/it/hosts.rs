@@ -105,9 +105,9 @@ fn what_init_made_runs_admits_its_clients_and_takes_back_who_comes_again() {
     let keys = parts.file("replica-2");
     assert!(keys.join("device.used").exists());
     assert!(parts.status(&client).0.contains("unreachable"));
-    // It has lost its memory; the group lets it in with a device that begins a new life.
+    // It has lost its memory; the group lets it in with a device that begins a new incarnation.
     parts.start_replica(2);
-    eventually("all replicas are level again", || parts.status(&client).1 == Some(0));
+    eventually("all replicas have caught up", || parts.status(&client).1 == Some(0));
     assert_eq!(connection.call(&["GET", "key"]).as_deref(), Some("value"));
 }
 

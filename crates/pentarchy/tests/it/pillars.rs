@@ -121,7 +121,7 @@ fn each_is_killed_and_comes_back(protocol: &str, n: usize, rotates: bool, data: 
         // What came before it was started again it does not know.
         changed.extend(report.recent_view_changes.iter().map(|change| change.pillar));
     }
-    // Each new life begins an epoch, and in each the next replica leads the first pillar.
+    // Each new incarnation begins an epoch, and in each the next replica leads the first pillar.
     let led = if rotates && data.is_none() { 1 } else { PILLARS };
     for pillar in 0..led {
         assert!(changed.contains(&Some(pillar)), "its primary was killed: {changed:?}");

@@ -87,7 +87,7 @@ fn a_device_of_a_new_life_checks_sessions_as_the_one_before() {
         call(&client, &["INCR", "polls"]);
         report["epoch"] == 1 && report["phase"] == "normal" && report["behind"] == 0
     });
-    // From here on nothing is ordered unless the new life takes part.
+    // From here on nothing is ordered unless the new incarnation takes part.
     cluster.kill(1).expect("it ran");
     let other = cluster.client().expect("a client");
     call(&other, &["INCR", "count"]);

@@ -60,7 +60,7 @@ impl World<'_> {
         }
     }
 
-    /// A crashed replica starts again: with its key, and a new life of its device.
+    /// A crashed replica starts again: with its key, and a new incarnation of its device.
     pub(super) fn restart(&mut self, index: usize) -> Verdict {
         let id = self.replicas[index].id;
         self.restarts += 1;

@@ -45,7 +45,7 @@ fn an_identity_survives_its_file_and_then_the_file_is_used() {
         fs::copy(&used, &path).unwrap();
         let error = DeviceIdentity::take(&path, &member).unwrap_err();
         assert!(matches!(error, TakeError::Used(_)), "{error}");
-        assert!(error.to_string().contains("begins a new life"), "{error}");
+        assert!(error.to_string().contains("begins a new incarnation"), "{error}");
         fs::remove_file(&path).unwrap();
         fs::remove_file(&used).unwrap();
     }

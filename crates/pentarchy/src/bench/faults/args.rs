@@ -66,8 +66,8 @@ impl PrimaryFault {
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  pentarchy bench failover --runs 20 --fault kill --json f.json\n\n\
-    Each run breaks the primary under load, looks on, heals it, and waits until all replicas are \
-    \nlevel. Exit code 1 if an increment was lost or counted twice, or a client got no answer."
+    Each run breaks the primary under load, looks on, heals it, and waits until all replicas have \
+    \ncaught up. Exit code 1 if an increment was lost or counted twice, or a client got no answer."
 )]
 pub struct FailoverArgs {
     #[command(flatten)]

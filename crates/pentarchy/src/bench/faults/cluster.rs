@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long the replicas may take to be level all together.
+/// How long the replicas may take to catch up with each other.
 const LEVEL_LIMIT: Duration = Duration::from_secs(60);
 
 const LOOK: Duration = Duration::from_millis(50);
@@ -54,7 +54,7 @@ impl Cluster {
         Ok(running.replicas)
     }
 
-    /// Waits until all replicas are level with each other, and says which is primary.
+    /// Waits until all replicas have caught up with each other, and says which is primary.
     pub fn level_primary(&self) -> Outcome<u16> {
         let deadline = Instant::now() + LEVEL_LIMIT;
         loop {
@@ -98,7 +98,7 @@ impl Cluster {
         sent.then_some(()).ok_or_else(ended)
     }
 
-    /// Heals a replica and waits until it is level. Gives what it says then.
+    /// Heals a replica and waits until it has caught up. Gives what it says then.
     pub fn heal(&self, id: u16) -> Outcome<ReplicaReport> {
         self.patient.heal(id)
     }

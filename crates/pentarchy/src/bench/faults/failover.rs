@@ -32,9 +32,9 @@ struct Run {
     primary: u16,
     /// The longest time without a completed operation, until it was healed.
     gap_ms: f64,
-    /// The longest from then on until all were level.
+    /// The longest from then on until all had caught up.
     healing_gap_ms: f64,
-    /// From the command to heal it until all were level.
+    /// From the command to heal it until all had caught up.
     level_ms: f64,
 }
 
@@ -94,7 +94,7 @@ fn break_often(
         progress.suspend(|| {
             say(&format!(
                 "run {number}: primary {}, longest wait {:.0} ms; while it was healed {:.0} ms; \
-                 level after {:.0} ms",
+                 caught up after {:.0} ms",
                 run.primary, run.gap_ms, run.healing_gap_ms, run.level_ms
             ));
         });

@@ -1,4 +1,4 @@
-//! `bench recovery`: how long a replica that was away takes to be level again, what that moves, and
+//! `bench recovery`: how long a replica that was away takes to catch up, what that moves, and
 //! what the group does meanwhile.
 
 use super::args::{PrimaryFault, RecoveryArgs};
@@ -55,7 +55,7 @@ struct Run {
     /// Of those, the bytes of state.
     state_bytes: u64,
     /// Operations in a second, medians over intervals of 100 ms: before, while it was away, and
-    /// from its return until it was level, or for two seconds if that is longer.
+    /// from its return until it had caught up, or for two seconds if that is longer.
     before_ops: f64,
     away_ops: f64,
     return_ops: f64,
@@ -162,7 +162,7 @@ fn away_often(
             let run = away_once(args.fault, (*away, keys), cluster, record, interrupt)?;
             progress.suspend(|| {
                 say(&format!(
-                    "{keys} keys, replica {} away for {seconds} s: level after {:.0} ms, \
+                    "{keys} keys, replica {} away for {seconds} s: caught up after {:.0} ms, \
                      {:.1} MiB, of which {:.1} MiB state; {:.0} ops/s before, {:.0} meanwhile, \
                      {:.0} on its return",
                     run.replica,

@@ -40,7 +40,7 @@ struct Scene {
 struct Timeline {
     fault: &'static str,
     replica: u16,
-    /// Medians over intervals of 100 ms; `after` begins when all are level again.
+    /// Medians over intervals of 100 ms; `after` begins when all have caught up again.
     before_ops: Option<f64>,
     during_ops: Option<f64>,
     after_ops: Option<f64>,

@@ -85,7 +85,7 @@ impl Verdict {
             let names: Vec<String> = asking.iter().map(u16::to_string).collect();
             return format!(
                 "serves: no, and never will: more than f replicas lost their memory ({}); this \
-                 group cannot go on",
+                 group cannot continue",
                 names.join(", ")
             );
         }

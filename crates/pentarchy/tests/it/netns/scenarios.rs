@@ -373,5 +373,5 @@ fn come_back(site: &mut Site, host: usize) {
             assert_eq!(reply.as_deref(), Some("+OK"));
         }
     });
-    eprintln!("the vanished host was started again: level after {:.1?}", began.elapsed());
+    eprintln!("the vanished host was started again: caught up after {:.1?}", began.elapsed());
 }

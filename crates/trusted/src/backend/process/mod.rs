@@ -10,7 +10,7 @@
 //!
 //! A process that ends, does not answer in time, or answers what nobody asked has failed for good:
 //! everything is [`Refused::Unavailable`] from then on, and every check is negative. The replica
-//! cannot go on; it begins a new life.
+//! cannot go on; it begins a new incarnation.
 
 mod harden;
 pub mod question;
