@@ -499,6 +499,11 @@ pub const MUTANTS: &[Mutant] = &[
         "a slot is final here when others made something else final in it",
     ),
     mutant(
+        "zyzzyva.final-in-any-view",
+        "what became final in a later view counts in a view that may be followed by others",
+    )
+    .scheduled(),
+    mutant(
         "zyzzyva.votes-for-who-lacks-them-only",
         "a vote is not sent again to those for whom its slot is final",
     ),

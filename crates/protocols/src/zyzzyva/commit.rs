@@ -134,7 +134,7 @@ impl<V: Variant> Finality for Zyzzyva<V> {
             self.vote_for(executed, out);
         }
         let said = self.frame.reports.iter().flatten().map(|heard| heard.report.last_final());
-        for slot in said.collect::<BTreeSet<Slot>>() {
+        for slot in said.map(|slot| slot.min(executed)).collect::<BTreeSet<Slot>>() {
             self.check_final(slot, out);
         }
     }
@@ -288,17 +288,29 @@ impl<V: Variant> Zyzzyva<V> {
         }
     }
 
-    /// The peers that say that a slot is final, and mean what was executed here.
+    /// The peers that say that a slot is final, and mean what was executed here. A peer counts only
+    /// in this replica's view or a lower one, and for more than is stable there: a stable
+    /// checkpoint may be of a later view. What became final in a view is in all later ones, and in
+    /// no others: this replica may still enter one between its own and the peer's.
     fn final_elsewhere(&self, slot: Slot) -> ReplicaSet {
         let counts = self.phase == Phase::Entered;
         let counts = counts && !mutant!("zyzzyva.final-elsewhere-not-counted");
         let reports = (0..).map(ReplicaId).zip(&self.frame.reports).filter(|_| counts);
-        let says = |heard: &Heard<Standing>| {
-            let Standing { last_final, history, .. } = heard.report.more;
-            let same = || self.place(last_final).is_some_and(|place| place.history == history);
-            last_final >= slot && (same() || mutant!("zyzzyva.final-whatever-it-is"))
+        let says = |Heard { report, .. }: &Heard<Standing>| {
+            let Standing { last_final, history, .. } = report.more;
+            let of_view = report.view <= self.frame.entered && last_final > report.stable;
+            last_final >= slot
+                && (of_view || mutant!("zyzzyva.final-in-any-view"))
+                && (self.leads_to(last_final, history) || mutant!("zyzzyva.final-whatever-it-is"))
         };
         reports.filter(|(_, heard)| heard.as_ref().is_some_and(says)).map(|(id, _)| id).collect()
+    }
+
+    /// Whether what was executed here in this view leads to this history of a slot: it is that, or
+    /// the view took it over and it is executed next.
+    fn leads_to(&self, slot: Slot, history: Digest) -> bool {
+        self.place(slot).is_some_and(|place| place.history == history)
+            || self.start.history_at(slot) == Some(history)
     }
 
     /// A quorum keeps certificates: one of their correct members is in every view change, so this

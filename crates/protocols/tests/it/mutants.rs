@@ -169,7 +169,7 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// and crashes (`zyzzyva.rs`). One is of queries when an epoch begins (`reads.rs`): 2,751 worlds
 /// did not find it. One takes the end of an epoch of Zyzzyva, a crash, and a group that misses as
 /// many as it may (`zyzzyva.rs`): it was found in a world, after 300.
-const SCHEDULED_MAX: usize = 62;
+const SCHEDULED_MAX: usize = 63;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

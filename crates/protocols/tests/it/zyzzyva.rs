@@ -10,8 +10,10 @@ use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::protocol::{Protocol as _, Status, Tuning};
-use pentarchy_protocols::common::message::Shared;
-use pentarchy_protocols::zyzzyva::{Message, Reached, Record, Stable, ViewChange, Zyzzyva};
+use pentarchy_protocols::common::message::{Report, Shared};
+use pentarchy_protocols::zyzzyva::{
+    Message, Reached, Record, Stable, Standing, ViewChange, Zyzzyva,
+};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -391,4 +393,41 @@ fn what_was_final_before_a_view_becomes_final_everywhere_in_it() {
             "{bug}"
         );
     }
+}
+
+/// r3 is in view 0 and executed a slot, which is final nowhere there. The others say that it became
+/// final, in a view. How far all is final at r3.
+fn final_as_others_say_in(view: u64) -> Slot {
+    let mut group: Net = Group::new(None, Tuning::default());
+    group.drops = Box::new(|_, _, kind| matches!(kind, "vote" | "commit" | "report"));
+    group.request(0, &envelope(1, 1, &[1], 8));
+    group.round(0);
+    group.run(10);
+    let batch = group.nodes[3].executed.last().expect("it executed the slot").1.digest;
+    group.drops = Box::new(|_, _, _| false);
+    (0..3).for_each(|id| group.nodes[id].core = None);
+    let more = Standing {
+        opened: true,
+        last_final: Slot(1),
+        history: history(vec![batch]),
+        ..Default::default()
+    };
+    let (view, executed, prepared) = (View(view), Slot(1), Slot(1));
+    let report = Report { view, entered: true, executed, prepared, more, ..Default::default() };
+    for id in 0..3 {
+        group.say(id, &[3], Message::Shared(Shared::Report(report)));
+    }
+    group.run(100);
+    assert_eq!(status(&group, 3).view, View(0));
+    status(&group, 3).committed
+}
+
+/// It may still be shown how a view began that lies between its own and theirs, and that begins
+/// without the slot.
+#[test]
+fn what_became_final_in_a_later_view_is_not_final_here_yet() {
+    assert_eq!(final_as_others_say_in(0), Slot(1));
+    assert_eq!(final_as_others_say_in(2), Slot(0));
+    let bug = Some("zyzzyva.final-in-any-view");
+    assert_eq!(mutant::with(bug, || final_as_others_say_in(2)), Slot(1));
 }
