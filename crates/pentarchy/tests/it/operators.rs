@@ -289,3 +289,31 @@ fn a_backup_of_a_stopped_folder_says_what_its_replica_only_speculated() {
     assert!(saved["slot"].as_u64() > saved["decided"].as_u64(), "{saved}");
     assert_eq!(Restored::from(&backup).keys(10), 10);
 }
+
+/// The primary is gone, and so many others that no new view opens. Whoever left the old view knows
+/// nothing of what it had executed in it but the last checkpoint.
+#[test]
+fn a_backup_of_a_replica_that_left_its_view_is_its_last_checkpoint() {
+    let cluster = Cluster::up(&["--protocol", "zyzzyva", "--durability", "sync"]);
+    set_keys(&cluster, 100);
+    let ids = [0, 3];
+    ids.into_iter().for_each(|id| kill(cluster.replica_pid(id)));
+    let port = cluster.port.to_string();
+    let mut asking = Command::new("redis-cli")
+        .args(["-p", &port, "SET", "last", "one"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("redis-cli starts");
+    eventually("it leaves its view", || {
+        cluster.status().0["replicas"][1]["phase"].as_str() != Some("normal")
+    });
+    cluster.pids().into_iter().filter(|pid| is_alive(*pid)).for_each(kill);
+    asking.wait().expect("it ends");
+    let parent = tempfile::tempdir().expect("a folder");
+    let backup = parent.path().join("backup");
+    let from = data(&cluster, 1);
+    let (said, code) =
+        command(&["snapshot", "save", "--data", text(&from), "--out", text(&backup)]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("had left its view") && said.contains("is MISSING"), "{said}");
+}

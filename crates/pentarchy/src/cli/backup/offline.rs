@@ -43,6 +43,10 @@ const LINKED: [&str; 2] = ["device", "protocol"];
 const NO_STATE: &str = "warning: the folder has no checkpoint, so nothing shows which service ran; \
     if it was not the Redis gateway's store, name it with --service";
 
+/// Its speculation was open then, and no core goes on with it in the view that it wants to enter.
+const LEFT: &str = "the replica had left its view, and was in no other, when it stopped: its log \
+    does not show what of its speculation stands";
+
 /// What a replica that has stopped had executed.
 pub struct Replayed {
     pub backup: Backup,
@@ -141,7 +145,8 @@ fn execute(
     let mut effects = Vec::new();
     let core = (entry.start)(setup, &mut effects);
     let committed = BTreeMap::new();
-    Player { me, incarnation, committed, core, executor }.play(effects)
+    let speculates = entry.rules.speculative;
+    Player { me, incarnation, committed, core, executor, speculates }.play(effects)
 }
 
 /// Carries out what a core decides, and has it hear what it had said.
@@ -152,6 +157,7 @@ struct Player {
     committed: BTreeMap<Instance, Position>,
     core: Box<dyn ReplicaCore>,
     executor: Executor,
+    speculates: bool,
 }
 
 impl Player {
@@ -179,6 +185,9 @@ impl Player {
             if let Some(failure) = self.executor.failure() {
                 return Err(Failure::Unwell(failure));
             }
+        }
+        if self.speculates && self.core.status().phase != "normal" {
+            return Err(Failure::Unwell(LEFT.to_owned()));
         }
         // Clients may have been told of what might have been taken back.
         let decided = self.executor.committed();
