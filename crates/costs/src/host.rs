@@ -8,20 +8,19 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
-use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{self, ClientId, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
-use pentarchy_core::protocol::{BadRecord, Delay, Memory, Setup, Tuning};
+use pentarchy_core::protocol::{Delay, Memory, Setup, Tuning};
 use pentarchy_core::transfer::Transfer;
 use pentarchy_core::wire::Wire;
 use pentarchy_machine::fault::Fault;
 use pentarchy_machine::pillar::{FromPillar, ToPillar};
 use pentarchy_machine::report::{PillarsReport, ProcessReport};
 use pentarchy_machine::{
-    Engine, EngineParts, EpochFactory, EpochManager, Halt, HostLimits, Machine, MachineParts,
-    Resuming, Started, StatusReport, Surroundings,
+    Engine, EngineParts, EpochManager, Halt, HostLimits, Machine, MachineParts, OneEpoch, Resuming,
+    Started, StatusReport, Surroundings,
 };
 use pentarchy_protocols::Descriptor;
 use pentarchy_protocols::pillars::Part;
@@ -245,25 +244,4 @@ pub fn engine(part: Part, me: ReplicaId, membership: &Membership, keys: Keys) ->
 pub fn fresh(me: ReplicaId, membership: &Arc<Membership>, tuning: Tuning) -> Setup {
     let membership = membership.clone();
     Setup { me, membership, fetch: None, memory: Memory::Volatile, tuning }
-}
-
-/// No group in here comes to another epoch.
-struct OneEpoch;
-
-impl EpochFactory for OneEpoch {
-    fn verifier(&mut self, _: &Arc<Membership>) -> Arc<dyn Verifier> {
-        unreachable!("there is one epoch")
-    }
-    fn core(
-        &mut self,
-        _: &Arc<Membership>,
-        _: Option<ReplicaSet>,
-        _: Memory,
-        _: &mut Vec<CoreEffect>,
-    ) -> Box<dyn ReplicaCore> {
-        unreachable!("there is one epoch")
-    }
-    fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
-        Ok(())
-    }
 }

@@ -28,16 +28,15 @@ pub struct Inbound {
 }
 
 impl Inbound {
-    /// Takes in what was read of a peer.
-    pub fn push(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>) {
-        self.waiting.entry(peer).or_default().extend(messages);
-    }
-
-    /// Takes in what a peer said on a connection that takes the place of the one before. What it
-    /// said there is lost with it: a peer that connects again and again must not fill the memory.
-    pub fn begin(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>) {
-        self.waiting.remove(&peer);
-        self.push(peer, messages);
+    /// Takes in what was read of a peer. `is_new`: on a connection that takes the place of the one
+    /// before. What the peer said there is lost with it: a peer that connects again and again must
+    /// not fill the memory.
+    pub fn take(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
+        let waiting = self.waiting.entry(peer).or_default();
+        if is_new {
+            waiting.clear();
+        }
+        waiting.extend(messages);
     }
 
     /// Whether something of a peer waits, so that no more is to be read of it.
@@ -101,8 +100,8 @@ mod tests {
     fn filled() -> Inbound {
         let mut inbound = Inbound::default();
         let messages = |count| std::iter::repeat_n(Bytes::from_static(b"x"), count);
-        inbound.push(LIAR, messages(10));
-        inbound.push(OTHER, messages(2));
+        inbound.take(LIAR, messages(10), false);
+        inbound.take(OTHER, messages(2), false);
         inbound
     }
 
@@ -128,7 +127,7 @@ mod tests {
     #[test]
     fn who_connects_again_and_again_waits_with_what_it_said_last() {
         let mut inbound = filled();
-        (0..5).for_each(|_| inbound.begin(LIAR, std::iter::repeat_n(Bytes::new(), 3)));
+        (0..5).for_each(|_| inbound.take(LIAR, std::iter::repeat_n(Bytes::new(), 3), true));
         assert_eq!(inbound.waiting[&LIAR].len(), 3);
     }
 }

@@ -80,7 +80,7 @@ pub use beginning::{BeginError, Beginning, Begun, Kept};
 pub use driver::{Driver, Kind, Pause, Work};
 pub use engine::{Engine, EngineParts, PROTOCOL};
 pub use epochs::{EpochManager, Sealer};
-pub use factory::{EpochFactory, Split, Started};
+pub use factory::{EpochFactory, OneEpoch, Split, Started};
 pub use halt::Halt;
 pub use limits::HostLimits;
 pub use machine::{Machine, MachineParts, ROUND_MS};

@@ -41,11 +41,7 @@ impl<D: Disk> Machine<D> {
         messages: impl Iterator<Item = Bytes>,
         is_new: bool,
     ) {
-        if is_new {
-            self.inbound.begin(peer, messages);
-        } else {
-            self.inbound.push(peer, messages);
-        }
+        self.inbound.take(peer, messages, is_new);
     }
 
     /// Whether messages of a peer wait, so that no more of it are to be read.

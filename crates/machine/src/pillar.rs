@@ -198,11 +198,7 @@ impl<L: PillarLog> PillarInstance<L> {
         messages: impl Iterator<Item = Bytes>,
         is_new: bool,
     ) {
-        if is_new {
-            self.inbound.begin(peer, messages);
-        } else {
-            self.inbound.push(peer, messages);
-        }
+        self.inbound.take(peer, messages, is_new);
     }
 
     /// Whether messages of a peer wait, so that no more of it are to be read.

@@ -14,7 +14,7 @@ use pentarchy_core::ids::{ReplicaSet, Slot, View};
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{BadRecord, Delay, FaultModel, Memory, Reject, Rules, Status};
+use pentarchy_core::protocol::{Delay, FaultModel, Reject, Rules, Status};
 use pentarchy_core::protocol::{TimerKey, Topic};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
@@ -23,8 +23,8 @@ use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_machine::fault::Fault;
 use pentarchy_machine::report::{LinkReport, PillarsReport, ProcessReport};
 use pentarchy_machine::{
-    Driver, Engine, EngineParts, EpochFactory, EpochManager, Halt, HostLimits, Kind, Machine,
-    MachineParts, Pause, Resuming, Started, StatusReport, Surroundings,
+    Driver, Engine, EngineParts, EpochManager, Halt, HostLimits, Kind, Machine, MachineParts,
+    OneEpoch, Pause, Resuming, Started, StatusReport, Surroundings,
 };
 use pentarchy_services::null::Null;
 use pentarchy_storage::kept::Stepped;
@@ -306,25 +306,5 @@ impl Authenticator for Remembering {
     }
     fn memories(&self) -> Vec<(Instance, Recent)> {
         if self.0 { vec![(Instance::FIRST, Recent::default())] } else { Vec::new() }
-    }
-}
-
-struct OneEpoch;
-
-impl EpochFactory for OneEpoch {
-    fn verifier(&mut self, _: &Arc<Membership>) -> Arc<dyn Verifier> {
-        unreachable!("there is one epoch")
-    }
-    fn core(
-        &mut self,
-        _: &Arc<Membership>,
-        _: Option<ReplicaSet>,
-        _: Memory,
-        _: &mut Vec<CoreEffect>,
-    ) -> Box<dyn ReplicaCore> {
-        unreachable!("there is one epoch")
-    }
-    fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
-        Ok(())
     }
 }
