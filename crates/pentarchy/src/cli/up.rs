@@ -253,21 +253,28 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
 fn come_to_checkpoint(args: &UpArgs, supervisor: &mut Supervisor) -> Option<Outcome<u64>> {
     let config = ClusterConfig::load(&args.data.join("cluster.toml"));
     let config = config.ok().filter(|config| config.durability != Durability::Memory)?;
-    // Of those that have just ended.
-    supervisor.deaths();
-    let (n, replicas) = (config.replicas.len(), supervisor.parts().map(|part| part.pid));
-    let replicas: Vec<u32> = replicas.take(n).collect();
-    let alive = replicas.iter().filter(|pid| supervisor.is_alive(**pid)).count();
-    let settled = if alive + config.f < n {
-        Err(Failure::Unwell(format!("{alive} of {n} replicas ran, too few to order anything")))
-    } else {
-        supervisor.stop_last();
-        barrier::settle(&config, CHECKPOINT_LIMIT)
-    };
+    let settled = too_few(&config, supervisor).map_or_else(
+        || {
+            supervisor.stop_last();
+            // A replica may just be ending, which shows a little later.
+            let settled = barrier::settle(&config, CHECKPOINT_LIMIT);
+            settled.map_err(|failure| too_few(&config, supervisor).unwrap_or(failure))
+        },
+        Err,
+    );
     if let Err(failure) = &settled {
         complain(&format!("stopping without a last checkpoint: {failure}"));
     }
     Some(settled)
+}
+
+/// Says so if more than `f` replicas have ended.
+fn too_few(config: &ClusterConfig, supervisor: &mut Supervisor) -> Option<Failure> {
+    supervisor.deaths();
+    let n = config.replicas.len();
+    let running = supervisor.parts().take(n).filter(|part| supervisor.is_alive(part.pid)).count();
+    let what = format!("{running} of {n} replicas ran, too few to order anything");
+    (running + config.f < n).then_some(Failure::Unwell(what))
 }
 
 /// What is left for `down` to say, once the replicas of a group have stopped.
