@@ -491,16 +491,12 @@ pub const MUTANTS: &[Mutant] = &[
     )
     .scheduled(),
     mutant(
-        "zyzzyva.final-elsewhere-not-counted",
-        "who made a slot final in an earlier view does not count as keeping a certificate for it",
+        "zyzzyva.commits-if-certified-only",
+        "COMMITs are sent again for slots with a certificate only, and not for those that are final",
     ),
     mutant(
-        "zyzzyva.final-whatever-it-is",
-        "a slot is final here when others made something else final in it",
-    ),
-    mutant(
-        "zyzzyva.final-in-any-view",
-        "what became final in a later view counts in a view that may be followed by others",
+        "zyzzyva.final-before-stable",
+        "what a checkpoint of a later view makes final is logged before the checkpoint",
     )
     .scheduled(),
     mutant(

@@ -51,6 +51,10 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     *batch_requests = args.batch_requests.unwrap_or(*batch_requests);
     descriptors::raise();
     let stop = stop_signal(args.leash)?;
+    // Early, because this signal ends a process that does not expect it.
+    let rescue_asked = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGUSR1, rescue_asked.clone())
+        .map_err(|error| Failure::Internal(format!("cannot watch for signals: {error}")))?;
     let addresses = node::addresses(&config).map_err(usage)?;
     let own = addresses.get(usize::from(args.id)).copied().ok_or_else(|| {
         usage(node::StartError::NoSuchReplica { id: args.id, last: addresses.len() - 1 })
@@ -81,9 +85,6 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         metrics::server::serve(listener, replica.watch()).map_err(no_metrics)?;
     }
     let (rescue, rescuer) = (replica.rescue(), rescuer(&config, args));
-    let rescue_asked = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGUSR1, rescue_asked.clone())
-        .map_err(|error| Failure::Internal(format!("cannot watch for signals: {error}")))?;
     let running = replica.spawn().map_err(|error| {
         Failure::Internal(format!("cannot start the replica's thread: {error}"))
     })?;

@@ -132,6 +132,8 @@ fn what_a_web_page_sends_to_a_gateway_is_in_its_log() {
 fn a_replica_of_a_group_that_goes_on_gives_nothing_away() {
     let cluster = Cluster::up(&[]);
     assert!(!cluster.warned.contains("young"), "{}", cluster.warned);
+    // A cluster serves before its last replica has begun.
+    eventually("all replicas run", || cluster.status().1 == Some(0));
     crate::support::signal(cluster.replica_pid(2), Signal::USR1);
     let log = cluster.data.join("replica-2/replica.log");
     eventually("it says why", || {

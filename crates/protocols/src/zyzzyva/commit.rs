@@ -3,14 +3,14 @@
 //! themselves at checkpoints, when somebody waits for it, and when nothing else is to be done.
 
 use super::certificate::{Committed, Reached, Stable, extended};
-use super::message::{Message, Standing};
+use super::message::Message;
 use super::record::Record;
 use super::replica::{Phase, Zyzzyva};
 use super::variant::Variant;
-use crate::common::frame::Heard;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{Finality, Orders};
 use crate::common::frame::repair::Repair;
+use crate::common::record::Kept;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -95,6 +95,12 @@ impl<V: Variant> Finality for Zyzzyva<V> {
     fn settle(&mut self, proof: &Stable, out: &mut Effects<Self>) -> bool {
         let is_here = self.history(proof.slot) == Some(proof.state.history);
         if is_here {
+            if proof.slot > self.last_final && !mutant!("zyzzyva.final-before-stable") {
+                // The slot may have become final in a later view. Without the checkpoint a replica
+                // that starts again would take it for final in its own, and a view between the two
+                // may begin without it.
+                out.persist(Record::Kept(Kept::Stable(proof.clone())));
+            }
             self.finalize(proof.slot, out);
             return true;
         }
@@ -132,10 +138,6 @@ impl<V: Variant> Finality for Zyzzyva<V> {
         self.at_tick = executed;
         if rests && executed > self.last_final && !mutant!("zyzzyva.rests-unsettled") {
             self.vote_for(executed, out);
-        }
-        let said = self.frame.reports.iter().flatten().map(|heard| heard.report.last_final());
-        for slot in said.map(|slot| slot.min(executed)).collect::<BTreeSet<Slot>>() {
-            self.check_final(slot, out);
         }
     }
 
@@ -270,7 +272,7 @@ impl<V: Variant> Zyzzyva<V> {
         }
     }
 
-    /// A replica keeps a certificate.
+    /// A replica keeps a certificate, or the slot is final there.
     pub(super) fn on_commit(
         &mut self,
         verified: Verified<Message>,
@@ -288,36 +290,10 @@ impl<V: Variant> Zyzzyva<V> {
         }
     }
 
-    /// The peers that say that a slot is final, and mean what was executed here. A peer counts only
-    /// in this replica's view or a lower one, and for more than is stable there: a stable
-    /// checkpoint may be of a later view. What became final in a view is in all later ones, and in
-    /// no others: this replica may still enter one between its own and the peer's.
-    fn final_elsewhere(&self, slot: Slot) -> ReplicaSet {
-        let counts = self.phase == Phase::Entered;
-        let counts = counts && !mutant!("zyzzyva.final-elsewhere-not-counted");
-        let reports = (0..).map(ReplicaId).zip(&self.frame.reports).filter(|_| counts);
-        let says = |Heard { report, .. }: &Heard<Standing>| {
-            let Standing { last_final, history, .. } = report.more;
-            let of_view = report.view <= self.frame.entered && last_final > report.stable;
-            last_final >= slot
-                && (of_view || mutant!("zyzzyva.final-in-any-view"))
-                && (self.leads_to(last_final, history) || mutant!("zyzzyva.final-whatever-it-is"))
-        };
-        reports.filter(|(_, heard)| heard.as_ref().is_some_and(says)).map(|(id, _)| id).collect()
-    }
-
-    /// Whether what was executed here in this view leads to this history of a slot: it is that, or
-    /// the view took it over and it is executed next.
-    fn leads_to(&self, slot: Slot, history: Digest) -> bool {
-        self.place(slot).is_some_and(|place| place.history == history)
-            || self.start.history_at(slot) == Some(history)
-    }
-
-    /// A quorum keeps certificates: one of their correct members is in every view change, so this
-    /// is never taken back. A peer for which the slot became final in an earlier view may never get
-    /// the votes of this view that a certificate takes, as nobody repeats them to it. It counts as
-    /// if it kept one: if the peer is correct, the slot is final; if it lies, it might as well say
-    /// that it keeps one.
+    /// A quorum says so: one of its correct members is in every view change, and shows the
+    /// certificate that it keeps, so this is never taken back. A member for which the slot was
+    /// final already says so too, with or without a certificate of this view: every later view
+    /// takes over what is final, so its word is as good.
     pub(super) fn check_final(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let Some(place) = self.place(slot).filter(|_| slot > self.last_final) else { return };
         let quorum = if mutant!("zyzzyva.final-with-f") {
@@ -325,10 +301,8 @@ impl<V: Variant> Zyzzyva<V> {
         } else {
             self.table.quorum
         };
-        let state = self.window.get(slot);
-        let keep = state.map(|state| state.commits.who(&place.history)).into_iter();
-        let keep = keep.chain([self.final_elsewhere(slot)]).flat_map(ReplicaSet::iter);
-        if keep.collect::<ReplicaSet>().len() >= quorum {
+        let Some(state) = self.window.get(slot) else { return };
+        if state.commits.who(&place.history).len() >= quorum {
             self.finalize(slot, out);
         }
     }

@@ -69,8 +69,6 @@ pub struct Standing {
     pub confirms: ReplicaSet,
     /// The last slot that is final there.
     pub last_final: Slot,
-    /// What led there.
-    pub history: Digest,
 }
 
 impl More for Standing {
@@ -89,14 +87,12 @@ impl Wire for Standing {
         to.u8(u8::from(self.opened));
         self.confirms.encode(to);
         self.last_final.encode(to);
-        self.history.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             opened: decode_flag(from)?,
             confirms: ReplicaSet::decode(from)?,
             last_final: Slot::decode(from)?,
-            history: Digest::decode(from)?,
         })
     }
 }

@@ -3,9 +3,9 @@
 //! Each record is persisted before what rests on it is said: an order before it is executed, as
 //! the answer is a vote; a certificate before COMMIT; what a VIEW-CHANGE shows before it is shown;
 //! a NEW-VIEW before it is confirmed. A replica that starts again has all that it told others, and
-//! says it again. What is final is not logged: whoever knows says so again. Only the history that
-//! led to a final state is kept, before that state is saved: a saved state without its history was
-//! fetched, and what the log orders may lead elsewhere.
+//! says it again. For each slot up to which all became final at once, the log has the history,
+//! before the state there is saved: the slot is final again when it is executed again, and a saved
+//! state without its history was fetched, and what the log orders may lead elsewhere.
 //!
 //! Records are facts, and may be told twice: when a checkpoint becomes stable, those that are still
 //! needed are persisted again, so that the log can be cut below (`renew.rs`). What was told again

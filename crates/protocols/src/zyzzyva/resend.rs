@@ -22,7 +22,6 @@ impl<V: Variant> Repairs for Zyzzyva<V> {
             opened: self.proposed.is_some() || self.phase == Phase::Entered,
             confirms: self.confirms.keys().copied().collect(),
             last_final: self.last_final,
-            history: self.history(self.last_final).unwrap_or_default(),
         }
     }
 
@@ -52,8 +51,9 @@ impl<V: Variant> Repairs for Zyzzyva<V> {
     }
 
     /// Sends a peer orders that it lacks, own votes for slots that are not final there or here, and
-    /// own COMMITs for slots that are not final there. To hear that somebody lacks its vote, a peer
-    /// for which the slot became final in an earlier view must hear that one's.
+    /// COMMITs for slots that are not final there: of which this replica keeps a certificate, or
+    /// that are final here. A peer for which a slot became final in an earlier view hears by a vote
+    /// that a replica lacks its own.
     fn answer_slots(&mut self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let last_final = report.more.last_final;
         let any = mutant!("zyzzyva.votes-for-who-lacks-them-only");
@@ -69,7 +69,9 @@ impl<V: Variant> Repairs for Zyzzyva<V> {
                     return;
                 }
             }
-            if let (true, Some(history)) = (state.committed && slot > last_final, state.history) {
+            let is_final = slot <= self.last_final && !mutant!("zyzzyva.commits-if-certified-only");
+            let says = slot > last_final && (state.committed || is_final);
+            if let (true, Some(history)) = (says, state.history) {
                 if !self.frame.may_repeat(from, COMMIT_BYTES) {
                     return;
                 }

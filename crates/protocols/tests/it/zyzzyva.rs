@@ -10,10 +10,8 @@ use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::protocol::{Protocol as _, Status, Tuning};
-use pentarchy_protocols::common::message::{Report, Shared};
-use pentarchy_protocols::zyzzyva::{
-    Message, Reached, Record, Stable, Standing, ViewChange, Zyzzyva,
-};
+use pentarchy_protocols::common::message::Shared;
+use pentarchy_protocols::zyzzyva::{Message, Reached, Record, Stable, ViewChange, Zyzzyva};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -368,7 +366,7 @@ fn what_is_final_elsewhere_becomes_final(hear_r3: bool) -> bool {
     assert_eq!([0, 1, 2, 3].map(|id| status(&group, id).committed.0), [1, 1, 1, 0]);
     group.drops = Box::new(move |from, to, kind| match kind {
         "vote" => from != 3 || !hear_r3,
-        _ => to == 3 && kind == "report",
+        _ => to == 3 && matches!(kind, "commit" | "report"),
     });
     ask(&mut group, &[0, 1, 2], 1);
     group.run(300);
@@ -382,10 +380,7 @@ fn what_is_final_elsewhere_becomes_final(hear_r3: bool) -> bool {
 
 #[test]
 fn what_was_final_before_a_view_becomes_final_everywhere_in_it() {
-    let bugs = [
-        ("zyzzyva.votes-for-who-lacks-them-only", false),
-        ("zyzzyva.final-elsewhere-not-counted", true),
-    ];
+    let bugs = [("zyzzyva.votes-for-who-lacks-them-only", false), (CERTIFIED_ONLY, true)];
     for (bug, hear_r3) in bugs {
         assert!(what_is_final_elsewhere_becomes_final(hear_r3));
         assert!(
@@ -395,39 +390,82 @@ fn what_was_final_before_a_view_becomes_final_everywhere_in_it() {
     }
 }
 
-/// r3 is in view 0 and executed a slot, which is final nowhere there. The others say that it became
-/// final, in a view. How far all is final at r3.
-fn final_as_others_say_in(view: u64) -> Slot {
-    let mut group: Net = Group::new(None, Tuning::default());
-    group.drops = Box::new(|_, _, kind| matches!(kind, "vote" | "commit" | "report"));
-    group.request(0, &envelope(1, 1, &[1], 8));
-    group.round(0);
-    group.run(10);
-    let batch = group.nodes[3].executed.last().expect("it executed the slot").1.digest;
-    group.drops = Box::new(|_, _, _| false);
-    (0..3).for_each(|id| group.nodes[id].core = None);
-    let more = Standing {
-        opened: true,
-        last_final: Slot(1),
-        history: history(vec![batch]),
-        ..Default::default()
-    };
-    let (view, executed, prepared) = (View(view), Slot(1), Slot(1));
-    let report = Report { view, entered: true, executed, prepared, more, ..Default::default() };
-    for id in 0..3 {
-        group.say(id, &[3], Message::Shared(Shared::Report(report)));
+/// COMMITs are sent again for slots with a certificate only.
+const CERTIFIED_ONLY: &str = "zyzzyva.commits-if-certified-only";
+
+/// A checkpoint is due behind slot 4, which is final at all but r3. There r1 has no certificate,
+/// and the others make slot 5 final, which r3 cannot execute before slot 4 is final. Then r2 stops.
+/// Whether both slots become final at r3, in the same view.
+fn a_replica_that_waits_at_a_checkpoint_goes_on() -> bool {
+    let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
+    let mut group: Net = Group::new(None, tuning);
+    for number in 1..=3 {
+        group.insist(&envelope(1, number, &[number], 8), 1);
     }
-    group.run(100);
-    assert_eq!(status(&group, 3).view, View(0));
-    status(&group, 3).committed
+    let committed = |group: &Net| [0, 1, 2, 3].map(|id| status(group, id).committed.0);
+    assert_eq!(committed(&group), [3; 4]);
+    let is_quiet = |kind: &str| matches!(kind, "report" | "checkpoint" | "stable");
+    group.drops = Box::new(move |from, to, kind| {
+        let to_r1 = kind == "vote" && to == 1 && from != 3;
+        is_quiet(kind) || to_r1 || (from, to, kind) == (2, 3, "commit")
+    });
+    group.request(0, &envelope(2, 1, &[1], 8));
+    group.round(0);
+    group.run(20);
+    assert_eq!(committed(&group), [4, 4, 4, 3]);
+    group.drops = Box::new(move |_, _, kind| is_quiet(kind));
+    group.request(0, &envelope(3, 1, &[1], 8));
+    group.round(0);
+    group.run(300);
+    assert_eq!(committed(&group), [5, 5, 5, 3]);
+    group.nodes[2].core = None;
+    group.drops = Box::new(|_, _, _| false);
+    group.run(1000);
+    let goes_on = |id: &usize| {
+        let Status { view, committed, stable, .. } = status(&group, *id);
+        (view, committed, stable) == (View(0), Slot(5), Slot(4))
+    };
+    [0, 1, 3].iter().all(goes_on)
 }
 
-/// It may still be shown how a view began that lies between its own and theirs, and that begins
-/// without the slot.
 #[test]
-fn what_became_final_in_a_later_view_is_not_final_here_yet() {
-    assert_eq!(final_as_others_say_in(0), Slot(1));
-    assert_eq!(final_as_others_say_in(2), Slot(0));
-    let bug = Some("zyzzyva.final-in-any-view");
-    assert_eq!(mutant::with(bug, || final_as_others_say_in(2)), Slot(1));
+fn a_replica_that_waits_at_a_checkpoint_hears_that_its_slot_is_final() {
+    assert!(a_replica_that_waits_at_a_checkpoint_goes_on());
+    assert!(!mutant::with(Some(CERTIFIED_ONLY), a_replica_that_waits_at_a_checkpoint_goes_on));
+}
+
+/// In view 0 all execute slot 4, and it is final nowhere. In view 1, which r3 does not enter, it is,
+/// and r3 is shown the checkpoint. How often r3 takes the slot for final without the checkpoint,
+/// over all ends that a crash can give its log.
+fn logs_that_say_final_without_a_checkpoint() -> usize {
+    let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
+    let mut group: Net = Group::new(None, tuning);
+    for number in 1..=3 {
+        group.insist(&envelope(1, number, &[number], 8), 1);
+    }
+    group.drops = Box::new(|_, _, kind| matches!(kind, "vote" | "commit" | "report"));
+    group.request(0, &envelope(2, 1, &[1], 8));
+    group.round(0);
+    group.run(20);
+    assert_eq!([0, 1, 2, 3].map(|id| status(&group, id).committed), [Slot(3); 4]);
+    group.drops = Box::new(|from, to, _| from == 3 || to == 3);
+    ask(&mut group, &[0, 1, 2], 1);
+    group.run(300);
+    assert_eq!([0, 1, 2].map(|id| status(&group, id).stable), [Slot(4); 3]);
+    group.drops = Box::new(|_, to, kind| to == 3 && kind != "stable");
+    group.run(300);
+    assert_eq!((status(&group, 3).view, status(&group, 3).stable), (View(0), Slot(4)));
+    let log = group.nodes[3].log.clone();
+    let status_of = |records: usize| group.restarted(3, &log[..records]).0.status();
+    (0..=log.len())
+        .map(status_of)
+        .filter(|it| it.committed == Slot(4) && it.stable < Slot(4))
+        .count()
+}
+
+#[test]
+fn a_replica_that_starts_again_takes_nothing_of_a_later_view_for_final() {
+    assert_eq!(logs_that_say_final_without_a_checkpoint(), 0);
+    let bug = Some("zyzzyva.final-before-stable");
+    assert_ne!(mutant::with(bug, logs_that_say_final_without_a_checkpoint), 0);
 }
