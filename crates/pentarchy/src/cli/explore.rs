@@ -1,9 +1,10 @@
 //! `explore`: every order of events in a small group, within budgets.
 
 use super::args::ExploreArgs;
-use super::failure::{Failure, Outcome};
-use super::{say, sim};
+use super::{sim, variant};
 use indicatif::{ProgressBar, ProgressStyle};
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::say;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_protocols::Descriptor;
 use pentarchy_sim::explorer::{Explored, Plan, Report, explore};
@@ -15,7 +16,7 @@ use std::sync::atomic::Ordering;
 pub fn run(args: &ExploreArgs) -> Outcome {
     let entry = sim::protocol(&args.protocol)?;
     let plan = plan(args, entry)?;
-    choose(args.variant.as_deref())?;
+    variant::choose(args.variant.as_deref())?;
     let interrupted = sim::interrupted()?;
     let progress = progress(args);
     let explored = Explored {
@@ -70,27 +71,6 @@ fn script(start: &str, entry: &Descriptor) -> Outcome<String> {
         let names: Vec<&str> = entry.starts.iter().map(|(name, _)| *name).collect();
         Failure::Usage(format!("--start {start}: {error}; known names: {}", names.join(", ")))
     })
-}
-
-#[cfg(feature = "mutants")]
-pub(super) fn choose(variant: Option<&str>) -> Outcome {
-    if pentarchy_core::mutant::choose(variant) {
-        return Ok(());
-    }
-    let names: Vec<&str> = pentarchy_core::mutant::MUTANTS.iter().map(|it| it.name).collect();
-    let (name, names) = (variant.unwrap_or_default(), names.join(", "));
-    Err(Failure::Usage(format!("no variant {name:?}; there are: {names}")))
-}
-
-#[cfg(not(feature = "mutants"))]
-pub(super) fn choose(variant: Option<&str>) -> Outcome {
-    match variant {
-        None => Ok(()),
-        Some(_) => Err(Failure::Usage(
-            "this binary has no variants; use cargo run --release -p pentarchy --features mutants"
-                .to_owned(),
-        )),
-    }
 }
 
 fn progress(args: &ExploreArgs) -> ProgressBar {
