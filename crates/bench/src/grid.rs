@@ -1,6 +1,5 @@
 //! A table before it is text or HTML.
 
-use super::chart::escape;
 use pentarchy_console::table;
 use std::fmt::Write as _;
 
@@ -75,6 +74,11 @@ pub fn page(title: &str, parts: &[Part]) -> String {
         };
     }
     html + "</body>\n</html>\n"
+}
+
+/// Text as it stands in HTML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// What a page consists of.
