@@ -1,5 +1,6 @@
 //! What the disk does by itself, to be read beside what a log on it does.
 
+use crate::files::temporary_folder;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_storage::disk::{DiskError, Folder as _};
 use pentarchy_storage::folder::OsFolder;
@@ -32,10 +33,7 @@ pub struct DiskReport {
 impl DiskReport {
     /// Measures the disk below the folder for temporary files.
     pub fn measure() -> Outcome<Self> {
-        let folder = tempfile::Builder::new().prefix("pentarchy-disk-").tempdir();
-        let folder = folder.map_err(|error| {
-            Failure::Internal(format!("cannot make a temporary folder: {error}"))
-        })?;
+        let folder = temporary_folder("pentarchy-disk-")?;
         let waits = waits(&folder.path().join("data"));
         let waits = waits.map_err(|error| Failure::Unwell(error.to_string()))?;
         Self::of(waits).ok_or_else(|| Failure::Unwell("the disk does not sync".to_owned()))

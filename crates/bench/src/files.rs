@@ -4,6 +4,7 @@ use super::machine::{Machine, Program};
 use pentarchy_console::failure::{Failure, Outcome};
 use serde::Serialize;
 use std::path::Path;
+use tempfile::TempDir;
 
 /// A result with where it was measured.
 #[derive(Serialize)]
@@ -14,6 +15,12 @@ struct Figures<T> {
     program: Program,
     #[serde(flatten)]
     result: T,
+}
+
+/// A folder that goes with the value.
+pub fn temporary_folder(prefix: &str) -> Outcome<TempDir> {
+    let folder = tempfile::Builder::new().prefix(prefix).tempdir();
+    folder.map_err(|error| Failure::Internal(format!("cannot make a temporary folder: {error}")))
 }
 
 /// Writes the result as JSON, if a file is named.

@@ -2,6 +2,7 @@
 
 use super::case::{Case, System};
 use super::counting::{Counting, Counts};
+use crate::files::temporary_folder;
 use pentarchy_client::{Client, ClientConfig};
 use pentarchy_cluster::config::ClusterConfig;
 use pentarchy_cluster::generate::{GroupOptions, NewCluster};
@@ -31,10 +32,7 @@ pub struct Group {
 impl Group {
     /// Starts the processes. Does not wait until they answer.
     pub fn start(system: &System, case: &Case) -> Outcome<Self> {
-        let folder = tempfile::Builder::new().prefix("pentarchy-bench-").tempdir();
-        let folder = folder.map_err(|error| {
-            Failure::Internal(format!("cannot make a temporary folder: {error}"))
-        })?;
+        let folder = temporary_folder("pentarchy-bench-")?;
         let ports = take_ports(system.n)?;
         let addresses: Vec<_> = ports.numbers().map(|port| format!("127.0.0.1:{port}")).collect();
         let options = GroupOptions {

@@ -1,8 +1,10 @@
 //! Ctrl-C, between and within measurements.
 
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::stop::stop_signal;
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Remembers that this process is to stop.
 pub struct Interrupt {
@@ -11,6 +13,11 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
+    /// Stops when this process is told to.
+    pub fn watch() -> Outcome<Self> {
+        Ok(Self::new(stop_signal(false)?))
+    }
+
     /// Stops when this yields.
     pub const fn new(signal: Receiver<()>) -> Self {
         Self { signal, seen: Cell::new(false) }
@@ -24,12 +31,26 @@ impl Interrupt {
         }
         !self.seen.get()
     }
+
+    /// Sleeps; fails if this process is to stop.
+    pub fn sleep(&self, time: Duration) -> Outcome {
+        self.sleep_until(Instant::now() + time).then_some(()).ok_or_else(interrupted)
+    }
+
+    /// Fails if this process is to stop.
+    pub fn check(&self) -> Outcome {
+        self.sleep(Duration::ZERO)
+    }
+}
+
+/// What a command comes to that is interrupted.
+pub fn interrupted() -> Failure {
+    Failure::Unwell("interrupted".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_signal_ends_this_sleep_and_all_later_ones() {

@@ -1,7 +1,8 @@
 //! `bench`: the measuring instrument. It starts groups of replica processes, drives them with
 //! clients of its own, and compares them with one unreplicated server on the same host code.
-//! `docs/benchmarks.md` says what the figures mean. Nothing here knows another command: it starts and
-//! breaks clusters with what `console` has for all of them, and `pentarchy` has the command line.
+//! `docs/benchmarks.md` says what the figures mean. Nothing here knows another command: it starts
+//! and breaks clusters with what `console` has for all of them, and `pentarchy` has the command
+//! line.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -22,7 +23,7 @@
 //! | [`saturate`] | how much load is borne: `bench saturate` |
 //! | [`compare`] | whether two results differ: `bench compare` |
 //! | [`report`], [`grid`], [`chart`] | JSON, CSV, HTML; tables; plots |
-//! | [`machine`], [`files`], [`progress`] | where it was measured; result files; how far it is |
+//! | [`machine`], [`files`] | where it was measured; result files |
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +48,6 @@ mod operations;
 mod overload;
 mod plan;
 mod process;
-mod progress;
 mod protocols;
 mod report;
 mod sample;

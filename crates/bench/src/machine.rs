@@ -47,7 +47,7 @@ impl Machine {
         Self {
             processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
             cores: available_parallelism().map_or(1, usize::from),
-            memory_bytes: memory_bytes(&read("/proc/meminfo")).unwrap_or(0),
+            memory_bytes: bytes(&read("/proc/meminfo"), "MemTotal").unwrap_or(0),
             kernel: kernel.trim().to_owned(),
             load_before: first_number(&read("/proc/loadavg")),
         }
@@ -74,22 +74,14 @@ impl Program {
 }
 
 /// What stands behind the colon on the first line of that name.
-fn field(text: &str, name: &str) -> Option<String> {
+pub fn field(text: &str, name: &str) -> Option<String> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = pairs.find(|(key, _)| key.trim() == name)?;
     Some(value.trim().to_owned())
 }
 
-fn memory_bytes(meminfo: &str) -> Option<u64> {
-    bytes(meminfo, "MemTotal")
-}
-
-/// The memory that a process has resident, in bytes. Absent if there is no such process.
-pub fn resident_bytes(pid: u32) -> Option<u64> {
-    bytes(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS")
-}
-
-fn bytes(text: &str, name: &str) -> Option<u64> {
+/// The memory on the first line of that name.
+pub fn bytes(text: &str, name: &str) -> Option<u64> {
     let kibibytes = field(text, name)?;
     let kibibytes: u64 = kibibytes.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
@@ -109,8 +101,8 @@ mod tests {
             "processor\t: 0\nmodel\t\t: 2\nmodel name\t: Some CPU: 2 GHz\nmodel name: x\n";
         assert_eq!(field(cpuinfo, "model name").as_deref(), Some("Some CPU: 2 GHz"));
         assert_eq!(field(cpuinfo, "name"), None);
-        assert_eq!(memory_bytes("MemFree: 1 kB\nMemTotal:   2048 kB\n"), Some(2 << 20));
-        assert_eq!(memory_bytes("MemTotal: lots\n"), None);
+        assert_eq!(bytes("MemFree: 1 kB\nMemTotal:   2048 kB\n", "MemTotal"), Some(2 << 20));
+        assert_eq!(bytes("MemTotal: lots\n", "MemTotal"), None);
         assert_eq!(first_number("0.50 0.10 0.05 1/100 4242\n"), Some(0.5));
     }
 }

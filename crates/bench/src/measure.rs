@@ -4,7 +4,7 @@ use super::case::{Case, System};
 use super::counting::Counts;
 use super::drive::{Job, announced, jobs};
 use super::group::Group;
-use super::interrupt::Interrupt;
+use super::interrupt::{Interrupt, interrupted};
 use super::load::{Signals, Tally, Window};
 use super::operations::Recipe;
 use super::plan::Timing;
@@ -24,8 +24,22 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// How often a group that does not answer yet is looked after.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Measures one system once. `None` if it was interrupted.
+/// Measures one system once. Fails also if it was interrupted.
 pub fn measure(
+    case: &Case,
+    system: &System,
+    timing: Timing,
+    interrupt: &Interrupt,
+) -> Outcome<Sample> {
+    match start_and_measure(case, system, timing, interrupt) {
+        Ok(sample) => sample.ok_or_else(interrupted),
+        Err(Failure::Unwell(why)) => Err(Failure::Unwell(format!("{case}: {system}: {why}"))),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// `None` if it was interrupted.
+fn start_and_measure(
     case: &Case,
     system: &System,
     timing: Timing,

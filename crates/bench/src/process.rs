@@ -1,5 +1,6 @@
 //! What the system knows of a process.
 
+use super::machine::{bytes, field};
 use pentarchy_console::failure::{Failure, Outcome};
 
 /// The system's word on one process.
@@ -36,7 +37,7 @@ impl Process {
     /// A process on this machine.
     pub fn read(pid: u32) -> Outcome<Self> {
         let path = format!("/proc/{pid}");
-        let peak_bytes = memory(&status(&path), "VmHWM:").ok_or_else(|| {
+        let peak_bytes = bytes(&status(&path), "VmHWM").ok_or_else(|| {
             Failure::Internal(format!("{path} does not say how much memory the process has"))
         })?;
         let mut process = Self { peak_bytes, ..Self::default() };
@@ -53,43 +54,25 @@ impl Process {
     }
 
     fn add_thread(&mut self, status: &str) {
-        let count = |name| number(status, name).unwrap_or(0);
+        let count = |name| field(status, name).and_then(|text| text.parse().ok()).unwrap_or(0);
         self.threads += 1;
-        self.switches.voluntary += count("voluntary_ctxt_switches:");
-        self.switches.involuntary += count("nonvoluntary_ctxt_switches:");
+        self.switches.voluntary += count("voluntary_ctxt_switches");
+        self.switches.involuntary += count("nonvoluntary_ctxt_switches");
     }
+}
+
+/// The memory that a process has resident, in bytes. Absent if there is no such process.
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    bytes(&status(&format!("/proc/{pid}")), "VmRSS")
 }
 
 fn status(path: &str) -> String {
     std::fs::read_to_string(format!("{path}/status")).unwrap_or_default()
 }
 
-fn value<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
-}
-
-fn number(status: &str, name: &str) -> Option<u64> {
-    value(status, name)?.parse().ok()
-}
-
-fn memory(status: &str, name: &str) -> Option<u64> {
-    let kibibytes: u64 = value(status, name)?.strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_found_by_their_whole_name() {
-        let status = "VmPeak:\t   99 kB\nVmHWM:\t  2048 kB\nvoluntary_ctxt_switches:\t7\n\
-                      nonvoluntary_ctxt_switches:\t3\n";
-        assert_eq!(memory(status, "VmHWM:"), Some(2 << 20));
-        assert_eq!(memory("VmHWM: many\n", "VmHWM:"), None);
-        assert_eq!(number(status, "voluntary_ctxt_switches:"), Some(7));
-        assert_eq!(number(status, "nonvoluntary_ctxt_switches:"), Some(3));
-    }
 
     #[test]
     fn all_threads_of_a_process_count() {

@@ -7,14 +7,13 @@ use super::interrupt::Interrupt;
 use super::machine::{Machine, Program};
 use super::measure::measure;
 use super::plan::{Plan, Timing};
-use super::progress;
 use super::report::{CaseReport, FORMAT, Report, Settings};
 use super::sample::{CaseSamples, SystemSamples};
 use indicatif::ProgressBar;
 use pentarchy_cluster::config::Durability;
 use pentarchy_console::descriptors;
-use pentarchy_console::failure::{Failure, Outcome};
-use pentarchy_console::stop::stop_signal;
+use pentarchy_console::failure::Outcome;
+use pentarchy_console::progress;
 
 /// What came of a plan.
 pub struct Measured {
@@ -31,7 +30,7 @@ pub fn measure_all(plan: &Plan) -> Outcome<Measured> {
     let (machine, program) = (Machine::here(), Program::this());
     program.warn_of_debug();
     descriptors::raise();
-    let interrupt = Interrupt::new(stop_signal(false)?);
+    let interrupt = Interrupt::watch()?;
     let systems = plan.cases.iter().map(|(_, systems)| systems.len()).sum::<usize>();
     let progress = progress::bar(systems * plan.timing.repeats);
     let is_kept = |(case, _): &PlannedCase| case.durability != Durability::Memory;
@@ -40,8 +39,7 @@ pub fn measure_all(plan: &Plan) -> Outcome<Measured> {
     let mut result = Ok(());
     for (case, systems) in &plan.cases {
         match measure_case(case, systems, plan.timing, &interrupt, &progress) {
-            Ok(Some(systems)) => cases.push((*case, systems)),
-            Ok(None) => result = Err(Failure::Unwell("interrupted".to_owned())),
+            Ok(systems) => cases.push((*case, systems)),
             Err(failure) => result = Err(failure),
         }
         if result.is_err() {
@@ -63,29 +61,22 @@ pub fn measure_all(plan: &Plan) -> Outcome<Measured> {
 }
 
 /// Measures all systems in turn, `repeats` times, so that whatever drifts on this machine drifts
-/// for all of them. `None` if it was interrupted.
+/// for all of them.
 fn measure_case(
     case: &Case,
     systems: &[System],
     timing: Timing,
     interrupt: &Interrupt,
     progress: &ProgressBar,
-) -> Outcome<Option<Vec<SystemSamples>>> {
+) -> Outcome<Vec<SystemSamples>> {
     let mut systems: Vec<_> = systems.iter().map(|system| (system.clone(), Vec::new())).collect();
     for repeat in 1..=timing.repeats {
         for (system, samples) in &mut systems {
             progress
                 .set_message(format!("{case}: {system}, repeat {repeat} of {}", timing.repeats));
-            match measure(case, system, timing, interrupt) {
-                Ok(Some(sample)) => samples.push(sample),
-                Ok(None) => return Ok(None),
-                Err(Failure::Unwell(why)) => {
-                    return Err(Failure::Unwell(format!("{case}: {system}: {why}")));
-                }
-                Err(failure) => return Err(failure),
-            }
+            samples.push(measure(case, system, timing, interrupt)?);
             progress.inc(1);
         }
     }
-    Ok(Some(systems))
+    Ok(systems)
 }

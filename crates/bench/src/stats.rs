@@ -46,6 +46,11 @@ impl Spread {
     }
 }
 
+/// Bytes in the unit of tables and plots.
+pub fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 /// Latencies of many operations, to three digits, up to a minute.
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);

@@ -1,9 +1,9 @@
 //! How far a replica has come on its way to be level, for who waits at a terminal.
 
+use crate::progress::shown;
 use crate::status::report::ReplicaReport;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use std::cell::Cell;
-use std::io::IsTerminal as _;
 
 /// A progress bar on stderr; where that is no terminal there is none.
 pub struct Approach {
@@ -14,13 +14,7 @@ pub struct Approach {
 
 impl Default for Approach {
     fn default() -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self { bar: ProgressBar::hidden(), from: Cell::new(None) };
-        }
-        let bar = ProgressBar::new(0);
-        // The template is a constant; the default style stands in for one that is wrong.
-        let style = ProgressStyle::with_template("{bar:30} {elapsed} {msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let bar = shown(ProgressBar::new(0), "{bar:30} {elapsed} {msg}");
         Self { bar, from: Cell::new(None) }
     }
 }

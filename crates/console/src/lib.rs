@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | [`failure`] | what a command can come to |
 //! | [`options`] | options that several commands have |
-//! | [`output`], [`table`] | what commands print |
+//! | [`output`], [`table`], [`progress`] | what commands print; how far they are |
 //! | [`stop`], [`descriptors`] | when to stop; how many files may be open |
 //! | [`folder`], [`background`] | the folder of `up`; a cluster that another command starts |
 //! | [`supervisor`] | child processes on a leash |
@@ -24,6 +24,7 @@ pub mod folder;
 pub mod options;
 pub mod output;
 pub mod patient;
+pub mod progress;
 pub mod status;
 pub mod stop;
 pub mod supervisor;

@@ -1,5 +1,6 @@
 //! A local cluster that lives as long as one measurement under faults.
 
+use crate::files::temporary_folder;
 use pentarchy_cluster::config::{ClusterConfig, Durability};
 use pentarchy_console::background::Background;
 use pentarchy_console::failure::{Failure, Outcome};
@@ -35,10 +36,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts one and waits until it answers.
     pub fn start(group: &GroupArgs, durability: Durability) -> Outcome<Self> {
-        let folder = tempfile::Builder::new().prefix("pentarchy-bench-").tempdir();
-        let folder = folder.map_err(|error| {
-            Failure::Internal(format!("cannot make a temporary folder: {error}"))
-        })?;
+        let folder = temporary_folder("pentarchy-bench-")?;
         let data = folder.path().join("data");
         let port = take_ports(1)?;
         let processes = Background::start(group, durability, port.numbers().start, &data)?;

@@ -4,13 +4,13 @@ use super::args::FailoverArgs;
 use super::cluster::Cluster;
 use super::count::{Counters, Load, Verdict};
 use super::record::Record;
-use super::{check_writable, millis, sleep, write_json};
+use super::{check_writable, millis, write_json};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
-use crate::progress;
 use crate::stats::Spread;
 use pentarchy_cluster::config::Durability;
 use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::progress;
 use pentarchy_console::say;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -110,17 +110,17 @@ fn break_once(
     interrupt: &Interrupt,
 ) -> Outcome<Run> {
     let primary = cluster.level_primary()?;
-    sleep(interrupt, SETTLE)?;
+    interrupt.sleep(SETTLE)?;
     record.watch();
     cluster.harm(primary, args.fault.harm())?;
-    sleep(interrupt, args.watch)?;
+    interrupt.sleep(args.watch)?;
     let deadline = Instant::now() + ANSWER_LIMIT;
     while record.silence() > RECENT {
         if Instant::now() >= deadline {
             let what = format!("no answer for {} s", record.silence().as_secs());
             return Err(Failure::Unwell(what));
         }
-        sleep(interrupt, Duration::from_millis(50))?;
+        interrupt.sleep(Duration::from_millis(50))?;
     }
     let gap_ms = millis(record.longest_gap());
     record.watch();

@@ -26,29 +26,19 @@ use super::files::{check_writable, write_file, write_json};
 use super::interrupt::Interrupt;
 use super::machine::Program;
 use args::FaultBench;
-use pentarchy_console::failure::{Failure, Outcome};
-use pentarchy_console::stop::stop_signal;
-use std::time::{Duration, Instant};
+use pentarchy_console::failure::Outcome;
+use std::time::Duration;
 
 /// Runs one of the commands.
 pub fn run(command: &FaultBench) -> Outcome {
     Program::this().warn_of_debug();
-    let interrupt = Interrupt::new(stop_signal(false)?);
+    let interrupt = Interrupt::watch()?;
     match command {
         FaultBench::Failover(args) => failover::run(args, &interrupt),
         FaultBench::Faults(args) => timeline::run(args, &interrupt),
         FaultBench::Recovery(args) => recovery::run(args, &interrupt),
         FaultBench::Soak(args) => soak::run(args, &interrupt),
         FaultBench::Overload(args) => super::overload::run(args, &interrupt),
-    }
-}
-
-/// Sleeps; fails if this process is to stop.
-pub fn sleep(interrupt: &Interrupt, time: Duration) -> Outcome {
-    if interrupt.sleep_until(Instant::now() + time) {
-        Ok(())
-    } else {
-        Err(Failure::Unwell("interrupted".to_owned()))
     }
 }
 

@@ -5,15 +5,15 @@ use super::args::{PrimaryFault, RecoveryArgs};
 use super::cluster::Cluster;
 use super::count::{Counters, Load, Verdict};
 use super::record::Record;
-use super::{check_writable, millis, sleep, write_json};
+use super::{check_writable, millis, write_json};
 use crate::disk::DiskReport;
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
-use crate::progress;
-use crate::stats::Spread;
+use crate::stats::{Spread, mebibytes};
 use pentarchy_cluster::config::{ClusterConfig, Durability};
 use pentarchy_cluster::{KeyPair, Pending, node};
 use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::progress;
 use pentarchy_console::status::report::ReplicaReport;
 use pentarchy_console::{say, table};
 use pentarchy_services::kv::Command;
@@ -189,15 +189,15 @@ fn away_once(
 ) -> Outcome<Run> {
     let replica = cluster.after(cluster.level_primary()?);
     let start = record.now();
-    sleep(interrupt, BEFORE)?;
+    interrupt.sleep(BEFORE)?;
     let before = cluster.replica(replica)?;
     let left = record.now();
     cluster.harm(replica, fault.harm())?;
-    sleep(interrupt, away)?;
+    interrupt.sleep(away)?;
     let back = record.now();
     let after = cluster.heal(replica)?;
     let level = record.now();
-    sleep(interrupt, (back + AFTER).saturating_sub(level))?;
+    interrupt.sleep((back + AFTER).saturating_sub(level))?;
     let rate = |from, to| {
         let rates = record.rates(from, to).into_iter().map(|(_, rate)| rate);
         Spread::of(rates).map_or(0.0, |spread| spread.median)
@@ -227,10 +227,6 @@ fn moved(before: &ReplicaReport, after: &ReplicaReport, path: &[&str]) -> u64 {
     let same = before.answer.get(process) == after.answer.get(process);
     let then = count(before).filter(|_| same).unwrap_or(0);
     count(after).unwrap_or(0).saturating_sub(then)
-}
-
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }
 
 /// A line for each time away.

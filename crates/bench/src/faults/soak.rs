@@ -7,15 +7,17 @@ use super::count::{Counters, Load, Verdict};
 use super::pauses::{Pause, Pauses};
 use super::record::{Gap, Record};
 use super::slope::Slope;
-use super::{check_writable, sleep, write_file, write_json};
+use super::{check_writable, write_file, write_json};
 use crate::chart::{Panel, draw};
 use crate::interrupt::Interrupt;
-use crate::machine::{self, Machine};
-use crate::progress;
+use crate::machine::Machine;
+use crate::process::resident_bytes;
+use crate::stats::mebibytes;
 use pentarchy_cluster::config::Durability;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::folder::Part;
 use pentarchy_console::patient::Harm;
+use pentarchy_console::progress;
 use pentarchy_console::{say, table};
 use rustix::process::Signal;
 use serde::Serialize;
@@ -172,7 +174,7 @@ fn watch(
             progress.set_message(format!("minute {minute:.1} of {of:.1}"));
         }
         let wake_at = sample_at.min(whole).min(next.unwrap_or(Duration::MAX));
-        sleep(interrupt, wake_at.saturating_sub(record.now()))?;
+        interrupt.sleep(wake_at.saturating_sub(record.now()))?;
     }
     for part in &parts {
         cluster.signal(part, Signal::CONT)?;
@@ -182,7 +184,7 @@ fn watch(
 
 fn sample(now: Duration, replicas: &mut [Memory], parts: &[Part]) -> Outcome {
     for (memory, part) in replicas.iter_mut().zip(parts) {
-        let bytes = machine::resident_bytes(part.pid).ok_or_else(|| {
+        let bytes = resident_bytes(part.pid).ok_or_else(|| {
             Failure::Unwell(format!("{} (pid {}) has ended", part.name, part.pid))
         })?;
         memory.samples.push((now.as_secs_f64(), bytes));
@@ -270,8 +272,4 @@ fn panel(report: &Soak) -> Panel {
         level: None,
         lines: report.replicas.iter().map(line).collect(),
     }
-}
-
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }

@@ -10,13 +10,12 @@ use super::conditions::replicated;
 use super::drive::{announced, jobs};
 use super::files::write_json;
 use super::group::Group;
-use super::interrupt::Interrupt;
+use super::interrupt::{Interrupt, interrupted};
 use super::load::Tally;
 use super::machine::Machine;
 use super::measure::{Run, process_cpu, run as offer_all, wait_until_it_answers};
 use super::operations::Recipe;
 use super::plan::Timing;
-use super::progress::spinner;
 use super::status;
 use clap::Args;
 use flooder::Flooder;
@@ -25,6 +24,7 @@ use pentarchy_cluster::config::Durability;
 use pentarchy_cluster::node;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::options::AuthChoice;
+use pentarchy_console::progress::spinner;
 use pentarchy_console::say;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_crypto::keys::KeyPair;
@@ -215,7 +215,6 @@ fn measure_group(
     cores: usize,
     interrupt: &Interrupt,
 ) -> Outcome<Found> {
-    let interrupted = || Failure::Unwell("interrupted".to_owned());
     let case = args.case((condition.clients, condition.outstanding), Drivers::Loops(1));
     let (recipe, counts) = (Recipe::new(&case), Arc::default());
     let control = group.connect(&counts)?;

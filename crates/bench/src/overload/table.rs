@@ -1,6 +1,7 @@
 //! The table that people read.
 
 use super::Found;
+use crate::stats::mebibytes;
 use std::fmt::Write as _;
 
 /// One line for each condition.
@@ -49,7 +50,7 @@ pub fn render(found: &[Found]) -> String {
             row.least,
             row.p50_ms,
             row.p99_ms,
-            peak as f64 / f64::from(1 << 20),
+            mebibytes(peak),
             row.view_changes,
         );
     }

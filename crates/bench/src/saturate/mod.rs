@@ -20,7 +20,8 @@ use super::sample::Sample;
 use args::{Increase, SaturateArgs};
 use indicatif::ProgressBar;
 use pentarchy_console::failure::{Failure, Outcome};
-use pentarchy_console::{descriptors, say, stop::stop_signal};
+use pentarchy_console::progress::spinner;
+use pentarchy_console::{descriptors, say};
 use report::{CaseReport, Saturation, Settings, StepReport, SystemReport};
 use search::Search;
 
@@ -31,8 +32,8 @@ pub fn run(args: &SaturateArgs) -> Outcome {
     let (machine, program) = (Machine::here(), Program::this());
     program.warn_of_debug();
     descriptors::raise();
-    let interrupt = Interrupt::new(stop_signal(false)?);
-    let progress = super::progress::spinner();
+    let interrupt = Interrupt::watch()?;
+    let progress = spinner();
     let (increase, timing) = (args.increase, args.timing());
     let climb = Climb { increase, timing, interrupt: &interrupt, progress: &progress };
     let mut reports = Vec::new();
@@ -124,14 +125,7 @@ impl<'a> Ascent<'a> {
             let (of, word) = (timing.repeats, climb.increase.name());
             let what = format!("{case}: {system}, {word} {load}, repeat {repeat} of {of}");
             climb.progress.set_message(what);
-            match measure(case, system, timing, climb.interrupt) {
-                Ok(Some(sample)) => samples.push(sample),
-                Ok(None) => return Err(Failure::Unwell("interrupted".to_owned())),
-                Err(Failure::Unwell(why)) => {
-                    return Err(Failure::Unwell(format!("{case}: {system}: {why}")));
-                }
-                Err(failure) => return Err(failure),
-            }
+            samples.push(measure(case, system, timing, climb.interrupt)?);
         }
         StepReport::new(load, samples, &self.search)
             .ok_or_else(|| Failure::Internal(format!("{case}: {system}: a figure is no number")))

@@ -4,17 +4,15 @@
 use super::{Batches, Form, Report, blueprint, parse_batches, parse_pillars, thread_time};
 use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Program};
-use crate::progress;
 use crate::report::table::{cell, number};
 use crate::stats::Spread;
 use clap::Args;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::options::at_least_one;
-use pentarchy_console::stop::stop_signal;
+use pentarchy_console::progress;
 use pentarchy_costs::model::{Plan, run as model};
 use pentarchy_costs::parts::Blueprint;
 use serde::Serialize;
-use std::time::Instant;
 
 /// `bench model`.
 #[derive(Args)]
@@ -83,7 +81,7 @@ struct Row {
 /// Runs the command.
 pub fn run(args: &ModelArgs) -> Outcome {
     Program::this().warn_of_debug();
-    let (machine, interrupt) = (Machine::here(), Interrupt::new(stop_signal(false)?));
+    let (machine, interrupt) = (Machine::here(), Interrupt::watch()?);
     let report = Report::new(machine, args.rows(&interrupt)?);
     let heads = [
         "protocol",
@@ -151,9 +149,7 @@ impl ModelArgs {
                 let Case { protocol, batch, .. } = case;
                 let pillars = case.pillars();
                 progress.set_message(format!("{protocol}, {pillars} pillars, batch {batch}"));
-                if !interrupt.sleep_until(Instant::now()) {
-                    return Err(Failure::Unwell("interrupted".to_owned()));
-                }
+                interrupt.check()?;
                 samples.push(self.sample(&case.group, *batch));
                 progress.inc(1);
             }

@@ -7,13 +7,12 @@
 use super::{Batches, Form, Report, blueprint, parse_batches, parse_pillars, thread_time};
 use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Program};
-use crate::progress;
 use crate::report::table::{cell, number};
 use crate::stats::Spread;
 use clap::{Args, ValueEnum};
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::options::at_least_one;
-use pentarchy_console::stop::stop_signal;
+use pentarchy_console::progress;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_costs::model::{Plan, record};
 use pentarchy_costs::ordering::{Recording, Thread, order};
@@ -118,7 +117,7 @@ struct Row {
 /// Runs the command.
 pub fn run(args: &OrderingArgs) -> Outcome {
     Program::this().warn_of_debug();
-    let (machine, interrupt) = (Machine::here(), Interrupt::new(stop_signal(false)?));
+    let (machine, interrupt) = (Machine::here(), Interrupt::watch()?);
     let rows = args.rows(machine.cores, &interrupt)?;
     let report = Report::new(machine, rows);
     let heads = [
@@ -190,9 +189,7 @@ impl OrderingArgs {
                 // In turn, so that a machine that gets slower does so for all.
                 for _ in 0..self.repeats {
                     for (place, samples) in places.iter().zip(&mut samples) {
-                        if !interrupt.sleep_until(Instant::now()) {
-                            return Err(Failure::Unwell("interrupted".to_owned()));
-                        }
+                        interrupt.check()?;
                         let recorded = recordings.iter().find(|(it, ..)| *it == place.pillars);
                         let gone = || Failure::Internal("a recording is gone".to_owned());
                         let (_, group, recording) = recorded.ok_or_else(gone)?;

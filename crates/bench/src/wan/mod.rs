@@ -12,18 +12,16 @@ use super::case::{BASELINE, System};
 use super::conditions::unsplit;
 use super::files::{check_writable, json, write_file};
 use super::interrupt::Interrupt;
-use super::progress;
 use clap::Args;
 use figure::{Figure, Line, Point};
 use pentarchy_cluster::protocols;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::options::at_least_one;
+use pentarchy_console::progress;
 use pentarchy_console::say;
-use pentarchy_console::stop::stop_signal;
 use pentarchy_console::worlds::factories;
 use pentarchy_sim::wide::Wide;
 use std::path::PathBuf;
-use std::time::Instant;
 
 /// Links that take longer are none that a group would be put on.
 const LINK_MS_MAX: f64 = 1000.0;
@@ -71,7 +69,7 @@ pub struct WanArgs {
 pub fn run(args: &WanArgs) -> Outcome {
     let systems = args.systems()?;
     check_writable([args.svg.as_deref()])?;
-    let interrupt = Interrupt::new(stop_signal(false)?);
+    let interrupt = Interrupt::watch()?;
     let figure = args.figure(&systems, &interrupt)?;
     write_file(args.svg.as_deref(), || figure.svg())?;
     if args.json {
@@ -113,9 +111,7 @@ impl WanArgs {
             // would be replaced until all are known to be slow.
             let (factories, mut points) = (factories(entry, |_| None), Vec::new());
             for link_ms in &self.links {
-                if !interrupt.sleep_until(Instant::now()) {
-                    return Err(Failure::Unwell("interrupted".to_owned()));
-                }
+                interrupt.check()?;
                 progress.set_message(format!("{system}, links of {link_ms} ms"));
                 let wide = self.wide(system.f, *link_ms);
                 let took = wide.latencies(self.seed, &factories).map_err(|violation| {

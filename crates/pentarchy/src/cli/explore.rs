@@ -2,14 +2,14 @@
 
 use super::args::ExploreArgs;
 use super::{sim, variant};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::progress::shown;
 use pentarchy_console::say;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_protocols::Descriptor;
 use pentarchy_sim::explorer::{Explored, Plan, Report, explore};
 use serde::Serialize;
-use std::io::IsTerminal as _;
 use std::sync::atomic::Ordering;
 
 /// Runs the command.
@@ -74,12 +74,10 @@ fn script(start: &str, entry: &Descriptor) -> Outcome<String> {
 }
 
 fn progress(args: &ExploreArgs) -> ProgressBar {
-    if args.json || !std::io::stderr().is_terminal() {
+    if args.json {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} states, {per_sec}");
-    let bar = ProgressBar::new(u64::from(args.states));
-    style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
+    shown(ProgressBar::new(u64::from(args.states)), "{wide_bar} {pos}/{len} states, {per_sec}")
 }
 
 /// For programs.

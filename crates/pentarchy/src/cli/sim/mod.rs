@@ -12,10 +12,11 @@ mod tally;
 
 use super::variant;
 use args::{SimArgs, SimCommand, WorldArgs};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use pentarchy::protocols;
 use pentarchy_bench::COMMIT;
 use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::progress::shown;
 use pentarchy_console::{complain, say, worlds};
 use pentarchy_protocols::{Descriptor, PROTOCOLS, Status};
 use pentarchy_sim::replay::Subject;
@@ -25,7 +26,6 @@ use pentarchy_sim::swarm::SimConfig;
 use pentarchy_sim::twins::{self, Schedule, run_schedules};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -233,12 +233,13 @@ pub(super) fn interrupted() -> Outcome<Arc<AtomicBool>> {
 }
 
 fn progress(seeds: &Range<u64>, json: bool) -> ProgressBar {
-    if json || !std::io::stderr().is_terminal() {
+    if json {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} seeds, {per_sec}, {eta} left");
-    let bar = ProgressBar::new(seeds.end - seeds.start);
-    style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
+    shown(
+        ProgressBar::new(seeds.end - seeds.start),
+        "{wide_bar} {pos}/{len} seeds, {per_sec}, {eta} left",
+    )
 }
 
 /// Says what came of one seed, if it failed or was the only one.
