@@ -197,6 +197,23 @@ pub struct Case {
 pub const OUTSTANDING_MAX: usize = CLIENT_WINDOW as usize / 2;
 
 impl Case {
+    /// What others are told from: one client, and one empty operation after the other.
+    pub const PLAIN: Self = Self {
+        workload: Workload::Closed,
+        payload: Payload { request: 0, reply: 0 },
+        request_auth: RequestMode::Signature,
+        durability: Durability::Memory,
+        clients: 1,
+        outstanding: 1,
+        connections: Connections::PerClient,
+        drivers: Drivers::Own,
+        service: Service::Null,
+        reads: 0,
+        rate: None,
+        batch: None,
+        crash: false,
+    };
+
     /// How many keys there are, and how many operations each may have outstanding.
     pub const fn keys(&self) -> (usize, usize) {
         match (self.workload, self.connections) {
@@ -286,17 +303,9 @@ pub mod tests {
         Case {
             workload: Workload::Pipelined,
             payload: payload.parse().unwrap(),
-            request_auth: RequestMode::Signature,
-            durability: Durability::Memory,
             clients: 8,
             outstanding: 256,
-            connections: Connections::PerClient,
-            drivers: Drivers::Own,
-            service: Service::Null,
-            reads: 0,
-            rate: None,
-            batch: None,
-            crash: false,
+            ..Case::PLAIN
         }
     }
 

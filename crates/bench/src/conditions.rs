@@ -5,7 +5,6 @@ use super::case::{
     Workload,
 };
 use clap::{Args, ValueEnum};
-use pentarchy_cluster::config::Durability;
 use pentarchy_cluster::limits::{OPERATION_BYTES_MAX, REPLICAS_MAX};
 use pentarchy_cluster::protocols;
 use pentarchy_console::failure::{Failure, Outcome};
@@ -153,16 +152,13 @@ impl ConditionArgs {
             workload,
             payload,
             request_auth: auth.into(),
-            durability: Durability::Memory,
             clients,
             outstanding,
             connections,
-            drivers: Drivers::Own,
             service,
             reads: self.reads,
             rate,
-            batch: None,
-            crash: false,
+            ..Case::PLAIN
         };
         let (keys, each) = case.keys();
         if each > OUTSTANDING_MAX {

@@ -5,7 +5,7 @@
 mod flooder;
 mod table;
 
-use super::case::{Case, Connections, Drivers, Payload, Service, Workload};
+use super::case::{Case, Drivers, Payload, Workload};
 use super::conditions::replicated;
 use super::drive::{announced, jobs};
 use super::files::write_json;
@@ -20,7 +20,6 @@ use super::status;
 use clap::Args;
 use flooder::Flooder;
 use pentarchy_client::Client;
-use pentarchy_cluster::config::Durability;
 use pentarchy_cluster::node;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::options::AuthChoice;
@@ -172,16 +171,10 @@ impl OverloadArgs {
             workload: Workload::Pipelined,
             payload: self.payload,
             request_auth: self.request_auth.into(),
-            durability: Durability::Memory,
             clients,
             outstanding,
-            connections: Connections::PerClient,
             drivers,
-            service: Service::Null,
-            reads: 0,
-            rate: None,
-            batch: None,
-            crash: false,
+            ..Case::PLAIN
         }
     }
 }

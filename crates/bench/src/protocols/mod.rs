@@ -7,19 +7,17 @@
 
 mod table;
 
-use super::case::{Case, Connections, Drivers, Payload, Service, System, Workload};
+use super::case::{Case, Payload, System, Workload};
 use super::conditions::{PlannedCase, drivers, replicated};
 use super::files::{check_writable, json, write_file};
 use super::plan::{CLIENTS_MAX, Plan, Timing, parse_seconds};
 use super::series::{Measured, measure_all};
 use clap::{Args, ValueEnum};
 use pentarchy_cluster::RequestMode;
-use pentarchy_cluster::config::Durability;
 use pentarchy_cluster::limits::BATCH_REQUESTS_MAX;
 use pentarchy_cluster::protocols;
 use pentarchy_console::failure::{Failure, Outcome};
-use pentarchy_console::options::AuthChoice;
-use pentarchy_console::options::at_least_one;
+use pentarchy_console::options::{AuthChoice, at_least_one};
 use pentarchy_console::say;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -220,16 +218,10 @@ impl ProtocolsArgs {
             workload,
             payload: self.payload,
             request_auth: self.request_auth.into(),
-            durability: Durability::Memory,
             clients,
             outstanding,
-            connections: Connections::PerClient,
-            drivers: Drivers::Own,
-            service: Service::Null,
-            reads: 0,
-            rate: None,
-            batch: None,
             crash: self.crash_backup,
+            ..Case::PLAIN
         };
         Case { drivers: drivers(case.keys().0, false), ..case }
     }
