@@ -43,6 +43,9 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0x56, 0xb4, 0xe9),
     BLACK,
 ];
+/// Fonts, and their sizes.
+const TITLE: (&str, u32) = ("sans-serif", 16);
+const TEXT: (&str, u32) = ("sans-serif", 14);
 /// The time in which something was broken.
 const SHADE: RGBColor = RGBColor(0xf7, 0xd9, 0xcc);
 const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
@@ -73,7 +76,7 @@ pub fn draw(panels: &[Panel]) -> String {
 impl Panel {
     fn draw(&self, area: &Area) -> Drawn {
         let mut chart = ChartBuilder::on(area);
-        chart.caption(&self.title, ("sans-serif", 16)).margin(6).margin_right(NAMES);
+        chart.caption(&self.title, TITLE).margin(6).margin_right(NAMES);
         chart.x_label_area_size(36).y_label_area_size(70);
         let (across, upwards) = (0.0..self.end.max(1e-9), self.upwards());
         if self.logarithmic {
@@ -90,14 +93,13 @@ impl Panel {
         let (least, most) = positive.fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
             (least.min(value), most.max(value))
         });
-        if most == 0.0 {
-            return if self.logarithmic { 0.1..1.0 } else { 0.0..1.0 };
-        }
+        let (least, most) = if most == 0.0 { (0.1, 1.0) } else { (least, most) };
         if !self.logarithmic {
             return 0.0..most;
         }
         let (low, high) = (least.log10().floor(), most.log10().ceil());
-        10_f64.powf(low)..10_f64.powf(high.max(low + 1.0))
+        // A little more, so that rounding leaves no power at the edge without its line.
+        10_f64.powf(low) * (1.0 - 1e-6)..10_f64.powf(high.max(low + 1.0)) * (1.0 + 1e-6)
     }
 
     fn fill<'a, 'b: 'a, Y>(&self, mut chart: Chart<'a, 'b, Y>) -> Drawn
@@ -114,10 +116,10 @@ impl Panel {
         mesh.disable_x_mesh().bold_line_style(GRID).max_light_lines(0);
         mesh.x_labels(9).x_label_formatter(&|at| label(*at)).x_desc(self.unit_across);
         mesh.y_labels(5).y_label_formatter(&|value| label(*value)).y_desc(self.unit);
-        mesh.draw()?;
+        mesh.label_style(TEXT).axis_desc_style(TEXT).draw()?;
         if let Some(level) = self.level.map(|level| level.clamp(left, right)) {
             chart.draw_series([PathElement::new([(level, floor), (level, top)], GREY)])?;
-            let word = ("sans-serif", 12).into_font().color(&GREY);
+            let word = TEXT.into_font().color(&GREY);
             chart.draw_series([Text::new("level", (level, top), word)])?;
         }
         for ((name, points), colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
@@ -133,7 +135,7 @@ impl Panel {
         let width = chart.plotting_area().dim_in_pixel().0 as i32;
         let mut names = chart.configure_series_labels();
         names.position(SeriesLabelPosition::Coordinate(width + 4, 0));
-        names.margin(2).legend_area_size(16).draw()
+        names.margin(2).legend_area_size(16).label_font(TEXT).draw()
     }
 }
 

@@ -97,7 +97,7 @@ fn the_figure_is_a_table_and_a_plot() {
     assert!(markdown.contains("| zyzzyva n=4 | 3.00 | 3.00 |"), "{markdown}");
     assert!(figure.text().contains("link, ms"));
     let svg = figure.svg();
-    assert!(svg.contains("points=\"140.6,") && svg.contains(">zyzzyva</text>"), "{svg}");
+    assert!(svg.contains("points=\"132,") && svg.contains("\nzyzzyva\n</text>"), "{svg}");
 }
 
 #[test]
