@@ -75,8 +75,10 @@ pub fn draw(panels: &[Panel]) -> String {
 
 impl Panel {
     fn draw(&self, area: &Area) -> Drawn {
-        let mut chart = ChartBuilder::on(area);
-        chart.caption(&self.title, TITLE).margin(6).margin_right(NAMES);
+        let (plot, names) = area.split_horizontally(SIZE.0 as i32 - NAMES);
+        self.legend(&names)?;
+        let mut chart = ChartBuilder::on(&plot);
+        chart.caption(&self.title, TITLE).margin(6);
         chart.x_label_area_size(36).y_label_area_size(70);
         let (across, upwards) = (0.0..self.end.max(1e-9), self.upwards());
         if self.logarithmic {
@@ -102,7 +104,7 @@ impl Panel {
         10_f64.powf(low) * (1.0 - 1e-6)..10_f64.powf(high.max(low + 1.0)) * (1.0 + 1e-6)
     }
 
-    fn fill<'a, 'b: 'a, Y>(&self, mut chart: Chart<'a, 'b, Y>) -> Drawn
+    fn fill<Y>(&self, mut chart: Chart<'_, '_, Y>) -> Drawn
     where
         Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
@@ -122,20 +124,25 @@ impl Panel {
             let word = TEXT.into_font().color(&GREY);
             chart.draw_series([Text::new("level", (level, top), word)])?;
         }
-        for ((name, points), colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
+        for ((_, points), colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
             let inside = |(at, value): &(f64, f64)| (at.clamp(left, right), value.max(floor));
             let points: Vec<_> = points.iter().map(inside).collect();
             let marked = if points.len() <= MARKED_MAX { &points[..] } else { &[] };
             chart.draw_series(marked.iter().map(|at| Circle::new(*at, 2, colour.filled())))?;
-            chart
-                .draw_series(LineSeries::new(points, colour))?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 12, y)], colour));
+            chart.draw_series(LineSeries::new(points, colour))?;
         }
-        let width = chart.plotting_area().dim_in_pixel().0 as i32;
-        let mut names = chart.configure_series_labels();
-        names.position(SeriesLabelPosition::Coordinate(width + 4, 0));
-        names.margin(2).legend_area_size(16).label_font(TEXT).draw()
+        Ok(())
+    }
+
+    /// Which colour is which line.
+    fn legend(&self, area: &Area) -> Drawn {
+        let lines = (0..).zip(&self.lines).zip(COLOURS.iter().cycle());
+        for ((index, (name, _)), colour) in lines {
+            let y = 26 + 15 * index;
+            area.draw(&PathElement::new([(4, y), (16, y)], colour))?;
+            area.draw(&Text::new(name.as_str(), (22, y - 5), TEXT))?;
+        }
+        Ok(())
     }
 }
 
