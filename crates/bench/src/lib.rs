@@ -6,24 +6,24 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`args`], [`conditions`] | options |
-//! | [`case`] | conditions, and the systems that are compared |
-//! | [`plan`], [`series`] | how long and how often; all measurements of a plan |
-//! | [`measure`] | one measurement: group, warm-up, window |
-//! | [`group`], [`status`], [`process`] | replicas, and what they used |
-//! | [`drive`], [`load`], [`crowd`] | clients: who drives them; one to a thread; many to a thread |
-//! | [`operations`], [`counting`] | what clients ask for; what they sent |
-//! | [`disk`] | what the disk under the logs does by itself |
-//! | [`sample`], [`stats`] | what a measurement found; figures over repeats |
-//! | [`protocols`] | all protocols beside each other: `bench protocols` |
-//! | [`wan`] | latency over slow links, in virtual time: `bench wan` |
-//! | [`scaling`] | how far pillars go on side by side: `bench ordering`, `bench model` |
-//! | [`overload`] | what too much load costs: `bench overload` |
-//! | [`faults`] | what faults cost: `bench failover` and so on |
-//! | [`saturate`] | how much load is borne: `bench saturate` |
-//! | [`compare`] | whether two results differ: `bench compare` |
-//! | [`report`], [`grid`], [`chart`] | JSON, CSV, HTML; tables; plots |
-//! | [`machine`], [`files`] | where it was measured; result files |
+//! | `args`, `conditions` | options |
+//! | `case` | conditions, and the systems that are compared |
+//! | `plan`, `series` | how long and how often; all measurements of a plan |
+//! | `measure` | one measurement: group, warm-up, window |
+//! | `group`, `status`, `process` | replicas, and what they used |
+//! | `drive`, `load`, `crowd` | clients: who drives them; one to a thread; many to a thread |
+//! | `operations`, `counting` | what clients ask for; what they sent |
+//! | `disk` | what the disk under the logs does by itself |
+//! | `sample`, `stats` | what a measurement found; figures over repeats |
+//! | `protocols` | all protocols beside each other: `bench protocols` |
+//! | `wan` | latency over slow links, in virtual time: `bench wan` |
+//! | `scaling` | how far pillars go on side by side: `bench ordering`, `bench model` |
+//! | `overload` | what too much load costs: `bench overload` |
+//! | `faults` | what faults cost: `bench failover` and so on |
+//! | `saturate` | how much load is borne: `bench saturate` |
+//! | `compare` | whether two results differ: `bench compare` |
+//! | `report`, `grid`, `chart` | JSON, CSV, HTML; tables; plots |
+//! | `machine`, `files` | where it was measured; result files |
 
 #![forbid(unsafe_code)]
 
