@@ -44,26 +44,10 @@
 
 #![forbid(unsafe_code)]
 
-pub mod cluster;
-pub mod config;
-pub mod data;
-pub mod files;
-pub mod generate;
 pub mod logging;
 pub mod metrics;
-pub mod node;
-pub mod protocols;
 
-pub use cluster::LocalCluster;
-pub use pentarchy_client::{Client, ClientEvent, Completions, Pending, RequestError};
-pub use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
-pub use pentarchy_core::limits;
-pub use pentarchy_core::protocol::Timeouts;
-pub use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
-pub use pentarchy_core::wire::Malformed;
-pub use pentarchy_crypto::keys::KeyPair;
-pub use pentarchy_crypto::verifier::RequestMode;
-pub use pentarchy_replica::StatusReport;
-pub use pentarchy_replica::fault::Fault;
+#[doc(inline)]
+pub use pentarchy_cluster::*;
 pub use pentarchy_services as services;
 pub use pentarchy_store as store;

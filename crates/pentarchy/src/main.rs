@@ -1,6 +1,5 @@
 //! The `pentarchy` command.
 
-mod bench;
 mod cli;
 
 use clap::Parser as _;

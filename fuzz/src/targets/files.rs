@@ -2,8 +2,8 @@
 //! again, and nothing else is accepted in its place.
 
 use crate::input::Input;
-use pentarchy::config::ClusterConfig;
-use pentarchy::generate::{GroupOptions, NewCluster};
+use pentarchy_cluster::config::ClusterConfig;
+use pentarchy_cluster::generate::{GroupOptions, NewCluster};
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_trusted::DeviceIdentity;
 use std::fs::{self, Permissions};
@@ -99,7 +99,7 @@ fn config_seed(closed: bool) -> String {
         replica.key = KeyPair::from_seed([id; 32]).public();
         replica.incarnation.0 = u64::from(id);
     }
-    if let pentarchy::config::Admission::Only(clients) = &mut config.admission {
+    if let pentarchy_cluster::config::Admission::Only(clients) = &mut config.admission {
         *clients = vec![KeyPair::from_seed([9; 32]).client_id()];
     }
     format!("\x03{}", config.render())

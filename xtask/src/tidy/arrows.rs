@@ -5,13 +5,15 @@ use crate::tree::Tree;
 use toml::{Table, Value};
 
 /// Each crate and the crates that it may use. `ARCHITECTURE.md` has the picture.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     (
         "pentarchy",
         &[
+            "bench",
+            "console",
+            "cluster",
             "gateways",
             "replica",
-            "machine",
             "client",
             "sim",
             "protocols",
@@ -21,10 +23,28 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "crypto",
             "io",
             "storage",
-            "costs",
             "core",
         ],
     ),
+    (
+        "bench",
+        &[
+            "console",
+            "cluster",
+            "costs",
+            "replica",
+            "client",
+            "sim",
+            "protocols",
+            "services",
+            "crypto",
+            "io",
+            "storage",
+            "core",
+        ],
+    ),
+    ("console", &["cluster", "sim", "protocols", "io", "core"]),
+    ("cluster", &["replica", "client", "protocols", "trusted", "crypto", "io", "storage", "core"]),
     ("gateways", &["client", "services", "core"]),
     ("replica", &["machine", "trusted", "crypto", "io", "storage", "core"]),
     ("machine", &["storage", "core"]),

@@ -2,21 +2,20 @@
 
 use super::backup::args::{LogArgs, SnapshotArgs};
 use super::counter::{CounterArgs, CounterChoice};
-use super::faults::Harm;
+use super::service::ReplicatedChoice;
 use super::sim::args::SimArgs;
-use crate::bench::{BenchArgs, at_least_one};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pentarchy::config::{Durability, LOG_MIB_MAX, LOG_MIB_MIN};
-use pentarchy::limits::{BATCH_REQUESTS_MAX, PILLARS_MAX};
-use pentarchy::{Fault, RequestMode, logging};
-use pentarchy_core::membership::PillarConfig;
+use pentarchy::limits::BATCH_REQUESTS_MAX;
+use pentarchy::{Fault, logging};
+use pentarchy_bench::BenchArgs;
+use pentarchy_console::folder::DATA_DEFAULT;
+use pentarchy_console::options::{DurabilityChoice, GroupArgs, at_least_one};
+use pentarchy_console::patient::Harm;
 use pentarchy_protocols::DEFAULT;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-
-/// `--data` unless told otherwise.
-pub const DATA_DEFAULT: &str = "pentarchy-data";
 
 /// The command line.
 #[derive(Parser)]
@@ -79,49 +78,6 @@ pub enum Command {
     },
 }
 
-/// `--request-auth`.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum AuthChoice {
-    /// One Ed25519 signature over all requests that wait together
-    Signature,
-    /// MACs: faster, but only for clients that fail by accident
-    Mac,
-    /// Tags that the replicas' trusted devices check: as fast, for all faults but of those devices
-    Session,
-}
-
-impl From<AuthChoice> for RequestMode {
-    fn from(choice: AuthChoice) -> Self {
-        match choice {
-            AuthChoice::Signature => Self::Signature,
-            AuthChoice::Mac => Self::Mac,
-            AuthChoice::Session => Self::Session,
-        }
-    }
-}
-
-/// `--durability`.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DurabilityChoice {
-    /// Nothing: a replica that stops comes back as a new incarnation; at most f at a time
-    Memory,
-    /// States, a second or two old: as memory, but a new incarnation fetches only what changed
-    /// since. If more than f stop at once, everything is lost
-    Async,
-    /// All that a replica said, synced before it is sent: survives a power failure of all
-    Sync,
-}
-
-impl From<DurabilityChoice> for Durability {
-    fn from(choice: DurabilityChoice) -> Self {
-        match choice {
-            DurabilityChoice::Memory => Self::Memory,
-            DurabilityChoice::Async => Self::Async,
-            DurabilityChoice::Sync => Self::Sync,
-        }
-    }
-}
-
 /// `--disk`, to try out power failures.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DiskChoice {
@@ -158,64 +114,6 @@ impl From<LogFormat> for logging::Format {
             LogFormat::Text => Self::Text,
             LogFormat::Json => Self::Json,
         }
-    }
-}
-
-/// What `bench` measures.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum ServiceChoice {
-    /// Strings, counters and lists, as the Redis gateway needs them
-    Kv,
-    /// Nothing, to measure what replication costs
-    Null,
-}
-
-/// `--service` of a replica.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum ReplicatedChoice {
-    /// Strings, counters and lists, as the Redis gateway needs them
-    Kv,
-    /// Nothing, to measure what replication costs
-    Null,
-    /// Bytes under keys in order, on disk: the state may be larger than memory
-    Store,
-}
-
-/// What every way to make a cluster asks.
-#[derive(Args, Clone)]
-pub struct GroupArgs {
-    /// The protocol that the replicas run
-    #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]
-    pub protocol: String,
-    /// Faulty replicas to tolerate; with trusted counters that takes 2f + 1 replicas, else 3f + 1
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub f: usize,
-    /// Pillars into which the order is split, up to 8: agreements side by side, each with its own
-    /// primary and trusted counters. Only with hybster, pbft and hybrid-pbft
-    #[arg(long, default_value_t = 1, value_name = "N",
-        value_parser = clap::value_parser!(u8).range(1..=i64::from(PILLARS_MAX)))]
-    pub pillars: u8,
-    /// Begin each pillar with another primary
-    #[arg(long)]
-    pub rotate_leader: bool,
-    /// How clients authenticate their requests
-    #[arg(long, value_enum, default_value = "signature", value_name = "HOW")]
-    pub request_auth: AuthChoice,
-}
-
-impl GroupArgs {
-    /// The protocol with its pillars, for figures.
-    pub fn label(&self) -> String {
-        let rotating = if self.rotate_leader { ", rotating" } else { "" };
-        match self.pillars {
-            1 => self.protocol.clone(),
-            pillars => format!("{}:{pillars}{rotating}", self.protocol),
-        }
-    }
-
-    /// How the order is to be split.
-    pub const fn lane(&self) -> PillarConfig {
-        PillarConfig { pillars: self.pillars, rotates: self.rotate_leader, pillar: None }
     }
 }
 
@@ -631,13 +529,4 @@ pub struct ExploreArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// A seed, decimal or with 0x.
-pub fn parse_seed(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| format!("{text:?} is no seed; write a number or 0x and digits"))
 }

@@ -7,11 +7,11 @@
 //! delay this and nothing else. Checkpoints come after so many slots, so further requests, which
 //! read a key that nobody sets, fill the slots that are missing.
 
-use super::failure::{Failure, Outcome};
-use super::status::{self, report::ReplicaReport};
 use pentarchy::Client;
 use pentarchy::config::ClusterConfig;
 use pentarchy::services::kv::Command;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::status::{self, report::ReplicaReport};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
 use pentarchy_core::ports::client::Outcome as Settled;

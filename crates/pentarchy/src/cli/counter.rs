@@ -1,8 +1,8 @@
 //! `counter`: a replica's trusted counter, in a process of its own.
 
-use super::failure::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use pentarchy::config::CounterPlace;
+use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_trusted::backend::process::serve::serve;
 use std::path::PathBuf;
 

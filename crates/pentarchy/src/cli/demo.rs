@@ -1,12 +1,12 @@
 //! `demo`: a guided tour. Real processes, real faults; what it prints is what it measured.
 
 use super::args::DemoArgs;
-use super::failure::{Failure, Outcome};
-use super::faults::{Harm, Patient};
-use super::say;
 use pentarchy::config::ClusterConfig;
 use pentarchy::services::kv::{Command as Words, Reply};
 use pentarchy::{Client, Fault, KeyPair, node};
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::patient::{Harm, Patient};
+use pentarchy_console::say;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 
 use super::args::DownArgs;
 use super::backup::newest_slot;
-use super::failure::{Failure, Outcome};
-use super::folder::{self, Stopped};
-use super::say;
 use pentarchy::data::DATA_FOLDER;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::folder::{self, Stopped};
+use pentarchy_console::say;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 

@@ -1,21 +1,22 @@
 //! `explore`: every order of events in a small group, within budgets.
 
 use super::args::ExploreArgs;
-use super::failure::{Failure, Outcome};
-use super::{say, sim};
-use indicatif::{ProgressBar, ProgressStyle};
+use super::{sim, variant};
+use indicatif::ProgressBar;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::progress::shown;
+use pentarchy_console::say;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_protocols::Descriptor;
 use pentarchy_sim::explorer::{Explored, Plan, Report, explore};
 use serde::Serialize;
-use std::io::IsTerminal as _;
 use std::sync::atomic::Ordering;
 
 /// Runs the command.
 pub fn run(args: &ExploreArgs) -> Outcome {
     let entry = sim::protocol(&args.protocol)?;
     let plan = plan(args, entry)?;
-    choose(args.variant.as_deref())?;
+    variant::choose(args.variant.as_deref())?;
     let interrupted = sim::interrupted()?;
     let progress = progress(args);
     let explored = Explored {
@@ -72,34 +73,11 @@ fn script(start: &str, entry: &Descriptor) -> Outcome<String> {
     })
 }
 
-#[cfg(feature = "mutants")]
-pub(super) fn choose(variant: Option<&str>) -> Outcome {
-    if pentarchy_core::mutant::choose(variant) {
-        return Ok(());
-    }
-    let names: Vec<&str> = pentarchy_core::mutant::MUTANTS.iter().map(|it| it.name).collect();
-    let (name, names) = (variant.unwrap_or_default(), names.join(", "));
-    Err(Failure::Usage(format!("no variant {name:?}; there are: {names}")))
-}
-
-#[cfg(not(feature = "mutants"))]
-pub(super) fn choose(variant: Option<&str>) -> Outcome {
-    match variant {
-        None => Ok(()),
-        Some(_) => Err(Failure::Usage(
-            "this binary has no variants; use cargo run --release -p pentarchy --features mutants"
-                .to_owned(),
-        )),
-    }
-}
-
 fn progress(args: &ExploreArgs) -> ProgressBar {
-    if args.json || !std::io::stderr().is_terminal() {
+    if args.json {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} states, {per_sec}");
-    let bar = ProgressBar::new(u64::from(args.states));
-    style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
+    shown(ProgressBar::new(u64::from(args.states)), "{wide_bar} {pos}/{len} states, {per_sec}")
 }
 
 /// For programs.

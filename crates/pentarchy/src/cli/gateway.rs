@@ -1,15 +1,15 @@
 //! `gateway`: a voting Redis gateway in the foreground.
 
 use super::args::GatewayArgs;
-use super::descriptors;
-use super::failure::{Failure, Outcome};
 use super::replica::{bind_metrics, no_metrics};
-use super::stop::stop_signal;
 use pentarchy::config::ClusterConfig;
 use pentarchy::metrics::gateway::GatewaySource;
 use pentarchy::metrics::server;
-use pentarchy::{KeyPair, node, protocols};
+use pentarchy::{KeyPair, node};
 use pentarchy_client::OUTSTANDING_DEFAULT;
+use pentarchy_console::descriptors;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::stop::stop_signal;
 use pentarchy_core::quorum::ClientQuorums;
 use pentarchy_gateways::resp::{Gateway, GatewayConfig, Password, Replicated};
 use std::fs::File;
@@ -44,7 +44,7 @@ pub fn run(args: &GatewayArgs) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::Internal(format!("cannot start a runtime: {error}")))?;
-    let quorums = protocols::client_quorums(&config);
+    let quorums = node::client_quorums(&config);
     runtime.block_on(serve(gateway, client, metrics, quorums, stop))
 }
 

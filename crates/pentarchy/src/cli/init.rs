@@ -1,13 +1,14 @@
 //! `init`: keys and configuration for a cluster over several hosts.
 
-use super::args::{AuthChoice, GroupArgs, InitArgs};
+use super::args::InitArgs;
 use super::counter::CounterChoice;
-use super::failure::{Failure, Outcome};
-use super::{complain, say};
 use pentarchy::config::check_address;
 use pentarchy::files;
 use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
 use pentarchy::protocols;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::options::GroupArgs;
+use pentarchy_console::{complain, say};
 use std::collections::BTreeSet;
 
 /// Runs the command.
@@ -69,7 +70,7 @@ pub fn check_counter(place: CounterChoice, group: &GroupArgs) -> Outcome {
 }
 
 fn check_hosts(args: &InitArgs) -> Outcome {
-    let needed = replicas_needed(&args.group)?;
+    let needed = args.group.replicas()?;
     if args.hosts.len() != needed {
         return Err(Failure::Usage(format!(
             "{} with f = {} needs {needed} replicas; --hosts names {}",
@@ -86,32 +87,6 @@ fn check_hosts(args: &InitArgs) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// How many replicas the asked group has.
-pub fn replicas_needed(group: &GroupArgs) -> Outcome<usize> {
-    let known: Vec<_> = protocols::names().collect();
-    if !known.contains(&group.protocol.as_str()) {
-        return Err(Failure::Usage(format!(
-            "no protocol {:?}; there is: {}",
-            group.protocol,
-            known.join(", ")
-        )));
-    }
-    if matches!(group.request_auth, AuthChoice::Session)
-        && !protocols::takes_sessions(&group.protocol)
-    {
-        return Err(Failure::Usage(format!(
-            "{} has no trusted devices that could check sessions: --request-auth signature works",
-            group.protocol
-        )));
-    }
-    protocols::check_lane(&group.protocol, group.lane())
-        .map_err(|why| Failure::Usage(format!("--pillars: {why}")))?;
-    protocols::replicas_needed(&group.protocol, group.f).ok_or_else(|| {
-        let max = pentarchy::limits::REPLICAS_MAX;
-        Failure::Usage(format!("f = {} is out of range: at least 1, and {max} replicas", group.f))
-    })
 }
 
 /// The options that the command line gives.

@@ -1,20 +1,18 @@
 //! `replica`: one replica in the foreground.
 
-use super::args::{DiskChoice, ReplicaArgs, ReplicatedChoice};
-use super::complain;
-use super::descriptors;
-use super::failure::{Failure, Outcome};
-use super::faults::{read_fault, warn_of_door};
+use super::args::{DiskChoice, ReplicaArgs};
+use super::faults::warn_of_door;
 use super::rescue::{Rescuer, Saving};
-use super::stop::stop_signal;
-use pentarchy::Service;
+use super::service;
 use pentarchy::config::{ClusterConfig, Durability};
 use pentarchy::data::{DATA_FOLDER, DataFolder};
 use pentarchy::node::Trusted;
-use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
-use pentarchy::services::null::Null;
-use pentarchy::store::{Limits, Store};
 use pentarchy::{metrics, node};
+use pentarchy_console::complain;
+use pentarchy_console::descriptors;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::patient::read_fault;
+use pentarchy_console::stop::stop_signal;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_replica::Listen;
 use pentarchy_replica::fault::FaultSwitch;
@@ -23,7 +21,6 @@ use pentarchy_storage::identity::Identity;
 use pentarchy_storage::quota::Quota;
 use signal_hook::consts::SIGUSR1;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -73,7 +70,7 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         Trusted::Here(_) => None,
         Trusted::Apart(process) => Some(process.clone()),
     };
-    let service = service(args.service, args.data.as_ref().unwrap_or(&args.keys))?;
+    let service = service::new(args.service, args.data.as_ref().unwrap_or(&args.keys))?;
     let replica = node::replica(&config, args.id, taken, addresses, listen, service);
     let mut replica = replica.map_err(usage)?;
     let switch = FaultSwitch::default();
@@ -117,21 +114,6 @@ fn rescuer(config: &ClusterConfig, args: &ReplicaArgs) -> Rescuer {
     let identity = Identity { group: membership.group, replica: ReplicaId(args.id), incarnation };
     let data = args.data.clone().unwrap_or_else(|| args.keys.join(DATA_FOLDER));
     Rescuer { folders: vec![args.keys.clone(), data], identity }
-}
-
-/// A service in its first state; what it needs on disk is in `folder`.
-pub fn service(choice: ReplicatedChoice, folder: &Path) -> Outcome<Box<dyn Service>> {
-    Ok(match choice {
-        ReplicatedChoice::Kv => Box::new(Kv::new(STATE_BYTES_DEFAULT)),
-        ReplicatedChoice::Null => Box::new(Null::new()),
-        ReplicatedChoice::Store => {
-            let store = Store::create(folder, Limits::default());
-            Box::new(store.map_err(|error| {
-                let folder = folder.display();
-                Failure::Usage(format!("cannot make the store's file in {folder}: {error}"))
-            })?)
-        }
-    })
 }
 
 fn durability(args: &ReplicaArgs, config: &ClusterConfig) -> Durability {

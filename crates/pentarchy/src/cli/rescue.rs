@@ -1,9 +1,9 @@
 //! Writing down what a survivor of a lost group has, which may be the only copy there is: the
 //! replica's process ends when that is in a file, and not before.
 
-use super::complain;
 use pentarchy::config::ConfigError;
 use pentarchy::files::write_whole;
+use pentarchy_console::complain;
 use pentarchy_replica::{Rescue, Rescued};
 use pentarchy_storage::backup::Backup;
 use pentarchy_storage::identity::Identity;

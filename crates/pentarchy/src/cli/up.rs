@@ -1,37 +1,34 @@
 //! `up`: a cluster on this machine. A convenience over `init`, `replica` and `gateway`: it writes
 //! the same files and starts the same processes.
 
-use super::args::{DurabilityChoice, GroupArgs, LogFormat, UpArgs};
+use super::args::UpArgs;
 use super::backup;
 use super::barrier;
-use super::counter::CounterChoice;
-use super::failure::{Failure, Outcome};
-use super::faults::fault_file;
-use super::folder::{self, Held, Part, Running, Stopped};
-use super::init::{check_counter, group_options, replicas_needed, warn_of_youth};
+use super::init::{check_counter, group_options, warn_of_youth};
 use super::probe;
-use super::stop::wait_for_end_of_leash;
-use super::supervisor::{Death, Supervisor, last_line};
-use super::table;
-use super::{complain, say};
 use pentarchy::RequestMode;
 use pentarchy::config::{ClusterConfig, CounterPlace, Durability, request_mode_name};
 use pentarchy::data::DATA_FOLDER;
 use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
+use pentarchy_console::background::{self, READY};
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::folder::{self, Held, Part, Running, Stopped};
+use pentarchy_console::options::GroupArgs;
+use pentarchy_console::patient::fault_file;
+use pentarchy_console::stop::wait_for_end_of_leash;
+use pentarchy_console::supervisor::{Death, Supervisor, take_ports};
+use pentarchy_console::table;
+use pentarchy_console::{complain, say};
 use pentarchy_core::membership::PillarConfig;
-use pentarchy_io::ports::{OF_GROUPS, Taken};
+use pentarchy_io::ports::Taken;
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
-use std::fs::OpenOptions;
-use std::io::{self, BufRead as _, BufReader, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-
-/// What the background half says on stdout once the cluster answers; else it says why it does not.
-const READY: &str = "ready";
 
 /// How long a cluster may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -48,7 +45,7 @@ const INHERITED_LIMIT: Duration = Duration::from_secs(2);
 /// Runs the command.
 pub fn run(args: &UpArgs) -> Outcome {
     // Before anything is touched.
-    let n = replicas_needed(&args.group)?;
+    let n = args.group.replicas()?;
     check_counter(args.counter, &args.group)?;
     if !args.background {
         warn_of_youth(&args.group);
@@ -74,47 +71,8 @@ fn detach(args: &UpArgs) -> Outcome {
     Ok(())
 }
 
-/// A cluster that ends with the process that started it, however that ends. Dropping this stops the
-/// cluster and waits for it.
-pub struct Background {
-    process: Child,
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        drop(self.process.stdin.take());
-        // There is nobody to tell.
-        let _ = self.process.wait();
-    }
-}
-
-/// Starts a cluster in the background, in a folder that is to be made, and waits until it answers.
-pub fn on_a_leash(
-    group: &GroupArgs,
-    durability: DurabilityChoice,
-    port: u16,
-    data: &Path,
-) -> Outcome<Background> {
-    let args = UpArgs {
-        group: group.clone(),
-        port,
-        timeout: 30,
-        log_format: LogFormat::Text,
-        durability,
-        counter: CounterChoice::InProcess,
-        data: data.to_path_buf(),
-        detach: false,
-        background: true,
-        leash: true,
-        replica_ports: None,
-    };
-    replicas_needed(group)?;
-    Ok(Background { process: in_background(&args)? })
-}
-
 /// Starts the background half, and waits until it says that the cluster answers.
 fn in_background(args: &UpArgs) -> Outcome<Child> {
-    let log = args.data.join("up.log");
     let (held, replaced) = Held::take(&args.data)?;
     if kept(args)?.is_some() {
         say(&goes_on(&args.data));
@@ -122,43 +80,15 @@ fn in_background(args: &UpArgs) -> Outcome<Child> {
         say(&replaces(&args.data));
         held.clear()?;
     }
-    let cannot = |error: std::io::Error| {
-        Failure::Internal(format!("cannot start in the background: {error}"))
-    };
-    let mut options = OpenOptions::new();
-    let output = options.create(true).write(true).truncate(true).open(&log).map_err(cannot)?;
-    drop(held);
-    let mut child = Command::new(std::env::current_exe().map_err(cannot)?)
-        .arg("up")
-        .args(["--background", "--protocol", &args.group.protocol])
-        .args(["--f", &args.group.f.to_string(), "--port", &args.port.to_string()])
-        .args(["--pillars", &args.group.pillars.to_string()])
-        .args(args.group.rotate_leader.then_some("--rotate-leader"))
-        .args(["--timeout", &args.timeout.to_string()])
-        .args(["--log-format", args.log_format.name()])
-        .args(["--durability", Durability::from(args.durability).name()])
-        .args(["--counter", CounterPlace::from(args.counter).name()])
-        .args(["--request-auth", request_mode_name(args.group.request_auth.into()), "--data"])
-        .arg(&args.data)
-        .args(args.leash.then_some("--leash"))
-        .args(args.replica_ports.map(|first| format!("--replica-ports={first}")))
-        .stdin(if args.leash { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(output)
-        .spawn()
-        .map_err(cannot)?;
-    let stdout = child.stdout.take().ok_or_else(|| Failure::Internal("no pipe".to_owned()))?;
-    let mut line = String::new();
-    BufReader::new(stdout).read_line(&mut line).map_err(cannot)?;
-    if line.trim_end() == READY {
-        return Ok(child);
-    }
-    let code = child.wait().ok().and_then(|status| status.code());
-    let why = match line.trim_end() {
-        "" => last_line(&log).unwrap_or_else(|| format!("it ended; log: {}", log.display())),
-        why => why.to_owned(),
-    };
-    Err(if code == Some(2) { Failure::Usage(why) } else { Failure::Unwell(why) })
+    let mut options = args.group.words();
+    let (port, timeout) = (args.port.to_string(), args.timeout.to_string());
+    let more = ["--port", &port, "--timeout", &timeout, "--log-format", args.log_format.name()];
+    options.extend(more.map(str::to_owned));
+    let durability = Durability::from(args.durability).name();
+    let counter = CounterPlace::from(args.counter).name();
+    options.extend(["--durability", durability, "--counter", counter].map(str::to_owned));
+    options.extend(args.replica_ports.map(|first| format!("--replica-ports={first}")));
+    background::start(held, &options, Stdio::null())
 }
 
 fn replaces(root: &Path) -> String {
@@ -544,13 +474,4 @@ fn give_back(port: TcpListener, address: SocketAddr) {
     while TcpListener::bind(address).is_err() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// So many ports in a row for what is started here; they are this process's until they are dropped.
-pub fn take_ports(count: usize) -> Outcome<Taken> {
-    let taken = u16::try_from(count).map_err(io::Error::other).and_then(|it| OF_GROUPS.take(it));
-    taken.map_err(|error| {
-        let what = format!("{count} free ports on 127.0.0.1 are needed for the replicas: {error}");
-        Failure::Usage(what)
-    })
 }

@@ -21,7 +21,7 @@ fn latency_over_slow_links_is_computed_and_drawn() {
         assert!(mean(zyzzyva) + link < mean(pbft), "{json}");
     }
     let svg = std::fs::read_to_string(svg).expect("a picture");
-    assert!(svg.contains(">zyzzyva</text>") && svg.contains("time of a link, ms"), "{svg}");
+    assert!(svg.contains("\nzyzzyva\n</text>") && svg.contains("time of a link, ms"), "{svg}");
     let help = run(&["bench", "wan", "--help"]);
     assert!(stdout(&help).contains("pentarchy bench wan --svg wan.svg"), "{}", stdout(&help));
 }

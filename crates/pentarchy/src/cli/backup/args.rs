@@ -1,6 +1,6 @@
 //! Options of `snapshot` and `log`.
 
-use super::super::args::ReplicatedChoice;
+use super::super::service::ReplicatedChoice;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

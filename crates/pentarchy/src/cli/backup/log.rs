@@ -1,9 +1,9 @@
 //! `log`: check and print a replica's log.
 
-use super::super::failure::{Failure, Outcome};
-use super::super::say;
 use super::args::{LogArgs, LogCommand};
 use super::{look_into, print};
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::say;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::kept::{LOG, describe};

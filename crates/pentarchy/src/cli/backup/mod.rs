@@ -13,9 +13,9 @@ pub use snapshot::run as run_snapshot;
 use state::newest;
 
 use super::barrier::Head;
-use super::failure::{Failure, Outcome};
-use super::say;
 use pentarchy::data::STATES;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::say;
 use pentarchy_storage::disk::Folder;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::kept::{LOG, Newest, SNAPSHOTS};

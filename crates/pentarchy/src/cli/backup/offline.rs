@@ -6,12 +6,12 @@
 //! leaves here and nothing is certified, so no device is needed: the promises in the folder
 //! stay whose they were.
 
-use super::super::complain;
-use super::super::failure::{Failure, Outcome};
 use pentarchy::Service;
 use pentarchy::config::ClusterConfig;
 use pentarchy::data::{DataError, DataFolder};
 use pentarchy::protocols;
+use pentarchy_console::complain;
+use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Unchecked};
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};

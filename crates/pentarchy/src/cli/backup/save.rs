@@ -1,14 +1,15 @@
 //! `snapshot save`: a state in one file, and the word up to where it goes.
 
 use super::super::barrier::{Barrier, Head};
-use super::super::failure::{Failure, Outcome};
-use super::super::{complain, replica};
+use super::super::service;
 use super::args::SaveArgs;
 use super::offline::{self, Replayed};
 use super::state::{State, WRITE_BYTES, newest, retried};
 use super::{has_only_states, print};
 use pentarchy::config::{Admission, ClusterConfig};
 use pentarchy::files::{write_whole, write_whole_with};
+use pentarchy_console::complain;
+use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_core::ids::{Millis, Slot};
 use pentarchy_core::membership::Base;
 use pentarchy_storage::backup::{self, Backup};
@@ -247,7 +248,7 @@ fn save_folder(args: &SaveArgs, config: &ClusterConfig) -> Outcome<(State, Optio
     }
     let beside = args.out.parent().filter(|path| !path.as_os_str().is_empty());
     let beside = beside.unwrap_or(Path::new("."));
-    let service = replica::service(args.service, beside)?;
+    let service = service::new(args.service, beside)?;
     let Replayed { backup, decided } = offline::replayed(&args.data, config, service, beside)?;
     let Backup { identity, snapshot } = &backup;
     let (state, time) = (State::of(identity, snapshot), Head::of_tree(&snapshot.tree).time());

@@ -1,11 +1,11 @@
 //! `snapshot`: save, check, compare and restore states.
 
-use super::super::failure::{Failure, Outcome};
 use super::args::{SnapshotArgs, SnapshotCommand};
 use super::state::{State, WRITE_BYTES, newest};
 use super::{look_into_states, print, save};
 use pentarchy::config::ClusterConfig;
 use pentarchy::data::{DATA_FOLDER, DataFolder};
+use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_core::Bytes;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::ReplicaId;

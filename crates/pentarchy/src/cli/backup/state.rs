@@ -1,8 +1,8 @@
 //! The states in a data folder, and how they are named.
 
-use super::super::complain;
-use super::super::failure::{Failure, Outcome};
 use super::{has_only_states, look_into, look_into_states};
+use pentarchy_console::complain;
+use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Node;
 use pentarchy_storage::backup::{Backup, Described};

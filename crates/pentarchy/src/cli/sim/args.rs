@@ -1,13 +1,12 @@
 //! What `sim` is asked on the command line.
 
-use super::replay::ReplayArgs;
-use crate::cli::args::parse_seed;
 use clap::{Args, Subcommand, ValueEnum};
 use pentarchy::limits::PILLARS_MAX;
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_protocols::{DEFAULT, Descriptor};
 use pentarchy_sim::device::DeviceFault;
-use pentarchy_sim::swarm::SimConfig;
+use pentarchy_sim::replay::Until;
+use pentarchy_sim::swarm::{Options, SimConfig};
 use pentarchy_sim::twins::ROUNDS_MAX;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -262,6 +261,68 @@ impl DeviceChoice {
             Self::Clone => " --device clone",
         }
     }
+}
+
+/// `sim replay`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    pentarchy sim replay 0x2a\n  \
+    pentarchy sim replay 0x2a --svg 0x2a.svg --only r0,r2\n  \
+    pentarchy sim replay 0x2a --all --until s12 | less\n  \
+    pentarchy sim replay 7 --with 'n=3 f=1 clients=2 at=1000:crash(primary)'\n\n\
+    Give the options with which the seed failed. Exit code 1 if it fails again.")]
+pub struct ReplayArgs {
+    /// The seed, decimal or 0x...
+    #[arg(value_parser = parse_seed)]
+    pub seed: u64,
+    /// The protocol to run
+    #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]
+    pub protocol: String,
+    /// The whole world instead of what the seed draws, as a failure prints it: docs/testing.md
+    #[arg(long, value_name = "OPTIONS",
+        conflicts_with_all = ["f", "requests", "pillars", "rotate_leader", "hostile_only", "twins",
+            "device"])]
+    pub with: Option<Options>,
+    #[command(flatten)]
+    pub worlds: WorldArgs,
+    /// SEED is the number of a schedule of this many rounds
+    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only"],
+        value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
+    pub twins: Option<u32>,
+    /// End here: milliseconds (1204.5), a slot (s12) or an event (#3400)
+    #[arg(long, value_name = "WHERE", value_parser = str::parse::<Until>)]
+    pub until: Option<Until>,
+    /// Only what these do or are sent, such as r2,c1
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Everything from the beginning, not only the last 200 lines
+    #[arg(long)]
+    pub all: bool,
+    /// Draw the end as a message-sequence chart
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Things that the chart shows: the last so many
+    #[arg(long, default_value_t = 60, value_name = "N", requires = "svg",
+        value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub rows: u32,
+    /// Draw heartbeats, checkpoints and state transfers too
+    #[arg(long, requires = "svg")]
+    pub chatter: bool,
+    /// With this seeded bug, in builds with the feature `mutants`
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A seed, decimal or with 0x.
+pub fn parse_seed(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("{text:?} is no seed; write a number or 0x and digits"))
 }
 
 #[cfg(test)]

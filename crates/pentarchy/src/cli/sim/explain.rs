@@ -2,8 +2,8 @@
 
 use super::args::SimArgs;
 use super::{factories, program, replay_line, schedule};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::say;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::say;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_protocols::Descriptor;
 use pentarchy_sim::replay::chart::{ChartOptions, draw};

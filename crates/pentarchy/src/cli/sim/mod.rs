@@ -6,26 +6,26 @@ mod explain;
 mod museum;
 #[cfg(feature = "mutants")]
 mod mutants;
-pub mod replay;
+mod replay;
 mod strategies;
 mod tally;
 
-use super::failure::{Failure, Outcome};
-use super::{complain, explore, say};
+use super::variant;
 use args::{SimArgs, SimCommand, WorldArgs};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use pentarchy::protocols;
-use pentarchy_core::ids::ClientId;
-use pentarchy_core::quorum::Quorums;
-use pentarchy_protocols::{ClientStart, Descriptor, PROTOCOLS, Status};
+use pentarchy_bench::COMMIT;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::progress::shown;
+use pentarchy_console::{complain, say, worlds};
+use pentarchy_protocols::{Descriptor, PROTOCOLS, Status};
 use pentarchy_sim::replay::Subject;
-use pentarchy_sim::run::{ClientSetup, Factories, StartClient, Summary, Violation, run_many};
+use pentarchy_sim::run::{Factories, Summary, Violation, run_many};
 use pentarchy_sim::shrink::Case;
 use pentarchy_sim::swarm::SimConfig;
 use pentarchy_sim::twins::{self, Schedule, run_schedules};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,9 +41,6 @@ const FAILURES_MAX: usize = 10;
 
 /// How long more of them are looked for, in the hope of a plainer one.
 const PLAINER: Duration = Duration::from_secs(5);
-
-/// What this program was built from, where that is known.
-const COMMIT: Option<&str> = option_env!("PENTARCHY_COMMIT");
 
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Outcome {
@@ -73,7 +70,7 @@ fn sweep(args: &SimArgs) -> Outcome {
         ALL => PROTOCOLS.iter().copied().filter(is_sound).collect(),
         name => vec![in_pillars(name, &args.worlds)?],
     };
-    explore::choose(args.variant.as_deref())?;
+    variant::choose(args.variant.as_deref())?;
     let interrupted = interrupted()?;
     let mut tallies = Vec::new();
     let mut outcome = Ok(());
@@ -156,21 +153,7 @@ fn sweep_one(
 
 /// What is put to the test, with the clients and liars of a protocol.
 fn factories(entry: &'static Descriptor) -> Factories<'static> {
-    with_clients(entry, |client| Some(u64::from(client.0[0])))
-}
-
-/// The same, with clients whose seeds are these: see [`ClientStart::seed`].
-pub fn with_clients(
-    entry: &'static Descriptor,
-    seed: fn(&ClientId) -> Option<u64>,
-) -> Factories<'static> {
-    // There are few protocols, and a process has few of these.
-    let client: &'static StartClient<'static> = Box::leak(Box::new(move |setup: ClientSetup| {
-        let ClientSetup { client, n, f, timeouts, start_floor } = setup;
-        let (group, seed) = (Quorums { n, f }, seed(&client));
-        (entry.client)(ClientStart { client, group, timeouts, start_floor, seed })
-    }));
-    Factories::new(entry.rules, &entry.start, client).with_forger(entry.forger)
+    worlds::factories(entry, |client| Some(u64::from(client.0[0])))
 }
 
 /// All schedules of so many rounds around twins.
@@ -250,12 +233,13 @@ pub(super) fn interrupted() -> Outcome<Arc<AtomicBool>> {
 }
 
 fn progress(seeds: &Range<u64>, json: bool) -> ProgressBar {
-    if json || !std::io::stderr().is_terminal() {
+    if json {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} seeds, {per_sec}, {eta} left");
-    let bar = ProgressBar::new(seeds.end - seeds.start);
-    style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
+    shown(
+        ProgressBar::new(seeds.end - seeds.start),
+        "{wide_bar} {pos}/{len} seeds, {per_sec}, {eta} left",
+    )
 }
 
 /// Says what came of one seed, if it failed or was the only one.

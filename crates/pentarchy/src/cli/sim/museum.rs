@@ -1,10 +1,10 @@
 //! `sim museum`: published bugs and attacks, each against a variant that has the flaw and against
 //! the protocol as it is here.
 
-use super::super::failure::{Failure, Outcome};
-use super::super::{say, table};
 use super::args::MuseumArgs;
 use super::{factories, jobs};
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::{say, table};
 use pentarchy_sim::explorer::Explored;
 use pentarchy_sim::museum::{EXHIBITS, Exhibit, Flaw, Shown, Subject, show};
 use serde::Serialize;

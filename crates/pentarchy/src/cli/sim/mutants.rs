@@ -1,9 +1,9 @@
 //! `sim mutants`: how soon random runs find each seeded bug.
 
-use super::super::failure::{Failure, Outcome};
-use super::super::{complain, say, table};
 use super::args::{MutantsArgs, Share};
 use super::{factories, interrupted, jobs};
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::{complain, say, table};
 use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
 use pentarchy_protocols::{PROTOCOLS, of_mutant};
 use pentarchy_sim::mutants::{Hunt, Hunted, Known, hunt, swarm_mutants};

@@ -1,15 +1,16 @@
 //! `sim strategies`: what a faulty primary gains by being slow, or by serving only some.
 
-use super::super::failure::{Failure, Outcome};
-use super::super::{explore, say, table};
+use super::super::variant;
 use super::args::StrategiesArgs;
 use super::{factories, jobs, protocol};
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::{say, table};
 use pentarchy_sim::strategies::{Played, STRATEGIES, play_all};
 
 /// Runs the command.
 pub fn run(args: &StrategiesArgs) -> Outcome {
     let entry = protocol(&args.protocol)?;
-    explore::choose(args.variant.as_deref())?;
+    variant::choose(args.variant.as_deref())?;
     let played = play_all(jobs(None), &factories(entry));
     say(&to_text(&played));
     if played.iter().all(Result::is_ok) { Ok(()) } else { Err(Failure::NotWell) }

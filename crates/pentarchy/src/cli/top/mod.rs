@@ -5,13 +5,13 @@ mod plain;
 mod state;
 
 use super::args::TopArgs;
-use super::failure::{Failure, Outcome};
-use super::say;
-use super::status::report::ClusterReport;
-use super::status::{ask, cluster, connect};
-use super::stop::stop_signal;
 use pentarchy::Client;
 use pentarchy::config::ClusterConfig;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::say;
+use pentarchy_console::status::report::ClusterReport;
+use pentarchy_console::status::{ask, cluster, connect};
+use pentarchy_console::stop::stop_signal;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use state::State;

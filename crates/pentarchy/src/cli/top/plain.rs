@@ -2,7 +2,7 @@
 
 use super::draw::{cells, heads};
 use super::state::State;
-use crate::cli::table;
+use pentarchy_console::table;
 use std::fmt::Write as _;
 
 /// The table, what happened, and a verdict.

@@ -1,6 +1,6 @@
 //! What the view shows: the last report, and what follows from it and those before.
 
-use crate::cli::status::report::{ClusterReport, Fill, Known, ReplicaReport};
+use pentarchy_console::status::report::{ClusterReport, Fill, Known, ReplicaReport};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Group rates that are remembered, one for each report.

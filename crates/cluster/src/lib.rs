@@ -1,0 +1,34 @@
+//! A cluster's configuration, keys and folders, and what runs from them: replicas, clients, or a
+//! whole cluster in this process. `pentarchy` passes all of this on to its users; the commands that
+//! measure, and tests, need no more than this of it.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`config`], [`generate`] | `cluster.toml`; a new one, with all keys |
+//! | [`data`], [`files`] | what a replica keeps on disk; private files and folders |
+//! | [`node`] | from configuration and keys to a replica or a client |
+//! | [`cluster`] | all replicas in this process |
+//! | [`protocols`] | the protocols that can be run |
+
+#![forbid(unsafe_code)]
+
+pub mod cluster;
+pub mod config;
+pub mod data;
+mod error;
+pub mod files;
+pub mod generate;
+pub mod node;
+pub mod protocols;
+
+pub use cluster::LocalCluster;
+pub use pentarchy_client::{Client, ClientEvent, Completions, Pending, RequestError};
+pub use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
+pub use pentarchy_core::limits;
+pub use pentarchy_core::protocol::Timeouts;
+pub use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
+pub use pentarchy_core::wire::Malformed;
+pub use pentarchy_crypto::keys::KeyPair;
+pub use pentarchy_crypto::verifier::RequestMode;
+pub use pentarchy_replica::StatusReport;
+pub use pentarchy_replica::fault::Fault;

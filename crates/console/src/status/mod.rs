@@ -1,0 +1,69 @@
+//! How a cluster is: what each replica says of itself, over an authenticated channel, and what
+//! follows from that.
+
+mod replica_report;
+pub mod report;
+pub mod verdict;
+
+use crate::failure::{Failure, Outcome};
+use crate::folder::{self, Running};
+use bytes::Bytes;
+use pentarchy_cluster::config::ClusterConfig;
+use pentarchy_cluster::{Client, KeyPair, ReplicaId, RequestError, node};
+use report::{ClusterReport, ReplicaReport};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a replica may take to answer.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// The cluster's configuration, and what runs of it if `up` started it.
+pub fn cluster(file: Option<&Path>, data: &Path) -> Outcome<(ClusterConfig, Option<Running>)> {
+    if let Some(path) = file {
+        return Ok((ClusterConfig::load(path)?, None));
+    }
+    let running = folder::running(data)?.ok_or_else(|| {
+        Failure::Unwell(format!(
+            "the cluster in {0} is stopped; start it with: pentarchy up --data {0}",
+            data.display()
+        ))
+    })?;
+    Ok((ClusterConfig::load(&data.join("cluster.toml"))?, Some(running)))
+}
+
+/// A client to ask with. It has a key of its own for each run, unless one is given: replicas serve
+/// one connection per key.
+pub fn connect(config: &ClusterConfig, key: Option<&Path>) -> Outcome<Client> {
+    let keys = match key {
+        Some(path) => KeyPair::load(path).map_err(|error| Failure::Usage(error.to_string()))?,
+        None => KeyPair::generate(),
+    };
+    node::connect(config, keys).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Asks all replicas at once.
+pub fn ask(config: &ClusterConfig, client: &Client) -> ClusterReport {
+    let deadline = Instant::now() + LIMIT;
+    let asked: Vec<_> = (0..).map(ReplicaId).take(config.replicas.len()).collect();
+    let asked: Vec<_> = asked.into_iter().map(|id| (id, client.status(id))).collect();
+    let replicas = asked.into_iter().zip(&config.replicas).map(|((id, pending), entry)| {
+        let left = deadline.saturating_duration_since(Instant::now());
+        report_of(id, &entry.address, pending.wait_timeout(left))
+    });
+    ClusterReport::new(config, replicas.collect())
+}
+
+/// What a replica said, or why it said nothing.
+pub fn report_of(
+    id: ReplicaId,
+    address: &str,
+    answer: Result<Bytes, RequestError>,
+) -> ReplicaReport {
+    let problem = match answer {
+        Ok(json) => return ReplicaReport::new(id.0, address, Ok(&json)),
+        Err(RequestError::Overtaken) => return ReplicaReport::not_asked(id.0, address),
+        Err(RequestError::TimedOut) => format!("no answer within {} s", LIMIT.as_secs()),
+        Err(error) => error.to_string(),
+    };
+    ReplicaReport::new(id.0, address, Err(&problem))
+}

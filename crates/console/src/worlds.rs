@@ -1,0 +1,21 @@
+//! A protocol as simulated worlds run it.
+
+use pentarchy_core::ids::ClientId;
+use pentarchy_core::quorum::Quorums;
+use pentarchy_protocols::{ClientStart, Descriptor};
+use pentarchy_sim::run::{ClientSetup, Factories, StartClient};
+
+/// The replicas, clients and liars of a protocol. Its clients have these seeds: see
+/// [`ClientStart::seed`].
+pub fn factories(
+    entry: &'static Descriptor,
+    seed: fn(&ClientId) -> Option<u64>,
+) -> Factories<'static> {
+    // There are few protocols, and a process has few of these.
+    let client: &'static StartClient<'static> = Box::leak(Box::new(move |setup: ClientSetup| {
+        let ClientSetup { client, n, f, timeouts, start_floor } = setup;
+        let (group, seed) = (Quorums { n, f }, seed(&client));
+        (entry.client)(ClientStart { client, group, timeouts, start_floor, seed })
+    }));
+    Factories::new(entry.rules, &entry.start, client).with_forger(entry.forger)
+}

@@ -1,0 +1,62 @@
+//! `status`: asks every replica how it is, over an authenticated channel to each.
+
+use super::args::StatusArgs;
+use super::show;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::say;
+use pentarchy_console::status::{ask, cluster, connect};
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+/// Between two questions with `--watch`.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Runs the command.
+pub fn run(args: &StatusArgs) -> Outcome {
+    let (config, running) = cluster(args.config.as_deref(), &args.data)?;
+    let client = connect(&config, args.key.as_deref())?;
+    loop {
+        let mut report = ask(&config, &client);
+        if let Some(running) = &running {
+            report.locate(running);
+        }
+        if !args.watch {
+            say(&if args.json { report.to_json_pretty() } else { show::table(&report) });
+            return if report.level { Ok(()) } else { Err(Failure::NotWell) };
+        }
+        if args.json {
+            say(&report.to_json_line());
+        } else {
+            let clear = if std::io::stdout().is_terminal() { "\x1b[2J\x1b[H" } else { "" };
+            say(&format!("{clear}{}", show::table(&report)));
+        }
+        std::thread::sleep(PERIOD);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy::generate::{GroupOptions, NewCluster};
+    use pentarchy::{ReplicaId, RequestError};
+    use pentarchy_console::status::report::ClusterReport;
+    use pentarchy_console::status::report_of;
+
+    #[test]
+    fn a_replica_that_was_not_asked_is_not_called_unreachable() {
+        let addresses = ["a:1", "a:2", "a:3"].map(str::to_owned);
+        let config = NewCluster::generate(&addresses, &GroupOptions::default()).config;
+        let of = |error: RequestError| {
+            let replicas = (0..3).map(|id| report_of(ReplicaId(id), "a:1", Err(error)));
+            show::table(&ClusterReport::new(&config, replicas.collect()))
+        };
+        let overtaken = of(RequestError::Overtaken);
+        let begin =
+            "serves: unknown, too few replicas answer; tolerates 0 more faults; suspected: none";
+        assert!(overtaken.starts_with(begin), "{overtaken}");
+        assert!(overtaken.contains("another process uses the key of this command"), "{overtaken}");
+        assert!(!overtaken.contains("unreachable"), "{overtaken}");
+        let silent = of(RequestError::Unreachable);
+        assert!(silent.contains("unreachable") && silent.contains("does not answer"), "{silent}");
+    }
+}
