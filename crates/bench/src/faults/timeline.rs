@@ -126,6 +126,19 @@ fn play_all(
     Ok(())
 }
 
+/// How long the group may complete nothing after the fault before: clients try again ever later.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// Waits until the group completes something, so that it is not taken for slow before the fault.
+fn await_completion(record: &Record, interrupt: &Interrupt) -> Outcome {
+    let begun = record.now();
+    let waited = || record.now().saturating_sub(begun);
+    while record.silence() >= waited() && waited() < IDLE_MAX {
+        interrupt.sleep(Duration::from_millis(20))?;
+    }
+    Ok(())
+}
+
 /// Looks on, breaks a replica, looks on, heals it, looks on.
 fn play(
     scene: &Scene,
@@ -136,6 +149,7 @@ fn play(
 ) -> Outcome<Timeline> {
     let primary = cluster.level_primary()?;
     let replica = if scene.primary { primary } else { cluster.after(primary) };
+    await_completion(record, interrupt)?;
     let start = record.now();
     interrupt.sleep(each)?;
     let view = cluster.view();
