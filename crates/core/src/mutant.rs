@@ -492,8 +492,9 @@ pub const MUTANTS: &[Mutant] = &[
     .scheduled(),
     mutant(
         "zyzzyva.commits-if-certified-only",
-        "COMMITs are sent again for slots with a certificate only, and not for those that are final",
-    ),
+        "COMMIT is sent again for slots with a certificate only, not for all that are final",
+    )
+    .scheduled(),
     mutant(
         "zyzzyva.final-before-stable",
         "what a checkpoint of a later view makes final is logged before the checkpoint",

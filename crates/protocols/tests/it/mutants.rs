@@ -168,8 +168,10 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 /// without its proof, more orders and a crash (`installed.rs`), and one a primary that is overruled
 /// and crashes (`zyzzyva.rs`). One is of queries when an epoch begins (`reads.rs`): 2,751 worlds
 /// did not find it. One takes the end of an epoch of Zyzzyva, a crash, and a group that misses as
-/// many as it may (`zyzzyva.rs`): it was found in a world, after 300.
-const SCHEDULED_MAX: usize = 63;
+/// many as it may (`zyzzyva.rs`): it was found in a world, after 300. Two are of what a replica of
+/// Zyzzyva repeats of final slots, and of the order of two records (`zyzzyva.rs`): a review found
+/// what they undo, and 1,500 worlds did not find the first.
+const SCHEDULED_MAX: usize = 64;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

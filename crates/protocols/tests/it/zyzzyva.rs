@@ -434,9 +434,9 @@ fn a_replica_that_waits_at_a_checkpoint_hears_that_its_slot_is_final() {
     assert!(!mutant::with(Some(CERTIFIED_ONLY), a_replica_that_waits_at_a_checkpoint_goes_on));
 }
 
-/// In view 0 all execute slot 4, and it is final nowhere. In view 1, which r3 does not enter, it is,
-/// and r3 is shown the checkpoint. How often r3 takes the slot for final without the checkpoint,
-/// over all ends that a crash can give its log.
+/// In view 0 all execute slot 4, and it is final nowhere. In view 1, which r3 does not enter, it
+/// is, and r3 is shown the checkpoint. How often r3 takes the slot for final without the
+/// checkpoint, over all ends that a crash can give its log.
 fn logs_that_say_final_without_a_checkpoint() -> usize {
     let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
     let mut group: Net = Group::new(None, tuning);
