@@ -197,7 +197,8 @@ pub struct Case {
 pub const OUTSTANDING_MAX: usize = CLIENT_WINDOW as usize / 2;
 
 impl Case {
-    /// What others are told from: one client, and one empty operation after the other.
+    /// One client sends one empty operation after the other. A name of another case says what
+    /// differs from this one.
     pub const PLAIN: Self = Self {
         workload: Workload::Closed,
         payload: Payload { request: 0, reply: 0 },

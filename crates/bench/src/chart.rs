@@ -10,9 +10,9 @@ use std::ops::Range;
 pub struct Panel {
     /// Above it.
     pub title: String,
-    /// What is drawn upwards.
+    /// The unit of the vertical axis.
     pub unit: &'static str,
-    /// What is drawn from left to right.
+    /// The unit of the horizontal axis.
     pub unit_across: &'static str,
     /// The end of that axis; it begins with 0.
     pub end: f64,

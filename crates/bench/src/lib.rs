@@ -12,7 +12,7 @@
 //! | `measure` | one measurement: group, warm-up, window |
 //! | `group`, `status`, `process` | replicas, and what they used |
 //! | `drive`, `load`, `crowd` | clients: who drives them; one to a thread; many to a thread |
-//! | `operations`, `counting` | what clients ask for; what they sent |
+//! | `operations`, `counting` | the operations that clients send; counts of messages |
 //! | `disk` | what the disk under the logs does by itself |
 //! | `sample`, `stats` | what a measurement found; figures over repeats |
 //! | `protocols` | all protocols beside each other: `bench protocols` |

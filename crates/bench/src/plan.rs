@@ -1,4 +1,4 @@
-//! What is to be measured, how long and how often.
+//! A plan says what a benchmark measures, how long and how often.
 
 use super::conditions::PlannedCase;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Clients that a group serves at a time; see `HostLimits::clients_max`. One more asks for status.
 pub const CLIENTS_MAX: usize = 1000;
 
-/// How long and how often is measured.
+/// How long and how often a benchmark measures.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Timing {
     /// Load before the measurement.
@@ -18,7 +18,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Says whether it works.
+    /// Shows whether a benchmark works, and not how fast a group is.
     pub const QUICK: Self = Self {
         warmup: Duration::from_millis(300),
         measured: Duration::from_millis(700),
@@ -26,7 +26,7 @@ impl Timing {
     };
 }
 
-/// What is to be done, checked.
+/// What a benchmark measures. Its options were checked before.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// The conditions, in the order of measurement, and what is measured under each.

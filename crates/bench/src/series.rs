@@ -15,13 +15,13 @@ use pentarchy_console::descriptors;
 use pentarchy_console::failure::Outcome;
 use pentarchy_console::progress;
 
-/// What came of a plan.
+/// What a benchmark measured of a plan.
 pub struct Measured {
     /// The samples of those cases that were finished.
     pub cases: Vec<CaseSamples>,
     /// The same as figures.
     pub report: Report,
-    /// Why that is not all, if it is not.
+    /// Why the benchmark stopped, if it did before the end of the plan.
     pub result: Outcome,
 }
 

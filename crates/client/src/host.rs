@@ -317,7 +317,10 @@ impl Host {
                 }
                 operation => {
                     let limit_ms = operation.limit().map(|limit| limit.as_millis() as u64);
-                    let until = limit_ms.map(|limit_ms| now_ms.saturating_add(limit_ms));
+                    // By a clock read after the operation came, and rounded up: the client gives
+                    // no operation up before its limit.
+                    let came_ms = || self.clock.elapsed_ms() + 1;
+                    let until = limit_ms.map(|limit_ms| came_ms().saturating_add(limit_ms));
                     self.held_until = self.held_until.min(until.unwrap_or(u64::MAX));
                     self.held_back.push_back((operation, until));
                 }

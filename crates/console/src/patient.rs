@@ -88,7 +88,7 @@ impl Patient {
         self.report().replicas.into_iter().nth(usize::from(id))
     }
 
-    /// Who is broken now, as far as it shows.
+    /// The replicas that do not answer or say that they misbehave on command.
     pub fn broken(&self) -> Vec<u16> {
         let replicas = self.report().replicas.into_iter();
         replicas

@@ -5,13 +5,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-/// So many measurements.
+/// Shows how many of these measurements a command has made.
 pub fn bar(measurements: usize) -> ProgressBar {
     let bar = ProgressBar::new(measurements as u64);
     shown(bar, "{bar:20} {pos}/{len} {elapsed} {msg}")
 }
 
-/// What is going on, where nobody knows how long it takes.
+/// Shows that a command works, if it cannot know how long its work takes.
 pub fn spinner() -> ProgressBar {
     let bar = shown(ProgressBar::new_spinner(), "{spinner} {elapsed} {msg}");
     if !bar.is_hidden() {

@@ -1,4 +1,5 @@
-//! The commands. Each file holds one; what they share with the crate `bench` is in `console`.
+//! The commands of the binary, one in each file. The crate `console` has what they share with the
+//! benchmarks.
 
 mod args;
 mod backup;

@@ -60,8 +60,7 @@ pub enum Shared<M: More> {
     Envelope(Arc<Envelope>),
 }
 
-/// Where a replica stands, for its peers. It moves retransmission, and nothing is decided by it but
-/// what [`More::last_final`] says, in protocols that tell more there.
+/// Where a replica stands, for its peers. Nothing is decided by it; it only moves retransmission.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Report<M> {
     /// The view it is in or wants to enter.
