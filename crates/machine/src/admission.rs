@@ -58,7 +58,7 @@ impl Admission {
     }
 }
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// A client's message came.
     pub fn on_client(&mut self, client: ClientId, bytes: &Bytes, driver: &mut impl Driver) {
         if ToReplica::is_request(bytes) && self.is_excess(client, driver) {

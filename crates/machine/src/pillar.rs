@@ -314,9 +314,9 @@ impl<L: PillarLog> PillarInstance<L> {
         driver: &mut impl Driver,
     ) -> Result<Heard, Halt> {
         if bytes.first() != Some(&PROTOCOL) {
-            return Ok(self.engine.refuse(peer, bytes, Reject::Malformed));
+            return Ok(self.engine.refuse(peer, bytes, Reject::Malformed, driver));
         }
-        match self.engine.open(peer, bytes) {
+        match self.engine.open(peer, bytes, driver) {
             Opened::Message(incoming) => {
                 self.seen.note(self.engine.epoch, &incoming);
                 self.step(CoreEvent::Message(incoming), driver)?;

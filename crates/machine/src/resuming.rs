@@ -208,6 +208,11 @@ impl Resuming {
         Some(Next::Ask(others.iter().filter(|peer| !self.answered.contains(*peer)).collect()))
     }
 
+    /// When it wants to be [asked](Self::next) again what to do, if it has a question.
+    pub(crate) fn wake_at(&self) -> Option<u64> {
+        self.since.map(|since| self.asked_ms.map_or(since, |asked| asked + ASK_EVERY_MS))
+    }
+
     /// What a replica in epoch `mine` answers a peer that asks in epoch `asked`; nothing if that is
     /// another one.
     fn answer(&self, mine: Epoch, asked: Epoch, peer: ReplicaId) -> Option<Message> {
@@ -253,7 +258,7 @@ impl Resuming {
     }
 }
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// Whether it waits for its peers' answers, and says nothing until then.
     #[must_use]
     pub const fn is_resuming(&self) -> bool {
@@ -299,7 +304,7 @@ impl<D: Disk> Machine<D> {
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
         match Message::from_bytes(bytes) {
-            Err(Malformed) => self.engine.rejects.add(Reject::Malformed),
+            Err(Malformed) => self.engine.reject(peer, Reject::Malformed, driver),
             Ok(Message::Ask { epoch }) => {
                 match self.resuming.answer(self.engine.epoch, epoch, peer) {
                     Some(seen) => tell(peer, &seen, driver),
@@ -307,7 +312,7 @@ impl<D: Disk> Machine<D> {
                 }
             }
             Ok(Message::Seen { epoch, .. }) if epoch != self.engine.epoch => {}
-            Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts),
+            Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts, driver),
         }
         Ok(())
     }
@@ -319,12 +324,17 @@ impl<D: Disk> Machine<D> {
         memories
     }
 
-    fn on_seen(&mut self, peer: ReplicaId, lasts: &[(Digest, Ui)]) -> Result<(), Halt> {
+    fn on_seen(
+        &mut self,
+        peer: ReplicaId,
+        lasts: &[(Digest, Ui)],
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
         let memories = self.memories();
-        let Engine { verifier, me, now_ms, rejects, .. } = &mut self.engine;
+        let Engine { verifier, me, now_ms, .. } = &self.engine;
         let is_mine = |digest: &Digest, ui: &Ui| verifier.usig(*me, digest, ui);
         if let Err(why) = self.resuming.on_seen(peer, lasts, &memories, is_mine, *now_ms)? {
-            rejects.add(why);
+            self.engine.reject(peer, why, driver);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use crate::driver::Driver;
 use crate::fault::told;
 use crate::halt::Halt;
 use crate::machine::Machine;
+use crate::observed::{NoticeLog as _, Observed};
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::designated_replier::DesignatedReplier;
@@ -17,14 +18,14 @@ use pentarchy_core::request::Envelope;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// Executes what may be taken back, and tells clients so if it `answers`.
-    pub(crate) fn speculate(
+    pub(crate) fn speculate<R: Driver>(
         &mut self,
         place: Place,
         batch: &Arc<Batch>,
         answers: bool,
-        driver: &mut impl Driver,
+        driver: &mut R,
     ) -> Result<(), Halt> {
         if self.executor.is_ending() {
             // Nothing comes behind the end of an epoch, unless that is taken back.
@@ -32,17 +33,20 @@ impl<D: Disk> Machine<D> {
         }
         let begun = driver.elapsed();
         let mut all: Vec<(ClientId, Vec<Reply>)> = Vec::new();
-        let is_wanted =
-            self.executor.speculate(place, batch, answers, |client, reply| match all.last_mut() {
+        let mut notices = R::Notices::default();
+        let is_wanted = self.executor.speculate(place, batch, answers, |client, reply| {
+            notices.note_open(client, &reply);
+            match all.last_mut() {
                 _ if !answers => {}
                 Some((last, replies)) if last == client => replies.push(reply),
                 _ => all.push((*client, vec![reply])),
-            });
+            }
+        });
         self.check_service()?;
         self.meter.executed(batch, begun, driver.elapsed());
-        if let Some(store) = &mut self.store {
-            store.executed();
-        }
+        self.rest_on_what_is_kept(driver);
+        driver.on_notices(notices);
+        driver.observe(Observed::Speculated { place, batch });
         let telling = self.telling();
         for (client, replies) in all {
             self.answer_speculatively(client, place, replies, Some(telling), driver);
@@ -123,17 +127,23 @@ impl<D: Disk> Machine<D> {
         message: ToClient,
         driver: &mut impl Driver,
     ) {
-        if let Some(store) = &mut self.store {
-            store.executed();
-        }
+        self.rest_on_what_is_kept(driver);
+        let executed = self.executor.executed();
+        driver.observe(Observed::Told { message: &message, executed });
         self.answer_query(client, message, driver);
     }
 
     /// What was speculated up to this slot is final.
-    pub(crate) fn commit(&mut self, upto: Slot, driver: &mut impl Driver) -> Result<(), Halt> {
+    pub(crate) fn commit<R: Driver>(&mut self, upto: Slot, driver: &mut R) -> Result<(), Halt> {
         let upto = upto.min(self.executor.executed());
         let (fault, Self { executor, replies, .. }) = (self.engine.fault, &mut *self);
-        executor.commit(upto, |client, notice| replies.notify(client, told(fault, notice)));
+        let mut notices = R::Notices::default();
+        executor.commit(upto, |client, notice| {
+            notices.note(client, &notice);
+            replies.notify(client, told(fault, notice));
+        });
+        driver.on_notices(notices);
+        driver.observe(Observed::Committed(upto));
         if self.executor.is_ending() && !self.executor.is_speculative() {
             self.on_ended(driver)?;
         }
@@ -141,10 +151,11 @@ impl<D: Disk> Machine<D> {
     }
 
     /// Takes back what was speculated behind this slot.
-    pub(crate) fn roll_back(&mut self, after: Slot) -> Result<(), Halt> {
+    pub(crate) fn roll_back(&mut self, after: Slot, driver: &mut impl Driver) -> Result<(), Halt> {
         if after < self.executor.executed() {
             tracing::info!(%after, "rolling back speculative execution behind a slot");
             self.executor.rollback(after);
+            driver.observe(Observed::RolledBack(after));
         }
         self.check_service()
     }
@@ -161,7 +172,7 @@ impl<D: Disk> Machine<D> {
         if self.executor.is_speculative() {
             self.answer_open(&envelope, replies, driver);
         } else {
-            self.tell_final(&envelope.client, replies);
+            self.tell_final(&envelope.client, replies, driver);
         }
         request(envelope, settled, false)
     }
@@ -179,7 +190,7 @@ impl<D: Disk> Machine<D> {
                 }
             }
         }
-        self.tell_final(&envelope.client, sure);
+        self.tell_final(&envelope.client, sure, driver);
         for (place, replies) in open {
             self.executor.ask(place.slot, envelope);
             self.answer_speculatively(envelope.client, place, replies, None, driver);
@@ -188,7 +199,13 @@ impl<D: Disk> Machine<D> {
     }
 
     /// Tells a client what is final.
-    fn tell_final(&mut self, client: &ClientId, replies: Vec<Reply>) {
+    fn tell_final(
+        &mut self,
+        client: &ClientId,
+        replies: Vec<Reply>,
+        driver: &mut impl Driver,
+    ) {
+        driver.observe(Observed::Answered(client, &replies));
         for reply in replies {
             self.replies.notify(client, told(self.engine.fault, Notice::Reply(reply)));
         }

@@ -2,7 +2,7 @@
 //! that happens at a time, in the order of simulated time. Everything that is left open by the host
 //! contract is decided by one seed.
 
-use crate::adversary::{Behaviour, Chain, Rot};
+use crate::adversary::{Behaviour, Chain};
 use crate::audit::{Audit, Fingerprint};
 use crate::checker::liveness::{Liveness, Waiting};
 use crate::checker::{Stand, Verdict, bounds};
@@ -12,20 +12,17 @@ use crate::devices::SimDevices;
 use crate::hostile::HostileClient;
 use crate::network::{Cut, Network};
 use crate::node::{
-    Act, Address, Fault, Impostor, Lying, Packet, Parts, ReplicaNode, SharedDevice, Usurping,
+    Act, Address, Fault, Impostor, Lying, Packet, ReplicaNode, SharedDevice, Usurping,
 };
 use crate::oracle::Oracle;
 use crate::rng::Rng;
 use crate::run::{ClientSetup, Factories, Summary};
-use crate::service::Journal;
 use crate::swarm::{Disturbance, Failure, Options, Target};
 use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
-use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
-use pentarchy_core::outsider::Outsider;
-use pentarchy_core::protocol::{Setup, TimerKey};
+use pentarchy_core::protocol::TimerKey;
 use pentarchy_storage::kept::Job;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -39,6 +36,7 @@ pub mod log;
 mod replicas;
 
 use confirms::Looked;
+use lives::Keeping;
 pub use log::Log;
 
 /// Something that is going to happen.
@@ -99,9 +97,9 @@ struct Armed {
 }
 
 /// A replica in its place.
-struct Replica {
+struct Replica<'a> {
     id: ReplicaId,
-    node: ReplicaNode,
+    node: ReplicaNode<'a>,
     clock: Clock,
     timers: BTreeMap<TimerKey, Armed>,
     round_at: Option<Micros>,
@@ -130,7 +128,7 @@ struct Replica {
     rng: Rng,
 }
 
-impl Replica {
+impl Replica<'_> {
     /// Counts as one of the `f` that may be faulty: it does not work, is not meant to, or does not
     /// remember what it promised.
     const fn is_faulty(&self) -> bool {
@@ -185,7 +183,7 @@ pub struct World<'a> {
     sequence: u64,
     queue: BinaryHeap<Reverse<Scheduled>>,
     network: Network,
-    replicas: Vec<Replica>,
+    replicas: Vec<Replica<'a>>,
     clients: Vec<Client>,
     hostile: Vec<HostileClient>,
     oracle: Oracle,
@@ -279,7 +277,7 @@ impl<'a> World<'a> {
             let mut acts = Vec::new();
             let sound = is_sound(&behaviours);
             let kept = self.disk(id, crate::crypto::INCARNATION, sound);
-            let node = self.node(id, device, faulty, kept, &mut acts);
+            let node = self.node(id, device, faulty, Keeping::afresh(kept), &mut acts);
             let replica = Replica {
                 id,
                 node,
@@ -335,7 +333,7 @@ impl<'a> World<'a> {
             };
             let make = self.factories.forger?;
             let (forger, rng) = (make(id, &self.membership), rng.fork());
-            Some(Lying { forger, rng, alone, rate_ppm, quiet_ms, began: None })
+            Some(Lying { forger, make, rng, alone, rate_ppm, quiet_ms, began: None })
         };
         let lying = behaviours.iter().find_map(lying);
         let usurping = behaviours.iter().find_map(|behaviour| match behaviour {
@@ -454,7 +452,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn correct(&self) -> impl Iterator<Item = (ReplicaId, &Replica)> {
+    fn correct(&self) -> impl Iterator<Item = (ReplicaId, &Replica<'a>)> {
         let numbered = self.replicas.iter().enumerate();
         numbered
             .filter(|(_, replica)| !replica.crashed && replica.adversary.is_none())
@@ -512,7 +510,7 @@ impl<'a> World<'a> {
 
     /// Where correct replicas stand.
     fn stand(&self) -> Vec<Stand> {
-        let stand = |(id, replica): (ReplicaId, &Replica)| {
+        let stand = |(id, replica): (ReplicaId, &Replica<'_>)| {
             let executed = replica.node.executor().executed();
             Stand { id, executed, status: replica.node.core().status() }
         };
@@ -541,7 +539,7 @@ impl<'a> World<'a> {
         summary.messages = self.messages;
         summary.lies = self.lies;
         summary.simulated_ms = self.now / 1_000;
-        let crashed = |it: &&Replica| it.crashed && it.adversary.is_none();
+        let crashed = |it: &&Replica<'_>| it.crashed && it.adversary.is_none();
         summary.crashed = self.replicas.iter().filter(crashed).count();
         let kinds = self.options.byzantine.iter().flat_map(|(_, kinds)| kinds);
         summary.adversaries = kinds.map(|kind| kind.name()).collect();

@@ -62,6 +62,8 @@ pub struct Recorder {
 }
 
 impl Driver for Recorder {
+    type Notices = ();
+
     fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         let mut to = Writer::default();
         encode(&mut to);
@@ -97,7 +99,7 @@ impl Driver for Recorder {
 
 /// A machine that keeps nothing, with its driver.
 pub struct Bench {
-    pub machine: Machine<Stepped>,
+    pub machine: Machine<'static, Stepped>,
     pub driver: Recorder,
     now_ms: u64,
 }

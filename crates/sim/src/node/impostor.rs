@@ -49,7 +49,7 @@ impl Impostor {
     }
 }
 
-impl ReplicaNode {
+impl ReplicaNode<'_> {
     fn impostor(&mut self) -> Option<&mut Impostor> {
         self.faulty.as_mut()?.impostor.as_mut()
     }
@@ -79,9 +79,10 @@ impl ReplicaNode {
         if impostor.rng.percent(5) {
             guesses.extend(self.certificate(&draft.digest(), out));
         }
+        let keys = self.keys();
         let mut forged = guesses.into_iter().map(|auth| draft.clone().seal(auth));
         let first = forged.next();
-        let right = first.iter().cloned().chain(forged).find(|it| self.keys.envelope(it));
+        let right = first.iter().cloned().chain(forged).find(|it| keys.envelope(it));
         if let Some(envelope) = right.or(first) {
             let (envelope, settled) = (Arc::new(envelope), Vec::new());
             let input = Input::Request { envelope, settled, passed_on: false };
@@ -91,7 +92,7 @@ impl ReplicaNode {
 
     /// A piece of what the device seals for the counter, in the place of a tag.
     fn certificate(&self, digest: &Digest, out: &mut Vec<Act>) -> Option<RequestAuth> {
-        let mut device = self.device.lock().expect("a device does not panic");
+        let mut device = self.watch.device.lock().expect("a device does not panic");
         let last = device.last();
         let next = Position::new(last.view, last.index.saturating_add(1));
         let ui = device.create(Instance::FIRST, next, digest).ok()?;

@@ -2,7 +2,6 @@
 
 use super::log::{Deed, Place, What};
 use super::{Cut, Disturbance, Failure, Happening, ReplicaId, ReplicaSet, Target, World};
-use crate::node::Kept;
 
 impl World<'_> {
     pub(super) fn disturb(&mut self, index: usize) {
@@ -106,8 +105,8 @@ impl World<'_> {
         let clocks = self.replicas.iter_mut().map(|replica| &mut replica.clock);
         let clocks = clocks.chain(self.clients.iter_mut().map(|client| &mut client.clock));
         clocks.for_each(|clock| clock.discipline(now, skew));
-        let disks = self.replicas.iter_mut().filter_map(|replica| replica.node.kept());
-        disks.for_each(Kept::make_room);
+        let disks = self.replicas.iter().filter_map(|replica| replica.node.kept());
+        disks.for_each(|mut disk| disk.make_room());
         self.healed = true;
     }
 }

@@ -209,6 +209,7 @@ impl World<'_> {
             (Packet::ToClient(wire), _) => describe_answer(wire),
             (Packet::Transfer(wire), _) => format!("state transfer, {} bytes", wire.len()),
             (Packet::Epochs(wire), _) => format!("about epochs, {} bytes", wire.len()),
+            (Packet::Resuming(wire), _) => format!("about a restart, {} bytes", wire.len()),
             (Packet::Protocol(_, wire), _) => format!("{} bytes", wire.len()),
         }
     }

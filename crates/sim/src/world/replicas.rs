@@ -1,6 +1,5 @@
 //! What happens to replicas: packets, timers, rounds; and what comes of it.
 
-use super::lives::go_on;
 use super::log::What;
 use super::{Armed, Happening, World};
 use crate::adversary::{Adversary as _, Departure};
@@ -66,16 +65,13 @@ impl World<'_> {
     fn drive(
         &mut self,
         index: usize,
-        act: impl FnOnce(&mut ReplicaNode, &mut Vec<Act>),
+        act: impl FnOnce(&mut ReplicaNode<'_>, &mut Vec<Act>),
     ) -> Vec<Act> {
         let mut acts = core::mem::take(&mut self.acts);
-        let (factories, tuning) = (self.factories, self.options.tuning);
         let replica = &mut self.replicas[index];
-        let (id, node) = (replica.id, &mut replica.node);
-        let act = || {
-            act(node, &mut acts);
-            go_on(id, node, &factories, tuning, &mut acts);
-        };
+        let node = &mut replica.node;
+        node.on_clock(self.now / 1_000, replica.clock.read(self.now));
+        let act = || act(node, &mut acts);
         if replica.sound {
             act();
         } else if quiet::catch(act).is_err() {
@@ -114,7 +110,7 @@ impl World<'_> {
         for job in Job::ALL {
             let begun = self.sequence + 1;
             let replica = &mut self.replicas[index];
-            if !replica.node.kept().is_some_and(|kept| kept.begin(job)) {
+            if !replica.node.kept().is_some_and(|mut kept| kept.begin(job)) {
                 continue;
             }
             let syncs = if job == Job::States { SYNCS_OF_A_STATE } else { 1 };
@@ -149,12 +145,11 @@ impl World<'_> {
         }
         let replica = &mut self.replicas[index];
         replica.round_at = None;
-        let now = replica.clock.read(self.now);
         self.audit.note(self.now, 11, index as u64, &[]);
-        let acts = self.drive(index, |node, acts| node.on_round(now, acts));
-        let replica = &self.replicas[index];
+        let acts = self.drive(index, |node, acts| node.on_round(acts));
         // At least a millisecond on, or a wish that is due would be granted for ever.
-        let at = replica.clock.when(replica.node.wake_at(), self.now).max(self.now + 1_000);
+        let wakes_at = self.replicas[index].node.wake_at().0.saturating_mul(1_000);
+        let at = wakes_at.max(self.now + 1_000);
         self.round_by(index, at);
         self.carry_out(index, acts)
     }

@@ -1,0 +1,129 @@
+//! What a simulated replica is given to convince others, and to go from epoch to epoch.
+
+use super::SharedDevice;
+use crate::crypto::{Crypto, Keys};
+use crate::run::Factories;
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::{Auth, AuthTag, Signature, Verifier};
+use pentarchy_core::authenticator::Authenticator;
+use pentarchy_core::counter::{
+    Counters as _, Instance, Memory as DeviceMemory, Position, Refused, TrustedMac, Ui, Usig,
+};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::ids::{Incarnation, ReplicaId, ReplicaSet};
+use pentarchy_core::membership::Membership;
+use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
+use pentarchy_machine::EpochFactory;
+use std::sync::Arc;
+
+/// A replica's key and its devices.
+pub(super) struct Means {
+    pub id: ReplicaId,
+    pub crypto: Arc<Crypto>,
+    pub device: SharedDevice,
+    /// Nobody relies on it: its device may be in a later epoch than it is.
+    pub is_faulty: bool,
+}
+
+impl Authenticator for Means {
+    fn tag(&mut self, auth: &Auth, digest: &Digest) -> Result<AuthTag, Refused> {
+        let mut device = self.device.lock().expect("a device does not panic");
+        match auth {
+            Auth::Channel => Ok(AuthTag::Channel),
+            Auth::Signature => Ok(AuthTag::Signature(self.crypto.sign(self.id, digest))),
+            Auth::Usig(instance, position) => {
+                device.create(*instance, *position, digest).map(AuthTag::Usig)
+            }
+            Auth::Mac(instance) => device.of(*instance)?.mac(digest).map(AuthTag::Mac),
+        }
+    }
+
+    fn sign(&self, digest: &Digest) -> Signature {
+        Signature(self.crypto.sign(self.id, digest))
+    }
+
+    fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+        let begun = self.device.lock().expect("a device does not panic").begin_epoch(membership);
+        if self.is_faulty { Ok(()) } else { begun }
+    }
+
+    fn memories(&self) -> Vec<(Instance, DeviceMemory)> {
+        self.device.lock().expect("a device does not panic").memories()
+    }
+}
+
+/// One of a replica's devices, for a replica that goes on from its disk.
+pub struct OneDevice(SharedDevice, Instance);
+
+impl OneDevice {
+    /// The first so many.
+    #[must_use]
+    pub fn all(device: &SharedDevice, count: u8) -> Vec<Box<dyn Usig>> {
+        let one = |number| Box::new(Self(device.clone(), Instance(number))) as Box<dyn Usig>;
+        (0..count.max(1)).map(one).collect()
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut dyn Usig) -> T) -> T {
+        let mut device = self.0.lock().expect("a device does not panic");
+        act(device.of(self.1).expect("there is one of this number"))
+    }
+}
+
+impl Usig for OneDevice {
+    fn incarnation(&self) -> Incarnation {
+        self.with(|device| device.incarnation())
+    }
+    fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+        self.with(|device| device.begin_epoch(membership))
+    }
+    fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
+        self.with(|device| device.create(position, digest))
+    }
+    fn mac(&mut self, digest: &Digest) -> Result<TrustedMac, Refused> {
+        self.with(|device| device.mac(digest))
+    }
+    fn memory(&self) -> Option<DeviceMemory> {
+        self.with(|device| device.memory())
+    }
+    fn restore(&mut self, memory: &DeviceMemory) -> Result<(), Refused> {
+        self.with(|device| device.restore(memory))
+    }
+    fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
+        self.with(|device| device.verify(replica, ui, digest))
+    }
+}
+
+/// Makes a replica's cores, and what checks others' statements.
+pub struct SimFactory<'f> {
+    /// Which replica.
+    pub id: ReplicaId,
+    /// The keys.
+    pub crypto: Arc<Crypto>,
+    /// What makes cores.
+    pub factories: Factories<'f>,
+    /// Sizes.
+    pub tuning: Tuning,
+}
+
+impl EpochFactory for SimFactory<'_> {
+    fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
+        let (crypto, me, membership) = (self.crypto.clone(), self.id, membership.clone());
+        Arc::new(Keys { crypto, me, membership })
+    }
+
+    fn core(
+        &mut self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+        memory: Memory,
+        effects: &mut Vec<CoreEffect>,
+    ) -> Box<dyn ReplicaCore> {
+        let (me, membership, tuning) = (self.id, membership.clone(), self.tuning);
+        (self.factories.replica)(Setup { me, membership, fetch, memory, tuning }, effects)
+    }
+
+    fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
+        Ok(())
+    }
+}
