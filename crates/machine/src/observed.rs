@@ -8,7 +8,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Handover;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, ReplicaCore};
 use pentarchy_core::executor::Notice;
-use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
+use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::protocol::{Evidence, Reject, To};
@@ -36,6 +36,8 @@ pub enum Observed<'a> {
     Reported(&'a Evidence),
     /// A message of a replica is refused.
     Rejected(ReplicaId, Reject),
+    /// These envelopes of clients are checked together.
+    Checks(&'a [Arc<Envelope>]),
     /// A batch was executed.
     Executed {
         /// The slot.
@@ -77,6 +79,13 @@ pub enum Observed<'a> {
     Diverged(Slot),
     /// The replica asks to be admitted.
     AsksAdmission(&'a Envelope),
+    /// The replica, which went on from its disk, speaks from now on in this epoch.
+    Resumes {
+        /// The epoch.
+        epoch: Epoch,
+        /// Whether enough others have said what they saw of it.
+        is_answered: bool,
+    },
     /// The last slot of the epoch was executed.
     Ended(&'a Handover),
     /// The next epoch begins.

@@ -24,6 +24,7 @@ use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::halt::Halt;
 use crate::machine::Machine;
+use crate::observed::Observed;
 use crate::store::Disk;
 use bytes::Bytes;
 use pentarchy_core::counter::{Instance, Memory, Position, Ui};
@@ -191,7 +192,7 @@ impl Resuming {
     /// are enough.
     fn next(&mut self, others: ReplicaSet, wanted: usize, now_ms: u64) -> Option<Next> {
         let since = self.since?;
-        if self.answered.len() >= wanted.min(others.len()) {
+        if self.answered.len() >= wanted.min(others.len()) || mutant!("resuming.asks-nobody") {
             self.since = None;
             self.asks &= mutant!("resuming.asks-for-ever");
             return Some(Next::Speak);
@@ -265,6 +266,12 @@ impl<D: Disk> Machine<'_, D> {
         self.resuming.since.is_some()
     }
 
+    /// The last statements of a replica's counters that this one saw in the present epoch.
+    #[must_use]
+    pub fn has_seen(&self, replica: ReplicaId) -> Vec<(Digest, Ui)> {
+        self.resuming.seen_of(self.engine.epoch, replica)
+    }
+
     /// Asks the peers that have not answered; goes on when enough have, or have not for long
     /// enough.
     pub(crate) fn ask_before_resuming(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
@@ -293,6 +300,8 @@ impl<D: Disk> Machine<'_, D> {
                 );
             }
         }
+        let is_answered = next == Some(Next::Speak);
+        driver.observe(Observed::Resumes { epoch: self.engine.epoch, is_answered });
         self.begin_process(driver)
     }
 

@@ -7,6 +7,7 @@ use crate::devices::SimDevices;
 use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier as _;
+use pentarchy_core::counter::Position;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{self, Epochs};
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
@@ -208,11 +209,15 @@ impl<'f> ReplicaNode<'f> {
         self.watch.begin(self.machine.epochs().is_admitted());
         let (epoch, elapsed_ms) = (self.epoch(), self.watch.elapsed_ms);
         let Self { machine, watch, .. } = self;
-        let driver = &mut SimDriver { watch, out };
+        let driver = &mut SimDriver { watch, out: &mut *out };
         let begun = machine.begin_round(elapsed_ms, fault::Fault::None, driver);
         match (begun.and_then(|()| act(machine, driver)), &self.watch.kept) {
             (Ok(()), _) => {}
             (Err(Halt::Storage(error)), Some(kept)) => kept.borrow_mut().on_failure(&error),
+            (Err(halt @ Halt::Rewound { .. }), Some(kept)) => {
+                kept.borrow_mut().on_rewound();
+                out.push(Act::Saw(Observation::Rewound(halt.to_string())));
+            }
             (Err(halt), _) => panic!("{}: {halt}", self.id),
         }
         for client in core::mem::take(&mut self.watch.hung_up) {
@@ -290,6 +295,20 @@ impl<'f> ReplicaNode<'f> {
         life_of(&self.watch.device).incarnation
     }
 
+    /// Whether its epoch is over, and it is about to go on in the next one.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.epoch() != self.machine.epoch() || self.executor().is_ending()
+    }
+
+    /// What the device of another replica had certified last of what this one saw, and can tell
+    /// it if it asks; none if nothing.
+    #[must_use]
+    pub fn has_seen(&self, replica: ReplicaId) -> Option<Position> {
+        let seen = self.machine.has_seen(replica);
+        seen.into_iter().map(|(_, ui)| ui.position).max()
+    }
+
     /// Whether the epoch counts by its device.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
@@ -323,6 +342,11 @@ impl<'f> ReplicaNode<'f> {
     /// because of one message that was no report.
     pub const fn take_relayed(&mut self) -> usize {
         core::mem::replace(&mut self.watch.relayed, 0)
+    }
+
+    /// The most envelopes of one client that it has checked in a round, since this was asked last.
+    pub const fn take_checked(&mut self) -> usize {
+        core::mem::replace(&mut self.watch.checked, 0)
     }
 
     /// What the service ran since the last call.

@@ -91,6 +91,9 @@ pub enum Failure {
     Rot,
     /// The same, with one of the last writes that were synced: it is found in another place.
     Misdirected,
+    /// Its power fails, and its disk is put back from a copy that is made now: if the others have
+    /// seen what it said since then.
+    PutBack,
 }
 
 /// How long disks take.
@@ -178,6 +181,7 @@ impl Disturbance {
             Self::Stop { failure: Failure::Full, .. } => "disk_full",
             Self::Stop { failure: Failure::Rot, .. } => "disk_rots",
             Self::Stop { failure: Failure::Misdirected, .. } => "disk_misdirects",
+            Self::Stop { failure: Failure::PutBack, .. } => "disk_put_back",
             Self::Blackout { .. } => "blackout",
             Self::Pause(..) => "pause",
             Self::Isolate { .. } => "isolate",
@@ -581,10 +585,13 @@ impl Options {
                 3..5 => Failure::Full,
                 5..7 => Failure::Rot,
                 7..9 => Failure::Misdirected,
+                9..11 => Failure::PutBack,
                 _ => Failure::Power,
             };
+            // A copy is to be old when it is put back.
+            let points = if failure == Failure::PutBack { 10 * points } else { points };
             let disturbance = match rng.below(10) {
-                0..3 => Disturbance::Blackout { points, lasts },
+                0..3 if failure != Failure::PutBack => Disturbance::Blackout { points, lasts },
                 _ => Disturbance::Stop { target, failure, points, lasts },
             };
             self.disturbances.push((at, disturbance));

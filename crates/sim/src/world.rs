@@ -96,6 +96,13 @@ struct Armed {
     at: Micros,
 }
 
+/// A moment in which a replica does not listen to somebody.
+#[derive(Default)]
+struct Pause {
+    until: Micros,
+    lasts: Micros,
+}
+
 /// A replica in its place.
 struct Replica<'a> {
     id: ReplicaId,
@@ -112,12 +119,18 @@ struct Replica<'a> {
     behind: bool,
     /// Nor before it has executed this: it lost a state that it may have vouched for.
     behind_until: Slot,
+    /// The epoch in which its disk was copied, if that was put back and it has not ended since.
+    put_back: Option<Epoch>,
+    /// Its disk was damaged or put back, so that others may have seen more of it than it has.
+    doubtful: bool,
     /// When its power fails, it is back after so long.
     stops_for: Micros,
     /// Timers that were armed with a lower number are of an epoch or of a life that is over.
     timers_from: u64,
     /// Jobs of its disk that were begun with a lower number are of a life that is over.
     disk_from: u64,
+    /// Those to whom it does not listen for a moment, or did not lately.
+    pauses: BTreeMap<Address, Pause>,
     /// When it was looked at last.
     looked: Looked,
     /// What its host does, if it is faulty.
@@ -289,9 +302,12 @@ impl<'a> World<'a> {
                 returns: false,
                 behind: false,
                 behind_until: Slot(0),
+                put_back: None,
+                doubtful: false,
                 stops_for: 0,
                 timers_from: 0,
                 disk_from: 0,
+                pauses: BTreeMap::new(),
                 looked: Looked::default(),
                 adversary: chain,
                 sound,

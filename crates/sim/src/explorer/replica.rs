@@ -297,6 +297,7 @@ impl Replica {
                 self.timers.remove(&timer);
             }
             Act::DisarmAll => self.timers.clear(),
+            Act::Pause { .. } => {}
             Act::Saw(seen) => self.saw(seen, outcome),
         }
     }

@@ -139,6 +139,13 @@ pub enum Act {
     Disarm(TimerKey),
     /// Stops all timers: they are of an epoch that is over, and none of them fires late.
     DisarmAll,
+    /// Does not listen to somebody for a moment.
+    Pause {
+        /// To whom.
+        whom: Address,
+        /// It sent many times its share, or forges. If it goes on, the next moment is longer.
+        is_flood: bool,
+    },
     /// Lets checkers and traces know.
     Saw(Observation),
 }
@@ -195,6 +202,15 @@ pub enum Observation {
     },
     /// It started again with what it had kept.
     Found(Recovered),
+    /// It goes on from what it had kept, and speaks from now on in this epoch.
+    Resumes {
+        /// The epoch.
+        epoch: Epoch,
+        /// Whether enough others have said what they saw of it.
+        is_answered: bool,
+    },
+    /// It ended, as another replica has seen what it had not kept; what it says of that.
+    Rewound(String),
     /// It executed a slot.
     Executed {
         /// The slot.

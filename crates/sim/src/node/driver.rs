@@ -12,6 +12,7 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Reply, ToClient};
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Reject, TimerKey, To};
+use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Wire as _, Writer};
 use pentarchy_machine::{Driver, Kind, NoticeLog, Observed, Pause, Sent};
 use std::collections::BTreeMap;
@@ -44,6 +45,8 @@ pub(super) struct Watch {
     draws_little: bool,
     /// The most messages of others that it passed on to one peer because of such an event.
     pub relayed: usize,
+    /// The most envelopes of one client that were checked together.
+    pub checked: usize,
     /// What clients are told of what is observed next.
     notices: Notices,
     /// What the core of a faulty replica said in the present event.
@@ -75,6 +78,7 @@ impl Watch {
             chain: 0,
             draws_little: false,
             relayed: 0,
+            checked: 0,
             notices: Notices::default(),
             said: Vec::new(),
             hung_up: Vec::new(),
@@ -140,6 +144,15 @@ impl SimDriver<'_> {
         assert!(watch.chain > 0, "{} goes on talking to itself", watch.id);
         (watch.chain, watch.steps) = (watch.chain - 1, watch.steps + 1);
         watch.draws_little = draws_little(event);
+    }
+
+    fn checks(&mut self, envelopes: &[Arc<Envelope>]) {
+        let mut counts: BTreeMap<ClientId, usize> = BTreeMap::new();
+        for envelope in envelopes {
+            *counts.entry(envelope.client).or_default() += 1;
+        }
+        let most = counts.values().max().copied().unwrap_or_default();
+        self.watch.checked = self.watch.checked.max(most);
     }
 
     fn asks(&mut self, effects: &[CoreEffect]) {
@@ -236,6 +249,9 @@ impl SimDriver<'_> {
             Observed::Diverged(slot) => Observation::Diverged { slot },
             Observed::Ended(handover) => Observation::Ended(handover.clone()),
             Observed::Began(membership) => Observation::Began(membership.clone()),
+            Observed::Resumes { epoch, is_answered } => {
+                Observation::Resumes { epoch, is_answered }
+            }
             Observed::AsksAdmission(envelope) => {
                 let [request] = &envelope.requests[..] else { return };
                 let (number, operation) = (request.number, request.operation.clone());
@@ -277,9 +293,16 @@ impl Driver for SimDriver<'_> {
         self.watch.hung_up.push(*client);
     }
 
-    fn pause_client(&mut self, _: &ClientId, _: Pause) {}
+    fn pause_client(&mut self, client: &ClientId, pause: Pause) {
+        if let Some(index) = self.watch.index(client) {
+            let (whom, is_flood) = (Address::Client(index), pause == Pause::Flood);
+            self.out.push(Act::Pause { whom, is_flood });
+        }
+    }
 
-    fn pause_peer(&mut self, _: ReplicaId) {}
+    fn pause_peer(&mut self, peer: ReplicaId) {
+        self.out.push(Act::Pause { whom: Address::Replica(peer), is_flood: true });
+    }
 
     fn peer_queued_bytes(&self, _: ReplicaId) -> usize {
         0
@@ -314,6 +337,7 @@ impl Driver for SimDriver<'_> {
         }
         match seen {
             Observed::Asks(effects) => self.asks(effects),
+            Observed::Checks(envelopes) => self.checks(envelopes),
             Observed::Sent(sent) => self.sent(&sent),
             Observed::Relayed { to, kind, wire } => {
                 self.saw(Observation::Relayed { to, kind, wire: wire.clone() });

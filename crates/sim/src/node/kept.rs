@@ -75,14 +75,18 @@ pub struct Recovered {
     pub vouched: Slot,
     /// ... and it has this one.
     pub has: Slot,
-    /// Something was damaged meanwhile.
+    /// Something was damaged meanwhile, or put back from a copy.
     pub rots: bool,
+    /// The latter.
+    pub is_old: bool,
 }
 
 /// A replica's disk. The replica's machine writes there; the world says when that is done, and when
 /// power or disk fail.
 pub struct Kept {
     disk: SimDisk,
+    /// A copy of it that is to be put back.
+    copy: Option<SimDisk>,
     rng: Rng,
     identity: Identity,
     options: Options,
@@ -138,6 +142,7 @@ impl Kept {
         let durable = kept.durable();
         Self {
             disk,
+            copy: None,
             rng,
             identity,
             options,
@@ -159,7 +164,8 @@ impl Kept {
     }
 
     /// Has power or disk fail after so many more entries, sends and jobs of the disk.
-    pub const fn fail_after(&mut self, points: u64, failure: Failure) {
+    pub fn fail_after(&mut self, points: u64, failure: Failure) {
+        self.copy = (failure == Failure::PutBack).then(|| self.disk.copy());
         self.fuse = Some((points, failure));
     }
 
@@ -207,7 +213,9 @@ impl Kept {
         }
         self.failing = Some(failure);
         match failure {
-            Failure::Power | Failure::Rot | Failure::Misdirected => self.lose_power(point),
+            Failure::Power | Failure::Rot | Failure::Misdirected | Failure::PutBack => {
+                self.lose_power(point);
+            }
             Failure::Disk => {
                 let operation = self.disk.operations() + self.rng.below(OPERATIONS);
                 self.disk.choose(operation, Fate::Fails);
@@ -253,6 +261,11 @@ impl Kept {
             assert!(self.failing.is_some(), "{}: {error}", self.identity.replica);
             self.dead = Some("failure");
         }
+    }
+
+    /// The machine ended, as the disk is older than what others saw of the replica.
+    pub const fn on_rewound(&mut self) {
+        self.dead = Some("rewound");
     }
 
     /// A message of the core was handed over.
@@ -371,7 +384,14 @@ impl Kept {
             Some(Failure::Disk | Failure::Full) if self.rng.percent(50) => self.disk.restart(),
             _ => self.disk.lose_power(),
         }
+        let copy = self.copy.take().filter(|_| may_rot && failure == Some(Failure::PutBack));
+        let is_old = copy.is_some();
+        if let Some(copy) = copy {
+            copy.set_faults(FAULTS);
+            self.disk = copy;
+        }
         let rots = match failure {
+            _ if is_old => true,
             Some(Failure::Rot) if may_rot => self.rot(),
             Some(Failure::Misdirected) if may_rot => self.disk.misdirect(),
             _ => false,
@@ -394,7 +414,7 @@ impl Kept {
                 self.membership = past.membership.clone();
                 self.stepped = Stepped::new(kept);
                 (self.fuse, self.dead) = (None, None);
-                Some((Recovered { had, relied, found, vouched, has, rots }, past))
+                Some((Recovered { had, relied, found, vouched, has, rots, is_old }, past))
             }
             Err(error) if !rots => {
                 panic!("{} cannot read its disk: {error}", self.identity.replica)

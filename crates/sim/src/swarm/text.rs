@@ -18,7 +18,8 @@
 //! `impostor(ppm)`.
 //!
 //! Disturbances: `crash(whom)`, `restart(whom,after)`, `pause(whom,us)`, `stop(whom,points,us)` and
-//! likewise `disk_fails`, `disk_full`, `disk_rots` and `disk_misdirects`, `blackout(points,us)`,
+//! likewise `disk_fails`, `disk_full`, `disk_rots`, `disk_misdirects` and `disk_put_back`,
+//! `blackout(points,us)`,
 //! `isolate(whom,hears,clients,us)`, `split(part,one way,us)`, `partition(parts,us)`,
 //! `clock_jump(whom,ms)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`,
 //! and `partition(0110,...)` has one digit for the part of each place.
@@ -588,6 +589,7 @@ impl<'a> Call<'a> {
             "disk_full" => (self.stop(Failure::Full)?, 3),
             "disk_rots" => (self.stop(Failure::Rot)?, 3),
             "disk_misdirects" => (self.stop(Failure::Misdirected)?, 3),
+            "disk_put_back" => (self.stop(Failure::PutBack)?, 3),
             "blackout" => {
                 let (points, lasts) = (self.number(0, PPM)?, self.number(1, HOUR_US)?);
                 (Disturbance::Blackout { points, lasts }, 2)

@@ -270,7 +270,7 @@ impl Scene {
     fn carry_out(&mut self, id: ReplicaId, acts: Vec<Act>) {
         for act in acts {
             match act {
-                Act::Send { to: Address::Client(_), .. } => {}
+                Act::Send { to: Address::Client(_), .. } | Act::Pause { .. } => {}
                 Act::Send { to: Address::Replica(to), packet } => self.send(id, to, packet),
                 Act::Arm { timer, .. } => {
                     self.timers[usize::from(id.0)].insert(timer);
@@ -336,6 +336,8 @@ impl Scene {
             | Observation::Left { .. }
             | Observation::Rests { .. }
             | Observation::Found(_)
+            | Observation::Resumes { .. }
+            | Observation::Rewound(_)
             | Observation::Lied { .. }
             | Observation::Asked { .. }
             | Observation::Ended(_)

@@ -7,13 +7,13 @@ use super::{
     ReplicaSet, SharedDevice, SimDevices, Target, World,
 };
 use crate::adversary::Rot;
-use crate::checker::Verdict;
+use crate::checker::{Verdict, durability};
 use crate::node::{
     Kept, KeptDisk, Observation, OneDevice, Parts, SharedKept, SimFactory, life_of,
 };
 use crate::service::Journal;
 use crate::time::Micros;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::service::Service;
 use pentarchy_machine::{self as machine, Beginning};
 use pentarchy_storage::identity::Identity;
@@ -46,6 +46,7 @@ impl<'a> World<'a> {
             counters: &mut OneDevice::all(&device, self.membership.lane.pillars),
             is_split: false,
         };
+        let asks = past.is_some();
         let disk = |kept: &SharedKept| machine::Kept::Log(KeptDisk(kept.clone()), past);
         let keeps = kept.as_ref().map_or(machine::Kept::Nothing, disk);
         let begun = beginning.begin(self.service(id, &journal), keeps);
@@ -68,7 +69,7 @@ impl<'a> World<'a> {
             faulty,
             kept,
             store: begun.store,
-            asks: false,
+            asks,
         };
         ReplicaNode::new(parts, self.now / 1_000, acts)
     }
@@ -114,7 +115,9 @@ impl<'a> World<'a> {
         let keeping = Keeping::afresh(kept);
         let node = self.node(id, Arc::new(Mutex::new(device)), None, keeping, &mut acts);
         self.oracle.restarted(id);
-        (self.replicas[index].behind, self.replicas[index].behind_until) = (true, Slot(0));
+        let replica = &mut self.replicas[index];
+        (replica.behind, replica.behind_until) = (true, Slot(0));
+        (replica.put_back, replica.doubtful) = (None, false);
         self.take_up(index, node, acts)
     }
 
@@ -149,6 +152,9 @@ impl<'a> World<'a> {
         if !replica.node.is_dead() || replica.crashed {
             return;
         }
+        if replica.put_back.is_some() {
+            return self.forget_what_others_said();
+        }
         (replica.crashed, replica.returns) = (true, true);
         let at = self.now + replica.stops_for;
         let point = replica.node.kept().and_then(|kept| kept.died_at());
@@ -156,8 +162,19 @@ impl<'a> World<'a> {
         let fetches = fetches.then_some("fetching");
         let points = point.into_iter().chain(fetches);
         points.for_each(|point| *self.crash_points.entry(point).or_default() += 1);
+        self.forget_what_others_said();
         self.note(self.place(index), |_| What::Does(Deed::Crashes, "ends".to_owned()));
         self.schedule(at.min(self.options.heal_at.max(self.now + 1)), Happening::Resume(index));
+    }
+
+    /// A replica that ends forgets what it saw of the others: so nobody need tell those whose disks
+    /// were put back, and they come back as other lives.
+    fn forget_what_others_said(&mut self) {
+        for index in 0..self.replicas.len() {
+            if self.replicas[index].put_back.is_some() {
+                self.begin_anew(index);
+            }
+        }
     }
 
     /// Whether a replica may find that it cannot go on as whom it was. Who ended and comes back
@@ -183,6 +200,16 @@ impl<'a> World<'a> {
         let Some(kept) = self.replicas[index].node.take_kept() else { return Ok(()) };
         let recovered = kept.borrow_mut().recover(may_rot);
         let Some((found, past)) = recovered else { return self.restart(index) };
+        let device = SimDevices::reborn(id, self.membership.lane.pillars, life, &self.crypto);
+        let device = Arc::new(Mutex::new(device));
+        let (epoch, has) = (past.membership.epoch, past.executed().slot);
+        let at = if past.is_whole() { has } else { Slot(0) };
+        let mut acts = Vec::new();
+        let keeping = Keeping { kept: Some(kept), past: Some(past) };
+        let node = self.node(id, device.clone(), None, keeping, &mut acts);
+        if found.is_old && !self.others_know(index, epoch, &device) {
+            return self.restart(index);
+        }
         self.oracle.saw(id, false, &Observation::Found(found), self.now, &mut self.audit)?;
         self.resumed += 1;
         self.last_completion = self.now;
@@ -190,19 +217,55 @@ impl<'a> World<'a> {
         self.note(self.place(index), |_| {
             What::Does(Deed::Other, "starts again with its disk".to_owned())
         });
-        let device = SimDevices::reborn(id, self.membership.lane.pillars, life, &self.crypto);
-        let has = past.executed().slot;
-        let at = if past.is_whole() { has } else { Slot(0) };
         // Others may rely on it to have what it vouched for.
         let replica = &mut self.replicas[index];
-        if may_rot && has < found.had {
+        if may_rot && (has < found.had || found.is_old) {
             (replica.behind, replica.behind_until) = (true, found.had);
         }
-        self.oracle.resumed(id, past.membership.epoch, at);
-        let mut acts = Vec::new();
-        let keeping = Keeping { kept: Some(kept), past: Some(past) };
-        let node = self.node(id, Arc::new(Mutex::new(device)), None, keeping, &mut acts);
+        (replica.doubtful, replica.put_back) = (found.rots, found.is_old.then_some(epoch));
+        self.oracle.resumed(id, epoch, at);
         self.take_up(index, node, acts)
+    }
+
+    /// Whether all others can tell a replica whose disk was put back from a copy of this epoch that
+    /// its device has certified more than that: none is faulty, and none has forgotten.
+    fn others_know(&self, index: usize, epoch: Epoch, device: &SharedDevice) -> bool {
+        let id = self.replicas[index].id;
+        let memories = device.lock().expect("a device does not panic").memories();
+        let last = memories.into_iter().map(|(_, memory)| memory.last).max();
+        let knows = |(other, replica): (usize, &Replica<'_>)| {
+            let node = &replica.node;
+            let is_well = !replica.is_faulty() && node.epoch() == epoch && !node.is_ending();
+            other == index || (is_well && node.has_seen(id) > last)
+        };
+        self.replicas.iter().enumerate().all(knows)
+    }
+
+    /// A replica that went on from its disk speaks from now on.
+    pub(super) fn on_resumed(&mut self, index: usize, epoch: Epoch, is_answered: bool) -> Verdict {
+        let replica = &mut self.replicas[index];
+        match replica.put_back {
+            Some(of) if of == epoch && is_answered => Err(durability::spoke(replica.id)),
+            // It was cut off for too long: that nobody told it is nobody's fault.
+            Some(of) if of == epoch => {
+                self.begin_anew(index);
+                Ok(())
+            }
+            // What it promised was of an epoch that is over.
+            _ => {
+                replica.put_back = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// A replica's disk is of no use any more: it ends, and comes back as another life.
+    pub(super) fn begin_anew(&mut self, index: usize) {
+        let replica = &mut self.replicas[index];
+        (replica.crashed, replica.returns, replica.behind) = (true, true, true);
+        replica.put_back = None;
+        self.note(self.place(index), |_| What::Does(Deed::Crashes, "ends".to_owned()));
+        self.schedule(self.now + 1, Happening::Restart(index));
     }
 
     /// Puts a replica that starts again into its place.
@@ -216,6 +279,7 @@ impl<'a> World<'a> {
         (replica.crashed, replica.returns) = (false, false);
         (replica.round_at, replica.paused_until) = (None, 0);
         replica.looked = Looked::default();
+        replica.pauses.clear();
         self.carry_out(index, acts)?;
         self.want_round(index);
         for client in 0..self.clients.len() {

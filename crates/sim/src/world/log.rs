@@ -168,6 +168,10 @@ impl World<'_> {
                 format!("goes on as the state at {slot} is saved: {saved:?}")
             }
             Observation::Found(found) => format!("finds {found:?}"),
+            Observation::Resumes { epoch, is_answered } => {
+                format!("speaks in {epoch}, answered by enough others: {is_answered}")
+            }
+            Observation::Rewound(text) => format!("ends: {text}"),
             Observation::Installed { slot, state } => format!("installs {state} at {slot}"),
             Observation::Entered { view, reason } => format!("enters {view}: {reason}"),
             Observation::Diverged { slot } => format!("diverged at {slot}"),

@@ -17,6 +17,12 @@ use pentarchy_storage::kept::Job;
 /// Syncs that saving a state takes: of two files, and their folder.
 const SYNCS_OF_A_STATE: u64 = 4;
 
+/// How long a replica does not listen to somebody for whose words it has no room, ...
+const PAUSE: Micros = 20_000;
+
+/// ... and at most, if it is a flood that goes on.
+const FLOOD_PAUSE: Micros = 160_000;
+
 impl World<'_> {
     /// True if the replica cannot take an event now; it is put off until the pause ends.
     pub(super) fn puts_off(&mut self, index: usize, happening: impl FnOnce() -> Happening) -> bool {
@@ -43,6 +49,11 @@ impl World<'_> {
         if self.puts_off(index, || Happening::Arrive { from, to, packet: packet.clone() }) {
             return Ok(());
         }
+        let heard_at = self.replicas[index].pauses.get(&from).map_or(0, |pause| pause.until);
+        if heard_at > self.now {
+            self.schedule(heard_at, Happening::Arrive { from, to, packet });
+            return Ok(());
+        }
         self.audit.note(self.now, packet.kind(), u64::from(id.0), packet.bytes());
         let replica = &mut self.replicas[index];
         if let Some(adversary) = &mut replica.adversary
@@ -58,6 +69,16 @@ impl World<'_> {
         let acts = self.drive(index, |node, acts| node.on_packet(from, &packet, acts));
         self.want_round(index);
         self.carry_out(index, acts)
+    }
+
+    /// A replica does not listen to somebody for a moment: what it says meanwhile waits at its side.
+    fn pause(&mut self, index: usize, whom: Address, is_flood: bool) {
+        let pause = self.replicas[index].pauses.entry(whom).or_default();
+        if pause.until <= self.now {
+            let goes_on = is_flood && self.now <= pause.until + PAUSE;
+            pause.lasts = if goes_on { (2 * pause.lasts).clamp(PAUSE, FLOOD_PAUSE) } else { PAUSE };
+            pause.until = self.now + pause.lasts;
+        }
     }
 
     /// Lets a replica do something. What becomes of the core of a faulty one is nobody's concern:
@@ -204,7 +225,14 @@ impl World<'_> {
                     let found = self.oracle.reported(id, faulty, &evidence, author);
                     verdict = verdict.and(found);
                 }
+                Act::Pause { whom, is_flood } => self.pause(index, whom, is_flood),
                 Act::Saw(Observation::Lied { .. }) => self.lies += 1,
+                Act::Saw(Observation::Resumes { epoch, is_answered }) => {
+                    verdict = verdict.and(self.on_resumed(index, epoch, is_answered));
+                }
+                Act::Saw(Observation::Rewound(_)) if self.replicas[index].doubtful => {
+                    self.begin_anew(index);
+                }
                 Act::Saw(seen) => {
                     ran |= matches!(seen, Observation::Executed { .. });
                     ended |= matches!(seen, Observation::Ended(_)) && !faulty;
@@ -238,7 +266,7 @@ impl World<'_> {
         if node.is_due_to_show() {
             leaving::shown(id, node.shows_what_it_accepts())?;
         }
-        load.relays = node.take_relayed();
+        (load.relays, load.checked) = (node.take_relayed(), node.take_checked());
         let node = &self.replicas[index].node;
         load.timers = self.replicas[index].timers.len();
         load.snapshots = node.executor().snapshots();
